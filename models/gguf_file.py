@@ -1,0 +1,202 @@
+"""Reading a GGUF file with errors that say which file, what was expected and what was found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import gguf
+import numpy as np
+import torch
+from etbuild import BuildError
+from gguf import GGML_QUANT_SIZES, GGMLQuantizationType
+
+_FETCH_AGAIN = "Fetch the file again, or correct what the target's data attribute names."
+# Columns that share one scale in GGML's 8-bit blocks.
+Q8_GROUP = 32
+
+
+class _Truncated(Exception):
+    """The file ends before its last tensor does; holds the expected number of bytes."""
+
+
+class _Reader(gguf.GGUFReader):
+    """GGUFReader that compares the extents of the tensors with the size of the file."""
+
+    def _build_tensors(self, start_offs: int, fields: list[Any]) -> None:
+        end = start_offs
+        for field in fields:
+            _, _, _, dims, raw_type, offset = field.parts
+            block, size = GGML_QUANT_SIZES[GGMLQuantizationType(raw_type[0])]
+            end = max(end, start_offs + int(offset[0]) + int(np.prod(dims)) // block * size)
+        if end > len(self.data):
+            raise _Truncated(end)
+        super()._build_tensors(start_offs, fields)
+
+
+class GgufFile:
+    """Metadata and tensors of one GGUF file.
+
+    Args:
+      path: the file.
+
+    Raises:
+      BuildError: it is missing, no GGUF file, or ends too early.
+
+    Example:
+
+        file = GgufFile(ctx.file("model.gguf"))
+        width = file.integer("llama.embedding_length")
+        table = file.tensor("token_embd.weight", (49152, width))
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            size = path.stat().st_size
+            with path.open("rb") as stream:
+                magic = stream.read(4)
+        except OSError as error:
+            raise BuildError(f"{path}: cannot be read: {error.strerror}.", _FETCH_AGAIN) from None
+        if magic != b"GGUF":
+            raise BuildError(
+                f"{path}: expected a GGUF file, which starts with b'GGUF'; found {magic!r} "
+                f"({size} bytes in all).",
+                _FETCH_AGAIN,
+            )
+        try:
+            self._reader = _Reader(path)
+        except _Truncated as error:
+            raise BuildError(
+                f"{path}: the file is truncated: its tensors need {error.args[0]} bytes, found "
+                f"{size}.",
+                _FETCH_AGAIN,
+            ) from None
+        except Exception as error:  # the reader raises whatever a broken header leads it to
+            raise BuildError(
+                f"{path}: expected a complete GGUF file; found {size} bytes whose header cannot "
+                f"be read ({type(error).__name__}: {error}).",
+                _FETCH_AGAIN,
+            ) from None
+        self._tensors = {tensor.name: tensor for tensor in self._reader.tensors}
+
+    def names(self) -> Sequence[str]:
+        """Names of the tensors, in the file's order."""
+        return list(self._tensors)
+
+    def value(self, key: str, default: Any = None) -> Any:
+        """A metadata value, or `default` where the file has none under this key."""
+        field = self._reader.get_field(key)
+        return default if field is None else field.contents()
+
+    def integer(self, key: str, default: int | None = None) -> int:
+        """A metadata value that is a whole number.
+
+        Args:
+          key: its key, e.g. "llama.block_count".
+          default: what to return where the key is missing; None makes it mandatory.
+
+        Raises:
+          BuildError: it is missing and has no default, or is no whole number.
+        """
+        value = self._number(key, default, "a whole number")
+        if not isinstance(value, int):
+            raise self._wrong(key, value, "a whole number")
+        return value
+
+    def real(self, key: str, default: float | None = None) -> float:
+        """A metadata value that is a number; see `integer`."""
+        return float(self._number(key, default, "a number"))
+
+    def _number(self, key: str, default: float | None, wanted: str) -> int | float:
+        value = self.value(key, default)
+        if value is None:
+            raise self._wrong(key, "nothing", wanted)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise self._wrong(key, value, wanted)
+        return value
+
+    def _wrong(self, key: str, found: object, wanted: str) -> BuildError:
+        return BuildError(
+            f'{self.path}: metadata "{key}": expected {wanted}, found {found!r}.',
+            "Use a GGUF file that its converter wrote completely.",
+        )
+
+    def type_of(self, name: str) -> GGMLQuantizationType:
+        """Storage type of a tensor, e.g. `GGMLQuantizationType.Q8_0`."""
+        return self._tensors[name].tensor_type
+
+    def tensor(self, name: str, shape: Sequence[int]) -> torch.Tensor:
+        """A tensor's values as float32.
+
+        Args:
+          name: its name in the file, e.g. "blk.0.attn_q.weight".
+          shape: the shape that the model needs, rows first.
+
+        Returns:
+          A tensor of that shape that doesn't refer to the file.
+
+        Raises:
+          BuildError: the file has no such tensor, one of another shape, or one whose storage type
+            cannot be turned into numbers.
+        """
+        raw = self._checked(name, shape)
+        try:
+            values = gguf.quants.dequantize(raw.data, raw.tensor_type)
+        except NotImplementedError as error:
+            raise BuildError(
+                f'{self.path}: tensor "{name}" is stored as {raw.tensor_type.name}, which cannot '
+                f"be read: {error}.",
+                "Use a file of another quantisation, e.g. Q8_0 or Q4_1.",
+            ) from None
+        return torch.from_numpy(np.array(values, dtype=np.float32).reshape(tuple(shape)))
+
+    def q8(self, name: str, shape: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:
+        """A matrix as 8-bit integers with one scale for every 32 columns.
+
+        Exact where the file stores it as Q8_0; rounded to that format otherwise.
+
+        Args:
+          name: its name in the file.
+          shape: (rows, columns) that the model needs; columns a multiple of 32.
+
+        Returns:
+          int8 of (rows, columns) and float16 scales of (rows, columns / 32).
+
+        Raises:
+          BuildError: as `tensor`, or the columns are not a multiple of 32.
+        """
+        rows, columns = shape
+        if columns % Q8_GROUP:
+            raise BuildError(
+                f'{self.path}: tensor "{name}" has {columns} columns; 8-bit storage needs a '
+                f"multiple of {Q8_GROUP}.",
+                'Build the model with args = {"embedding": "float32"}.',
+            )
+        raw = self._checked(name, shape)
+        blocks = raw.data
+        if raw.tensor_type != GGMLQuantizationType.Q8_0:
+            values = self.tensor(name, shape).numpy()
+            blocks = gguf.quants.quantize(values, GGMLQuantizationType.Q8_0)
+        # One block is a float16 scale followed by 32 signed bytes.
+        blocks = np.ascontiguousarray(blocks).reshape(rows, columns // Q8_GROUP, 2 + Q8_GROUP)
+        scales = blocks[:, :, :2].copy().view(np.float16).reshape(rows, -1)
+        numbers = blocks[:, :, 2:].copy().view(np.int8).reshape(rows, columns)
+        return torch.from_numpy(numbers), torch.from_numpy(scales)
+
+    def _checked(self, name: str, shape: Sequence[int]) -> gguf.ReaderTensor:
+        raw = self._tensors.get(name)
+        if raw is None:
+            raise BuildError(
+                f'{self.path}: expected a tensor "{name}" of shape {tuple(shape)}; the file has '
+                f"{len(self._tensors)} tensors and none of that name.",
+                "Use a GGUF file of a Llama model with all of its layers.",
+            )
+        found = tuple(int(size) for size in reversed(raw.shape))
+        if found != tuple(shape):
+            raise BuildError(
+                f'{self.path}: tensor "{name}": expected shape {tuple(shape)}, found {found}.',
+                "The file's metadata and its tensors belong to different models.",
+            )
+        return raw

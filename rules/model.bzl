@@ -1,0 +1,106 @@
+"""et_model: an eager PyTorch model."""
+
+load("@rules_python//python:defs.bzl", "PyInfo")
+load("//rules:providers.bzl", "EtModelInfo")
+load("//rules/private:paths.bzl", "python_sources")
+
+def _exported(ctx):
+    """The .pt2 files of a model by method, or an error that says what is missing."""
+    found = [
+        struct(method = method, file = file)
+        for target, method in ctx.attr.exported_programs.items()
+        for file in target[DefaultInfo].files.to_list()
+        if file.extension == "pt2"
+    ]
+    in_srcs = [f for f in ctx.files.srcs if f.extension == "pt2"]
+    if len(in_srcs) > 1:
+        fail(("%s: srcs has %d .pt2 files, and each is one method. Name their methods: " +
+              "exported_programs = {\"%s\": \"forward\", …}.") %
+             (ctx.label, len(in_srcs), in_srcs[0].basename))
+    found += [struct(method = "forward", file = f) for f in in_srcs]
+    names = [e.method for e in found]
+    for name in names:
+        if names.count(name) > 1:
+            fail("%s: two .pt2 files are given for the method \"%s\"." % (ctx.label, name))
+    return found
+
+def _et_model_impl(ctx):
+    exported = _exported(ctx)
+    if exported and ctx.attr.entry_point:
+        fail(("%s: it has both an entry_point and exported programs (%s); a model is one or the " +
+              "other.") % (ctx.label, exported[0].file.basename))
+    if not exported and not ctx.attr.entry_point:
+        fail(("%s: entry_point is missing. Write entry_point = \"module:function\" " +
+              "(models/llama.py is the module models.llama), or give a .pt2 file in srcs.") % ctx.label)
+    if not exported and ctx.attr.entry_point.count(":") != 1:
+        fail(("%s: entry_point = \"%s\" is malformed. Write \"module:function\", e.g. " +
+              "\"models.llama:build\".") % (ctx.label, ctx.attr.entry_point))
+    python = python_sources(ctx, ctx.files.data)
+    return [
+        DefaultInfo(files = depset(ctx.files.srcs)),
+        EtModelInfo(
+            label = ctx.label,
+            entry_point = ctx.attr.entry_point,
+            args = ctx.attr.args,
+            exported = exported,
+            sources = python.sources,
+            roots = python.roots,
+            data = depset(ctx.files.data),
+            memory_mb = ctx.attr.memory_mb,
+        ),
+    ]
+
+et_model = rule(
+    implementation = _et_model_impl,
+    doc = """An eager PyTorch model: code and weights, without a recipe.
+
+The entry point is a Python function that is called with an `etbuild.ModelContext` and returns
+`(module, example_inputs)` or an `etbuild.ModelSpec`. In the place of code, a `.pt2` file (made by
+`torch.export.save`, checked in or built by another target) may stand in `srcs`.
+
+```python
+et_model(
+    name = "llama",
+    srcs = ["llama.py"],
+    entry_point = "models.llama:build",
+    args = {"max_seq_len": "256"},
+    data = ["@smollm2//:model.gguf"],
+)
+```
+""",
+    attrs = {
+        "srcs": attr.label_list(
+            allow_files = [".py", ".pt2"],
+            doc = "Python sources, or one .pt2 file, which becomes the method \"forward\".",
+        ),
+        "entry_point": attr.string(
+            doc = "\"module:function\". The module's name is its path from the workspace's root: " +
+                  "models/llama.py is models.llama, nets.py at the root is nets.",
+        ),
+        "args": attr.string_dict(
+            doc = "Strings that the entry point finds in `ModelContext.args`.",
+        ),
+        "data": attr.label_list(
+            allow_files = True,
+            doc = "Weights, configurations: the entry point asks for them with " +
+                  "`ModelContext.file(\"name\")`.",
+        ),
+        "deps": attr.label_list(
+            providers = [PyInfo],
+            doc = "Python libraries that the sources import, beside torch, executorch and " +
+                  "`etbuild`, which are there.",
+        ),
+        "exported_programs": attr.label_keyed_string_dict(
+            allow_files = [".pt2"],
+            doc = ".pt2 files to method names, for models of several methods.",
+        ),
+        "imports": attr.string_list(
+            doc = "More import roots, relative to the package, as in py_library.",
+        ),
+        "memory_mb": attr.int(
+            doc = "Expected peak of a lowering's memory in MiB, so that two big ones do not run at " +
+                  "once. 0: a default for small models; a worker also counts the weights' bytes.",
+        ),
+    },
+    provides = [EtModelInfo],
+)

@@ -1,0 +1,116 @@
+"""Actions that need torch: EtLower, EtRecord, EtBundle. One worker serves them all."""
+
+load("//rules/private:paths.bzl", "placed")
+load("//rules/private:python_tool.bzl", "ENVIRONMENT")
+load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
+
+_REQUIREMENTS = {
+    "requires-worker-protocol": "json",
+    "supports-multiplex-sandboxing": "1",
+    "supports-multiplex-workers": "1",
+    "supports-worker-cancellation": "1",
+    "supports-workers": "1",
+}
+
+def exporter_action(
+        ctx,
+        *,
+        command,
+        label,
+        model,
+        recipe,
+        methods,
+        output,
+        mnemonic,
+        progress_message,
+        facts = None,
+        program = None):
+    """Runs the exporter.
+
+    Args:
+      ctx: rule context with the exporter toolchain.
+      command: "lower", "etrecord" or "bundle".
+      label: Label for messages.
+      model: EtModelInfo.
+      recipe: EtRecipeInfo, or None.
+      methods: list of strings; empty: all.
+      output: File that the command writes.
+      mnemonic: of the action.
+      progress_message: of the action.
+      facts: File for seconds and memory, or None.
+      program: File: the linked .pte, or None.
+    """
+    exporter = ctx.toolchains[EXPORTER_TOOLCHAIN].exporter
+
+    # What a worker is started with: nothing of the model, so that one serves all programs.
+    start = ctx.actions.args()
+    start.add("etexport")
+    args = ctx.actions.args()
+    args.use_param_file("@%s", use_always = True)
+    args.set_param_file_format("multiline")
+    args.add(command)
+    args.add(label, format = "--label=%s")
+    args.add(model.label, format = "--model_label=%s")
+    args.add(output.path, format = "--output=%s")
+    outputs = [output]
+    if facts:
+        args.add(facts, format = "--facts=%s")
+        outputs.append(facts)
+    _model_flags(args, model, methods)
+    inputs = [model.sources, model.data]
+    direct = [e.file for e in model.exported]
+    if recipe:
+        args.add(json.encode(recipe.tree), format = "--recipe=%s")
+        args.add_all(recipe.data, map_each = placed, format_each = "--recipe_data=%s", expand_directories = False)
+        args.add_all(recipe.sources, map_each = placed, format_each = "--source=%s", expand_directories = False)
+        args.add_all(recipe.roots, format_each = "--root=%s")
+        inputs += [recipe.sources, recipe.data]
+    if program:
+        args.add(program, format = "--program=%s")
+        direct.append(program)
+    ctx.actions.run(
+        executable = exporter.lowering_tool,
+        arguments = [start, args],
+        inputs = depset(direct, transitive = inputs),
+        # In the worker's key, which sees the environment's folders by name only.
+        tools = [exporter.stamp],
+        outputs = outputs,
+        mnemonic = mnemonic,
+        progress_message = progress_message,
+        env = ENVIRONMENT,
+        execution_requirements = _REQUIREMENTS,
+        resource_set = _resources(model.memory_mb),
+        toolchain = EXPORTER_TOOLCHAIN,
+    )
+
+def _model_flags(args, model, methods):
+    args.add(model.entry_point, format = "--entry_point=%s")
+    args.add(json.encode(model.args), format = "--args=%s")
+    args.add_all(["%s=%s" % (e.method, e.file.path) for e in model.exported], format_each = "--exported=%s")
+    args.add_all(model.sources, map_each = placed, format_each = "--source=%s", expand_directories = False)
+    args.add_all(model.roots, format_each = "--root=%s")
+    args.add_all(model.data, map_each = placed, format_each = "--data=%s", expand_directories = False)
+    args.add_all(methods, format_each = "--method=%s")
+
+# Bazel asks a function of the number of inputs, which can't see a model: one function a size.
+def _small(_os, _inputs):
+    return {"cpu": 1, "memory": 1500}
+
+def _medium(_os, _inputs):
+    return {"cpu": 1, "memory": 4000}
+
+def _large(_os, _inputs):
+    return {"cpu": 1, "memory": 8000}
+
+def _huge(_os, _inputs):
+    return {"cpu": 1, "memory": 16000}
+
+def _enormous(_os, _inputs):
+    return {"cpu": 1, "memory": 64000}
+
+def _resources(memory_mb):
+    """The smallest of the sizes that holds a lowering of `memory_mb` MiB."""
+    for limit, function in [(1500, _small), (4000, _medium), (8000, _large), (16000, _huge)]:
+        if memory_mb <= limit:
+            return function
+    return _enormous

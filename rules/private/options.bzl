@@ -1,0 +1,64 @@
+"""Checks recipe options at analysis, before anything runs."""
+
+_TRUE_FALSE = ["true", "false", "1", "0", "yes", "no", "on", "off"]
+
+def check_option_types(label, types):
+    """Fails on a type that isn't known.
+
+    Args:
+      label: of the recipe.
+      types: dict of option name to type.
+    """
+    for name, kind in types.items():
+        plain = kind in ("int", "float", "bool", "text") or "|" in kind
+        at_least = kind.startswith("int>=") and kind[5:].isdigit()
+        multiple = kind.startswith("int*") and kind[4:].isdigit() and int(kind[4:]) > 0
+        if not plain and not at_least and not multiple:
+            fail(("%s: option_types: \"%s\" has the unknown type \"%s\"; the types are int, int>=N, " +
+                  "int*N, float, bool, text and a|b|c.") % (label, name, kind))
+
+def check_options(label, options, types):
+    """Fails on an option that the recipe doesn't take, or a value that it can't have.
+
+    Args:
+      label: of the recipe.
+      options: dict of strings.
+      types: dict of option name to type; None: anything goes.
+    """
+    if types == None:
+        return
+    for name, value in options.items():
+        if name not in types:
+            known = ", ".join(["%s (%s)" % (n, t) for n, t in sorted(types.items())])
+            fail("%s: unknown option \"%s\". %s" % (
+                label,
+                name,
+                "It takes: %s." % known if known else "This recipe takes none.",
+            ))
+        wanted = _mismatch(value, types[name])
+        if wanted:
+            fail("%s: option \"%s\": got \"%s\", wanted %s." % (label, name, value, wanted))
+
+def _mismatch(value, kind):
+    """What was wanted, where a value doesn't have a type; else an empty string."""
+    if kind == "text":
+        return ""
+    if kind == "bool":
+        return "" if value.lower() in _TRUE_FALSE else "true or false"
+    if kind == "float":
+        plain = value.lstrip("-+").replace(".", "", 1).replace("e-", "e").replace("e", "", 1)
+        return "" if plain.isdigit() else "a number"
+    if kind.startswith("int"):
+        return _int_mismatch(value, kind)
+    return "" if value in kind.split("|") else "one of " + ", ".join(kind.split("|"))
+
+def _int_mismatch(value, kind):
+    number = int(value) if value.lstrip("-").isdigit() else None
+    if kind.startswith("int>="):
+        ok = number != None and number >= int(kind[5:])
+        return "" if ok else "a whole number of at least " + kind[5:]
+    if kind.startswith("int*"):
+        step = int(kind[4:])
+        ok = number != None and number > 0 and number % step == 0
+        return "" if ok else "a positive multiple of %d" % step
+    return "" if number != None else "a whole number"

@@ -1,0 +1,96 @@
+"""Paths of files in a runfiles tree, and import roots."""
+
+load("@rules_python//python:defs.bzl", "PyInfo")
+
+MAIN = "_main"
+
+def runfiles_path(file):
+    """Path of a file in a runfiles tree: "_main/models/llama.py", "other/nets.py".
+
+    Args:
+      file: a File.
+
+    Returns:
+      A string.
+    """
+    if file.short_path.startswith("../"):
+        return file.short_path[3:]
+    return MAIN + "/" + file.short_path
+
+def placed(file):
+    """A file as "runfiles path=execution path", for Args.add_all.
+
+    Args:
+      file: a File.
+
+    Returns:
+      A string.
+    """
+    return runfiles_path(file) + "=" + file.path
+
+def placed_in_runfiles(file):
+    """A file as "runfiles path=path from the main repository's runfiles", for tests.
+
+    Args:
+      file: a File.
+
+    Returns:
+      A string.
+    """
+    return runfiles_path(file) + "=" + file.short_path
+
+def repository_root(label):
+    """Import root of a target's repository, as a runfiles path.
+
+    Args:
+      label: its Label.
+
+    Returns:
+      A string: "_main" or the repository's canonical name.
+    """
+    return label.workspace_name or MAIN
+
+def python_sources(ctx, extra = []):
+    """Files and import roots of a target's `srcs`, `deps` and `imports`.
+
+    Args:
+      ctx: rule context with attributes srcs, deps and imports.
+      extra: Files that lie beside the sources.
+
+    Returns:
+      Struct of sources (depset of Files) and roots (list of strings, own repository first).
+    """
+    root = repository_root(ctx.label)
+    roots = [_normalised(root, ctx.label.package, i) for i in ctx.attr.imports] + [root]
+    transitive = []
+    for dep in ctx.attr.deps:
+        transitive.append(dep[PyInfo].transitive_sources)
+        transitive.append(dep[DefaultInfo].default_runfiles.files)
+        roots.extend(dep[PyInfo].imports.to_list())
+        roots.append(repository_root(dep.label))
+    return struct(
+        sources = depset(ctx.files.srcs + extra, transitive = transitive),
+        roots = unique(roots),
+    )
+
+def unique(items):
+    """A list without repetitions, in order of first occurrence.
+
+    Args:
+      items: list of strings.
+
+    Returns:
+      List of strings.
+    """
+    return {item: None for item in items}.keys()
+
+def _normalised(root, package, path):
+    parts = [p for p in package.split("/") if p]
+    for part in path.split("/"):
+        if part == "..":
+            if not parts:
+                fail("imports = [\"%s\"] leaves the repository." % path)
+            parts.pop()
+        elif part not in ("", "."):
+            parts.append(part)
+    return "/".join([root] + parts)

@@ -1,0 +1,105 @@
+"""Command lines of our own Python programs, in actions and in runfiles."""
+
+load("//rules/private:paths.bzl", "runfiles_path")
+
+# -B: write no bytecode; -s: no user's packages; -P: no packages beside the script.
+INTERPRETER_FLAGS = ["-B", "-s", "-P"]
+
+# Results must depend neither on the order of hashes, nor on the number of cores, nor on what
+# instructions the machine has: calibration runs real arithmetic.
+ENVIRONMENT = {
+    "ATEN_CPU_CAPABILITY": "default",
+    "DNNL_MAX_CPU_ISA": "SSE41",
+    "LC_ALL": "C.UTF-8",
+    "MKL_CBWR": "COMPATIBLE",
+    "MKL_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "PYTHONHASHSEED": "0",
+    "PYTHONNOUSERSITE": "1",
+    "PYTHONUTF8": "1",
+}
+
+# Labels of the tools' import roots, by name; each a filegroup of sources.
+TOOLS = {
+    "etbuild": Label("//tools/etbuild:files"),
+    "etexport": Label("//tools/exporter:files"),
+    "etlink": Label("//tools/linker:files"),
+}
+LAUNCHER = Label("//tools/exporter:launch.py")
+
+def tool_attributes():
+    """Implicit attributes of a rule that runs our Python programs.
+
+    Returns:
+      Dict for a rule's attrs.
+    """
+    attributes = {
+        "_" + name: attr.label(default = label, allow_files = True)
+        for name, label in TOOLS.items()
+    }
+    attributes["_launcher"] = attr.label(default = LAUNCHER, allow_single_file = True)
+    return attributes
+
+def tool_files(ctx):
+    """Files of our tools.
+
+    Args:
+      ctx: rule context with `tool_attributes`.
+
+    Returns:
+      Depset of Files.
+    """
+    return depset(
+        [ctx.file._launcher],
+        transitive = [depset(getattr(ctx.files, "_" + name)) for name in TOOLS],
+    )
+
+def _tool_roots(ctx):
+    """Import roots of our tools, as runfiles paths."""
+    roots = []
+    for name in TOOLS:
+        path = runfiles_path(getattr(ctx.files, "_" + name)[0])
+
+        # tools/linker/etlink/pte.py: the package etlink is imported from tools/linker.
+        roots.append(path[:path.rindex("/" + name + "/")])
+    return roots
+
+def launcher_script(ctx, output, *, interpreter, roots, words = [], enter = False):
+    """Writes a shell script that runs our Python with a module, from the script's runfiles.
+
+    Args:
+      ctx: rule context with `tool_attributes`.
+      output: File to write.
+      interpreter: File.
+      roots: import roots of packages, as runfiles paths.
+      words: the module and its arguments; more come from the script's own command line.
+      enter: whether to change to the main repository's runfiles first.
+    """
+    command = ["\"$runfiles/%s\"" % runfiles_path(interpreter)] + INTERPRETER_FLAGS
+    command.append("\"$runfiles/%s\"" % runfiles_path(ctx.file._launcher))
+    for root in _tool_roots(ctx) + roots:
+        command.append("--path \"$runfiles/%s\"" % root)
+    ctx.actions.write(
+        output,
+        _SCRIPT.format(
+            environment = "".join(["export %s=%s\n" % (k, v) for k, v in sorted(ENVIRONMENT.items())]),
+            enter = "cd \"$runfiles/_main\"\n" if enter else "",
+            command = " \\\n  ".join(command + [_quoted(w) for w in words]),
+        ),
+        is_executable = True,
+    )
+
+_SCRIPT = """#!/bin/sh
+# Runs a Python program of rules_executorch from the runfiles of this script.
+set -eu
+case "$0" in /*) self=$0 ;; *) self=$PWD/$0 ;; esac
+runfiles=$self.runfiles
+[ -d "$runfiles" ] || runfiles=${{RUNFILES_DIR:-${{TEST_SRCDIR:-$runfiles}}}}
+{environment}{enter}exec {command} \\
+  "$@"
+"""
+
+def _quoted(word):
+    return "'" + word.replace("'", "'\\''") + "'"

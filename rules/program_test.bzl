@@ -1,0 +1,79 @@
+"""et_program_test: runs a program and compares it with the eager model."""
+
+load("//rules:providers.bzl", "EtProgramInfo")
+load("//rules/private:paths.bzl", "placed_in_runfiles")
+load("//rules/private:python_tool.bzl", "launcher_script", "tool_attributes", "tool_files")
+load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
+
+def _et_program_test_impl(ctx):
+    info = ctx.attr.program[EtProgramInfo]
+    model = info.model
+    exporter = ctx.toolchains[EXPORTER_TOOLCHAIN].exporter
+    flags = ctx.actions.declare_file(ctx.label.name + ".flags")
+    args = ctx.actions.args()
+    args.set_param_file_format("multiline")
+    args.add(ctx.label, format = "--label=%s")
+    args.add(model.label, format = "--model_label=%s")
+    args.add(model.entry_point, format = "--entry_point=%s")
+    args.add(json.encode(model.args), format = "--args=%s")
+    args.add_all(["%s=%s" % (e.method, e.file.short_path) for e in model.exported], format_each = "--exported=%s")
+    args.add_all(model.sources, map_each = placed_in_runfiles, format_each = "--source=%s", expand_directories = False)
+    args.add_all(model.roots, format_each = "--root=%s")
+    args.add_all(model.data, map_each = placed_in_runfiles, format_each = "--data=%s", expand_directories = False)
+    args.add_all(info.lowered.methods, format_each = "--method=%s")
+    args.add(info.program.short_path, format = "--program=%s")
+    args.add_all([f.short_path for f in info.data_files.to_list()], format_each = "--program_data=%s")
+    ctx.actions.write(flags, args)
+    script = ctx.actions.declare_file(ctx.label.name)
+    tolerances = ["--atol", ctx.attr.atol, "--rtol", ctx.attr.rtol]
+    if ctx.attr.min_sqnr_db:
+        tolerances += ["--min_sqnr_db", ctx.attr.min_sqnr_db]
+    launcher_script(
+        ctx,
+        script,
+        interpreter = exporter.interpreter,
+        roots = exporter.package_roots,
+        words = ["etexport.compare"] + tolerances + ["@" + flags.short_path],
+        enter = True,
+    )
+    files = depset(
+        [flags, info.program, exporter.interpreter] + [e.file for e in model.exported],
+        transitive = [
+            model.sources,
+            model.data,
+            info.data_files,
+            tool_files(ctx),
+            exporter.packages,
+            exporter.python_files,
+        ],
+    )
+    return [DefaultInfo(executable = script, runfiles = ctx.runfiles(transitive_files = files))]
+
+et_program_test = rule(
+    implementation = _et_program_test_impl,
+    doc = """Runs a program in ExecuTorch's runtime and compares every method with the eager model.
+
+Each method runs on its example inputs and test inputs; every output element must satisfy
+`|got - wanted| <= atol + rtol * |wanted|`. The message of a failure gives the largest difference and
+where it is.
+
+```python
+et_program_test(name = "llama_test", program = ":llama_xnnpack", atol = "1e-3", rtol = "1e-3")
+```
+""",
+    attrs = {
+        "atol": attr.string(default = "1e-4", doc = "Absolute tolerance, a number."),
+        "min_sqnr_db": attr.string(
+            doc = "Smallest signal-to-quantisation-noise ratio in dB of an output against the eager " +
+                  "model; for quantised programs, beside a wide atol.",
+        ),
+        "program": attr.label(
+            mandatory = True,
+            providers = [EtProgramInfo],
+            doc = "The et_program.",
+        ),
+        "rtol": attr.string(default = "1e-4", doc = "Relative tolerance, a number."),
+    } | tool_attributes(),
+    test = True,
+    toolchains = [EXPORTER_TOOLCHAIN],
+)

@@ -1,0 +1,77 @@
+"""What the rules hand to each other. Fields are part of the public interface."""
+
+EtModelInfo = provider(
+    doc = "An eager model: code and weights, without a recipe. Made by `et_model`.",
+    fields = {
+        "label": "Label of the model.",
+        "entry_point": "String \"module:function\"; empty where the model is given as .pt2 files.",
+        "args": "Dict of strings, for `ModelContext.args`.",
+        "exported": "List of struct(method, file): .pt2 files by method; empty for code.",
+        "sources": "Depset of Files that the model's code may import or find beside itself.",
+        "roots": "List of strings: import roots as runfiles paths (\"_main\", \"repo/folder\").",
+        "data": "Depset of Files that the model's code asks for with `ModelContext.file`.",
+        "memory_mb": "Int: expected peak of a lowering in MiB; 0: estimated.",
+    },
+)
+
+EtBackendInfo = provider(
+    doc = "A backend that programs delegate to. Made by `et_backend`.",
+    fields = {
+        "label": "Label of the backend.",
+        "id": "String: the name that a runtime registers it under (\"XnnpackBackend\"); empty: " +
+              "ExecuTorch's own kernels.",
+    },
+)
+
+EtRecipeInfo = provider(
+    doc = "How a model is quantised, partitioned and lowered. Made by `et_recipe`.",
+    fields = {
+        "label": "Label of the recipe.",
+        "backends": "Depset of EtBackendInfo that its programs may delegate to.",
+        "option_types": "Dict of option name to type; None where the builder takes any.",
+        "sources": "Depset of Files that its builders may import.",
+        "roots": "List of strings: import roots as runfiles paths.",
+        "data": "Depset of Files that its builders ask for.",
+        "tree": "Struct, encodable as JSON: what the exporter builds the recipe from.",
+    },
+)
+
+EtLoweredInfo = provider(
+    doc = "A lowered program: tables, blobs and index in one directory.",
+    fields = {
+        "label": "Label of the target that was lowered.",
+        "directory": "File (tree artifact): index.json, program.bin, blobs/<sha256>.",
+        "facts": "File: seconds per stage and peak memory (JSON); differs from run to run.",
+        "model": "EtModelInfo that it was made from.",
+        "recipe": "EtRecipeInfo that it was made with.",
+        "methods": "List of strings: the methods asked for; empty: all.",
+    },
+)
+
+EtProgramInfo = provider(
+    doc = "A linked program. Made by `et_program`.",
+    fields = {
+        "label": "Label of the program.",
+        "program": "File: the .pte.",
+        "data_files": "Depset of Files: the .ptd files that it needs at run time.",
+        "lowered": "EtLoweredInfo that it was linked from.",
+        "model": "EtModelInfo that it was made from.",
+        "recipe": "EtRecipeInfo that it was made with.",
+        "backends": "Depset of EtBackendInfo that it may delegate to.",
+    },
+)
+
+EtExporterInfo = provider(
+    doc = "The Python environment that lowers and links. Made by `et_exporter`.",
+    fields = {
+        "lowering_tool": "FilesToRunProvider: runs modules that need torch.",
+        "linking_tool": "FilesToRunProvider: runs modules that don't.",
+        "stamp": "File whose contents name the environment; part of a worker's key.",
+        "interpreter": "File: the Python interpreter.",
+        "python_files": "Depset of Files: what the interpreter needs, its standard library.",
+        "packages": "Depset of Files: torch, executorch and what they need.",
+        "package_roots": "List of strings: their import roots, as runfiles paths.",
+        "executorch_version": "String.",
+        "torch_version": "String.",
+    },
+)

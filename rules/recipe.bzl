@@ -1,0 +1,139 @@
+"""et_recipe: how a model is quantised, partitioned and lowered, as a target."""
+
+load("@rules_python//python:defs.bzl", "PyInfo")
+load("//rules:providers.bzl", "EtBackendInfo", "EtRecipeInfo")
+load("//rules/private:options.bzl", "check_option_types", "check_options")
+load("//rules/private:paths.bzl", "python_sources", "runfiles_path", "unique")
+
+def _et_recipe_impl(ctx):
+    attr = ctx.attr
+    if bool(attr.recipes) == bool(attr.builder or attr.base):
+        fail(("%s: a recipe has either recipes (a list, in order of preference), or a builder, or a " +
+              "base to extend; it has %s.") % (ctx.label, _given(attr)))
+    if attr.builder and attr.builder.count(":") != 1:
+        fail(("%s: builder = \"%s\" is malformed. Write \"module:function\", e.g. " +
+              "\"my.recipes:build\".") % (ctx.label, attr.builder))
+    parents = attr.recipes + ([attr.base] if attr.base else [])
+    infos = [p[EtRecipeInfo] for p in parents]
+    if attr.recipes and attr.options:
+        fail(("%s: options belong to one recipe; give them to those that recipes lists (with " +
+              "et_recipe(base = …, options = …)).") % ctx.label)
+    types = _option_types(ctx, infos)
+    check_option_types(ctx.label, attr.option_types)
+    check_options(ctx.label, attr.options, types)
+    python = python_sources(ctx, ctx.files.data)
+    return [
+        DefaultInfo(files = depset(ctx.files.srcs)),
+        EtRecipeInfo(
+            label = ctx.label,
+            backends = depset(
+                [b[EtBackendInfo] for b in attr.backends],
+                transitive = [i.backends for i in infos],
+                order = "preorder",
+            ),
+            option_types = types,
+            sources = depset(transitive = [python.sources] + [i.sources for i in infos]),
+            roots = unique(python.roots + [r for i in infos for r in i.roots]),
+            data = depset(ctx.files.data, transitive = [i.data for i in infos]),
+            tree = _tree(ctx, infos),
+        ),
+    ]
+
+def _given(attr):
+    names = [n for n in ("recipes", "builder", "base") if getattr(attr, n)]
+    return " and ".join(names) if names else "none of them"
+
+def _option_types(ctx, infos):
+    """Types of the options that this recipe takes; None: its builder takes any."""
+    types = dict(ctx.attr.option_types)
+    if ctx.attr.base:
+        if infos[0].option_types == None:
+            return None
+        types = infos[0].option_types | types
+    elif ctx.attr.builder and not types and not ctx.attr.strict_options:
+        return None
+    return types
+
+def _tree(ctx, infos):
+    attr = ctx.attr
+    if attr.recipes:
+        return struct(label = str(ctx.label), recipes = [i.tree for i in infos])
+    if attr.builder:
+        return struct(
+            label = str(ctx.label),
+            builder = attr.builder,
+            options = attr.options,
+            base = infos[0].tree if attr.base else None,
+            data = [runfiles_path(f) for f in ctx.files.data],
+        )
+    return _extended(infos[0].tree, str(ctx.label), attr.options)
+
+def _extended(tree, label, options):
+    """The base's tree with more options; of a combined recipe each part gets what it takes."""
+    if hasattr(tree, "recipes"):
+        fail(("%s: its base %s combines recipes, and options belong to one. Extend the parts and " +
+              "combine those.") % (label, tree.label)) if options else None
+        return struct(label = label, recipes = tree.recipes)
+    return struct(
+        label = label,
+        builder = tree.builder,
+        options = tree.options | options,
+        base = tree.base,
+        data = tree.data,
+    )
+
+et_recipe = rule(
+    implementation = _et_recipe_impl,
+    doc = """A recipe: a name for how a model is quantised, partitioned and lowered.
+
+One of three kinds:
+
+```python
+et_recipe(name = "mine", base = "//backends/xnnpack:int8_dynamic_act_int4_weight", options = {"group_size": "64"})
+et_recipe(name = "own", backends = ["//backends/xnnpack"], builder = "my.recipes:build", srcs = ["recipes.py"])
+et_recipe(name = "both", recipes = ["//backends/coreml:fp16", "//backends/xnnpack:fp32"])
+```
+
+A builder is a Python function that returns an `executorch.export.ExportRecipe`. Its first parameter
+is an `etbuild.RecipeContext`; parameters that are named as options get those, `options` gets all of
+them, `base` the ExportRecipe of the recipe that is extended.
+""",
+    attrs = {
+        "base": attr.label(
+            providers = [EtRecipeInfo],
+            doc = "The recipe that this one extends: with options, or with a builder of its own.",
+        ),
+        "backends": attr.label_list(
+            providers = [EtBackendInfo],
+            doc = "The backends that a builder's programs may delegate to.",
+        ),
+        "builder": attr.string(doc = "\"module:function\" that returns an ExportRecipe."),
+        "data": attr.label_list(
+            allow_files = True,
+            doc = "Files that the builder asks for with `RecipeContext.file(\"name\")`.",
+        ),
+        "deps": attr.label_list(
+            providers = [PyInfo],
+            doc = "Python libraries that the builder imports.",
+        ),
+        "imports": attr.string_list(
+            doc = "More import roots, relative to the package, as in py_library.",
+        ),
+        "option_types": attr.string_dict(
+            doc = "Options that a builder takes: name to type, which is int, int>=N, int*N (a " +
+                  "multiple of N), float, bool, text, or a|b|c (one of them). Without it a " +
+                  "builder takes any option.",
+        ),
+        "options": attr.string_dict(doc = "Values for the recipe's or its base's options."),
+        "recipes": attr.label_list(
+            providers = [EtRecipeInfo],
+            doc = "Recipes to combine, in order of preference: what the first can't take goes to " +
+                  "the next.",
+        ),
+        "srcs": attr.label_list(allow_files = [".py"], doc = "Python sources of the builder."),
+        "strict_options": attr.bool(
+            doc = "Whether a builder without option_types takes no options, instead of any.",
+        ),
+    },
+    provides = [EtRecipeInfo],
+)

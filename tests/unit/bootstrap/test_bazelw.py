@@ -1,0 +1,179 @@
+"""`bazelw` itself, with fake Bazels: what it chooses, passes on and remembers."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import pytest
+from fake_machine import REPOSITORY, Machine
+
+
+def test_bazel_on_path(machine: Machine) -> None:
+    """Options, commands, flags and odd words are passed on untouched, from any directory."""
+    machine.fake("bin/bazel")
+    deep = machine.workspace / "a dir"
+    deep.mkdir()
+    words = ["--output_base=/x y", "build", "//...", "--foo", "", "*", "--", "$HOME", "--version"]
+    result = machine.bazelw(*words, cwd=deep)
+    assert result.returncode == 0
+    assert result.stdout == f"bazel {deep} " + " ".join(f"<{word}>" for word in words) + "\n"
+    assert result.stderr == ""
+
+
+def test_decision_is_remembered(machine: Machine) -> None:
+    """The second start asks nobody anything."""
+    machine.fake("bin/bazel")
+    machine.bazelw("info")
+    assert machine.asked() == 2  # Its version, then the command.
+    machine.bazelw("info")
+    assert machine.asked() == 3
+    machine.bazelw("info", cwd=machine.root)
+    assert machine.asked() == 5  # Another workspace, none to be precise: another decision.
+
+
+def test_start_is_quick(machine: Machine) -> None:
+    """What the wrapper adds when all is known: far less than a tenth of a second."""
+    machine.fake("bin/bazel", body="exit 0")
+    machine.environment["BAZEL"] = str(machine.root / "bin/bazel")
+    machine.bazelw("info")
+    times = []
+    for _ in range(5):
+        started = time.monotonic()
+        machine.bazelw("info")
+        times.append(time.monotonic() - started)
+    assert min(times) < 0.1
+
+
+def test_environment_variable_comes_first(machine: Machine) -> None:
+    """$BAZEL wins over PATH; a change of it counts at once."""
+    machine.fake("bin/bazel")
+    own = machine.fake("own/my-bazel")
+    assert machine.bazelw("info").stdout.startswith("bazel ")
+    machine.environment["BAZEL"] = str(own)
+    assert machine.bazelw("info").stdout.startswith("my-bazel ")
+    del machine.environment["BAZEL"]
+    assert machine.bazelw("info").stdout.startswith("bazel ")
+
+
+def test_environment_variable_may_be_a_name(machine: Machine) -> None:
+    """A program on PATH."""
+    machine.fake("bin/bazel-8.0", version="8.0.0")
+    machine.environment["BAZEL"] = "bazel-8.0"
+    assert machine.bazelw("info").stdout.startswith("bazel-8.0 ")
+
+
+def test_old_bazel_of_the_users_choice(machine: Machine) -> None:
+    """It is used, with a warning."""
+    machine.environment["BAZEL"] = str(machine.fake("own/bazel", version="6.5.0"))
+    result = machine.bazelw("info")
+    assert result.returncode == 0
+    assert "6.5.0" in result.stderr
+    assert "7.7 or newer is needed" in result.stderr
+    assert machine.bazelw("info").stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        ("/nowhere/bazel", "does not exist"),
+        ("no-such-bazel", "PATH has no such program"),
+        ("{workspace}/MODULE.bazel", "is not executable"),
+        (str(REPOSITORY / "bazelw"), "is bazelw itself"),
+    ],
+)
+def test_wrong_environment_variable(machine: Machine, value: str, reason: str) -> None:
+    """Nothing replaces what the user chose."""
+    machine.fake("bin/bazel")
+    machine.environment["BAZEL"] = value.format(workspace=machine.workspace)
+    result = machine.bazelw("info")
+    assert result.returncode == 36
+    assert reason in result.stderr
+    assert "unset it" in result.stderr
+    assert result.stdout == ""
+
+
+def test_bazelisk_when_bazel_is_old(machine: Machine) -> None:
+    """The next candidate."""
+    machine.fake("bin/bazel", version="4.2.3")
+    machine.fake("bin/bazelisk", version="8.1.0")
+    assert machine.bazelw("info").stdout.startswith("bazelisk ")
+
+
+def test_upgraded_bazel_is_looked_at_again(machine: Machine) -> None:
+    """A changed program is asked for its version again."""
+    program = machine.fake("bin/bazel")
+    machine.bazelw("info")
+    program.unlink()
+    machine.fake("bin/bazel", version="4.2.3")
+    os.utime(program, (time.time() + 10, time.time() + 10))
+    result = machine.bazelw("info")
+    assert result.returncode == 36
+    assert "is version 4.2.3" in result.stderr
+
+
+def test_never_itself(machine: Machine) -> None:
+    """A link called bazel, and a program that leads back to bazelw, are passed over."""
+    (machine.root / "bin/bazel").symlink_to(REPOSITORY / "bazelw")
+    assert "bazel on PATH: there is none" in machine.bazelw("info").stderr
+    (machine.root / "bin/bazel").unlink()
+    machine.fake("bin/bazel", body=f'exec "{REPOSITORY}/bazelw" "$@"')
+    result = machine.bazelw("info")
+    assert result.returncode == 36
+    assert "leads back to bazelw" in result.stderr
+
+
+def test_through_a_link(machine: Machine) -> None:
+    """bazelw may be started through links to it."""
+    machine.fake("bin/bazel")
+    (machine.root / "one").symlink_to(REPOSITORY / "bazelw")
+    (machine.workspace / "two").symlink_to("../one")
+    result = machine.bazelw("info", program=machine.workspace / "two")
+    assert result.stdout.startswith("bazel ")
+
+
+def test_nothing_works(machine: Machine) -> None:
+    """Every attempt with its reason, and what to do."""
+    machine.fake("bin/bazel", version="4.2.3")
+    machine.fake("bin/bazelisk", body="echo 'could not download Bazel' >&2; exit 1")
+    result = machine.bazelw("build", "//...")
+    assert result.returncode == 36
+    assert result.stdout == ""
+    for part in (
+        "1. $BAZEL: not set",
+        f"2. bazel on PATH: {machine.root}/bin/bazel is version 4.2.3, 7.7 or newer is needed",
+        "3. bazelisk on PATH",
+        "could not download Bazel",
+        "4. Bazelisk: its download host is out of reach (127.0.0.1:9",
+        "5. Bazel from Debian packages: apt-get is not on PATH",
+        "Install Bazel 7.7 or newer",
+    ):
+        assert part in result.stderr
+    assert "Traceback" not in result.stderr
+    leftovers = [path.name for path in machine.cache.iterdir()]
+    assert leftovers == ["lock"]
+
+
+def test_no_home_no_user(machine: Machine) -> None:
+    """XDG_CACHE_HOME is enough; a relative one counts for nothing."""
+    machine.fake("bin/bazel")
+    machine.environment["XDG_CACHE_HOME"] = str(machine.root / "xdg")
+    del machine.environment["HOME"]
+    assert machine.bazelw("info").returncode == 0
+    assert (machine.root / "xdg/rules_executorch/bazelw/workspaces").is_dir()
+    machine.environment["HOME"] = str(machine.root / "home")
+    machine.environment["XDG_CACHE_HOME"] = "relative"
+    assert machine.bazelw("info").returncode == 0
+    assert machine.cache.is_dir()
+    assert not (machine.workspace / "relative").exists()
+
+
+def test_cache_that_cannot_be_written(machine: Machine) -> None:
+    """It says so and what to set."""
+    machine.fake("bin/bazel")
+    (machine.root / "file").touch()
+    machine.environment["XDG_CACHE_HOME"] = str(machine.root / "file")
+    result = machine.bazelw("info")
+    assert result.returncode == 36
+    assert "Set XDG_CACHE_HOME" in result.stderr
+    assert "Traceback" not in result.stderr

@@ -1,0 +1,159 @@
+"""Which modules are overridden: exactly those that are in the dependency graph."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from bootstrap.bazelrc import UserOptions
+from bootstrap.modulefile import ModuleFile, parse_module_file
+from bootstrap.modules import Plan, make_plan, packaged_modules
+
+BAZEL_TOOLS = """
+module(name = "bazel_tools")
+bazel_dep(name = "rules_cc", version = "0.0.11")
+bazel_dep(name = "zlib", version = "1.3")
+"""
+
+PACKAGED = {
+    "rules/cc": 'module(name = "rules_cc")\nbazel_dep(name = "platforms", version = "1")\n'
+    'bazel_dep(name = "stardoc", version = "1", dev_dependency = True)\n',
+    "tools/platforms": 'module(name = "platforms")\n',
+    "tools/stardoc": 'module(name = "stardoc")\nbazel_dep(name = "rules_java", version = "1")\n',
+    "rules/java": 'module(name = "rules_java")\nbazel_dep(name = "abseil", version = "1")\n',
+    "rules/shell": 'module(name = "rules_shell")\n',
+    "tools/bazel_tools": 'module(name = "bazel_tools")\n',
+}
+
+
+class World:
+    """A workspace, Debian's modules and Bazel's own module file."""
+
+    def __init__(self, root: Path) -> None:
+        """Writes them below a directory."""
+        self.root = root
+        for path, text in PACKAGED.items():
+            self.write(f"prefix/usr/share/bazel/{path}/MODULE.bazel", text)
+        self.tools: ModuleFile = parse_module_file(BAZEL_TOOLS)
+        self.options = UserOptions()
+
+    def write(self, path: str, text: str) -> None:
+        """Writes a file."""
+        (self.root / path).parent.mkdir(parents=True, exist_ok=True)
+        (self.root / path).write_text(text)
+
+    def plan(self, module_file: str | None) -> Plan:
+        """The plan for a workspace with that MODULE.bazel."""
+        if module_file is not None:
+            self.write("w/MODULE.bazel", module_file)
+        packaged = packaged_modules(self.root / "prefix")
+        known = {"rules_executorch": self.root / "own"}
+        return make_plan(self.root / "w", self.tools, packaged, self.options, known)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    """One of each test's own."""
+    return World(tmp_path)
+
+
+def test_packaged_modules(world: World) -> None:
+    """By the name in the file, not by the directory; Bazel's own is none of them."""
+    found = packaged_modules(world.root / "prefix")
+    assert sorted(found) == ["platforms", "rules_cc", "rules_java", "rules_shell", "stardoc"]
+
+
+@pytest.mark.parametrize("text", [None, "", 'module(name = "x")\n'])
+def test_what_bazel_brings(world: World, text: str | None) -> None:
+    """The least: Bazel's own dependencies and theirs, without dev dependencies."""
+    plan = world.plan(text)
+    assert sorted(plan.packaged) == ["platforms", "rules_cc"]
+    assert plan.stubs == {"zlib"}
+    assert not plan.unavailable
+
+
+def test_root_with_dev_dependencies(world: World) -> None:
+    """The root's dev dependencies count, and what they lead to."""
+    text = 'bazel_dep(name = "stardoc", version = "1", dev_dependency = True)\n'
+    plan = world.plan(text)
+    assert sorted(plan.packaged) == ["platforms", "rules_cc", "rules_java", "stardoc"]
+    assert plan.stubs == {"zlib", "abseil"}
+
+
+def test_dev_dependencies_ignored(world: World) -> None:
+    """As with --ignore_dev_dependency."""
+    world.options.ignore_dev = True
+    plan = world.plan('bazel_dep(name = "stardoc", version = "1", dev_dependency = True)\n')
+    assert sorted(plan.packaged) == ["platforms", "rules_cc"]
+
+
+def test_local_path_override(world: World) -> None:
+    """An overridden module is not Debian's; its own dependencies are in the graph."""
+    world.write(
+        "near/MODULE.bazel",
+        'module(name = "rules_cc")\nbazel_dep(name = "rules_shell", version = "1")\n'
+        'bazel_dep(name = "stardoc", version = "1", dev_dependency = True)\n',
+    )
+    plan = world.plan(
+        'bazel_dep(name = "rules_cc", version = "1")\n'
+        'local_path_override(module_name = "rules_cc", path = "../near")\n'
+    )
+    assert sorted(plan.packaged) == ["rules_shell"]
+    assert world.root / "w/../near/MODULE.bazel" in plan.inputs
+
+
+def test_overrides_of_others_do_not_count(world: World) -> None:
+    """Only the root may override."""
+    world.write(
+        "near/MODULE.bazel",
+        'module(name = "near")\nbazel_dep(name = "rules_shell", version = "1")\n'
+        'local_path_override(module_name = "rules_shell", path = "../shell")\n',
+    )
+    plan = world.plan(
+        'bazel_dep(name = "near")\nlocal_path_override(module_name = "near", path = "../near")\n'
+    )
+    assert "rules_shell" in plan.packaged
+
+
+def test_user_override(world: World) -> None:
+    """--override_module of the user's own rc file is left alone, and followed."""
+    world.write("cc/MODULE.bazel", 'module(name = "rules_cc")\n')
+    world.options.overrides["rules_cc"] = world.root / "cc"
+    plan = world.plan("")
+    assert "rules_cc" not in plan.packaged
+    assert world.root / "cc/MODULE.bazel" in plan.inputs
+
+
+def test_archive_override(world: World) -> None:
+    """A module from elsewhere is not ours to override; of this project's the files are known."""
+    world.write(
+        "own/MODULE.bazel",
+        'module(name = "rules_executorch")\nbazel_dep(name = "rules_shell", version = "1")\n',
+    )
+    plan = world.plan(
+        'bazel_dep(name = "rules_executorch", version = "1")\n'
+        'archive_override(module_name = "rules_executorch", urls = ["https://example.org"])\n'
+        'bazel_dep(name = "far", version = "1")\n'
+        'git_override(module_name = "far", remote = "https://example.org")\n'
+    )
+    assert "rules_shell" in plan.packaged
+    assert not plan.unavailable
+
+
+def test_unavailable(world: World) -> None:
+    """What nobody has is no empty module: its user shall know."""
+    plan = world.plan('bazel_dep(name = "gazelle", version = "1")\n')
+    assert plan.unavailable == {"gazelle"}
+    assert "gazelle" not in plan.stubs
+
+
+def test_emptied(world: World) -> None:
+    """An empty module that the workspace names itself is told of."""
+    plan = world.plan('bazel_dep(name = "zlib", version = "1")\n')
+    assert plan.emptied == {"zlib"}
+
+
+def test_root_is_a_packaged_module(world: World) -> None:
+    """Who builds rules_cc itself does not get Debian's."""
+    plan = world.plan('module(name = "rules_cc")\nbazel_dep(name = "platforms", version = "1")\n')
+    assert sorted(plan.packaged) == ["platforms"]

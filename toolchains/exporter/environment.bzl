@@ -1,0 +1,171 @@
+"""The repository rule that makes the Python environment in which models are exported.
+
+The repository holds a private copy of an interpreter and the packages of one or more locks:
+
+- `//:interpreter`: the program `python/bin/python3.11`;
+- `//:python_home`: the standard library and shared libraries that it finds in `python/lib`;
+- `//:site_packages`, `//:light`, `//:programs`: a folder each. These folders and `python/lib` are inputs as
+  a whole, and the time of change by which Bazel knows such a folder follows from its contents;
+- `//:environment.json`: versions of interpreter and packages, the locks' hash, a digest of it all.
+
+`lite` holds what tools without torch need to read and write programs, `bin` the programs that
+were asked for in `scripts`.
+"""
+
+load("//toolchains/exporter:host_python.bzl", "PYTHON_VARIABLE", "PYTHON_VERSION", "find_host_python")
+
+# Everything that the installer consists of: a change makes the environment again.
+_INSTALLER = [
+    Label("//toolchains/exporter/install:" + file)
+    for file in [
+        "__main__.py",
+        "exporter_environment/__init__.py",
+        "exporter_environment/archives.py",
+        "exporter_environment/audit.py",
+        "exporter_environment/bytecode.py",
+        "exporter_environment/cli.py",
+        "exporter_environment/download.py",
+        "exporter_environment/elf.py",
+        "exporter_environment/environment.py",
+        "exporter_environment/errors.py",
+        "exporter_environment/interpreter.py",
+        "exporter_environment/lite.py",
+        "exporter_environment/locking.py",
+        "exporter_environment/locks.py",
+        "exporter_environment/macho.py",
+        "exporter_environment/manifest.py",
+        "exporter_environment/markers.py",
+        "exporter_environment/patchelf.py",
+        "exporter_environment/pip_tool.py",
+        "exporter_environment/progress.py",
+        "exporter_environment/prune.py",
+        "exporter_environment/prune.toml",
+        "exporter_environment/relocation.py",
+        "exporter_environment/scripts.py",
+        "exporter_environment/torch_source.py",
+        "exporter_environment/unpack.py",
+    ]
+]
+
+_BUILD = """\
+package(default_visibility = ["//visibility:public"])
+
+exports_files(["environment.json"])
+
+filegroup(
+    name = "interpreter",
+    srcs = ["python/bin/python{version}"],
+)
+{folders}
+"""
+
+_FOLDER = """
+filegroup(
+    name = "{name}",
+    srcs = {srcs},
+)
+"""
+
+def _watched(rctx, label):
+    """The path of a file of ours, which the repository depends on from now on."""
+    path = rctx.path(label)
+    if hasattr(rctx, "watch"):
+        rctx.watch(path)
+    return path
+
+def _check_versions(rctx):
+    """Fails where a package that the user named a version of has another one."""
+    found = json.decode(rctx.read("environment.json"))["versions"]
+    for package, wanted in rctx.attr.versions.items():
+        got = found.get(package, "none")
+        if got.split("+")[0] != wanted:
+            fail(("@{}: {}: the lock has version {}, wanted {}.\nMake the version attributes of " +
+                  "executorch.exporter() and its locks agree.").format(rctx.name, package, got, wanted))
+
+def _python_environment_impl(rctx):
+    locks = [_watched(rctx, label) for label in rctx.attr.locks]
+    tools_lock = _watched(rctx, rctx.attr._tools_lock)
+    installer = [_watched(rctx, label) for label in _INSTALLER][0].dirname
+    python = find_host_python(rctx, rctx.attr.python)
+    if hasattr(rctx, "watch"):
+        rctx.watch(rctx.path(python).realpath)
+
+    arguments = [python, "-I", "-B", installer, "--python", python, "--output", "."]
+    arguments += ["--tools-lock", tools_lock]
+    for lock in locks:
+        arguments += ["--lock", lock]
+    if rctx.attr.torch_index:
+        arguments += ["--extra-index", rctx.attr.torch_index]
+    arguments += ["--extra-index-for", "torch"]
+    if rctx.attr.lite:
+        arguments.append("--lite")
+    for script in rctx.attr.scripts:
+        arguments += ["--script", script]
+
+    rctx.report_progress("installing the packages of {}".format(
+        ", ".join([label.name for label in rctx.attr.locks]),
+    ))
+    result = rctx.execute(arguments, timeout = 3600, quiet = False)
+    if result.return_code != 0:
+        said = result.stderr.strip()
+        if "error: " in said:
+            said = said[said.rindex("\nerror: ") + 1 if "\nerror: " in said else said.index("error: "):]
+        fail("@{}: the exporter environment could not be made\n{}".format(rctx.name, said))
+
+    _check_versions(rctx)
+
+    # Not python/ as a whole: a sandbox can't hold a folder and, as another input, a file in it.
+    libraries = [path.basename for path in rctx.path("python").readdir() if path.basename != "bin"]
+    folders = {
+        "python_home": ["python/" + name for name in sorted(libraries)],
+        "site_packages": ["site-packages"],
+        "light": ["lite"] if rctx.attr.lite else [],
+        "programs": ["bin"] if rctx.attr.scripts else [],
+    }
+    rctx.file("BUILD.bazel", _BUILD.format(
+        version = PYTHON_VERSION,
+        folders = "".join([
+            _FOLDER.format(name = name, srcs = repr(srcs))
+            for name, srcs in folders.items()
+        ]),
+    ) + rctx.attr.build_file_content)
+
+python_environment = repository_rule(
+    implementation = _python_environment_impl,
+    doc = "A hermetic Python environment, made of a host's interpreter and locked packages.",
+    attrs = {
+        "build_file_content": attr.string(
+            doc = "Text that is added to the repository's BUILD.bazel, such as a toolchain's target.",
+        ),
+        "lite": attr.bool(
+            default = True,
+            doc = "Whether the torch-free folder is made; the locks must name executorch then.",
+        ),
+        "locks": attr.label_list(
+            allow_files = [".txt"],
+            default = [Label("//toolchains/exporter/locks:exporter_cp311.txt")],
+            doc = "Locks: requirement files of `name==version --hash=sha256:…`, nothing else. " +
+                  "A package may be in several if its version is the same.",
+        ),
+        "python": attr.string(
+            doc = "The interpreter to copy: a path, or a name on PATH. Without one, python3.11 or " +
+                  "python3 on PATH. The environment variable RULES_EXECUTORCH_PYTHON goes first.",
+        ),
+        "scripts": attr.string_list(
+            doc = "Names of programs that packages bring, to be made in //:bin.",
+        ),
+        "torch_index": attr.string(
+            default = "https://download.pytorch.org/whl/cpu",
+            doc = "The package index that torch's CPU build comes from, unless pip's own settings " +
+                  "on this machine have one. Empty: pip's own settings only.",
+        ),
+        "versions": attr.string_dict(
+            doc = "Package to the version that the locks must have; a local part is left out of account.",
+        ),
+        "_tools_lock": attr.label(
+            default = Label("//toolchains/exporter/locks:tools.txt"),
+            allow_single_file = True,
+        ),
+    },
+    environ = [PYTHON_VARIABLE],
+)

@@ -1,0 +1,155 @@
+"""et_exporter: the Python environment of the toolchain that lowers and links."""
+
+
+load("@rules_python//python:defs.bzl", "PyInfo")
+load("//rules:providers.bzl", "EtExporterInfo")
+load("//rules/private:paths.bzl", "repository_root", "unique")
+load("//rules/private:python_tool.bzl", "launcher_script", "tool_attributes", "tool_files")
+
+EXPORTER_TOOLCHAIN = Label("//toolchains/exporter:toolchain_type")
+
+def _roots(ctx):
+    """Files of packages and their import roots."""
+    if bool(ctx.attr.packages) != bool(ctx.attr.package_imports):
+        fail("%s: packages and package_imports go together; one of them is missing." % ctx.label)
+    if not ctx.attr.packages and not ctx.attr.deps:
+        fail(("%s: an exporter needs torch and executorch: give packages and package_imports, or deps " +
+              "(py_library targets, e.g. of a pip hub).") % ctx.label)
+    here = "/".join([p for p in [repository_root(ctx.label), ctx.label.package] if p])
+    roots = ["%s/%s" % (here, i) for i in ctx.attr.package_imports]
+    transitive = []
+    for dep in ctx.attr.deps:
+        transitive.append(dep[PyInfo].transitive_sources)
+        transitive.append(dep[DefaultInfo].default_runfiles.files)
+        roots += dep[PyInfo].imports.to_list()
+    return struct(
+        files = depset(ctx.files.packages, transitive = transitive),
+        roots = unique(roots),
+    )
+
+def _python_tool_impl(ctx):
+    packages = _roots(ctx)
+    script = ctx.actions.declare_file(ctx.label.name)
+    launcher_script(ctx, script, interpreter = ctx.file.interpreter, roots = packages.roots)
+    runfiles = ctx.runfiles(
+        [ctx.file.interpreter] + ctx.files.python_files,
+        transitive_files = depset(transitive = [packages.files, tool_files(ctx)]),
+    )
+    return [DefaultInfo(executable = script, runfiles = runfiles)]
+
+_PYTHON_ATTRIBUTES = {
+    "deps": attr.label_list(providers = [PyInfo]),
+    "interpreter": attr.label(allow_single_file = True, mandatory = True),
+    "package_imports": attr.string_list(),
+    "packages": attr.label_list(allow_files = True),
+    "python_files": attr.label_list(allow_files = True),
+}
+
+# In a rule of its own, as the environment's folders may be inputs of actions only in runfiles:
+# elsewhere Bazel warns of each, in each action.
+_python_tool = rule(
+    implementation = _python_tool_impl,
+    attrs = _PYTHON_ATTRIBUTES | tool_attributes(),
+    executable = True,
+)
+
+def _exporter_toolchain_impl(ctx):
+    packages = _roots(ctx)
+    info = EtExporterInfo(
+        lowering_tool = ctx.attr.lowering_tool[DefaultInfo].files_to_run,
+        linking_tool = ctx.attr.linking_tool[DefaultInfo].files_to_run,
+        stamp = ctx.file.stamp,
+        interpreter = ctx.file.interpreter,
+        python_files = depset(ctx.files.python_files),
+        packages = packages.files,
+        package_roots = packages.roots,
+        executorch_version = ctx.attr.executorch_version,
+        torch_version = ctx.attr.torch_version,
+    )
+    return [
+        platform_common.ToolchainInfo(exporter = info),
+        info,
+        DefaultInfo(files = depset([ctx.file.stamp])),
+    ]
+
+_exporter_toolchain = rule(
+    implementation = _exporter_toolchain_impl,
+    attrs = _PYTHON_ATTRIBUTES | {
+        "executorch_version": attr.string(mandatory = True),
+        "linking_tool": attr.label(mandatory = True, executable = True, cfg = "exec"),
+        "lowering_tool": attr.label(mandatory = True, executable = True, cfg = "exec"),
+        "stamp": attr.label(allow_single_file = True, mandatory = True),
+        "torch_version": attr.string(mandatory = True),
+    },
+    provides = [EtExporterInfo],
+)
+
+def et_exporter(
+        *,
+        name,
+        interpreter,
+        stamp,
+        executorch_version,
+        torch_version,
+        python_files = [],
+        packages = [],
+        package_imports = [],
+        deps = [],
+        light = [],
+        light_imports = [],
+        visibility = None):
+    """The Python environment that lowers and links programs, for a `toolchain` of the type
+`@rules_executorch//toolchains/exporter:toolchain_type`.
+
+The ready-made one comes from the module extension's lock. One's own, from a pip hub:
+
+```python
+et_exporter(
+    name = "exporter",
+    interpreter = "@python_3_11//:python",
+    python_files = ["@python_3_11//:files"],
+    deps = ["@pypi//executorch", "@pypi//torch"],
+    stamp = "requirements.txt",
+    executorch_version = "1.5.1",
+    torch_version = "2.13.0",
+)
+toolchain(
+    name = "exporter_toolchain",
+    toolchain = ":exporter",
+    toolchain_type = "@rules_executorch//toolchains/exporter:toolchain_type",
+)
+```
+
+    Args:
+      name: of the target.
+      interpreter: label of the Python interpreter, 3.10 or later.
+      stamp: label of a file whose contents change with the environment, e.g. its lock.
+      executorch_version: e.g. "1.5.1".
+      torch_version: e.g. "2.13.0".
+      python_files: labels of what the interpreter needs beside itself: its standard library.
+      packages: labels of packages' files, as pip install --target makes them.
+      package_imports: folders that they are imported from, relative to the target's package.
+      deps: py_library targets that provide executorch, torch and what they need.
+      light: labels of what tools without torch need (flatbuffers, jinja2, the generated schema
+        modules). Without it they get all packages.
+      light_imports: folders that they are imported from, relative to the target's package.
+      visibility: of the target.
+    """
+    if bool(light) != bool(light_imports):
+        fail("et_exporter %s: light and light_imports go together; one of them is missing." % name)
+    python = dict(interpreter = interpreter, python_files = python_files)
+    heavy = dict(packages = packages, package_imports = package_imports, deps = deps)
+    lean = dict(packages = light, package_imports = light_imports) if light else heavy
+    hidden = dict(tags = ["manual"], visibility = ["//visibility:private"])
+    _python_tool(name = name + ".lowering_tool", **(python | heavy | hidden))
+    _python_tool(name = name + ".linking_tool", **(python | lean | hidden))
+    _exporter_toolchain(
+        name = name,
+        lowering_tool = name + ".lowering_tool",
+        linking_tool = name + ".linking_tool",
+        stamp = stamp,
+        executorch_version = executorch_version,
+        torch_version = torch_version,
+        visibility = visibility,
+        **(python | heavy)
+    )

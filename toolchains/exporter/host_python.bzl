@@ -1,0 +1,55 @@
+"""The host's Python interpreter, which repository rules copy and run pip with."""
+
+PYTHON_VERSION = "3.11"
+PYTHON_VARIABLE = "RULES_EXECUTORCH_PYTHON"
+
+def _probe(rctx, python):
+    """What an interpreter is: a struct with version and executable, or None if it doesn't run."""
+    result = rctx.execute([
+        python,
+        "-I",
+        "-c",
+        "import sys; print('%d.%d' % sys.version_info[:2]); print(sys.executable)",
+    ])
+    lines = result.stdout.strip().split("\n")
+    if result.return_code != 0 or len(lines) != 2:
+        return None
+    return struct(version = lines[0], executable = lines[1])
+
+def _wrong_python(rctx, got):
+    fail("\n".join([
+        "@{}: no Python {} to make the exporter environment with".format(rctx.name, PYTHON_VERSION),
+        "  got: " + got,
+        "  wanted: Python " + PYTHON_VERSION,
+        "  what to do: install it and put it on PATH, or name it (a path, or a name on PATH) in the",
+        "    attribute `python`, or with --repo_env={}=/path/to/python{}".format(
+            PYTHON_VARIABLE,
+            PYTHON_VERSION,
+        ),
+    ]))
+
+def find_host_python(rctx, python):
+    """The interpreter that was asked for, or the first of the right version on PATH.
+
+    Args:
+      rctx: repository context.
+      python: a path, or a name on PATH; empty: any of the right version.
+
+    Returns:
+      A string: its path.
+    """
+    asked = rctx.os.environ.get(PYTHON_VARIABLE, "") or python
+    seen = []
+    for name in [asked] if asked else ["python" + PYTHON_VERSION, "python3"]:
+        python = rctx.path(name) if "/" in name else rctx.which(name)
+        if not python or not python.exists:
+            seen.append("{}: not found".format(name))
+            continue
+        probed = _probe(rctx, python)
+        if probed and probed.version == PYTHON_VERSION:
+            return probed.executable
+        seen.append("{}: {}".format(
+            python,
+            "Python " + probed.version if probed else "does not run",
+        ))
+    return _wrong_python(rctx, ", ".join(seen))

@@ -1,0 +1,1 @@
+"""Makes the Python environment in which models are exported: an interpreter and its packages."""

@@ -1,0 +1,1 @@
+"""Finds a Bazel for `bazelw`, or puts one together from Debian packages."""

@@ -1,0 +1,29 @@
+"""What a model's code and a recipe's code need from rules_executorch.
+
+This package imports neither torch nor executorch, so that a model's file can be imported, linted
+and tested where they are missing.
+
+Example (the entry point of an `et_model`):
+
+    from etbuild import Method, ModelContext, ModelSpec
+
+    def build(ctx: ModelContext) -> ModelSpec:
+        net = Net(ctx.file("weights.safetensors"))
+        return ModelSpec(methods={"forward": Method(net, (torch.zeros(1, 8),))})
+"""
+
+from etbuild.context import ModelContext, RecipeContext
+from etbuild.errors import BuildError
+from etbuild.filters import groups_fit
+from etbuild.options import Options
+from etbuild.spec import Method, ModelSpec
+
+__all__ = [
+    "BuildError",
+    "Method",
+    "ModelContext",
+    "ModelSpec",
+    "Options",
+    "RecipeContext",
+    "groups_fit",
+]

@@ -1,0 +1,114 @@
+"""What an entry point or a recipe builder is called with."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from etbuild.errors import BuildError
+from etbuild.options import Options
+
+
+@dataclass(frozen=True)
+class ModelContext:
+    """The arguments and files of an `et_model`.
+
+    Attributes:
+      args: the `args` attribute of the target: strings by name.
+      files: the files of the `data` attribute: path as declared in the workspace ("models/a.gguf",
+        "smollm2/model.gguf" for a file of another repository) to path on disk.
+      label: the label of the `et_model`, for messages.
+    """
+
+    args: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, Path] = field(default_factory=dict)
+    label: str = "//:model"
+
+    def file(self, name: str) -> Path:
+        """Path of a file from `data`.
+
+        Args:
+          name: a file name ("model.gguf"), or as many trailing folders as make it unambiguous
+            ("base/model.gguf").
+
+        Returns:
+          The path of the file (or of the directory, where a target's output is one).
+
+        Raises:
+          BuildError: no such file in `data`, or more than one.
+        """
+        wanted = name.strip("/")
+        matches = [p for p in self.files if p == wanted or p.endswith("/" + wanted)]
+        if len(matches) == 1:
+            return self.files[matches[0]]
+        if len(matches) > 1:
+            raise BuildError(
+                f'{self.label}: the file name "{name}" is ambiguous: {_listed(matches)}.',
+                'Ask for it with as many folders as make it unique, e.g. '
+                f'ctx.file("{matches[0]}").',
+            )
+        if not self.files:
+            raise BuildError(
+                f'{self.label}: the model asks for the file "{name}", but the target has no data.',
+                f'Add the file to the data attribute of {self.label}.',
+            )
+        close = difflib.get_close_matches(wanted, list(self.files), n=1, cutoff=0.5)
+        raise BuildError(
+            f'{self.label}: the model asks for the file "{name}", which is not in its data. '
+            f"There are: {_listed(list(self.files))}.",
+            f'Add it to the data attribute of {self.label}'
+            + (f', or ask for "{close[0]}".' if close else "."),
+        )
+
+    def arg(self, name: str, default: str | None = None) -> str:
+        """One of the target's `args`.
+
+        Args:
+          name: its name.
+          default: what to return where the target doesn't give it; None makes it mandatory.
+
+        Returns:
+          Its value, a string.
+
+        Raises:
+          BuildError: it is missing and has no default.
+        """
+        if name in self.args:
+            return self.args[name]
+        if default is not None:
+            return default
+        raise BuildError(
+            f'{self.label}: the model needs the argument "{name}", and got: '
+            f"{_listed(list(self.args)) or 'none'}.",
+            f'Add args = {{"{name}": "…"}} to {self.label}.',
+        )
+
+
+@dataclass(frozen=True)
+class RecipeContext:
+    """What a recipe builder (`et_recipe(builder = "module:function")`) is called with.
+
+    Attributes:
+      options: the options of the recipe target, its bases' included.
+      label: the label of the recipe, for messages.
+      data: files of the recipe's `data`, as in `ModelContext.files`.
+      base: the executorch.export.ExportRecipe of the recipe's `base`; None: it has none.
+    """
+
+    options: Options
+    label: str = "//:recipe"
+    data: Mapping[str, Path] = field(default_factory=dict)
+    base: Any = None
+
+    def file(self, name: str) -> Path:
+        """Path of a file from the recipe's `data`; see `ModelContext.file`."""
+        return ModelContext(files=self.data, label=self.label).file(name)
+
+
+def _listed(names: Sequence[str], most: int = 12) -> str:
+    """Names, sorted, in quotes; the rest of a long list as a count."""
+    shown = ", ".join(f'"{n}"' for n in sorted(names)[:most])
+    return shown + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -1,0 +1,88 @@
+"""Options of a recipe: strings in a BUILD file, checked values in a builder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from etbuild.errors import BuildError
+
+_TRUE = ("1", "true", "yes", "on")
+_FALSE = ("0", "false", "no", "off")
+
+
+class Options(Mapping[str, str]):
+    """The options of one recipe, with conversions whose errors name option and recipe.
+
+    Example:
+
+        group_size = ctx.options.integer("group_size", default=32, minimum=1)
+
+    Args:
+      values: strings by name.
+      label: the label of the recipe, for messages.
+    """
+
+    def __init__(self, values: Mapping[str, str] | None = None, label: str = "//:recipe") -> None:
+        self._values = dict(values or {})
+        self._label = label
+
+    def __getitem__(self, name: str) -> str:
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted(self._values))
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def text(self, name: str, default: str, choices: Sequence[str] = ()) -> str:
+        """An option as a string; with `choices`, one of them."""
+        value = self._values.get(name, default)
+        if choices and value not in choices:
+            raise self._error(name, value, "one of " + ", ".join(choices))
+        return value
+
+    def integer(self, name: str, default: int, minimum: int | None = None) -> int:
+        """An option as a whole number of at least `minimum`."""
+        value = self._values.get(name)
+        if value is None:
+            return default
+        wanted = "a whole number" + (f" of at least {minimum}" if minimum is not None else "")
+        try:
+            number = int(value)
+        except ValueError:
+            raise self._error(name, value, wanted) from None
+        if minimum is not None and number < minimum:
+            raise self._error(name, value, wanted)
+        return number
+
+    def number(self, name: str, default: float) -> float:
+        """An option as a number."""
+        value = self._values.get(name)
+        try:
+            return default if value is None else float(value)
+        except ValueError:
+            raise self._error(name, value or "", "a number") from None
+
+    def boolean(self, name: str, default: bool) -> bool:
+        """An option as true or false."""
+        value = self._values.get(name)
+        if value is None:
+            return default
+        if value.lower() in _TRUE:
+            return True
+        if value.lower() in _FALSE:
+            return False
+        raise self._error(name, value, "true or false")
+
+    def only(self, *known: str) -> None:
+        """Raises BuildError where an option has a name that is not among `known`."""
+        for name in self:
+            if name not in known:
+                raise BuildError(
+                    f'{self._label}: unknown option "{name}". '
+                    + (f"It takes: {', '.join(sorted(known))}." if known else "It takes none.")
+                )
+
+    def _error(self, name: str, value: str, wanted: str) -> BuildError:
+        return BuildError(f'{self._label}: option "{name}": got "{value}", wanted {wanted}.')

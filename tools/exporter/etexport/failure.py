@@ -1,0 +1,82 @@
+"""Turns what went wrong into a message for the person who wrote the target."""
+
+from __future__ import annotations
+
+import os
+import textwrap
+import traceback
+from pathlib import Path
+
+from etbuild.errors import BuildError
+
+from etexport.flags import MAIN
+from etexport.progress import Progress
+
+
+def message(
+    error: BaseException, label: str, progress: Progress, tree: Path, log: str | None
+) -> str:
+    """What is shown for a failed request.
+
+    Args:
+      error: what was raised.
+      label: the target.
+      progress: where it happened.
+      tree: the import tree, to find the user's own files in the trace.
+      log: the file that holds the full stack trace; None: it is part of the message.
+    """
+    lines = [f"ERROR: {label}: {_headline(error, progress)}"]
+    if not isinstance(error, BuildError):
+        own = _own_frames(error, tree)
+        if own:
+            lines.append("In your code:")
+            lines.extend(f"  {place}" for place in own)
+    if progress.line():
+        lines.append(f"Stages: {progress.line()}.")
+    if not isinstance(error, BuildError):
+        trace = "".join(traceback.format_exception(error))
+        if log:
+            lines.append(f"The full stack trace is in {log}")
+        else:
+            lines.append("The full stack trace:")
+            lines.append(textwrap.indent(trace.rstrip(), "  | "))
+    return "\n".join(lines) + "\n"
+
+
+def log_of_worker() -> str | None:
+    """The file that a worker's standard error goes to; None where that can't be known."""
+    try:
+        path = os.readlink("/proc/self/fd/2")
+    except OSError:
+        return None
+    return path if path.startswith("/") and os.path.isfile(path) else None
+
+
+def _headline(error: BaseException, progress: Progress) -> str:
+    if isinstance(error, BuildError):
+        return str(error)
+    stage = f' in the stage "{progress.current}"' if progress.current else ""
+    if isinstance(error, MemoryError):
+        return (
+            f"out of memory{stage}.\nGive the machine more memory, or fewer jobs at once "
+            "(--local_resources=memory=…)."
+        )
+    if isinstance(error, SystemExit):
+        return f"the model's code called exit({error.code}){stage}."
+    text = str(error).strip() or "no message"
+    return f"failed{stage}: {type(error).__name__}: {_shortened(text)}"
+
+
+def _shortened(text: str, most: int = 4000) -> str:
+    return text if len(text) <= most else f"{text[:most]} … ({len(text) - most} more characters)"
+
+
+def _own_frames(error: BaseException, tree: Path) -> list[str]:
+    """Places in the user's files, innermost last."""
+    root = str(tree) + os.sep
+    found = []
+    for frame in traceback.extract_tb(error.__traceback__):
+        if frame.filename.startswith(root):
+            place = frame.filename[len(root) :].removeprefix(MAIN)
+            found.append(f"{place}:{frame.lineno} in {frame.name}: {frame.line}")
+    return found

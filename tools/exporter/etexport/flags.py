@@ -1,0 +1,125 @@
+"""The command line of one request; the contract between the rules and the exporter."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+from etbuild.errors import BuildError
+
+COMMANDS = ("lower", "etrecord", "bundle")
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to do.
+
+    Attributes:
+      command: "lower", "etrecord" or "bundle".
+      label: of the program, for messages.
+      model_label: of the model, for messages.
+      output: the directory or file to write.
+      facts: JSON file to write what was seen to: seconds, memory.
+      entry_point: "module:function"; empty: the model is given as .pt2 files.
+      exported: method name to .pt2 file.
+      sources: path in the workspace ("_main/models/llama.py") to file: what may be imported.
+      roots: folders of such paths that go on the import path.
+      data: path in the workspace to file, for ModelContext.file.
+      recipe_data: path in the workspace to file, for RecipeContext.file.
+      arguments: for ModelContext.args.
+      methods: the methods that become part of the program; empty: all.
+      recipe: a tree: {"label", "builder", "options", "base", "recipes", "data"}.
+      program: the linked .pte (bundle).
+      program_data: the linked .ptd files (bundle).
+    """
+
+    command: str
+    label: str
+    model_label: str
+    output: Path
+    facts: Path | None
+    entry_point: str
+    exported: dict[str, Path]
+    sources: dict[str, Path]
+    roots: tuple[str, ...]
+    data: dict[str, Path]
+    recipe_data: dict[str, Path]
+    arguments: dict[str, str]
+    methods: tuple[str, ...]
+    recipe: dict[str, Any]
+    program: Path | None
+    program_data: tuple[Path, ...]
+
+
+MAIN = "_main/"
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise BuildError(f"The exporter was started with flags it doesn't know: {message}.")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="etexport", allow_abbrev=False)
+    parser.add_argument("command", choices=COMMANDS)
+    parser.add_argument("--label", required=True)
+    parser.add_argument("--model_label", default="")
+    parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--facts", type=Path)
+    parser.add_argument("--entry_point", default="")
+    for name in ("exported", "source", "data", "recipe_data"):
+        parser.add_argument(f"--{name}", action="append", default=[], metavar="NAME=VALUE")
+    for name in ("root", "method"):
+        parser.add_argument(f"--{name}", action="append", default=[])
+    parser.add_argument("--args", default="{}", help="JSON object of strings")
+    parser.add_argument("--recipe", default="{}", help="JSON: a tree of recipes")
+    parser.add_argument("--program", type=Path)
+    parser.add_argument("--program_data", type=Path, action="append", default=[])
+    return parser
+
+
+def parse(arguments: Sequence[str]) -> Request:
+    """Reads a request's command line.
+
+    Raises:
+      BuildError: an unknown flag.
+    """
+    raw = _parser().parse_args(list(arguments))
+    return Request(
+        command=raw.command,
+        label=raw.label,
+        model_label=raw.model_label or raw.label,
+        output=raw.output.absolute(),
+        facts=raw.facts.absolute() if raw.facts else None,
+        entry_point=raw.entry_point,
+        exported=_paths(raw.exported),
+        sources=_paths(raw.source),
+        roots=tuple(raw.root),
+        data=_paths(raw.data),
+        recipe_data=_paths(raw.recipe_data),
+        arguments=json.loads(raw.args),
+        methods=tuple(raw.method),
+        recipe=json.loads(raw.recipe),
+        program=raw.program.absolute() if raw.program else None,
+        program_data=tuple(p.absolute() for p in raw.program_data),
+    )
+
+
+def expand(arguments: Sequence[str]) -> list[str]:
+    """Replaces `@FILE` by the file's lines, as Bazel's multiline parameter files have them."""
+    found: list[str] = []
+    for argument in arguments:
+        if argument.startswith("@"):
+            found.extend(Path(argument[1:]).read_text(encoding="utf-8").splitlines())
+        else:
+            found.append(argument)
+    return found
+
+
+def _paths(items: Sequence[str]) -> dict[str, Path]:
+    # Paths on disk are relative to where the request runs; model code may change directory.
+    return {n: Path(v).absolute() for n, v in (item.split("=", 1) for item in items)}

@@ -1,0 +1,178 @@
+"""The commands of the exporter: lower, record for devtools, bundle with expectations."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import platform
+import shutil
+import tempfile
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from etbuild import BuildError, Method, ModelSpec
+from etbuild.filters import LayerFilter
+from etlink.lowered import Index
+from etlink.split import split
+
+from etexport import sources
+from etexport.flags import Request
+from etexport.progress import Progress
+
+
+def run(request: Request, progress: Progress, tree: Path) -> None:
+    """Executes a request; leaves its outputs whole, or raises.
+
+    Raises:
+      BuildError: something in the user's files is wrong.
+      Exception: whatever the model's code or upstream raise.
+    """
+    sources.install(tree, request.sources, request.roots)
+    quiet()
+    with progress.stage("load"):
+        settle()
+        from etexport import model, recipe
+
+        # Both first: a typo in either must not wait for a model's weights.
+        made = recipe.make(request) if request.recipe else None
+        spec = model.load_spec(request)
+    commands = {"lower": _lower, "etrecord": _etrecord, "bundle": _bundle}
+    commands[request.command](request, spec, made, progress, tree)
+
+
+def settle() -> None:
+    """Makes results depend neither on the number of cores nor on what ran before."""
+    import torch
+
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    torch.use_deterministic_algorithms(True, warn_only=True)
+
+
+def versions() -> dict[str, str]:
+    """Versions that a program's bytes may depend on."""
+    from importlib.metadata import version
+
+    found = {name: version(name) for name in ("executorch", "torch", "torchao")}
+    return {**found, "python": platform.python_version()}
+
+
+def _lower(request: Request, spec: Any, recipe: Any, progress: Progress, tree: Path) -> None:
+    from executorch.exir import ExecutorchBackendConfig
+
+    from etexport import capture, stages
+
+    names = capture.WeightNames()
+    with names.watching():
+        manager = stages.run(spec, recipe, progress, request.model_label, etrecord=False)
+    with progress.stage("split"), _scratch(tree) as scratch:
+        program = scratch / "program.pte"
+        with open(program, "wb") as out:
+            manager.write_to_file(out)
+        config = recipe.executorch_backend_config or ExecutorchBackendConfig()
+        hints = capture.hints(manager, names, program, scratch, config)
+        with _whole(request.output):
+            index = split(program, request.output, request.label, versions(), hints)
+            _write_facts(request.output / "facts.json", _facts(index, recipe, request))
+    if request.facts:
+        _write_facts(request.facts, progress.as_json())
+
+
+def _facts(index: Index, recipe: Any, request: Request) -> dict[str, Any]:
+    """What the report says of a lowering, beside the index: deterministic."""
+    quantisation = recipe.quantization_recipe
+    configs = (quantisation and quantisation.ao_quantization_configs) or []
+    filters = [c.filter_fn for c in configs if isinstance(c.filter_fn, LayerFilter)]
+    return {
+        "label": index.label,
+        "model": request.model_label,
+        "recipe": {"label": request.recipe["label"], "name": recipe.name or ""},
+        "not_quantised": {k: v for f in filters for k, v in sorted(f.skipped.items())},
+        "quantised_layers": sum(len(f.taken) for f in filters),
+    }
+
+
+def _etrecord(request: Request, spec: Any, recipe: Any, progress: Progress, tree: Path) -> None:
+    from etexport import stages
+
+    manager = stages.run(spec, recipe, progress, request.model_label, etrecord=True)
+    with progress.stage("record"), _whole(request.output):
+        manager.get_etrecord().save(str(request.output))
+
+
+def _bundle(request: Request, spec: Any, recipe: Any, progress: Progress, tree: Path) -> None:
+    from etexport import bundled
+
+    with progress.stage("bundle"), _whole(request.output):
+        bundled.write(request, spec)
+
+
+@contextlib.contextmanager
+def _scratch(tree: Path) -> Iterator[Path]:
+    folder = Path(tempfile.mkdtemp(prefix="scratch-", dir=tree.parent))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _whole(output: Path) -> Iterator[None]:
+    """Removes a half-written output."""
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        yield
+    except BaseException as error:
+        if output.is_dir():
+            shutil.rmtree(output, ignore_errors=True)
+        else:
+            output.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise BuildError(
+                f"Can't write {output.name}: {error.strerror or error}.",
+                "Check that its folder is writable and has space left.",
+            ) from error
+        raise
+
+
+def _write_facts(path: Path, facts: dict[str, Any]) -> None:
+    path.write_text(json.dumps(facts, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def preload() -> None:
+    """Imports what every lowering needs and runs one, so that requests find it all warm.
+
+    Upstream builds caches on first use: decompositions, and the pattern graphs of XNNPACK's passes
+    (4 s). Nothing of the model that is lowered here stays.
+    """
+    quiet()
+    import executorch.backends.xnnpack.recipes as xnnpack
+    import torch
+    from executorch.export import ExportRecipe
+
+    import etexport.bundled
+    import etexport.capture
+    import etexport.model
+    import etexport.recipe
+    from etexport import stages
+
+    settle()
+    spec = ModelSpec({"forward": Method(torch.nn.Linear(8, 8), (torch.zeros(1, 8),))})
+    recipe = ExportRecipe.get_recipe(xnnpack.XNNPackRecipeType.FP32)
+    stages.run(spec, recipe, Progress(), "//:warm_up", etrecord=False)
+
+
+def quiet() -> None:
+    """Silences what libraries say of themselves; a model's own warnings stay."""
+    warnings.filterwarnings("ignore")
+    for name in ("torch", "torchao", "executorch"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+    logging.getLogger().addFilter(_no_upstream)
+
+
+def _no_upstream(record: logging.LogRecord) -> bool:
+    """Whether a record of the root logger is not upstream's: they log through it, too."""
+    return "site-packages" not in record.pathname or record.levelno >= logging.ERROR

@@ -1,0 +1,191 @@
+"""Loads a model: calls its entry point, or reads .pt2 files, and checks what comes back."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import zipfile
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from etbuild import BuildError, Method, ModelContext, ModelSpec
+
+from etexport.flags import MAIN, Request
+from etexport.sources import load
+
+_SPEC_HINT = (
+    "Return (module, example_inputs), e.g. (Net().eval(), (torch.zeros(1, 8),)), or an "
+    "etbuild.ModelSpec."
+)
+
+
+def load_spec(request: Request) -> ModelSpec:
+    """The checked specification of a request's model, with the methods that are asked for.
+
+    Raises:
+      BuildError: the entry point is missing or returns something else; a method is missing; an
+        input or a weight has a type that programs can't have; a .pt2 file is damaged.
+    """
+    if request.exported:
+        spec = _from_files(request)
+    else:
+        spec = _normalised(_call(request), request)
+    return _checked(_chosen(spec, request), request)
+
+
+def _call(request: Request) -> Any:
+    function = load(request.entry_point, request.model_label, "entry_point")
+    files = {place.removeprefix(MAIN): path for place, path in request.data.items()}
+    context = ModelContext(request.arguments, files, request.model_label)
+    # Deterministic where a model's code draws random weights without a seed of its own.
+    torch.manual_seed(0)
+    try:
+        takes_context = bool(inspect.signature(function).parameters)
+    except ValueError:
+        takes_context = True
+    return function(context) if takes_context else function()
+
+
+def _normalised(made: Any, request: Request) -> ModelSpec:
+    where = f'{request.model_label}: the entry point "{request.entry_point}" returned'
+    if isinstance(made, ModelSpec):
+        if not isinstance(made.methods, Mapping) or not made.methods:
+            raise BuildError(
+                f"{where} a ModelSpec without methods.",
+                'Give at least one: methods={"forward": Method(module, example_inputs)}.',
+            )
+        methods = {n: _method(m, f'{where} for the method "{n}"') for n, m in made.methods.items()}
+        return ModelSpec(methods, dict(made.constant_methods), made.calibration)
+    if isinstance(made, Method | torch.export.ExportedProgram):
+        return ModelSpec({"forward": _method(made, where)})
+    if isinstance(made, tuple) and len(made) == 2:
+        return ModelSpec({"forward": _method(Method(*made), where)})
+    raise BuildError(f"{where} {_described(made)}, wanted a ModelSpec or a pair.", _SPEC_HINT)
+
+
+def _method(value: Any, where: str) -> Method:
+    if isinstance(value, torch.export.ExportedProgram):
+        value = Method(value)
+    if isinstance(value, tuple) and len(value) == 2:
+        value = Method(*value)
+    if not isinstance(value, Method):
+        raise BuildError(f"{where} {_described(value)}, wanted an etbuild.Method.", _SPEC_HINT)
+    module = value.module
+    if isinstance(module, torch.export.ExportedProgram):
+        inputs = value.example_inputs or _inputs_of(module)
+    elif isinstance(module, torch.nn.Module):
+        inputs = value.example_inputs
+        # A program is for inference: dropout and batch norm must be exported as such.
+        module.eval()
+    else:
+        raise BuildError(
+            f"{where} {_described(module)} as the module, wanted a torch.nn.Module.", _SPEC_HINT
+        )
+    if isinstance(inputs, list):
+        inputs = tuple(inputs)
+    if not isinstance(inputs, tuple):
+        raise BuildError(
+            f"{where} {_described(inputs)} as example_inputs, wanted a tuple.",
+            "A single input is written (x,), with the comma.",
+        )
+    return Method(module, inputs, value.dynamic_shapes, value.strict, tuple(value.test_inputs))
+
+
+def _inputs_of(program: torch.export.ExportedProgram) -> tuple[Any, ...]:
+    if program.example_inputs is None:
+        return ()
+    positional, named = program.example_inputs
+    return (*positional, *named.values())
+
+
+def _from_files(request: Request) -> ModelSpec:
+    methods = {}
+    for name, path in request.exported.items():
+        try:
+            with zipfile.ZipFile(path) as archive:
+                damaged = archive.testzip()
+            if damaged:
+                raise zipfile.BadZipFile(f"the member {damaged} has a wrong checksum")
+            program = torch.export.load(path)
+        except (zipfile.BadZipFile, RuntimeError, ValueError, KeyError, EOFError, OSError) as error:
+            raise BuildError(
+                f'{request.model_label}: the exported program for "{name}", {path.name}, can\'t '
+                f"be read: {error}.",
+                "Write it with torch.export.save of the exporter's torch "
+                f"({torch.__version__}); is it complete?",
+            ) from error
+        except json.JSONDecodeError as error:
+            raise BuildError(f"{request.model_label}: {path.name} is damaged: {error}.") from error
+        methods[name] = Method(program, _inputs_of(program))
+    return ModelSpec(methods)
+
+
+def _chosen(spec: ModelSpec, request: Request) -> ModelSpec:
+    if not request.methods:
+        return spec
+    for name in request.methods:
+        if name not in spec.methods:
+            raise BuildError(
+                f'{request.label}: the model {request.model_label} has no method "{name}"; it '
+                f"has: {', '.join(sorted(spec.methods))}.",
+                "Correct the program's methods attribute.",
+            )
+    methods = {n: m for n, m in spec.methods.items() if n in request.methods}
+    return ModelSpec(methods, spec.constant_methods, spec.calibration)
+
+
+def _checked(spec: ModelSpec, request: Request) -> ModelSpec:
+    for name, method in spec.methods.items():
+        where = f'{request.model_label}: the method "{name}"'
+        if not name.isidentifier():
+            raise BuildError(f"{where}: its name is not an identifier.")
+        for number, value in enumerate(method.example_inputs):
+            for tensor in _tensors(value):
+                _check_dtype(tensor.dtype, f"{where}: its example input {number}")
+        for kind, tensors in _weights(method.module):
+            for weight, tensor in tensors:
+                _check_dtype(tensor.dtype, f'{where}: the {kind} "{weight}"')
+    for name in spec.constant_methods:
+        if name in spec.methods:
+            raise BuildError(
+                f'{request.model_label}: "{name}" is both a method and a constant method.'
+            )
+    return spec
+
+
+def _weights(module: Any) -> list[tuple[str, list[tuple[str, torch.Tensor]]]]:
+    if isinstance(module, torch.export.ExportedProgram):
+        return [("tensor", [(n, t) for n, t in module.state_dict.items()])]
+    return [("parameter", list(module.named_parameters())), ("buffer", list(module.named_buffers()))]
+
+
+def _tensors(value: Any) -> list[torch.Tensor]:
+    leaves = torch.utils._pytree.tree_leaves(value)
+    return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+
+
+def _check_dtype(dtype: torch.dtype, what: str) -> None:
+    from executorch.exir.scalar_type import ScalarType
+    from executorch.exir.tensor import scalar_type_enum
+
+    try:
+        known = isinstance(scalar_type_enum(dtype), ScalarType)
+    except KeyError:
+        known = False
+    if not known or dtype.is_complex:
+        raise BuildError(
+            f"{what} has the unsupported dtype {str(dtype).removeprefix('torch.')}: ExecuTorch "
+            "programs have no such tensors.",
+            "Convert it, e.g. with .to(torch.float32), or view complex numbers as pairs "
+            "(torch.view_as_real).",
+        )
+
+
+def _described(value: Any) -> str:
+    if value is None:
+        return "None"
+    if isinstance(value, tuple):
+        inner = ", ".join(type(v).__name__ for v in value)
+        return f"a tuple of {len(value)} ({inner})"
+    return f"a {type(value).__module__}.{type(value).__qualname__}".replace("builtins.", "")

@@ -1,0 +1,97 @@
+"""Makes upstream's ExportRecipe from a recipe target. Upstream marks that API experimental."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from etbuild import BuildError, Options, RecipeContext
+from executorch.export import ExportRecipe
+
+from etexport.flags import MAIN, Request
+from etexport.sources import load
+
+
+def make(request: Request) -> ExportRecipe:
+    """The recipe of a request.
+
+    Raises:
+      BuildError: its builder is missing, takes something else, or returns no ExportRecipe; the
+        recipes of a list contradict each other.
+    """
+    return _make(request.recipe, request)
+
+
+def _make(node: Mapping[str, Any], request: Request) -> ExportRecipe:
+    label = node["label"]
+    if node.get("recipes"):
+        parts = [_make(part, request) for part in node["recipes"]]
+        try:
+            return ExportRecipe.combine(parts)
+        except ValueError as error:
+            names = ", ".join(part["label"] for part in node["recipes"])
+            raise BuildError(
+                f"{label}: the recipes {names} can't be combined: {error}.",
+                "Choose recipes that agree, or write a builder that resolves it.",
+            ) from error
+    base = _make(node["base"], request) if node.get("base") else None
+    function = load(node["builder"], label, "builder")
+    files = {
+        place.removeprefix(MAIN): request.recipe_data[place] for place in node.get("data", [])
+    }
+    options = Options(node.get("options", {}), label)
+    context = RecipeContext(options, label, files, base)
+    made = _call(function, context, label)
+    if not isinstance(made, ExportRecipe):
+        raise BuildError(
+            f'{label}: builder "{node["builder"]}" returned a {type(made).__name__}, wanted an '
+            "executorch.export.ExportRecipe."
+        )
+    return made
+
+
+def _call(function: Callable[..., Any], context: RecipeContext, label: str) -> Any:
+    """Calls a builder with what its parameters ask for.
+
+    A parameter named as an option gets its value; `options` gets all of them, `base` the recipe
+    that is extended; any other first parameter gets the RecipeContext.
+    """
+    positional: list[Any] = []
+    named: dict[str, Any] = {}
+    left = dict(context.options)
+    for number, (name, parameter) in enumerate(inspect.signature(function).parameters.items()):
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            continue
+        if parameter.kind is parameter.VAR_KEYWORD:
+            named.update(left)
+        elif name in left:
+            named[name] = _as_annotated(left.pop(name), parameter, label)
+        elif name == "options":
+            named[name] = context.options
+        elif name == "base":
+            named[name] = context.base
+        elif number == 0 and parameter.default is parameter.empty:
+            if parameter.kind is parameter.KEYWORD_ONLY:
+                named[name] = context
+            else:
+                positional.append(context)
+        elif parameter.default is parameter.empty:
+            raise BuildError(
+                f'{label}: its builder needs the option "{name}", which is not given.',
+                f'Add options = {{"{name}": "…"}} to the recipe.',
+            )
+    return function(*positional, **named)
+
+
+def _as_annotated(value: str, parameter: inspect.Parameter, label: str) -> Any:
+    wanted = parameter.annotation
+    kind = wanted if isinstance(wanted, str) else getattr(wanted, "__name__", "")
+    options = Options({parameter.name: value}, label)
+    if kind == "int" or (not kind and isinstance(parameter.default, int)):
+        return options.integer(parameter.name, 0)
+    if kind == "bool":
+        return options.boolean(parameter.name, False)
+    if kind == "float":
+        return options.number(parameter.name, 0.0)
+    return value

@@ -1,0 +1,85 @@
+"""The import tree: what a model may import, and nothing else of the workspace."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from etbuild.errors import BuildError
+
+
+def install(tree: Path, sources: Mapping[str, Path], roots: Iterable[str]) -> None:
+    """Lays declared sources out as in a runfiles tree and puts its roots on the import path.
+
+    Args:
+      tree: an empty folder.
+      sources: path in the tree to file.
+      roots: folders of the tree, in order of preference.
+    """
+    for place, file in sorted(sources.items()):
+        link = tree / place
+        link.parent.mkdir(parents=True, exist_ok=True)
+        if not link.exists():
+            link.symlink_to(file)
+    paths = [str(tree / root) for root in roots if (tree / root).is_dir()]
+    # Before all others: a user's module wins over one of the exporter environment.
+    sys.path[:0] = [p for p in paths if p not in sys.path]
+    importlib.invalidate_caches()
+
+
+def load(reference: str, label: str, attribute: str) -> Any:
+    """The function that "module:function" names.
+
+    Args:
+      reference: e.g. "models.llama:build".
+      label: target, for messages.
+      attribute: the attribute that holds the reference, for messages.
+
+    Raises:
+      BuildError: it is malformed, the module isn't there, or has no such function.
+    """
+    module_name, colon, function_name = reference.partition(":")
+    if not (module_name and colon and function_name):
+        raise BuildError(
+            f'{label}: {attribute} = "{reference}" is malformed.',
+            f'Write "module:function", e.g. {attribute} = "models.llama:build".',
+        )
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        raise _missing(error, module_name, label, attribute) from error
+    found: Any = module
+    for part in function_name.split("."):
+        if not hasattr(found, part):
+            public = [n for n, v in vars(module).items() if callable(v) and n[:1] != "_"]
+            raise BuildError(
+                f'{label}: {attribute} = "{reference}": the module {module_name} has no '
+                f'"{function_name}". Its functions are: {", ".join(sorted(public)) or "none"}.',
+                f"Correct {attribute}, or define the function.",
+            )
+        found = getattr(found, part)
+    if not callable(found):
+        raise BuildError(
+            f'{label}: {attribute} = "{reference}" is a {type(found).__name__}, not a function.'
+        )
+    return found
+
+
+def _missing(
+    error: ModuleNotFoundError, module_name: str, label: str, attribute: str
+) -> BuildError:
+    absent = error.name or module_name
+    if module_name == absent or module_name.startswith(absent + "."):
+        return BuildError(
+            f'{label}: there is no module "{module_name}", which {attribute} names.',
+            "A source's module name is its path from the workspace's root: models/llama.py is "
+            '"models.llama", nets.py at the root is "nets". Is the file in srcs?',
+        )
+    return BuildError(
+        f'{label}: "{module_name}" imports "{absent}", which is not there.',
+        "Add a py_library that provides it to deps, or, for a package, to the exporter "
+        "environment's lock.",
+    )

@@ -1,0 +1,199 @@
+"""Bazel's persistent worker protocol (JSON): imports once, one forked child per request.
+
+Source: https://bazel.build/remote/creating. The parent stays single-threaded, so that a fork is
+safe; a child's memory goes back when it ends, and no state of it reaches the next request.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import signal
+import sys
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO
+
+from etexport import failure
+from etexport.admission import Admission
+
+
+@dataclass
+class _Running:
+    request_id: int
+    process: int
+    pipe: int
+    memory: int
+    output: bytearray = field(default_factory=bytearray)
+    cancelled: bool = False
+
+
+class Worker:
+    """Serves requests until its input ends.
+
+    Args:
+      requests: where WorkRequests come from, one JSON object a line.
+      responses: where WorkResponses go; nothing else may be written there.
+      execute: what a child does: arguments and log to exit code and message.
+      admission: how many bytes of memory may be promised at once.
+    """
+
+    def __init__(
+        self, requests: BinaryIO, responses: BinaryIO, execute: Any, admission: Admission
+    ) -> None:
+        self._requests = requests
+        self._responses = responses
+        self._execute = execute
+        self._admission = admission
+        self._selector = selectors.DefaultSelector()
+        self._waiting: deque[tuple[dict[str, Any], int]] = deque()
+        self._running: dict[int, _Running] = {}
+        self._line = bytearray()
+        self._log = failure.log_of_worker()
+
+    def serve(self) -> None:
+        """Runs the loop; returns when the input has ended and all children, too."""
+        self._selector.register(self._requests.fileno(), selectors.EVENT_READ)
+        open_input = True
+        while open_input or self._running:
+            for key, _ in self._selector.select():
+                if key.fd == self._requests.fileno():
+                    open_input = self._read_requests()
+                    if not open_input:
+                        # Bazel is gone: nobody reads the answers.
+                        self._selector.unregister(key.fd)
+                        self._waiting.clear()
+                        for child in self._running.values():
+                            _kill(child.process)
+                else:
+                    self._read_child(self._running[key.fd])
+            self._start_waiting()
+
+    def _read_requests(self) -> bool:
+        data = os.read(self._requests.fileno(), 1 << 20)
+        if not data:
+            return False
+        self._line += data
+        *lines, rest = bytes(self._line).split(b"\n")
+        self._line = bytearray(rest)
+        for line in lines:
+            if line.strip():
+                self._take(json.loads(line))
+        return True
+
+    def _take(self, request: dict[str, Any]) -> None:
+        if request.get("cancel"):
+            self._cancel(request.get("requestId", 0))
+        else:
+            self._waiting.append((request, self._admission.need(request)))
+
+    def _cancel(self, request_id: int) -> None:
+        for item in list(self._waiting):
+            if item[0].get("requestId", 0) == request_id:
+                self._waiting.remove(item)
+                self._respond({"requestId": request_id, "wasCancelled": True})
+                return
+        for child in self._running.values():
+            if child.request_id == request_id:
+                # Answered when its pipe closes, which is when the work has really stopped.
+                child.cancelled = True
+                _kill(child.process)
+
+    def _start_waiting(self) -> None:
+        while self._waiting:
+            request, memory = self._waiting[0]
+            promised = sum(child.memory for child in self._running.values())
+            if self._running and not self._admission.fits(promised, memory):
+                return
+            self._waiting.popleft()
+            self._start(request, memory)
+
+    def _start(self, request: dict[str, Any], memory: int) -> None:
+        read_end, write_end = os.pipe()
+        process = os.fork()
+        if process == 0:
+            self._child(request, write_end)
+        os.close(write_end)
+        child = _Running(request.get("requestId", 0), process, read_end, memory)
+        self._running[read_end] = child
+        self._selector.register(read_end, selectors.EVENT_READ)
+
+    def _child(self, request: dict[str, Any], pipe: int) -> None:
+        code, message = 1, "ERROR: the exporter's child ended early.\n"
+        try:
+            os.setpgid(0, 0)
+            _end_with_parent()
+            null = os.open(os.devnull, os.O_RDONLY)
+            os.dup2(null, 0)
+            # Whatever a library prints must not get between the responses.
+            os.dup2(2, 1)
+            os.chdir(request.get("sandboxDir") or ".")
+            code, message = self._execute(request.get("arguments", []), self._log)
+        except BaseException as error:
+            message = f"ERROR: the exporter failed: {type(error).__name__}: {error}\n"
+        finally:
+            text = json.dumps({"exitCode": code, "output": message}).encode()
+            with os.fdopen(pipe, "wb", closefd=False) as out:
+                out.write(text)
+            sys.stderr.flush()
+            os._exit(0)
+
+    def _read_child(self, child: _Running) -> None:
+        data = os.read(child.pipe, 1 << 16)
+        if data:
+            child.output += data
+            return
+        self._selector.unregister(child.pipe)
+        os.close(child.pipe)
+        del self._running[child.pipe]
+        _, status = os.waitpid(child.process, 0)
+        _kill(child.process)
+        if child.cancelled:
+            self._respond({"requestId": child.request_id, "wasCancelled": True})
+            return
+        try:
+            answer = json.loads(child.output)
+        except ValueError:
+            answer = {"exitCode": 1, "output": _crash(status, self._log)}
+        self._respond({**answer, "requestId": child.request_id})
+
+    def _respond(self, response: dict[str, Any]) -> None:
+        self._responses.write(json.dumps(response).encode() + b"\n")
+        self._responses.flush()
+
+
+def _kill(process: int) -> None:
+    """Kills a child and what it started."""
+    for target in (os.killpg, os.kill):
+        try:
+            target(process, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            continue
+
+
+def _end_with_parent() -> None:
+    """Asks the kernel to kill this child when the worker dies; Linux only."""
+    try:
+        import ctypes
+
+        pr_set_pdeathsig = 1
+        ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
+    except (OSError, AttributeError):
+        return
+
+
+def _crash(status: int, log: str | None) -> str:
+    where = f" What it printed is in {log}." if log else ""
+    if os.WIFSIGNALED(status):
+        number = os.WTERMSIG(status)
+        name = signal.Signals(number).name
+        hint = (
+            "The machine probably ran out of memory: run fewer jobs at once (--jobs=1) or give it "
+            "more."
+            if number == signal.SIGKILL
+            else "This is a crash in native code of the exporter environment."
+        )
+        return f"ERROR: the lowering's process was killed by signal {number} ({name}).\n{hint}{where}\n"
+    code = os.WEXITSTATUS(status)
+    return f"ERROR: the lowering's process ended with exit code {code} before it had answered.{where}\n"

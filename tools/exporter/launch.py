@@ -1,0 +1,41 @@
+"""Starts a module with the import paths that it is given, and no others of the machine.
+
+Contract: `python launch.py --path DIR [--path DIR …] MODULE [ARGUMENT …]`
+"""
+
+import os
+import runpy
+import sys
+
+
+def main() -> None:
+    """Puts the paths behind the standard library's and runs the module as a program."""
+    arguments = sys.argv[1:]
+    paths = []
+    while len(arguments) > 1 and arguments[0] == "--path":
+        paths.append(existing(os.path.abspath(arguments[1])))
+        arguments = arguments[2:]
+    if not arguments:
+        sys.exit("usage: launch.py --path DIR MODULE [ARGUMENT …]")
+    # Behind the standard library: a package must not hide a module of it.
+    sys.path.extend(paths)
+    sys.argv = arguments
+    runpy.run_module(arguments[0], run_name="__main__", alter_sys=True)
+
+
+def existing(path: str) -> str:
+    """A folder of the runfiles; where a sandbox left it out, the one beside the real interpreter.
+
+    Bazel's sandbox for multiplex workers holds files only, and leaves out folders that are inputs as
+    a whole. The interpreter is a link to a file of the same repository.
+    """
+    if os.path.isdir(path):
+        return path
+    here, real = os.path.abspath(sys.executable), os.path.realpath(sys.executable)
+    while os.path.basename(here) == os.path.basename(real) and here != os.path.dirname(here):
+        here, real = os.path.dirname(here), os.path.dirname(real)
+    return real + path[len(here) :] if path.startswith(here + os.sep) else path
+
+
+if __name__ == "__main__":
+    main()

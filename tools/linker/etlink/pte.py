@@ -1,0 +1,126 @@
+"""Reads and writes .pte files."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from etbuild.errors import BuildError
+
+from etlink import schema
+from etlink.container import (
+    Piece,
+    Segment,
+    aligned,
+    insert_header,
+    place,
+    write_segments,
+)
+
+SEGMENT_ALIGNMENT = 128
+
+_MAGIC = b"eh00"
+_HEADER = struct.Struct("<4sIQQQ")
+
+
+@dataclass(frozen=True)
+class ProgramFile:
+    """A .pte file, read.
+
+    Attributes:
+      path: the file.
+      program: a ProgramT (program.fbs).
+      segments: offset in the file and size of each segment, in bytes.
+    """
+
+    path: Path
+    program: Any
+    segments: tuple[tuple[int, int], ...]
+
+    def piece(self, index: int) -> Piece:
+        """The bytes of a segment."""
+        offset, size = self.segments[index]
+        return Piece(size, path=self.path, offset=offset)
+
+
+def read(path: Path) -> ProgramFile:
+    """Reads a .pte file's tables; its segments stay on disk.
+
+    Raises:
+      BuildError: it is no .pte file, or is truncated or damaged.
+    """
+    size = path.stat().st_size
+    with open(path, "rb") as source:
+        head = source.read(8 + _HEADER.size)
+        if len(head) < 8 or not head[4:8].startswith(b"ET"):
+            raise BuildError(
+                f"{path} is not an ExecuTorch program: bytes 4 to 8 are {head[4:8]!r}, "
+                f"wanted {schema.PROGRAM_IDENTIFIER!r}."
+            )
+        program_size, base, _ = _header(head, size)
+        if max(program_size, base) > size:
+            raise BuildError(
+                f"{path} is truncated: it has {size} bytes, its header names "
+                f"{max(program_size, base)}."
+            )
+        source.seek(0)
+        flatbuffer = source.read(program_size)
+    try:
+        program = schema.unpack_program(flatbuffer)
+    except Exception as error:
+        raise BuildError(f"{path} is damaged: its tables can't be read ({error}).") from error
+    segments = []
+    for number, segment in enumerate(program.segments or []):
+        end = base + segment.offset + segment.size
+        if end > size:
+            raise BuildError(
+                f"{path} is truncated: segment {number} ends at byte {end}, the file at {size}."
+            )
+        segments.append((base + segment.offset, segment.size))
+    return ProgramFile(path, program, tuple(segments))
+
+
+def _header(head: bytes, size: int) -> tuple[int, int, int]:
+    """Program size, segment base and segment bytes; of a file without a header: the whole file."""
+    if len(head) < 8 + _HEADER.size:
+        return size, 0, 0
+    magic, _, program_size, base, data_size = _HEADER.unpack_from(head, 8)
+    return (program_size, base, data_size) if magic == _MAGIC else (size, 0, 0)
+
+
+def write(
+    out: BinaryIO,
+    program: Any,
+    segments: Sequence[Segment],
+    segment_alignment: int = SEGMENT_ALIGNMENT,
+) -> None:
+    """Writes a program and its segments as upstream's `serialize_pte_binary` lays them out.
+
+    Args:
+      out: where to; written in order, in bounded memory.
+      program: a ProgramT; its `segments` are set here.
+      segments: in the order in which the program refers to them.
+      segment_alignment: bytes.
+    """
+    placed = place(segments, segment_alignment)
+    data_segment = schema.program_class("DataSegmentT")
+    program.segments = []
+    for start, size in placed:
+        entry = data_segment()
+        entry.offset, entry.size = start, size
+        program.segments.append(entry)
+    flatbuffer = schema.pack_program(program)
+    data_size = placed[-1][0] + placed[-1][1] if placed else 0
+    if not data_size:
+        out.write(flatbuffer)
+        return
+    header_size = aligned(_HEADER.size, schema.INLINE_ALIGNMENT)
+    program_size = header_size + len(flatbuffer)
+    base = aligned(program_size, segment_alignment)
+    header = _HEADER.pack(_MAGIC, _HEADER.size, program_size, base, data_size)
+    out.write(insert_header(flatbuffer, header.ljust(header_size, b"\0")))
+    out.write(bytes(base - program_size))
+    write_segments(out, segments, placed)

@@ -1,0 +1,107 @@
+"""EtReport: what a program consists of, as JSON and as one self-contained page.
+
+Contract: `etlink.report --lowered DIR --facts JSON --summary JSON --json OUT --html OUT`
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from etbuild.errors import BuildError
+
+from etlink.lowered import Index, Lowered
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Writes the report; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="etlink.report", description=__doc__)
+    for name in ("lowered", "facts", "summary", "json", "html"):
+        parser.add_argument(f"--{name}", type=Path, required=True)
+    options = parser.parse_args(arguments)
+    try:
+        report = make(
+            Lowered(options.lowered).index,
+            _read(options.lowered / "facts.json"),
+            _read(options.facts),
+            _read(options.summary),
+        )
+    except BuildError as error:
+        print(f"ERROR: {error}", file=sys.stderr)
+        return 1
+    options.json.write_text(json.dumps(report, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    options.html.write_text(page(report), encoding="utf-8")
+    return 0
+
+
+def make(
+    index: Index, facts: dict[str, Any], run: dict[str, Any], linked: dict[str, Any]
+) -> dict[str, Any]:
+    """The report as one JSON object.
+
+    Args:
+      index: of the lowered program.
+      facts: what the exporter saw: recipe, layers that it left alone.
+      run: seconds per stage and peak memory of this lowering; differs from run to run.
+      linked: what EtLink wrote.
+    """
+    blobs = {n.blob: n.size for n in index.named_data}
+    return {
+        "label": index.label,
+        "model": facts["model"],
+        "recipe": facts["recipe"],
+        "versions": index.versions,
+        "methods": list(index.methods),
+        "bytes": {
+            "program": linked["program_bytes"],
+            "data": linked["data_bytes"],
+            "named_data": sum(blobs.values()),
+            "constants": sum(c.size for c in index.constants),
+            "delegates": sum(s.size for s in index.segments if s.kind == "delegate"),
+        },
+        "not_quantised": facts["not_quantised"],
+        "quantised_layers": facts["quantised_layers"],
+        "largest": _largest(index),
+        "lowering": run,
+    }
+
+
+def _largest(index: Index, most: int = 20) -> list[dict[str, Any]]:
+    names = {t.buffer: t.name for t in index.tensors}
+    found = [{"name": n.key, "kind": "named data", "bytes": n.size} for n in index.named_data]
+    found += [
+        {"name": names.get(c.buffer, f"constant {c.buffer}"), "kind": "constant", "bytes": c.size}
+        for c in index.constants
+    ]
+    return sorted(found, key=lambda f: (-f["bytes"], f["name"]))[:most]
+
+
+def page(report: dict[str, Any]) -> str:
+    """The report as an HTML page without references to anything outside of it."""
+    environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    environment.filters["bytes"] = human_bytes
+    template = Path(__file__).with_name("report.html.jinja").read_text(encoding="utf-8")
+    return environment.from_string(template).render(report=report)
+
+
+def human_bytes(count: int) -> str:
+    """Bytes for people: "1.5 MB"."""
+    size = float(count)
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000 or unit == "GB":
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1000
+    return str(count)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,104 @@
+"""Access to upstream's generated flatbuffer classes for programs and data files.
+
+The classes come from `executorch/exir/_serialize/generated` (program.fbs) and from flatc's output
+for `executorch/extension/flat_tensor/serialize/flat_tensor.fbs`, both of the ExecuTorch version that
+the exporter environment holds; they are found on sys.path, with or without torch beside them.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import pkgutil
+from types import ModuleType
+from typing import Any
+
+import flatbuffers
+
+_PROGRAM_PACKAGE = "executorch.exir._serialize.generated.executorch_flatbuffer"
+_DATA_PACKAGE = "flat_tensor_flatbuffer"
+
+# program.fbs: `force_align` of Buffer.storage and BackendDelegateInlineData.data.
+INLINE_ALIGNMENT = 16
+
+PROGRAM_IDENTIFIER = b"ET12"
+DATA_IDENTIFIER = b"FT01"
+
+
+def program_class(name: str) -> Any:
+    """A class of program.fbs: "ProgramT", "TensorT", "DataSegmentT", …"""
+    return _classes(_PROGRAM_PACKAGE)[name]
+
+
+def data_class(name: str) -> Any:
+    """A class of flat_tensor.fbs: "FlatTensorT", "NamedDataT", …"""
+    return _classes(_DATA_PACKAGE)[name]
+
+
+def unpack_program(flatbuffer: bytes) -> Any:
+    """Reads a program's flatbuffer (header removed or not) into a ProgramT."""
+    return program_class("ProgramT").InitFromPackedBuf(flatbuffer)
+
+
+def pack_program(program: Any) -> bytes:
+    """Writes a ProgramT as a flatbuffer, with the alignments of program.fbs."""
+    return _pack(program, PROGRAM_IDENTIFIER)
+
+
+def pack_data(flat_tensor: Any) -> bytes:
+    """Writes a FlatTensorT as a flatbuffer."""
+    return _pack(flat_tensor, DATA_IDENTIFIER)
+
+
+def _pack(root: Any, identifier: bytes) -> bytes:
+    builder = flatbuffers.Builder()
+    builder.Finish(root.Pack(builder), file_identifier=identifier)
+    return bytes(builder.Output())
+
+
+@functools.cache
+def _classes(package: str) -> dict[str, Any]:
+    """All classes of a generated package, with the names that its modules need made right."""
+    root = importlib.import_module(package)
+    modules = {
+        info.name: importlib.import_module(f"{package}.{info.name}")
+        for info in pkgutil.iter_modules(root.__path__)
+    }
+    for module in modules.values():
+        _name_classes(module)
+    found: dict[str, Any] = {}
+    for module in modules.values():
+        found.update({k: v for k, v in vars(module).items() if isinstance(v, type)})
+    if package == _PROGRAM_PACKAGE:
+        found["BufferT"].Pack = _pack_aligned(modules["Buffer"], "Buffer", "storage", "Storage")
+        found["BackendDelegateInlineDataT"].Pack = _pack_aligned(
+            modules["BackendDelegateInlineData"], "BackendDelegateInlineData", "data", "Data"
+        )
+    return found
+
+
+def _name_classes(module: ModuleType) -> None:
+    # The modules import each other in circles, so some names hold a module and not its class.
+    for name, value in list(vars(module).items()):
+        if isinstance(value, ModuleType) and isinstance(getattr(value, name, None), type):
+            setattr(module, name, getattr(value, name))
+
+
+def _pack_aligned(module: ModuleType, table: str, field: str, suffix: str) -> Any:
+    """A Pack method that honours `force_align`, which flatc's Python code does not."""
+
+    def pack(self: Any, builder: Any) -> int:
+        offset = 0
+        value = getattr(self, field)
+        if value is not None:
+            data = bytes(value)
+            builder.StartVector(1, len(data), INLINE_ALIGNMENT)
+            builder.head = builder.Head() - len(data)
+            builder.Bytes[builder.Head() : builder.Head() + len(data)] = data
+            offset = builder.EndVector()
+        getattr(module, f"{table}Start")(builder)
+        if offset:
+            getattr(module, f"{table}Add{suffix}")(builder, offset)
+        return getattr(module, f"{table}End")(builder)
+
+    return pack

@@ -1,0 +1,116 @@
+"""What a program's tables say: sizes of constants, methods, operators, backends."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from etlink import schema
+
+# scalar_type.fbs: number to name and bytes an element; sub-byte types don't occur in programs.
+SCALAR_TYPES: dict[int, tuple[str, int]] = {
+    0: ("uint8", 1),
+    1: ("int8", 1),
+    2: ("int16", 2),
+    3: ("int32", 4),
+    4: ("int64", 8),
+    5: ("float16", 2),
+    6: ("float32", 4),
+    7: ("float64", 8),
+    11: ("bool", 1),
+    12: ("qint8", 1),
+    13: ("quint8", 1),
+    14: ("qint32", 4),
+    15: ("bfloat16", 2),
+    22: ("bits16", 2),
+    23: ("float8_e5m2", 1),
+    24: ("float8_e4m3fn", 1),
+    25: ("float8_e5m2fnuz", 1),
+    26: ("float8_e4m3fnuz", 1),
+    27: ("uint16", 2),
+    28: ("uint32", 4),
+    29: ("uint64", 8),
+}
+
+
+def text(value: Any) -> str:
+    """A string of a flatbuffer."""
+    return value.decode() if isinstance(value, bytes) else (value or "")
+
+
+def tensors(program: Any) -> Iterator[tuple[int, int, Any]]:
+    """(plan, value, TensorT) of every tensor in a program."""
+    tensor_type = schema.program_class("KernelTypes").Tensor
+    for plan_number, plan in enumerate(program.executionPlan):
+        for number, value in enumerate(plan.values):
+            if value.valType == tensor_type:
+                yield plan_number, number, value.val
+
+
+def tensor_bytes(tensor: Any) -> int:
+    """Bytes of a tensor's elements."""
+    _, width = SCALAR_TYPES[int(tensor.scalarType)]
+    return width * math.prod(int(n) for n in tensor.sizes)
+
+
+def is_constant(tensor: Any) -> bool:
+    """Whether a tensor's bytes lie in the constant segment."""
+    return tensor.dataBufferIdx > 0 and tensor.allocationInfo is None and not is_external(tensor)
+
+
+def is_external(tensor: Any) -> bool:
+    """Whether a tensor is loaded by name from a data file."""
+    external = schema.program_class("TensorDataLocation").EXTERNAL
+    info = tensor.extraTensorInfo
+    return info is not None and info.location == external
+
+
+def constant_sizes(program: Any) -> dict[int, int]:
+    """Bytes by constant, as the tensors that refer to it use them; 0 is a place holder."""
+    sizes = {0: 0}
+    for _, _, tensor in tensors(program):
+        if is_constant(tensor):
+            sizes[tensor.dataBufferIdx] = max(
+                sizes.get(tensor.dataBufferIdx, 0), tensor_bytes(tensor)
+            )
+    return sizes
+
+
+def describe_methods(program: Any) -> Iterator[dict[str, Any]]:
+    """Per method: name, inputs, outputs, backends, operators; all of it sorted or in call order."""
+    for plan in program.executionPlan:
+        yield {
+            "name": text(plan.name),
+            "inputs": [_describe(plan.values[i]) for i in _ints(plan.inputs)],
+            "outputs": [_describe(plan.values[i]) for i in _ints(plan.outputs)],
+            "backends": sorted({text(d.id) for d in plan.delegates or []}),
+            "delegates": len(plan.delegates or []),
+            "operators": sorted({_operator(o) for o in plan.operators or []}),
+            "instructions": sum(len(c.instructions or []) for c in plan.chains or []),
+            "memory": [int(n) for n in _ints(plan.nonConstBufferSizes)],
+        }
+
+
+def _ints(values: Any) -> list[int]:
+    return [] if values is None else [int(v) for v in values]
+
+
+def _operator(operator: Any) -> str:
+    name, overload = text(operator.name), text(operator.overload)
+    return f"{name}.{overload}" if overload else name
+
+
+def _describe(value: Any) -> dict[str, Any]:
+    kinds = schema.program_class("KernelTypes")
+    if value.valType != kinds.Tensor:
+        names = {v: k for k, v in vars(kinds).items() if isinstance(v, int)}
+        return {"kind": names.get(value.valType, "unknown").lower()}
+    tensor = value.val
+    dynamism = {0: "static", 1: "bounded", 2: "unbounded"}
+    return {
+        "kind": "tensor",
+        "dtype": SCALAR_TYPES.get(int(tensor.scalarType), (f"type {tensor.scalarType}", 0))[0],
+        "shape": _ints(tensor.sizes),
+        "shapes": dynamism.get(int(tensor.shapeDynamism), "unknown"),
+    }

@@ -1,0 +1,150 @@
+"""Talks with a language model in a .pte file.
+
+    chat --program llama.pte --tokenizer tokenizer.json --config tokenizer_config.json \
+        "What is the capital of France?"
+
+Without a prompt, each line from standard input is one. The answer goes to standard output as it
+comes; the speed, in tokens per second, to standard error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from etllm.errors import ContextFull, LlmError
+from etllm.sampler import Sampler
+from etllm.session import Answer, Session, answer
+from etllm.text import ChatTemplate, PieceStream, load_config, load_tokenizer
+
+if TYPE_CHECKING:
+    from etllm.session import Program
+    from tokenizers import Tokenizer
+
+
+class Chat:
+    """A conversation: messages, the session that holds their tokens, and how to answer.
+
+    Args:
+      program: the model.
+      tokenizer: its tokenizer.
+      template: its form of a conversation.
+      sampler: chooses tokens.
+      max_new_tokens: most tokens of one answer.
+      system: what the model is told before anything else; empty: what the template says.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        tokenizer: Tokenizer,
+        template: ChatTemplate,
+        sampler: Sampler,
+        max_new_tokens: int,
+        system: str = "",
+    ) -> None:
+        self._tokenizer, self._template = tokenizer, template
+        self._sampler, self._max_new_tokens = sampler, max_new_tokens
+        self._session = Session(program)
+        self._system = [{"role": "system", "content": system}] if system else []
+        self._messages = list(self._system)
+
+    def say(self, prompt: str) -> None:
+        """Adds a message and prints the answer to it as it comes.
+
+        Raises:
+          ContextFull: the conversation has become too long; it is then forgotten.
+          LlmError: the template or the program failed.
+        """
+        self._messages.append({"role": "user", "content": prompt})
+        text = self._template.render(self._messages)
+        tokens = self._tokenizer.encode(text, add_special_tokens=False).ids
+        record, stream, said = Answer(), PieceStream(self._tokenizer), []
+        try:
+            for token in answer(
+                self._session, tokens, self._sampler, self._max_new_tokens, record
+            ):
+                said.append(stream.add(token))
+                print(said[-1], end="", flush=True)
+        except ContextFull:
+            self._messages = list(self._system)
+            raise
+        said.append(stream.end())
+        print(said[-1], flush=True)
+        self._messages.append({"role": "assistant", "content": "".join(said)})
+        if record.reason == "context":
+            print(
+                f"(The answer ends here: the context of {self._session.program.max_context_len} "
+                "tokens is full.)",
+                file=sys.stderr,
+            )
+        print(record.speed(), file=sys.stderr, flush=True)
+
+    def loop(self) -> None:
+        """Answers each line from standard input."""
+        asks = sys.stdin.isatty()
+        while True:
+            if asks:
+                print("> ", end="", file=sys.stderr, flush=True)
+            line = sys.stdin.readline()
+            if not line:
+                return
+            if not line.strip():
+                continue
+            try:
+                self.say(line.strip())
+            except ContextFull as error:
+                print(f"{error}\nA new conversation begins here.", file=sys.stderr, flush=True)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command line.
+
+    Args:
+      arguments: without the program's name; None: those of the process.
+
+    Returns:
+      The exit code: 0, or 1 after an error that was printed.
+    """
+    parser = argparse.ArgumentParser(prog="chat", description=__doc__.split("\n")[0])
+    parser.add_argument("--program", type=Path, required=True, help="the .pte file")
+    parser.add_argument("--data", type=Path, help="a .ptd file with the program's weights")
+    parser.add_argument("--tokenizer", type=Path, required=True, help="tokenizer.json")
+    parser.add_argument("--config", type=Path, required=True, help="tokenizer_config.json")
+    parser.add_argument("--max_new_tokens", type=int, default=256, help="of one answer")
+    parser.add_argument("--temperature", type=float, default=0.0, help="0: the most likely token")
+    parser.add_argument("--seed", type=int, help="of the random numbers")
+    parser.add_argument("--system", default="", help="what the model is told first")
+    parser.add_argument("prompt", nargs="?", help="default: each line from standard input")
+    options = parser.parse_args(arguments)
+    try:
+        if options.max_new_tokens < 1:
+            found = options.max_new_tokens
+            raise LlmError(f"--max_new_tokens: expected at least 1, found {found}.")
+        config = load_config(options.config)
+        template = ChatTemplate(config, str(options.config))
+        tokenizer = load_tokenizer(options.tokenizer)
+        sampler = Sampler(options.temperature, options.seed)
+        # Imported late: it loads the runtime, which takes seconds that a wrong path needn't cost.
+        from etllm.program import PteProgram
+
+        program = PteProgram(options.program, options.data)
+        chat = Chat(program, tokenizer, template, sampler, options.max_new_tokens, options.system)
+        if options.prompt is None:
+            chat.loop()
+        else:
+            chat.say(options.prompt)
+    except LlmError as error:
+        print(f"chat: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print(file=sys.stderr)
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
