@@ -73,7 +73,8 @@ def build(ctx: ModelContext) -> ModelSpec:
         held = torch.jit.load(path, map_location="cpu").state_dict()
         module.load_state_dict({name: held[_held_name(name)] for name in module.state_dict()})
     except (OSError, KeyError, RuntimeError, ValueError) as error:
-        cause = str(error).split(".", maxsplit=1)[0]
+        no_tensor = isinstance(error, KeyError)
+        cause = f"no tensor {error}" if no_tensor else str(error).split(". ", maxsplit=1)[0]
         raise BuildError(
             f"{path}: expected the TorchScript file of silero-vad 6; found: {cause}.",
             "Take silero_vad/data/silero_vad.jit from the package silero-vad, version 6.",

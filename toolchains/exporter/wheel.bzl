@@ -27,8 +27,10 @@ def _wheel_files_impl(rctx):
               "Check the network and pip's settings (pip config list); a hash mismatch means a " +
               "truncated download or another file.") %
              (rctx.name, rctx.attr.requirement, rctx.attr.sha256, result.stdout, result.stderr))
-    wheel = rctx.path("wheel").readdir()[0]
-    rctx.extract(wheel, output = "unpacked", type = "zip")
+
+    # Bazel tells an archive's kind by its name; a wheel is a zip.
+    rctx.symlink(rctx.path("wheel").readdir()[0], "wheel.zip")
+    rctx.extract("wheel.zip", output = "unpacked")
     for name, path in rctx.attr.files.items():
         source = rctx.path("unpacked").get_child(path)
         if not source.exists:
@@ -37,7 +39,7 @@ def _wheel_files_impl(rctx):
         moved = rctx.execute(["mv", str(source), name])
         if moved.return_code:
             fail("@%s: can't place %s: %s" % (rctx.name, name, moved.stderr))
-    for leftover in ("wheel", "unpacked", "requirement.txt"):
+    for leftover in ("wheel.zip", "wheel", "unpacked", "requirement.txt"):
         rctx.delete(leftover)
     rctx.file("BUILD.bazel", "exports_files(%r, visibility = [\"//visibility:public\"])\n" %
                              sorted(rctx.attr.files.keys()))

@@ -17,8 +17,8 @@ def wrong_version(version, executable):
         "  where: %s\n"
         "  got: Python %d.%d\n"
         "  wanted: Python %d.%d\n"
-        "  what to do: install it and name it in the attribute `python` of python_environment, or in\n"
-        "    the environment variable RULES_EXECUTORCH_PYTHON (a path, or a name on PATH)\n"
+        "  what to do: install it and name it in the attribute `python` of python_environment,\n"
+        "    or in the environment variable RULES_EXECUTORCH_PYTHON (a path, or a name on PATH)\n"
     ) % ((executable,) + tuple(version[:2]) + WANTED)
 
 

@@ -208,6 +208,7 @@ def difference(got: Any, wanted: Any, tolerance: Tolerance, where: str) -> str:
     both_nan = left.isnan() & right.isnan()
     distance = torch.where(both_nan | (left == right), 0.0, (left - right).abs())
     distance = torch.where(distance.isnan(), math.inf, distance)
+    print(f"{where}: largest difference {distance.max():.6g}, SQNR {_sqnr_db(right, distance):.1f} dB")
     bad = distance > tolerance.atol + tolerance.rtol * right.abs().nan_to_num()
     sqnr = _sqnr_db(right, distance)
     parts = []

@@ -31,7 +31,6 @@ def run(request: Request, progress: Progress, tree: Path) -> None:
       Exception: whatever the model's code or upstream raise.
     """
     sources.install(tree, request.sources, request.roots)
-    quiet()
     with progress.stage("load"):
         settle()
         from etexport import model, recipe
@@ -47,6 +46,8 @@ def settle() -> None:
     """Makes results depend neither on the number of cores nor on what ran before."""
     import torch
 
+    # After the import, which sets up torch's own loggers.
+    quiet()
     torch.set_num_threads(1)
     torch.manual_seed(0)
     torch.use_deterministic_algorithms(True, warn_only=True)
@@ -148,7 +149,7 @@ def preload() -> None:
     Upstream builds caches on first use: decompositions, and the pattern graphs of XNNPACK's passes
     (4 s). Nothing of the model that is lowered here stays.
     """
-    quiet()
+    settle()
     import executorch.backends.xnnpack.recipes as xnnpack
     import torch
     from executorch.export import ExportRecipe
@@ -159,7 +160,6 @@ def preload() -> None:
     import etexport.recipe
     from etexport import stages
 
-    settle()
     spec = ModelSpec({"forward": Method(torch.nn.Linear(8, 8), (torch.zeros(1, 8),))})
     recipe = ExportRecipe.get_recipe(xnnpack.XNNPackRecipeType.FP32)
     stages.run(spec, recipe, Progress(), "//:warm_up", etrecord=False)

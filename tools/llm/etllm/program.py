@@ -88,8 +88,8 @@ class PteProgram:
     def _unloadable(self, error: RuntimeError) -> LlmError:
         return LlmError(
             f"{self.path}: the runtime cannot load it: {error}.",
-            "If its weights are separate, name their .ptd file with --data; if not, build it again, "
-            "for a backend that this runtime has.",
+            "If its weights are separate, name their .ptd file with --data; if not, build it "
+            "again, for a backend that this runtime has.",
         )
 
     def _no_model(self, wanted: str) -> LlmError:

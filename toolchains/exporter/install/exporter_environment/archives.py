@@ -107,5 +107,5 @@ def check_overlaps(wheels: Mapping[str, Contents]) -> None:
                     where=f"site-packages/{member.path}",
                     got=f"{owner} and {wheel}",
                     wanted="one owner",
-                    todo="leave one of the packages out of the locks, or add the path to prune.toml",
+                    todo="leave one of the packages out of the locks, or the path out in prune.toml",
                 )

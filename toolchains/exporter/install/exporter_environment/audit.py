@@ -1,7 +1,7 @@
 """The command `audit`: which modules that stay import a module that prune.toml leaves out.
 
-To be run after a change of prune.toml or of a lock, on wheels fetched with `pip download`. An import
-inside a function may never run; one at the top of a module breaks that module.
+To be run after a change of prune.toml or of a lock, on wheels fetched with `pip download`. An
+import inside a function may never run; one at the top of a module breaks that module.
 """
 
 from __future__ import annotations
@@ -82,7 +82,9 @@ def audit(wheels: list[Path], pruning: prune.Pruning) -> list[Finding]:
 
 def main(arguments: list[str]) -> int:
     """Runs the command; exit code 0 also with findings: they are for a person to judge."""
-    parser = argparse.ArgumentParser(prog="install audit", description=(__doc__ or "").split("\n\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="install audit", description=(__doc__ or "").split("\n\n")[0]
+    )
     parser.add_argument("wheels", type=Path, help="a folder of wheels")
     parser.add_argument("--prune", type=Path, default=prune.DEFAULT, help="the rules")
     options = parser.parse_args(arguments)

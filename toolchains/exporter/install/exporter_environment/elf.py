@@ -60,7 +60,9 @@ def _segments(data: bytes) -> Iterator[tuple[int, int, int, int]]:
     (start,) = struct.unpack_from("<Q", data, 32)
     size, count = struct.unpack_from("<HH", data, 54)
     for index in range(count):
-        kind, _, offset, address, _, length = struct.unpack_from("<IIQQQQ", data, start + index * size)
+        kind, _, offset, address, _, length = struct.unpack_from(
+            "<IIQQQQ", data, start + index * size
+        )
         yield kind, offset, address, length
 
 

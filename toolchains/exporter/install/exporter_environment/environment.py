@@ -51,9 +51,11 @@ def make(request: Request, progress: Progress) -> None:
             todo="delete them, or name another folder",
         )
     try:
-        with tempfile.TemporaryDirectory(dir=output, prefix=".making-") as scratch:
-            with _pool(request.jobs) as executor:
-                _make(request, output, Path(scratch), executor, progress)
+        with (
+            tempfile.TemporaryDirectory(dir=output, prefix=".making-") as scratch,
+            _pool(request.jobs) as executor,
+        ):
+            _make(request, output, Path(scratch), executor, progress)
     except BaseException as error:
         _remove(output)
         if isinstance(error, OSError) and not isinstance(error, InstallError):

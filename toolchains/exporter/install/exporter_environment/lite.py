@@ -18,7 +18,9 @@ _FLATC = "executorch/data/bin/flatc"
 
 def make(packages: Path, place: Path) -> None:
     """Makes the folder `place` out of an unpacked site-packages."""
-    missing = [p for p in (*_PACKAGES, _GENERATED, _DATA_SCHEMA, _FLATC) if not (packages / p).exists()]
+    missing = [
+        p for p in (*_PACKAGES, _GENERATED, _DATA_SCHEMA, _FLATC) if not (packages / p).exists()
+    ]
     if missing:
         raise InstallError(
             "the torch-free folder can't be made from these packages",

@@ -108,7 +108,9 @@ def candidate_hash(report: Mapping[str, Any]) -> str | None:
 
 def main(arguments: list[str], folder: Path) -> int:
     """Runs the command."""
-    parser = argparse.ArgumentParser(prog="install lock", description=(__doc__ or "").split("\n\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="install lock", description=(__doc__ or "").split("\n\n")[0]
+    )
     parser.add_argument("names", nargs="*", help="locks to write, such as exporter_cp311 (all)")
     parser.add_argument("--upgrade", action="store_true", help="take the newest versions allowed")
     parser.add_argument("--uv", default=shutil.which("uv"), help="the program uv")

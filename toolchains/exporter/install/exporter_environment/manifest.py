@@ -57,8 +57,8 @@ def read_tree(root: Path, folder: str, executor: Executor) -> Tree:
 def stamp(folder: Path, tree: Tree) -> None:
     """Gives a folder a time of change that follows from its contents.
 
-    Bazel knows a folder that is an input as a whole by this time alone. This way it changes when the
-    contents do, and an environment that is fetched again lets the results of actions stand.
+    Bazel knows a folder that is an input as a whole by this time alone. This way it changes when
+    the contents do, and an environment that is fetched again lets the results of actions stand.
     """
     seconds = int(tree.digest()[:12], 16) % 1_000_000_000  # before September 2001
     os.utime(folder, (seconds, seconds))

@@ -106,7 +106,9 @@ def _bootstrap(place: Path) -> Pip | None:
         capture_output=True,
         check=False,
     )
-    return _probe([str(place / "bin" / "python"), "-I", "-m", "pip"]) if not done.returncode else None
+    return (
+        _probe([str(place / "bin" / "python"), "-I", "-m", "pip"]) if not done.returncode else None
+    )
 
 
 def explain(said: str, *, doing: str) -> InstallError:
@@ -123,11 +125,10 @@ def explain(said: str, *, doing: str) -> InstallError:
             "a downloaded file is not the one that the lock names",
             where=(mismatch[2] or mismatch[1]).split("#")[0],
             got="sha256 " + mismatch[4],
-            wanted="sha256 " + (wanted[0] if len(wanted) == 1 else f"one of {len(wanted)}:")
-            + ("" if len(wanted) == 1 else "\n" + "\n".join(wanted[:8])),
-            todo="if the download was cut short, fetch again (and `pip cache purge`); if a package\n"
-            "index serves another file under this version, use the index that the lock was made\n"
-            "from, or write the lock again",
+            wanted="sha256 " + wanted[0] + _others(len(wanted) - 1),
+            todo="if the download was cut short, fetch again (and `pip cache purge`); if a\n"
+            "package index serves another file under this version, use the index that the lock\n"
+            "was made from, or write the lock again",
         )
     missing = re.search(r"No matching distribution found for (\S+)", said)
     if missing is not None:
@@ -136,8 +137,8 @@ def explain(said: str, *, doing: str) -> InstallError:
             where=doing,
             got=_tail(said),
             wanted=missing[1],
-            todo="check pip's package index, mirror and proxy settings (`pip config list`); pip's own\n"
-            "`pip download --no-deps " + missing[1].split(";")[0] + "` has to work here",
+            todo="check pip's package index, mirror and proxy settings (`pip config list`):\n"
+            f"`pip download --no-deps {missing[1].split(';')[0]}` has to work here",
         )
     return InstallError(
         "pip failed",
@@ -145,6 +146,10 @@ def explain(said: str, *, doing: str) -> InstallError:
         got=_tail(said),
         todo="see pip's message; its settings are those of this machine (`pip config list`)",
     )
+
+
+def _others(count: int) -> str:
+    return f", or one of the lock's {count} other hashes" if count else ""
 
 
 def _tail(said: str, lines: int = 12) -> str:

@@ -64,9 +64,7 @@ def unpack(
         job.result()
     before = [member for c in found.values() for member in c.files]
     after = [member for c in kept.values() for member in c.files]
-    return Figures(
-        len(before), sum(m.size for m in before), len(after), sum(m.size for m in after)
-    )
+    return Figures(len(before), sum(m.size for m in before), len(after), sum(m.size for m in after))
 
 
 def _unpack_one(

@@ -1,0 +1,32 @@
+"""What people run by hand: one export in a process of its own, with upstream's API."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+
+def main() -> None:
+    """Exports: plain.py KIND WIDTH RECIPE OUTPUT."""
+    kind, width, recipe, output = sys.argv[1:]
+    import executorch.export
+    from executorch.backends.xnnpack.recipes import XNNPackRecipeType
+    from nets import make
+
+    types = {
+        "fp32": XNNPackRecipeType.FP32,
+        "int8_dynamic_act_int4_weight": (
+            XNNPackRecipeType.TORCHAO_INT8_DYNAMIC_ACT_INT4_WEIGHT_PER_TENSOR
+        ),
+        "int8_dynamic_per_channel": XNNPackRecipeType.PT2E_INT8_DYNAMIC_PER_CHANNEL,
+        "int8_static_per_channel": XNNPackRecipeType.PT2E_INT8_STATIC_PER_CHANNEL,
+    }
+    net, inputs = make(kind, int(width))
+    made = executorch.export.ExportRecipe.get_recipe(types[recipe])
+    executorch.export.export(net, [inputs], made).save_to_pte(output)
+
+
+if __name__ == "__main__":
+    main()

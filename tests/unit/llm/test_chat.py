@@ -1,0 +1,96 @@
+"""chat: conversations on a program that needs no runtime."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from chat import Chat, main
+from conftest import TEMPLATE
+from etllm.errors import ContextFull
+from etllm.sampler import Sampler
+from etllm.text import ChatTemplate
+
+
+@pytest.fixture
+def chat(program, tokenizer):
+    """A chat whose model answers "the 🎉"."""
+    program.answers = [*tokenizer.encode("the 🎉").ids, 2]
+    program.max_context_len = 200
+    return Chat(program, tokenizer, ChatTemplate({"chat_template": TEMPLATE}), Sampler(), 50)
+
+
+def test_the_answer_goes_to_standard_output_and_the_speed_to_error(chat, capsys):
+    chat.say("Hi")
+    shown = capsys.readouterr()
+    assert shown.out == "the 🎉\n"
+    assert shown.err.startswith("prefill: ")
+    assert shown.err.endswith(" tokens/s\n")
+
+
+def test_each_piece_is_printed_as_it_comes(chat, program, monkeypatch):
+    flushed = []
+
+    class Screen(io.StringIO):
+        def flush(self):
+            flushed.append((self.getvalue(), len(program.calls)))
+
+    monkeypatch.setattr("sys.stdout", Screen())
+    chat.say("Hi")
+    texts = [text for text, _ in flushed]
+    assert texts[0] == "the"
+    assert texts[-1] == "the 🎉\n"
+    assert not any("\ufffd" in text for text in texts)
+    assert flushed[0][1] < flushed[-1][1]
+
+
+def test_a_second_message_reads_only_what_is_new(chat, program, tokenizer, capsys):
+    chat.say("Hi")
+    held = program.calls[-1][1] + len(program.calls[-1][0])
+    program.calls.clear()
+    program.answers = [*tokenizer.encode("the").ids, 2]
+    chat.say("More")
+    assert program.calls[0][1] == held
+    assert capsys.readouterr().out == "the 🎉\nthe\n"
+
+
+def test_a_full_context_ends_the_answer_with_a_word(chat, program, capsys):
+    program.max_context_len = 40
+    program.answers = [10] * 100
+    chat.say("Hi")
+    assert "the context of 40 tokens is full" in capsys.readouterr().err
+
+
+def test_a_conversation_that_is_too_long_is_forgotten(chat, program, capsys):
+    program.max_context_len = 40
+    with pytest.raises(ContextFull, match="Start a new conversation"):
+        chat.say("Hi" * 40)
+    chat.say("Hi")
+    assert capsys.readouterr().out == "the 🎉\n"
+
+
+def test_lines_from_standard_input_are_prompts(chat, program, monkeypatch, capsys):
+    program.max_context_len = 60
+    monkeypatch.setattr("sys.stdin", io.StringIO("Hi\n\n" + "long " * 20 + "\n"))
+    chat.loop()
+    shown = capsys.readouterr()
+    assert shown.out == "the 🎉\n"
+    assert "A new conversation begins here." in shown.err
+
+
+def test_a_system_message_comes_first(program, tokenizer):
+    program.max_context_len = 200
+    template = ChatTemplate({"chat_template": TEMPLATE})
+    Chat(program, tokenizer, template, Sampler(), 1, system="Be brief").say("Hi")
+    read = [token for tokens, _ in program.calls for token in tokens]
+    text = tokenizer.decode(read, skip_special_tokens=False)
+    assert text.startswith("<|im_start|>system\nBe brief<|im_end|>")
+
+
+def test_wrong_arguments_end_the_command(tmp_path, capsys):
+    missing = str(tmp_path / "c.json")
+    command = ["--program", "a.pte", "--tokenizer", missing, "--config", missing]
+    assert main([*command, "Hi"]) == 1
+    assert "c.json: cannot be read" in capsys.readouterr().err
+    assert main([*command, "--max_new_tokens", "0", "Hi"]) == 1
+    assert "--max_new_tokens: expected at least 1, found 0" in capsys.readouterr().err

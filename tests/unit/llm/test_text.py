@@ -1,0 +1,88 @@
+"""etllm.text: streams of characters, chat templates, files."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from etllm.errors import LlmError
+from etllm.text import ChatTemplate, PieceStream, load_config, load_tokenizer
+
+HELLO = [{"role": "user", "content": "Hello"}]
+
+
+def stream(tokenizer, tokens) -> list[str]:
+    pieces = PieceStream(tokenizer)
+    return [*(pieces.add(token) for token in tokens), pieces.end()]
+
+
+@pytest.mark.parametrize("text", ["the 日本", "naïve 🎉!", " leading", "a\n\n b"])
+def test_characters_come_whole(tokenizer, text):
+    tokens = tokenizer.encode(text).ids
+    pieces = stream(tokenizer, tokens)
+    assert "".join(pieces) == text
+    assert not any("\ufffd" in piece for piece in pieces)
+    assert len(tokens) > len(text) or text.isascii()
+
+
+def test_a_character_comes_with_its_last_token(tokenizer):
+    assert stream(tokenizer, tokenizer.encode("🎉a").ids) == ["", "", "", "🎉", "a", ""]
+
+
+def test_an_incomplete_character_at_the_end_is_replaced(tokenizer):
+    tokens = tokenizer.encode("a🎉").ids[:-1]
+    assert stream(tokenizer, tokens) == ["a", "", "", "", "\ufffd"]
+
+
+def test_wrong_bytes_do_not_stop_the_stream(tokenizer):
+    broken, a = tokenizer.encode("🎉").ids[1], tokenizer.encode("a").ids[0]
+    assert "".join(stream(tokenizer, [a, broken, a, a])) == "a\ufffdaa"
+
+
+def test_special_tokens_are_not_shown(tokenizer):
+    assert "".join(stream(tokenizer, tokenizer.encode("<|im_start|>the<|im_end|>").ids)) == "the"
+
+
+def test_a_template_gets_messages_and_tokens():
+    source = "{{ bos_token }}{% for m in messages %}[{{ m.role }}] {{ m.content }}{% endfor %}"
+    config = {"chat_template": source + "{{ eos_token }}", "bos_token": "<s>", "eos_token": "</s>"}
+    assert ChatTemplate(config).render(HELLO) == "<s>[user] Hello</s>"
+
+
+def test_without_a_template_the_text_is_the_prompt():
+    assert ChatTemplate({}).render(HELLO) == "Hello"
+    config = {"bos_token": "<s>", "add_bos_token": True}
+    assert ChatTemplate(config).render(HELLO) == "<s>Hello"
+
+
+def test_a_template_that_refuses_says_why():
+    template = ChatTemplate({"chat_template": "{{ raise_exception('no user') }}"}, "dir/c.json")
+    with pytest.raises(LlmError, match=r"dir/c\.json: the chat template fails: no user"):
+        template.render(HELLO)
+
+
+def test_a_template_with_a_syntax_error_is_an_error():
+    with pytest.raises(LlmError, match="the chat template fails"):
+        ChatTemplate({"chat_template": "{% for %}"})
+
+
+def test_a_template_reaches_nothing_but_its_values():
+    template = ChatTemplate({"chat_template": "{{ messages.__class__.__mro__ }}"})
+    with pytest.raises(LlmError, match="the chat template fails"):
+        template.render(HELLO)
+
+
+def test_files_that_are_wrong_are_named(tmp_path):
+    path = tmp_path / "x.json"
+    for load in (load_tokenizer, load_config):
+        with pytest.raises(LlmError, match=r"x\.json: cannot be read"):
+            load(path)
+    path.write_text("[1]")
+    with pytest.raises(LlmError, match=r"x\.json: expected a JSON object; found list"):
+        load_config(path)
+    path.write_text("{")
+    with pytest.raises(LlmError, match=r"x\.json: expected JSON"):
+        load_config(path)
+    path.write_text(json.dumps({"a": 1}))
+    with pytest.raises(LlmError, match=r"x\.json: expected a Hugging Face tokenizer\.json"):
+        load_tokenizer(path)

@@ -1,0 +1,99 @@
+"""models/gguf_file.py: values, tensors and errors."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import gguf
+import numpy as np
+import pytest
+import torch
+from etbuild import BuildError
+
+from models.gguf_file import GgufFile
+
+Q4_1, Q8_0 = gguf.GGMLQuantizationType.Q4_1, gguf.GGMLQuantizationType.Q8_0
+
+
+def test_values_have_the_types_that_the_file_gives_them(tiny, tmp_path):
+    file = GgufFile(tiny.write(tmp_path / "a.gguf"))
+    assert file.integer("llama.block_count") == 3
+    assert file.real("llama.rope.freq_base") == 5000.0
+    assert file.value("general.architecture") == "llama"
+    assert file.integer("llama.absent", 4) == 4
+
+
+@pytest.mark.parametrize("key", ["llama.absent", "general.architecture", "llama.rope.freq_base"])
+def test_a_value_that_is_no_whole_number_is_an_error(tiny, tmp_path, key):
+    path = tiny.write(tmp_path / "a.gguf")
+    with pytest.raises(BuildError, match=f"{path}.*{re.escape(key)}.*a whole number, found"):
+        GgufFile(path).integer(key)
+
+
+def test_quantised_tensors_come_out_as_numbers(tiny, tmp_path):
+    values = tiny.tensors["blk.1.attn_q.weight"]
+    tiny.types["blk.1.attn_q.weight"] = Q4_1
+    tensor = GgufFile(tiny.write(tmp_path / "a.gguf")).tensor("blk.1.attn_q.weight", (64, 64))
+    assert tensor.dtype == torch.float32
+    np.testing.assert_allclose(tensor.numpy(), values, atol=0.1)
+
+
+def test_eight_bit_storage_is_taken_as_it_is(tiny, tmp_path):
+    tiny.types["token_embd.weight"] = Q8_0
+    file = GgufFile(tiny.write(tmp_path / "a.gguf"))
+    rows, scales = file.q8("token_embd.weight", (40, 64))
+    assert (rows.dtype, scales.dtype, scales.shape) == (torch.int8, torch.float16, (40, 2))
+    exact = rows.float().view(40, 2, 32) * scales.float().unsqueeze(-1)
+    assert torch.equal(exact.view(40, 64), file.tensor("token_embd.weight", (40, 64)))
+
+
+def test_eight_bit_storage_of_other_types_is_rounded(tiny, tmp_path):
+    file = GgufFile(tiny.write(tmp_path / "a.gguf"))
+    rows, scales = file.q8("token_embd.weight", (40, 64))
+    near = (rows.float().view(40, 2, 32) * scales.float().unsqueeze(-1)).view(40, 64)
+    np.testing.assert_allclose(near, tiny.tensors["token_embd.weight"], atol=0.01)
+
+
+def test_eight_bit_storage_needs_whole_groups(tiny, tmp_path):
+    tiny.tensors["odd"] = np.zeros((2, 33), np.float32)
+    with pytest.raises(BuildError, match='"odd" has 33 columns.*multiple of 32'):
+        GgufFile(tiny.write(tmp_path / "a.gguf")).q8("odd", (2, 33))
+
+
+def test_a_truncated_file_says_how_many_bytes_it_needs(tiny, tmp_path):
+    path = tiny.write(tmp_path / "a.gguf")
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1000])
+    with pytest.raises(BuildError) as error:
+        GgufFile(path)
+    found, needed = len(whole) - 1000, int(re.search(r"need (\d+)", str(error.value))[1])
+    assert str(path) in str(error.value)
+    assert f"found {found}" in str(error.value)
+    assert found < needed <= len(whole)
+
+
+def test_a_file_cut_in_its_header_is_an_error(tiny, tmp_path):
+    path = tiny.write(tmp_path / "a.gguf")
+    for size in (5, 20, 100, 500):
+        cut = tmp_path / f"cut{size}.gguf"
+        cut.write_bytes(path.read_bytes()[:size])
+        with pytest.raises(BuildError, match=f"{cut}: expected a complete GGUF file; found {size}"):
+            GgufFile(cut)
+
+
+def test_another_file_is_an_error(tmp_path):
+    path = tmp_path / "a.gguf"
+    path.write_bytes(b"PK\3\4 and more")
+    with pytest.raises(BuildError, match="starts with b'GGUF'; found b'PK"):
+        GgufFile(path)
+    with pytest.raises(BuildError, match="absent.gguf: cannot be read: No such file"):
+        GgufFile(Path("absent.gguf"))
+
+
+def test_a_missing_tensor_and_a_wrong_shape_are_errors(tiny, tmp_path):
+    file = GgufFile(tiny.write(tmp_path / "a.gguf"))
+    with pytest.raises(BuildError, match=r'a tensor "nope" of shape \(2, 3\); the file has 29'):
+        file.tensor("nope", (2, 3))
+    with pytest.raises(BuildError, match=r"expected shape \(64, 40\), found \(40, 64\)"):
+        file.tensor("token_embd.weight", (64, 40))

@@ -1,0 +1,37 @@
+"""models/llama_layers.py: the parts against ExecuTorch's own."""
+
+from __future__ import annotations
+
+import torch
+from executorch.examples.models.llama.norm import RMSNorm
+
+from models.llama_layers import Int8Embedding, Norm, causal_mask, quarter_turns
+
+
+def test_a_quarter_turn_of_each_pair():
+    row = torch.tensor([1.0, 2.0, 3.0, 4.0])
+    assert (row @ quarter_turns(4)).tolist() == [-2.0, 1.0, -4.0, 3.0]
+
+
+def test_the_mask_hides_later_tokens_only():
+    columns = torch.arange(5, dtype=torch.float32).view(1, -1)
+    mask = causal_mask(torch.tensor([1, 2]), columns)
+    assert (mask == 0).tolist() == [[True, True, False, False, False], [True] * 3 + [False] * 2]
+    assert torch.exp(mask[0, 2]) == 0
+    assert torch.isfinite(mask.to(torch.float16)).all()
+
+
+def test_the_norm_equals_executorchs():
+    theirs = RMSNorm(64, eps=1e-5)
+    torch.nn.init.uniform_(theirs.weight)
+    for x in (torch.randn(1, 7, 64), torch.randn(1, 64)):
+        ours = Norm(theirs)(x)
+        assert ours.shape == x.shape
+        torch.testing.assert_close(ours, theirs(x))
+
+
+def test_the_embedding_multiplies_groups_by_their_scales():
+    rows = torch.tensor([[1, 2, 3, 4], [5, 6, 7, 8]], dtype=torch.int8)
+    scales = torch.tensor([[1.0, 0.5], [2.0, 0.25]], dtype=torch.float16)
+    table = Int8Embedding(rows, scales)
+    assert table(torch.tensor([[1, 0]])).tolist() == [[[10, 12, 1.75, 2], [1, 2, 1.5, 2]]]
