@@ -2,7 +2,7 @@
 
 load("@rules_python//python:defs.bzl", "PyInfo")
 load("//rules:providers.bzl", "EtModelInfo")
-load("//rules/private:paths.bzl", "python_sources")
+load("//rules/private:paths.bzl", "first_repeated", "python_sources")
 
 def _exported(ctx):
     """The .pt2 files of a model by method, or an error that says what is missing."""
@@ -18,10 +18,9 @@ def _exported(ctx):
               "exported_programs = {\"%s\": \"forward\", …}.") %
              (ctx.label, len(in_srcs), in_srcs[0].basename))
     found += [struct(method = "forward", file = f) for f in in_srcs]
-    names = [e.method for e in found]
-    for name in names:
-        if names.count(name) > 1:
-            fail("%s: two .pt2 files are given for the method \"%s\"." % (ctx.label, name))
+    repeated = first_repeated([e.method for e in found])
+    if repeated:
+        fail("%s: two .pt2 files are given for the method \"%s\"." % (ctx.label, repeated))
     return found
 
 def _et_model_impl(ctx):

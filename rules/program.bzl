@@ -3,14 +3,15 @@
 load("//rules:providers.bzl", "EtLoweredInfo", "EtModelInfo", "EtProgramInfo", "EtRecipeInfo")
 load("//rules/private:exporter_action.bzl", "exporter_action")
 load("//rules/private:link_action.bzl", "link", "report")
+load("//rules/private:paths.bzl", "first_repeated")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
 
 def _et_program_impl(ctx):
     model = ctx.attr.model[EtModelInfo]
     recipe = ctx.attr.recipe[EtRecipeInfo]
-    for method in ctx.attr.methods:
-        if ctx.attr.methods.count(method) > 1:
-            fail("%s: methods lists \"%s\" twice." % (ctx.label, method))
+    repeated = first_repeated(ctx.attr.methods)
+    if repeated:
+        fail("%s: methods lists \"%s\" twice." % (ctx.label, repeated))
     lowered = _lower(ctx, model, recipe)
     program = ctx.actions.declare_file(ctx.label.name + ".pte")
     data = None

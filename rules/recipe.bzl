@@ -3,7 +3,7 @@
 load("@rules_python//python:defs.bzl", "PyInfo")
 load("//rules:providers.bzl", "EtBackendInfo", "EtRecipeInfo")
 load("//rules/private:options.bzl", "check_option_types", "check_options")
-load("//rules/private:paths.bzl", "python_sources", "runfiles_path", "unique")
+load("//rules/private:paths.bzl", "python_sources", "runfiles_path", "shown", "unique")
 
 def _et_recipe_impl(ctx):
     attr = ctx.attr
@@ -19,8 +19,8 @@ def _et_recipe_impl(ctx):
         fail(("%s: options belong to one recipe; give them to those that recipes lists (with " +
               "et_recipe(base = …, options = …)).") % ctx.label)
     types = _option_types(ctx, infos)
-    check_option_types(ctx.label, attr.option_types)
-    check_options(ctx.label, attr.options, types)
+    check_option_types(shown(ctx.label), attr.option_types)
+    check_options(shown(ctx.label), attr.options, types)
     python = python_sources(ctx, ctx.files.data)
     return [
         DefaultInfo(files = depset(ctx.files.srcs)),
@@ -57,16 +57,16 @@ def _option_types(ctx, infos):
 def _tree(ctx, infos):
     attr = ctx.attr
     if attr.recipes:
-        return struct(label = str(ctx.label), recipes = [i.tree for i in infos])
+        return struct(label = shown(ctx.label), recipes = [i.tree for i in infos])
     if attr.builder:
         return struct(
-            label = str(ctx.label),
+            label = shown(ctx.label),
             builder = attr.builder,
             options = attr.options,
             base = infos[0].tree if attr.base else None,
             data = [runfiles_path(f) for f in ctx.files.data],
         )
-    return _extended(infos[0].tree, str(ctx.label), attr.options)
+    return _extended(infos[0].tree, shown(ctx.label), attr.options)
 
 def _extended(tree, label, options):
     """The base's tree with more options; of a combined recipe each part gets what it takes."""

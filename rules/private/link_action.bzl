@@ -3,7 +3,16 @@
 load("//rules/private:python_tool.bzl", "ENVIRONMENT")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
 
-def linker_action(ctx, *, module, arguments, inputs, outputs, mnemonic, progress_message):
+def linker_action(
+        ctx,
+        *,
+        module,
+        arguments,
+        inputs,
+        outputs,
+        mnemonic,
+        progress_message,
+        execution_requirements = {}):
     """Runs a torch-free program of ours.
 
     Args:
@@ -14,6 +23,7 @@ def linker_action(ctx, *, module, arguments, inputs, outputs, mnemonic, progress
       outputs: list of Files.
       mnemonic: of the action.
       progress_message: of the action.
+      execution_requirements: of the action.
     """
     exporter = ctx.toolchains[EXPORTER_TOOLCHAIN].exporter
     start = ctx.actions.args()
@@ -27,6 +37,7 @@ def linker_action(ctx, *, module, arguments, inputs, outputs, mnemonic, progress
         mnemonic = mnemonic,
         progress_message = progress_message,
         env = ENVIRONMENT,
+        execution_requirements = execution_requirements,
         toolchain = EXPORTER_TOOLCHAIN,
     )
 
@@ -56,6 +67,8 @@ def link(ctx, *, lowered, program, data = None, summary = None):
         outputs = outputs,
         mnemonic = "EtLink",
         progress_message = "Linking %{output}",
+        # Its blobs are in the cache already, once for all programs; linking again costs seconds.
+        execution_requirements = {"no-cache": "1"},
     )
 
 def report(ctx, *, lowered, facts, summary, json, html):

@@ -84,6 +84,34 @@ def unique(items):
     """
     return {item: None for item in items}.keys()
 
+def first_repeated(items):
+    """The first item that stands in a list twice.
+
+    Args:
+      items: list of strings.
+
+    Returns:
+      A string; None: all differ.
+    """
+    seen = {}
+    for item in items:
+        if item in seen:
+            return item
+        seen[item] = True
+    return None
+
+def shown(label):
+    """A label as people write it.
+
+    Args:
+      label: a Label.
+
+    Returns:
+      A string: "//x:y" for the main repository, "@repo//x:y" for others.
+    """
+    text = str(label)
+    return text[2:] if text.startswith("@@//") else text
+
 def _normalised(root, package, path):
     parts = [p for p in package.split("/") if p]
     for part in path.split("/"):

@@ -4,6 +4,8 @@ Only the Python standard library is used, and this file keeps to syntax that old
 understand, so that a wrong one gets a message and not a SyntaxError.
 """
 
+# ruff: noqa: UP031
+
 import os
 import sys
 

@@ -37,6 +37,8 @@ def execute(arguments: Sequence[str], log: str | None = None) -> tuple[int, str]
         shutil.rmtree(work, ignore_errors=True)
         _make(tree, request)
         _private(work)
+        # Elsewhere than the declared files, so that a file can only be found by asking for it.
+        os.chdir(work)
         lower.run(request, progress, tree)
         return 0, ""
     except BaseException as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import textwrap
 import traceback
 from pathlib import Path
@@ -40,7 +41,13 @@ def message(
         else:
             lines.append("The full stack trace:")
             lines.append(textwrap.indent(trace.rstrip(), "  | "))
-    return "\n".join(lines) + "\n"
+    return _without_paths("\n".join(lines), tree) + "\n"
+
+
+def _without_paths(text: str, tree: Path) -> str:
+    """A message that names files as the workspace does."""
+    text = text.replace(f"{tree}{os.sep}{MAIN}", "").replace(f"{tree}{os.sep}", "")
+    return re.sub(r"/[^\s\"']*/site-packages/", "", text)
 
 
 def log_of_worker() -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -54,7 +55,11 @@ def load(reference: str, label: str, attribute: str) -> Any:
     found: Any = module
     for part in function_name.split("."):
         if not hasattr(found, part):
-            public = [n for n, v in vars(module).items() if callable(v) and n[:1] != "_"]
+            public = [
+                n
+                for n, v in vars(module).items()
+                if inspect.isfunction(v) and v.__module__ == module_name and n[:1] != "_"
+            ]
             raise BuildError(
                 f'{label}: {attribute} = "{reference}": the module {module_name} has no '
                 f'"{function_name}". Its functions are: {", ".join(sorted(public)) or "none"}.',

@@ -57,7 +57,13 @@ def run(spec: ModelSpec, recipe: ExportRecipe, progress: Progress, label: str, e
             for name, module in modules.items()
         }
     with progress.stage("lower"):
-        edge = _lower(programs, spec, recipe, etrecord)
+        try:
+            edge = _lower(programs, spec, recipe, etrecord)
+        except Exception:
+            # Tracing accepts some inputs that the model itself does not.
+            for name, method in spec.methods.items():
+                _check_eager(name, method.module, method, label)
+            raise
     with progress.stage("emit"):
         return edge.to_executorch(recipe.executorch_backend_config)
 
@@ -264,7 +270,9 @@ def _export(
 
 
 def _check_eager(name: str, module: Any, method: Method, label: str) -> None:
-    """Where export failed: does the model itself run on its example inputs?"""
+    """Where export or lowering failed: does the model itself run on its example inputs?"""
+    if isinstance(module, torch.export.ExportedProgram):
+        return
     try:
         with torch.no_grad():
             module(*method.example_inputs)

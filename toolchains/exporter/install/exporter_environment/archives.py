@@ -107,5 +107,5 @@ def check_overlaps(wheels: Mapping[str, Contents]) -> None:
                     where=f"site-packages/{member.path}",
                     got=f"{owner} and {wheel}",
                     wanted="one owner",
-                    todo="leave one of the packages out of the locks, or the path out in prune.toml",
+                    todo="leave out one of the packages in the locks, or the path in prune.toml",
                 )

@@ -49,10 +49,10 @@ def download(
         versions = torch_source.available_versions(said)
         decision = torch_source.decide(requirement, versions, sys.platform, extra_index)
         progress.step(f"{name} {requirement.version}: {decision.reason}")
-        _fetch(pip, [requirement], place, counter, decision.options)
+        _fetch(pip, [requirement], place, counter, decision)
     rest = [r for name, r in requirements.items() if name not in apart]
     if rest:
-        _fetch(pip, rest, place, counter, ())
+        _fetch(pip, rest, place, counter)
     return _match(requirements, place)
 
 
@@ -61,16 +61,17 @@ def _fetch(
     requirements: list[Requirement],
     place: Path,
     counter: _Counter,
-    options: tuple[str, ...],
+    decision: torch_source.Decision = torch_source.OWN_SETTINGS,
 ) -> None:
     names = place / f"{requirements[0].name}.requirements"
     names.write_text("".join(r.line() for r in requirements), encoding="utf-8")
     arguments = ["download", "--no-deps", "--require-hashes", "--only-binary", ":all:"]
-    arguments += ["--dest", str(place), "--requirement", str(names), *options]
+    arguments += ["--dest", str(place), "--requirement", str(names), *decision.options]
     code, said = pip.run(arguments, counter.line)
     if code:
         what = requirements[0].name if len(requirements) == 1 else f"{len(requirements)} packages"
-        raise explain(said, doing=f"pip download of {what}" + "".join(f" {o}" for o in options))
+        doing = " ".join([f"pip download of {what}", *decision.options])
+        raise explain(said, doing=doing, hint=decision.hint())
     names.unlink()
 
 

@@ -15,6 +15,9 @@ from pathlib import Path
 from . import elf, macho, prune, relocation
 from .errors import InstallError
 
+# The version of Python that the installer runs with, and so the one that it copies.
+RUNNING = ".".join(map(str, sys.version_info[:2]))
+
 _FACTS = """
 import json, os, platform, sys, sysconfig
 exe = os.path.realpath(getattr(sys, "_base_executable", None) or sys.executable)
@@ -73,15 +76,15 @@ def inspect(python: str) -> Interpreter:
             "the interpreter that the environment is made from doesn't run",
             where=python,
             got=getattr(error, "stderr", None) or error,
-            wanted="Python %d.%d" % sys.version_info[:2],
+            wanted=f"Python {RUNNING}",
             todo="name another one in the attribute `python` or in RULES_EXECUTORCH_PYTHON",
         ) from error
-    if facts["short"] != "%d.%d" % sys.version_info[:2]:
+    if facts["short"] != RUNNING:
         raise InstallError(
             "the interpreter that the environment is made from is of another version",
             where=python,
             got=facts["version"],
-            wanted="Python %d.%d" % sys.version_info[:2],
+            wanted=f"Python {RUNNING}",
             todo="name another one in the attribute `python` or in RULES_EXECUTORCH_PYTHON",
         )
     return Interpreter(

@@ -20,6 +20,7 @@ from typing import Any
 
 from . import locks, pip_tool, torch_source
 from .errors import InstallError
+from .interpreter import RUNNING
 from .locks import Requirement, canonical
 from .markers import matches
 
@@ -27,7 +28,6 @@ _HEADER = """\
 # Written from {source} by `python3.11 toolchains/exporter/install lock`; change that file instead.
 # For CPython {python} on {targets}.
 """
-_PYTHON = "%d.%d" % sys.version_info[:2]
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,8 @@ class Target:
             "platform_machine": self.platform_machine,
             "platform_python_implementation": "CPython",
             "platform_system": self.platform_system,
-            "python_full_version": f"{_PYTHON}.99",
-            "python_version": _PYTHON,
+            "python_full_version": f"{RUNNING}.99",
+            "python_version": RUNNING,
             "sys_platform": self.sys_platform,
             "extra": "",
         }
@@ -92,7 +92,7 @@ def narrow(requirements: Sequence[Requirement]) -> list[Requirement]:
 def render(source: str, requirements: Sequence[Requirement]) -> str:
     """The text of a lock."""
     header = _HEADER.format(
-        source=source, python=_PYTHON, targets=", ".join(target.name for target in TARGETS)
+        source=source, python=RUNNING, targets=", ".join(target.name for target in TARGETS)
     )
     return header + "".join(requirement.line() for requirement in requirements)
 
@@ -154,7 +154,7 @@ def _write_lock(
     excluded = settings.get("exclude", {})
     overrides.write_text("".join(f'{name} ; python_version < "0"\n' for name in excluded))
     command = [uv, "pip", "compile", str(source), "--output-file", str(resolved), "--quiet"]
-    command += ["--universal", "--python-version", _PYTHON, "--generate-hashes"]
+    command += ["--universal", "--python-version", RUNNING, "--generate-hashes"]
     command += ["--no-header", "--no-annotate", "--override", str(overrides)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -208,7 +208,7 @@ def _candidate(
 ) -> str | None:
     """The hash of the CPU build that pip finds for a platform, if any."""
     platform = [word for tag in target.tags for word in ("--platform", tag)]
-    platform += ["--python-version", _PYTHON, "--only-binary", ":all:"]
+    platform += ["--python-version", RUNNING, "--only-binary", ":all:"]
     said = pip.run(["index", "versions", *platform, requirement.name])[1]
     versions = torch_source.available_versions(said)
     decision = torch_source.decide(requirement, versions, target.sys_platform, index)

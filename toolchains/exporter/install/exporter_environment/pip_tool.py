@@ -111,8 +111,8 @@ def _bootstrap(place: Path) -> Pip | None:
     )
 
 
-def explain(said: str, *, doing: str) -> InstallError:
-    """The message for a pip run that failed."""
+def explain(said: str, *, doing: str, hint: str = "") -> InstallError:
+    """The message for a pip run that failed; `hint` is something else to do about it."""
     mismatch = re.search(
         r"^\s*(\S.*?)(?: from (\S+).*?)?:?\n\s*Expected sha256\s+([0-9a-f]{64})"
         r"(?:.*\n)*?\s*Got\s+([0-9a-f]{64})",
@@ -128,7 +128,7 @@ def explain(said: str, *, doing: str) -> InstallError:
             wanted="sha256 " + wanted[0] + _others(len(wanted) - 1),
             todo="if the download was cut short, fetch again (and `pip cache purge`); if a\n"
             "package index serves another file under this version, use the index that the lock\n"
-            "was made from, or write the lock again",
+            "was made from, or write the lock again" + _also(hint),
         )
     missing = re.search(r"No matching distribution found for (\S+)", said)
     if missing is not None:
@@ -138,14 +138,19 @@ def explain(said: str, *, doing: str) -> InstallError:
             got=_tail(said),
             wanted=missing[1],
             todo="check pip's package index, mirror and proxy settings (`pip config list`):\n"
-            f"`pip download --no-deps {missing[1].split(';')[0]}` has to work here",
+            f"`pip download --no-deps {missing[1].split(';')[0]}` has to work here" + _also(hint),
         )
     return InstallError(
         "pip failed",
         where=doing,
         got=_tail(said),
-        todo="see pip's message; its settings are those of this machine (`pip config list`)",
+        todo="see pip's message; its settings are those of this machine (`pip config list`)"
+        + _also(hint),
     )
+
+
+def _also(hint: str) -> str:
+    return f"\n{hint}" if hint else ""
 
 
 def _others(count: int) -> str:
@@ -154,5 +159,7 @@ def _others(count: int) -> str:
 
 def _tail(said: str, lines: int = 12) -> str:
     kept = [line for line in said.splitlines() if line.strip()]
+    # Of pip's many warnings only the last one that tells why a connection failed says anything.
+    failed = [line for line in kept if line.startswith("WARNING: Retrying")][-1:]
     kept = [line for line in kept if not line.lstrip().startswith(("WARNING:", "[notice]"))]
-    return "\n".join(kept[-lines:]) or "no output"
+    return "\n".join([line[:400] for line in failed] + kept[-lines:]) or "no output"

@@ -24,6 +24,17 @@ class Decision:
     reason: str
     found: bool
 
+    def hint(self) -> str:
+        """What else to do when the package can't be had this way."""
+        if self.options:
+            return "if this index can't be reached from here, name a mirror in `torch_index`"
+        if not self.found:
+            return "or name an index of CPU builds in `torch_index`: the lock allows no CUDA build"
+        return ""
+
+
+OWN_SETTINGS = Decision((), "pip's own settings", True)
+
 
 def available_versions(said: str) -> tuple[str, ...] | None:
     """The versions in the output of `pip index versions`, or None when there is no answer in it."""
