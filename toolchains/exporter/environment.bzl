@@ -152,7 +152,7 @@ python_environment = repository_rule(
                   "python3 on PATH. The environment variable RULES_EXECUTORCH_PYTHON goes first.",
         ),
         "scripts": attr.string_list(
-            doc = "Names of programs that packages bring, to be made in //:bin.",
+            doc = "Names of programs that packages bring, to be made in //:programs.",
         ),
         "torch_index": attr.string(
             default = "https://download.pytorch.org/whl/cpu",

@@ -6,11 +6,11 @@ import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from etbuild.errors import BuildError
 
-from etlink import schema
+from etlink import flat_tensor
 from etlink.container import (
     Piece,
     Segment,
@@ -19,27 +19,13 @@ from etlink.container import (
     place,
     write_segments,
 )
+from etlink.flat_tensor import Layout
 
 SEGMENT_ALIGNMENT = 128
 
 _MAGIC = b"FH01"
 _HEADER = struct.Struct("<4sIQQQQ")
 _HEADER_ALIGNMENT = 16
-
-
-@dataclass(frozen=True)
-class Layout:
-    """Shape of a tensor, as a .ptd file stores it.
-
-    Attributes:
-      scalar_type: number of the element type in scalar_type.fbs (6 is float32).
-      sizes: elements per dimension.
-      dim_order: dimensions from outer to inner.
-    """
-
-    scalar_type: int
-    sizes: tuple[int, ...]
-    dim_order: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -75,21 +61,9 @@ def write(out: BinaryIO, entries: Sequence[Entry]) -> None:
         if entry.blob not in index_of:
             index_of[entry.blob] = len(segments)
             segments.append(Segment((entry.piece,), entry.alignment))
-        item = schema.data_class("NamedDataT")()
-        item.key = entry.key
-        item.segmentIndex = index_of[entry.blob]
-        item.tensorLayout = _layout_table(entry.layout)
-        named.append(item)
+        named.append(flat_tensor.Named(entry.key, index_of[entry.blob], entry.layout))
     placed = place(segments, SEGMENT_ALIGNMENT)
-    root = schema.data_class("FlatTensorT")()
-    root.version = 0
-    root.namedData = named
-    root.segments = []
-    for start, size in placed:
-        table = schema.data_class("DataSegmentT")()
-        table.offset, table.size = start, size
-        root.segments.append(table)
-    flatbuffer = schema.pack_data(root)
+    flatbuffer = flat_tensor.pack(placed, named)
     header_size = aligned(_HEADER.size, _HEADER_ALIGNMENT)
     base = aligned(len(flatbuffer) + header_size, SEGMENT_ALIGNMENT)
     data_size = placed[-1][0] + placed[-1][1] if placed else 0
@@ -97,16 +71,6 @@ def write(out: BinaryIO, entries: Sequence[Entry]) -> None:
     out.write(insert_header(flatbuffer, header.ljust(header_size, b"\0")))
     out.write(bytes(base - header_size - len(flatbuffer)))
     write_segments(out, segments, placed)
-
-
-def _layout_table(layout: Layout | None) -> Any:
-    if layout is None:
-        return None
-    table = schema.data_class("TensorLayoutT")()
-    table.scalarType = layout.scalar_type
-    table.sizes = list(layout.sizes)
-    table.dimOrder = list(layout.dim_order)
-    return table
 
 
 def read(path: Path) -> Mapping[str, tuple[Piece, Layout | None]]:
@@ -124,7 +88,7 @@ def read(path: Path) -> Mapping[str, tuple[Piece, Layout | None]]:
         if len(head) < 8 + _HEADER.size or not head[4:8].startswith(b"FT"):
             raise BuildError(
                 f"{path} is not an ExecuTorch data file: bytes 4 to 8 are {head[4:8]!r}, "
-                f"wanted {schema.DATA_IDENTIFIER!r}."
+                f"wanted {flat_tensor.IDENTIFIER!r}."
             )
         magic, _, start, length, base, data_size = _HEADER.unpack_from(head, 8)
         if magic != _MAGIC:
@@ -137,24 +101,14 @@ def read(path: Path) -> Mapping[str, tuple[Piece, Layout | None]]:
         source.seek(0)
         flatbuffer = source.read(start + length)
     try:
-        root = schema.data_class("FlatTensorT").InitFromPackedBuf(flatbuffer)
+        segments, named = flat_tensor.unpack(flatbuffer)
         found: dict[str, tuple[Piece, Layout | None]] = {}
-        for item in root.namedData or []:
-            segment = root.segments[item.segmentIndex]
-            if base + segment.offset + segment.size > size:
+        for item in named:
+            offset, length = segments[item.segment]
+            if base + offset + length > size:
                 raise ValueError(f"the data of {item.key!r} ends after the file")
-            piece = Piece(segment.size, path=path, offset=base + segment.offset)
-            found[item.key.decode()] = (piece, _layout_of(item.tensorLayout))
+            found[item.key] = (Piece(length, path=path, offset=base + offset), item.layout)
     except Exception as error:
         raise BuildError(f"{path} is damaged: its tables can't be read ({error}).") from error
     return found
 
-
-def _layout_of(table: Any) -> Layout | None:
-    if table is None:
-        return None
-    return Layout(
-        int(table.scalarType),
-        tuple(int(n) for n in table.sizes if n is not None) if table.sizes is not None else (),
-        tuple(int(n) for n in table.dimOrder) if table.dimOrder is not None else (),
-    )

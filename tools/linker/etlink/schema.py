@@ -1,8 +1,7 @@
-"""Access to upstream's generated flatbuffer classes for programs and data files.
+"""Access to upstream's generated flatbuffer classes for programs.
 
-The classes come from `executorch/exir/_serialize/generated` (program.fbs) and from flatc's output
-for `executorch/extension/flat_tensor/serialize/flat_tensor.fbs`, both of the ExecuTorch version that
-the exporter environment holds; they are found on sys.path, with or without torch beside them.
+They come from `executorch/exir/_serialize/generated` (program.fbs) of the ExecuTorch version that the
+exporter environment holds, and are found on sys.path, with or without torch beside them.
 """
 
 from __future__ import annotations
@@ -16,23 +15,16 @@ from typing import Any
 import flatbuffers
 
 _PROGRAM_PACKAGE = "executorch.exir._serialize.generated.executorch_flatbuffer"
-_DATA_PACKAGE = "flat_tensor_flatbuffer"
 
 # program.fbs: `force_align` of Buffer.storage and BackendDelegateInlineData.data.
 INLINE_ALIGNMENT = 16
 
 PROGRAM_IDENTIFIER = b"ET12"
-DATA_IDENTIFIER = b"FT01"
 
 
 def program_class(name: str) -> Any:
     """A class of program.fbs: "ProgramT", "TensorT", "DataSegmentT", …"""
-    return _classes(_PROGRAM_PACKAGE)[name]
-
-
-def data_class(name: str) -> Any:
-    """A class of flat_tensor.fbs: "FlatTensorT", "NamedDataT", …"""
-    return _classes(_DATA_PACKAGE)[name]
+    return _classes()[name]
 
 
 def unpack_program(flatbuffer: bytes) -> Any:
@@ -42,23 +34,15 @@ def unpack_program(flatbuffer: bytes) -> Any:
 
 def pack_program(program: Any) -> bytes:
     """Writes a ProgramT as a flatbuffer, with the alignments of program.fbs."""
-    return _pack(program, PROGRAM_IDENTIFIER)
-
-
-def pack_data(flat_tensor: Any) -> bytes:
-    """Writes a FlatTensorT as a flatbuffer."""
-    return _pack(flat_tensor, DATA_IDENTIFIER)
-
-
-def _pack(root: Any, identifier: bytes) -> bytes:
     builder = flatbuffers.Builder()
-    builder.Finish(root.Pack(builder), file_identifier=identifier)
+    builder.Finish(program.Pack(builder), file_identifier=PROGRAM_IDENTIFIER)
     return bytes(builder.Output())
 
 
 @functools.cache
-def _classes(package: str) -> dict[str, Any]:
-    """All classes of a generated package, with the names that its modules need made right."""
+def _classes() -> dict[str, Any]:
+    """All generated classes, with the names that their modules need made right."""
+    package = _PROGRAM_PACKAGE
     root = importlib.import_module(package)
     modules = {
         info.name: importlib.import_module(f"{package}.{info.name}")
@@ -69,11 +53,10 @@ def _classes(package: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for module in modules.values():
         found.update({k: v for k, v in vars(module).items() if isinstance(v, type)})
-    if package == _PROGRAM_PACKAGE:
-        found["BufferT"].Pack = _pack_aligned(modules["Buffer"], "Buffer", "storage", "Storage")
-        found["BackendDelegateInlineDataT"].Pack = _pack_aligned(
-            modules["BackendDelegateInlineData"], "BackendDelegateInlineData", "data", "Data"
-        )
+    found["BufferT"].Pack = _pack_aligned(modules["Buffer"], "Buffer", "storage", "Storage")
+    found["BackendDelegateInlineDataT"].Pack = _pack_aligned(
+        modules["BackendDelegateInlineData"], "BackendDelegateInlineData", "data", "Data"
+    )
     return found
 
 

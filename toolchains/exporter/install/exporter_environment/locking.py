@@ -97,12 +97,14 @@ def render(source: str, requirements: Sequence[Requirement]) -> str:
     return header + "".join(requirement.line() for requirement in requirements)
 
 
-def candidate_hash(report: Mapping[str, Any]) -> str | None:
-    """The hash of the file in a pip report, or None when the file is a CUDA build."""
+def candidate_hash(report: Mapping[str, Any], target: Target) -> str | None:
+    """The hash of the file in a pip report, or None when it is a CUDA build on that platform."""
     (found,) = report["install"]
-    needs = found["metadata"].get("requires_dist", [])
-    if any(need.startswith(("nvidia-", "cuda-", "triton")) for need in needs):
-        return None
+    for need in found["metadata"].get("requires_dist", []):
+        name, _, marker = need.partition(";")
+        cuda = name.startswith(("nvidia-", "cuda-", "triton"))
+        if cuda and matches(marker.strip(), target.environment()):
+            return None
     return str(found["download_info"]["archive_info"]["hashes"]["sha256"])
 
 
@@ -220,4 +222,4 @@ def _candidate(
     arguments += [f"{requirement.name}=={requirement.version}", *decision.options]
     if pip.run(arguments)[0]:
         return None
-    return candidate_hash(json.loads(report.read_text(encoding="utf-8")))
+    return candidate_hash(json.loads(report.read_text(encoding="utf-8")), target)

@@ -47,7 +47,7 @@ def translate(pattern: str) -> str:
     """A pattern as a regular expression for whole relative paths.
 
     `*` and `?` stay inside one path component, `**/` is any number of them, a trailing `/` means
-    everything below, `{a,b}` is either.
+    everything below, `{a,b*}` is either.
     """
     if pattern.endswith("/"):
         pattern += "**"
@@ -63,7 +63,7 @@ def translate(pattern: str) -> str:
             out, i = out + "[^/]", i + 1
         elif pattern[i] == "{":
             end = pattern.index("}", i)
-            choices = "|".join(re.escape(choice) for choice in pattern[i + 1 : end].split(","))
+            choices = "|".join(translate(choice) for choice in pattern[i + 1 : end].split(","))
             out, i = out + f"(?:{choices})", end + 1
         else:
             out, i = out + re.escape(pattern[i]), i + 1

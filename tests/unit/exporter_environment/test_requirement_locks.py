@@ -1,0 +1,114 @@
+"""Reading and merging of locks, and the checked-in ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from exporter_environment import locks
+from exporter_environment.errors import InstallError
+from fake_pip import LINUX, LOCKS
+
+A, B = "a" * 64, "b" * 64
+
+
+def test_parse() -> None:
+    """Continuations, comments, extras, markers and several hashes."""
+    text = (
+        "# a comment\n"
+        "Some_Package[extra]==1.2 ; sys_platform == 'linux' \\\n"
+        f"    --hash=sha256:{A} \\\n"
+        f"    --hash=sha256:{B}\n"
+        "    # via something\n"
+        f"other==2.0+cpu --hash=sha256:{A}  # why\n"
+    )
+    first, second = locks.parse(text, "lock.txt")
+    assert first == locks.Requirement(
+        "some-package", "1.2", "sys_platform == 'linux'", frozenset({A, B})
+    )
+    assert (second.name, second.version, second.marker) == ("other", "2.0+cpu", "")
+
+
+def test_line_is_read_back() -> None:
+    """What is written for pip is what was read."""
+    requirement = locks.Requirement("a", "1", "sys_platform == 'linux'", frozenset({A, B}))
+    assert locks.parse(requirement.line(), "x") == [requirement]
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("--index-url https://example.org/simple", "index URLs belong to pip's own configuration"),
+        ("--extra-index-url=https://example.org", "is not `name==version"),
+        ("a>=1", "is not `name==version"),
+        ("a @ https://example.org/a.whl", "is not `name==version"),
+        ("-r other.txt", "is not `name==version"),
+        ("a==1", "has no hash"),
+        ("a==1 --hash=md5:aaaa", "other than sha256 hashes"),
+        (f"a==1 --hash=sha256:{A} --no-binary=a", "other than sha256 hashes"),
+    ],
+)
+def test_refused(line: str, says: str) -> None:
+    """Anything but pinned and hashed packages, with the place in the message."""
+    with pytest.raises(InstallError) as caught:
+        locks.parse(f"# head\n{line}\n", "lock.txt")
+    assert says in str(caught.value)
+    assert "where: lock.txt:2" in str(caught.value)
+
+
+def test_merge(tmp_path: Path) -> None:
+    """Locks add up; what a marker leaves out doesn't count."""
+    first, second = tmp_path / "1.txt", tmp_path / "2.txt"
+    first.write_text(
+        f"a==1 --hash=sha256:{A}\nmac==1 ; sys_platform == 'darwin' --hash=sha256:{A}\n"
+    )
+    second.write_text(f"b==2 --hash=sha256:{B}\nA==1 --hash=sha256:{B}\n")
+    merged = locks.load([first, second], LINUX)
+    assert list(merged) == ["a", "b"]
+    assert merged["a"].hashes == {A, B}
+
+
+def test_conflict(tmp_path: Path) -> None:
+    """Two versions of a package: both locks and both versions are named."""
+    first, second = tmp_path / "1.txt", tmp_path / "2.txt"
+    first.write_text(f"a==1 --hash=sha256:{A}\n")
+    second.write_text(f"a==2 --hash=sha256:{B}\n")
+    with pytest.raises(InstallError, match="different versions of a") as caught:
+        locks.load([first, second], LINUX)
+    assert "got: 1 and 2" in str(caught.value)
+    assert str(first) in str(caught.value)
+    assert str(second) in str(caught.value)
+
+
+def test_nothing_for_this_machine(tmp_path: Path) -> None:
+    """A lock for other platforms only, and one that isn't there."""
+    lock = tmp_path / "1.txt"
+    lock.write_text(f"a==1 ; sys_platform == 'darwin' --hash=sha256:{A}\n")
+    with pytest.raises(InstallError, match="no package for this machine"):
+        locks.load([lock], LINUX)
+    with pytest.raises(InstallError, match="can't be read"):
+        locks.load([tmp_path / "none.txt"], LINUX)
+
+
+@pytest.mark.parametrize("lock", sorted(LOCKS.glob("*.txt")), ids=lambda path: path.name)
+def test_checked_in(lock: Path) -> None:
+    """Our locks can be read, and name neither hosts nor CUDA packages."""
+    text = lock.read_text()
+    requirements = locks.parse(text, lock)
+    assert requirements
+    assert "://" not in text
+    assert not [r.name for r in requirements if r.name.startswith(("nvidia-", "cuda-", "triton"))]
+
+
+def test_exporter_lock() -> None:
+    """ExecuTorch and torch for all three platforms; torch has one CPU build for each."""
+    path = LOCKS / "exporter_cp311.txt"
+    for changes in (
+        {},
+        {"platform_machine": "aarch64"},
+        {"sys_platform": "darwin", "platform_system": "Darwin", "platform_machine": "arm64"},
+    ):
+        found = locks.load([path], LINUX | changes)
+        assert {"executorch", "torch", "torchao", "numpy", "gguf", "jinja2"} <= set(found)
+        assert ("coremltools" in found) == (changes.get("platform_machine") != "aarch64")
+        assert len(found["torch"].hashes) == 3

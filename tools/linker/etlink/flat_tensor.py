@@ -1,0 +1,160 @@
+"""The tables of a .ptd file: flat_tensor.fbs, written and read with the flatbuffers library.
+
+Upstream has no generated classes for this schema (executorch/extension/flat_tensor/serialize), only
+flatc's JSON; it has four tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import flatbuffers
+from flatbuffers import number_types
+from flatbuffers.table import Table
+
+IDENTIFIER = b"FT01"
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Shape of a tensor, as a .ptd file stores it.
+
+    Attributes:
+      scalar_type: number of the element type in scalar_type.fbs (6 is float32).
+      sizes: elements per dimension.
+      dim_order: dimensions from outer to inner.
+    """
+
+    scalar_type: int
+    sizes: tuple[int, ...]
+    dim_order: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Named:
+    """One key: its segment and, for a tensor, its layout."""
+
+    key: str
+    segment: int
+    layout: Layout | None = None
+
+
+def pack(segments: Sequence[tuple[int, int]], named: Sequence[Named]) -> bytes:
+    """Writes the tables.
+
+    Args:
+      segments: offset from the segment base and size of each, in bytes.
+      named: the keys, in the file's order.
+    """
+    builder = flatbuffers.Builder()
+    named_tables = [_pack_named(builder, item) for item in named]
+    segment_tables = [_pack_segment(builder, *item) for item in segments]
+    named_vector = _vector(builder, named_tables)
+    segment_vector = _vector(builder, segment_tables)
+    builder.StartObject(3)
+    builder.PrependUint32Slot(0, 0, 0)
+    builder.PrependUOffsetTRelativeSlot(1, segment_vector, 0)
+    builder.PrependUOffsetTRelativeSlot(2, named_vector, 0)
+    builder.Finish(builder.EndObject(), file_identifier=IDENTIFIER)
+    return bytes(builder.Output())
+
+
+def unpack(data: bytes) -> tuple[list[tuple[int, int]], list[Named]]:
+    """Reads the tables of a file, whose header lies between identifier and tables.
+
+    Returns:
+      Offsets and sizes of the segments, and the keys.
+
+    Raises:
+      Exception: whatever the flatbuffers library raises on offsets that lead outside of the data.
+    """
+    root = Table(data, flatbuffers.encode.Get(flatbuffers.packer.uoffset, data, 0))
+    segments = [
+        (_number(t, 0, number_types.Uint64Flags), _number(t, 1, number_types.Uint64Flags))
+        for t in _tables(root, 1)
+    ]
+    named = []
+    for table in _tables(root, 2):
+        key = table.String(table.Pos + _field(table, 0)).decode()
+        named.append(Named(key, _number(table, 1, number_types.Uint32Flags), _layout(table)))
+    return segments, named
+
+
+def _pack_named(builder: flatbuffers.Builder, item: Named) -> int:
+    key = builder.CreateString(item.key)
+    layout = _pack_layout(builder, item.layout) if item.layout else 0
+    builder.StartObject(3)
+    builder.PrependUOffsetTRelativeSlot(0, key, 0)
+    builder.PrependUint32Slot(1, item.segment, 0)
+    builder.PrependUOffsetTRelativeSlot(2, layout, 0)
+    return builder.EndObject()
+
+
+def _pack_layout(builder: flatbuffers.Builder, layout: Layout) -> int:
+    builder.StartVector(4, len(layout.sizes), 4)
+    for size in reversed(layout.sizes):
+        builder.PrependInt32(size)
+    sizes = builder.EndVector()
+    dim_order = builder.CreateByteVector(bytes(layout.dim_order))
+    builder.StartObject(3)
+    builder.PrependInt8Slot(0, layout.scalar_type, 0)
+    builder.PrependUOffsetTRelativeSlot(1, sizes, 0)
+    builder.PrependUOffsetTRelativeSlot(2, dim_order, 0)
+    return builder.EndObject()
+
+
+def _pack_segment(builder: flatbuffers.Builder, offset: int, size: int) -> int:
+    builder.StartObject(2)
+    builder.PrependUint64Slot(0, offset, 0)
+    builder.PrependUint64Slot(1, size, 0)
+    return builder.EndObject()
+
+
+def _vector(builder: flatbuffers.Builder, tables: Sequence[int]) -> int:
+    builder.StartVector(4, len(tables), 4)
+    for table in reversed(tables):
+        builder.PrependUOffsetTRelative(table)
+    return builder.EndVector()
+
+
+def _field(table: Table, number: int) -> int:
+    """Offset of a field in its table; 0: the field has its default."""
+    return table.Offset(4 + 2 * number)
+
+
+def _number(table: Table, number: int, flags: type) -> int:
+    offset = _field(table, number)
+    return int(table.Get(flags, table.Pos + offset)) if offset else 0
+
+
+def _numbers(table: Table, number: int, flags: type, width: int) -> tuple[int, ...]:
+    offset = _field(table, number)
+    if not offset:
+        return ()
+    start = table.Vector(offset)
+    return tuple(
+        int(table.Get(flags, start + width * n)) for n in range(table.VectorLen(offset))
+    )
+
+
+def _tables(table: Table, number: int) -> list[Table]:
+    offset = _field(table, number)
+    if not offset:
+        return []
+    start = table.Vector(offset)
+    return [
+        Table(table.Bytes, table.Indirect(start + 4 * n)) for n in range(table.VectorLen(offset))
+    ]
+
+
+def _layout(table: Table) -> Layout | None:
+    offset = _field(table, 2)
+    if not offset:
+        return None
+    layout = Table(table.Bytes, table.Indirect(table.Pos + offset))
+    return Layout(
+        _number(layout, 0, number_types.Int8Flags),
+        _numbers(layout, 1, number_types.Int32Flags, 4),
+        _numbers(layout, 2, number_types.Uint8Flags, 1),
+    )
