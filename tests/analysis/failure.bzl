@@ -1,0 +1,34 @@
+"""Tests that a rule fails at analysis, with a message."""
+
+load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts")
+
+def _failure_test_impl(ctx):
+    env = analysistest.begin(ctx)
+    asserts.expect_failure(env, ctx.attr.message)
+    return analysistest.end(env)
+
+_failure_test = analysistest.make(
+    _failure_test_impl,
+    attrs = {"message": attr.string(mandatory = True)},
+    expect_failure = True,
+)
+
+def failure_test(*, name, rule, message, **attributes):
+    """Declares a target that must fail at analysis, and the test of its message.
+
+    Args:
+      name: of the test.
+      rule: the rule to instantiate.
+      message: what the error must contain.
+      **attributes: of the target.
+    """
+    rule(
+        name = name + ".subject",
+        tags = ["manual"],
+        **attributes
+    )
+    _failure_test(
+        name = name,
+        message = message,
+        target_under_test = name + ".subject",
+    )

@@ -1,0 +1,1 @@
+"""A model that analysis tests name; they never run it."""
