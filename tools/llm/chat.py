@@ -64,9 +64,7 @@ class Chat:
         tokens = self._tokenizer.encode(text, add_special_tokens=False).ids
         record, stream, said = Answer(), PieceStream(self._tokenizer), []
         try:
-            for token in answer(
-                self._session, tokens, self._sampler, self._max_new_tokens, record
-            ):
+            for token in answer(self._session, tokens, self._sampler, self._max_new_tokens, record):
                 said.append(stream.add(token))
                 print(said[-1], end="", flush=True)
         except ContextFull:

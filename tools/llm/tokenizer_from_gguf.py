@@ -149,8 +149,7 @@ def _strings(metadata: Mapping[str, Any], name: str, where: str) -> list[str]:
     values = metadata.get(f"{_PREFIX}{name}")
     if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
         raise LlmError(
-            f"{where}: {_PREFIX}{name}: expected a list of strings, found "
-            f"{type(values).__name__}.",
+            f"{where}: {_PREFIX}{name}: expected a list of strings, found {type(values).__name__}.",
             "Take a GGUF file that was written with its tokenizer.",
         )
     return values
@@ -173,9 +172,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
       The exit code: 0, or 1 after an error that was printed.
     """
-    parser = argparse.ArgumentParser(
-        prog="tokenizer_from_gguf", description=__doc__.split("\n")[0]
-    )
+    parser = argparse.ArgumentParser(prog="tokenizer_from_gguf", description=__doc__.split("\n")[0])
     parser.add_argument("--gguf", type=Path, required=True, help="the model's file")
     parser.add_argument("--output", type=Path, required=True, help="tokenizer.json to write")
     parser.add_argument("--config", type=Path, help="tokenizer_config.json to write")

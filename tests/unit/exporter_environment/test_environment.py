@@ -14,14 +14,6 @@ from exporter_environment.errors import InstallError
 from exporter_environment.progress import Progress
 from fake_pip import INSTALLER, LOCKS, REPOSITORY, FakePip, MakeWheel, sha256
 
-FLATC = b"""#!/bin/sh
-while [ "$1" != -o ]; do shift; done
-mkdir -p "$2/flat_tensor_flatbuffer"
-: > "$2/flat_tensor_flatbuffer/__init__.py"
-echo 'class FlatTensorT: pass' > "$2/flat_tensor_flatbuffer/FlatTensor.py"
-"""
-
-
 @pytest.fixture
 def index(pip: FakePip, make_wheel: MakeWheel, monkeypatch: pytest.MonkeyPatch) -> FakePip:
     """A pip that has what an environment with a lite folder needs."""
@@ -35,10 +27,7 @@ def index(pip: FakePip, make_wheel: MakeWheel, monkeypatch: pytest.MonkeyPatch) 
                 f"{generated}/__init__.py": b"import torch\n",
                 f"{generated}/executorch_flatbuffer/__init__.py": b"",
                 f"{generated}/executorch_flatbuffer/Program.py": b"class ProgramT: pass\n",
-                "executorch/extension/flat_tensor/serialize/flat_tensor.fbs": b"",
-                "executorch/data/bin/flatc": FLATC,
             },
-            {"executorch/data/bin/flatc": 0o100755},
         ),
         make_wheel("flatbuffers-25.12.19", {"flatbuffers/__init__.py": b""}),
         make_wheel("jinja2-3.1.6", {"jinja2/__init__.py": b"", "jinja2/py.typed": b""}),
@@ -107,8 +96,7 @@ def test_contents(lock: Path, tmp_path: Path) -> None:
         "site-packages/executorch-1.5.1.dist-info/METADATA",
         "site-packages/markupsafe/_speedups.so",
         f"lite/{generated}/executorch_flatbuffer/Program.py",
-        "lite/flat_tensor_flatbuffer/FlatTensor.py",
-        "lite/flat_tensor_flatbuffer/__pycache__/FlatTensor.cpython-311.pyc",
+        f"lite/{generated}/executorch_flatbuffer/__pycache__/Program.cpython-311.pyc",
         "lite/jinja2/__init__.py",
         "bin/mark",
         "bin/native",

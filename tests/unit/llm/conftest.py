@@ -15,7 +15,7 @@ import pytest
 REPOSITORY = Path(__file__).absolute().parents[3]
 sys.path.insert(0, str(REPOSITORY / "tools" / "llm"))
 
-TEMPLATE = (
+_TEMPLATE = (
     "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}"
     "<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
@@ -45,7 +45,7 @@ def metadata() -> dict[str, Any]:
         "tokenizer.ggml.bos_token_id": 1,
         "tokenizer.ggml.eos_token_id": 2,
         "tokenizer.ggml.unknown_token_id": 0,
-        "tokenizer.chat_template": TEMPLATE,
+        "tokenizer.chat_template": _TEMPLATE,
     }
 
 

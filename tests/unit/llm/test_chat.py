@@ -6,18 +6,23 @@ import io
 
 import pytest
 from chat import Chat, main
-from conftest import TEMPLATE
 from etllm.errors import ContextFull
 from etllm.sampler import Sampler
 from etllm.text import ChatTemplate
 
 
 @pytest.fixture
-def chat(program, tokenizer):
+def template(metadata):
+    """The form of a conversation."""
+    return ChatTemplate({"chat_template": metadata["tokenizer.chat_template"]})
+
+
+@pytest.fixture
+def chat(program, tokenizer, template):
     """A chat whose model answers "the 🎉"."""
     program.answers = [*tokenizer.encode("the 🎉").ids, 2]
     program.max_context_len = 200
-    return Chat(program, tokenizer, ChatTemplate({"chat_template": TEMPLATE}), Sampler(), 50)
+    return Chat(program, tokenizer, template, Sampler(), 50)
 
 
 def test_the_answer_goes_to_standard_output_and_the_speed_to_error(chat, capsys):
@@ -78,9 +83,8 @@ def test_lines_from_standard_input_are_prompts(chat, program, monkeypatch, capsy
     assert "A new conversation begins here." in shown.err
 
 
-def test_a_system_message_comes_first(program, tokenizer):
+def test_a_system_message_comes_first(program, tokenizer, template):
     program.max_context_len = 200
-    template = ChatTemplate({"chat_template": TEMPLATE})
     Chat(program, tokenizer, template, Sampler(), 1, system="Be brief").say("Hi")
     read = [token for tokens, _ in program.calls for token in tokens]
     text = tokenizer.decode(read, skip_special_tokens=False)

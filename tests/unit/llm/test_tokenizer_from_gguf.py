@@ -10,7 +10,7 @@ import sys
 import gguf
 import numpy as np
 import pytest
-from conftest import REPOSITORY, TEMPLATE
+import tokenizer_from_gguf
 from etllm.errors import LlmError
 from tokenizer_from_gguf import build_config, build_tokenizer, main, read_metadata
 
@@ -60,7 +60,7 @@ def test_the_config_has_the_template_and_special_tokens(metadata):
         "add_bos_token": False,
         "bos_token": "<|im_start|>",
         "bos_token_id": 1,
-        "chat_template": TEMPLATE,
+        "chat_template": metadata["tokenizer.chat_template"],
         "eos_token": "<|im_end|>",
         "eos_token_id": 2,
         "eos_token_ids": [0, 2],
@@ -75,9 +75,9 @@ def test_the_same_file_gives_the_same_bytes(metadata, tmp_path):
     written = []
     for seed in ("1", "2"):
         out = [tmp_path / f"tokenizer{seed}.json", tmp_path / f"config{seed}.json"]
-        command = [sys.executable, REPOSITORY / "tools" / "llm" / "tokenizer_from_gguf.py"]
+        command = [sys.executable, tokenizer_from_gguf.__file__]
         command += ["--gguf", path, "--output", out[0], "--config", out[1]]
-        places = os.pathsep.join([str(REPOSITORY / "tools" / "llm"), *filter(None, sys.path)])
+        places = os.pathsep.join(filter(None, sys.path))
         env = {"PYTHONHASHSEED": seed, "PYTHONPATH": places, "PYTHONDONTWRITEBYTECODE": "1"}
         subprocess.run(command, check=True, env=env)
         written.append([file.read_bytes() for file in out])
@@ -93,7 +93,7 @@ def test_metadata_survive_the_file(metadata, tmp_path):
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
-        ("model", "llama", 'expected "gpt2" .* found \'llama\''),
+        ("model", "llama", "expected \"gpt2\" .* found 'llama'"),
         ("pre", "tekken", "expected one of gpt-2, smollm, found 'tekken'"),
         ("tokens", None, "tokens: expected a list of strings, found NoneType"),
         ("tokens", ["a", "a"], "expected 2 different tokens.*found 1 different"),
