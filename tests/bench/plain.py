@@ -1,4 +1,7 @@
-"""What people run by hand: one export in a process of its own, with upstream's API."""
+"""What people run by hand: one export in a process of its own, with upstream's API.
+
+`plain.py KIND WIDTH RECIPE OUTPUT`
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,15 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 
 
-def main() -> None:
-    """Exports: plain.py KIND WIDTH RECIPE OUTPUT."""
-    kind, width, recipe, output = sys.argv[1:]
+def export(kind: str, width: int, recipe: str, output: str) -> None:
+    """Exports a network of nets.py with one of upstream's XNNPACK recipes.
+
+    Args:
+      kind: of network.
+      width: of network.
+      recipe: name of ours for upstream's recipe.
+      output: the .pte to write.
+    """
     import executorch.export
     from executorch.backends.xnnpack.recipes import XNNPackRecipeType
     from nets import make
@@ -23,10 +32,10 @@ def main() -> None:
         "int8_dynamic_per_channel": XNNPackRecipeType.PT2E_INT8_DYNAMIC_PER_CHANNEL,
         "int8_static_per_channel": XNNPackRecipeType.PT2E_INT8_STATIC_PER_CHANNEL,
     }
-    net, inputs = make(kind, int(width))
+    net, inputs = make(kind, width)
     made = executorch.export.ExportRecipe.get_recipe(types[recipe])
     executorch.export.export(net, [inputs], made).save_to_pte(output)
 
 
 if __name__ == "__main__":
-    main()
+    export(sys.argv[1], int(sys.argv[2]), *sys.argv[3:])

@@ -1,0 +1,99 @@
+"""A user's workspace, copied, and Bazel in it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+
+class Workspace:
+    """A copy of tests/e2e/smoke that can be built and changed.
+
+    The exporter environment of the outer build is used, so that it isn't installed once more.
+
+    Args:
+      folder: where to copy it; the output base goes beside it.
+      base: name of the output base.
+    """
+
+    def __init__(self, folder: Path, base: str = "base") -> None:
+        # The runfile is a link to the source tree: that is the module under test.
+        self.module = Path(os.path.realpath("bazelw")).parent
+        self.folder = folder
+        self._base = folder.parent / f"{base}-of-{folder.name}"
+        shutil.copytree(
+            self.module / "tests/e2e/smoke", folder, ignore=shutil.ignore_patterns("bazel-*")
+        )
+        self.replace("MODULE.bazel", 'path = "../../.."', f'path = "{self.module}"')
+
+    def replace(self, file: str, old: str, new: str) -> None:
+        """Changes a file of the workspace."""
+        path = self.folder / file
+        text = path.read_text()
+        assert old in text, f"{file} has no {old!r}"
+        path.write_text(text.replace(old, new))
+
+    def run(self, command: str, *arguments: str, **environment: str) -> str:
+        """Runs Bazel; returns what it prints.
+
+        Raises:
+          AssertionError: it failed.
+        """
+        flags = [] if command in ("shutdown", "clean") else [_exporter_override()]
+        done = subprocess.run(
+            [self.module / "bazelw", f"--output_base={self._base}", command, *flags, *arguments],
+            cwd=self.folder,
+            env={**os.environ, **environment},
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, f"{command} {arguments}:\n{done.stdout}{done.stderr}"
+        return done.stdout + done.stderr
+
+    def build(self, *arguments: str, **environment: str) -> list[str]:
+        """Builds; returns "mnemonic label" of each action of ours that ran, sorted."""
+        events = self.folder.parent / f"events-{self.folder.name}.json"
+        self.run(
+            "build",
+            f"--build_event_json_file={events}",
+            "--build_event_publish_all_actions",
+            *arguments,
+            **environment,
+        )
+        ran = []
+        for line in events.read_text().splitlines():
+            event = json.loads(line)
+            action = event.get("action", {})
+            if action.get("type", "").startswith("Et"):
+                label = event["id"]["actionCompleted"]["label"].removeprefix("@@")
+                ran.append(f"{action['type']} {label}")
+        return sorted(ran)
+
+    def outputs(self) -> dict[str, str]:
+        """sha256 of every .pte and .ptd by file name."""
+        found = {}
+        for path in sorted((self.folder / "bazel-bin").iterdir()):
+            if path.suffix in (".pte", ".ptd"):
+                found[path.name] = hashlib.sha256(path.read_bytes()).hexdigest()
+        return found
+
+    def close(self) -> None:
+        """Ends the server and makes its files removable."""
+        self.run("shutdown")
+        subprocess.run(["chmod", "-R", "u+w", str(self._base)], check=False)
+        shutil.rmtree(self._base, ignore_errors=True)
+
+
+def _exporter_override() -> str:
+    """The flag that hands the outer build's exporter environment to the nested one."""
+    stamps = [p for p in Path("..").glob("*executorch_exporter/environment.json")]
+    assert stamps, "the test needs @executorch_exporter//:environment.json"
+    real = Path(os.path.realpath(stamps[0])).parent
+    # Bazel 7 joins the parts of a canonical name with ~, later ones with +.
+    mark = "+" if "+" in real.name else "~"
+    name = mark.join(["rules_executorch", "", "executorch", "executorch_exporter"])
+    return f"--override_repository={name}={real}"

@@ -1,0 +1,111 @@
+"""Builds a user's workspace with real Bazel: results, what is built again, caches, determinism."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, os.path.dirname(__file__))
+from nested import Workspace
+
+_PROGRAMS = ["//:classifier_portable", "//:pair1_xnnpack", "//:two_methods_separate"]
+
+
+@pytest.fixture(scope="module")
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
+    """One workspace for all tests; each puts back what it changes."""
+    made = Workspace(tmp_path_factory.mktemp("smoke") / "one")
+    yield made
+    made.close()
+
+
+def test_all_tests_pass_and_nothing_is_built_twice(workspace: Workspace) -> None:
+    """The workspace's own tests; then a null build."""
+    printed = workspace.run("test", "//...")
+    assert "11 tests pass" in printed
+    assert workspace.build("//...") == []
+
+
+def test_programs_are_programs(workspace: Workspace) -> None:
+    """The file identifier of ExecuTorch programs and data files."""
+    workspace.build("//:two_methods_separate")
+    folder = workspace.folder / "bazel-bin"
+    assert (folder / "two_methods_separate.pte").read_bytes()[4:8] == b"ET12"
+    assert (folder / "two_methods_separate.ptd").read_bytes()[4:8] == b"FT01"
+
+
+def test_a_change_of_args_lowers_that_program_only(workspace: Workspace) -> None:
+    """Other programs of the same sources stay as they are."""
+    targets = ["//:pair1_xnnpack", "//:pair2_xnnpack", "//:classifier_own"]
+    workspace.build(*targets)
+    old, new = 'args = {"last": str(last)}', 'args = {"last": str(last if last > 1 else 9)}'
+    workspace.replace("BUILD.bazel", old, new)
+    try:
+        ran = workspace.build(*targets)
+    finally:
+        workspace.replace("BUILD.bazel", new, old)
+    assert ran == ["EtLink //:pair1_xnnpack", "EtLower //:pair1_xnnpack"]
+
+
+def test_a_comment_in_an_unrelated_model_builds_nothing(workspace: Workspace) -> None:
+    """A source that a program doesn't use is none of its inputs."""
+    (workspace.folder / "other.py").write_text("import nets\n\n\ndef build(ctx):\n    return 1\n")
+    model = 'et_model(name = "other", srcs = ["other.py"], entry_point = "other:build")\n'
+    build = workspace.folder / "BUILD.bazel"
+    build.write_text(build.read_text() + model)
+    workspace.build(*_PROGRAMS)
+    with open(workspace.folder / "other.py", "a") as out:
+        out.write("# A comment.\n")
+    assert workspace.build(*_PROGRAMS) == []
+
+
+def test_link_settings_never_lower_again(workspace: Workspace) -> None:
+    """Where weights go is a matter of linking."""
+    workspace.build("//:pair2_xnnpack")
+    old = '        model = "pair%d" % last,\n'
+    workspace.replace("BUILD.bazel", old, old + '        weights = "separate",\n')
+    try:
+        ran = workspace.build("//:pair2_xnnpack")
+    finally:
+        workspace.replace("BUILD.bazel", old + '        weights = "separate",\n', old)
+    assert ran == ["EtLink //:pair2_xnnpack"]
+
+
+def test_same_bytes_elsewhere_and_without_a_worker(
+    workspace: Workspace, tmp_path: Path
+) -> None:
+    """Another folder, output base, hash seed and job count; one process a lowering."""
+    workspace.build("//...")
+    other = Workspace(tmp_path / "deeper" / "two", base="other")
+    try:
+        other.build(
+            "--strategy=EtLower=sandboxed",
+            "--action_env=PYTHONHASHSEED=77",
+            "--jobs=1",
+            *[f"//:{name.removesuffix('.pte')}" for name in _COMPARED],
+            PYTHONHASHSEED="77",
+        )
+        here, there = workspace.outputs(), other.outputs()
+    finally:
+        other.close()
+    assert set(_COMPARED) <= set(there)
+    assert there == {name: here[name] for name in there}
+
+
+_COMPARED = ["classifier_groups.pte", "two_methods_int8.pte", "two_methods_separate.pte"]
+
+
+def test_a_disk_cache_holds_common_weights_once(workspace: Workspace, tmp_path: Path) -> None:
+    """Two programs that differ in one layer, from nothing into an empty cache."""
+    cache = tmp_path / "cache"
+    workspace.run("clean")
+    workspace.build(f"--disk_cache={cache}", "//:pair1_xnnpack", "//:pair2_xnnpack")
+    stored = sum(p.stat().st_size for p in (cache / "cas").rglob("*") if p.is_file())
+    common = 2 * 512 * 512 * 4
+    program = (workspace.folder / "bazel-bin/pair1_xnnpack.pte").stat().st_size
+    assert program > common
+    assert common < stored < 1.3 * common
