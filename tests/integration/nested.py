@@ -24,6 +24,8 @@ class Workspace:
         # The runfile is a link to the source tree: that is the module under test.
         self.module = Path(os.path.realpath("bazelw")).parent
         self.folder = folder
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        self._exporter = _outer_exporter(folder.parent / f"exporter-of-{folder.name}")
         self._base = folder.parent / f"{base}-of-{folder.name}"
         shutil.copytree(
             self.module / "tests/e2e/smoke", folder, ignore=shutil.ignore_patterns("bazel-*")
@@ -43,7 +45,7 @@ class Workspace:
         Raises:
           AssertionError: it failed.
         """
-        flags = [] if command in ("shutdown", "clean") else [_exporter_override()]
+        flags = [] if command in ("shutdown", "clean") else [self._exporter]
         done = subprocess.run(
             [self.module / "bazelw", f"--output_base={self._base}", command, *flags, *arguments],
             cwd=self.folder,
@@ -88,12 +90,26 @@ class Workspace:
         shutil.rmtree(self._base, ignore_errors=True)
 
 
-def _exporter_override() -> str:
-    """The flag that hands the outer build's exporter environment to the nested one."""
-    stamps = [p for p in Path("..").glob("*executorch_exporter/environment.json")]
+def _outer_exporter(folder: Path) -> str:
+    """The flag that hands the outer build's exporter environment to the nested one.
+
+    Args:
+      folder: where to lay out a repository of links to it.
+    """
+    stamps = list(Path("..").glob("*executorch_exporter/environment.json"))
     assert stamps, "the test needs @executorch_exporter//:environment.json"
-    real = Path(os.path.realpath(stamps[0])).parent
+    outer = Path(os.path.realpath(stamps[0])).parent
     # Bazel 7 joins the parts of a canonical name with ~, later ones with +.
-    mark = "+" if "+" in real.name else "~"
+    mark = "+" if "+" in outer.name else "~"
+    folder.mkdir()
+    for entry in outer.iterdir():
+        if entry.name in ("python", "site-packages", "lite", "environment.json"):
+            (folder / entry.name).symlink_to(entry)
+    build = (outer / "BUILD.bazel").read_text()
+    # There the rules are the main repository, here they are not.
+    here = build.replace('load("@@//', f'load("@@rules_executorch{mark}//')
+    here = here.replace('load("//', f'load("@@rules_executorch{mark}//')
+    (folder / "BUILD.bazel").write_text(here)
+    (folder / "REPO.bazel").touch()
     name = mark.join(["rules_executorch", "", "executorch", "executorch_exporter"])
-    return f"--override_repository={name}={real}"
+    return f"--override_repository={name}={folder}"

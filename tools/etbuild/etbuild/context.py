@@ -41,7 +41,10 @@ class ModelContext:
           BuildError: no such file in `data`, or more than one.
         """
         wanted = name.strip("/")
-        matches = [p for p in self.files if p == wanted or p.endswith("/" + wanted)]
+        # A whole path is unique, even where it is the end of another one.
+        if wanted in self.files:
+            return self.files[wanted]
+        matches = [p for p in self.files if p.endswith("/" + wanted)]
         if len(matches) == 1:
             return self.files[matches[0]]
         if len(matches) > 1:
