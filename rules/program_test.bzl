@@ -1,7 +1,7 @@
 """et_program_test: runs a program and compares it with the eager model."""
 
 load("//rules:providers.bzl", "EtProgramInfo")
-load("//rules/private:paths.bzl", "placed_in_runfiles")
+load("//rules/private:exporter_flags.bzl", "add_request", "request_files")
 load("//rules/private:python_tool.bzl", "launcher_script", "tool_attributes", "tool_files")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
 
@@ -11,16 +11,14 @@ def _et_program_test_impl(ctx):
     exporter = ctx.toolchains[EXPORTER_TOOLCHAIN].exporter
     flags = ctx.actions.declare_file(ctx.label.name + ".flags")
     args = ctx.actions.args()
-    args.set_param_file_format("multiline")
-    args.add(ctx.label, format = "--label=%s")
-    args.add(model.label, format = "--model_label=%s")
-    args.add(model.entry_point, format = "--entry_point=%s")
-    args.add(json.encode(model.args), format = "--args=%s")
-    args.add_all(["%s=%s" % (e.method, e.file.short_path) for e in model.exported], format_each = "--exported=%s")
-    args.add_all(model.sources, map_each = placed_in_runfiles, format_each = "--source=%s", expand_directories = False)
-    args.add_all(model.roots, format_each = "--root=%s")
-    args.add_all(model.data, map_each = placed_in_runfiles, format_each = "--data=%s", expand_directories = False)
-    args.add_all(info.lowered.methods, format_each = "--method=%s")
+    add_request(
+        args,
+        label = ctx.label,
+        model = model,
+        recipe = None,
+        methods = info.lowered.methods,
+        in_runfiles = True,
+    )
     args.add(info.program.short_path, format = "--program=%s")
     args.add_all([f.short_path for f in info.data_files.to_list()], format_each = "--program_data=%s")
     ctx.actions.write(flags, args)
@@ -37,10 +35,9 @@ def _et_program_test_impl(ctx):
         enter = True,
     )
     files = depset(
-        [flags, info.program, exporter.interpreter] + [e.file for e in model.exported],
+        [flags, info.program, exporter.interpreter],
         transitive = [
-            model.sources,
-            model.data,
+            request_files(model = model, recipe = None),
             info.data_files,
             tool_files(ctx),
             exporter.packages,

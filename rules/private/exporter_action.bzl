@@ -1,6 +1,6 @@
 """Actions that need torch: EtLower, EtRecord, EtBundle. One worker serves them all."""
 
-load("//rules/private:paths.bzl", "placed")
+load("//rules/private:exporter_flags.bzl", "add_request", "request_files")
 load("//rules/private:python_tool.bzl", "ENVIRONMENT")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
 
@@ -47,31 +47,22 @@ def exporter_action(
     start.add("etexport")
     args = ctx.actions.args()
     args.use_param_file("@%s", use_always = True)
-    args.set_param_file_format("multiline")
     args.add(command)
-    args.add(label, format = "--label=%s")
-    args.add(model.label, format = "--model_label=%s")
     args.add(output.path, format = "--output=%s")
     outputs = [output]
     if facts:
         args.add(facts, format = "--facts=%s")
         outputs.append(facts)
-    _model_flags(args, model, methods)
-    inputs = [model.sources, model.data]
-    direct = [e.file for e in model.exported]
-    if recipe:
-        args.add(json.encode(recipe.tree), format = "--recipe=%s")
-        args.add_all(recipe.data, map_each = placed, format_each = "--recipe_data=%s", expand_directories = False)
-        args.add_all(recipe.sources, map_each = placed, format_each = "--source=%s", expand_directories = False)
-        args.add_all(recipe.roots, format_each = "--root=%s")
-        inputs += [recipe.sources, recipe.data]
     if program:
         args.add(program, format = "--program=%s")
-        direct.append(program)
+    add_request(args, label = label, model = model, recipe = recipe, methods = methods)
     ctx.actions.run(
         executable = exporter.lowering_tool,
         arguments = [start, args],
-        inputs = depset(direct, transitive = inputs),
+        inputs = depset(
+            [program] if program else [],
+            transitive = [request_files(model = model, recipe = recipe)],
+        ),
         # In the worker's key, which sees the environment's folders by name only.
         tools = [exporter.stamp],
         outputs = outputs,
@@ -82,15 +73,6 @@ def exporter_action(
         resource_set = _resources(model.memory_mb),
         toolchain = EXPORTER_TOOLCHAIN,
     )
-
-def _model_flags(args, model, methods):
-    args.add(model.entry_point, format = "--entry_point=%s")
-    args.add(json.encode(model.args), format = "--args=%s")
-    args.add_all(["%s=%s" % (e.method, e.file.path) for e in model.exported], format_each = "--exported=%s")
-    args.add_all(model.sources, map_each = placed, format_each = "--source=%s", expand_directories = False)
-    args.add_all(model.roots, format_each = "--root=%s")
-    args.add_all(model.data, map_each = placed, format_each = "--data=%s", expand_directories = False)
-    args.add_all(methods, format_each = "--method=%s")
 
 # Bazel asks a function of the number of inputs, which can't see a model: one function a size.
 def _small(_os, _inputs):

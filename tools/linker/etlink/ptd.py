@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -56,11 +57,14 @@ def write(out: BinaryIO, entries: Sequence[Entry]) -> None:
     """
     segments: list[Segment] = []
     index_of: dict[str, int] = {}
+    alignments: dict[str, int] = {}
+    for entry in entries:
+        alignments[entry.blob] = math.lcm(alignments.get(entry.blob, 1), entry.alignment)
     named = []
     for entry in sorted(entries, key=lambda e: e.key):
         if entry.blob not in index_of:
             index_of[entry.blob] = len(segments)
-            segments.append(Segment((entry.piece,), entry.alignment))
+            segments.append(Segment((entry.piece,), alignments[entry.blob]))
         named.append(flat_tensor.Named(entry.key, index_of[entry.blob], entry.layout))
     placed = place(segments, SEGMENT_ALIGNMENT)
     flatbuffer = flat_tensor.pack(placed, named)

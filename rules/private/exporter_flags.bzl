@@ -1,0 +1,53 @@
+"""What describes a program to the exporter: the same for an action and for a test's runfiles."""
+
+load("//rules/private:paths.bzl", "placed", "placed_in_runfiles")
+
+def add_request(args, *, label, model, recipe, methods, in_runfiles = False):
+    """Adds the flags of a request, one a line; tools/exporter/etexport/flags.py reads them.
+
+    Args:
+      args: Args to add to.
+      label: Label for messages.
+      model: EtModelInfo.
+      recipe: EtRecipeInfo, or None.
+      methods: list of strings; empty: all.
+      in_runfiles: whether paths are relative to the main repository's runfiles, instead of the
+        execution root.
+    """
+    place = placed_in_runfiles if in_runfiles else placed
+    args.set_param_file_format("multiline")
+    args.add(label, format = "--label=%s")
+    args.add(model.label, format = "--model_label=%s")
+    args.add(model.entry_point, format = "--entry_point=%s")
+    args.add(json.encode(model.args), format = "--args=%s")
+    args.add_all(
+        ["%s=%s" % (e.method, e.file.short_path if in_runfiles else e.file.path) for e in model.exported],
+        format_each = "--exported=%s",
+    )
+    args.add_all(methods, format_each = "--method=%s")
+    _add_files(args, "--data=%s", model.data, place)
+    _add_files(args, "--source=%s", model.sources, place)
+    args.add_all(model.roots, format_each = "--root=%s")
+    if recipe:
+        args.add(json.encode(recipe.tree), format = "--recipe=%s")
+        _add_files(args, "--recipe_data=%s", recipe.data, place)
+        _add_files(args, "--source=%s", recipe.sources, place)
+        args.add_all(recipe.roots, format_each = "--root=%s")
+
+def request_files(*, model, recipe):
+    """The files that the flags of a request name.
+
+    Args:
+      model: EtModelInfo.
+      recipe: EtRecipeInfo, or None.
+
+    Returns:
+      Depset of Files.
+    """
+    return depset(
+        [e.file for e in model.exported],
+        transitive = [model.sources, model.data] + ([recipe.sources, recipe.data] if recipe else []),
+    )
+
+def _add_files(args, flag, files, place):
+    args.add_all(files, map_each = place, format_each = flag, expand_directories = False)

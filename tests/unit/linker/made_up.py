@@ -1,0 +1,159 @@
+"""Programs that no compiler wrote: tables with weights, delegates and named data, without torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from etlink import pte, schema
+from etlink.container import Piece, Segment, aligned
+from etlink.link import Linked, link
+from etlink.lowered import Index, Lowered
+from etlink.split import Hints, split
+
+VERSIONS = {"executorch": "1", "python": "3", "torch": "2"}
+FLOAT32 = 6
+
+
+@dataclass
+class MadeUp:
+    """What goes into a .pte file; tests change it before they write it.
+
+    Attributes:
+      methods: weights by qualified name and method; each is a vector of float32, given as bytes.
+      delegates: payloads.
+      named: data of delegates by key, in the file's order.
+    """
+
+    methods: dict[str, dict[str, bytes]] = field(
+        default_factory=lambda: {
+            "forward": {"a.weight": bytes(range(40)), "a.bias": b"bias", "b.weight": b"w" * 12}
+        }
+    )
+    delegates: list[bytes] = field(default_factory=lambda: [b"payload" * 30])
+    named: dict[str, bytes] = field(
+        default_factory=lambda: {"k2": b"two" * 99, "k1": b"one" * 5, "same": b"two" * 99}
+    )
+
+    def write(self, path: Path) -> Path:
+        """Writes the file as upstream lays it out: constants, delegates, named data."""
+        program = schema.program_class("ProgramT")()
+        constants = _constants(self.methods.values())
+        program.executionPlan = [_plan(n, w, constants) for n, w in self.methods.items()]
+        program.constantBuffer = []
+        program.backendDelegateData = []
+        program.mutableDataSegments = []
+        program.constantSegment = schema.program_class("SubsegmentOffsetsT")()
+        segments = []
+        if len(constants) > 1:
+            offsets, pieces = _laid_out(constants)
+            program.constantSegment.offsets = offsets
+            segments.append(Segment(tuple(pieces)))
+        segments += [Segment((Piece.of(d),)) for d in self.delegates]
+        program.namedData = _named(self.named, segments)
+        with open(path, "wb") as out:
+            pte.write(out, program, segments)
+        return path
+
+    def hints(self) -> Hints:
+        """What the exporter would say: the weights' names."""
+        tensors = {
+            (plan, value): name
+            for plan, weights in enumerate(self.methods.values())
+            for value, name in enumerate(weights)
+        }
+        return Hints(tensors=tensors)
+
+    def lower(self, folder: Path, hints: Hints | None = None) -> Lowered:
+        """Writes the file beside `folder` and splits it into that."""
+        path = self.write(folder.with_suffix(".pte"))
+        split(path, folder, "//m:program", VERSIONS, hints or self.hints())
+        return Lowered(folder)
+
+
+def relink(lowered: Lowered, folder: Path, separate: bool = False) -> tuple[Linked, Path, Path]:
+    """Links into `folder`; returns what was written and the two paths."""
+    folder.mkdir(parents=True, exist_ok=True)
+    program, data = folder / "p.pte", folder / "p.ptd"
+    return link(lowered, program, data if separate else None), program, data
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    """All files of a folder: relative path to contents."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def leftovers(folder: Path) -> list[str]:
+    """Names of half-written files."""
+    return [path.name for path in folder.rglob("*.part")]
+
+
+def biggest_blob(lowered: Lowered) -> Path:
+    """The file of the largest blob."""
+    blobs = (lowered.folder / "blobs").iterdir()
+    return max(blobs, key=lambda path: (path.stat().st_size, path.name))
+
+
+def empty_index(**fields: Any) -> Index:
+    """An index of //m:program with the given fields."""
+    return Index(label="//m:program", sha256="", size=0, versions=VERSIONS, **fields)
+
+
+def _constants(methods: Any) -> list[bytes]:
+    # The first one is a place holder; equal bytes are stored once.
+    found = [b""]
+    for weights in methods:
+        found += [data for data in weights.values() if data not in found]
+    return list(dict.fromkeys(found))
+
+
+def _laid_out(constants: Sequence[bytes]) -> tuple[list[int], list[Piece]]:
+    offsets, pieces, end = [], [], 0
+    for number, data in enumerate(constants):
+        offsets.append(end)
+        pieces.append(Piece.of(data))
+        end += len(data)
+        if number + 1 < len(constants):
+            padding = aligned(end, 16) - end
+            pieces.append(Piece.of(bytes(padding)))
+            end += padding
+    return offsets, pieces
+
+
+def _plan(name: str, weights: Mapping[str, bytes], constants: Sequence[bytes]) -> Any:
+    plan = schema.program_class("ExecutionPlanT")()
+    plan.name = name
+    plan.values = [_weight(constants.index(data), len(data) // 4) for data in weights.values()]
+    plan.inputs, plan.outputs = [], [0] if plan.values else []
+    plan.chains, plan.operators, plan.delegates = [], [], []
+    plan.nonConstBufferSizes = [0]
+    return plan
+
+
+def _weight(buffer: int, count: int) -> Any:
+    tensor = schema.program_class("TensorT")()
+    tensor.scalarType = FLOAT32
+    tensor.sizes, tensor.dimOrder = [count], [0]
+    tensor.dataBufferIdx = buffer
+    value = schema.program_class("EValueT")()
+    value.valType = schema.program_class("KernelTypes").Tensor
+    value.val = tensor
+    return value
+
+
+def _named(named: Mapping[str, bytes], segments: list[Segment]) -> list[Any]:
+    tables, segment_of = [], {}
+    for key, data in named.items():
+        if data not in segment_of:
+            segment_of[data] = len(segments)
+            segments.append(Segment((Piece.of(data),)))
+        table = schema.program_class("NamedDataT")()
+        table.key, table.segmentIndex = key, segment_of[data]
+        tables.append(table)
+    return tables

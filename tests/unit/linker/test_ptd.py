@@ -1,0 +1,140 @@
+"""Data files: what is written is read, and damage is noticed. Needs no torch."""
+
+from __future__ import annotations
+
+import io
+import struct
+from pathlib import Path
+
+import pytest
+from etbuild import BuildError
+from etlink import ptd
+from etlink.container import Piece
+from etlink.ptd import Entry, Layout
+
+ENTRIES = [
+    Entry("z.weight", "1", Piece.of(b"abcd" * 10), 16, Layout(6, (2, 5), (0, 1))),
+    Entry("a.scalar", "2", Piece.of(b"12345678"), 1, Layout(7, (), ())),
+    Entry("é—long key " * 20, "3", Piece.of(b"\0" * 300), 1),
+    Entry("tied.weight", "1", Piece.of(b"abcd" * 10), 16, Layout(6, (10, 1), (1, 0))),
+    Entry("nothing", "4", Piece.of(b""), 1, Layout(15, (0, 70000), (0, 1))),
+]
+
+
+def written(entries: list[Entry]) -> bytes:
+    """The bytes of a data file."""
+    out = io.BytesIO()
+    ptd.write(out, entries)
+    return out.getvalue()
+
+
+def contents(path: Path) -> dict[str, bytes]:
+    """Key to bytes of a data file."""
+    whole = path.read_bytes()
+    return {k: whole[p.offset : p.offset + p.size] for k, (p, _) in ptd.read(path).items()}
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A data file with ENTRIES."""
+    path = tmp_path / "d.ptd"
+    path.write_bytes(written(ENTRIES))
+    return path
+
+
+def test_what_is_written_is_read(file: Path) -> None:
+    assert contents(file) == {e.key: e.piece.data for e in ENTRIES}
+    assert {k: layout for k, (_, layout) in ptd.read(file).items()} == {
+        e.key: e.layout for e in ENTRIES
+    }
+
+
+def test_keys_are_sorted_and_the_order_of_entries_does_not_matter(file: Path) -> None:
+    assert list(ptd.read(file)) == sorted(e.key for e in ENTRIES)
+    assert written(ENTRIES[::-1]) == written(ENTRIES) == file.read_bytes()
+
+
+def test_equal_bytes_are_stored_once(file: Path) -> None:
+    found = ptd.read(file)
+    assert found["z.weight"][0] == found["tied.weight"][0]
+    assert file.read_bytes().count(b"abcd" * 10) == 1
+
+
+def test_a_file_without_keys(tmp_path: Path) -> None:
+    path = tmp_path / "d.ptd"
+    path.write_bytes(written([]))
+    assert ptd.read(path) == {}
+
+
+def test_data_are_aligned(tmp_path: Path) -> None:
+    path = tmp_path / "d.ptd"
+    data = Piece.of(b"x" * 100)
+    path.write_bytes(written([Entry("a", "1", data), Entry("b", "2", data, 4096)]))
+    with open(path, "rb") as source:
+        base = struct.unpack_from("<Q", source.read(64), 8 + 4 + 4 + 8 + 8)[0]
+    offsets = {key: piece.offset - base for key, (piece, _) in ptd.read(path).items()}
+    assert base % 128 == 0
+    assert offsets == {"a": 0, "b": 4096}
+
+
+def test_shared_data_honour_the_alignments_of_all_their_keys(tmp_path: Path) -> None:
+    path = tmp_path / "d.ptd"
+    first, same = Piece.of(b"x" * 100), Piece.of(b"y" * 100)
+    entries = [Entry("a", "1", first), Entry("b", "2", same, 16), Entry("c", "2", same, 1024)]
+    path.write_bytes(written(entries))
+    found = ptd.read(path)
+    assert found["c"][0].offset - found["a"][0].offset == 1024
+
+
+def test_every_truncation_is_noticed(file: Path) -> None:
+    whole = file.read_bytes()
+    for length in range(len(whole)):
+        file.write_bytes(whole[:length])
+        with pytest.raises(BuildError) as caught:
+            ptd.read(file)
+        assert str(file) in caught.value.what
+
+
+def test_a_truncated_file_says_how_much_is_missing(file: Path) -> None:
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-1])
+    with pytest.raises(BuildError) as caught:
+        ptd.read(file)
+    assert str(caught.value) == (
+        f"{file} is truncated: it has {len(whole) - 1} bytes, its header names {len(whole)}."
+    )
+
+
+@pytest.mark.parametrize("data", [b"", b"FT01", b"PK\3\4" + bytes(100)])
+def test_another_kind_of_file_is_refused(tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "d.ptd"
+    path.write_bytes(data)
+    with pytest.raises(BuildError, match=r"d\.ptd is not an ExecuTorch data file: bytes 4 to 8"):
+        ptd.read(path)
+
+
+def test_a_flipped_magic_is_noticed(file: Path) -> None:
+    whole = bytearray(file.read_bytes())
+    whole[8] ^= 1
+    file.write_bytes(whole)
+    with pytest.raises(BuildError, match=r"d\.ptd is damaged: its header has no b'FH01'"):
+        ptd.read(file)
+
+
+def test_damaged_tables_are_noticed(file: Path) -> None:
+    whole = bytearray(file.read_bytes())
+    whole[:4] = struct.pack("<I", 1 << 30)
+    file.write_bytes(whole)
+    with pytest.raises(BuildError, match=r"d\.ptd is damaged: its tables can't be read"):
+        ptd.read(file)
+
+
+def test_data_after_the_end_are_noticed(tmp_path: Path) -> None:
+    path = tmp_path / "d.ptd"
+    whole = bytearray(written([Entry("key", "1", Piece.of(b"x" * 7919))]))
+    # The only place that holds this number beside the header: the segment's size.
+    at = whole.rindex(struct.pack("<Q", 7919))
+    whole[at : at + 8] = struct.pack("<Q", 7920)
+    path.write_bytes(whole)
+    with pytest.raises(BuildError, match="the data of 'key' ends after the file"):
+        ptd.read(path)
