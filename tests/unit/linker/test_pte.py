@@ -120,17 +120,3 @@ def test_damaged_tables_are_noticed(file: Path) -> None:
     file.write_bytes(whole)
     with pytest.raises(BuildError, match=r"p\.pte is damaged: its tables can't be read"):
         pte.read(file)
-
-
-def test_truncations_of_a_program_without_a_header_are_noticed(tmp_path: Path) -> None:
-    path = MadeUp(delegates=[], named={}, methods={"forward": {}}).write(tmp_path / "p.pte")
-    whole = path.read_bytes()
-    silent = []
-    for length in range(len(whole)):
-        path.write_bytes(whole[:length])
-        try:
-            pte.read(path)
-            silent.append(length)
-        except BuildError:
-            pass
-    assert silent == [], len(whole)
