@@ -26,6 +26,20 @@ def test_a_missing_blob_is_named(tmp_path: Path, separate: bool) -> None:
     assert not (tmp_path / "out" / ("p.ptd" if separate else "p.pte")).exists()
 
 
+@pytest.mark.parametrize("length", [None, 0, 100])
+def test_damaged_tables_are_named(tmp_path: Path, length: int | None) -> None:
+    lowered = MadeUp().lower(tmp_path / "lowered")
+    tables = lowered.folder / "program.bin"
+    whole = tables.read_bytes()
+    tables.unlink()
+    if length is not None:
+        tables.write_bytes(whole[:length])
+    with pytest.raises(BuildError) as caught:
+        relink(lowered, tmp_path / "out")
+    assert caught.value.what.startswith(f"{lowered.folder}: the program's tables can't be read (")
+    assert list((tmp_path / "out").iterdir()) == []
+
+
 @pytest.mark.parametrize("separate", [False, True])
 def test_a_truncated_blob_is_named(tmp_path: Path, separate: bool) -> None:
     lowered = MadeUp().lower(tmp_path / "lowered")

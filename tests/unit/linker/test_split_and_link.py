@@ -75,10 +75,9 @@ def test_the_index_says_what_is_in_it(tmp_path: Path) -> None:
 
 
 def test_two_splits_give_equal_trees(tmp_path: Path) -> None:
-    first = MadeUp().lower(tmp_path / "one" / "lowered".upper())
-    second_folder = tmp_path / "another" / "place"
-    second_folder.parent.mkdir()
-    second = MadeUp().lower(second_folder)
+    first = MadeUp().lower(tmp_path / "lowered")
+    (tmp_path / "another").mkdir()
+    second = MadeUp().lower(tmp_path / "another" / "place")
     assert tree(first.folder) == tree(second.folder)
     assert len(tree(first.folder)) == 8
     for separate in (False, True):
@@ -202,7 +201,7 @@ def test_another_format_of_the_index_is_refused(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("text", [None, "", "{", "[]"])
+@pytest.mark.parametrize("text", [None, "", "{"])
 def test_a_folder_without_an_index_is_refused(tmp_path: Path, text: str | None) -> None:
     if text is not None:
         (tmp_path / "index.json").write_text(text)

@@ -208,9 +208,9 @@ def difference(got: Any, wanted: Any, tolerance: Tolerance, where: str) -> str:
     both_nan = left.isnan() & right.isnan()
     distance = torch.where(both_nan | (left == right), 0.0, (left - right).abs())
     distance = torch.where(distance.isnan(), math.inf, distance)
-    print(f"{where}: largest difference {distance.max():.6g}, SQNR {_sqnr_db(right, distance):.1f} dB")
     bad = distance > tolerance.atol + tolerance.rtol * right.abs().nan_to_num()
     sqnr = _sqnr_db(right, distance)
+    print(f"{where}: largest difference {distance.max():.6g}, SQNR {sqnr:.1f} dB")
     parts = []
     if bad.any():
         place = tuple(int(i) for i in torch.unravel_index(distance.argmax(), distance.shape))
@@ -230,7 +230,7 @@ def _sqnr_db(wanted: Any, distance: Any) -> float:
     signal = float((wanted.nan_to_num() ** 2).sum())
     if noise == 0:
         return math.inf
-    return 10 * math.log10(signal / noise) if signal else -math.inf
+    return 10 * math.log10(signal / noise) if signal and math.isfinite(noise) else -math.inf
 
 
 if __name__ == "__main__":

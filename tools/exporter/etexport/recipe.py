@@ -86,12 +86,16 @@ def _call(function: Callable[..., Any], context: RecipeContext, label: str) -> A
 
 def _as_annotated(value: str, parameter: inspect.Parameter, label: str) -> Any:
     wanted = parameter.annotation
+    if wanted is parameter.empty:
+        # Without an annotation the default tells.
+        known = isinstance(parameter.default, bool | int | float)
+        wanted = type(parameter.default) if known else str
     kind = wanted if isinstance(wanted, str) else getattr(wanted, "__name__", "")
     options = Options({parameter.name: value}, label)
-    if kind == "int" or (not kind and isinstance(parameter.default, int)):
-        return options.integer(parameter.name, 0)
     if kind == "bool":
         return options.boolean(parameter.name, False)
+    if kind == "int":
+        return options.integer(parameter.name, 0)
     if kind == "float":
         return options.number(parameter.name, 0.0)
     return value

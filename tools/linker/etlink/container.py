@@ -18,6 +18,8 @@ from etbuild.errors import BuildError
 
 CHUNK = 4 << 20
 
+REBUILD = "Rebuild the target that makes it; if it is checked in, fetch it again."
+
 
 @dataclass(frozen=True)
 class Piece:
@@ -120,12 +122,14 @@ def copy_piece(piece: Piece, out: BinaryIO) -> None:
     """Copies a piece in bounded memory.
 
     Raises:
-      BuildError: its file is shorter than it should be.
+      BuildError: its file is missing, or shorter than it should be.
     """
     if piece.path is None:
         out.write(piece.data)
         return
     left = piece.size
+    if not piece.path.exists():
+        raise BuildError(f"{piece.path} is missing.", REBUILD)
     with open(piece.path, "rb") as source:
         source.seek(piece.offset)
         while left:
@@ -134,7 +138,7 @@ def copy_piece(piece: Piece, out: BinaryIO) -> None:
                 raise BuildError(
                     f"{piece.path} is truncated: {left} bytes are missing of the {piece.size} "
                     f"at offset {piece.offset}.",
-                    "Rebuild the target that makes it; if it is checked in, fetch it again.",
+                    REBUILD,
                 )
             out.write(data)
             left -= len(data)

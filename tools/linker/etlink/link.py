@@ -10,7 +10,7 @@ from typing import Any
 from etbuild.errors import BuildError
 
 from etlink import ptd, pte, schema
-from etlink.container import Piece, Segment, aligned, write_atomically
+from etlink.container import REBUILD, Piece, Segment, aligned, write_atomically
 from etlink.lowered import Constant, Index, Lowered, NamedData, TensorName, sha256_of
 from etlink.tables import is_constant, tensors
 
@@ -57,7 +57,7 @@ def link(lowered: Lowered, program_path: Path, data_path: Path | None = None) ->
             'Set weights = "separate" on the program.',
         )
     embedded = [] if data_path else list(index.named_data)
-    program = schema.unpack_program(lowered.program())
+    program = _tables(lowered)
     moved = index.tensors if data_path else ()
     constants = _move_out(program, index, moved)
     segments = [_base_segment(lowered, program, s, constants) for s in index.segments]
@@ -76,6 +76,15 @@ def link(lowered: Lowered, program_path: Path, data_path: Path | None = None) ->
         (),
         tuple(sorted(e.key for e in entries)),
     )
+
+
+def _tables(lowered: Lowered) -> Any:
+    try:
+        return schema.unpack_program(lowered.program())
+    except Exception as error:
+        raise BuildError(
+            f"{lowered.folder}: the program's tables can't be read ({error}).", REBUILD
+        ) from error
 
 
 def _keys(named: Sequence[NamedData]) -> tuple[str, ...]:

@@ -1,0 +1,113 @@
+"""Our stages: shared layers, dynamic shapes, calibration, recipes' parameters."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import xnnpack_recipes
+from etbuild import BuildError, Method, ModelSpec, Options, RecipeContext
+from etexport import recipe, stages
+from etexport.progress import Progress
+
+
+class Net(torch.nn.Module):
+    """Two layers, one of them too small for groups of 32."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.big, self.small = torch.nn.Linear(64, 64), torch.nn.Linear(8, 64)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(batch, 64)"""
+        return self.big(x) + self.small(x[:, :8])
+
+
+def made(name: str, **options: str) -> Any:
+    """One of our XNNPACK recipes."""
+    return getattr(xnnpack_recipes, name)(RecipeContext(Options(options, "//x:r"), "//x:r"))
+
+
+def two(**more: Any) -> ModelSpec:
+    """Two methods over one module, one with a dynamic batch."""
+    net = Net().eval()
+    many = Method(net, (torch.randn(3, 64),), ({0: torch.export.Dim("n", max=8)},))
+    return ModelSpec({"many": many, "one": Method(net, (torch.randn(1, 64),))}, **more)
+
+
+@pytest.mark.parametrize(
+    "name", ["int8_dynamic_act_int4_weight", "int8_dynamic_act_int4_weight_per_channel"]
+)
+def test_a_shared_layer_is_quantised_once(name: str) -> None:
+    """And a layer that is too small is left alone, with a reason."""
+    chosen = made(name)
+    manager = stages.run(two(), chosen, Progress(), "//x:m", etrecord=False)
+    taken = chosen.quantization_recipe.ao_quantization_configs[0].filter_fn
+    assert taken.taken == ["big"]
+    assert taken.skipped == {"small": "in_features = 8 is not a multiple of 32"}
+    assert manager.methods == {"many", "one"}
+
+
+@pytest.mark.parametrize("name", ["int8_static_per_channel", "int8_static_per_tensor"])
+def test_calibration_by_method(name: str) -> None:
+    """PT2E with dynamic shapes; each method's inputs are used."""
+    seen = []
+
+    def calibration() -> Any:
+        seen.append(True)
+        return {"many": [(torch.randn(5, 64),)], "one": [(torch.randn(1, 64),)]}
+
+    stages.run(two(calibration=calibration), made(name), Progress(), "//x:m", etrecord=False)
+    assert seen == [True]
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        ([], "gave no inputs for the method"),
+        ([torch.zeros(1, 64)], "is a Tensor, wanted a tuple"),
+        ([(torch.zeros(1, 3),)], "does not fit the method"),
+        ({"other": []}, "names the methods other; the model has: many, one"),
+    ],
+)
+def test_wrong_calibration(inputs: Any, message: str) -> None:
+    """Each mistake by name."""
+    model, chosen = two(calibration=lambda: inputs), made("int8_static_per_channel")
+    with pytest.raises(BuildError, match=message):
+        stages.run(model, chosen, Progress(), "//x:m", etrecord=False)
+
+
+def test_exported_programs(tmp_path: Path) -> None:
+    """They take PT2E recipes; torchao ones need eager layers, and say so."""
+    program = torch.export.export(Net().eval(), (torch.randn(1, 64),))
+    model = ModelSpec({"forward": Method(program, (torch.randn(1, 64),))})
+    stages.run(model, made("int8_static_per_channel"), Progress(), "//x:m", etrecord=False)
+    with pytest.raises(BuildError, match="quantises the layers of an eager model"):
+        chosen = made("int8_dynamic_act_int4_weight")
+        stages.run(model, chosen, Progress(), "//x:m", etrecord=False)
+
+
+def call(function: Any, **options: str) -> Any:
+    """Calls a builder as the exporter does."""
+    context = RecipeContext(Options(options, "//x:r"), "//x:r", base="the base")
+    return recipe._call(function, context, "//x:r")
+
+
+def test_parameters_of_builders() -> None:
+    """None, the context, all options, options by name and type, the base."""
+    assert call(lambda: 1) == 1
+    assert call(lambda ctx: ctx.options["a"], a="x") == "x"
+    assert call(lambda options: dict(options), a="x") == {"a": "x"}
+    assert call(lambda base: base) == "the base"
+    assert call(lambda **rest: rest, a="x") == {"a": "x"}
+    assert call(lambda ctx, size=32: size, size="64") == 64
+
+    def typed(flag: bool, size: int, name: str = "n") -> tuple:
+        return flag, size, name
+
+    assert call(typed, flag="true", size="3") == (True, 3, "n")
+    with pytest.raises(BuildError, match='option "size": got "x", wanted a whole number'):
+        call(typed, flag="true", size="x")
