@@ -75,7 +75,7 @@ def test_message(exporter: Exporter, tmp_path: Path, entry_point: str, message: 
 def test_where_in_the_users_code(exporter: Exporter, tmp_path: Path) -> None:
     """The user's own line, and the file that has the stack trace."""
     said = exporter.ask(flags(tmp_path / "out", "faulty:raises", PORTABLE))["output"]
-    assert 'faulty.py:' in said
+    assert "faulty.py:" in said
     assert 'in raises: raise ValueError("my own problem")' in said
     log = Path(said.split("The full stack trace is in ")[1].strip())
     assert "Traceback" in log.read_text()
@@ -126,7 +126,10 @@ def test_damaged_exported_program(exporter: Exporter, tmp_path: Path, contents: 
     ("recipe", "message"),
     [
         ({"label": "//x:r", "builder": "faulty:recipe_of_wrong_type"}, "returned a str, wanted an"),
-        ({"label": "//x:r", "builder": "nowhere:build"}, 'no module "nowhere", which builder names'),
+        (
+            {"label": "//x:r", "builder": "nowhere:build"},
+            'no module "nowhere", which',
+        ),
         ({"label": "//x:r", "builder": "faulty:recipe_with_option"}, 'needs the option "size"'),
         ({**PORTABLE, "options": {"bits": "4"}}, 'unknown option "bits". It takes none.'),
         (

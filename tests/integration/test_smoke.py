@@ -75,9 +75,7 @@ def test_link_settings_never_lower_again(workspace: Workspace) -> None:
     assert ran == ["EtLink //:pair2_xnnpack"]
 
 
-def test_same_bytes_elsewhere_and_without_a_worker(
-    workspace: Workspace, tmp_path: Path
-) -> None:
+def test_same_bytes_elsewhere_and_without_a_worker(workspace: Workspace, tmp_path: Path) -> None:
     """Another folder, output base, hash seed and job count; one process a lowering."""
     workspace.build("//...")
     other = Workspace(tmp_path / "deeper" / "two", base="other")

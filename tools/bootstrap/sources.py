@@ -14,7 +14,19 @@ MIRROR_VARIABLE = "RULES_EXECUTORCH_DEBIAN_MIRROR"
 
 # Suites that name a release of Debian itself: no other distribution calls its suites so.
 DEBIAN_SUITES = frozenset(
-    "stable oldstable oldoldstable testing unstable sid bullseye bookworm trixie forky duke".split()
+    [
+        "stable",
+        "oldstable",
+        "oldoldstable",
+        "testing",
+        "unstable",
+        "sid",
+        "bullseye",
+        "bookworm",
+        "trixie",
+        "forky",
+        "duke",
+    ]
 )
 
 KEYRINGS = tuple(

@@ -26,8 +26,8 @@ def main() -> None:
 def existing(path: str) -> str:
     """A folder of the runfiles; where a sandbox left it out, the one beside the real interpreter.
 
-    Bazel's sandbox for multiplex workers holds files only, and leaves out folders that are inputs as
-    a whole. The interpreter is a link to a file of the same repository.
+    Bazel's sandbox for multiplex workers holds files only, and leaves out folders that are inputs
+    as a whole. The interpreter is a link to a file of the same repository.
     """
     if os.path.isdir(path):
         return path

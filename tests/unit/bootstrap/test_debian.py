@@ -6,13 +6,41 @@ import pytest
 from bootstrap.console import BootstrapError
 from bootstrap.debian import check_version, library_packages, needed_packages
 
-CLOSURE = """\
-gcc-16-base libc6 libgcc-s1 perl-base libsystemd0 libssl3t64 python3 ca-certificates-java
-java-common openjdk-25-jre-headless bazel-bootstrap-data bazel-rules-cc libc6-dev libstdc++6
-libstdc++-16-dev libguava-java junit4 velocity libzstd1 libzstd-jni1 libzstd-jni-java
-libprotobuf32t64 libprotoc32t64 libabsl20260526 libcares2 libre2-11 libgrpc29t64
-libgrpc++1.51t64 zlib1g zlib1g-dev bazel-bootstrap libasync-profiler-jni libbinutils
-""".split()
+CLOSURE = [
+    "gcc-16-base",
+    "libc6",
+    "libgcc-s1",
+    "perl-base",
+    "libsystemd0",
+    "libssl3t64",
+    "python3",
+    "ca-certificates-java",
+    "java-common",
+    "openjdk-25-jre-headless",
+    "bazel-bootstrap-data",
+    "bazel-rules-cc",
+    "libc6-dev",
+    "libstdc++6",
+    "libstdc++-16-dev",
+    "libguava-java",
+    "junit4",
+    "velocity",
+    "libzstd1",
+    "libzstd-jni1",
+    "libzstd-jni-java",
+    "libprotobuf32t64",
+    "libprotoc32t64",
+    "libabsl20260526",
+    "libcares2",
+    "libre2-11",
+    "libgrpc29t64",
+    "libgrpc++1.51t64",
+    "zlib1g",
+    "zlib1g-dev",
+    "bazel-bootstrap",
+    "libasync-profiler-jni",
+    "libbinutils",
+]
 
 
 def test_needed() -> None:

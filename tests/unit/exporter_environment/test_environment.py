@@ -14,6 +14,7 @@ from exporter_environment.errors import InstallError
 from exporter_environment.progress import Progress
 from fake_pip import INSTALLER, LOCKS, REPOSITORY, FakePip, MakeWheel, sha256
 
+
 @pytest.fixture
 def index(pip: FakePip, make_wheel: MakeWheel, monkeypatch: pytest.MonkeyPatch) -> FakePip:
     """A pip that has what an environment with a lite folder needs."""

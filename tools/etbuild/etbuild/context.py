@@ -50,19 +50,19 @@ class ModelContext:
         if len(matches) > 1:
             raise BuildError(
                 f'{self.label}: the file name "{name}" is ambiguous: {_listed(matches)}.',
-                'Ask for it with as many folders as make it unique, e.g. '
+                "Ask for it with as many folders as make it unique, e.g. "
                 f'ctx.file("{matches[0]}").',
             )
         if not self.files:
             raise BuildError(
                 f'{self.label}: the model asks for the file "{name}", but the target has no data.',
-                f'Add the file to the data attribute of {self.label}.',
+                f"Add the file to the data attribute of {self.label}.",
             )
         close = difflib.get_close_matches(wanted, list(self.files), n=1, cutoff=0.5)
         raise BuildError(
             f'{self.label}: the model asks for the file "{name}", which is not in its data. '
             f"There are: {_listed(list(self.files))}.",
-            f'Add it to the data attribute of {self.label}'
+            f"Add it to the data attribute of {self.label}"
             + (f', or ask for "{close[0]}".' if close else "."),
         )
 

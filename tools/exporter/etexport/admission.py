@@ -34,7 +34,19 @@ class Admission:
         return promised + more <= self._total
 
 
-_WEIGHTS = (".gguf", ".jit", ".safetensors", ".pt", ".pth", ".pt2", ".bin", ".ckpt", ".npz", ".npy", ".onnx")
+_WEIGHTS = (
+    ".gguf",
+    ".jit",
+    ".safetensors",
+    ".pt",
+    ".pth",
+    ".pt2",
+    ".bin",
+    ".ckpt",
+    ".npz",
+    ".npy",
+    ".onnx",
+)
 
 
 def _size(path: Path) -> int:

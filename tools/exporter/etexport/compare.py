@@ -1,6 +1,6 @@
 """Runs a program in ExecuTorch's runtime and compares it with the eager model.
 
-Contract: `etexport.compare --atol A --rtol R [--min_sqnr_db D] @FLAGS`; exit code 1 on a difference.
+Contract: `etexport.compare --atol A --rtol R [--min_sqnr_db D] @FLAGS`; 1 on a difference.
 """
 
 from __future__ import annotations

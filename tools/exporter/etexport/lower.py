@@ -154,10 +154,6 @@ def preload() -> None:
     import torch
     from executorch.export import ExportRecipe
 
-    import etexport.bundled
-    import etexport.capture
-    import etexport.model
-    import etexport.recipe
     from etexport import stages
 
     spec = ModelSpec({"forward": Method(torch.nn.Linear(8, 8), (torch.zeros(1, 8),))})

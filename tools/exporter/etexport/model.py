@@ -27,10 +27,7 @@ def load_spec(request: Request) -> ModelSpec:
       BuildError: the entry point is missing or returns something else; a method is missing; an
         input or a weight has a type that programs can't have; a .pt2 file is damaged.
     """
-    if request.exported:
-        spec = _from_files(request)
-    else:
-        spec = _normalised(_call(request), request)
+    spec = _from_files(request) if request.exported else _normalised(_call(request), request)
     return _checked(_chosen(spec, request), request)
 
 
@@ -157,7 +154,10 @@ def _checked(spec: ModelSpec, request: Request) -> ModelSpec:
 def _weights(module: Any) -> list[tuple[str, list[tuple[str, torch.Tensor]]]]:
     if isinstance(module, torch.export.ExportedProgram):
         return [("tensor", [(n, t) for n, t in module.state_dict.items()])]
-    return [("parameter", list(module.named_parameters())), ("buffer", list(module.named_buffers()))]
+    return [
+        ("parameter", list(module.named_parameters())),
+        ("buffer", list(module.named_buffers())),
+    ]
 
 
 def _tensors(value: Any) -> list[torch.Tensor]:

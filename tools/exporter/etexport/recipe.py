@@ -37,9 +37,7 @@ def _make(node: Mapping[str, Any], request: Request) -> ExportRecipe:
             ) from error
     base = _make(node["base"], request) if node.get("base") else None
     function = load(node["builder"], label, "builder")
-    files = {
-        place.removeprefix(MAIN): request.recipe_data[place] for place in node.get("data", [])
-    }
+    files = {place.removeprefix(MAIN): request.recipe_data[place] for place in node.get("data", [])}
     options = Options(node.get("options", {}), label)
     context = RecipeContext(options, label, files, base)
     made = _call(function, context, label)

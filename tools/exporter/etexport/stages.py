@@ -31,7 +31,9 @@ _DEFAULT = (
 )
 
 
-def run(spec: ModelSpec, recipe: ExportRecipe, progress: Progress, label: str, etrecord: bool) -> Any:
+def run(
+    spec: ModelSpec, recipe: ExportRecipe, progress: Progress, label: str, etrecord: bool
+) -> Any:
     """Runs all stages.
 
     Args:
@@ -76,12 +78,14 @@ def transform_sources(
     Raises:
       BuildError: the recipe has several torchao configurations, or the model is exported already.
     """
-    configs = (recipe.quantization_recipe and recipe.quantization_recipe.ao_quantization_configs) or []
+    configs = (
+        recipe.quantization_recipe and recipe.quantization_recipe.ao_quantization_configs
+    ) or []
     if not configs:
         return dict(modules)
     if len(configs) > 1:
         raise BuildError(
-            f"{label}: the recipe has {len(configs)} torchao configurations; they can't be combined.",
+            f"{label}: the recipe has {len(configs)} torchao configurations; they don't combine.",
             "Use a torchao.quantization.FqnToConfig, or one of them.",
         )
     for name, module in modules.items():
@@ -138,9 +142,7 @@ def quantise(
         return dict(modules)
     calibration = _calibration(spec, quantisation, label)
     return {
-        name: _quantise_one(
-            name, module, spec.methods[name], recipe, calibration.get(name), label
-        )
+        name: _quantise_one(name, module, spec.methods[name], recipe, calibration.get(name), label)
         for name, module in modules.items()
     }
 

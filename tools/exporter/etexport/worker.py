@@ -184,7 +184,7 @@ def _end_with_parent() -> None:
 
 
 def _crash(status: int, log: str | None) -> str:
-    where = f" What it printed is in {log}." if log else ""
+    tail = f" What it printed is in {log}.\n" if log else "\n"
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
         name = signal.Signals(number).name
@@ -194,6 +194,10 @@ def _crash(status: int, log: str | None) -> str:
             if number == signal.SIGKILL
             else "This is a crash in native code of the exporter environment."
         )
-        return f"ERROR: the lowering's process was killed by signal {number} ({name}).\n{hint}{where}\n"
+        return (
+            f"ERROR: the lowering's process was killed by signal {number} ({name}).\n{hint}" + tail
+        )
     code = os.WEXITSTATUS(status)
-    return f"ERROR: the lowering's process ended with exit code {code} before it had answered.{where}\n"
+    return (
+        f"ERROR: the lowering's process ended with exit code {code} before it had answered." + tail
+    )

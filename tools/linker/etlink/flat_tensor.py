@@ -133,9 +133,7 @@ def _numbers(table: Table, number: int, flags: type, width: int) -> tuple[int, .
     if not offset:
         return ()
     start = table.Vector(offset)
-    return tuple(
-        int(table.Get(flags, start + width * n)) for n in range(table.VectorLen(offset))
-    )
+    return tuple(int(table.Get(flags, start + width * n)) for n in range(table.VectorLen(offset)))
 
 
 def _tables(table: Table, number: int) -> list[Table]:

@@ -1,8 +1,8 @@
 """The lowered program: a directory with an index, the program's tables, and one file per blob.
 
-    program.bin    the tables of the program (a flatbuffer), without segments and named data
-    index.json     what `Index` below holds
-    blobs/<sha256> the bytes of one constant, delegate payload or named datum
+program.bin    the tables of the program (a flatbuffer), without segments and named data
+index.json     what `Index` below holds
+blobs/<sha256> the bytes of one constant, delegate payload or named datum
 """
 
 from __future__ import annotations

@@ -115,4 +115,3 @@ def read(path: Path) -> Mapping[str, tuple[Piece, Layout | None]]:
     except Exception as error:
         raise BuildError(f"{path} is damaged: its tables can't be read ({error}).") from error
     return found
-

@@ -1,7 +1,7 @@
 """Access to upstream's generated flatbuffer classes for programs.
 
-They come from `executorch/exir/_serialize/generated` (program.fbs) of the ExecuTorch version that the
-exporter environment holds, and are found on sys.path, with or without torch beside them.
+They come from `executorch/exir/_serialize/generated` (program.fbs) of the ExecuTorch version that
+the exporter environment holds, and are found on sys.path, with or without torch beside them.
 """
 
 from __future__ import annotations
