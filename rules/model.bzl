@@ -2,7 +2,7 @@
 
 load("@rules_python//python:defs.bzl", "PyInfo")
 load("//rules:providers.bzl", "EtModelInfo")
-load("//rules/private:paths.bzl", "first_repeated", "python_sources")
+load("//toolchains/python:paths.bzl", "first_repeated", "python_sources")
 
 def _exported(ctx):
     """The .pt2 files of a model by method, or an error that says what is missing."""

@@ -3,8 +3,8 @@
 load("//rules:providers.bzl", "EtLoweredInfo", "EtModelInfo", "EtProgramInfo", "EtRecipeInfo")
 load("//rules/private:exporter_action.bzl", "exporter_action")
 load("//rules/private:link_action.bzl", "link", "report")
-load("//rules/private:paths.bzl", "first_repeated")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
+load("//toolchains/python:paths.bzl", "first_repeated")
 
 def _et_program_impl(ctx):
     model = ctx.attr.model[EtModelInfo]

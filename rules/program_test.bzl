@@ -2,8 +2,8 @@
 
 load("//rules:providers.bzl", "EtProgramInfo")
 load("//rules/private:exporter_flags.bzl", "add_request", "request_files")
-load("//rules/private:python_tool.bzl", "launcher_script", "tool_attributes", "tool_files")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
+load("//toolchains/python:python_tool.bzl", "launcher_script", "tool_attributes", "tool_files")
 
 def _et_program_test_impl(ctx):
     info = ctx.attr.program[EtProgramInfo]

@@ -3,7 +3,7 @@
 load("@rules_python//python:defs.bzl", "PyInfo")
 load("//rules:providers.bzl", "EtBackendInfo", "EtRecipeInfo")
 load("//rules/private:options.bzl", "check_option_types", "check_options")
-load("//rules/private:paths.bzl", "python_sources", "runfiles_path", "shown", "unique")
+load("//toolchains/python:paths.bzl", "python_sources", "runfiles_path", "shown", "unique")
 
 def _et_recipe_impl(ctx):
     attr = ctx.attr
@@ -71,8 +71,9 @@ def _tree(ctx, infos):
 def _extended(tree, label, options):
     """The base's tree with more options; of a combined recipe each part gets what it takes."""
     if hasattr(tree, "recipes"):
-        fail(("%s: its base %s combines recipes, and options belong to one. Extend the parts and " +
-              "combine those.") % (label, tree.label)) if options else None
+        if options:
+            fail(("%s: its base %s combines recipes, and options belong to one. Extend the parts " +
+                  "and combine those.") % (label, tree.label))
         return struct(label = label, recipes = tree.recipes)
     return struct(
         label = label,

@@ -1,8 +1,8 @@
 """Actions that need torch: EtLower, EtRecord, EtBundle. One worker serves them all."""
 
 load("//rules/private:exporter_flags.bzl", "add_request", "request_files")
-load("//rules/private:python_tool.bzl", "ENVIRONMENT")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
+load("//toolchains/python:python_tool.bzl", "ENVIRONMENT")
 
 _REQUIREMENTS = {
     "requires-worker-protocol": "json",

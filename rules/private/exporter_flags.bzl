@@ -1,6 +1,6 @@
 """What describes a program to the exporter: the same for an action and for a test's runfiles."""
 
-load("//rules/private:paths.bzl", "placed", "placed_in_runfiles")
+load("//toolchains/python:paths.bzl", "placed", "placed_in_runfiles")
 
 def add_request(args, *, label, model, recipe, methods, in_runfiles = False):
     """Adds the flags of a request, one a line; tools/exporter/etexport/flags.py reads them.

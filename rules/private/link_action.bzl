@@ -1,7 +1,7 @@
 """Actions without torch: EtLink and EtReport."""
 
-load("//rules/private:python_tool.bzl", "ENVIRONMENT")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
+load("//toolchains/python:python_tool.bzl", "ENVIRONMENT")
 
 def linker_action(
         ctx,

@@ -1,10 +1,9 @@
 """et_exporter: the Python environment of the toolchain that lowers and links."""
 
-
 load("@rules_python//python:defs.bzl", "PyInfo")
 load("//rules:providers.bzl", "EtExporterInfo")
-load("//rules/private:paths.bzl", "repository_root", "unique")
-load("//rules/private:python_tool.bzl", "launcher_script", "tool_attributes", "tool_files")
+load("//toolchains/python:paths.bzl", "repository_root", "unique")
+load("//toolchains/python:python_tool.bzl", "launcher_script", "tool_attributes", "tool_files")
 
 EXPORTER_TOOLCHAIN = Label("//toolchains/exporter:toolchain_type")
 
@@ -98,27 +97,28 @@ def et_exporter(
         light = [],
         light_imports = [],
         visibility = None):
-    """The Python environment that lowers and links programs, for a `toolchain` of the type
-`@rules_executorch//toolchains/exporter:toolchain_type`.
+    """The Python environment that lowers and links programs.
 
-The ready-made one comes from the module extension's lock. One's own, from a pip hub:
+    For a `toolchain` of the type `@rules_executorch//toolchains/exporter:toolchain_type`.
 
-```python
-et_exporter(
-    name = "exporter",
-    interpreter = "@python_3_11//:python",
-    python_files = ["@python_3_11//:files"],
-    deps = ["@pypi//executorch", "@pypi//torch"],
-    stamp = "requirements.txt",
-    executorch_version = "1.5.1",
-    torch_version = "2.13.0",
-)
-toolchain(
-    name = "exporter_toolchain",
-    toolchain = ":exporter",
-    toolchain_type = "@rules_executorch//toolchains/exporter:toolchain_type",
-)
-```
+    The ready-made one comes from the module extension's lock. One's own, from a pip hub:
+
+    ```python
+    et_exporter(
+        name = "exporter",
+        interpreter = "@python_3_11//:python",
+        python_files = ["@python_3_11//:files"],
+        deps = ["@pypi//executorch", "@pypi//torch"],
+        stamp = "requirements.txt",
+        executorch_version = "1.5.1",
+        torch_version = "2.13.0",
+    )
+    toolchain(
+        name = "exporter_toolchain",
+        toolchain = ":exporter",
+        toolchain_type = "@rules_executorch//toolchains/exporter:toolchain_type",
+    )
+    ```
 
     Args:
       name: of the target.

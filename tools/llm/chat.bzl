@@ -1,9 +1,9 @@
 """llm_chat: talks with a language model's program on this machine."""
 
 load("//rules:providers.bzl", "EtProgramInfo")
-load("//rules/private:paths.bzl", "runfiles_path")
-load("//rules/private:python_tool.bzl", "launcher_script", "tool_attributes", "tool_files")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
+load("//toolchains/python:paths.bzl", "runfiles_path")
+load("//toolchains/python:python_tool.bzl", "launcher_script", "tool_attributes", "tool_files")
 
 def _llm_chat_impl(ctx):
     exporter = ctx.toolchains[EXPORTER_TOOLCHAIN].exporter

@@ -1,7 +1,7 @@
 """gguf_tokenizer: a Hugging Face tokenizer out of a GGUF file."""
 
-load("//rules/private:python_tool.bzl", "ENVIRONMENT")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
+load("//toolchains/python:python_tool.bzl", "ENVIRONMENT")
 
 def _gguf_tokenizer_impl(ctx):
     exporter = ctx.toolchains[EXPORTER_TOOLCHAIN].exporter

@@ -114,7 +114,9 @@ def expand(arguments: Sequence[str]) -> list[str]:
     found: list[str] = []
     for argument in arguments:
         if argument.startswith("@"):
-            found.extend(Path(argument[1:]).read_text(encoding="utf-8").splitlines())
+            # Not splitlines, which also splits at characters that a value may hold.
+            lines = Path(argument[1:]).read_bytes().decode("utf-8").split("\n")
+            found.extend(lines if lines[-1] else lines[:-1])
         else:
             found.append(argument)
     return found

@@ -1,6 +1,6 @@
 """Command lines of our own Python programs, in actions and in runfiles."""
 
-load("//rules/private:paths.bzl", "runfiles_path")
+load("//toolchains/python:paths.bzl", "runfiles_path")
 
 # -B: write no bytecode; -s: no user's packages; -P: no packages beside the script.
 INTERPRETER_FLAGS = ["-B", "-s", "-P"]

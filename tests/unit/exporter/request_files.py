@@ -1,0 +1,55 @@
+"""Requests of the exporter, made without Bazel."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from etexport import flags, sources
+
+
+def request(**fields: Any) -> flags.Request:
+    """A request for //m:program of the model //m:net, with the given fields."""
+    values: dict[str, Any] = {
+        "command": "lower",
+        "label": "//m:program",
+        "model_label": "//m:net",
+        "output": Path("/nowhere/out"),
+        "facts": None,
+        "entry_point": "net:build",
+        "exported": {},
+        "sources": {},
+        "roots": (),
+        "data": {},
+        "recipe_data": {},
+        "arguments": {},
+        "methods": (),
+        "recipe": {},
+        "program": None,
+        "program_data": (),
+    }
+    return flags.Request(**{**values, **fields})
+
+
+def install(folder: Path, **files: str) -> Path:
+    """Writes sources and puts them on the import path as the exporter does.
+
+    Args:
+      folder: an empty folder.
+      **files: source text by module; "__" stands for the slash: models__llama.
+
+    Returns:
+      The import tree.
+    """
+    tree = folder / "work" / "sources"
+    found = {}
+    for name, text in files.items():
+        place = name.replace("__", "/") + ".py"
+        file = folder / "workspace" / place
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+        found[f"_main/{place}"] = file
+        sys.modules.pop(name.replace("__", "."), None)
+    sources.install(tree, found, ("_main",))
+    return tree

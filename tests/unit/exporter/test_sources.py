@@ -1,0 +1,121 @@
+"""The import tree, and what is said when a module or a function isn't there. Needs no torch."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from etbuild import BuildError
+from etexport import sources
+from request_files import install
+
+pytestmark = pytest.mark.usefixtures("clean_imports")
+
+
+def fails(reference: str, attribute: str = "entry_point") -> BuildError:
+    """The error of loading a reference for //m:net."""
+    with pytest.raises(BuildError) as caught:
+        sources.load(reference, "//m:net", attribute)
+    return caught.value
+
+
+def test_modules_are_found_by_their_path_in_the_workspace(tmp_path: Path) -> None:
+    install(tmp_path, models__one="def build(): return 1", root_one="def build(): return 2")
+    assert sources.load("models.one:build", "//m:net", "entry_point")() == 1
+    assert sources.load("root_one:build", "//m:net", "entry_point")() == 2
+
+
+def test_methods_of_classes_and_any_callable_will_do(tmp_path: Path) -> None:
+    install(
+        tmp_path,
+        forms="class Maker:\n    @staticmethod\n    def build(): return 3\nlater = lambda: 4\n",
+    )
+    assert sources.load("forms:Maker.build", "//m:net", "entry_point")() == 3
+    assert sources.load("forms:later", "//m:net", "entry_point")() == 4
+
+
+def test_only_declared_files_are_in_the_tree(tmp_path: Path) -> None:
+    tree = install(tmp_path, models__declared="def build(): pass")
+    (tmp_path / "workspace/models/hidden.py").write_text("def build(): pass")
+    assert [p.name for p in tree.rglob("*.py")] == ["declared.py"]
+    assert fails("models.hidden:build").what == (
+        '//m:net: there is no module "models.hidden", which entry_point names.'
+    )
+
+
+def test_roots_come_before_everything_else(tmp_path: Path) -> None:
+    before = list(sys.path)
+    tree = tmp_path / "tree"
+    files = {name: tmp_path / f"{name.replace('/', '_')}.py" for name in ("_main/a.py", "b/a.py")}
+    for name, file in files.items():
+        file.write_text(f"where = {name!r}")
+    sources.install(tree, files, ("b", "_main", "nowhere"))
+    assert sys.path == [str(tree / "b"), str(tree / "_main"), *before]
+    sources.install(tree, files, ("b", "_main"))
+    assert sys.path == [str(tree / "b"), str(tree / "_main"), *before]
+
+
+@pytest.mark.parametrize("name", ["nothing_here", "nothing_here.deeper"])
+def test_a_missing_module_explains_module_names(name: str) -> None:
+    error = fails(f"{name}:build")
+    assert error.what == f'//m:net: there is no module "{name}", which entry_point names.'
+    assert 'models/llama.py is "models.llama"' in error.hint
+    assert error.hint.endswith("Is the file in srcs?")
+
+
+def test_a_missing_dependency_is_named(tmp_path: Path) -> None:
+    install(tmp_path, models__user="import no_such_package.part\ndef build(): pass")
+    error = fails("models.user:build")
+    assert error.what == '//m:net: "models.user" imports "no_such_package", which is not there.'
+    assert error.hint.startswith("Add a py_library that provides it to deps")
+
+
+def test_a_missing_sibling_is_a_missing_dependency(tmp_path: Path) -> None:
+    install(tmp_path, family__child="from family import parent_module\nimport family.other")
+    with pytest.raises(ImportError, match="parent_module"):
+        sources.load("family.child:build", "//m:net", "entry_point")
+    install(tmp_path / "b", kin__child="import kin.other")
+    assert fails("kin.child:build").what == (
+        '//m:net: "kin.child" imports "kin.other", which is not there.'
+    )
+
+
+def test_a_missing_function_lists_those_that_are_there(tmp_path: Path) -> None:
+    install(
+        tmp_path,
+        listing="from os.path import join\n"
+        "def make(): pass\ndef _private(): pass\ndef build_all(): pass\nclass Net: pass\nx = 1\n",
+    )
+    error = fails("listing:build", "builder")
+    assert error.what == (
+        '//m:net: builder = "listing:build": the module listing has no "build". '
+        "Its functions are: build_all, make."
+    )
+    assert error.hint == "Correct builder, or define the function."
+    assert 'has no "Net.build"' in fails("listing:Net.build").what
+
+
+def test_a_module_without_functions_says_none(tmp_path: Path) -> None:
+    install(tmp_path, blank="x = 1")
+    assert fails("blank:build").what.endswith("Its functions are: none.")
+
+
+def test_something_that_can_not_be_called(tmp_path: Path) -> None:
+    install(tmp_path, value="build = 3")
+    assert fails("value:build").what == (
+        '//m:net: entry_point = "value:build" is a int, not a function.'
+    )
+
+
+@pytest.mark.parametrize("reference", ["", "models.llama", ":build", "models.llama:"])
+def test_a_malformed_reference(reference: str) -> None:
+    error = fails(reference)
+    assert error.what == f'//m:net: entry_point = "{reference}" is malformed.'
+    assert error.hint == 'Write "module:function", e.g. entry_point = "models.llama:build".'
+
+
+def test_other_errors_of_a_module_pass_through(tmp_path: Path) -> None:
+    install(tmp_path, broken="1 / 0")
+    with pytest.raises(ZeroDivisionError):
+        sources.load("broken:build", "//m:net", "entry_point")
