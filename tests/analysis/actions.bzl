@@ -1,70 +1,84 @@
 """Tests of the actions that et_program registers."""
 
 load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts")
-load("//rules:providers.bzl", "EtProgramInfo")
 
 def _by_mnemonic(env):
+    """The target's actions of ours, by mnemonic."""
     found = {}
     for action in analysistest.target_actions(env):
-        found.setdefault(action.mnemonic, []).append(action)
+        if action.mnemonic.startswith("Et"):
+            found.setdefault(action.mnemonic, []).append(action)
     return found
 
-def _names(files):
-    return sorted([f.basename for f in files])
+def _outputs(action):
+    return sorted([f.basename for f in action.outputs.to_list()])
 
-def _program_actions_impl(ctx):
+def _inputs(action):
+    return [f.basename for f in action.inputs.to_list()]
+
+def _lower_action_impl(ctx):
     env = analysistest.begin(ctx)
-    actions = _by_mnemonic(env)
-    expected = ["EtBundleProgram", "EtLink", "EtLower", "EtRecord", "EtReport"]
-    asserts.equals(env, expected, sorted([m for m in actions if m.startswith("Et")]))
-    lower = actions["EtLower"][0]
-    asserts.equals(
-        env,
-        ["subject.lowered", "subject.lowering.json"],
-        _names(lower.outputs.to_list()),
-    )
+    lower = _by_mnemonic(env)["EtLower"][0]
+    name = analysistest.target_under_test(env).label.name
+    asserts.equals(env, [name + ".lowered", name + ".lowering.json"], _outputs(lower))
 
     # The first words start a worker: nothing of the model; then the request.
     asserts.equals(env, ["etexport", "lower"], lower.argv[1:3])
     for flag in ctx.attr.flags:
         asserts.true(env, flag in lower.argv, "%s is not among %s" % (flag, lower.argv))
+    for prefix in ctx.attr.absent:
+        found = [word for word in lower.argv if word.startswith(prefix)]
+        asserts.equals(env, [], found)
     for word in lower.argv:
         path = word.split("=")[-1]
         asserts.false(env, path.startswith("/") and not path.startswith("//"), "absolute: " + word)
     asserts.equals(env, "0", lower.env["PYTHONHASHSEED"])
     asserts.false(env, "PATH" in lower.env or "HOME" in lower.env, "the host's environment leaks")
-    asserts.equals(env, 1, len(actions["EtLink"]))
-    link = actions["EtLink"][0]
-    asserts.equals(env, "etlink", link.argv[1])
-    asserts.equals(env, ["subject.link.json", "subject.pte"], _names(link.outputs.to_list()))
-    sources = [f.basename for f in lower.inputs.to_list()]
-    asserts.true(env, "net.py" in sources, "the model's source is no input")
-    link_inputs = [f.basename for f in link.inputs.to_list()]
-    asserts.false(env, "net.py" in link_inputs, "EtLink depends on the model's source")
+    for file in ctx.attr.inputs:
+        asserts.true(env, file in _inputs(lower), "%s is no input" % file)
+    return analysistest.end(env)
+
+lower_action_test = analysistest.make(
+    _lower_action_impl,
+    attrs = {
+        "absent": attr.string_list(doc = "Prefixes that no word may have."),
+        "flags": attr.string_list(doc = "Words that must be there."),
+        "inputs": attr.string_list(doc = "Names of files that must be inputs."),
+    },
+)
+
+def _program_actions_impl(ctx):
+    env = analysistest.begin(ctx)
+    actions = _by_mnemonic(env)
+    counts = {mnemonic: len(found) for mnemonic, found in actions.items()}
+    wanted = {"EtBundleProgram": 1, "EtLink": ctx.attr.links, "EtLower": 1, "EtRecord": 1, "EtReport": 1}
+    asserts.equals(env, wanted, counts)
+    for link in actions["EtLink"]:
+        asserts.equals(env, "etlink", link.argv[1])
+        asserts.false(env, "net.py" in _inputs(link), "EtLink depends on the model's source")
+    asserts.equals(env, sorted(ctx.attr.linked), _outputs(actions["EtLink"][0]))
+
+    record = actions["EtRecord"][0]
+    asserts.equals(env, ["etexport", "etrecord"], record.argv[1:3])
+
+    # What a bundle adds comes from the eager model: it needs the program, but no recipe.
+    bundle = actions["EtBundleProgram"][0]
+    asserts.equals(env, ["etexport", "bundle"], bundle.argv[1:3])
+    asserts.equals(env, [], [word for word in bundle.argv if word.startswith("--recipe")])
+    program = [word for word in bundle.argv if word.startswith("--program=")]
+    asserts.equals(env, [ctx.attr.bundled], [word.split("/")[-1] for word in program])
+
+    # A report never waits for a lowering of its own.
+    report = actions["EtReport"][0]
+    asserts.equals(env, "etlink.report", report.argv[1])
+    asserts.false(env, "net.py" in _inputs(report), "EtReport depends on the model's source")
     return analysistest.end(env)
 
 program_actions_test = analysistest.make(
     _program_actions_impl,
-    attrs = {"flags": attr.string_list()},
-)
-
-def _program_outputs_impl(ctx):
-    env = analysistest.begin(ctx)
-    target = analysistest.target_under_test(env)
-    asserts.equals(env, sorted(ctx.attr.default), _names(target[DefaultInfo].files.to_list()))
-    groups = target[OutputGroupInfo]
-    asserts.equals(env, ["subject.bpte"], [
-        n.replace(target.label.name, "subject")
-        for n in _names(groups.bundled.to_list())
-    ])
-    asserts.equals(env, 1, len(groups.etrecord.to_list()))
-    asserts.equals(env, 2, len(groups.report.to_list()))
-    info = target[EtProgramInfo]
-    asserts.equals(env, [n for n in sorted(ctx.attr.default) if n.endswith(".ptd")], _names(info.data_files.to_list()))
-    asserts.equals(env, ["XnnpackBackend"], [b.id for b in info.backends.to_list()])
-    return analysistest.end(env)
-
-program_outputs_test = analysistest.make(
-    _program_outputs_impl,
-    attrs = {"default": attr.string_list()},
+    attrs = {
+        "bundled": attr.string(doc = "Name of the program that is bundled."),
+        "linked": attr.string_list(doc = "Names of the first EtLink's outputs."),
+        "links": attr.int(doc = "Number of EtLink actions."),
+    },
 )

@@ -3,17 +3,43 @@
 load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts")
 load("//rules:providers.bzl", "EtRecipeInfo")
 
+def _ids(info):
+    return [b.id for b in info.backends.to_list()]
+
 def _extended_impl(ctx):
     env = analysistest.begin(ctx)
     info = analysistest.target_under_test(env)[EtRecipeInfo]
-    asserts.equals(env, {"group_size": "64"}, info.tree.options)
+    asserts.equals(env, "//tests/analysis:" + ctx.label.name.removesuffix("_test"), info.tree.label)
     asserts.equals(env, "xnnpack_recipes:int8_dynamic_act_int4_weight", info.tree.builder)
-    asserts.equals(env, "//tests/analysis:extended", info.tree.label)
-    asserts.equals(env, ["XnnpackBackend"], [b.id for b in info.backends.to_list()])
+    asserts.equals(env, ctx.attr.options, info.tree.options)
+    asserts.equals(env, None, info.tree.base)
+    asserts.equals(env, {"group_size": "int*32"}, info.option_types)
+    asserts.equals(env, ["XnnpackBackend"], _ids(info))
     asserts.true(env, "xnnpack_recipes.py" in [f.basename for f in info.sources.to_list()])
+    asserts.true(env, "_main/backends/xnnpack" in info.roots, "roots: %s" % info.roots)
     return analysistest.end(env)
 
-extended_recipe_test = analysistest.make(_extended_impl)
+extended_recipe_test = analysistest.make(
+    _extended_impl,
+    attrs = {"options": attr.string_dict(doc = "What is merged along the chain of bases.")},
+)
+
+def _rebuilt_impl(ctx):
+    env = analysistest.begin(ctx)
+    info = analysistest.target_under_test(env)[EtRecipeInfo]
+
+    # A builder over a base keeps each one's options apart.
+    asserts.equals(env, "tests.analysis.net:recipe", info.tree.builder)
+    asserts.equals(env, {"bits": "4"}, info.tree.options)
+    asserts.equals(env, "xnnpack_recipes:int8_dynamic_act_int4_weight", info.tree.base.builder)
+    asserts.equals(env, {"group_size": "64"}, info.tree.base.options)
+    asserts.equals(env, ["_main/tests/analysis/weights.txt"], info.tree.data)
+    asserts.equals(env, ["weights.txt"], [f.basename for f in info.data.to_list()])
+    asserts.equals(env, {"bits": "int>=2", "group_size": "int*32"}, info.option_types)
+    asserts.equals(env, ["", "XnnpackBackend"], _ids(info))
+    return analysistest.end(env)
+
+rebuilt_recipe_test = analysistest.make(_rebuilt_impl)
 
 def _combined_impl(ctx):
     env = analysistest.begin(ctx)
@@ -23,7 +49,12 @@ def _combined_impl(ctx):
         ["xnnpack_recipes:fp32", "portable_recipes:fp32"],
         [part.builder for part in info.tree.recipes],
     )
-    asserts.equals(env, ["XnnpackBackend", ""], [b.id for b in info.backends.to_list()])
+    asserts.equals(
+        env,
+        ["//backends/xnnpack:fp32", "//backends/portable:fp32"],
+        [part.label for part in info.tree.recipes],
+    )
+    asserts.equals(env, ["XnnpackBackend", ""], _ids(info))
     return analysistest.end(env)
 
 combined_recipe_test = analysistest.make(_combined_impl)
