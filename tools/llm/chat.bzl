@@ -1,11 +1,12 @@
-"""llm_chat: talks with a language model's program on this machine."""
+"""llm_chat and llm_answer_test: run a language model's program on this machine."""
 
 load("//rules:providers.bzl", "EtProgramInfo")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
 load("//toolchains/python:paths.bzl", "runfiles_path")
 load("//toolchains/python:python_tool.bzl", "launcher_script", "tool_attributes", "tool_files")
 
-def _llm_chat_impl(ctx):
+def _launch(ctx, module, words):
+    """Providers of a program or test that runs a module of //tools/llm with a program."""
     exporter = ctx.toolchains[EXPORTER_TOOLCHAIN].exporter
     info = ctx.attr.program[EtProgramInfo]
     named = {f.basename: f for f in ctx.files.tokenizer}
@@ -17,9 +18,10 @@ def _llm_chat_impl(ctx):
                 name,
                 ", ".join(sorted(named)) or "nothing",
             ))
-    if info.data_files.to_list():
-        fail("%s: the program %s has separate weights; chat with one that embeds them." %
-             (ctx.label, info.label))
+    data = info.data_files.to_list()
+    if len(data) > 1:
+        fail("%s: the program %s has %d data files; ExecuTorch's Python runtime takes one." %
+             (ctx.label, info.label, len(data)))
     tool = [f for f in ctx.files._tool if f.basename == "chat.py"][0]
     root = runfiles_path(tool)
     script = ctx.actions.declare_file(ctx.label.name)
@@ -29,21 +31,38 @@ def _llm_chat_impl(ctx):
         interpreter = exporter.interpreter,
         roots = [root[:root.rindex("/")]] + exporter.package_roots,
         words = [
-            "chat",
+            module,
             "--program",
             info.program.short_path,
             "--tokenizer",
             named["tokenizer.json"].short_path,
             "--config",
             named["tokenizer_config.json"].short_path,
-        ],
+        ] + [w for f in data for w in ("--data", f.short_path)] + words,
         enter = True,
     )
     files = depset(
-        [info.program, exporter.interpreter] + ctx.files._tool + ctx.files.tokenizer,
+        [info.program, exporter.interpreter] + data + ctx.files._tool + ctx.files.tokenizer,
         transitive = [tool_files(ctx), exporter.packages, exporter.python_files],
     )
     return [DefaultInfo(executable = script, runfiles = ctx.runfiles(transitive_files = files))]
+
+_ATTRIBUTES = {
+    "program": attr.label(
+        mandatory = True,
+        providers = [EtProgramInfo],
+        doc = "A language model's et_program.",
+    ),
+    "tokenizer": attr.label(
+        allow_files = True,
+        mandatory = True,
+        doc = "tokenizer.json and tokenizer_config.json, e.g. a gguf_tokenizer.",
+    ),
+    "_tool": attr.label(default = "//tools/llm:files", allow_files = True),
+} | tool_attributes()
+
+def _llm_chat_impl(ctx):
+    return _launch(ctx, "chat", [])
 
 llm_chat = rule(
     implementation = _llm_chat_impl,
@@ -55,19 +74,32 @@ llm_chat(name = "llama_chat", program = ":llama_xnnpack", tokenizer = ":tokenize
 
 `bazel run :llama_chat -- "What is the capital of France?"`
 """,
-    attrs = {
-        "program": attr.label(
-            mandatory = True,
-            providers = [EtProgramInfo],
-            doc = "A language model's et_program.",
-        ),
-        "tokenizer": attr.label(
-            allow_files = True,
-            mandatory = True,
-            doc = "tokenizer.json and tokenizer_config.json, e.g. a gguf_tokenizer.",
-        ),
-        "_tool": attr.label(default = "//tools/llm:files", allow_files = True),
-    } | tool_attributes(),
+    attrs = _ATTRIBUTES,
     executable = True,
+    toolchains = [EXPORTER_TOOLCHAIN],
+)
+
+def _llm_answer_test_impl(ctx):
+    return _launch(ctx, "answer_check", ["--expect", ctx.attr.expect, ctx.attr.prompt])
+
+llm_answer_test = rule(
+    implementation = _llm_answer_test_impl,
+    doc = """Asks a language model's program one question; the answer must contain a text.
+
+```python
+llm_answer_test(
+    name = "llama_answer_test",
+    expect = "Paris",
+    program = ":llama_xnnpack",
+    prompt = "What is the capital of France?",
+    tokenizer = ":tokenizer",
+)
+```
+""",
+    attrs = _ATTRIBUTES | {
+        "expect": attr.string(mandatory = True, doc = "What the answer must contain."),
+        "prompt": attr.string(mandatory = True, doc = "The question."),
+    },
+    test = True,
     toolchains = [EXPORTER_TOOLCHAIN],
 )

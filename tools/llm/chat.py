@@ -3,8 +3,8 @@
     chat --program llama.pte --tokenizer tokenizer.json --config tokenizer_config.json \
         "What is the capital of France?"
 
-Without a prompt, each line from standard input is one. The answer goes to standard output as it
-comes; the speed, in tokens per second, to standard error.
+Without a prompt, each line from standard input is one. The answer comes token by token, and then a
+line with the speed in tokens per second.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Chat:
                 "tokens is full.)",
                 file=sys.stderr,
             )
-        print(record.speed(), file=sys.stderr, flush=True)
+        print(record.speed(), flush=True)
 
     def loop(self) -> None:
         """Answers each line from standard input."""

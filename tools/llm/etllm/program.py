@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from executorch.runtime import Method, Runtime
 
-from etllm.errors import LlmError
+# Upstream's imports warn of their own internals; who talks with a model has no use for that.
+logging.getLogger("torch").setLevel(logging.ERROR)
+from executorch.runtime import Method, Runtime  # noqa: E402
+
+from etllm.errors import LlmError  # noqa: E402
 
 
 class PteProgram:

@@ -142,7 +142,7 @@ class Answer:
             ("decode", self.decode_tokens, self.decode_seconds),
         ):
             rate = count / seconds if seconds > 0 else 0.0
-            parts.append(f"{name}: {count} tokens, {rate:.1f} tokens/s")
+            parts.append(f"{name}: {count} tokens, {rate:.1f} tokens per second")
         return "; ".join(parts)
 
 
