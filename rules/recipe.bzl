@@ -20,6 +20,7 @@ def _et_recipe_impl(ctx):
               "et_recipe(base = …, options = …)).") % ctx.label)
     types = _option_types(ctx, infos)
     check_option_types(shown(ctx.label), attr.option_types)
+    tree = _tree(ctx, infos)
     check_options(shown(ctx.label), attr.options, types)
     python = python_sources(ctx, ctx.files.data)
     return [
@@ -35,7 +36,7 @@ def _et_recipe_impl(ctx):
             sources = depset(transitive = [python.sources] + [i.sources for i in infos]),
             roots = unique(python.roots + [r for i in infos for r in i.roots]),
             data = depset(ctx.files.data, transitive = [i.data for i in infos]),
-            tree = _tree(ctx, infos),
+            tree = tree,
         ),
     ]
 
@@ -59,14 +60,21 @@ def _tree(ctx, infos):
     if attr.recipes:
         return struct(label = shown(ctx.label), recipes = [i.tree for i in infos])
     if attr.builder:
+        base = _base_tree(attr, infos[0]) if attr.base else None
         return struct(
             label = shown(ctx.label),
             builder = attr.builder,
-            options = attr.options,
-            base = infos[0].tree if attr.base else None,
+            options = getattr(base, "options", {}) | attr.options,
+            base = base,
             data = [runfiles_path(f) for f in ctx.files.data],
         )
     return _extended(infos[0].tree, shown(ctx.label), attr.options)
+
+def _base_tree(attr, base):
+    """What a builder extends, with those of the recipe's options that the base takes."""
+    types = base.option_types or {}
+    own = {n: v for n, v in attr.options.items() if n in types and n not in attr.option_types}
+    return _extended(base.tree, base.tree.label, own)
 
 def _extended(tree, label, options):
     """The base's tree with more options; of a combined recipe each part gets what it takes."""

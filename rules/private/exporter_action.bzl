@@ -10,6 +10,8 @@ _REQUIREMENTS = {
     "supports-multiplex-workers": "1",
     "supports-worker-cancellation": "1",
     "supports-workers": "1",
+    # Bazel starts workers for each mnemonic apart unless told otherwise.
+    "worker-key-mnemonic": "EtLower",
 }
 
 def exporter_action(

@@ -28,11 +28,11 @@ def _rebuilt_impl(ctx):
     env = analysistest.begin(ctx)
     info = analysistest.target_under_test(env)[EtRecipeInfo]
 
-    # A builder over a base keeps each one's options apart.
+    # A builder gets its base's options, too; the base gets those that it takes.
     asserts.equals(env, "tests.analysis.net:recipe", info.tree.builder)
-    asserts.equals(env, {"bits": "4"}, info.tree.options)
+    asserts.equals(env, {"bits": "4", "group_size": "128"}, info.tree.options)
     asserts.equals(env, "xnnpack_recipes:int8_dynamic_act_int4_weight", info.tree.base.builder)
-    asserts.equals(env, {"group_size": "64"}, info.tree.base.options)
+    asserts.equals(env, {"group_size": "128"}, info.tree.base.options)
     asserts.equals(env, ["_main/tests/analysis/weights.txt"], info.tree.data)
     asserts.equals(env, ["weights.txt"], [f.basename for f in info.data.to_list()])
     asserts.equals(env, {"bits": "int>=2", "group_size": "int*32"}, info.option_types)

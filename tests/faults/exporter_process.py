@@ -1,4 +1,4 @@
-"""The exporter as Bazel runs it: a worker, and requests to it."""
+"""The exporter as Bazel runs it: a worker, and requests to it; or one process a request."""
 
 from __future__ import annotations
 
@@ -9,6 +9,33 @@ from pathlib import Path
 from typing import Any
 
 REPOSITORY = Path(__file__).absolute().parents[2]
+PORTABLE = {"label": "//backends/portable:fp32", "builder": "portable_recipes:fp32"}
+STATIC = {"label": "//x:static", "builder": "xnnpack_recipes:int8_static_per_channel"}
+
+_SOURCES = {
+    "_main/faulty.py": "tests/faults/faulty.py",
+    "_main/models/llama.py": "models/llama.py",
+    "_main/models/gguf_file.py": "models/gguf_file.py",
+    "_main/models/llama_layers.py": "models/llama_layers.py",
+    "re/portable_recipes.py": "backends/portable/portable_recipes.py",
+    "re/xnnpack_recipes.py": "backends/xnnpack/xnnpack_recipes.py",
+}
+
+
+def flags(output: Path, entry_point: str, recipe: dict[str, Any], *more: str) -> list[str]:
+    """The command line of a lowering.
+
+    Args:
+      output: directory to write.
+      entry_point: in faulty.py, or in a module that `more` adds; empty: `more` names .pt2 files.
+      recipe: the tree of a recipe.
+      *more: further flags.
+    """
+    found = ["lower", "--label=//x:program", "--model_label=//x:model", f"--output={output}"]
+    found += [f"--entry_point={entry_point}"] if entry_point else []
+    found += [f"--source={place}={REPOSITORY / file}" for place, file in _SOURCES.items()]
+    found += ["--root=_main", "--root=re", f"--recipe={json.dumps(recipe)}"]
+    return found + list(more)
 
 
 class Exporter:
@@ -19,16 +46,13 @@ class Exporter:
     """
 
     def __init__(self, log: Path) -> None:
-        paths = [str(REPOSITORY / "tools" / tool) for tool in ("exporter", "etbuild", "linker")]
-        paths += [p for p in sys.path if p.endswith("site-packages")]
-        words = [word for path in paths for word in ("--path", path)]
-        launcher = str(REPOSITORY / "tools/exporter/launch.py")
-        self._log = open(log, "wb")  # noqa: SIM115
+        self.log = log
+        self._stderr = open(log, "wb")  # noqa: SIM115
         self._process = subprocess.Popen(
-            [sys.executable, "-B", "-s", "-P", launcher, *words, "etexport", "--persistent_worker"],
+            [*_command(), "--persistent_worker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=self._log,
+            stderr=self._stderr,
         )
         self._number = 0
 
@@ -43,9 +67,43 @@ class Exporter:
         assert response["requestId"] == self._number
         return response
 
+    def refuse(self, arguments: list[str]) -> str:
+        """Sends a WorkRequest that must fail, and returns its message.
+
+        What was promised of every failure is checked here: there is no output, and no stack trace.
+        """
+        response = self.ask(arguments)
+        output = next(a.removeprefix("--output=") for a in arguments if a.startswith("--output="))
+        assert response["exitCode"] == 1
+        assert "Traceback" not in response["output"]
+        assert not Path(output).exists()
+        return response["output"]
+
     def close(self) -> None:
         """Ends the worker by ending its input."""
         assert self._process.stdin
         self._process.stdin.close()
         assert self._process.wait(60) == 0
-        self._log.close()
+        self._stderr.close()
+
+
+def run_once(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    """Runs a request in a process of its own, its flags in a file, as Bazel does without workers.
+
+    Args:
+      arguments: flags of the request.
+      folder: where to run.
+    """
+    file = folder / "request.flags"
+    file.write_text("\n".join(arguments) + "\n")
+    return subprocess.run(
+        [*_command(), f"@{file}"], cwd=folder, capture_output=True, text=True, check=False
+    )
+
+
+def _command() -> list[str]:
+    paths = [str(REPOSITORY / "tools" / tool) for tool in ("exporter", "etbuild", "linker")]
+    paths += [p for p in sys.path if p.endswith("site-packages")]
+    words = [word for path in paths for word in ("--path", path)]
+    launcher = str(REPOSITORY / "tools/exporter/launch.py")
+    return [sys.executable, "-B", "-s", "-P", launcher, *words, "etexport"]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -35,6 +37,29 @@ def complex_weight(ctx: ModelContext) -> Any:
     net = nn.Linear(4, 4)
     net.register_buffer("phase", torch.ones(4, dtype=torch.complex64))
     return net, (X,)
+
+
+def complex_input(ctx: ModelContext) -> Any:
+    return nn.Linear(4, 4), (torch.ones(1, 4, dtype=torch.complex64),)
+
+
+def no_methods(ctx: ModelContext) -> Any:
+    return ModelSpec({})
+
+
+def method_and_constant(ctx: ModelContext) -> Any:
+    return ModelSpec({"forward": Method(nn.Linear(4, 4), (X,))}, constant_methods={"forward": 1})
+
+
+class Branching(nn.Module):
+    """Does what an export can't follow."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x if x.sum() > 0 else -x
+
+
+def branches_on_data(ctx: ModelContext) -> Any:
+    return Branching(), (X,)
 
 
 def fixed_dimension(ctx: ModelContext) -> Any:
@@ -72,11 +97,63 @@ def prints_and_works(ctx: ModelContext) -> Any:
     return good(ctx)
 
 
+def exits_at_once(ctx: ModelContext) -> Any:
+    os._exit(4)
+
+
+def crashes(ctx: ModelContext) -> Any:
+    ctypes.string_at(0)
+
+
+def takes_all_memory(ctx: ModelContext) -> Any:
+    return bytearray(1 << 60)
+
+
+def takes_all_memory_of_torch(ctx: ModelContext) -> Any:
+    return torch.empty(1 << 60)
+
+
+def fills_the_disk(ctx: ModelContext) -> Any:
+    # The nearest to a full disk that needs no disk: no file may become larger than this.
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, 1 << 16))
+    return nn.Linear(256, 256), (torch.ones(1, 256),)
+
+
+def random(ctx: ModelContext) -> Any:
+    return nn.Linear(4, 4), (X,)
+
+
+def changes_settings(ctx: ModelContext) -> Any:
+    torch.set_default_dtype(torch.float64)
+    torch.manual_seed(5)
+    os.environ["PYTHONHASHSEED"] = "5"
+    os.chdir("/")
+    nn.Linear.reset_parameters = lambda self: nn.init.ones_(self.weight)
+    return nn.Linear(4, 4), (torch.ones(1, 4),)
+
+
+def _calibrated(*inputs: Any) -> ModelSpec:
+    return ModelSpec({"forward": Method(nn.Linear(4, 4), (X,))}, calibration=lambda: list(inputs))
+
+
 def empty_calibration(ctx: ModelContext) -> Any:
-    return ModelSpec({"forward": Method(nn.Linear(4, 4), (X,))}, calibration=lambda: [])
+    return _calibrated()
 
 
-def truncated_gguf(ctx: ModelContext) -> Any:
+def bare_calibration(ctx: ModelContext) -> Any:
+    return _calibrated(X)
+
+
+def wrong_calibration(ctx: ModelContext) -> Any:
+    return _calibrated((torch.ones(1, 5),))
+
+
+def strange_calibration(ctx: ModelContext) -> Any:
+    methods = {"forward": Method(nn.Linear(4, 4), (X,))}
+    return ModelSpec(methods, calibration=lambda: {"other": [(X,)]})
+
+
+def llama(ctx: ModelContext) -> Any:
     from models.llama import build
 
     return build(ctx)

@@ -96,6 +96,7 @@ def et_exporter(
         deps = [],
         light = [],
         light_imports = [],
+        tags = [],
         visibility = None):
     """The Python environment that lowers and links programs.
 
@@ -133,6 +134,7 @@ def et_exporter(
       light: labels of what tools without torch need (flatbuffers, jinja2, the generated schema
         modules). Without it they get all packages.
       light_imports: folders that they are imported from, relative to the target's package.
+      tags: of the target.
       visibility: of the target.
     """
     if bool(light) != bool(light_imports):
@@ -150,6 +152,7 @@ def et_exporter(
         stamp = stamp,
         executorch_version = executorch_version,
         torch_version = torch_version,
+        tags = tags,
         visibility = visibility,
         **(python | heavy)
     )

@@ -31,6 +31,8 @@ def execute(arguments, log):
         child = multiprocessing.get_context("fork").Process(target=time.sleep, args=(100,))
         child.start()
         note(rest[0], child.pid, subprocess.Popen(["sleep", "100"]).pid)
+        if len(rest) > 1:
+            os.kill(os.getpid(), int(rest[1]))
     elif what == "signal":
         os.kill(os.getpid(), int(rest[0]))
         time.sleep(100)

@@ -127,3 +127,11 @@ def test_when_bazel_is_gone_the_worker_ends_quietly(tmp_path: Path) -> None:
         assert worker.process.wait(20) == 0
         assert [gone(process) for process in processes] == [True] * 4
     assert log.read_text() == ""
+
+
+def test_what_a_crashed_request_leaves_running_ends_with_it(
+    worker: FakeWorker, tmp_path: Path
+) -> None:
+    answer = worker.ask("leave_behind", str(tmp_path / "pids"), str(int(signal.SIGABRT)))
+    assert "was killed by signal 6 (SIGABRT)" in answer["output"]
+    assert [gone(process) for process in noted(tmp_path / "pids")] == [True] * 3

@@ -22,7 +22,8 @@ def test_segments_are_found(file: Path) -> None:
     read = pte.read(file)
     whole = file.read_bytes()
     parts = [whole[start : start + size] for start, size in read.segments]
-    assert parts == [bytes(range(40)) + bytes(8) + b"bias" + bytes(12) + b"w" * 12] + [
+    assert parts == [
+        bytes(range(40)) + bytes(8) + b"bias" + bytes(12) + b"w" * 12,
         b"payload" * 30,
         b"two" * 99,
         b"one" * 5,
@@ -70,7 +71,9 @@ def test_inline_data_are_aligned(tmp_path: Path) -> None:
     assert bytes(read.backendDelegateData[0].data) == inline.data
 
 
-@pytest.mark.parametrize("data", [b"", b"ET12", b"PK\3\4" + bytes(100), b"\x20\0\0\0FT01" + bytes(99)])
+@pytest.mark.parametrize(
+    "data", [b"", b"ET12", b"PK\3\4" + bytes(100), b"\x20\0\0\0FT01" + bytes(99)]
+)
 def test_another_kind_of_file_is_refused(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "p.pte"
     path.write_bytes(data)

@@ -227,7 +227,8 @@ def difference(got: Any, wanted: Any, tolerance: Tolerance, where: str) -> str:
 
 def _sqnr_db(wanted: Any, distance: Any) -> float:
     noise = float((distance**2).sum())
-    signal = float((wanted.nan_to_num() ** 2).sum())
+    # Infinities that agree are no signal to measure against.
+    signal = float((wanted.nan_to_num(posinf=0.0, neginf=0.0) ** 2).sum())
     if noise == 0:
         return math.inf
     return 10 * math.log10(signal / noise) if signal and math.isfinite(noise) else -math.inf

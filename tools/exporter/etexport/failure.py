@@ -13,6 +13,9 @@ from etbuild.errors import BuildError
 from etexport.flags import MAIN
 from etexport.progress import Progress
 
+# torch has no exception of its own for this.
+_NO_MEMORY = "DefaultCPUAllocator: can't allocate memory"
+
 
 def message(
     error: BaseException, label: str, progress: Progress, tree: Path, log: str | None
@@ -63,7 +66,7 @@ def _headline(error: BaseException, progress: Progress) -> str:
     if isinstance(error, BuildError):
         return str(error)
     stage = f' in the stage "{progress.current}"' if progress.current else ""
-    if isinstance(error, MemoryError):
+    if isinstance(error, MemoryError) or _NO_MEMORY in str(error):
         return (
             f"out of memory{stage}.\nGive the machine more memory, or fewer jobs at once "
             "(--local_resources=memory=…)."

@@ -69,15 +69,14 @@ def _lower(request: Request, spec: Any, recipe: Any, progress: Progress, tree: P
     names = capture.WeightNames()
     with names.watching():
         manager = stages.run(spec, recipe, progress, request.model_label, etrecord=False)
-    with progress.stage("split"), _scratch(tree) as scratch:
+    with progress.stage("split"), _whole(request.output), _scratch(tree) as scratch:
         program = scratch / "program.pte"
         with open(program, "wb") as out:
             manager.write_to_file(out)
         config = recipe.executorch_backend_config or ExecutorchBackendConfig()
         hints = capture.hints(manager, names, program, scratch, config)
-        with _whole(request.output):
-            index = split(program, request.output, request.label, versions(), hints)
-            _write_facts(request.output / "facts.json", _facts(index, recipe, request))
+        index = split(program, request.output, request.label, versions(), hints)
+        _write_facts(request.output / "facts.json", _facts(index, recipe, request))
     if request.facts:
         _write_facts(request.facts, progress.as_json())
 

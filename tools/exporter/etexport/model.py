@@ -70,7 +70,9 @@ def _method(value: Any, where: str) -> Method:
         raise BuildError(f"{where} {_described(value)}, wanted an etbuild.Method.", _SPEC_HINT)
     module = value.module
     if isinstance(module, torch.export.ExportedProgram):
-        inputs = value.example_inputs or _inputs_of(module)
+        inputs = value.example_inputs
+        if inputs is None or (isinstance(inputs, tuple | list) and not inputs):
+            inputs = _inputs_of(module)
     elif isinstance(module, torch.nn.Module):
         inputs = value.example_inputs
         # A program is for inference: dropout and batch norm must be exported as such.

@@ -54,22 +54,30 @@ def _call(function: Callable[..., Any], context: RecipeContext, label: str) -> A
 
     A parameter named as an option gets its value; `options` gets all of them, `base` the recipe
     that is extended; any other first parameter gets the RecipeContext.
+
+    Raises:
+      BuildError: an option is missing, or is one that the builder can't see.
     """
     positional: list[Any] = []
     named: dict[str, Any] = {}
     left = dict(context.options)
-    for number, (name, parameter) in enumerate(inspect.signature(function).parameters.items()):
+    sees_all = False
+    parameters = inspect.signature(function).parameters
+    for number, (name, parameter) in enumerate(parameters.items()):
         if parameter.kind is parameter.VAR_POSITIONAL:
             continue
         if parameter.kind is parameter.VAR_KEYWORD:
             named.update(left)
+            sees_all = True
         elif name in left:
             named[name] = _as_annotated(left.pop(name), parameter, label)
         elif name == "options":
             named[name] = context.options
+            sees_all = True
         elif name == "base":
             named[name] = context.base
-        elif number == 0 and parameter.default is parameter.empty:
+        elif number == 0 and parameter.default is parameter.empty and not _kind(parameter):
+            sees_all = True
             if parameter.kind is parameter.KEYWORD_ONLY:
                 named[name] = context
             else:
@@ -79,16 +87,27 @@ def _call(function: Callable[..., Any], context: RecipeContext, label: str) -> A
                 f'{label}: its builder needs the option "{name}", which is not given.',
                 f'Add options = {{"{name}": "…"}} to the recipe.',
             )
+    if left and not sees_all:
+        known = [name for name in parameters if name != "base"]
+        raise BuildError(
+            f'{label}: unknown option "{min(left)}". Its builder takes '
+            + (f"only: {', '.join(sorted(known))}." if known else "none.")
+        )
     return function(*positional, **named)
 
 
-def _as_annotated(value: str, parameter: inspect.Parameter, label: str) -> Any:
+def _kind(parameter: inspect.Parameter) -> str:
+    """Name of a parameter's type, where it is one that an option can have; else empty."""
     wanted = parameter.annotation
     if wanted is parameter.empty:
         # Without an annotation the default tells.
-        known = isinstance(parameter.default, bool | int | float)
-        wanted = type(parameter.default) if known else str
-    kind = wanted if isinstance(wanted, str) else getattr(wanted, "__name__", "")
+        wanted = type(parameter.default)
+    name = wanted if isinstance(wanted, str) else getattr(wanted, "__name__", "")
+    return name if name in ("bool", "int", "float", "str") else ""
+
+
+def _as_annotated(value: str, parameter: inspect.Parameter, label: str) -> Any:
+    kind = _kind(parameter)
     options = Options({parameter.name: value}, label)
     if kind == "bool":
         return options.boolean(parameter.name, False)

@@ -99,9 +99,14 @@ def transform_sources(
     copies = {n: _with_parent(m) for n, m in copy.deepcopy(dict(modules)).items()}
     config = configs[0]
     once = _Once(config.filter_fn or _is_linear)
+    seen: dict[int, torch.nn.Module] = {}
     for module in copies.values():
-        quantize_(module, config.ao_base_config, None if _names_layers(config) else once)
+        if _names_layers(config):
+            quantize_(_Unseen(module, seen), config.ao_base_config, None)
+        else:
+            quantize_(module, config.ao_base_config, once)
         unwrap_tensor_subclass(module)
+        seen.update((id(m), m) for m in module.modules())
     return copies
 
 
@@ -127,6 +132,18 @@ class _Once:
             return False
         self._seen[id(module)] = module
         return True
+
+
+class _Unseen:
+    """What torchao walks over by name: a model without the layers that another method has, too."""
+
+    def __init__(self, module: torch.nn.Module, seen: Mapping[int, torch.nn.Module]) -> None:
+        self._module = module
+        self._seen = seen
+
+    def named_modules(self) -> list[tuple[str, torch.nn.Module]]:
+        """The layers that aren't quantised yet."""
+        return [(n, m) for n, m in self._module.named_modules() if id(m) not in self._seen]
 
 
 def quantise(
@@ -235,6 +252,11 @@ def _calibration(
                     f"has: {', '.join(sorted(spec.methods))}."
                 )
             return made
+        if not isinstance(made, Iterable):
+            raise BuildError(
+                f"{label}: the calibration function returned {made!r}, wanted input tuples, or a "
+                "dict of them by method."
+            )
         inputs = list(made)
         return {name: inputs for name in spec.methods}
     if quantisation.calibration_inputs_fn is not None:

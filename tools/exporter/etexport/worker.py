@@ -6,6 +6,7 @@ safe; a child's memory goes back when it ends, and no state of it reaches the ne
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import selectors
@@ -18,6 +19,9 @@ from typing import Any, BinaryIO
 from etexport import failure
 from etexport.admission import Admission
 
+# How often to look for children that are dead and whose pipe something else holds open.
+_POLL_SECONDS = 1.0
+
 
 @dataclass
 class _Running:
@@ -27,6 +31,7 @@ class _Running:
     memory: int
     output: bytearray = field(default_factory=bytearray)
     cancelled: bool = False
+    status: int | None = None
 
 
 class Worker:
@@ -50,17 +55,17 @@ class Worker:
         self._waiting: deque[tuple[dict[str, Any], int]] = deque()
         self._running: dict[int, _Running] = {}
         self._line = bytearray()
+        self._open = True
         self._log = failure.log_of_worker()
 
     def serve(self) -> None:
         """Runs the loop; returns when the input has ended and all children, too."""
         self._selector.register(self._requests.fileno(), selectors.EVENT_READ)
-        open_input = True
-        while open_input or self._running:
-            for key, _ in self._selector.select():
+        while self._open or self._running:
+            for key, _ in self._selector.select(_POLL_SECONDS if self._running else None):
                 if key.fd == self._requests.fileno():
-                    open_input = self._read_requests()
-                    if not open_input:
+                    self._open = self._read_requests()
+                    if not self._open:
                         # Bazel is gone: nobody reads the answers.
                         self._selector.unregister(key.fd)
                         self._waiting.clear()
@@ -68,15 +73,20 @@ class Worker:
                             _kill(child.process)
                 else:
                     self._read_child(self._running[key.fd])
+            for child in self._running.values():
+                self._bury(child)
             self._start_waiting()
 
     def _read_requests(self) -> bool:
         data = os.read(self._requests.fileno(), 1 << 20)
         if not data:
             return False
-        self._line += data
-        *lines, rest = bytes(self._line).split(b"\n")
-        self._line = bytearray(rest)
+        # Only what is new is searched: a request with many inputs comes in hundreds of pieces.
+        *lines, rest = data.split(b"\n")
+        if lines:
+            lines[0] = bytes(self._line) + lines[0]
+            self._line.clear()
+        self._line += rest
         for line in lines:
             if line.strip():
                 self._take(json.loads(line))
@@ -147,29 +157,46 @@ class Worker:
         self._selector.unregister(child.pipe)
         os.close(child.pipe)
         del self._running[child.pipe]
-        _, status = os.waitpid(child.process, 0)
-        _kill(child.process)
+        if child.status is None:
+            _kill(child.process)
+            self._bury(child, wait=True)
         if child.cancelled:
             self._respond({"requestId": child.request_id, "wasCancelled": True})
             return
         try:
             answer = json.loads(child.output)
         except ValueError:
-            answer = {"exitCode": 1, "output": _crash(status, self._log)}
+            answer = {"exitCode": 1, "output": _crash(child.status or 0, self._log)}
         self._respond({**answer, "requestId": child.request_id})
 
+    def _bury(self, child: _Running, wait: bool = False) -> None:
+        """Reaps a child that has ended, and ends what it started: that may hold its pipe open."""
+        if child.status is None:
+            process, status = os.waitpid(child.process, 0 if wait else os.WNOHANG)
+            if process:
+                child.status = status
+                _kill_group(process)
+
     def _respond(self, response: dict[str, Any]) -> None:
+        if not self._open:
+            return
         self._responses.write(json.dumps(response).encode() + b"\n")
         self._responses.flush()
 
 
 def _kill(process: int) -> None:
-    """Kills a child and what it started."""
-    for target in (os.killpg, os.kill):
-        try:
-            target(process, signal.SIGKILL)
-        except (ProcessLookupError, PermissionError):
-            continue
+    """Kills a child and what it started; one that has no group yet has started nothing."""
+    if not _kill_group(process):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(process, signal.SIGKILL)
+
+
+def _kill_group(process: int) -> bool:
+    try:
+        os.killpg(process, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True
 
 
 def _end_with_parent() -> None:

@@ -13,13 +13,14 @@ _failure_test = analysistest.make(
     expect_failure = True,
 )
 
-def failure_test(*, name, rule, message, **attributes):
+def failure_test(*, name, rule, message, part = "", **attributes):
     """Declares a target that must fail at analysis, and the test of its message.
 
     Args:
       name: of the test.
       rule: the rule to instantiate.
       message: what the error must contain.
+      part: of a macro's targets, the suffix of the one that fails.
       **attributes: of the target.
     """
     rule(
@@ -30,5 +31,5 @@ def failure_test(*, name, rule, message, **attributes):
     _failure_test(
         name = name,
         message = message,
-        target_under_test = name + ".subject",
+        target_under_test = name + ".subject" + part,
     )

@@ -1,0 +1,1 @@
+"""A library that lies on an import root of its own."""

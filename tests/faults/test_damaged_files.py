@@ -1,0 +1,84 @@
+"""Files that are missing, ambiguous, cut off or changed; outputs that can't be written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import gguf
+import numpy as np
+import pytest
+import torch
+from exporter_process import PORTABLE, Exporter, flags
+
+
+def _cut(contents: bytes) -> bytes:
+    return contents[: len(contents) // 2]
+
+
+def _one_bit_changed(contents: bytes) -> bytes:
+    place = len(contents) // 2
+    return contents[:place] + bytes([contents[place] ^ 1]) + contents[place + 1 :]
+
+
+def test_ambiguous_and_unknown_file(exporter: Exporter, tmp_path: Path) -> None:
+    """Two files of one name; a name that no file has."""
+    (tmp_path / "weights.bin").write_bytes(b"")
+    data = [f"--data=_main/{f}/weights.bin={tmp_path / 'weights.bin'}" for f in ("a", "b")]
+    said = exporter.refuse(flags(tmp_path / "out", "faulty:ambiguous_file", PORTABLE, *data))
+    assert '"weights.bin" is ambiguous: "a/weights.bin", "b/weights.bin"' in said
+    said = exporter.refuse(flags(tmp_path / "out", "faulty:missing_file", PORTABLE, *data))
+    assert 'There are: "a/weights.bin", "b/weights.bin"' in said
+
+
+def test_truncated_gguf(exporter: Exporter, tmp_path: Path) -> None:
+    """A download that ended early, read by the models' own code: its name, expected and found."""
+    path = tmp_path / "model.gguf"
+    writer = gguf.GGUFWriter(path, "llama")
+    writer.add_tensor("token_embd.weight", np.zeros((64, 32), dtype=np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    path.write_bytes(path.read_bytes()[:-1000])
+    data = f"--data=_main/model.gguf={path}"
+    said = exporter.refuse(flags(tmp_path / "out", "faulty:llama", PORTABLE, data))
+    assert "model.gguf: the file is truncated: its tensors need" in said
+    assert f"found {path.stat().st_size}" in said
+
+
+@pytest.mark.parametrize("contents", [b"", b"PK\x03\x04", b"GGUF\x03\x00\x00\x00" + bytes(8)])
+def test_no_gguf(exporter: Exporter, tmp_path: Path, contents: bytes) -> None:
+    """A file of another kind, or one without a header."""
+    (tmp_path / "model.gguf").write_bytes(contents)
+    data = f"--data=_main/model.gguf={tmp_path / 'model.gguf'}"
+    said = exporter.refuse(flags(tmp_path / "out", "faulty:llama", PORTABLE, data))
+    assert "model.gguf: expected a " in said
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [_cut, _one_bit_changed, lambda contents: b"", lambda contents: b"no archive"],
+    ids=["cut", "changed", "empty", "other"],
+)
+def test_damaged_exported_program(
+    exporter: Exporter, tmp_path: Path, damage: Callable[[bytes], bytes]
+) -> None:
+    """A .pt2 file that is cut off, changed, or none."""
+    path = tmp_path / "model.pt2"
+    net = torch.nn.Linear(64, 64)
+    torch.export.save(torch.export.export(net, (torch.ones(1, 64),)), path)
+    exported = f"--exported=forward={path}"
+    assert exporter.ask(flags(tmp_path / "whole", "", PORTABLE, exported))["exitCode"] == 0
+    path.write_bytes(damage(path.read_bytes()))
+    said = exporter.refuse(flags(tmp_path / "out", "", PORTABLE, exported))
+    assert 'the exported program for "forward", model.pt2, can\'t be read' in said
+    assert "Write it with torch.export.save" in said
+
+
+def test_unwritable_output(exporter: Exporter, tmp_path: Path) -> None:
+    """An output below something that is no folder."""
+    (tmp_path / "file").write_text("")
+    said = exporter.refuse(flags(tmp_path / "file/out", "faulty:good", PORTABLE))
+    assert f"Can't write to {tmp_path / 'file'}" in said
+    assert "Check the permissions" in said

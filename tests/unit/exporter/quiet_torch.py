@@ -1,0 +1,47 @@
+"""What tests of the exporter's stages share; needs torch and executorch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+import xnnpack_recipes
+from etbuild import Method, ModelSpec, Options, RecipeContext
+from etexport import lower, stages
+from etexport.progress import Progress
+from executorch.export import ExportRecipe
+from executorch.runtime import Runtime
+
+lower.settle()
+
+
+def xnnpack(name: str, **options: str) -> ExportRecipe:
+    """One of the recipes of //backends/xnnpack."""
+    label = f"//backends/xnnpack:{name}"
+    context = RecipeContext(Options(options, label), label)
+    return getattr(xnnpack_recipes, name)(context)
+
+
+def lowered(methods: Mapping[str, Method], recipe: ExportRecipe | None = None, **spec: Any) -> Any:
+    """Upstream's program manager of a model; without a recipe a portable one."""
+    recipe = recipe or ExportRecipe(name="portable")
+    return stages.run(ModelSpec(methods, **spec), recipe, Progress(), "//m:net", etrecord=False)
+
+
+def outputs(manager: Any, folder: Path, method: str, *inputs: torch.Tensor) -> list[torch.Tensor]:
+    """Runs a method of a program in ExecuTorch's runtime."""
+    path = folder / "program.pte"
+    with open(path, "wb") as out:
+        manager.write_to_file(out)
+    program = Runtime.get().load_program(path)
+    loaded = program.load_method(method)
+    assert loaded is not None
+    return [value.clone() for value in loaded.execute(list(inputs))]
+
+
+def noise(got: torch.Tensor, wanted: torch.Tensor) -> float:
+    """The largest difference in proportion to the largest wanted value."""
+    assert got.shape == wanted.shape
+    return float((got - wanted).abs().max() / wanted.abs().max())

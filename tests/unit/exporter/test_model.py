@@ -1,0 +1,301 @@
+"""Loading models: what an entry point may return, .pt2 files, types that programs lack. Torch."""
+
+from __future__ import annotations
+
+import inspect
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from etbuild import BuildError, Method, ModelContext, ModelSpec
+from etexport import model
+from request_files import install, request
+
+pytestmark = pytest.mark.usefixtures("clean_imports")
+
+HINT = (
+    "Return (module, example_inputs), e.g. (Net().eval(), (torch.zeros(1, 8),)), or an "
+    "etbuild.ModelSpec."
+)
+RETURNED = '//m:net: the entry point "net:build" returned'
+X = torch.zeros(1, 4)
+
+
+class Net(torch.nn.Module):
+    """A layer with a parameter and a buffer of the given types."""
+
+    def __init__(
+        self, parameter: torch.dtype = torch.float32, buffer: torch.dtype = torch.float32
+    ) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.zeros(4, dtype=parameter), requires_grad=False)
+        self.register_buffer("scale", torch.ones(4, dtype=buffer))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(batch, 4)."""
+        return x + self.weight
+
+
+@pytest.fixture
+def load(monkeypatch: pytest.MonkeyPatch) -> Callable[..., ModelSpec]:
+    """Loads a model whose entry point is a function, or returns a value."""
+
+    def made(entry: Any, **fields: Any) -> ModelSpec:
+        function = entry if inspect.isfunction(entry) else lambda: entry
+        monkeypatch.setattr(model, "load", lambda *_: function)
+        return model.load_spec(request(**fields))
+
+    return made
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        (Net(), (X,)),
+        (Net(), [X]),
+        Method(Net(), (X,)),
+        ModelSpec({"forward": Method(Net(), (X,))}),
+        ModelSpec({"forward": (Net(), (X,))}),  # type: ignore[dict-item]
+    ],
+    ids=["pair", "list", "method", "spec", "spec_of_pair"],
+)
+def test_all_that_an_entry_point_may_return(load: Callable[..., ModelSpec], value: Any) -> None:
+    spec = load(value)
+    method = spec.methods["forward"]
+    assert list(spec.methods) == ["forward"]
+    assert isinstance(method.module, Net)
+    assert isinstance(method.example_inputs, tuple)
+    assert torch.equal(method.example_inputs[0], X)
+
+
+def test_models_are_put_into_inference_mode(load: Callable[..., ModelSpec]) -> None:
+    net = torch.nn.Sequential(torch.nn.Dropout(0.5)).train()
+    load((net, (X,)))
+    assert not net.training
+    assert not net[0].training
+
+
+def test_all_fields_are_kept(load: Callable[..., ModelSpec]) -> None:
+    shapes, calibration = {"x": {0: torch.export.Dim("n")}}, list
+    method = Method(Net(), [X], shapes, strict=False, test_inputs=[(X + 1,)])  # type: ignore[arg-type]
+    spec = load(ModelSpec({"a": method, "b": method}, {"get_n": 3}, calibration))
+    assert list(spec.methods) == ["a", "b"]
+    made = spec.methods["a"]
+    assert (made.dynamic_shapes, made.strict) == (shapes, False)
+    assert torch.equal(made.test_inputs[0][0], X + 1)
+    assert (spec.constant_methods, spec.calibration) == ({"get_n": 3}, calibration)
+
+
+@pytest.mark.parametrize(
+    ("value", "described"),
+    [
+        (None, "None, wanted a ModelSpec or a pair."),
+        (Net(), f"a {__name__}.Net, wanted a ModelSpec or a pair."),
+        ([Net(), (X,)], "a list, wanted a ModelSpec or a pair."),
+        ({"forward": Net()}, "a dict, wanted a ModelSpec or a pair."),
+        ((), "a tuple of 0 (), wanted a ModelSpec or a pair."),
+        (
+            (Net(), (X,), None),
+            "a tuple of 3 (Net, tuple, NoneType), wanted a ModelSpec or a pair.",
+        ),
+        ((Net(), X), "a torch.Tensor as example_inputs, wanted a tuple."),
+        ((Net(), {"x": X}), "a dict as example_inputs, wanted a tuple."),
+        ((Net(), None), "None as example_inputs, wanted a tuple."),
+        ((X, (X,)), "a torch.Tensor as the module, wanted a torch.nn.Module."),
+        ((Net, (X,)), "a type as the module, wanted a torch.nn.Module."),
+        (Method(None, (X,)), "None as the module, wanted a torch.nn.Module."),
+    ],
+)
+def test_other_values_are_described(
+    load: Callable[..., ModelSpec], value: Any, described: str
+) -> None:
+    with pytest.raises(BuildError) as caught:
+        load(value)
+    assert caught.value.what == f"{RETURNED} {described}"
+    about_inputs = "example_inputs" in described
+    assert caught.value.hint == (
+        "A single input is written (x,), with the comma." if about_inputs else HINT
+    )
+
+
+@pytest.mark.parametrize("methods", [{}, None, [Method(Net(), (X,))]])
+def test_a_spec_needs_methods_by_name(load: Callable[..., ModelSpec], methods: Any) -> None:
+    with pytest.raises(BuildError) as caught:
+        load(ModelSpec(methods))
+    assert caught.value.what == f"{RETURNED} a ModelSpec without methods."
+
+
+def test_a_method_of_a_spec_is_named(load: Callable[..., ModelSpec]) -> None:
+    good = Method(Net(), (X,))
+    with pytest.raises(BuildError) as caught:
+        load(ModelSpec({"good": good, "bad": Net()}))  # type: ignore[dict-item]
+    assert caught.value.what == (
+        f'{RETURNED} for the method "bad" a {__name__}.Net, wanted an etbuild.Method.'
+    )
+
+
+def test_entry_points_with_and_without_a_context(
+    load: Callable[..., ModelSpec], tmp_path: Path
+) -> None:
+    seen = []
+
+    def with_context(ctx: ModelContext) -> Any:
+        seen.append((ctx.args, ctx.file("w.bin"), ctx.file("smollm/w.json"), ctx.label))
+        return Net(), (X,)
+
+    data = {"_main/models/w.bin": tmp_path / "w.bin", "smollm/w.json": tmp_path / "w.json"}
+    load(with_context, data=data, arguments={"n": "1"})
+    assert seen == [({"n": "1"}, tmp_path / "w.bin", tmp_path / "w.json", "//m:net")]
+    load(lambda: (Net(), (X,)))
+
+
+def test_random_weights_are_the_same_every_time(load: Callable[..., ModelSpec]) -> None:
+    def weights() -> torch.Tensor:
+        spec = load(lambda: (torch.nn.Linear(4, 4), (X,)))
+        return spec.methods["forward"].module.weight
+
+    first = weights()
+    torch.manual_seed(7)
+    assert torch.equal(weights(), first)
+
+
+def test_the_entry_point_is_looked_up_by_name(tmp_path: Path) -> None:
+    install(tmp_path, models__own="import torch\ndef build():\n    return torch.nn.ReLU(), ()\n")
+    spec = model.load_spec(request(entry_point="models.own:build"))
+    assert isinstance(spec.methods["forward"].module, torch.nn.ReLU)
+    with pytest.raises(BuildError, match=r'^//m:net: entry_point = "models.own:made": .*no "made"'):
+        model.load_spec(request(entry_point="models.own:made"))
+
+
+def test_methods_are_chosen(load: Callable[..., ModelSpec]) -> None:
+    spec = ModelSpec({n: Method(Net(), (X,)) for n in ("a", "b", "c")}, {"get_n": 1})
+    assert list(load(spec, methods=("c", "a")).methods) == ["a", "c"]
+    assert load(spec, methods=("c",)).constant_methods == {"get_n": 1}
+    with pytest.raises(BuildError) as caught:
+        load(spec, methods=("a", "decode"))
+    assert str(caught.value) == (
+        '//m:program: the model //m:net has no method "decode"; it has: a, b, c.\n'
+        "Correct the program's methods attribute."
+    )
+
+
+def test_names_of_methods(load: Callable[..., ModelSpec]) -> None:
+    method = Method(Net(), (X,))
+    with pytest.raises(BuildError) as caught:
+        load(ModelSpec({"two words": method}))
+    assert caught.value.what == (
+        '//m:net: the method "two words": its name is not an identifier.'
+    )
+    with pytest.raises(BuildError) as caught:
+        load(ModelSpec({"forward": method, "get_n": method}, {"get_n": 1, "get_m": 2}))
+    assert caught.value.what == '//m:net: "get_n" is both a method and a constant method.'
+
+
+UNSUPPORTED = (
+    "has the unsupported dtype complex64: ExecuTorch programs have no such tensors.\n"
+    "Convert it, e.g. with .to(torch.float32), or view complex numbers as pairs "
+    "(torch.view_as_real)."
+)
+
+
+@pytest.mark.parametrize(
+    ("module", "inputs", "what"),
+    [
+        (Net(parameter=torch.complex64), (X,), 'the parameter "weight"'),
+        (Net(buffer=torch.complex64), (X,), 'the buffer "scale"'),
+        (torch.nn.Sequential(Net(buffer=torch.complex64)), (X,), 'the buffer "0.scale"'),
+        (Net(), (X, X.to(torch.complex64)), "its example input 1"),
+        (Net(), ([X, {"deep": X.to(torch.complex64)}],), "its example input 0"),
+    ],
+)
+def test_types_that_programs_do_not_have(
+    load: Callable[..., ModelSpec], module: torch.nn.Module, inputs: tuple[Any, ...], what: str
+) -> None:
+    with pytest.raises(BuildError) as caught:
+        load((module, inputs))
+    assert str(caught.value) == f'//m:net: the method "forward": {what} {UNSUPPORTED}'
+
+
+@pytest.mark.parametrize(
+    "dtype", ["uint8", "int8", "int16", "int64", "float16", "float64", "bool", "bfloat16"]
+)
+def test_types_that_programs_have(load: Callable[..., ModelSpec], dtype: str) -> None:
+    kind = getattr(torch, dtype)
+    load((Net(kind, kind), (X.to(kind), 3, None, "text")))
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A .pt2 file with two inputs, one by keyword."""
+
+    class Two(torch.nn.Module):
+        def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            return x + y
+
+    path = tmp_path_factory.mktemp("exported") / "two.pt2"
+    torch.export.save(torch.export.export(Two(), (X,), {"y": X + 1}), path)
+    return path
+
+
+def test_exported_programs_bring_their_inputs(
+    exported: Path, load: Callable[..., ModelSpec]
+) -> None:
+    spec = model.load_spec(request(exported={"decode": exported}))
+    method = spec.methods["decode"]
+    assert isinstance(method.module, torch.export.ExportedProgram)
+    assert [v.tolist() for v in method.example_inputs] == [X.tolist(), (X + 1).tolist()]
+    # An entry point may return one as well, with inputs or without.
+    program = method.module
+    for value in (program, Method(program), (program, ()), ModelSpec({"forward": program})):  # type: ignore[dict-item]
+        assert len(load(value).methods["forward"].example_inputs) == 2
+    own = load((program, (X, X))).methods["forward"].example_inputs
+    assert torch.equal(own[1], X)
+    with pytest.raises(BuildError, match=r"a torch\.Tensor as example_inputs, wanted a tuple"):
+        load((program, X))
+
+
+def broken(kind: str, good: Path, folder: Path) -> Path:
+    """A .pt2 file that is not whole."""
+    path, whole = folder / "two.pt2", good.read_bytes()
+    if kind == "truncated":
+        path.write_bytes(whole[: len(whole) // 2])
+    elif kind == "no zip":
+        path.write_text("not a zip file")
+    elif kind == "empty":
+        path.touch()
+    elif kind == "flipped":
+        with zipfile.ZipFile(good) as archive:
+            largest = max(archive.infolist(), key=lambda i: i.file_size)
+        at = largest.header_offset + 200
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 255]) + whole[at + 1 :])
+    elif kind == "another zip":
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("readme.txt", "hello")
+    elif kind == "weights":
+        torch.save({"w": X}, path)
+    elif kind == "no json":
+        with zipfile.ZipFile(good) as source, zipfile.ZipFile(path, "w") as archive:
+            for item in source.infolist():
+                text = b"{" if item.filename.endswith(".json") else source.read(item)
+                archive.writestr(item.filename, text)
+    return path
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["truncated", "no zip", "empty", "flipped", "another zip", "weights", "no json", "missing"],
+)
+def test_damaged_exported_programs_are_named(kind: str, exported: Path, tmp_path: Path) -> None:
+    path = broken(kind, exported, tmp_path)
+    with pytest.raises(BuildError) as caught:
+        model.load_spec(request(exported={"forward": path}))
+    assert caught.value.what.startswith(
+        '//m:net: the exported program for "forward", two.pt2, can\'t be read: '
+    )
+    assert caught.value.hint == (
+        "Write it with torch.export.save of the exporter's torch "
+        f"({torch.__version__}); is it complete?"
+    )
