@@ -5,41 +5,31 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Any
-
-# What of this repository a user's build reads.
-_MODULE = ("BUILD.bazel", "MODULE.bazel", "bazelw", "backends", "rules", "toolchains", "tools")
 
 
 class Workspace:
-    """A copy of tests/e2e/smoke beside a copy of the rules, that can be built and changed.
+    """A copy of tests/e2e/smoke that can be built and changed.
 
     The exporter environment of the outer build is used, so that it isn't installed once more.
 
     Args:
-      folder: where to make them, and the output base.
+      folder: where to copy it; the output base goes beside it.
+      base: name of the output base.
     """
 
-    def __init__(self, folder: Path) -> None:
-        # The runfile is a link to the source tree. A copy: what changes there while the test runs
-        # would be built again.
-        source = Path(os.path.realpath("bazelw")).parent
-        self.folder = folder / "user"
-        self.module = folder / "rules_executorch"
-        self._base = folder / "base"
-        self._events = folder / "events.json"
-        self.module.mkdir(parents=True)
-        for name in _MODULE:
-            path = source / name
-            copy = shutil.copytree if path.is_dir() else shutil.copy2
-            copy(path, self.module / name)
-        self._exporter = _outer_exporter(folder / "exporter")
-        ignored = shutil.ignore_patterns("bazel-*")
-        shutil.copytree(source / "tests/e2e/smoke", self.folder, ignore=ignored)
+    def __init__(self, folder: Path, base: str = "base") -> None:
+        # The runfile is a link to the source tree: that is the module under test.
+        self.module = Path(os.path.realpath("bazelw")).parent
+        self.folder = folder
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        self._exporter = _outer_exporter(folder.parent / f"exporter-of-{folder.name}")
+        self._base = folder.parent / f"{base}-of-{folder.name}"
+        shutil.copytree(
+            self.module / "tests/e2e/smoke", folder, ignore=shutil.ignore_patterns("bazel-*")
+        )
         self.replace("MODULE.bazel", 'path = "../../.."', f'path = "{self.module}"')
 
     def replace(self, file: str, old: str, new: str) -> None:
@@ -49,100 +39,55 @@ class Workspace:
         assert old in text, f"{file} has no {old!r}"
         path.write_text(text.replace(old, new))
 
-    def attempt(
-        self, command: str, *arguments: str, **environment: str
-    ) -> subprocess.CompletedProcess[str]:
-        """Runs Bazel."""
-        flags = [] if command in ("shutdown", "clean") else [self._exporter]
-        return subprocess.run(
-            [self.module / "bazelw", f"--output_base={self._base}", command, *flags, *arguments],
-            cwd=self.folder,
-            env={**os.environ, **environment},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-
     def run(self, command: str, *arguments: str, **environment: str) -> str:
         """Runs Bazel; returns what it prints.
 
         Raises:
           AssertionError: it failed.
         """
-        done = self.attempt(command, *arguments, **environment)
+        flags = [] if command in ("shutdown", "clean") else [self._exporter]
+        done = subprocess.run(
+            [self.module / "bazelw", f"--output_base={self._base}", command, *flags, *arguments],
+            cwd=self.folder,
+            env={**os.environ, **environment},
+            capture_output=True,
+            text=True,
+        )
         assert done.returncode == 0, f"{command} {arguments}:\n{done.stdout}{done.stderr}"
         return done.stdout + done.stderr
 
-    def build(self, *arguments: str, **environment: str) -> Build:
-        """Builds targets, with flags if there are any among the arguments.
-
-        Raises:
-          AssertionError: it failed.
-        """
-        printed = self.run(
+    def build(self, *arguments: str, **environment: str) -> list[str]:
+        """Builds; returns "mnemonic label" of each action of ours that ran, sorted."""
+        events = self.folder.parent / f"events-{self.folder.name}.json"
+        self.run(
             "build",
-            f"--build_event_json_file={self._events}",
+            f"--build_event_json_file={events}",
             "--build_event_publish_all_actions",
             *arguments,
             **environment,
         )
-        return Build(printed, self._events.read_text())
+        ran = []
+        for line in events.read_text().splitlines():
+            event = json.loads(line)
+            action = event.get("action", {})
+            if action.get("type", "").startswith("Et"):
+                label = event["id"]["actionCompleted"]["label"].removeprefix("@@")
+                ran.append(f"{action['type']} {label}")
+        return sorted(ran)
 
     def outputs(self) -> dict[str, str]:
-        """sha256 of every default output of a program by file name."""
+        """sha256 of every .pte and .ptd by file name."""
         found = {}
         for path in sorted((self.folder / "bazel-bin").iterdir()):
-            if path.suffix in (".pte", ".ptd") and ".embedded" not in path.suffixes:
+            if path.suffix in (".pte", ".ptd"):
                 found[path.name] = hashlib.sha256(path.read_bytes()).hexdigest()
         return found
-
-    def lowerings(self, target: str) -> list[dict[str, Any]]:
-        """The EtLower actions of a target as aquery has them."""
-        printed = self.attempt("aquery", f'mnemonic("EtLower", {target})', "--output=jsonproto")
-        assert printed.returncode == 0, printed.stderr
-        return json.loads(printed.stdout)["actions"]
-
-    def workers(self) -> set[str]:
-        """The mnemonics that workers were started for."""
-        logs = (self._base / "bazel-workers").glob("*.log")
-        return {log.stem.rsplit("-", 1)[-1] for log in logs}
 
     def close(self) -> None:
         """Ends the server and makes its files removable."""
         self.run("shutdown")
         subprocess.run(["chmod", "-R", "u+w", str(self._base)], check=False)
         shutil.rmtree(self._base, ignore_errors=True)
-
-
-class Build:
-    """What a build did.
-
-    Attributes:
-      ran: "mnemonic label" of each action of ours that was no null build's, sorted.
-      processes: how many processes ran by how they ran: {"internal": 1, "worker": 2}.
-
-    Args:
-      printed: what Bazel printed.
-      events: its build events, one JSON object a line.
-    """
-
-    def __init__(self, printed: str, events: str) -> None:
-        found = re.search(r"^INFO: \d+ process(?:es)?: (.*)\.$", printed, re.MULTILINE)
-        assert found, printed
-        parts = (part.split(" ", 1) for part in found.group(1).split(", "))
-        self.processes = {kind: int(count) for count, kind in parts}
-        self.ran = sorted(_actions(events))
-
-
-def _actions(events: str) -> list[str]:
-    ran = []
-    for line in events.splitlines():
-        event = json.loads(line)
-        action = event.get("action", {})
-        if action.get("type", "").startswith("Et"):
-            label = event["id"]["actionCompleted"]["label"].removeprefix("@@")
-            ran.append(f"{action['type']} {label}")
-    return ran
 
 
 def _outer_exporter(folder: Path) -> str:
