@@ -1,15 +1,21 @@
 """Everything that a user loads."""
 
 load("//rules:backend.bzl", _et_backend = "et_backend")
+load("//rules:lowering.bzl", _et_lowering = "et_lowering")
 load("//rules:model.bzl", _et_model = "et_model")
 load("//rules:program.bzl", _et_program = "et_program")
 load("//rules:program_test.bzl", _et_program_test = "et_program_test")
 load("//rules:recipe.bzl", _et_recipe = "et_recipe")
+load("//rules:shared_data.bzl", _et_shared_data = "et_shared_data")
+load("//rules:size_test.bzl", _et_size_test = "et_size_test")
 load("//toolchains/exporter:exporter.bzl", _et_exporter = "et_exporter")
 
 et_backend = _et_backend
 et_exporter = _et_exporter
+et_lowering = _et_lowering
 et_model = _et_model
 et_program = _et_program
 et_program_test = _et_program_test
 et_recipe = _et_recipe
+et_shared_data = _et_shared_data
+et_size_test = _et_size_test

@@ -1,40 +1,72 @@
 """et_program: one .pte from a model and a recipe."""
 
-load("//rules:providers.bzl", "EtLoweredInfo", "EtModelInfo", "EtProgramInfo", "EtRecipeInfo")
+load(
+    "//rules:providers.bzl",
+    "EtLoweredInfo",
+    "EtModelInfo",
+    "EtProgramInfo",
+    "EtRecipeInfo",
+    "EtSharedDataInfo",
+)
 load("//rules/private:exporter_action.bzl", "exporter_action")
 load("//rules/private:link_action.bzl", "link", "report")
+load("//rules/private:lower_action.bzl", "lower", "lowering_attributes", "same_lowering")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
-load("//toolchains/python:paths.bzl", "first_repeated")
 
 def _et_program_impl(ctx):
-    model = ctx.attr.model[EtModelInfo]
-    recipe = ctx.attr.recipe[EtRecipeInfo]
-    repeated = first_repeated(ctx.attr.methods)
-    if repeated:
-        fail("%s: methods lists \"%s\" twice." % (ctx.label, repeated))
-    lowered = _lower(ctx, model, recipe)
-    program = ctx.actions.declare_file(ctx.label.name + ".pte")
-    data = None
+    shared = [t[EtSharedDataInfo] for t in ctx.attr.shared_data]
+    lowered = _lowered(ctx, shared)
+    model, recipe = lowered.model, lowered.recipe
+    _check_sharing(ctx)
+    name = ctx.label.name
+    program = ctx.actions.declare_file(name + ".pte")
+    manifest = ctx.actions.declare_file(name + ".manifest.json")
+    data, index = None, None
     if ctx.attr.weights == "separate":
-        data = ctx.actions.declare_file(ctx.label.name + ".ptd")
-    summary = ctx.actions.declare_file(ctx.label.name + ".link.json")
-    link(ctx, lowered = lowered.directory, program = program, data = data, summary = summary)
-    data_files = [data] if data else []
+        data = ctx.actions.declare_file(name + ".ptd")
+        index = ctx.actions.declare_file(name + ".index.json")
+    summary = ctx.actions.declare_file(name + ".link.json")
+    link(
+        ctx,
+        lowered = lowered.directory,
+        program = program,
+        data = data,
+        index = index,
+        manifest = manifest,
+        summary = summary,
+        shared = shared,
+        sharing = struct(
+            allow_unshared = ctx.attr.allow_unshared,
+            own_data = ctx.attr.own_data,
+            min_shared = ctx.attr.min_shared,
+            adapter_data = ctx.attr.adapter_data,
+        ),
+    )
+    own = [data] if data else []
+    data_files = own + [info.data for info in shared]
+    indexes = ([index] if index else []) + [info.index for info in shared]
     return [
         DefaultInfo(
-            files = depset([program] + data_files),
-            runfiles = ctx.runfiles([program] + data_files),
+            files = depset([program] + own),
+            runfiles = ctx.runfiles([program, manifest] + data_files + indexes),
         ),
         OutputGroupInfo(
             report = depset(_report(ctx, lowered, summary)),
-            etrecord = depset([_etrecord(ctx, model, recipe)]),
-            bundled = depset([_bundled(ctx, model, lowered, program, data)]),
+            etrecord = depset([_etrecord(ctx, model, recipe, lowered.methods)]),
+            bundled = depset([_bundled(ctx, model, lowered, program, data_files)]),
             lowered = depset([lowered.directory]),
+            manifest = depset([manifest] + ([index] if index else [])),
+            data = depset(data_files),
         ),
         lowered,
         EtProgramInfo(
             label = ctx.label,
             program = program,
+            manifest = manifest,
+            own_data = data,
+            own_index = index,
+            shared_data = shared,
+            summary = summary,
             data_files = depset(data_files),
             lowered = lowered,
             model = model,
@@ -43,29 +75,33 @@ def _et_program_impl(ctx):
         ),
     ]
 
-def _lower(ctx, model, recipe):
-    directory = ctx.actions.declare_directory(ctx.label.name + ".lowered")
-    facts = ctx.actions.declare_file(ctx.label.name + ".lowering.json")
-    exporter_action(
-        ctx,
-        command = "lower",
-        label = ctx.label,
-        model = model,
-        recipe = recipe,
-        methods = ctx.attr.methods,
-        output = directory,
-        facts = facts,
-        mnemonic = "EtLower",
-        progress_message = "Lowering %{label}",
-    )
-    return EtLoweredInfo(
-        label = ctx.label,
-        directory = directory,
-        facts = facts,
-        model = model,
-        recipe = recipe,
-        methods = ctx.attr.methods,
-    )
+def _lowered(ctx, shared):
+    """The lowering that is given, or that shared data was made from, or a new one."""
+    if ctx.attr.lowering:
+        given = [n for n in ("model", "recipe", "methods") if getattr(ctx.attr, n)]
+        if given:
+            fail("%s: lowering has a model, a recipe and methods of its own; remove %s." %
+                 (ctx.label, " and ".join(given)))
+        return ctx.attr.lowering[EtLoweredInfo]
+    if not ctx.attr.model or not ctx.attr.recipe:
+        missing = [n for n in ("model", "recipe") if not getattr(ctx.attr, n)]
+        fail("%s: %s is missing. A program needs a model and a recipe, or a lowering." %
+             (ctx.label, " and ".join(missing)))
+    model, recipe = ctx.attr.model[EtModelInfo], ctx.attr.recipe[EtRecipeInfo]
+    for info in shared:
+        for lowered in info.lowered:
+            if same_lowering(lowered, model, recipe, ctx.attr.methods):
+                return lowered
+    return lower(ctx, model = model, recipe = recipe, methods = ctx.attr.methods)
+
+def _check_sharing(ctx):
+    if not ctx.attr.shared_data:
+        for name in ("allow_unshared", "min_shared", "own_data"):
+            if getattr(ctx.attr, name):
+                fail("%s: %s goes with shared_data, which is empty." % (ctx.label, name))
+    if ctx.attr.adapter_data == "by_name" and ctx.attr.weights != "separate":
+        fail(("%s: adapter_data = \"by_name\" is about the program's own .ptd; set " +
+              "weights = \"separate\".") % ctx.label)
 
 def _report(ctx, lowered, summary):
     json = ctx.actions.declare_file(ctx.label.name + ".report.json")
@@ -80,7 +116,7 @@ def _report(ctx, lowered, summary):
     )
     return [json, html]
 
-def _etrecord(ctx, model, recipe):
+def _etrecord(ctx, model, recipe, methods):
     record = ctx.actions.declare_file(ctx.label.name + ".etrecord")
     exporter_action(
         ctx,
@@ -88,16 +124,16 @@ def _etrecord(ctx, model, recipe):
         label = ctx.label,
         model = model,
         recipe = recipe,
-        methods = ctx.attr.methods,
+        methods = methods,
         output = record,
         mnemonic = "EtRecord",
         progress_message = "Recording %{label} for devtools",
     )
     return record
 
-def _bundled(ctx, model, lowered, program, data):
-    """A bundled program holds one file: where weights are separate, they are embedded for it."""
-    if data:
+def _bundled(ctx, model, lowered, program, data_files):
+    """A bundled program holds one file: where weights lie outside, they are embedded for it."""
+    if data_files:
         program = ctx.actions.declare_file(ctx.label.name + ".embedded.pte")
         link(ctx, lowered = lowered.directory, program = program)
     bundled = ctx.actions.declare_file(ctx.label.name + ".bpte")
@@ -107,7 +143,7 @@ def _bundled(ctx, model, lowered, program, data):
         label = ctx.label,
         model = model,
         recipe = None,
-        methods = ctx.attr.methods,
+        methods = lowered.methods,
         program = program,
         output = bundled,
         mnemonic = "EtBundleProgram",
@@ -128,31 +164,58 @@ et_program(
 ```
 
 Outputs: `<name>.pte`, and `<name>.ptd` where the weights are separate. Output groups: `report` (JSON
-and a page), `etrecord` (for ExecuTorch's devtools; not reproducible, holds source paths), `bundled`
-(a .bpte: the program with inputs and the outputs that the eager model gives), `lowered`.
+and a page), `manifest` (what must be there before the program is loaded), `data` (all .ptd files
+that it may load), `etrecord` (for ExecuTorch's devtools; not reproducible, holds source paths),
+`bundled` (a .bpte: the program with inputs and the outputs that the eager model gives), `lowered`.
 
-With embedded weights the file equals, byte for byte, what upstream's `executorch.export` writes for
-the same model and recipe.
+With embedded weights and nothing shared the file equals, byte for byte, what upstream's
+`executorch.export` writes for the same model and recipe.
+
+What files in `shared_data` hold is left out of the program and of its own .ptd:
+
+```python
+et_program(
+    name = "assistant",
+    model = ":llama_assistant",
+    recipe = ":int4",
+    shared_data = [":foundation"],
+    weights = "separate",    # assistant.ptd: the adapter, and nothing else
+    min_shared = "95%",
+)
+```
 """,
-    attrs = {
-        "methods": attr.string_list(
-            doc = "The model's methods that become part of the program; default: all.",
+    attrs = lowering_attributes(mandatory = False, what = "program") | {
+        "adapter_data": attr.string(
+            default = "by_content",
+            values = ["by_content", "by_name"],
+            doc = "Keys of the program's own .ptd. \"by_content\": those that the backends gave " +
+                  "(a sha256). \"by_name\": qualified names of the weights, so that the same .pte " +
+                  "runs with the .ptd of every program that differs from it in these weights only.",
         ),
-        "model": attr.label(
-            mandatory = True,
-            providers = [EtModelInfo],
-            doc = "The et_model.",
+        "allow_unshared": attr.bool(
+            doc = "Whether a file in shared_data that gives the program nothing is accepted.",
         ),
-        "recipe": attr.label(
-            mandatory = True,
-            providers = [EtRecipeInfo],
-            doc = "The et_recipe.",
+        "lowering": attr.label(
+            providers = [EtLoweredInfo],
+            doc = "In the place of model and recipe: a lowered program (et_lowering).",
+        ),
+        "min_shared": attr.string(
+            doc = "Least amount of the program's data that must come from shared_data: a share " +
+                  "(\"95%\") or bytes (\"100000000\", \"100 MB\", \"95 MiB\").",
+        ),
+        "own_data": attr.string_list(
+            doc = "Qualified names of weights that stay the program's own, or patterns " +
+                  "(\"layers.*.mask\"), although a shared file has others of the same name.",
+        ),
+        "shared_data": attr.label_list(
+            providers = [EtSharedDataInfo],
+            doc = "Files whose weights are left out of the program (et_shared_data).",
         ),
         "weights": attr.string(
             default = "embedded",
             values = ["embedded", "separate"],
-            doc = "\"embedded\": in the .pte. \"separate\": in <name>.ptd, which the program loads " +
-                  "at run time.",
+            doc = "Where the program's own weights go. \"embedded\": into the .pte. " +
+                  "\"separate\": into <name>.ptd, which the program loads at run time.",
         ),
     },
     provides = [EtProgramInfo, EtLoweredInfo],

@@ -7,7 +7,16 @@ load("//toolchains/python:python_tool.bzl", "launcher_script", "tool_attributes"
 
 def _et_program_test_impl(ctx):
     info = ctx.attr.program[EtProgramInfo]
-    model = info.model
+    adapter = ctx.attr.adapter[EtProgramInfo] if ctx.attr.adapter else info
+    if ctx.attr.adapter and not adapter.own_data:
+        fail("%s: adapter = %s has no .ptd of its own; set weights = \"separate\" on it." %
+             (ctx.label, adapter.label))
+    model = adapter.model
+    data = [adapter.own_data] if adapter.own_data else []
+    indexes = [adapter.own_index] if adapter.own_index else []
+    for shared in info.shared_data:
+        data.append(shared.data)
+        indexes.append(shared.index)
     exporter = ctx.toolchains[EXPORTER_TOOLCHAIN].exporter
     flags = ctx.actions.declare_file(ctx.label.name + ".flags")
     args = ctx.actions.args()
@@ -20,10 +29,11 @@ def _et_program_test_impl(ctx):
         in_runfiles = True,
     )
     args.add(info.program.short_path, format = "--program=%s")
-    args.add_all([f.short_path for f in info.data_files.to_list()], format_each = "--program_data=%s")
+    args.add_all([f.short_path for f in data], format_each = "--program_data=%s")
     ctx.actions.write(flags, args)
     script = ctx.actions.declare_file(ctx.label.name)
     tolerances = ["--atol", ctx.attr.atol, "--rtol", ctx.attr.rtol]
+    tolerances += ["--manifest", info.manifest.short_path]
     if ctx.attr.min_sqnr_db:
         tolerances += ["--min_sqnr_db", ctx.attr.min_sqnr_db]
     launcher_script(
@@ -35,10 +45,9 @@ def _et_program_test_impl(ctx):
         enter = True,
     )
     files = depset(
-        [flags, info.program, exporter.interpreter],
+        [flags, info.program, info.manifest, exporter.interpreter] + data + indexes,
         transitive = [
             request_files(model = model, recipe = None),
-            info.data_files,
             tool_files(ctx),
             exporter.packages,
             exporter.python_files,
@@ -50,6 +59,9 @@ et_program_test = rule(
     implementation = _et_program_test_impl,
     doc = """Runs a program in ExecuTorch's runtime and compares every method with the eager model.
 
+Before anything is loaded, the program and every key of its data files are checked against its
+manifest: a missing, damaged or other file fails with the reason.
+
 Each method runs on its example inputs and test inputs; every output element must satisfy
 `|got - wanted| <= atol + rtol * |wanted|`. The message of a failure gives the largest difference and
 where it is.
@@ -59,6 +71,11 @@ et_program_test(name = "llama_test", program = ":llama_xnnpack", atol = "1e-3", 
 ```
 """,
     attrs = {
+        "adapter": attr.label(
+            providers = [EtProgramInfo],
+            doc = "Another program whose own .ptd stands in for the program's " +
+                  "(adapter_data = \"by_name\"); outputs are compared with its model.",
+        ),
         "atol": attr.string(default = "1e-4", doc = "Absolute tolerance, a number."),
         "min_sqnr_db": attr.string(
             doc = "Smallest signal-to-quantisation-noise ratio in dB of an output against the eager " +

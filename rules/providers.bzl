@@ -48,12 +48,29 @@ EtLoweredInfo = provider(
     },
 )
 
+EtSharedDataInfo = provider(
+    doc = "Weights that programs share. Made by `et_shared_data`.",
+    fields = {
+        "label": "Label of the target.",
+        "data": "File: the .ptd.",
+        "index": "File: its keys with sha256, size, dtype, shape and names (JSON).",
+        "lowered": "List of EtLoweredInfo that it was made from.",
+    },
+)
+
 EtProgramInfo = provider(
     doc = "A linked program. Made by `et_program`.",
     fields = {
         "label": "Label of the program.",
         "program": "File: the .pte.",
-        "data_files": "Depset of Files: the .ptd files that it needs at run time.",
+        "manifest": "File: what must be there before the program is loaded (JSON): data files, " +
+                    "keys and their sha256, whether XNNPACK's weight cache is safe.",
+        "own_data": "File: the .ptd of its own weights, or None.",
+        "own_index": "File: the index of that, or None.",
+        "shared_data": "List of EtSharedDataInfo.",
+        "summary": "File: what went where (JSON).",
+        "data_files": "Depset of Files: the .ptd files that it may need at run time; the " +
+                      "manifest says which of them it loads.",
         "lowered": "EtLoweredInfo that it was linked from.",
         "model": "EtModelInfo that it was made from.",
         "recipe": "EtRecipeInfo that it was made with.",

@@ -1,4 +1,4 @@
-"""Actions without torch: EtLink and EtReport."""
+"""Actions without torch: EtLink, EtShare and EtReport."""
 
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
 load("//toolchains/python:python_tool.bzl", "ENVIRONMENT")
@@ -41,7 +41,20 @@ def linker_action(
         toolchain = EXPORTER_TOOLCHAIN,
     )
 
-def link(ctx, *, lowered, program, data = None, summary = None):
+# Its blobs are in the cache already, once for all programs; linking again costs seconds.
+_NO_CACHE = {"no-cache": "1"}
+
+def link(
+        ctx,
+        *,
+        lowered,
+        program,
+        data = None,
+        index = None,
+        manifest = None,
+        summary = None,
+        shared = [],
+        sharing = None):
     """EtLink: a .pte, and a .ptd if asked for.
 
     Args:
@@ -49,26 +62,74 @@ def link(ctx, *, lowered, program, data = None, summary = None):
       lowered: File: the directory of EtLower.
       program: File: the .pte to write.
       data: File: the .ptd to write, or None: the weights are embedded.
+      index: File: the index of that, or None.
+      manifest: File: JSON to write, or None.
       summary: File: JSON to write, or None.
+      shared: list of EtSharedDataInfo: what they hold stays out.
+      sharing: struct(allow_unshared, own_data, min_shared, adapter_data), or None.
     """
     args = ctx.actions.args()
     args.add_all("--lowered", [lowered], expand_directories = False)
+    args.add("--label", ctx.label)
     args.add("--program", program)
-    outputs = [program]
-    for flag, file in [("--data", data), ("--summary", summary)]:
+    outputs = [program] + ([index] if index else [])
+    for flag, file in [("--data", data), ("--manifest", manifest), ("--summary", summary)]:
         if file:
             args.add(flag, file)
             outputs.append(file)
+    args.add_all([info.index for info in shared], before_each = "--shared")
+    if sharing:
+        args.add_all(sharing.own_data, before_each = "--own_data")
+        args.add("--adapter_data", sharing.adapter_data)
+        if sharing.allow_unshared:
+            args.add("--allow_unshared")
+        if sharing.min_shared:
+            args.add("--min_shared", sharing.min_shared)
     linker_action(
         ctx,
         module = "etlink",
         arguments = args,
-        inputs = [lowered],
+        inputs = [lowered] + [info.index for info in shared],
         outputs = outputs,
         mnemonic = "EtLink",
         progress_message = "Linking %{output}",
-        # Its blobs are in the cache already, once for all programs; linking again costs seconds.
-        execution_requirements = {"no-cache": "1"},
+        execution_requirements = _NO_CACHE,
+    )
+
+def share(ctx, *, lowered, exclude, beside, file, file_index, data, index):
+    """EtShare: one .ptd out of lowered programs, or one that was built before, checked.
+
+    Args:
+      ctx: rule context.
+      lowered: list of Files: directories of EtLower.
+      exclude: list of strings: names or patterns that are left out.
+      beside: list of Files: indexes of files whose contents are left out.
+      file: File: a .ptd that was built before, or None.
+      file_index: File: its index, or None.
+      data: File: the .ptd to write.
+      index: File: the index to write.
+    """
+    args = ctx.actions.args()
+    args.add("--label", ctx.label)
+    args.add("--data", data)
+    args.add("--index", index)
+    args.add_all(lowered, before_each = "--lowered", expand_directories = False)
+    args.add_all(exclude, before_each = "--exclude")
+    args.add_all(beside, before_each = "--beside")
+    given = []
+    for flag, one in [("--file", file), ("--file_index", file_index)]:
+        if one:
+            args.add(flag, one)
+            given.append(one)
+    linker_action(
+        ctx,
+        module = "etlink.share",
+        arguments = args,
+        inputs = lowered + beside + given,
+        outputs = [data, index],
+        mnemonic = "EtShare",
+        progress_message = "Sharing %{output}",
+        execution_requirements = _NO_CACHE,
     )
 
 def report(ctx, *, lowered, facts, summary, json, html):

@@ -25,6 +25,7 @@ class MadeUp:
       methods: weights by qualified name and method; each is a vector of float32, given as bytes.
       delegates: payloads.
       named: data of delegates by key, in the file's order.
+      alignments: bytes by key of named data.
     """
 
     methods: dict[str, dict[str, bytes]] = field(
@@ -36,6 +37,7 @@ class MadeUp:
     named: dict[str, bytes] = field(
         default_factory=lambda: {"k2": b"two" * 99, "k1": b"one" * 5, "same": b"two" * 99}
     )
+    alignments: dict[str, int] = field(default_factory=dict)
 
     def write(self, path: Path) -> Path:
         """Writes the file as upstream lays it out: constants, delegates, named data."""
@@ -52,7 +54,7 @@ class MadeUp:
             program.constantSegment.offsets = offsets
             segments.append(Segment(tuple(pieces)))
         segments += [Segment((Piece.of(d),)) for d in self.delegates]
-        program.namedData = _named(self.named, segments)
+        program.namedData = _named(self.named, segments, self.alignments)
         with open(path, "wb") as out:
             pte.write(out, program, segments)
         return path
@@ -64,7 +66,7 @@ class MadeUp:
             for plan, weights in enumerate(self.methods.values())
             for value, name in enumerate(weights)
         }
-        return Hints(tensors=tensors)
+        return Hints(tensors=tensors, alignments=self.alignments)
 
     def lower(self, folder: Path, hints: Hints | None = None) -> Lowered:
         """Writes the file beside `folder` and splits it into that."""
@@ -147,12 +149,14 @@ def _weight(buffer: int, count: int) -> Any:
     return value
 
 
-def _named(named: Mapping[str, bytes], segments: list[Segment]) -> list[Any]:
+def _named(
+    named: Mapping[str, bytes], segments: list[Segment], alignments: Mapping[str, int]
+) -> list[Any]:
     tables, segment_of = [], {}
     for key, data in named.items():
         if data not in segment_of:
             segment_of[data] = len(segments)
-            segments.append(Segment((Piece.of(data),)))
+            segments.append(Segment((Piece.of(data),), alignments.get(key, 1)))
         table = schema.program_class("NamedDataT")()
         table.key, table.segmentIndex = key, segment_of[data]
         tables.append(table)

@@ -139,7 +139,7 @@ def test_damaged_lowered_program(lowered: Path, tmp_path: Path) -> None:
     assert sorted(p.name for p in tmp_path.iterdir()) == ["lowered", "p.pte"]
     index = json.loads((lowered / "index.json").read_text())
     (lowered / "index.json").write_text(json.dumps({**index, "format": 99}))
-    with pytest.raises(BuildError, match="got format 99, wanted 1"):
+    with pytest.raises(BuildError, match="got format 99, wanted 2"):
         Lowered(lowered)
     (lowered / "index.json").unlink()
     with pytest.raises(BuildError, match="is not a lowered program"):

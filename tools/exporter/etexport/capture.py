@@ -3,35 +3,64 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from etlink import ptd, pte, tables
+from etlink.data import is_stable
 from etlink.ptd import Layout
-from etlink.split import Hints
+from etlink.split import Hints, Weight
+
+from etexport import xnnpack_names
+from etexport.folded import FoldedNames, digest
+from etexport.names import plain_name
 
 
 class WeightNames:
-    """Watches upstream's emitter for which value of a method is which weight.
+    """Watches upstream for the names of weights, which a program's file doesn't keep.
 
-    Upstream keeps names only of tensors that it puts outside of the program
-    (executorch/exir/emit/_emitter.py, `_TopLevelEmitter.placeholder`).
+    Attributes:
+      found: (method, value) of a tensor to its qualified name.
+      made_from: the same to the weight that quantisation folded into it, where it did.
+      payloads: sha256 of a delegate's payload to the names of its constants, one list for each
+        delegate of these bytes.
+      folded: names of weights that were folded into constants.
+      programs: weights and constants of the exported programs by method.
     """
 
     def __init__(self) -> None:
         self.found: dict[tuple[str, int], str] = {}
+        self.made_from: dict[tuple[str, int], str] = {}
+        self.payloads: dict[str, list[tuple[str, ...]]] = {}
+        self.programs: Mapping[str, Any] = {}
+        self.folded = FoldedNames()
+
+    def keep(self, programs: Mapping[str, Any]) -> None:
+        """Keeps the exported programs until their weights have been compared with named data."""
+        self.programs = {
+            name: (dict(program.state_dict), dict(program.constants))
+            for name, program in programs.items()
+        }
 
     @contextlib.contextmanager
     def watching(self) -> Iterator[None]:
-        """Records while programs are emitted; an emitter of another shape is left alone."""
+        """Records while programs are lowered and emitted; unknown versions are left alone."""
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(_replaced(*self._emitter()))
+            stack.enter_context(self.folded.watching())
+            stack.enter_context(xnnpack_names.watching(self.payloads, self.folded))
+            yield
+
+    def _emitter(self) -> tuple[Any, str, Callable[..., Any] | None]:
+        """What records the tensors that upstream's emitter sees.
+
+        Source: executorch/exir/emit/_emitter.py, `_TopLevelEmitter.placeholder`.
+        """
         from executorch.exir.emit import _emitter
 
         emitter = getattr(_emitter, "_TopLevelEmitter", None)
         original = getattr(emitter, "placeholder", None)
-        if emitter is None or original is None:
-            yield
-            return
         names = self
 
         def placeholder(self: Any, target: Any, args: Any, kwargs: Any) -> Any:
@@ -41,14 +70,49 @@ class WeightNames:
                 target, signature.inputs_to_buffers.get(target)
             )
             if weight is not None:
-                names.found[(self.name, value.id)] = weight
+                place = (self.name, value.id)
+                names.found[place] = plain_name(weight)
+                if not is_stable(weight):
+                    program = self.exported_program
+                    value_of = {**program.constants, **program.state_dict}.get(weight)
+                    names.made_from[place] = names.folded.name(weight, value_of)
             return value
 
-        emitter.placeholder = placeholder
-        try:
-            yield
-        finally:
-            emitter.placeholder = original
+        return emitter, "placeholder", placeholder if original else None
+
+    def weights(self) -> dict[str, list[Weight]]:
+        """The exported weights by the sha256 of their bytes.
+
+        Backends that take a weight's bytes as they are store it under this digest, so that its name
+        is known without watching them.
+        """
+        found: dict[str, list[Weight]] = {}
+        seen: set[tuple[int, str]] = set()
+        for state, constants in self.programs.values():
+            tensors = {**constants, **state}
+            for name, tensor in sorted(tensors.items()):
+                if not hasattr(tensor, "untyped_storage") or (id(tensor), name) in seen:
+                    continue
+                seen.add((id(tensor), name))
+                dtype = str(tensor.dtype).removeprefix("torch.")
+                weight = Weight(plain_name(name), dtype, tuple(tensor.shape))
+                blob = digest(tensor)
+                if blob and weight not in found.setdefault(blob, []):
+                    found[blob].append(weight)
+        return found
+
+
+@contextlib.contextmanager
+def _replaced(owner: Any, name: str, function: Callable[..., Any] | None) -> Iterator[None]:
+    if owner is None or function is None:
+        yield
+        return
+    original = getattr(owner, name)
+    setattr(owner, name, function)
+    try:
+        yield
+    finally:
+        setattr(owner, name, original)
 
 
 def hints(manager: Any, names: WeightNames, program: Path, scratch: Path, config: Any) -> Hints:
@@ -64,11 +128,14 @@ def hints(manager: Any, names: WeightNames, program: Path, scratch: Path, config
     tables_of = pte.read(program).program
     plans = {tables.text(plan.name): n for n, plan in enumerate(tables_of.executionPlan)}
     constants = {(p, v) for p, v, tensor in tables.tensors(tables_of) if tables.is_constant(tensor)}
-    tensors = {
-        (plans[method], value): name
-        for (method, value), name in names.found.items()
-        if method in plans and (plans[method], value) in constants
-    }
+
+    def placed(found: Mapping[tuple[str, int], str]) -> dict[tuple[int, int], str]:
+        return {
+            (plans[method], value): name
+            for (method, value), name in found.items()
+            if method in plans and (plans[method], value) in constants
+        }
+
     named = manager._named_data
     alignments: dict[str, int] = {}
     layouts: dict[str, Layout] = {}
@@ -79,7 +146,10 @@ def hints(manager: Any, names: WeightNames, program: Path, scratch: Path, config
     return Hints(
         alignments=alignments,
         layouts=layouts,
-        tensors=tensors,
+        weights=names.weights,
+        payloads={blob: tuple(found) for blob, found in names.payloads.items()},
+        tensors=placed(names.found),
+        folded=placed(names.made_from),
         external=_external(manager, scratch),
         segment_alignment=config.segment_alignment,
         tensor_alignment=config.constant_tensor_alignment or 16,

@@ -1,12 +1,14 @@
 """Runs a program in ExecuTorch's runtime and compares it with the eager model.
 
-Contract: `etexport.compare --atol A --rtol R [--min_sqnr_db D] @FLAGS`; 1 on a difference.
+Contract: `etexport.compare --atol A --rtol R [--min_sqnr_db D] [--manifest JSON] @FLAGS`; 1 on a
+difference. With a manifest, program and data files are checked against it before they are loaded.
 """
 
 from __future__ import annotations
 
 import argparse
 import copy
+import dataclasses
 import math
 import os
 import shutil
@@ -18,6 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from etbuild import BuildError
+from etlink import manifest
+from etlink.merge import merge
 
 from etexport import failure, flags, sources
 from etexport.progress import Progress
@@ -44,6 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--atol", type=float, required=True)
     parser.add_argument("--rtol", type=float, required=True)
     parser.add_argument("--min_sqnr_db", type=float)
+    parser.add_argument("--manifest", type=Path)
     options, rest = parser.parse_known_args(arguments)
     tolerance = Tolerance(options.atol, options.rtol, options.min_sqnr_db)
     progress = Progress()
@@ -53,6 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         output = f"--output={work / 'none'}"
         request = flags.parse(["lower", output, *flags.expand(rest)])
         label = request.label
+        request = checked(request, options.manifest, work)
         problems = compare(request, tolerance, progress, work / "sources")
     except Exception as error:
         sys.stderr.write(failure.message(error, label, progress, work / "sources", None))
@@ -62,6 +68,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for problem in problems:
         print(f"FAILED: {label}: {problem}", file=sys.stderr)
     return 1 if problems else 0
+
+
+def checked(request: flags.Request, place: Path | None, work: Path) -> flags.Request:
+    """The request with the data files that the program's manifest asks for, as one file.
+
+    Args:
+      request: what to compare.
+      place: the manifest; None: the program is taken as it is.
+      work: folder for a file that holds several data files.
+
+    Raises:
+      BuildError: a file is missing, damaged, or another one than the program was built with.
+    """
+    data = request.program_data
+    if place and request.program:
+        data = tuple(manifest.check(manifest.read(place), request.program, data))
+    if len(data) > 1:
+        data = (merge(data, work / "merged.ptd"),)
+    return dataclasses.replace(request, program_data=data)
 
 
 def compare(

@@ -68,7 +68,9 @@ def _lower(request: Request, spec: Any, recipe: Any, progress: Progress, tree: P
 
     names = capture.WeightNames()
     with names.watching():
-        manager = stages.run(spec, recipe, progress, request.model_label, etrecord=False)
+        manager = stages.run(
+            spec, recipe, progress, request.model_label, etrecord=False, exported=names.keep
+        )
     with progress.stage("split"), _whole(request.output), _scratch(tree) as scratch:
         program = scratch / "program.pte"
         with open(program, "wb") as out:

@@ -32,7 +32,12 @@ _DEFAULT = (
 
 
 def run(
-    spec: ModelSpec, recipe: ExportRecipe, progress: Progress, label: str, etrecord: bool
+    spec: ModelSpec,
+    recipe: ExportRecipe,
+    progress: Progress,
+    label: str,
+    etrecord: bool,
+    exported: Callable[[Mapping[str, Any]], None] | None = None,
 ) -> Any:
     """Runs all stages.
 
@@ -42,6 +47,7 @@ def run(
       progress: stages are counted here: quantise, export, lower, emit.
       label: of the model, for messages.
       etrecord: whether upstream shall record what devtools need.
+      exported: called with the exported programs by method, before they are lowered.
 
     Returns:
       Upstream's ExecutorchProgramManager.
@@ -58,6 +64,8 @@ def run(
             name: export(name, module, spec.methods[name], recipe, label)
             for name, module in modules.items()
         }
+    if exported:
+        exported(programs)
     with progress.stage("lower"):
         try:
             edge = _lower(programs, spec, recipe, etrecord)

@@ -1,6 +1,8 @@
 """EtLink: links a lowered program into a .pte, and a .ptd if asked for.
 
-Contract: `etlink --lowered DIR --program OUT.pte [--data OUT.ptd] [--summary OUT.json]`
+Contract: `etlink --lowered DIR --program OUT.pte [--data OUT.ptd] [--manifest OUT.json]
+[--summary OUT.json] [--shared INDEX.json]… [--label L] [--allow_unshared] [--own_data NAME]…
+[--min_shared AMOUNT] [--adapter_data by_content|by_name]`
 """
 
 from __future__ import annotations
@@ -14,8 +16,11 @@ from pathlib import Path
 
 from etbuild.errors import BuildError
 
-from etlink.link import link
+from etlink import manifest
+from etlink.container import write_text
+from etlink.link import Options, link
 from etlink.lowered import Lowered
+from etlink.shared import read_index
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -24,17 +29,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--lowered", type=Path, required=True, help="directory of EtLower")
     parser.add_argument("--program", type=Path, required=True, help=".pte to write")
     parser.add_argument("--data", type=Path, help=".ptd to write the weights to")
+    parser.add_argument("--manifest", type=Path, help="JSON to write: what the program needs")
     parser.add_argument("--summary", type=Path, help="JSON to write: what went where")
-    options = parser.parse_args(arguments)
+    parser.add_argument("--label", default="", help="the program, for messages")
+    parser.add_argument("--shared", type=Path, action="append", default=[], help="index to share")
+    parser.add_argument("--allow_unshared", action="store_true")
+    parser.add_argument("--own_data", action="append", default=[], metavar="NAME")
+    parser.add_argument("--min_shared", default="", metavar="AMOUNT")
+    parser.add_argument("--adapter_data", default="by_content", choices=["by_content", "by_name"])
+    given = parser.parse_args(arguments)
     try:
-        lowered = Lowered(options.lowered)
-        linked = link(lowered, options.program, options.data)
+        options = Options(
+            given.label,
+            tuple(read_index(path) for path in given.shared),
+            given.allow_unshared,
+            tuple(given.own_data),
+            given.min_shared,
+            given.adapter_data,
+        )
+        linked = link(Lowered(given.lowered), given.program, given.data, options)
+        if given.manifest:
+            manifest.write(given.manifest, linked.manifest)
+        if given.summary:
+            text = json.dumps(dataclasses.asdict(linked), indent=1, sort_keys=True)
+            write_text(given.summary, text + "\n")
     except BuildError as error:
         print(f"ERROR: {error}", file=sys.stderr)
         return 1
-    if options.summary:
-        text = json.dumps(dataclasses.asdict(linked), indent=1, sort_keys=True)
-        options.summary.write_text(text + "\n", encoding="utf-8")
     return 0
 
 

@@ -6,6 +6,7 @@ Source: upstream's `schema/extended_header.h` (programs) and
 
 from __future__ import annotations
 
+import hashlib
 import math
 import os
 import struct
@@ -106,6 +107,15 @@ def write_atomically(path: Path, write: Callable[[BinaryIO], None]) -> None:
         ) from error
 
 
+def write_text(path: Path, text: str) -> None:
+    """Writes a text file, whole or not at all."""
+
+    def write(out: BinaryIO) -> None:
+        out.write(text.encode())
+
+    write_atomically(path, write)
+
+
 def write_segments(
     out: BinaryIO, segments: Sequence[Segment], placed: Iterable[tuple[int, int]]
 ) -> None:
@@ -131,7 +141,8 @@ def copy_piece(piece: Piece, out: BinaryIO) -> None:
     if not piece.path.exists():
         raise BuildError(f"{piece.path} is missing.", REBUILD)
     with open(piece.path, "rb") as source:
-        source.seek(piece.offset)
+        left -= _copy_in_kernel(source, out, piece)
+        source.seek(piece.offset + piece.size - left)
         while left:
             data = source.read(min(CHUNK, left))
             if not data:
@@ -142,3 +153,46 @@ def copy_piece(piece: Piece, out: BinaryIO) -> None:
                 )
             out.write(data)
             left -= len(data)
+
+
+def _copy_in_kernel(source: BinaryIO, out: BinaryIO, piece: Piece) -> int:
+    """Copies between files without reading them; returns the bytes copied, maybe 0."""
+    if piece.size < CHUNK or not hasattr(os, "copy_file_range"):
+        return 0
+    done = 0
+    try:
+        out.flush()
+        while done < piece.size:
+            count = os.copy_file_range(
+                source.fileno(), out.fileno(), piece.size - done, piece.offset + done
+            )
+            if not count:
+                break
+            done += count
+    except (OSError, AttributeError):
+        pass  # Other file systems, or no file: the reader's loop does the rest.
+    # Both share the descriptor's position; a buffered writer must learn of it.
+    if done:
+        out.seek(0, os.SEEK_CUR)
+    return done
+
+
+def sha256_of_piece(piece: Piece) -> str:
+    """The sha256 of a piece's bytes, hex.
+
+    Raises:
+      BuildError: its file is missing or too short.
+    """
+    if piece.path is None:
+        return hashlib.sha256(piece.data).hexdigest()
+    digest = hashlib.sha256()
+    left = piece.size
+    with open(piece.path, "rb") as source:
+        source.seek(piece.offset)
+        while left:
+            data = source.read(min(CHUNK, left))
+            if not data:
+                raise BuildError(f"{piece.path} is truncated: {left} bytes are missing.", REBUILD)
+            digest.update(data)
+            left -= len(data)
+    return digest.hexdigest()

@@ -13,6 +13,8 @@ import flatbuffers
 from flatbuffers import number_types
 from flatbuffers.table import Table
 
+from etlink.fields import field_table, field_tables, number, numbers_of, text_of
+
 IDENTIFIER = b"FT01"
 
 
@@ -71,13 +73,13 @@ def unpack(data: bytes) -> tuple[list[tuple[int, int]], list[Named]]:
     """
     root = Table(data, flatbuffers.encode.Get(flatbuffers.packer.uoffset, data, 0))
     segments = [
-        (_number(t, 0, number_types.Uint64Flags), _number(t, 1, number_types.Uint64Flags))
-        for t in _tables(root, 1)
+        (number(t, 0, number_types.Uint64Flags), number(t, 1, number_types.Uint64Flags))
+        for t in field_tables(root, 1)
     ]
     named = []
-    for table in _tables(root, 2):
-        key = table.String(table.Pos + _field(table, 0)).decode()
-        named.append(Named(key, _number(table, 1, number_types.Uint32Flags), _layout(table)))
+    for table in field_tables(root, 2):
+        key = text_of(table, 0)
+        named.append(Named(key, number(table, 1, number_types.Uint32Flags), _layout(table)))
     return segments, named
 
 
@@ -118,41 +120,12 @@ def _vector(builder: flatbuffers.Builder, tables: Sequence[int]) -> int:
     return builder.EndVector()
 
 
-def _field(table: Table, number: int) -> int:
-    """Offset of a field in its table; 0: the field has its default."""
-    return table.Offset(4 + 2 * number)
-
-
-def _number(table: Table, number: int, flags: type) -> int:
-    offset = _field(table, number)
-    return int(table.Get(flags, table.Pos + offset)) if offset else 0
-
-
-def _numbers(table: Table, number: int, flags: type, width: int) -> tuple[int, ...]:
-    offset = _field(table, number)
-    if not offset:
-        return ()
-    start = table.Vector(offset)
-    return tuple(int(table.Get(flags, start + width * n)) for n in range(table.VectorLen(offset)))
-
-
-def _tables(table: Table, number: int) -> list[Table]:
-    offset = _field(table, number)
-    if not offset:
-        return []
-    start = table.Vector(offset)
-    return [
-        Table(table.Bytes, table.Indirect(start + 4 * n)) for n in range(table.VectorLen(offset))
-    ]
-
-
 def _layout(table: Table) -> Layout | None:
-    offset = _field(table, 2)
-    if not offset:
+    layout = field_table(table, 2)
+    if layout is None:
         return None
-    layout = Table(table.Bytes, table.Indirect(table.Pos + offset))
     return Layout(
-        _number(layout, 0, number_types.Int8Flags),
-        _numbers(layout, 1, number_types.Int32Flags, 4),
-        _numbers(layout, 2, number_types.Uint8Flags, 1),
+        number(layout, 0, number_types.Int8Flags),
+        numbers_of(layout, 1, number_types.Int32Flags, 4),
+        numbers_of(layout, 2, number_types.Uint8Flags, 1),
     )

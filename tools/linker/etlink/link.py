@@ -1,18 +1,45 @@
-"""Puts a lowered program's tables and blobs together: a .pte, and a .ptd if asked for."""
+"""Links a lowered program: a .pte, a .ptd if asked for, and a manifest of what it needs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from etbuild.errors import BuildError
 
-from etlink import ptd, pte, schema
-from etlink.container import REBUILD, Piece, Segment, aligned, write_atomically
-from etlink.lowered import Constant, Index, Lowered, NamedData, TensorName, sha256_of
-from etlink.tables import is_constant, tensors
+from etlink import adapter, manifest, ptd, shared, sharing
+from etlink.assemble import Assembled, Changes, assemble
+from etlink.container import write_atomically
+from etlink.data import Datum, data_of
+from etlink.lowered import Index, Lowered, sha256_of
+from etlink.shared import DataIndex
+from etlink.sharing import Plan
+
+# Bytes: larger programs are compared by their frame alone, so that linking is a plain copy.
+_HASHED = 256 << 20
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a target asks for.
+
+    Attributes:
+      label: the program, for messages; empty: the one that was lowered.
+      shared: indices of the shared data files.
+      allow_unshared: whether a shared file that gives nothing is accepted.
+      own_data: qualified names or patterns that are not taken from shared files.
+      min_shared: least amount that must be shared ("95%", "100 MB"); empty: any.
+      adapter_data: "by_content" or "by_name".
+    """
+
+    label: str = ""
+    shared: Sequence[DataIndex] = ()
+    allow_unshared: bool = False
+    own_data: Sequence[str] = ()
+    min_shared: str = ""
+    adapter_data: str = "by_content"
 
 
 @dataclass(frozen=True)
@@ -22,167 +49,187 @@ class Linked:
     Attributes:
       program_bytes: size of the .pte.
       data_bytes: size of the .ptd; 0: none was written.
-      embedded: keys of the named data in the .pte, sorted.
+      embedded: keys of the data in the .pte that could lie outside, sorted.
       separate: keys of the .ptd, sorted.
+      shared: per shared file that the program loads its target, its file, keys and bytes.
+      unused: targets of shared files that it doesn't load.
+      unshared: data that no shared file holds, the largest first: name, bytes, reason.
+      manifest: see `manifest.make`.
     """
 
     program_bytes: int
     data_bytes: int
     embedded: tuple[str, ...]
     separate: tuple[str, ...]
+    shared: tuple[dict[str, Any], ...] = ()
+    unused: tuple[str, ...] = ()
+    unshared: tuple[dict[str, Any], ...] = ()
+    manifest: dict[str, Any] = field(default_factory=dict)
 
 
-def link(lowered: Lowered, program_path: Path, data_path: Path | None = None) -> Linked:
+def link(
+    lowered: Lowered,
+    program_path: Path,
+    data_path: Path | None = None,
+    options: Options | None = None,
+) -> Linked:
     """Links a program.
 
     Args:
       lowered: the lowered program.
       program_path: the .pte to write.
-      data_path: where the weights go; None: into the .pte, which then has the bytes that
-        upstream's API writes.
+      data_path: where its own weights go, with an index beside it (`<stem>.index.json`); None: into
+        the .pte, which then, with nothing shared, has the bytes that upstream's API writes.
+      options: what is shared, and how.
 
     Returns:
       What went where.
 
     Raises:
-      BuildError: the recipe itself put data outside of the program and there is no data_path;
-        two keys of the same name; an unwritable output.
+      BuildError: see `sharing.plan` and `adapter.by_name`; the recipe itself put data outside of
+        the program and there is no data_path; an unwritable output.
     """
+    options = options or Options()
     index = lowered.index
-    outside = [n for n in index.named_data if n.external]
+    label = options.label or index.label
+    # Names matter only to data that leave the program.
+    data = data_of(index) if options.shared or data_path else []
+    made = sharing.plan(label, data, options.shared, options.allow_unshared, options.own_data)
+    _check_external(index, label, data_path, made.shared_keys)
+    if options.min_shared:
+        sharing.check_min_shared(label, made, options.min_shared)
+    placed = _place(lowered, made, options, data_path is not None)
+    assembled = assemble(lowered, placed.changes)
+    digest = _write_program(assembled, index, label, program_path, placed.changes == Changes())
+    files = [
+        manifest.DataFile(options.shared[n].file, options.shared[n].label, "shared", made.shared[n])
+        for n in made.files
+    ]
+    if data_path and placed.separate:
+        kind = "adapter" if options.adapter_data == "by_name" else "own"
+        files.insert(0, manifest.DataFile(data_path.name, label, kind, placed.separate))
+    hazards = manifest.cache_hazards(index.packings)
+    described = manifest.make(label, program_path, digest, files, hazards)
+    if data_path:
+        _write_data(lowered, label, data_path, placed.separate, described["interface"])
+    return Linked(
+        program_path.stat().st_size,
+        data_path.stat().st_size if data_path else 0,
+        tuple(sorted([d.key for d in placed.embedded] or _named(index, data))),
+        tuple(sorted(d.key for d in placed.separate)),
+        tuple(_shared_summary(options.shared[n], made.shared[n]) for n in made.files),
+        tuple(i.label for n, i in enumerate(options.shared) if n not in made.files),
+        _unshared(made) if options.shared else (),
+        described,
+    )
+
+
+@dataclass(frozen=True)
+class _Placed:
+    """Where a program's data go, and how that changes the program."""
+
+    changes: Changes
+    embedded: tuple[Datum, ...]
+    separate: tuple[Datum, ...]
+
+
+def _place(lowered: Lowered, made: Plan, options: Options, separate: bool) -> _Placed:
+    own = [u.datum for u in made.own]
+    payloads: dict[str, bytes] = {}
+    outside: list[Datum] = []
+    reserved = frozenset(
+        e.key for n, i in enumerate(options.shared) if n in made.files for e in i.entries
+    )
+    renamed: Iterable[str] = ()
+    if separate and options.adapter_data == "by_name":
+        named = adapter.by_name(lowered, own, reserved)
+        outside, payloads = list(named.data), named.payloads
+        kept = {d.key for d in named.kept}
+        renamed = (d.key for d in own if d.size and d.key not in kept)
+    elif separate:
+        # A key of a shared file can't be in a second file, too.
+        outside = [d for d in own if d.size and d.key not in reserved]
+    external = {
+        place: d.key
+        for d in [*(d for found in made.shared.values() for d in found), *outside]
+        for place in d.tensors
+    }
+    left_out = made.shared_keys | {d.key for d in outside} | set(renamed)
+    embedded = [d for d in own if d.key not in left_out]
+    changes = Changes(frozenset(left_out), external, payloads)
+    if not left_out:
+        changes = Changes()
+    return _Placed(changes, tuple(embedded), tuple(outside))
+
+
+def _check_external(
+    index: Index, label: str, data_path: Path | None, elsewhere: frozenset[str]
+) -> None:
+    outside = [n for n in index.named_data if n.external and n.key not in elsewhere]
     if outside and data_path is None:
         raise BuildError(
-            f"{index.label}: its recipe moves {len(outside)} constants out of the program "
+            f"{label}: its recipe moves {len(outside)} constants out of the program "
             f'(e.g. "{outside[0].key}"), but the program embeds its weights.',
             'Set weights = "separate" on the program.',
         )
-    embedded = [] if data_path else list(index.named_data)
-    program = _tables(lowered)
-    moved = index.tensors if data_path else ()
-    constants = _move_out(program, index, moved)
-    segments = [_base_segment(lowered, program, s, constants) for s in index.segments]
-    _add_named(lowered, program, segments, embedded)
-    write_atomically(
-        program_path, lambda out: pte.write(out, program, segments, index.segment_alignment)
-    )
-    if data_path is None:
-        _check_same(index, program_path)
-        return Linked(program_path.stat().st_size, 0, _keys(embedded), ())
-    entries = _data_entries(lowered, index.named_data, moved)
-    write_atomically(data_path, lambda out: ptd.write(out, entries))
-    return Linked(
-        program_path.stat().st_size,
-        data_path.stat().st_size,
-        (),
-        tuple(sorted(e.key for e in entries)),
-    )
 
 
-def _tables(lowered: Lowered) -> Any:
-    try:
-        return schema.unpack_program(lowered.program())
-    except Exception as error:
-        raise BuildError(
-            f"{lowered.folder}: the program's tables can't be read ({error}).", REBUILD
-        ) from error
-
-
-def _keys(named: Sequence[NamedData]) -> tuple[str, ...]:
-    return tuple(sorted(n.key for n in named))
-
-
-def _check_same(index: Index, path: Path) -> None:
+def _write_program(
+    assembled: Assembled, index: Index, label: str, path: Path, unchanged: bool
+) -> str:
+    """Writes the .pte; returns its sha256, which is empty for one too large to hash again."""
+    frames: list[str] = []
+    write_atomically(path, lambda out: frames.append(assembled.write(out)))
+    small = path.stat().st_size <= _HASHED
+    digest = sha256_of(path) if small else ""
+    if not unchanged:
+        return digest
     # The promise of byte identity is checked on every link, not only in tests.
-    got = sha256_of(path)
-    if got != index.sha256:
+    if frames[-1] != index.frame or (small and digest != index.sha256):
         path.unlink()
         raise BuildError(
-            f"{index.label}: the linked program differs from the one that was lowered: got sha256 "
-            f"{got}, wanted {index.sha256}.",
+            f"{label}: the linked program differs from the one that was lowered: got sha256 "
+            f"{digest}, wanted {index.sha256}.",
             "A blob of the lowered program is damaged; build with an empty cache and report this.",
         )
+    return index.sha256
 
 
-def _base_segment(
-    lowered: Lowered, program: Any, segment: Any, constants: Sequence[Constant]
-) -> Segment:
-    if segment.kind != "constants":
-        return Segment((lowered.piece(segment.blob, segment.size),))
-    pieces: list[Piece] = []
-    offsets: list[int] = []
-    end = 0
-    for number, constant in enumerate(constants):
-        offsets.append(end)
-        pieces.append(lowered.piece(constant.blob, constant.size))
-        end += constant.size
-        if number + 1 < len(constants):
-            padding = aligned(end, lowered.index.tensor_alignment) - end
-            pieces.append(Piece.of(bytes(padding)))
-            end += padding
-    program.constantSegment.offsets = offsets
-    return Segment(tuple(p for p in pieces if p.size))
-
-
-def _move_out(program: Any, index: Index, moved: Sequence[TensorName]) -> list[Constant]:
-    """Makes tensors external, by name; returns the constants that the program still needs."""
-    if not moved:
-        return list(index.constants)
-    external = schema.program_class("TensorDataLocation").EXTERNAL
-    order: dict[int, int] = {}
-    for item in moved:
-        tensor = program.executionPlan[item.plan].values[item.value].val
-        info = tensor.extraTensorInfo or schema.program_class("ExtraTensorInfoT")()
-        info.fullyQualifiedName = item.name
-        info.location = external
-        tensor.extraTensorInfo = info
-        tensor.dataBufferIdx = order.setdefault(item.buffer, len(order))
-    still = {0} | {t.dataBufferIdx for _, _, t in tensors(program) if is_constant(t)}
-    kept = [c for c in index.constants if c.buffer in still]
-    renumbered = {c.buffer: number for number, c in enumerate(kept)}
-    for _, _, tensor in tensors(program):
-        if is_constant(tensor):
-            tensor.dataBufferIdx = renumbered[tensor.dataBufferIdx]
-    return kept
-
-
-def _add_named(
-    lowered: Lowered, program: Any, segments: list[Segment], named: Sequence[NamedData]
+def _write_data(
+    lowered: Lowered, label: str, path: Path, data: Sequence[Datum], interface: str
 ) -> None:
-    segment_of: dict[str, int] = {}
-    tables = []
-    for item in named:
-        if item.blob not in segment_of:
-            segment_of[item.blob] = len(segments)
-            segments.append(Segment((lowered.piece(item.blob, item.size),), item.alignment))
-        table = schema.program_class("NamedDataT")()
-        table.key = item.key
-        table.segmentIndex = segment_of[item.blob]
-        tables.append(table)
-    if program.namedData is not None:
-        program.namedData = tables
+    entries = [d.entry(lowered) for d in data]
+    write_atomically(path, lambda out: ptd.write(out, entries))
+    listed = tuple(sorted(shared.entries_of(data, label), key=lambda e: e.key))
+    index = DataIndex(label, path.name, path.stat().st_size, listed, interface)
+    shared.write_index(path.with_suffix(".index.json"), index)
 
 
-def _data_entries(
-    lowered: Lowered, named: Sequence[NamedData], moved: Sequence[TensorName]
-) -> list[ptd.Entry]:
-    found: dict[str, ptd.Entry] = {}
+def _named(index: Index, data: Sequence[Datum]) -> list[str]:
+    """Keys of a program that keeps all of its data."""
+    return [] if data else [n.key for n in index.named_data]
 
-    def add(entry: ptd.Entry) -> None:
-        before = found.setdefault(entry.key, entry)
-        if before.blob != entry.blob:
-            raise BuildError(
-                f'{lowered.index.label}: two data of the name "{entry.key}" have different bytes: '
-                f"sha256 {before.blob} and {entry.blob}.",
-                "Rename one of the parameters, or embed the weights.",
-            )
 
-    for item in named:
-        piece = lowered.piece(item.blob, item.size)
-        add(ptd.Entry(item.key, item.blob, piece, item.alignment, item.layout))
-    constants = {c.buffer: c for c in lowered.index.constants}
-    for weight in moved:
-        constant = constants[weight.buffer]
-        piece = lowered.piece(constant.blob, constant.size)
-        alignment = lowered.index.tensor_alignment
-        add(ptd.Entry(weight.name, constant.blob, piece, alignment, weight.layout))
-    return list(found.values())
+def _shared_summary(index: DataIndex, data: Sequence[Datum]) -> dict[str, Any]:
+    blobs = {d.blob: d.size for d in data}
+    return {
+        "label": index.label,
+        "file": index.file,
+        "keys": len(data),
+        "bytes": sum(blobs.values()),
+        "file_bytes": index.size,
+    }
+
+
+def _unshared(made: Plan) -> tuple[dict[str, Any], ...]:
+    return tuple(
+        {
+            "name": u.datum.title(),
+            "key": u.datum.key,
+            "bytes": u.datum.size,
+            "dtype": u.datum.dtype,
+            "shape": list(u.datum.shape),
+            "reason": u.reason,
+        }
+        for u in sorted(made.own, key=lambda u: (-u.datum.size, u.datum.key))
+    )

@@ -18,9 +18,10 @@ from typing import Any
 from etbuild.errors import BuildError
 
 from etlink.container import CHUNK, Piece, copy_piece
+from etlink.payload import Packing
 from etlink.ptd import Layout
 
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True)
@@ -40,12 +41,14 @@ class Constant:
 
 @dataclass(frozen=True)
 class TensorName:
-    """A tensor of the program that is a weight of the model and can be loaded by name.
+    """A constant tensor of the program, which can be loaded by a key.
 
     Attributes:
       plan: index of the method in Program.execution_plan.
       value: index in the plan's values.
-      name: fully qualified name in the model.
+      name: fully qualified name in the model; empty: a constant that export made up.
+      by_name: whether programs may load it by that name; not where quantisation made it from the
+        weight of that name, because its bytes depend on the calibration.
       buffer: index of its constant.
       layout: element type and shape.
     """
@@ -53,6 +56,7 @@ class TensorName:
     plan: int
     value: int
     name: str
+    by_name: bool
     buffer: int
     layout: Layout
 
@@ -82,8 +86,10 @@ class NamedData:
       size: bytes.
       alignment: bytes.
       external: tag of a recipe that asked for its own data file; empty: part of the program.
-      layout: element type and shape, where the exporter knows them.
+      layout: element type and shape of a tensor that the runtime itself loads.
       names: qualified names of the weights that it is made from, where they are known.
+      dtype: how the backend reads it ("float32", "qcint4", "scale", …), where that is known.
+      shape: elements per dimension, where that is known.
     """
 
     key: str
@@ -93,6 +99,21 @@ class NamedData:
     external: str = ""
     layout: Layout | None = None
     names: tuple[str, ...] = ()
+    dtype: str = ""
+    shape: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class PayloadNames:
+    """The weights behind the constants of a delegate's payload.
+
+    Attributes:
+      blob: sha256 of the payload, hex.
+      names: qualified name by constant, in the payload's order; empty where there is none.
+    """
+
+    blob: str
+    names: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -104,6 +125,7 @@ class Index:
       sha256: of the program that upstream's API would have written, hex: linking with everything
         embedded gives these bytes.
       size: bytes of it.
+      frame: digest of that program's tables and of where its blobs lie.
       versions: of executorch, torch and Python.
       segment_alignment: bytes.
       tensor_alignment: bytes between constants.
@@ -112,11 +134,14 @@ class Index:
       tensors: weights by name.
       named_data: in upstream's order.
       methods: per method its name, inputs, outputs, backends and operators.
+      payloads: names of weights by payload; two of the same bytes may differ in their names.
+      packings: weights that XNNPACK packs, each once.
     """
 
     label: str
     sha256: str
     size: int
+    frame: str
     versions: dict[str, str]
     segment_alignment: int = 128
     tensor_alignment: int = 16
@@ -125,6 +150,8 @@ class Index:
     tensors: tuple[TensorName, ...] = ()
     named_data: tuple[NamedData, ...] = ()
     methods: tuple[dict[str, Any], ...] = ()
+    payloads: tuple[PayloadNames, ...] = ()
+    packings: tuple[Packing, ...] = ()
     format: int = field(default=FORMAT)
 
 
@@ -210,9 +237,18 @@ def _index_from(raw: dict[str, Any]) -> Index:
                 TensorName(**{**t, "layout": layout(t["layout"])}) for t in raw["tensors"]
             ),
             "named_data": tuple(
-                NamedData(**{**n, "layout": layout(n["layout"]), "names": tuple(n["names"])})
+                NamedData(
+                    **{
+                        **n,
+                        "layout": layout(n["layout"]),
+                        "names": tuple(n["names"]),
+                        "shape": tuple(n["shape"]),
+                    }
+                )
                 for n in raw["named_data"]
             ),
+            "payloads": tuple(PayloadNames(p["blob"], tuple(p["names"])) for p in raw["payloads"]),
+            "packings": tuple(Packing(**p) for p in raw["packings"]),
             "methods": tuple(raw["methods"]),
         }
     )

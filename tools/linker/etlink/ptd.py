@@ -84,8 +84,10 @@ def read(path: Path) -> Mapping[str, tuple[Piece, Layout | None]]:
       Key to bytes and layout.
 
     Raises:
-      BuildError: it is no .ptd file, or is truncated or damaged.
+      BuildError: it is missing, no .ptd file, truncated or damaged.
     """
+    if not path.is_file():
+        raise BuildError(f"{path} is missing.", "Build it, or correct the path.")
     size = path.stat().st_size
     with open(path, "rb") as source:
         head = source.read(8 + _HEADER.size)

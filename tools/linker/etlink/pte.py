@@ -98,7 +98,7 @@ def write(
     program: Any,
     segments: Sequence[Segment],
     segment_alignment: int = SEGMENT_ALIGNMENT,
-) -> None:
+) -> bytes:
     """Writes a program and its segments as upstream's `serialize_pte_binary` lays them out.
 
     Args:
@@ -106,6 +106,9 @@ def write(
       program: a ProgramT; its `segments` are set here.
       segments: in the order in which the program refers to them.
       segment_alignment: bytes.
+
+    Returns:
+      What precedes the segments: header and tables.
     """
     placed = place(segments, segment_alignment)
     data_segment = schema.program_class("DataSegmentT")
@@ -118,11 +121,13 @@ def write(
     data_size = placed[-1][0] + placed[-1][1] if placed else 0
     if not data_size:
         out.write(flatbuffer)
-        return
+        return flatbuffer
     header_size = aligned(_HEADER.size, schema.INLINE_ALIGNMENT)
     program_size = header_size + len(flatbuffer)
     base = aligned(program_size, segment_alignment)
     header = _HEADER.pack(_MAGIC, _HEADER.size, program_size, base, data_size)
-    out.write(insert_header(flatbuffer, header.ljust(header_size, b"\0")))
+    head = insert_header(flatbuffer, header.ljust(header_size, b"\0"))
+    out.write(head)
     out.write(bytes(base - program_size))
     write_segments(out, segments, placed)
+    return head

@@ -2,27 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+import hashlib
+import io
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from etbuild.errors import BuildError
 
-from etlink import pte, schema
+from etlink import payload, pte, schema
+from etlink.assemble import assemble
 from etlink.container import Piece
+from etlink.data import is_stable
 from etlink.lowered import (
     BaseSegment,
     Constant,
     Index,
+    Lowered,
     NamedData,
+    PayloadNames,
     TensorName,
     sha256_of,
     store,
     write_index,
 )
+from etlink.payload import Payload
 from etlink.ptd import Layout
-from etlink.tables import constant_sizes, describe_methods
+from etlink.tables import constant_sizes, describe_methods, is_constant, tensor_bytes, tensors
+
+# Bytes: a smaller constant that export made up isn't worth a key of its own.
+SMALLEST_CONSTANT = 1024
+
+
+@dataclass(frozen=True)
+class Weight:
+    """A tensor of the model, as it was exported.
+
+    Attributes:
+      name: qualified name.
+      dtype: "float32", "int8", …
+      shape: elements per dimension.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -32,8 +57,12 @@ class Hints:
     Attributes:
       alignments: bytes by named data key.
       layouts: element type and shape by named data key.
-      names: qualified names by named data key.
+      weights: sha256 of a weight's bytes to its description: for named data of backends whose
+        payloads aren't read here.
+      payloads: sha256 of a payload to the names of its constants, in its order; more than one
+        where payloads of the same bytes hold different weights.
       tensors: (plan, value) to qualified name: weights that may be loaded by name.
+      folded: (plan, value) to the name of the weight that quantisation made a constant from.
       external: data that the recipe moved out of the program: key to (tag, bytes, alignment,
         layout).
       segment_alignment: bytes.
@@ -42,8 +71,10 @@ class Hints:
 
     alignments: Mapping[str, int] = field(default_factory=dict)
     layouts: Mapping[str, Layout] = field(default_factory=dict)
-    names: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    weights: Callable[[], Mapping[str, Sequence[Weight]]] = dict
+    payloads: Mapping[str, Sequence[tuple[str, ...]]] = field(default_factory=dict)
     tensors: Mapping[tuple[int, int], str] = field(default_factory=dict)
+    folded: Mapping[tuple[int, int], str] = field(default_factory=dict)
     external: Mapping[str, tuple[str, Piece, int, Layout | None]] = field(default_factory=dict)
     segment_alignment: int = pte.SEGMENT_ALIGNMENT
     tensor_alignment: int = schema.INLINE_ALIGNMENT
@@ -85,24 +116,59 @@ def split(
         else:
             kind = "mutable" if number in mutable_at else "delegate"
             base.append(BaseSegment(kind, store(folder, file.piece(number)), size))
+    payloads = {s.blob: _payload(folder, s.blob) for s in base if s.kind == "delegate" and s.size}
     index = Index(
         label=label,
         sha256=sha256_of(path),
         size=path.stat().st_size,
+        frame="",
         versions=dict(versions),
         segment_alignment=hints.segment_alignment,
         tensor_alignment=hints.tensor_alignment,
         segments=tuple(base),
         constants=_store_constants(file, folder, constants_at),
         tensors=_tensor_names(program, hints),
-        named_data=_store_named(file, folder, hints),
+        named_data=described(_store_named(file, folder, hints), payloads, hints),
         methods=tuple(describe_methods(program)),
+        payloads=tuple(
+            PayloadNames(blob, names)
+            for blob in sorted(payloads)
+            for names in sorted(set(hints.payloads.get(blob, ())))
+        ),
+        packings=tuple(sorted({p for found in payloads.values() if found for p in found.packings})),
     )
     program.segments = []
     program.namedData = [] if program.namedData is not None else None
     (folder / "program.bin").write_bytes(schema.pack_program(program))
     write_index(folder, index)
+    index = replace(index, frame=_checked_frame(Lowered(folder)))
+    write_index(folder, index)
     return index
+
+
+def _checked_frame(lowered: Lowered) -> str:
+    """The frame of what linking gives back, which must be the file itself."""
+    out = _HashingFile()
+    frame = assemble(lowered).write(out)
+    if out.digest.hexdigest() != lowered.index.sha256:
+        raise BuildError(
+            f"{lowered.index.label}: the program can't be put together again as it was: its file "
+            "has a layout that isn't known here.",
+            "Is this another version of ExecuTorch? Please report it with the version.",
+        )
+    return frame
+
+
+class _HashingFile(io.RawIOBase):
+    """A file of which only the digest is kept."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.digest = hashlib.sha256()
+
+    def write(self, data: Any) -> int:
+        self.digest.update(data)
+        return len(data)
 
 
 def _constants_segment(file: pte.ProgramFile) -> int:
@@ -144,7 +210,6 @@ def _store_named(file: pte.ProgramFile, folder: Path, hints: Hints) -> tuple[Nam
                 piece.size,
                 hints.alignments.get(key, 1),
                 layout=hints.layouts.get(key),
-                names=tuple(sorted(hints.names.get(key, ()))),
             )
         )
     for key, (tag, piece, alignment, layout) in sorted(hints.external.items()):
@@ -154,13 +219,51 @@ def _store_named(file: pte.ProgramFile, folder: Path, hints: Hints) -> tuple[Nam
 
 
 def _tensor_names(program: Any, hints: Hints) -> tuple[TensorName, ...]:
+    """The weights, and large constants without a name."""
     found = []
-    for (plan, value), name in sorted(hints.tensors.items()):
-        tensor = program.executionPlan[plan].values[value].val
+    for plan, value, tensor in tensors(program):
+        own = hints.tensors.get((plan, value), "")
+        name = own or hints.folded.get((plan, value), "")
+        by_name = is_stable(own)
+        if not is_constant(tensor) or not (by_name or tensor_bytes(tensor) >= SMALLEST_CONSTANT):
+            continue
         layout = Layout(
             int(tensor.scalarType),
             tuple(int(n) for n in tensor.sizes),
             tuple(int(n) for n in tensor.dimOrder),
         )
-        found.append(TensorName(plan, value, name, tensor.dataBufferIdx, layout))
+        found.append(TensorName(plan, value, name, by_name, tensor.dataBufferIdx, layout))
     return tuple(found)
+
+
+def described(
+    named: Sequence[NamedData], payloads: Mapping[str, Payload | None], hints: Hints
+) -> tuple[NamedData, ...]:
+    """Adds to named data what payloads say of their types, and which weights use them."""
+    types: dict[str, tuple[str, tuple[int, ...]]] = {}
+    names: dict[str, set[str]] = {}
+    for blob, parsed in sorted(payloads.items()):
+        for place, constant in enumerate(parsed.constants if parsed else ()):
+            if constant.key and constant.dtype:
+                types.setdefault(constant.key, (constant.dtype, constant.shape))
+            for listed in hints.payloads.get(blob, ()):
+                if place < len(listed) and listed[place]:
+                    names.setdefault(constant.key, set()).add(listed[place])
+    unknown = [n for n in named if n.key not in names]
+    weights = hints.weights() if unknown else {}
+    for item in unknown:
+        for weight in weights.get(item.blob, ()):
+            names.setdefault(item.key, set()).add(weight.name)
+            types.setdefault(item.key, (weight.dtype, weight.shape))
+    found = []
+    for item in named:
+        dtype, shape = types.get(item.key, ("", ()))
+        known = tuple(sorted(names.get(item.key, ())))
+        found.append(replace(item, names=known, dtype=dtype, shape=shape))
+    return tuple(found)
+
+
+def _payload(folder: Path, blob: str) -> Payload | None:
+    with open(folder / "blobs" / blob, "rb") as source:
+        head = source.read(8)
+        return payload.read(head + source.read()) if head[4:] == payload.MAGIC else None

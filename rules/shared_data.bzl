@@ -1,0 +1,106 @@
+"""et_shared_data: one .ptd that many programs load."""
+
+load("//rules:providers.bzl", "EtLoweredInfo", "EtModelInfo", "EtRecipeInfo", "EtSharedDataInfo")
+load("//rules/private:link_action.bzl", "share")
+load("//rules/private:lower_action.bzl", "lower", "lowering_attributes")
+load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
+
+def _et_shared_data_impl(ctx):
+    file, file_index = _prebuilt(ctx)
+    lowered = [t[EtLoweredInfo] for t in ctx.attr.lowerings]
+    if bool(ctx.attr.model) != bool(ctx.attr.recipe):
+        fail("%s: model and recipe go together; %s is missing." %
+             (ctx.label, "recipe" if ctx.attr.model else "model"))
+    if ctx.attr.model:
+        lowered.append(lower(
+            ctx,
+            model = ctx.attr.model[EtModelInfo],
+            recipe = ctx.attr.recipe[EtRecipeInfo],
+            methods = ctx.attr.methods,
+        ))
+    elif ctx.attr.methods:
+        fail("%s: methods goes with model and recipe; a lowering has its own." % ctx.label)
+    if bool(lowered) == bool(file):
+        fail(("%s: it has %s. Give a model and a recipe, lowerings, or a .ptd that was built " +
+              "before in srcs.") %
+             (ctx.label, "both a .ptd and a lowering" if file else "no source"))
+    if file and (ctx.attr.exclude or ctx.attr.shared_data):
+        fail("%s: exclude and shared_data don't apply to a .ptd that was built before." % ctx.label)
+    data = ctx.actions.declare_file(ctx.label.name + ".ptd")
+    index = ctx.actions.declare_file(ctx.label.name + ".index.json")
+    beside = [t[EtSharedDataInfo] for t in ctx.attr.shared_data]
+    share(
+        ctx,
+        lowered = [info.directory for info in lowered],
+        exclude = ctx.attr.exclude,
+        beside = [info.index for info in beside],
+        file = file,
+        file_index = file_index,
+        data = data,
+        index = index,
+    )
+    return [
+        DefaultInfo(
+            files = depset([data, index]),
+            runfiles = ctx.runfiles([data, index]),
+        ),
+        OutputGroupInfo(
+            data = depset([data]),
+            index = depset([index]),
+            lowered = depset([info.directory for info in lowered]),
+        ),
+        EtSharedDataInfo(label = ctx.label, data = data, index = index, lowered = lowered),
+    ]
+
+def _prebuilt(ctx):
+    """The .ptd of srcs and its index, or None."""
+    data = [f for f in ctx.files.srcs if f.extension == "ptd"]
+    index = [f for f in ctx.files.srcs if f.extension == "json"]
+    if ctx.files.srcs and len(data) != 1 or len(index) > 1:
+        fail("%s: srcs takes one .ptd and its index (.json); got %s." %
+             (ctx.label, ", ".join([f.basename for f in ctx.files.srcs])))
+    return data[0] if data else None, index[0] if index else None
+
+et_shared_data = rule(
+    implementation = _et_shared_data_impl,
+    doc = """Weights in one `.ptd` that many programs load.
+
+```python
+et_shared_data(
+    name = "foundation",
+    model = ":llama",
+    recipe = "//backends/xnnpack:int8_dynamic_act_int4_weight",
+)
+```
+
+Outputs: `<name>.ptd`, with sorted keys, and `<name>.index.json`: for each key its sha256, size,
+dtype, shape and the qualified names of the weights that use it.
+
+It holds all weights of its sources: data of delegates by the keys that the backends gave them
+(XNNPACK and Vulkan: the sha256 of the bytes), portable constants by qualified name. Programs that
+list it in `shared_data` leave out what it holds. A program of the same model and recipe uses its
+lowering, so nothing is lowered twice.
+""",
+    attrs = lowering_attributes(mandatory = False, what = "file") | {
+        "exclude": attr.string_list(
+            doc = "Qualified names of weights that are left out, or patterns (\"layers.*.mask\").",
+        ),
+        "lowerings": attr.label_list(
+            providers = [EtLoweredInfo],
+            doc = "Lowered programs (et_lowering, et_program); the file holds the union of their " +
+                  "weights.",
+        ),
+        "shared_data": attr.label_list(
+            providers = [EtSharedDataInfo],
+            doc = "Files that programs load beside this one: what they hold is left out, because " +
+                  "a runtime takes no key twice.",
+        ),
+        "srcs": attr.label_list(
+            allow_files = [".ptd", ".json"],
+            doc = "In the place of a lowering: a .ptd that was built before, e.g. of a release, " +
+                  "and its index. Its bytes are checked against the index.",
+        ),
+    },
+    provides = [EtSharedDataInfo],
+    toolchains = [EXPORTER_TOOLCHAIN],
+)

@@ -1,0 +1,63 @@
+"""et_size_test: fails when a program outgrows a limit."""
+
+load("//rules:providers.bzl", "EtProgramInfo")
+load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
+load("//toolchains/python:python_tool.bzl", "launcher_script", "tool_attributes", "tool_files")
+
+def _et_size_test_impl(ctx):
+    info = ctx.attr.program[EtProgramInfo]
+    limits = []
+    for name in ("max_bytes", "max_unshared_bytes"):
+        if getattr(ctx.attr, name):
+            limits += ["--" + name, getattr(ctx.attr, name).replace(" ", "")]
+    if not limits:
+        fail("%s: give max_bytes, max_unshared_bytes or both." % ctx.label)
+    exporter = ctx.toolchains[EXPORTER_TOOLCHAIN].exporter
+    script = ctx.actions.declare_file(ctx.label.name)
+    launcher_script(
+        ctx,
+        script,
+        interpreter = exporter.interpreter,
+        roots = exporter.package_roots,
+        words = ["etlink.size", "--label", str(ctx.label), "--summary", info.summary.short_path] +
+                limits,
+        enter = True,
+    )
+    files = depset(
+        [info.summary, exporter.interpreter],
+        transitive = [tool_files(ctx), exporter.packages, exporter.python_files],
+    )
+    return [DefaultInfo(executable = script, runfiles = ctx.runfiles(transitive_files = files))]
+
+et_size_test = rule(
+    implementation = _et_size_test_impl,
+    doc = """Fails when a program is larger than it may be.
+
+```python
+et_size_test(
+    name = "assistant_size_test",
+    max_bytes = "120 MB",             # all that the program loads
+    max_unshared_bytes = "2 MB",      # what an update of it alone moves
+    program = ":assistant",
+)
+```
+
+The message of a failure lists the largest weights that are not shared, and why.
+""",
+    attrs = {
+        "max_bytes": attr.string(
+            doc = "Most bytes of the .pte and of all .ptd files that it loads: \"1000000\", " +
+                  "\"120 MB\", \"115 MiB\".",
+        ),
+        "max_unshared_bytes": attr.string(
+            doc = "Most bytes of the .pte and of its own .ptd.",
+        ),
+        "program": attr.label(
+            mandatory = True,
+            providers = [EtProgramInfo],
+            doc = "The et_program.",
+        ),
+    } | tool_attributes(),
+    test = True,
+    toolchains = [EXPORTER_TOOLCHAIN],
+)

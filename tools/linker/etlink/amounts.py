@@ -1,0 +1,49 @@
+"""Amounts of data as people write them."""
+
+from __future__ import annotations
+
+import re
+
+from etbuild.errors import BuildError
+
+_AMOUNT = re.compile(r"^(\d+(?:\.\d+)?)\s*(%|B|kB|MB|GB|KiB|MiB|GiB)?$")
+_UNITS = {
+    "B": 1,
+    "kB": 10**3,
+    "MB": 10**6,
+    "GB": 10**9,
+    "KiB": 2**10,
+    "MiB": 2**20,
+    "GiB": 2**30,
+}
+
+
+def amount(text: str, what: str) -> tuple[float, bool]:
+    """Reads an amount of data.
+
+    Args:
+      text: "95%", "100000000", "100 MB", "95.4 MiB".
+      what: target and attribute, for messages.
+
+    Returns:
+      The number, in bytes or per cent, and whether it is per cent.
+
+    Raises:
+      BuildError: it is neither.
+    """
+    match = _AMOUNT.match(text.strip())
+    number = float(match[1]) if match else 0.0
+    if match is None or (match[2] == "%" and number > 100):
+        raise BuildError(
+            f'{what} = "{text}" is no amount.',
+            'Write a share ("95%") or bytes ("100000000", "100 MB", "95 MiB").',
+        )
+    return (number, True) if match[2] == "%" else (number * _UNITS[match[2] or "B"], False)
+
+
+def bytes_of(text: str, what: str) -> float:
+    """Reads an amount in bytes; see `amount`."""
+    number, is_share = amount(text, what)
+    if is_share:
+        raise BuildError(f'{what} = "{text}": a share says nothing here; write bytes ("100 MB").')
+    return number

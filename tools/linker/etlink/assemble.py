@@ -1,0 +1,162 @@
+"""Puts the tables and blobs of a lowered program together, with some of its data left out."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO
+
+from etbuild.errors import BuildError
+
+from etlink import pte, schema
+from etlink.container import REBUILD, Piece, Segment, aligned
+from etlink.lowered import BaseSegment, Constant, Index, Lowered, NamedData
+from etlink.tables import is_constant, tensors
+
+
+@dataclass(frozen=True)
+class Changes:
+    """How a linked program differs from the one that was lowered.
+
+    Attributes:
+      outside: keys of named data that stay out of the program.
+      external: (plan, value) of a constant tensor to the key that it is loaded by.
+      payloads: sha256 of a delegate's payload to the bytes that stand in for it.
+    """
+
+    outside: frozenset[str] = frozenset()
+    external: Mapping[tuple[int, int], str] = field(default_factory=dict)
+    payloads: Mapping[str, bytes] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Assembled:
+    """A program, ready to be written.
+
+    Attributes:
+      program: a ProgramT.
+      segments: in the program's order.
+      blobs: what the segments consist of, by sha256.
+      alignment: of segments, bytes.
+    """
+
+    program: Any
+    segments: tuple[Segment, ...]
+    blobs: tuple[str, ...]
+    alignment: int
+
+    def write(self, out: BinaryIO) -> str:
+        """Writes the program, in bounded memory.
+
+        Returns:
+          Its frame: a digest of its tables and of the blobs that follow them. Two programs of the
+          same frame have the same bytes.
+        """
+        head = pte.write(out, self.program, self.segments, self.alignment)
+        text = json.dumps([hashlib.sha256(head).hexdigest(), *self.blobs])
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+def assemble(lowered: Lowered, changes: Changes | None = None) -> Assembled:
+    """Assembles a program.
+
+    Args:
+      lowered: the lowered program.
+      changes: what differs from it; None: nothing, which gives the bytes of upstream's API.
+
+    Raises:
+      BuildError: the lowered program's tables are damaged.
+    """
+    changes = changes or Changes()
+    index = lowered.index
+    try:
+        program = schema.unpack_program(lowered.program())
+    except Exception as error:
+        raise BuildError(
+            f"{lowered.folder}: the program's tables can't be read ({error}).", REBUILD
+        ) from error
+    constants = _make_external(program, index, changes.external)
+    segments: list[Segment] = []
+    blobs: list[str] = []
+    for base in index.segments:
+        segment, parts = _base_segment(lowered, program, base, constants, changes)
+        segments.append(segment)
+        blobs += parts
+    kept = [n for n in index.named_data if n.key not in changes.outside and not n.external]
+    _add_named(lowered, program, segments, blobs, kept)
+    return Assembled(program, tuple(segments), tuple(blobs), index.segment_alignment)
+
+
+def _base_segment(
+    lowered: Lowered,
+    program: Any,
+    base: BaseSegment,
+    constants: Sequence[Constant],
+    changes: Changes,
+) -> tuple[Segment, list[str]]:
+    if base.kind != "constants":
+        if base.blob in changes.payloads:
+            data = changes.payloads[base.blob]
+            return Segment((Piece.of(data),)), [hashlib.sha256(data).hexdigest()]
+        return Segment((lowered.piece(base.blob, base.size),)), [base.blob]
+    pieces: list[Piece] = []
+    offsets: list[int] = []
+    end = 0
+    for place, constant in enumerate(constants):
+        offsets.append(end)
+        pieces.append(lowered.piece(constant.blob, constant.size))
+        end += constant.size
+        if place + 1 < len(constants):
+            padding = aligned(end, lowered.index.tensor_alignment) - end
+            pieces.append(Piece.of(bytes(padding)))
+            end += padding
+    program.constantSegment.offsets = offsets
+    return Segment(tuple(p for p in pieces if p.size)), [c.blob for c in constants]
+
+
+def _make_external(
+    program: Any, index: Index, external: Mapping[tuple[int, int], str]
+) -> list[Constant]:
+    """Makes tensors external, by key; returns the constants that the program still needs."""
+    if not external:
+        return list(index.constants)
+    outside = schema.program_class("TensorDataLocation").EXTERNAL
+    order: dict[str, int] = {}
+    for (plan, value), key in sorted(external.items()):
+        tensor = program.executionPlan[plan].values[value].val
+        info = tensor.extraTensorInfo or schema.program_class("ExtraTensorInfoT")()
+        info.fullyQualifiedName = key
+        info.location = outside
+        tensor.extraTensorInfo = info
+        tensor.dataBufferIdx = order.setdefault(key, len(order))
+    still = {0} | {t.dataBufferIdx for _, _, t in tensors(program) if is_constant(t)}
+    kept = [c for c in index.constants if c.buffer in still]
+    renumbered = {c.buffer: place for place, c in enumerate(kept)}
+    for _, _, tensor in tensors(program):
+        if is_constant(tensor):
+            tensor.dataBufferIdx = renumbered[tensor.dataBufferIdx]
+    return kept
+
+
+def _add_named(
+    lowered: Lowered,
+    program: Any,
+    segments: list[Segment],
+    blobs: list[str],
+    named: Sequence[NamedData],
+) -> None:
+    segment_of: dict[str, int] = {}
+    tables = []
+    for item in named:
+        if item.blob not in segment_of:
+            segment_of[item.blob] = len(segments)
+            segments.append(Segment((lowered.piece(item.blob, item.size),), item.alignment))
+            blobs.append(item.blob)
+        table = schema.program_class("NamedDataT")()
+        table.key = item.key
+        table.segmentIndex = segment_of[item.blob]
+        tables.append(table)
+    if program.namedData is not None:
+        program.namedData = tables

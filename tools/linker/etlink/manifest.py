@@ -1,0 +1,279 @@
+"""The manifest of a program: what must be there, with which bytes, before it is loaded."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from etbuild.errors import BuildError
+
+from etlink import ptd
+from etlink.container import REBUILD, sha256_of_piece, write_text
+from etlink.data import Datum
+from etlink.lowered import sha256_of
+from etlink.payload import Packing
+from etlink.shared import DataIndex, read_index
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A data file that a program loads.
+
+    Attributes:
+      file: base name.
+      label: target that makes it.
+      kind: "shared", "own", or "adapter": another program's own data may stand in for it.
+      data: what the program takes from it.
+    """
+
+    file: str
+    label: str
+    kind: str
+    data: tuple[Datum, ...]
+
+
+def make(
+    label: str, program: Path, digest: str, files: Sequence[DataFile], cache: Sequence[str]
+) -> dict[str, Any]:
+    """The manifest as one JSON object.
+
+    Args:
+      label: the program.
+      program: its .pte file.
+      digest: sha256 of that; empty: not known.
+      files: the data files that it loads.
+      cache: why XNNPACK's weight cache would give wrong numbers; empty: it is safe.
+    """
+    return {
+        "format": FORMAT,
+        "label": label,
+        "interface": interface(digest, files) if digest else "",
+        "program": {"file": program.name, "sha256": digest, "size": program.stat().st_size},
+        "data": [
+            {
+                "file": f.file,
+                "label": f.label,
+                "kind": f.kind,
+                "keys": {
+                    d.key: {
+                        "sha256": d.blob,
+                        "size": d.size,
+                        "by_name": d.by_name,
+                        "dtype": d.dtype,
+                        "shape": list(d.shape),
+                    }
+                    for d in f.data
+                },
+            }
+            for f in files
+        ],
+        "weight_cache": {"safe": not cache, "reasons": list(cache)},
+    }
+
+
+def interface(digest: str, files: Sequence[DataFile]) -> str:
+    """What an adapter fits: the program, the shared bytes, and the adapter's names and shapes.
+
+    Args:
+      digest: sha256 of the program.
+      files: its data files.
+
+    Returns:
+      A digest: two programs with the same one take each other's adapters.
+    """
+    shared = {d.key: d.blob for f in files if f.kind == "shared" for d in f.data}
+    own = {
+        d.key: [d.dtype, list(d.shape), d.size]
+        for f in files
+        if f.kind == "adapter"
+        for d in f.data
+    }
+    text = json.dumps({"program": digest, "shared": shared, "adapter": own}, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def write(path: Path, manifest: Mapping[str, Any]) -> None:
+    """Writes a manifest, the same bytes for the same contents."""
+    write_text(path, json.dumps(manifest, indent=1, sort_keys=True) + "\n")
+
+
+def cache_hazards(packings: Sequence[Packing], most: int = 3) -> list[str]:
+    """Why XNNPACK's weight cache must stay off; empty: it may be on.
+
+    The cache finds a packed weight by the keys of weight and bias. Two layers with equal integers
+    and different scales would get the same packed weight.
+
+    Args:
+      packings: of all programs that share a cache.
+      most: examples to give.
+    """
+    recipes: dict[tuple[str, str], set[str]] = {}
+    for packing in packings:
+        recipes.setdefault((packing.weight, packing.bias), set()).add(packing.recipe)
+    clashes = {keys: found for keys, found in recipes.items() if len(found) > 1}
+    return [
+        f'the weight "{weight}" is packed in {len(found)} ways ({_differing(found)}), and the '
+        "weight cache of XNNPACK would give all of its layers the first one"
+        for (weight, _), found in sorted(clashes.items())[:most]
+    ]
+
+
+def _differing(recipes: set[str]) -> str:
+    """Which parts of some packings differ."""
+    parsed = [json.loads(r) for r in sorted(recipes)]
+    keys = sorted({k for p in parsed for k in p})
+    differing = [k for k in keys if len({json.dumps(p.get(k)) for p in parsed}) > 1]
+    words = {
+        "weight": "different scales, types or shapes of the weight",
+        "bias": "different scales of the bias",
+        "input": "different quantisation of the input",
+        "output": "different quantisation of the output",
+    }
+    return ", ".join(words.get(k, f"different {k}") for k in differing)
+
+
+def read(path: Path) -> dict[str, Any]:
+    """Reads a manifest.
+
+    Raises:
+      BuildError: it can't be read, or is of another format.
+    """
+    try:
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+        found = manifest["format"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise BuildError(f"{path} is no manifest of a program: {error}.", REBUILD) from error
+    if found != FORMAT:
+        raise BuildError(f"{path}: got format {found}, wanted {FORMAT}.", REBUILD)
+    return manifest
+
+
+def check(manifest: Mapping[str, Any], program: Path, files: Sequence[Path]) -> list[Path]:
+    """Checks files against a manifest, every byte, before a runtime sees them.
+
+    Args:
+      manifest: of the program.
+      program: its .pte file.
+      files: data files, in any order; those that the program doesn't ask for are left out.
+
+    Returns:
+      The data files to load, in the manifest's order.
+
+    Raises:
+      BuildError: a file is missing, damaged, or another one.
+    """
+    label, wanted = manifest["label"], manifest["program"]
+    size = program.stat().st_size if program.exists() else -1
+    digest = sha256_of(program) if size == wanted["size"] else ""
+    if size != wanted["size"] or (wanted["sha256"] and digest != wanted["sha256"]):
+        got = "no file" if size < 0 else f"{size} bytes{f', sha256 {digest}' if digest else ''}"
+        raise BuildError(
+            f"{label}: {program} is not the program of its manifest: got {got}, wanted "
+            f"{wanted['size']} bytes, sha256 {wanted['sha256']}.",
+            REBUILD,
+        )
+    left = list(files)
+    chosen = []
+    for entry in manifest["data"]:
+        path = _pick(entry, left)
+        if path is None:
+            raise BuildError(
+                f'{label}: the data file "{entry["file"]}" ({entry["label"]}) is missing.',
+                "Give its path, beside those of the other data files.",
+            )
+        left.remove(path)
+        chosen.append(path)
+        _check_data(manifest, entry, path)
+    return chosen
+
+
+def _pick(entry: Mapping[str, Any], files: Sequence[Path]) -> Path | None:
+    """The file of a manifest's entry: by its name, else by its keys."""
+    for path in files:
+        if path.name == entry["file"]:
+            return path
+    for path in files:
+        if set(ptd.read(path)) >= set(entry["keys"]):
+            return path
+    # A file that lacks keys is named with what it lacks, which says more than "missing".
+    return files[0] if len(files) == 1 else None
+
+
+def _check_data(manifest: Mapping[str, Any], entry: Mapping[str, Any], path: Path) -> None:
+    label = manifest["label"]
+    hashes = {k: v["sha256"] for k, v in entry["keys"].items()}
+    if entry["kind"] == "adapter" and path.name != entry["file"]:
+        hashes = _adapter_hashes(manifest, entry, path)
+    found = ptd.read(path)
+    missing = sorted(k for k in entry["keys"] if k not in found)
+    if missing:
+        raise BuildError(
+            f"{label}: {path} is not the data of {entry['label']}: {len(missing)} of "
+            f'{len(entry["keys"])} keys are missing, e.g. "{missing[0]}".',
+            "It holds other weights, or those of another recipe. Use the file that was built with "
+            "the program.",
+        )
+    for key in sorted(entry["keys"]):
+        piece, _ = found[key]
+        wanted = entry["keys"][key]
+        digest = sha256_of_piece(piece) if piece.size == wanted["size"] else ""
+        if digest != hashes.get(key):
+            raise BuildError(
+                f'{label}: {path}: "{key}" has other bytes than the program was built with: got '
+                f"{piece.size} bytes{f', sha256 {digest}' if digest else ''}, wanted "
+                f"{wanted['size']} bytes, sha256 {hashes.get(key)}.",
+                "The file is damaged, or holds other weights. Use the one that was built with the "
+                "program.",
+            )
+
+
+def _adapter_hashes(
+    manifest: Mapping[str, Any], entry: Mapping[str, Any], path: Path
+) -> dict[str, str]:
+    """Hashes of another adapter's data, which its own index gives.
+
+    Raises:
+      BuildError: it has no index, or is for another program.
+    """
+    label = manifest["label"]
+    place = path.with_suffix(".index.json")
+    if not place.exists():
+        raise BuildError(
+            f"{label}: the adapter {path} has no index beside it ({place.name}), so nothing says "
+            "that it fits.",
+            "Copy the index that was built with it.",
+        )
+    index = read_index(place)
+    if index.interface == manifest["interface"]:
+        return {e.key: e.sha256 for e in index.entries}
+    raise BuildError(
+        f"{label}: the adapter {path} ({index.label}) doesn't fit: {_misfit(entry, index)}.",
+        "Build it with the model, recipe and shared data of the program, and with the same rank.",
+    )
+
+
+def _misfit(entry: Mapping[str, Any], index: DataIndex) -> str:
+    theirs = index.by_key()
+    ours = entry["keys"]
+    for key in sorted(ours):
+        if key not in theirs:
+            return f'it has no "{key}"'
+        shape, wanted = list(theirs[key].shape), ours[key]["shape"]
+        if (theirs[key].dtype, shape) != (ours[key]["dtype"], wanted):
+            return (
+                f'"{key}" is {theirs[key].dtype} {shape}, wanted {ours[key]["dtype"]} {wanted} '
+                "(another rank or base)"
+            )
+    extra = sorted(set(theirs) - set(ours))
+    if extra:
+        return f'it has "{extra[0]}", which the program doesn\'t take'
+    return (
+        "its names and shapes are the same, but its program differs in base weights, layers or "
+        "activation scales (static quantisation puts those into the program)"
+    )

@@ -1,0 +1,38 @@
+"""One data file out of several: the Python runtime loads one, the C++ Module any number."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from etbuild.errors import BuildError
+
+from etlink import ptd
+from etlink.container import sha256_of_piece, write_atomically
+
+
+def merge(files: Sequence[Path], path: Path) -> Path:
+    """Writes the union of data files.
+
+    Args:
+      files: .ptd files.
+      path: the .ptd to write.
+
+    Returns:
+      A file with all keys: the only one of `files`, or `path`.
+
+    Raises:
+      BuildError: a file is damaged; two have the same key, which a runtime refuses, too.
+    """
+    if len(files) == 1:
+        return files[0]
+    entries: dict[str, ptd.Entry] = {}
+    owner: dict[str, Path] = {}
+    for file in files:
+        for key, (piece, layout) in ptd.read(file).items():
+            if key in entries:
+                raise BuildError(f'{file} and {owner[key]} both have the key "{key}".')
+            blob = sha256_of_piece(piece)
+            entries[key], owner[key] = ptd.Entry(key, blob, piece, 1, layout), file
+    write_atomically(path, lambda out: ptd.write(out, list(entries.values())))
+    return path

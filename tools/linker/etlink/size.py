@@ -1,0 +1,77 @@
+"""Checks the size of a program against limits, from what EtLink wrote of it.
+
+Contract: `etlink.size --label L --summary JSON [--max_bytes N] [--max_unshared_bytes N]`; 1 where a
+limit is exceeded.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from etbuild.errors import BuildError
+
+from etlink.amounts import bytes_of
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the check; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="etlink.size", description=__doc__)
+    parser.add_argument("--label", required=True)
+    parser.add_argument("--summary", type=Path, required=True)
+    parser.add_argument("--max_bytes", default="")
+    parser.add_argument("--max_unshared_bytes", default="")
+    given = parser.parse_args(arguments)
+    summary = json.loads(given.summary.read_text(encoding="utf-8"))
+    limits = {"max_bytes": given.max_bytes, "max_unshared_bytes": given.max_unshared_bytes}
+    try:
+        problems = exceeded(given.label, summary, {k: v for k, v in limits.items() if v})
+    except BuildError as error:
+        problems = [str(error)]
+    for problem in problems:
+        print(f"FAILED: {problem}", file=sys.stderr)
+    return 1 if problems else 0
+
+
+def exceeded(label: str, summary: Mapping[str, Any], limits: Mapping[str, str]) -> list[str]:
+    """Which limits a program exceeds.
+
+    Args:
+      label: the test, for messages.
+      summary: of the linker.
+      limits: "max_bytes" (all files that the program loads) and "max_unshared_bytes" (those that
+        are its own) to an amount.
+
+    Returns:
+      One sentence for each; empty: none.
+
+    Raises:
+      BuildError: an amount can't be read.
+    """
+    own = summary["program_bytes"] + summary["data_bytes"]
+    sizes = {
+        "max_bytes": own + sum(s["file_bytes"] for s in summary["shared"]),
+        "max_unshared_bytes": own,
+    }
+    problems = []
+    for name, limit in limits.items():
+        size = sizes[name]
+        print(f"{label}: {size} bytes, {name} = {limit}")
+        if size > bytes_of(limit, f"{label}: {name}"):
+            largest = "; ".join(
+                f"{u['name']} ({u['bytes']} bytes): {u['reason']}" for u in summary["unshared"][:5]
+            )
+            problems.append(
+                f"{label}: {size} bytes, wanted at most {limit} ({name}). The .pte has "
+                f"{summary['program_bytes']} bytes, its own .ptd {summary['data_bytes']}."
+                + (f" Largest that is not shared: {largest}." if largest else "")
+            )
+    return problems
+
+
+if __name__ == "__main__":
+    sys.exit(main())
