@@ -145,6 +145,7 @@ def report(ctx, *, lowered, facts, summary, json, html):
     """
     args = ctx.actions.args()
     args.add_all("--lowered", [lowered], expand_directories = False)
+    args.add("--label", ctx.label)
     args.add("--facts", facts)
     args.add("--summary", summary)
     args.add("--json", json)

@@ -108,8 +108,9 @@ def link(
     if data_path and placed.separate:
         kind = "adapter" if options.adapter_data == "by_name" else "own"
         files.insert(0, manifest.DataFile(data_path.name, label, kind, placed.separate))
-    hazards = manifest.cache_hazards(index.packings)
-    described = manifest.make(label, program_path, digest, files, hazards)
+    by_name = placed.separate if options.adapter_data == "by_name" else ()
+    cache = manifest.weight_cache(index, by_name)
+    described = manifest.make(label, program_path, digest, files, cache)
     if data_path:
         _write_data(lowered, label, data_path, placed.separate, described["interface"])
     return Linked(

@@ -14,8 +14,7 @@ from etbuild.errors import BuildError
 from etlink import ptd
 from etlink.container import REBUILD, sha256_of_piece, write_text
 from etlink.data import Datum
-from etlink.lowered import sha256_of
-from etlink.payload import Packing
+from etlink.lowered import Index, sha256_of
 from etlink.shared import DataIndex, read_index
 
 FORMAT = 1
@@ -39,7 +38,7 @@ class DataFile:
 
 
 def make(
-    label: str, program: Path, digest: str, files: Sequence[DataFile], cache: Sequence[str]
+    label: str, program: Path, digest: str, files: Sequence[DataFile], cache: WeightCache
 ) -> dict[str, Any]:
     """The manifest as one JSON object.
 
@@ -48,7 +47,7 @@ def make(
       program: its .pte file.
       digest: sha256 of that; empty: not known.
       files: the data files that it loads.
-      cache: why XNNPACK's weight cache would give wrong numbers; empty: it is safe.
+      cache: whether XNNPACK's weight cache may be turned on.
     """
     return {
         "format": FORMAT,
@@ -73,7 +72,11 @@ def make(
             }
             for f in files
         ],
-        "weight_cache": {"safe": not cache, "reasons": list(cache)},
+        "weight_cache": {
+            "safe": not cache.reasons,
+            "reasons": list(cache.reasons),
+            "packings": dict(cache.packings),
+        },
     }
 
 
@@ -103,25 +106,52 @@ def write(path: Path, manifest: Mapping[str, Any]) -> None:
     write_text(path, json.dumps(manifest, indent=1, sort_keys=True) + "\n")
 
 
-def cache_hazards(packings: Sequence[Packing], most: int = 3) -> list[str]:
-    """Why XNNPACK's weight cache must stay off; empty: it may be on.
+@dataclass(frozen=True)
+class WeightCache:
+    """Whether XNNPACK's weight cache may be turned on.
+
+    Attributes:
+      reasons: why it would give wrong numbers; empty: it is safe for this program alone.
+      packings: "weight bias" (their keys) to a digest of how they are packed. Programs that are
+        loaded together are safe where the same keys have the same digest.
+    """
+
+    reasons: tuple[str, ...]
+    packings: Mapping[str, str]
+
+
+def weight_cache(index: Index, by_name: Sequence[Datum], most: int = 3) -> WeightCache:
+    """Finds what makes XNNPACK's weight cache wrong.
 
     The cache finds a packed weight by the keys of weight and bias. Two layers with equal integers
-    and different scales would get the same packed weight.
+    and different scales would get the same packed weight, and so would two adapters under one name.
 
     Args:
-      packings: of all programs that share a cache.
+      index: of the lowered program.
+      by_name: what an adapter's file holds, where its keys are names.
       most: examples to give.
     """
+    names = {n.key: n.names for n in index.named_data}
     recipes: dict[tuple[str, str], set[str]] = {}
-    for packing in packings:
+    for packing in index.packings:
         recipes.setdefault((packing.weight, packing.bias), set()).add(packing.recipe)
-    clashes = {keys: found for keys, found in recipes.items() if len(found) > 1}
-    return [
-        f'the weight "{weight}" is packed in {len(found)} ways ({_differing(found)}), and the '
-        "weight cache of XNNPACK would give all of its layers the first one"
-        for (weight, _), found in sorted(clashes.items())[:most]
-    ]
+    reasons = [
+        f"{' and '.join(names.get(weight) or (weight,))} have equal bytes and are packed in "
+        f"{len(found)} ways ({_differing(found)}), and XNNPACK's weight cache would give all of "
+        "them the first one"
+        for (weight, _), found in sorted(recipes.items())
+        if len(found) > 1
+    ][:most]
+    if any(not d.tensors for d in by_name):
+        reasons.append(
+            "the adapter's weights have names as keys, and XNNPACK's weight cache would give a "
+            "second adapter the first one's"
+        )
+    packings = {
+        f"{weight} {bias}".strip(): hashlib.sha256("\n".join(sorted(found)).encode()).hexdigest()
+        for (weight, bias), found in sorted(recipes.items())
+    }
+    return WeightCache(tuple(reasons), packings)
 
 
 def _differing(recipes: set[str]) -> str:

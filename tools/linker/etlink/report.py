@@ -1,6 +1,6 @@
 """EtReport: what a program consists of, as JSON and as one self-contained page.
 
-Contract: `etlink.report --lowered DIR --facts JSON --summary JSON --json OUT --html OUT`
+Contract: `etlink.report --label L --lowered DIR --facts JSON --summary JSON --json OUT --html OUT`
 """
 
 from __future__ import annotations
@@ -21,11 +21,13 @@ from etlink.lowered import Index, Lowered
 def main(arguments: Sequence[str] | None = None) -> int:
     """Writes the report; returns the exit code."""
     parser = argparse.ArgumentParser(prog="etlink.report", description=__doc__)
+    parser.add_argument("--label", required=True, help="the program")
     for name in ("lowered", "facts", "summary", "json", "html"):
         parser.add_argument(f"--{name}", type=Path, required=True)
     options = parser.parse_args(arguments)
     try:
         report = make(
+            options.label,
             Lowered(options.lowered).index,
             _read(options.lowered / "facts.json"),
             _read(options.facts),
@@ -40,11 +42,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def make(
-    index: Index, facts: dict[str, Any], run: dict[str, Any], linked: dict[str, Any]
+    label: str,
+    index: Index,
+    facts: dict[str, Any],
+    run: dict[str, Any],
+    linked: dict[str, Any],
 ) -> dict[str, Any]:
     """The report as one JSON object.
 
     Args:
+      label: the program.
       index: of the lowered program.
       facts: what the exporter saw: recipe, layers that it left alone.
       run: seconds per stage and peak memory of this lowering; differs from run to run.
@@ -52,7 +59,7 @@ def make(
     """
     blobs = {n.blob: n.size for n in index.named_data}
     return {
-        "label": index.label,
+        "label": label,
         "model": facts["model"],
         "recipe": facts["recipe"],
         "versions": index.versions,
@@ -60,15 +67,51 @@ def make(
         "bytes": {
             "program": linked["program_bytes"],
             "data": linked["data_bytes"],
+            "own": linked["program_bytes"] + linked["data_bytes"],
+            "shared": sum(s["bytes"] for s in linked["shared"]),
             "named_data": sum(blobs.values()),
             "constants": sum(c.size for c in index.constants),
             "delegates": sum(s.size for s in index.segments if s.kind == "delegate"),
         },
+        "shared": linked["shared"],
+        "unused_shared_data": linked["unused"],
+        "not_shared": linked["unshared"],
+        "duplicated": duplicated(index),
+        "weight_cache": linked["manifest"]["weight_cache"],
         "not_quantised": facts["not_quantised"],
         "quantised_layers": facts["quantised_layers"],
         "largest": _largest(index),
         "lowering": run,
     }
+
+
+def duplicated(index: Index) -> list[dict[str, Any]]:
+    """Backends that keep weights in their payloads, where several methods delegate to them.
+
+    XNNPACK, Vulkan and portable operators load a weight by its key, so that methods share it; TOSA,
+    VGF and Ethos-U compile it into the payload of each method.
+
+    Returns:
+      Per backend: its name, payload bytes by method, and the bytes beyond the largest method's.
+    """
+    found: dict[str, dict[str, int]] = {}
+    seen: dict[str, set[str]] = {}
+    for method in index.methods:
+        for backend, payloads in method["payloads"].items():
+            if payloads["named_data"]:
+                continue
+            blobs = {b: s for b, s in payloads["blobs"].items() if b not in seen.get(backend, ())}
+            seen.setdefault(backend, set()).update(blobs)
+            found.setdefault(backend, {})[method["name"]] = sum(blobs.values())
+    return [
+        {
+            "backend": backend,
+            "methods": methods,
+            "bytes": sum(methods.values()) - max(methods.values()),
+        }
+        for backend, methods in sorted(found.items())
+        if len([size for size in methods.values() if size]) > 1
+    ]
 
 
 def _largest(index: Index, most: int = 20) -> list[dict[str, Any]]:

@@ -29,7 +29,7 @@ from etlink.lowered import (
 )
 from etlink.payload import Payload
 from etlink.ptd import Layout
-from etlink.tables import constant_sizes, describe_methods, is_constant, tensor_bytes, tensors
+from etlink.tables import constant_sizes, describe_methods, is_constant, tensor_bytes, tensors, text
 
 # Bytes: a smaller constant that export made up isn't worth a key of its own.
 SMALLEST_CONSTANT = 1024
@@ -129,7 +129,7 @@ def split(
         constants=_store_constants(file, folder, constants_at),
         tensors=_tensor_names(program, hints),
         named_data=described(_store_named(file, folder, hints), payloads, hints),
-        methods=tuple(describe_methods(program)),
+        methods=_methods(file, folder, base),
         payloads=tuple(
             PayloadNames(blob, names)
             for blob in sorted(payloads)
@@ -260,6 +260,31 @@ def described(
         dtype, shape = types.get(item.key, ("", ()))
         known = tuple(sorted(names.get(item.key, ())))
         found.append(replace(item, names=known, dtype=dtype, shape=shape))
+    return tuple(found)
+
+
+def _methods(
+    file: pte.ProgramFile, folder: Path, base: Sequence[BaseSegment]
+) -> tuple[dict[str, Any], ...]:
+    """Descriptions of the methods, with the payloads of each backend."""
+    program = file.program
+    keys = [item.key for item in program.namedData or []]
+    loads: dict[str, bool] = {}
+    for segment in base:
+        if segment.kind == "delegate" and segment.size and segment.blob not in loads:
+            data = (folder / "blobs" / segment.blob).read_bytes()
+            loads[segment.blob] = any(key in data for key in keys)
+    found = []
+    for plan, method in zip(program.executionPlan, describe_methods(program), strict=True):
+        payloads: dict[str, dict[str, Any]] = {}
+        for delegate in plan.delegates or []:
+            if delegate.processed.location != schema.program_class("DataLocation").SEGMENT:
+                continue
+            segment = base[delegate.processed.index]
+            of = payloads.setdefault(text(delegate.id), {"blobs": {}, "named_data": False})
+            of["blobs"][segment.blob] = segment.size
+            of["named_data"] |= loads.get(segment.blob, False)
+        found.append({**method, "payloads": payloads})
     return tuple(found)
 
 
