@@ -94,12 +94,20 @@ class WeightNames:
                 if not hasattr(tensor, "untyped_storage") or (id(tensor), name) in seen:
                     continue
                 seen.add((id(tensor), name))
-                dtype = str(tensor.dtype).removeprefix("torch.")
-                weight = Weight(plain_name(name), dtype, tuple(tensor.shape))
-                blob = digest(tensor)
-                if blob and weight not in found.setdefault(blob, []):
-                    found[blob].append(weight)
+                for stored in _as_stored(tensor):
+                    dtype = str(stored.dtype).removeprefix("torch.")
+                    weight = Weight(plain_name(name), dtype, tuple(tensor.shape))
+                    blob = digest(stored)
+                    if blob and weight not in found.setdefault(blob, []):
+                        found[blob].append(weight)
         return found
+
+
+def _as_stored(tensor: Any) -> list[Any]:
+    """A weight as backends store it: as it is, or in half precision."""
+    import torch
+
+    return [tensor, tensor.half()] if tensor.dtype == torch.float32 else [tensor]
 
 
 @contextlib.contextmanager

@@ -198,6 +198,11 @@ def _reason(
         return f"{index.label} holds it with an alignment of {entry.alignment} bytes only"
     for name in datum.names:
         for owner, entry in named.get(name, ()):
+            if entry.sha256 == datum.blob:
+                return (
+                    f"{owner} has these bytes under the key of another backend "
+                    f'("{entry.key}"); make it from a lowering of this one, too'
+                )
             if (entry.dtype == "scale") == (datum.dtype == "scale"):
                 return f"{owner} has other bytes for {name}: {difference(datum, entry)}"
     if not datum.names:
