@@ -48,7 +48,9 @@ void check_program_file(const MappedFile& file) {
     const uint64_t segment = tables.table_in(segments, i);
     const uint64_t offset = tables.scalar<uint64_t>(segment, 0);
     const uint64_t bytes = tables.scalar<uint64_t>(segment, 1);
-    if (base == 0 || offset > size - base || bytes > size - base - offset) {
+    // A program without weights has an empty segment and no header.
+    const bool has_no_base = base == 0 && bytes > 0;
+    if (has_no_base || offset > size - base || bytes > size - base - offset) {
       truncated(file);
     }
   }

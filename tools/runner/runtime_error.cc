@@ -12,7 +12,8 @@ using executorch::runtime::Error;
 const char* words(Error error) {
   switch (error) {
     case Error::InvalidState:
-      return "the program or backend is in a state that doesn't allow it";
+      return "the program or backend is in no state for it; a program whose weights are in .ptd files "
+             "needs them: name them with --data, or give the --manifest";
     case Error::NotSupported:
       return "not supported by this runtime; inputs of another shape than the exported one are, too";
     case Error::InvalidArgument:
