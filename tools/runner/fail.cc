@@ -20,6 +20,14 @@ int error_output = STDERR_FILENO;
 char stage[512] = "starting";
 char message[512];
 std::atomic<bool> has_message{false};
+std::atomic<bool> is_ending{false};
+
+// One thread ends the process with its sentence; others that come here meanwhile wait.
+void claim_the_end() {
+  while (is_ending.exchange(true)) {
+    pause();
+  }
+}
 
 void write_text(const char* text) {
   size_t left = strlen(text);
@@ -42,6 +50,7 @@ void copy_line(char* to, size_t capacity, const char* from, size_t length) {
 }
 
 [[noreturn]] void end_in_crash(const char* what) {
+  claim_the_end();
   write_text("error: ExecuTorch's runtime ");
   write_text(what);
   write_text(" while ");
@@ -92,6 +101,7 @@ void fail(const std::string& sentence) {
     c = static_cast<unsigned char>(c) < ' ' ? ' ' : c;
   }
   line += '\n';
+  claim_the_end();
   write_text(line.c_str());
   // Not exit(): destructors of a runtime in an unknown state would run.
   _exit(1);
@@ -120,7 +130,7 @@ void guard_against_crashes() {
   sigaltstack(&stack, nullptr);
   struct sigaction action = {};
   action.sa_handler = on_signal;
-  action.sa_flags = SA_ONSTACK | SA_RESETHAND;
+  action.sa_flags = SA_ONSTACK;
   for (const int number : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) {
     sigaction(number, &action, nullptr);
   }

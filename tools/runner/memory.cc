@@ -5,22 +5,20 @@
 #include <cstring>
 
 namespace runner {
+namespace {
 
-Memory memory_now() {
-  Memory memory;
-  const struct {
-    const char* name;
-    uint64_t* value;
-  } fields[] = {
-      {"VmRSS:", &memory.resident},
-      {"RssAnon:", &memory.anonymous},
-      {"RssFile:", &memory.file},
-      {"VmHWM:", &memory.peak},
-  };
-  FILE* status = fopen("/proc/self/status", "r");
+struct Field {
+  const char* name;
+  uint64_t* value;
+};
+
+// Fills in the fields of a file of the kernel's with lines like "VmRSS:  123 kB".
+template <size_t Count>
+void read_fields(const char* path, const Field (&fields)[Count]) {
+  FILE* file = fopen(path, "r");
   char line[256];
-  while (status != nullptr && fgets(line, sizeof(line), status) != nullptr) {
-    for (const auto& field : fields) {
+  while (file != nullptr && fgets(line, sizeof(line), file) != nullptr) {
+    for (const Field& field : fields) {
       uint64_t kib = 0;
       const size_t length = strlen(field.name);
       if (strncmp(line, field.name, length) == 0 && sscanf(line + length, "%" SCNu64, &kib) == 1) {
@@ -28,10 +26,28 @@ Memory memory_now() {
       }
     }
   }
-  if (status != nullptr) {
-    fclose(status);
+  if (file != nullptr) {
+    fclose(file);
   }
+}
+
+}  // namespace
+
+Memory memory_now() {
+  Memory memory;
+  read_fields(
+      "/proc/self/status",
+      {{"VmRSS:", &memory.resident},
+       {"RssAnon:", &memory.anonymous},
+       {"RssFile:", &memory.file},
+       {"VmHWM:", &memory.peak}});
   return memory;
+}
+
+uint64_t available_memory() {
+  uint64_t available = UINT64_MAX;
+  read_fields("/proc/meminfo", {{"MemAvailable:", &available}});
+  return available;
 }
 
 }  // namespace runner

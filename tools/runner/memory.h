@@ -15,4 +15,7 @@ struct Memory {
 
 Memory memory_now();
 
+// Bytes that the system could give to a process now, without swapping.
+uint64_t available_memory();
+
 }  // namespace runner

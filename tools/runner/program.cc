@@ -1,10 +1,9 @@
 #include "tools/runner/program.h"
 
-#include <unistd.h>
-
 #include <set>
 
 #include "tools/runner/fail.h"
+#include "tools/runner/memory.h"
 #include "tools/runner/runtime_error.h"
 
 // The wheel has the library of extension/threadpool/threadpool.h, and not the header.
@@ -78,17 +77,17 @@ std::string Program::choose_method(const std::string& asked) {
 void Program::check_memory() {
   const auto meta = module_->method_meta(method_);
   check(meta.error(), path_ + ": method \"" + method_ + "\" can't be read");
-  const double machine = static_cast<double>(sysconf(_SC_PHYS_PAGES)) *
-      static_cast<double>(sysconf(_SC_PAGESIZE));
-  double planned = 0;
-  for (size_t i = 0; i < meta->num_memory_planned_buffers(); ++i) {
+  const uint64_t available = available_memory();
+  uint64_t planned = 0;
+  for (size_t i = 0; i < meta->num_memory_planned_buffers() && planned <= available; ++i) {
     const auto size = meta->memory_planned_buffer_size(i);
     check(size.error(), path_ + ": the memory plan of method \"" + method_ + "\" can't be read");
-    planned = *size < 0 ? machine * 2 : planned + static_cast<double>(*size);
+    const uint64_t wanted = static_cast<uint64_t>(*size);
+    planned = wanted > available ? UINT64_MAX : planned + wanted;
   }
-  if (planned > machine) {
+  if (planned > available) {
     fail(path_ + ": method \"" + method_ +
-         "\" plans more memory than this machine has; the program is damaged, or too big.");
+         "\" plans more memory than is free; the program is damaged, or too big.");
   }
 }
 

@@ -17,7 +17,7 @@ const char* words(Error error) {
     case Error::NotSupported:
       return "not supported by this runtime; inputs of another shape than the exported one are, too";
     case Error::InvalidArgument:
-      return "an argument is invalid; the inputs don't fit, or the method doesn't exist";
+      return "an argument is invalid: the inputs don't fit, or the program is damaged";
     case Error::InvalidType:
       return "a value has another type than wanted";
     case Error::OperatorMissing:

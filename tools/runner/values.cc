@@ -1,10 +1,9 @@
 #include "tools/runner/values.h"
 
-#include <unistd.h>
-
 #include <cstring>
 
 #include "tools/runner/fail.h"
+#include "tools/runner/memory.h"
 
 namespace runner {
 namespace {
@@ -106,11 +105,9 @@ Array made_up(const TensorInfo& info, const std::string& what) {
   for (const int32_t size : info.sizes()) {
     array.shape.push_back(size);
   }
-  const uint64_t memory =
-      static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-  if (info.nbytes() > memory) {
+  if (info.nbytes() > available_memory()) {
     fail(what + " would need " + std::to_string(info.nbytes()) +
-         " bytes, more than this machine has; the program is damaged.");
+         " bytes, more than are free; the program is damaged, or too big.");
   }
   array.data.resize(info.nbytes());
   fill_with_pattern(array);
