@@ -29,18 +29,6 @@ void check_program(const MappedFile& file, const Manifest& manifest, bool verify
   }
 }
 
-void check_weight_cache(const Manifest& manifest) {
-  if (manifest.weight_cache_safe) {
-    return;
-  }
-  std::string reasons;
-  for (const std::string& reason : manifest.weight_cache_reasons) {
-    reasons += (reasons.empty() ? "" : "; ") + reason;
-  }
-  fail("--weight_cache is unsafe for " + manifest.label + ": " +
-       (reasons.empty() ? "its manifest says so" : reasons) + "; run without it.");
-}
-
 // The runtime refuses such files with less of a reason.
 void check_no_key_twice(const std::vector<std::unique_ptr<DataFile>>& files) {
   std::map<std::string, const DataFile*> owners;
@@ -57,10 +45,9 @@ void check_no_key_twice(const std::vector<std::unique_ptr<DataFile>>& files) {
 
 }  // namespace
 
-std::vector<std::string> check_files(
-    const Arguments::Program& program,
-    bool verify,
-    bool weight_cache) {
+CheckedFiles check_files(const Arguments::Program& program, bool verify) {
+  CheckedFiles checked;
+  checked.cache_use.program = program.path;
   const MappedFile program_file(program.path, "a program");
   std::vector<std::unique_ptr<DataFile>> files;
   if (program.manifest.empty()) {
@@ -72,22 +59,22 @@ std::vector<std::string> check_files(
     }
   } else {
     const Manifest manifest = read_manifest(program.manifest);
-    if (weight_cache) {
-      check_weight_cache(manifest);
-    }
     check_program(program_file, manifest, verify);
     files = match_data(manifest, program.path, program.data);
     for (size_t i = 0; i < files.size(); ++i) {
       check_keys(*files[i], manifest.data[i], manifest, verify);
     }
+    checked.cache_use.manifest = manifest;
   }
-  check_program_file(program_file);
+  checked.cache_use.keys = check_program_file(program_file);
   check_no_key_twice(files);
-  std::vector<std::string> paths;
   for (const auto& file : files) {
-    paths.push_back(file->path());
+    checked.data.push_back(file->path());
+    for (const auto& [key, blob] : file->blobs()) {
+      checked.cache_use.keys[key] = blob.size;
+    }
   }
-  return paths;
+  return checked;
 }
 
 }  // namespace runner

@@ -5,16 +5,17 @@
 #include <vector>
 
 #include "tools/runner/arguments.h"
+#include "tools/runner/weight_cache.h"
 
 namespace runner {
 
-// The program's data files, in the order to load them.
-//
+struct CheckedFiles {
+  std::vector<std::string> data;  // In the order to load them.
+  CacheUse cache_use;
+};
+
 // Ends the process with a sentence if a file is missing, damaged or not the one that the program was
-// built with, or if the weight cache is asked for and unsafe.
-std::vector<std::string> check_files(
-    const Arguments::Program& program,
-    bool verify,
-    bool weight_cache);
+// built with.
+CheckedFiles check_files(const Arguments::Program& program, bool verify);
 
 }  // namespace runner

@@ -14,6 +14,7 @@ class JsonReader {
   // Parses `path`; `what` names the file in sentences: "a manifest".
   static JsonReader read(const std::string& path, const std::string& what);
 
+  bool has(const char* key) const { return value_.is_object() && value_.contains(key); }
   JsonReader at(const char* key) const;
   std::string text(const char* key) const;
   uint64_t number(const char* key) const;

@@ -18,6 +18,7 @@
 #include "tools/runner/program.h"
 #include "tools/runner/report.h"
 #include "tools/runner/values.h"
+#include "tools/runner/weight_cache.h"
 
 namespace runner {
 namespace {
@@ -67,12 +68,18 @@ void run(const Arguments& arguments, Program& program, size_t number, ProgramRep
   const Arguments arguments = parse_arguments(count, values);
   Report report;
   report.weight_cache = arguments.weight_cache;
+  std::vector<CacheUse> cache_uses;
   for (const Arguments::Program& program : arguments.programs) {
     set_stage("checking the files of " + program.path);
     ProgramReport entry;
     entry.program = program.path;
-    entry.data = check_files(program, arguments.verify, arguments.weight_cache);
+    CheckedFiles checked = check_files(program, arguments.verify);
+    entry.data = std::move(checked.data);
     report.programs.push_back(entry);
+    cache_uses.push_back(std::move(checked.cache_use));
+  }
+  if (arguments.weight_cache) {
+    check_weight_cache(cache_uses);
   }
   if (arguments.threads > 0) {
     set_threads(arguments.threads);

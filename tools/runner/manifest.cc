@@ -44,6 +44,12 @@ Manifest read_manifest(const std::string& path) {
   for (const JsonReader& reason : cache.list("reasons")) {
     manifest.weight_cache_reasons.push_back(reason.as_text());
   }
+  if (cache.has("packed")) {
+    manifest.packed.emplace();
+    for (const auto& [key, digest] : cache.members("packed")) {
+      (*manifest.packed)[key] = digest.as_text();
+    }
+  }
   return manifest;
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,8 @@ struct Manifest {
   std::vector<Data> data;
   bool weight_cache_safe = false;
   std::vector<std::string> weight_cache_reasons;
+  // XNNPACK's name of packed weights to a digest of all that is packed; none: the linker didn't say.
+  std::optional<std::map<std::string, std::string>> packed;
 };
 
 // Ends the process with a sentence if the file is missing or no manifest.

@@ -20,6 +20,20 @@ class Mlp(nn.Module):
         return self.second(torch.relu(self.first(x)))
 
 
+class Scaled(nn.Module):
+    """A linear whose quantised integers don't depend on a factor, which is all in the scales."""
+
+    def __init__(self, factor: float) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.linear = nn.Linear(64, 64, bias=False)
+        with torch.no_grad():
+            self.linear.weight.mul_(factor)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(self.linear(x))
+
+
 class Types(nn.Module):
     """Returns its inputs of several dtypes, each changed a bit."""
 
@@ -47,6 +61,16 @@ class ChannelsLast(nn.Module):
 def mlp(ctx: ModelContext) -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
     """Entry point."""
     return Mlp().eval(), (torch.randn(2, 16),)
+
+
+def scaled_2(ctx: ModelContext) -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
+    """Entry point."""
+    return Scaled(2.0).eval(), (torch.randn(1, 64),)
+
+
+def scaled_4(ctx: ModelContext) -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
+    """Entry point."""
+    return Scaled(4.0).eval(), (torch.randn(1, 64),)
 
 
 def types(ctx: ModelContext) -> tuple[nn.Module, tuple[torch.Tensor, ...]]:

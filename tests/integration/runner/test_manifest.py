@@ -121,22 +121,6 @@ def test_program_of_another_build(copied: Copied) -> None:
     assert f"has {program.stat().st_size} bytes" in result.error and "wants 7" in result.error
 
 
-def test_unsafe_weight_cache_is_refused(copied: Copied) -> None:
-    program = copied("xnnpack")
-    reason = "layers a and b have equal weights and different scales"
-    manifest = manifest_of(program, unsafe=reason)
-    assert run("--program", program, "--manifest", manifest).code == 0
-    result = run("--program", program, "--manifest", manifest, "--weight_cache")
-    assert result.code == 1
-    assert f"--weight_cache is unsafe for //made_up:xnnpack: {reason}" in result.error
-
-
-def test_safe_weight_cache(copied: Copied) -> None:
-    program = copied("xnnpack")
-    result = run("--program", program, "--manifest", manifest_of(program), "--weight_cache")
-    assert result.code == 0, result.error
-
-
 def write_index(data: Path, interface: str, leave_out: Sequence[str] = ()) -> Path:
     index = data.with_suffix(".index.json")
     entries = [
@@ -247,6 +231,7 @@ def test_weights_in_two_files(copied: Copied, tmp_path: Path) -> None:
         (lambda m: m.update(data={}), '"data" is missing or no list'),
         (lambda m: m["data"][0].update(file="../a.ptd"), "wanted a base name"),
         (lambda m: m["weight_cache"].update(safe=1), '"safe" is missing or no boolean'),
+        (lambda m: m["weight_cache"].update(packed=[]), '"packed" is missing or no object'),
     ],
 )
 def test_wrong_manifests(change: Callable[[Any], None], words: str, copied: Copied) -> None:
