@@ -134,6 +134,8 @@ void guard_against_crashes() {
   for (const int number : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) {
     sigaction(number, &action, nullptr);
   }
+  // A closed standard output is an error like others.
+  signal(SIGPIPE, SIG_IGN);
   std::set_terminate([] { end_in_crash("gave up"); });
   std::set_new_handler([] { end_in_crash("got no memory"); });
   executorch::runtime::register_pal(executorch::runtime::PalImpl::create(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +11,7 @@ import pytest
 import torch
 
 from tests.integration.runner.nets import Mlp
-from tests.integration.runner.runner_process import PROGRAMS, run
+from tests.integration.runner.runner_process import PROGRAMS, RUNNER, run
 
 
 def saved(path: Path, array: np.ndarray) -> Path:
@@ -178,6 +180,16 @@ def test_wrong_method_and_number_of_inputs() -> None:
     assert 'has no method "two"' in run(*files_of("methods"), "--method", "two").error
     given = ["--input", "a.npy", "--input", "b.npy"]
     assert "takes 1 inputs, got 2" in run(*files_of("xnnpack"), *given).error
+
+
+def test_closed_standard_output() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [RUNNER, *files_of("types"), "--json"]
+    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True)
+    os.close(writer)
+    assert done.returncode == 1
+    assert done.stderr == "error: standard output can't be written.\n"
 
 
 def test_output_folder_that_can_not_be_made(tmp_path: Path) -> None:
