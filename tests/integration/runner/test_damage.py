@@ -88,6 +88,16 @@ def test_flipped_files_are_found(name: str, suffix: str, copied: Callable[[str],
     assert found == ROUNDS if suffix == ".pte" else found > 0
 
 
+@pytest.mark.parametrize("suffix", [".pte", ".ptd"])
+@pytest.mark.parametrize("root", [0x1000, 0x7FFFFFFF, 0xFFFFFFFC])
+def test_tables_outside_of_the_file(suffix: str, root: int, copied: Callable[[str], Path]) -> None:
+    program = copied("xnnpack")
+    victim = program.with_suffix(suffix)
+    victim.write_bytes(root.to_bytes(4, "little") + victim.read_bytes()[4:])
+    result = run("--program", program, *data_options(program))
+    assert f"{victim} is damaged: its tables lead outside of them" in result.error
+
+
 @pytest.mark.parametrize("suffix", [".pte", ".ptd", ".manifest.json"])
 def test_garbage(suffix: str, copied: Callable[[str], Path]) -> None:
     program = copied("xnnpack")
