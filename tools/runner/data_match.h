@@ -12,8 +12,8 @@ namespace runner {
 
 // One file per entry of the manifest's `data`, in its order.
 //
-// Each of `paths` (--data) is matched by its base name, else by its keys, else as an adapter that has
-// an index. What no path matches is looked up beside the program.
+// Each of `paths` (--data) is matched by its base name, else by its keys, else as an adapter that
+// has an index. What no path matches is looked up beside the program.
 std::vector<std::unique_ptr<DataFile>> match_data(
     const Manifest& manifest,
     const std::string& program,

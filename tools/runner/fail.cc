@@ -56,7 +56,8 @@ void copy_line(char* to, size_t capacity, const char* from, size_t length) {
   write_text(" while ");
   write_text(stage);
   write_text(
-      "; a file is damaged, or memory has run out: check the files with --manifest and --verify.\n");
+      "; a file is damaged, or memory has run out: check the files with --manifest and "
+      "--verify.\n");
   _exit(1);
 }
 

@@ -14,8 +14,8 @@ struct CheckedFiles {
   CacheUse cache_use;
 };
 
-// Ends the process with a sentence if a file is missing, damaged or not the one that the program was
-// built with.
+// Ends the process with a sentence if a file is missing, damaged or not the one that the program
+// was built with.
 CheckedFiles check_files(const Arguments::Program& program, bool verify);
 
 }  // namespace runner

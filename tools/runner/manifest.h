@@ -32,7 +32,7 @@ struct Manifest {
   std::vector<Data> data;
   bool weight_cache_safe = false;
   std::vector<std::string> weight_cache_reasons;
-  // XNNPACK's name of packed weights to a digest of all that is packed; none: the linker didn't say.
+  // XNNPACK's name of packed weights to a digest of all that is packed; none: not listed.
   std::optional<std::map<std::string, std::string>> packed;
 };
 

@@ -8,7 +8,7 @@ namespace runner {
 
 class MappedFile {
  public:
-  // Ends the process with a sentence if `path` is no readable file. `what` names it in the sentence.
+  // Ends the process with a sentence, which has `what` in it, if `path` is no readable file.
   MappedFile(const std::string& path, const std::string& what);
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;

@@ -61,7 +61,8 @@ std::string Program::choose_method(const std::string& asked) {
   if (names.empty()) {
     fail(path_ + " has no method.");
   }
-  const std::string wanted = !asked.empty() ? asked : names.size() == 1 ? *names.begin() : "forward";
+  const std::string by_default = names.size() == 1 ? *names.begin() : "forward";
+  const std::string wanted = asked.empty() ? by_default : asked;
   if (names.count(wanted) == 0) {
     std::string list;
     for (const std::string& name : names) {

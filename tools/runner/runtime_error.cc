@@ -12,10 +12,10 @@ using executorch::runtime::Error;
 const char* words(Error error) {
   switch (error) {
     case Error::InvalidState:
-      return "the program or backend is in no state for it; a program whose weights are in .ptd files "
-             "needs them: name them with --data, or give the --manifest";
+      return "the program or backend is in no state for it; a program whose weights are in .ptd "
+             "files needs them: name them with --data, or give the --manifest";
     case Error::NotSupported:
-      return "not supported by this runtime; inputs of another shape than the exported one are, too";
+      return "not supported by this runtime, as inputs of another shape than exported are, too";
     case Error::InvalidArgument:
       return "an argument is invalid: the inputs don't fit, or the program is damaged";
     case Error::InvalidType:

@@ -53,7 +53,8 @@ bool may_scale_otherwise(const Keys& one, const Keys& two) {
 }
 
 void check_pair(const CacheUse& one, const CacheUse& two) {
-  const bool is_exact = one.manifest && one.manifest->packed && two.manifest && two.manifest->packed;
+  const bool is_exact =
+      one.manifest && one.manifest->packed && two.manifest && two.manifest->packed;
   const std::string names = one.program + " and " + two.program;
   if (is_exact) {
     for (const auto& [key, digest] : *one.manifest->packed) {
@@ -68,8 +69,9 @@ void check_pair(const CacheUse& one, const CacheUse& two) {
   const std::string weight = common_weight(one.keys, two.keys);
   if (!weight.empty() &&
       (may_scale_otherwise(one.keys, two.keys) || may_scale_otherwise(two.keys, one.keys))) {
-    fail("--weight_cache may be unsafe for " + names + " together: they have weights in common (\"" +
-         weight + "\") and scales that differ; run them without it, or in two processes.");
+    fail("--weight_cache may be unsafe for " + names +
+         " together: they have weights in common (\"" + weight +
+         "\") and scales that differ; run them without it, or in two processes.");
   }
 }
 

@@ -23,8 +23,8 @@ struct CacheUse {
 
 // Ends the process with a sentence that says why the cache is unsafe, if it is.
 //
-// Exact where manifests list what is packed. Else programs with a weight in common and unequal scales
-// of one size are refused; scales that are no data of their own can't be seen then.
+// Exact where manifests list what is packed. Else programs with a weight in common and unequal
+// scales of one size are refused; scales that are no data of their own can't be seen then.
 void check_weight_cache(const std::vector<CacheUse>& programs);
 
 }  // namespace runner
