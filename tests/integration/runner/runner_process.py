@@ -1,0 +1,123 @@
+"""Runs the runner, and writes manifests as the linker does."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from etlink import ptd
+
+RUNNER = Path("tools/runner/runner").absolute()
+PROGRAMS = Path("tests/integration/runner").absolute()
+INTERFACE = hashlib.sha256(b"interface").hexdigest()
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a run ended."""
+
+    code: int
+    output: str
+    error: str
+
+    @property
+    def report(self) -> Any:
+        """What --json printed."""
+        return json.loads(self.output)
+
+
+def run(*arguments: str | Path) -> Result:
+    """Runs the runner, and checks that it ended as it promises: well, or with one sentence."""
+    done = subprocess.run(
+        [RUNNER, *arguments], capture_output=True, timeout=60, text=True, errors="replace"
+    )
+    if done.returncode == 0:
+        assert done.stderr == "", arguments
+    else:
+        assert done.returncode == 1, (arguments, done.returncode, done.stderr)
+        assert done.stdout == "", arguments
+        assert done.stderr.startswith("error: ") and done.stderr.endswith(".\n"), done.stderr
+        assert done.stderr.count("\n") == 1, done.stderr
+    return Result(done.returncode, done.stdout, done.stderr)
+
+
+def sha256(data: bytes) -> str:
+    """In hexadecimal."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def contents(path: Path) -> dict[str, bytes]:
+    """The keys of a data file and their bytes."""
+    data = path.read_bytes()
+    return {
+        key: data[piece.offset : piece.offset + piece.size]
+        for key, (piece, _) in ptd.read(path).items()
+    }
+
+
+def write_manifest(
+    path: Path,
+    program: Path,
+    data: Sequence[Path] = (),
+    kinds: Mapping[str, str] | None = None,
+    by_name: bool = True,
+    unsafe: str = "",
+) -> Path:
+    """Writes a manifest of files as they are now.
+
+    Args:
+      path: where to.
+      program: a .pte file.
+      data: .ptd files.
+      kinds: base name to kind, where it is not "own".
+      by_name: whether the data's keys say nothing of the bytes.
+      unsafe: why the weight cache is; empty: it is safe.
+    """
+    entries = []
+    for file in data:
+        keys = {
+            key: {"sha256": sha256(value), "size": len(value), "by_name": by_name}
+            for key, value in contents(file).items()
+        }
+        entries.append(
+            {
+                "file": file.name,
+                "label": f"//made_up:{file.stem}",
+                "kind": (kinds or {}).get(file.name, "own"),
+                "sha256": sha256(file.read_bytes()),
+                "size": file.stat().st_size,
+                "keys": keys,
+            }
+        )
+    manifest = {
+        "format": 1,
+        "label": f"//made_up:{program.stem}",
+        "interface": INTERFACE,
+        "program": {
+            "file": program.name,
+            "sha256": sha256(program.read_bytes()),
+            "size": program.stat().st_size,
+        },
+        "data": entries,
+        "weight_cache": {"safe": not unsafe, "reasons": [unsafe] if unsafe else []},
+    }
+    path.write_text(json.dumps(manifest, indent=1))
+    return path
+
+
+def rewrite_data(
+    source: Path, target: Path, change: Mapping[str, bytes], drop: Sequence[str] = ()
+) -> None:
+    """Writes a data file with the keys of another one, some with other bytes or left out."""
+    entries = []
+    for key, (_, layout) in ptd.read(source).items():
+        value = change.get(key, contents(source)[key])
+        if key not in drop:
+            entries.append(ptd.Entry(key, sha256(value), ptd.Piece.of(value), 16, layout))
+    with open(target, "wb") as out:
+        ptd.write(out, entries)

@@ -1,0 +1,254 @@
+"""Manifests: what differs is found before anything is loaded, and said."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from etlink import ptd
+
+from tests.integration.runner.runner_process import (
+    INTERFACE,
+    contents,
+    rewrite_data,
+    run,
+    sha256,
+    write_manifest,
+)
+
+Copied = Callable[[str], Path]
+
+
+def manifest_of(program: Path, **options: Any) -> Path:
+    data = [program.with_suffix(".ptd")]
+    return write_manifest(program.with_suffix(".manifest.json"), program, data, **options)
+
+
+def changed(value: bytes) -> bytes:
+    """Other finite floats."""
+    return (np.frombuffer(value, np.float32) + 1).astype(np.float32).tobytes()
+
+
+def some_key(path: Path) -> str:
+    return sorted(contents(path))[0]
+
+
+def edit(manifest: Path, change: Callable[[Any], None]) -> None:
+    value = json.loads(manifest.read_text())
+    change(value)
+    manifest.write_text(json.dumps(value))
+
+
+@pytest.mark.parametrize("verify", [[], ["--verify"]])
+@pytest.mark.parametrize("name", ["xnnpack", "portable"])
+def test_data_is_found_beside_the_program(name: str, verify: list[str], copied: Copied) -> None:
+    program = copied(name)
+    manifest = manifest_of(program, by_name=name == "portable")
+    result = run("--program", program, "--manifest", manifest, *verify, "--json")
+    assert result.code == 0, result.error
+    assert result.report["programs"][0]["data"] == [str(program.with_suffix(".ptd"))]
+
+
+def test_data_is_matched_by_keys(copied: Copied, tmp_path: Path) -> None:
+    program = copied("portable")
+    manifest = manifest_of(program)
+    other = tmp_path / "renamed.ptd"
+    program.with_suffix(".ptd").rename(other)
+    missing = run("--program", program, "--manifest", manifest)
+    assert "portable.ptd is missing: //made_up:portable needs" in missing.error
+    result = run("--program", program, "--manifest", manifest, "--data", other)
+    assert result.code == 0, result.error
+
+
+def test_data_of_another_program_is_refused(copied: Copied) -> None:
+    program = copied("portable")
+    other = copied("xnnpack").with_suffix(".ptd")
+    result = run("--program", program, "--manifest", manifest_of(program), "--data", other)
+    assert "is none of the data files of //made_up:portable (portable.ptd)" in result.error
+
+
+def test_wrong_bytes_under_a_name_are_refused(copied: Copied) -> None:
+    program = copied("portable")
+    manifest = manifest_of(program)
+    data = program.with_suffix(".ptd")
+    key = some_key(data)
+    other = changed(contents(data)[key])
+    rewrite_data(data, data, {key: other})
+    result = run("--program", program, "--manifest", manifest)
+    assert f'its key "{key}" has sha256 {sha256(other)}, wanted ' in result.error
+    assert run("--program", program, "--data", data).code == 0, "the runtime notices nothing"
+
+
+def test_verify_hashes_keys_that_are_hashes(copied: Copied) -> None:
+    program = copied("xnnpack")
+    manifest = manifest_of(program, by_name=False)
+    data = program.with_suffix(".ptd")
+    key = some_key(data)
+    rewrite_data(data, data, {key: changed(contents(data)[key])})
+    assert run("--program", program, "--manifest", manifest).code == 0
+    result = run("--program", program, "--manifest", manifest, "--verify")
+    assert f'its key "{key}" has sha256 ' in result.error
+
+
+def test_missing_key_and_wrong_size(copied: Copied) -> None:
+    program = copied("xnnpack")
+    manifest = manifest_of(program, by_name=False)
+    data = program.with_suffix(".ptd")
+    good = data.read_bytes()
+    key = some_key(data)
+    rewrite_data(data, data, {}, drop=[key])
+    assert f'it has no key "{key}"' in run("--program", program, "--manifest", manifest).error
+    data.write_bytes(good)
+    rewrite_data(data, data, {key: contents(data)[key] + b"more"})
+    result = run("--program", program, "--manifest", manifest)
+    assert f'its key "{key}" has ' in result.error and " bytes, wanted " in result.error
+
+
+def test_program_of_another_build(copied: Copied) -> None:
+    program = copied("embedded")
+    manifest = write_manifest(program.with_suffix(".manifest.json"), program)
+    assert run("--program", program, "--manifest", manifest, "--verify").code == 0
+    edit(manifest, lambda m: m["program"].update(sha256="0" * 64))
+    assert run("--program", program, "--manifest", manifest).code == 0
+    hashed = run("--program", program, "--manifest", manifest, "--verify")
+    assert f"has sha256 {sha256(program.read_bytes())}, " in hashed.error
+    edit(manifest, lambda m: m["program"].update(size=7))
+    result = run("--program", program, "--manifest", manifest)
+    assert f"has {program.stat().st_size} bytes" in result.error and "wants 7" in result.error
+
+
+def write_index(data: Path, interface: str, leave_out: Sequence[str] = ()) -> Path:
+    index = data.with_suffix(".index.json")
+    entries = [
+        {"key": key, "sha256": sha256(value), "size": len(value)}
+        for key, value in contents(data).items()
+        if key not in leave_out
+    ]
+    index.write_text(json.dumps({"interface": interface, "entries": entries}))
+    return index
+
+
+@pytest.fixture
+def adapter(copied: Copied) -> tuple[list[str | Path], Path]:
+    """Arguments of a program whose data is an adapter, and another adapter for it."""
+    program = copied("portable")
+    data = program.with_suffix(".ptd")
+    manifest = manifest_of(program, kinds={data.name: "adapter"})
+    other = program.with_name("other.ptd")
+    rewrite_data(data, other, {key: changed(value) for key, value in contents(data).items()})
+    return ["--program", program, "--manifest", manifest], other
+
+
+def outputs(arguments: list[str | Path], folder: Path, *more: str | Path) -> np.ndarray:
+    result = run(*arguments, "--output", folder, *more)
+    assert result.code == 0, result.error
+    return np.load(folder / "output_0.npy")
+
+
+def test_other_adapter_stands_in(adapter: tuple[list[str | Path], Path], tmp_path: Path) -> None:
+    arguments, other = adapter
+    write_index(other, INTERFACE)
+    first = outputs(arguments, tmp_path / "first")
+    second = outputs(arguments, tmp_path / "second", "--data", other)
+    assert not np.allclose(first, second)
+    again = outputs(arguments, tmp_path / "third", "--data", other, "--verify")
+    np.testing.assert_array_equal(second, again)
+
+
+def test_adapter_without_index(adapter: tuple[list[str | Path], Path]) -> None:
+    arguments, other = adapter
+    result = run(*arguments, "--data", other)
+    assert "is not the adapter that //made_up:portable was built with" in result.error
+    assert "other.index.json, which is missing" in result.error
+
+
+def test_adapter_of_another_interface(adapter: tuple[list[str | Path], Path]) -> None:
+    arguments, other = adapter
+    write_index(other, "f" * 64)
+    result = run(*arguments, "--data", other)
+    assert f"its interface is {'f' * 64}" in result.error
+    assert f"wanted {INTERFACE}" in result.error
+
+
+def test_adapter_that_lacks_a_key(adapter: tuple[list[str | Path], Path]) -> None:
+    arguments, other = adapter
+    key = some_key(other)
+    write_index(other, INTERFACE, leave_out=[key])
+    assert f'its index has no key "{key}"' in run(*arguments, "--data", other).error
+    rewrite_data(other, other, {}, drop=[key])
+    write_index(other, INTERFACE)
+    assert f'its index has no key "{key}"' in run(*arguments, "--data", other).error
+
+
+def test_adapter_that_differs_from_its_index(adapter: tuple[list[str | Path], Path]) -> None:
+    arguments, other = adapter
+    write_index(other, INTERFACE)
+    key = some_key(other)
+    rewrite_data(other, other, {key: changed(contents(other)[key])})
+    result = run(*arguments, "--data", other)
+    assert f"is damaged, or not the adapter of {other.with_suffix('.index.json')}" in result.error
+    other.with_suffix(".index.json").write_text("[]")
+    assert "is not an adapter's index" in run(*arguments, "--data", other).error
+
+
+def test_only_adapters_have_stand_ins(copied: Copied) -> None:
+    program = copied("portable")
+    data = program.with_suffix(".ptd")
+    manifest = manifest_of(program, kinds={data.name: "shared"})
+    rewrite_data(data, data, {key: changed(value) for key, value in contents(data).items()})
+    write_index(data, INTERFACE)
+    result = run("--program", program, "--manifest", manifest)
+    assert "is damaged, or not the data that //made_up:portable was built with" in result.error
+
+
+def test_weights_in_two_files(copied: Copied, tmp_path: Path) -> None:
+    program = copied("xnnpack")
+    data = program.with_suffix(".ptd")
+    wanted = outputs(["--program", program, "--data", data], tmp_path / "wanted")
+    keys = sorted(ptd.read(data))
+    parts = [tmp_path / "a.ptd", tmp_path / "b.ptd"]
+    for part, left_out in zip(parts, (keys[:2], keys[2:]), strict=True):
+        rewrite_data(data, part, {}, drop=left_out)
+    data.unlink()
+    manifest = write_manifest(program.with_suffix(".manifest.json"), program, parts)
+    got = outputs(["--program", program, "--manifest", manifest, "--verify"], tmp_path / "got")
+    np.testing.assert_array_equal(got, wanted)
+    parts[1].unlink()
+    assert "b.ptd is missing" in run("--program", program, "--manifest", manifest).error
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda m: m.update(format=2), "has format 2, wanted 1"),
+        (lambda m: m.pop("interface"), '"interface" is missing or no string'),
+        (lambda m: m["program"].update(size="7"), '"size" is missing or no number'),
+        (lambda m: m["program"].update(size=-7), '"size" is missing or no number'),
+        (lambda m: m.update(data={}), '"data" is missing or no list'),
+        (lambda m: m["data"][0].update(file="../a.ptd"), "wanted a base name"),
+        (lambda m: m["weight_cache"].update(safe=1), '"safe" is missing or no boolean'),
+        (lambda m: m["weight_cache"].update(packed=[]), '"packed" is missing or no object'),
+    ],
+)
+def test_wrong_manifests(change: Callable[[Any], None], words: str, copied: Copied) -> None:
+    program = copied("xnnpack")
+    manifest = manifest_of(program)
+    edit(manifest, change)
+    result = run("--program", program, "--manifest", manifest)
+    assert result.code == 1
+    assert words in result.error
+
+
+def test_verify_needs_a_manifest(copied: Copied) -> None:
+    program = copied("embedded")
+    assert "--verify needs a --manifest" in run("--program", program, "--verify").error
+
+
+def test_missing_manifest(copied: Copied) -> None:
+    program = copied("embedded")
+    result = run("--program", program, "--manifest", program.with_name("none.json"))
+    assert "none.json can't be opened" in result.error

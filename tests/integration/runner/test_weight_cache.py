@@ -1,0 +1,86 @@
+"""The weight cache saves memory, and is refused where it would give wrong results."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.integration.runner.runner_process import run, write_manifest
+
+Copied = Callable[[str], Path]
+
+
+def with_manifest(
+    program: Path, packed: Mapping[str, str] | None = None, unsafe: str = ""
+) -> list[str | Path]:
+    data = program.with_suffix(".ptd")
+    manifest = program.with_suffix(".manifest.json")
+    write_manifest(manifest, program, [data] if data.exists() else [], by_name=False, unsafe=unsafe)
+    if packed is not None:
+        value = json.loads(manifest.read_text())
+        value["weight_cache"]["packed"] = packed
+        manifest.write_text(json.dumps(value))
+    return ["--program", program, "--manifest", manifest]
+
+
+def without_manifest(program: Path) -> list[str | Path]:
+    data = program.with_suffix(".ptd")
+    return ["--program", program, *(["--data", data] if data.exists() else [])]
+
+
+def test_unsafe_cache_is_refused(copied: Copied) -> None:
+    reason = "layers a and b have equal weights and different scales"
+    program = with_manifest(copied("xnnpack"), unsafe=reason)
+    assert run(*program).code == 0
+    result = run(*program, "--weight_cache")
+    assert result.code == 1
+    assert f"--weight_cache is unsafe for //made_up:xnnpack: {reason}" in result.error
+
+
+def test_safe_cache(copied: Copied) -> None:
+    result = run(*with_manifest(copied("xnnpack")), "--weight_cache", "--json")
+    assert result.code == 0, result.error
+    assert result.report["weight_cache"] is True
+
+
+@pytest.mark.parametrize("other", ["scaled_4", "scaled_4_embedded"])
+@pytest.mark.parametrize("arguments", [with_manifest, without_manifest])
+def test_equal_integers_with_other_scales(
+    other: str, arguments: Callable[[Path], list[str | Path]], copied: Copied, tmp_path: Path
+) -> None:
+    programs = [arguments(copied("scaled_2")), arguments(copied(other))]
+    outputs = [tmp_path / "a", tmp_path / "b"]
+    both = [*programs[0], "--output", outputs[0], *programs[1], "--output", outputs[1]]
+    assert run(*both).code == 0
+    first, second = (np.load(folder / "output_0.npy") for folder in outputs)
+    assert first.any()
+    np.testing.assert_allclose(2 * first, second, rtol=1e-5)
+    result = run(*both, "--weight_cache")
+    assert result.code == 1
+    assert "--weight_cache may be unsafe for " in result.error
+    assert "scales that differ" in result.error
+
+
+def test_equal_programs_share(copied: Copied) -> None:
+    program = without_manifest(copied("scaled_2"))
+    assert run(*program, *program, "--weight_cache").code == 0
+
+
+def test_programs_without_common_weights_share(copied: Copied) -> None:
+    programs = [*without_manifest(copied("scaled_2")), *without_manifest(copied("xnnpack"))]
+    assert run(*programs, "--weight_cache").code == 0
+
+
+def test_manifests_that_list_what_is_packed_decide(copied: Copied) -> None:
+    paths = [copied("scaled_2"), copied("scaled_4")]
+    unequal = [*with_manifest(paths[0], {"w": "1"}), *with_manifest(paths[1], {"w": "2"})]
+    result = run(*unequal, "--weight_cache")
+    assert result.code == 1
+    assert 'they quantise "w" in different ways' in result.error
+    # Made-up: real manifests of these two would be unequal.
+    equal = [*with_manifest(paths[0], {"w": "1"}), *with_manifest(paths[1], {"v": "2"})]
+    assert run(*equal, "--weight_cache").code == 0

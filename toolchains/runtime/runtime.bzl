@@ -1,0 +1,42 @@
+"""runtime_repositories: ExecuTorch's C++ runtime and the JSON library of the runner."""
+
+load("//toolchains/exporter:wheel.bzl", "wheel_folders")
+
+# Platform to the tag of the wheel that has its runtime.
+RUNTIME_PLATFORMS = {
+    "linux_x86_64": "manylinux_2_28_x86_64",
+}
+
+def runtime_repository(platform, executorch_version, sha256):
+    """One platform's runtime, as the repository `executorch_runtime_<platform>`.
+
+    Args:
+      platform: a key of RUNTIME_PLATFORMS.
+      executorch_version: e.g. "1.5.1".
+      sha256: of the wheel that has it.
+    """
+    wheel_folders(
+        name = "executorch_runtime_" + platform,
+        build_file = Label("//toolchains/runtime:%s.BUILD" % platform),
+        folders = {
+            "include": "executorch/include",
+            "lib": "executorch/lib",
+            "license": "executorch-%s.dist-info/licenses" % executorch_version,
+        },
+        platform = RUNTIME_PLATFORMS[platform],
+        requirement = "executorch==" + executorch_version,
+        sha256 = sha256,
+    )
+
+def json_repository():
+    """nlohmann's JSON library: headers only, so one wheel for all platforms."""
+    wheel_folders(
+        name = "executorch_runner_json",
+        build_file = Label("//toolchains/runtime:json.BUILD"),
+        folders = {
+            "include": "nlohmann_json/include",
+            "license": "nlohmann_json-3.12.0.dist-info/licenses",
+        },
+        requirement = "nlohmann-json==3.12.0",
+        sha256 = "5f6132720fb25d0d70bf0742f8397b49a540dcc193e7312a914f6aa49f054810",
+    )

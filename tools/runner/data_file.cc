@@ -1,0 +1,100 @@
+#include "tools/runner/data_file.h"
+
+#include <cstring>
+
+#include <executorch/runtime/core/exec_aten/util/scalar_type_util.h>
+
+#include "tools/runner/fail.h"
+#include "tools/runner/flatbuffer.h"
+#include "tools/runner/sha256.h"
+
+namespace runner {
+namespace {
+
+// Magic, u32 length, then u64: start and size of the tables, segment base, bytes of segments.
+constexpr uint64_t kHeader = 8;
+constexpr uint64_t kHeadSize = kHeader + 40;
+
+[[noreturn]] void damaged(const std::string& path, const std::string& how) {
+  fail(path + " is damaged: " + how + "; fetch or build it again.");
+}
+
+// What a tensor's layout says its bytes are; -1: the layout makes no sense.
+int64_t bytes_of_layout(FlatBuffer& tables, uint64_t layout) {
+  using executorch::aten::ScalarType;
+  const auto type = static_cast<ScalarType>(tables.scalar<int8_t>(layout, 0));
+  const FlatBuffer::Vector sizes = tables.vector(layout, 1, 4);
+  const FlatBuffer::Vector dim_order = tables.vector(layout, 2, 1);
+  if (tables.damaged() || dim_order.length != sizes.length ||
+      !executorch::runtime::isValid(type)) {
+    return -1;
+  }
+  int64_t bytes = static_cast<int64_t>(executorch::runtime::elementSize(type));
+  for (uint32_t i = 0; i < sizes.length; ++i) {
+    const int64_t size = tables.read<int32_t>(sizes.start + 4 * uint64_t{i});
+    const bool overflows = size < 0 || __builtin_mul_overflow(bytes, size, &bytes);
+    if (overflows || tables.read<uint8_t>(dim_order.start + i) >= sizes.length) {
+      return -1;
+    }
+  }
+  return bytes;
+}
+
+}  // namespace
+
+DataFile::DataFile(const std::string& path)
+    : file_(std::make_unique<MappedFile>(path, "a data file")) {
+  const uint64_t size = file_->size();
+  if (size < kHeadSize || memcmp(file_->data() + 4, "FT01", 4) != 0) {
+    fail(path + " is not an ExecuTorch data file: it has no \"FT01\" at byte 4.");
+  }
+  if (memcmp(file_->data() + kHeader, "FH01", 4) != 0) {
+    damaged(path, "it has no header \"FH01\" at byte 8");
+  }
+  FlatBuffer head(file_->data(), size);
+  const uint64_t start = head.read<uint64_t>(kHeader + 8);
+  const uint64_t length = head.read<uint64_t>(kHeader + 16);
+  const uint64_t base = head.read<uint64_t>(kHeader + 24);
+  const uint64_t data_size = head.read<uint64_t>(kHeader + 32);
+  if (start > size || length > size - start || base > size || data_size > size - base) {
+    fail(path + " is truncated or damaged: it has " + std::to_string(size) +
+         " bytes and its header names more; fetch or build it again.");
+  }
+  FlatBuffer tables(file_->data(), start + length);
+  const uint64_t root = tables.root();
+  tables.scalar<uint32_t>(root, 0);
+  const FlatBuffer::Vector segments = tables.vector(root, 1, 4);
+  const FlatBuffer::Vector named = tables.vector(root, 2, 4);
+  for (uint32_t i = 0; i < named.length && !tables.damaged(); ++i) {
+    const uint64_t item = tables.table_in(named, i);
+    const std::string key(tables.string(item, 0));
+    const uint32_t index = tables.scalar<uint32_t>(item, 1);
+    if (index >= segments.length) {
+      damaged(path, "key \"" + key + "\" names a segment that it doesn't have");
+    }
+    const uint64_t segment = tables.table_in(segments, index);
+    const uint64_t offset = tables.scalar<uint64_t>(segment, 0);
+    const uint64_t bytes = tables.scalar<uint64_t>(segment, 1);
+    if (offset > size - base || bytes > size - base - offset) {
+      damaged(path, "the data of key \"" + key + "\" ends after the file");
+    }
+    const uint64_t layout = tables.table(item, 2);
+    if (layout != 0 && bytes_of_layout(tables, layout) != static_cast<int64_t>(bytes)) {
+      damaged(path, "the shape of key \"" + key + "\" doesn't fit its " + std::to_string(bytes) +
+                        " bytes");
+    }
+    if (!blobs_.emplace(key, Blob{base + offset, bytes}).second) {
+      damaged(path, "it has key \"" + key + "\" twice");
+    }
+  }
+  if (tables.damaged()) {
+    damaged(path, "its tables lead outside of them");
+  }
+}
+
+std::string DataFile::sha256_of(const std::string& key) const {
+  const Blob& blob = blobs_.at(key);
+  return sha256(file_->data() + blob.offset, blob.size);
+}
+
+}  // namespace runner

@@ -1,0 +1,85 @@
+#include "tools/runner/key_check.h"
+
+#include "tools/runner/data_match.h"
+#include "tools/runner/fail.h"
+#include "tools/runner/mapped_file.h"
+
+namespace runner {
+namespace {
+
+// What is wrong with a key; empty: nothing.
+std::string difference(
+    const DataFile& file,
+    const std::string& key,
+    const Manifest::Key& wanted,
+    bool hashed) {
+  if (!file.has(key)) {
+    return "it has no key \"" + key + "\"";
+  }
+  const uint64_t size = file.blobs().at(key).size;
+  if (size != wanted.size) {
+    return "its key \"" + key + "\" has " + std::to_string(size) + " bytes, wanted " +
+        std::to_string(wanted.size);
+  }
+  if (hashed) {
+    const std::string digest = file.sha256_of(key);
+    if (digest != wanted.sha256) {
+      return "its key \"" + key + "\" has sha256 " + digest + ", wanted " + wanted.sha256;
+    }
+  }
+  return "";
+}
+
+void check_other_adapter(
+    const DataFile& file,
+    const Manifest::Data& entry,
+    const Manifest& manifest,
+    bool verify,
+    const std::string& why) {
+  const std::string index_path = adapter_index_path(file.path());
+  if (!is_file(index_path)) {
+    fail(file.path() + " is not the adapter that " + manifest.label + " was built with: " + why +
+         "; another adapter needs its index, " + index_path + ", which is missing.");
+  }
+  const AdapterIndex index = read_adapter_index(index_path);
+  if (index.interface != manifest.interface) {
+    fail(file.path() + " doesn't fit " + manifest.label + ": its interface is " +
+         index.interface + " (" + index.path + "), wanted " + manifest.interface +
+         "; build it for the model and recipe of that program.");
+  }
+  for (const auto& [key, wanted] : entry.keys) {
+    const auto found = index.entries.find(key);
+    if (found == index.entries.end() || found->second.size != wanted.size) {
+      fail(file.path() + " doesn't fit " + manifest.label + ": its index has " +
+           (found == index.entries.end() ? "no key \"" : "another size for key \"") + key + "\"; " +
+           "build it for the model and recipe of that program.");
+    }
+    const std::string wrong = difference(file, key, found->second, wanted.by_name || verify);
+    if (!wrong.empty()) {
+      fail(file.path() + " is damaged, or not the adapter of " + index.path + ": " + wrong + ".");
+    }
+  }
+}
+
+}  // namespace
+
+void check_keys(
+    const DataFile& file,
+    const Manifest::Data& entry,
+    const Manifest& manifest,
+    bool verify) {
+  for (const auto& [key, wanted] : entry.keys) {
+    const std::string wrong = difference(file, key, wanted, wanted.by_name || verify);
+    if (wrong.empty()) {
+      continue;
+    }
+    if (entry.kind == "adapter") {
+      check_other_adapter(file, entry, manifest, verify, wrong);
+      return;
+    }
+    fail(file.path() + " is damaged, or not the data that " + manifest.label + " was built with: " +
+         wrong + "; build " + entry.label + " and the program together.");
+  }
+}
+
+}  // namespace runner

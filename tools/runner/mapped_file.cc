@@ -1,0 +1,46 @@
+#include "tools/runner/mapped_file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "tools/runner/fail.h"
+
+namespace runner {
+
+MappedFile::MappedFile(const std::string& path, const std::string& what) : path_(path) {
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (file < 0) {
+    fail(path + " can't be opened: " + strerror(errno) + " (" + what + ").");
+  }
+  struct stat status = {};
+  if (fstat(file, &status) != 0 || !S_ISREG(status.st_mode)) {
+    fail(path + " is not a file (" + what + ").");
+  }
+  size_ = static_cast<uint64_t>(status.st_size);
+  if (size_ > 0) {
+    void* mapped = mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file, 0);
+    if (mapped == MAP_FAILED) {
+      fail(path + " can't be mapped into memory: " + strerror(errno) + " (" + what + ").");
+    }
+    data_ = static_cast<const uint8_t*>(mapped);
+  }
+  close(file);
+}
+
+MappedFile::~MappedFile() {
+  if (data_ != nullptr) {
+    munmap(const_cast<uint8_t*>(data_), size_);
+  }
+}
+
+bool is_file(const std::string& path) {
+  struct stat status = {};
+  return stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
+}
+
+}  // namespace runner

@@ -1,0 +1,24 @@
+// NumPy's .npy files: arrays in row-major order.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tools/runner/dtype.h"
+
+namespace runner {
+
+struct Array {
+  const Dtype* dtype = nullptr;
+  std::vector<int64_t> shape;
+  std::vector<uint8_t> data;
+};
+
+// Ends the process with a sentence if it is no .npy file, or none that the runner reads.
+Array read_npy(const std::string& path);
+
+// Ends the process with a sentence if the file can't be written.
+void write_npy(const std::string& path, const Array& array);
+
+}  // namespace runner
