@@ -15,7 +15,7 @@ Example (BUILD):
 
     et_model(
         name = "llama",
-        srcs = ["gguf_file.py", "llama.py", "llama_layers.py", "llama_methods.py", "lora.py"],
+        srcs = LLAMA_SRCS,  # those of models/BUILD.bazel
         entry_point = "models.llama:build",
         args = {"max_seq_len": "512", "prefill": "128"},
         data = ["@smollm2//:model.gguf"],
