@@ -6,14 +6,16 @@ recipe's business.
 
 One method, `forward(tokens, input_pos)`, reads a prompt in pieces of up to `prefill` tokens and
 then takes one token at a time; the KV cache is the program's own state. With
-`methods = "prefill,decode"` the same becomes two methods that share weights and cache, which
-needs a recipe and a runtime that share mutable buffers between methods.
+`methods = "prefill_128,decode"` the same becomes several methods that share weights and cache,
+which needs a recipe and a runtime that share mutable buffers between methods.
+
+With `adapter_config.json` and `adapter_model.safetensors` in `data` the model has a LoRA adapter.
 
 Example (BUILD):
 
     et_model(
         name = "llama",
-        srcs = ["gguf_file.py", "llama.py", "llama_layers.py"],
+        srcs = LLAMA_SRCS,  # those of models/BUILD.bazel
         entry_point = "models.llama:build",
         args = {"max_seq_len": "512", "prefill": "128"},
         data = ["@smollm2//:model.gguf"],
@@ -23,15 +25,17 @@ Example (BUILD):
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import torch
-from etbuild import BuildError, Method, ModelContext, ModelSpec, Options
+from etbuild import BuildError, ModelContext, ModelSpec, Options
 from executorch.examples.models.llama.llama_transformer import Transformer, construct_transformer
 from executorch.examples.models.llama.model_args import ModelArgs
 from gguf import GGMLQuantizationType
 from torch import nn
 
+from models import llama_methods, lora
 from models.gguf_file import GgufFile
 from models.llama_layers import ATTENTION, Int8Embedding, Norm, causal_mask
 
@@ -60,26 +64,28 @@ class Args:
       max_seq_len: tokens that the KV cache holds.
       prefill: most tokens of one call.
       embedding: "auto", "float32" or "int8".
-      methods: "forward" or "prefill,decode".
+      methods: how many tokens each method reads, by its name.
     """
 
     layers: int
     max_seq_len: int
     prefill: int
     embedding: str
-    methods: str
+    methods: Mapping[str, llama_methods.Shape]
 
     @classmethod
     def of(cls, ctx: ModelContext) -> Args:
         given = Options(ctx.args, ctx.label)
         given.only("embedding", "layers", "max_seq_len", "methods", "prefill")
         context = given.integer("max_seq_len", 512, minimum=2)
+        prefill = given.integer("prefill", min(128, context), minimum=2)
+        methods = given.text("methods", "forward")
         return cls(
             layers=given.integer("layers", 0, minimum=1),
             max_seq_len=context,
-            prefill=given.integer("prefill", min(128, context), minimum=2),
+            prefill=prefill,
             embedding=given.text("embedding", "auto", ("auto", "float32", "int8")),
-            methods=given.text("methods", "forward", ("forward", "prefill,decode")),
+            methods=llama_methods.parse(methods, prefill, context, ctx.label),
         )
 
 
@@ -107,36 +113,30 @@ def build(ctx: ModelContext) -> ModelSpec:
     """The entry point of the `et_model`.
 
     Args:
-      ctx: data: "model.gguf". args, all optional: `layers` (the first so many; default: all),
-        `max_seq_len` (tokens that a conversation may have, which is the size of the KV cache;
-        default 512), `prefill` (tokens that one call may read; default 128), `embedding` ("int8",
-        "float32", or "auto": int8 where the file stores it so, which loses nothing), `methods`
-        ("forward", or "prefill,decode").
+      ctx: data: "model.gguf", and for an adapter the two files of `models/lora.py`. args, all
+        optional: `layers` (the first so many; default: all), `max_seq_len` (tokens that a
+        conversation may have, which is the size of the KV cache; default 512), `prefill` (tokens
+        that one call may read; default 128), `embedding` ("int8", "float32", or "auto": int8 where
+        the file stores it so, which loses nothing), `methods` (names with commas, see
+        `llama_methods.parse`; default "forward").
 
     Returns:
       The model with its metadata methods.
 
     Raises:
-      BuildError: the file or an argument is wrong; the message names it.
+      BuildError: a file or an argument is wrong; the message names it.
     """
     args = Args.of(ctx)
     file = GgufFile(ctx.file("model.gguf"))
     params = model_args(file, args, ctx.label)
-    module = CausalLM(transformer(file, params, args.embedding)).eval()
-    start = torch.tensor([0], dtype=torch.long)
-    tokens = (torch.arange(args.prefill) % params.vocab_size).view(1, -1)
-    # Half of the range: export would take an example of one token for a constant.
-    example = (tokens[:, : max(2, args.prefill // 2)].clone(), start)
-    one = (torch.tensor([[1 % params.vocab_size]]), start)
-    several = {"tokens": {1: torch.export.Dim("count", min=1, max=args.prefill)}, "input_pos": {}}
-    # All at position 0, so what the cache holds doesn't matter: they give the same in any order.
-    # Not strict: tracing 30 layers with Dynamo takes 4 times as long and gives the same graph.
-    read = Method(module, example, several, strict=False, test_inputs=((tokens, start),))
-    if args.methods == "forward":
-        methods = {"forward": replace(read, test_inputs=(one, (tokens, start)))}
-    else:
-        methods = {"prefill": read, "decode": Method(module, one, strict=False)}
-    return ModelSpec(methods=methods, constant_methods=_metadata(file, params))
+    model = transformer(file, params, args.embedding)
+    # Either file asks for an adapter, so that a forgotten one is an error.
+    if {path.rsplit("/", 1)[-1] for path in ctx.files} & {lora.CONFIG, lora.WEIGHTS}:
+        paths = ctx.file(lora.CONFIG), ctx.file(lora.WEIGHTS)
+        lora.attach(model, lora.load_adapter(*paths, model, file.integer("llama.block_count")))
+    methods = llama_methods.make(args.methods, CausalLM(model).eval(), params.vocab_size)
+    dynamic = any(shape.dynamic for shape in args.methods.values())
+    return ModelSpec(methods, _metadata(file, params) | {"enable_dynamic_shape": dynamic})
 
 
 def model_args(file: GgufFile, args: Args, label: str) -> ModelArgs:
@@ -193,7 +193,7 @@ def model_args(file: GgufFile, args: Args, label: str) -> ModelArgs:
         vocab_size=file.integer("llama.vocab_size", len(file.value("tokenizer.ggml.tokens", []))),
         norm_eps=file.real("llama.attention.layer_norm_rms_epsilon"),
         rope_theta=file.real("llama.rope.freq_base", 10000.0),
-        max_seq_len=args.prefill,
+        max_seq_len=max(shape.most for shape in args.methods.values()),
         max_context_len=args.max_seq_len,
         use_kv_cache=True,
         attention_type=ATTENTION,
@@ -287,5 +287,4 @@ def _metadata(file: GgufFile, params: ModelArgs) -> dict[str, int | bool | list[
         "get_n_layers": params.n_layers,
         "use_kv_cache": True,
         "use_sdpa_with_kv_cache": False,
-        "enable_dynamic_shape": True,
     }

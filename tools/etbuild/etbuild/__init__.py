@@ -15,6 +15,7 @@ Example (the entry point of an `et_model`):
 from etbuild.context import ModelContext, RecipeContext
 from etbuild.errors import BuildError
 from etbuild.filters import groups_fit
+from etbuild.memory import share_mutable_buffers
 from etbuild.options import Options
 from etbuild.spec import Method, ModelSpec
 
@@ -26,4 +27,5 @@ __all__ = [
     "Options",
     "RecipeContext",
     "groups_fit",
+    "share_mutable_buffers",
 ]

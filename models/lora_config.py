@@ -1,0 +1,176 @@
+"""An adapter_config.json of PEFT: what it says, and whether models/lora.py computes that."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from etbuild import BuildError
+
+SAVE_AGAIN = "Save the adapter again with PEFT's save_pretrained, or fetch the file again."
+# Settings of PEFT that change what an adapter computes; each must be off (false, null or empty).
+_MUST_BE_OFF = (
+    "alora_invocation_tokens",
+    "alpha_pattern",
+    "fan_in_fan_out",
+    "layer_replication",
+    "lora_bias",
+    "modules_to_save",
+    "rank_pattern",
+    "target_parameters",
+    "trainable_token_indices",
+    "use_dora",
+    "use_qalora",
+)
+# Ways to initialise that leave the base weights alone; others (PiSSA, OLoRA, …) change them.
+_INITS = (True, False, None, "gaussian", "eva", "orthogonal")
+
+
+@dataclass(frozen=True)
+class Config:
+    """What an adapter_config.json says.
+
+    Attributes:
+      path: the file.
+      rank: r, columns of B and rows of A.
+      scale: factor of the product: lora_alpha / r, or lora_alpha / sqrt(r) with use_rslora.
+      targets: names of layers or their ends; or a regular expression for whole names.
+      excluded: likewise, layers that are left out.
+      layers: numbers of the blocks that have the adapter; None: all.
+    """
+
+    path: Path
+    rank: int
+    scale: float
+    targets: tuple[str, ...] | str
+    excluded: tuple[str, ...] | str = ()
+    layers: tuple[int, ...] | None = None
+
+    @classmethod
+    def read(cls, path: Path) -> Config:
+        """Reads and checks the file.
+
+        Args:
+          path: the adapter_config.json.
+
+        Returns:
+          The configuration.
+
+        Raises:
+          BuildError: it can't be read, or describes something that `attach` doesn't compute.
+        """
+        values = _json(path)
+        _expect(path, values, "peft_type", "LORA")
+        _expect(path, values, "bias", "none", default="none")
+        for name in _MUST_BE_OFF:
+            if values.get(name):
+                raise _unsupported(path, name, values[name], "false, null or nothing at all")
+        if values.get("init_lora_weights") not in _INITS:
+            raise _unsupported(
+                path, "init_lora_weights", values["init_lora_weights"], "one that keeps the base"
+            )
+        rank, alpha = values.get("r"), values.get("lora_alpha")
+        if not _is_number(rank, int) or rank < 1:
+            raise _wrong(path, "r", rank, "a whole number of at least 1")
+        if not _is_number(alpha, int | float) or not math.isfinite(alpha):
+            raise _wrong(path, "lora_alpha", alpha, "a number")
+        rooted = values.get("use_rslora") or False
+        if not isinstance(rooted, bool):
+            raise _wrong(path, "use_rslora", rooted, "true or false")
+        return cls(
+            path,
+            rank,
+            alpha / (math.sqrt(rank) if rooted else rank),
+            _names(path, values, "target_modules"),
+            _names(path, values, "exclude_modules", optional=True),
+            _layers(path, values.get("layers_to_transform")),
+        )
+
+    def takes(self, name: str) -> bool:
+        """Whether a layer has the adapter; its name is "model.layers.0.self_attn.q_proj"."""
+        number = int(name.split(".")[2])
+        if self.layers is not None and number not in self.layers:
+            return False
+        return matches(name, self.targets) and not matches(name, self.excluded)
+
+
+def _json(path: Path) -> dict[str, Any]:
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise BuildError(f"{path}: cannot be read: {error.strerror}.", SAVE_AGAIN) from None
+    except ValueError as error:
+        raise BuildError(f"{path}: expected JSON; found: {error}.", SAVE_AGAIN) from None
+    if not isinstance(values, dict):
+        found = type(values).__name__
+        raise BuildError(f"{path}: expected a JSON object; found a {found}.", SAVE_AGAIN)
+    return values
+
+
+def _expect(
+    path: Path, values: Mapping[str, Any], name: str, wanted: str, default: str | None = None
+) -> None:
+    found = values.get(name, default)
+    if found != wanted:
+        raise _unsupported(path, name, found, json.dumps(wanted))
+
+
+def _unsupported(path: Path, name: str, found: object, wanted: str) -> BuildError:
+    return BuildError(
+        f'{path}: "{name}": got {json.dumps(found)}, wanted {wanted}.',
+        "Train a plain LoRA adapter, or merge this one into the weights with PEFT's "
+        "merge_and_unload.",
+    )
+
+
+def _wrong(path: Path, name: str, found: object, wanted: str) -> BuildError:
+    return BuildError(f'{path}: "{name}": got {json.dumps(found)}, wanted {wanted}.', SAVE_AGAIN)
+
+
+def _is_number(value: object, kind: Any) -> bool:
+    return isinstance(value, kind) and not isinstance(value, bool)
+
+
+def _names(
+    path: Path, values: Mapping[str, Any], name: str, optional: bool = False
+) -> tuple[str, ...] | str:
+    """A list of names, or a regular expression."""
+    found = values.get(name)
+    if not found and optional:
+        return ()
+    if isinstance(found, str) and found:
+        try:
+            re.compile(found)
+        except re.error as error:
+            raise _wrong(path, name, found, f"a regular expression ({error})") from None
+        # PEFT's own word for every linear layer but the head.
+        return ".*" if found == "all-linear" else found
+    if isinstance(found, list) and found and all(isinstance(n, str) for n in found):
+        return tuple(sorted(set(found)))
+    raise _wrong(path, name, found, "a list of layer names, or a regular expression")
+
+
+def _layers(path: Path, found: object) -> tuple[int, ...] | None:
+    numbers = found if isinstance(found, list) else [found]
+    if found is None or found == []:
+        return None
+    if not all(_is_number(number, int) for number in numbers):
+        raise _wrong(path, "layers_to_transform", found, "a number, or a list of numbers")
+    return tuple(sorted(numbers))
+
+
+def matches(name: str, names: tuple[str, ...] | str) -> bool:
+    """Whether a layer is meant, by PEFT's rules.
+
+    Args:
+      name: the layer's whole name, "model.layers.0.self_attn.q_proj".
+      names: whole names or their ends ("q_proj"); or a regular expression for the whole name.
+    """
+    if isinstance(names, str):
+        return re.fullmatch(names, name) is not None
+    return any(name == end or name.endswith("." + end) for end in names)
