@@ -75,7 +75,7 @@ def make(
         "weight_cache": {
             "safe": not cache.reasons,
             "reasons": list(cache.reasons),
-            "packings": dict(cache.packings),
+            "packed": dict(cache.packed),
         },
     }
 
@@ -112,12 +112,13 @@ class WeightCache:
 
     Attributes:
       reasons: why it would give wrong numbers; empty: it is safe for this program alone.
-      packings: "weight bias" (their keys) to a digest of how they are packed. Programs that are
-        loaded together are safe where the same keys have the same digest.
+      packed: the cache's name of a packed weight (the keys of weight and bias, joined) to a digest
+        of how it is packed. Programs that are loaded together are safe where the same name has the
+        same digest.
     """
 
     reasons: tuple[str, ...]
-    packings: Mapping[str, str]
+    packed: Mapping[str, str]
 
 
 def weight_cache(index: Index, by_name: Sequence[Datum], most: int = 3) -> WeightCache:
@@ -147,11 +148,11 @@ def weight_cache(index: Index, by_name: Sequence[Datum], most: int = 3) -> Weigh
             "the adapter's weights have names as keys, and XNNPACK's weight cache would give a "
             "second adapter the first one's"
         )
-    packings = {
-        f"{weight} {bias}".strip(): hashlib.sha256("\n".join(sorted(found)).encode()).hexdigest()
+    packed = {
+        weight + bias: hashlib.sha256("\n".join(sorted(found)).encode()).hexdigest()
         for (weight, bias), found in sorted(recipes.items())
     }
-    return WeightCache(tuple(reasons), packings)
+    return WeightCache(tuple(reasons), packed)
 
 
 def _differing(recipes: set[str]) -> str:

@@ -72,7 +72,7 @@ def read(path: Path) -> ProgramFile:
         program = schema.unpack_program(flatbuffer)
     except Exception as error:
         raise BuildError(f"{path} is damaged: its tables can't be read ({error}).") from error
-    if program.segments and not base:
+    if any(s.size for s in program.segments or []) and not base:
         raise BuildError(f"{path} is damaged: it has segments, and no header that places them.")
     segments = []
     for number, segment in enumerate(program.segments or []):

@@ -1,0 +1,6 @@
+"""The adapters of the Llama model in //models/adapters."""
+
+ADAPTERS = [
+    "assistant",
+    "summarizer",
+]
