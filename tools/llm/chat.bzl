@@ -18,10 +18,12 @@ def _launch(ctx, module, words):
                 name,
                 ", ".join(sorted(named)) or "nothing",
             ))
-    data = info.data_files.to_list()
-    if len(data) > 1:
-        fail("%s: the program %s has %d data files; ExecuTorch's Python runtime takes one." %
-             (ctx.label, info.label, len(data)))
+    adapter = ctx.attr.adapter[EtProgramInfo] if ctx.attr.adapter else info
+    if ctx.attr.adapter and not adapter.own_data:
+        fail("%s: adapter = %s has no .ptd of its own; set weights = \"separate\" on it." %
+             (ctx.label, adapter.label))
+    data = ([adapter.own_data] if adapter.own_data else []) + [s.data for s in info.shared_data]
+    indexes = [adapter.own_index] if adapter.own_index else []
     tool = [f for f in ctx.files._tool if f.basename == "chat.py"][0]
     root = runfiles_path(tool)
     script = ctx.actions.declare_file(ctx.label.name)
@@ -34,6 +36,8 @@ def _launch(ctx, module, words):
             module,
             "--program",
             info.program.short_path,
+            "--manifest",
+            info.manifest.short_path,
             "--tokenizer",
             named["tokenizer.json"].short_path,
             "--config",
@@ -42,12 +46,17 @@ def _launch(ctx, module, words):
         enter = True,
     )
     files = depset(
-        [info.program, exporter.interpreter] + data + ctx.files._tool + ctx.files.tokenizer,
+        [info.program, info.manifest, exporter.interpreter] + data + indexes + ctx.files._tool + ctx.files.tokenizer,
         transitive = [tool_files(ctx), exporter.packages, exporter.python_files],
     )
     return [DefaultInfo(executable = script, runfiles = ctx.runfiles(transitive_files = files))]
 
 _ATTRIBUTES = {
+    "adapter": attr.label(
+        providers = [EtProgramInfo],
+        doc = "Another program whose own .ptd stands in for the program's: adapter_data = " +
+              "\"by_name\".",
+    ),
     "program": attr.label(
         mandatory = True,
         providers = [EtProgramInfo],

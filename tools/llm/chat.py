@@ -11,10 +11,13 @@ from __future__ import annotations
 
 import argparse
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from etbuild.errors import BuildError
+from etlink.merge import checked
 from etllm.errors import ContextFull, LlmError
 from etllm.sampler import Sampler
 from etllm.session import Answer, Session, answer
@@ -109,7 +112,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     parser = argparse.ArgumentParser(prog="chat", description=__doc__.split("\n")[0])
     parser.add_argument("--program", type=Path, required=True, help="the .pte file")
-    parser.add_argument("--data", type=Path, help="a .ptd file with the program's weights")
+    parser.add_argument(
+        "--data", type=Path, action="append", default=[], help="a .ptd file; several may be given"
+    )
+    parser.add_argument("--manifest", type=Path, help="what files are checked against")
     parser.add_argument("--tokenizer", type=Path, required=True, help="tokenizer.json")
     parser.add_argument("--config", type=Path, required=True, help="tokenizer_config.json")
     parser.add_argument("--max_new_tokens", type=int, default=256, help="of one answer")
@@ -129,13 +135,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Imported late: it loads the runtime, which takes seconds that a wrong path needn't cost.
         from etllm.program import PteProgram
 
-        program = PteProgram(options.program, options.data)
+        with tempfile.TemporaryDirectory() as folder:
+            data = checked(options.manifest, options.program, options.data, Path(folder))
+            program = PteProgram(options.program, data)
         chat = Chat(program, tokenizer, template, sampler, options.max_new_tokens, options.system)
         if options.prompt is None:
             chat.loop()
         else:
             chat.say(options.prompt)
-    except LlmError as error:
+    except (BuildError, LlmError) as error:
         print(f"chat: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

@@ -89,4 +89,5 @@ class Twins(nn.Module):
 def twins(ctx: ModelContext) -> ModelSpec:
     """The model with calibration data."""
     x = torch.randn(2, 64, generator=torch.Generator().manual_seed(1))
-    return ModelSpec({"forward": Method(Twins().eval(), (x,))}, calibration=lambda: [(x,), (x / 2,)])
+    method = Method(Twins().eval(), (x,))
+    return ModelSpec({"forward": method}, calibration=lambda: [(x,), (x / 2,)])

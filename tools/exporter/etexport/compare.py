@@ -20,8 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from etbuild import BuildError
-from etlink import manifest
-from etlink.merge import merge
+from etlink import merge
 
 from etexport import failure, flags, sources
 from etexport.progress import Progress
@@ -81,12 +80,10 @@ def checked(request: flags.Request, place: Path | None, work: Path) -> flags.Req
     Raises:
       BuildError: a file is missing, damaged, or another one than the program was built with.
     """
-    data = request.program_data
-    if place and request.program:
-        data = tuple(manifest.check(manifest.read(place), request.program, data))
-    if len(data) > 1:
-        data = (merge(data, work / "merged.ptd"),)
-    return dataclasses.replace(request, program_data=data)
+    if request.program is None:
+        raise BuildError(f"{request.label}: there is no program to test.")
+    data = merge.checked(place, request.program, request.program_data, work)
+    return dataclasses.replace(request, program_data=(data,) if data else ())
 
 
 def compare(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from etbuild.errors import BuildError
 
-from etlink import ptd
+from etlink import manifest, ptd
 from etlink.container import sha256_of_piece, write_atomically
 
 
@@ -36,3 +36,23 @@ def merge(files: Sequence[Path], path: Path) -> Path:
             entries[key], owner[key] = ptd.Entry(key, blob, piece, 1, layout), file
     write_atomically(path, lambda out: ptd.write(out, list(entries.values())))
     return path
+
+
+def checked(place: Path | None, program: Path, files: Sequence[Path], folder: Path) -> Path | None:
+    """What to hand to ExecuTorch's Python runtime beside a program.
+
+    Args:
+      place: the program's manifest; None: the files are taken as they are.
+      program: the .pte file.
+      files: data files; those that the manifest doesn't ask for are left out.
+      folder: where a file that holds several of them is written.
+
+    Returns:
+      The data file; None: the program needs none.
+
+    Raises:
+      BuildError: a file is missing, damaged, or another one than the program was built with.
+    """
+    if place:
+        files = manifest.check(manifest.read(place), program, files)
+    return merge(files, folder / "merged.ptd") if files else None
