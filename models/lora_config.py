@@ -17,13 +17,17 @@ SAVE_AGAIN = "Save the adapter again with PEFT's save_pretrained, or fetch the f
 _MUST_BE_OFF = (
     "alora_invocation_tokens",
     "alpha_pattern",
+    "arrow_config",
     "fan_in_fan_out",
+    "kasa_config",
     "layer_replication",
     "lora_bias",
     "modules_to_save",
+    "monteclora_config",
     "rank_pattern",
     "target_parameters",
     "trainable_token_indices",
+    "use_bdlora",
     "use_dora",
     "use_qalora",
 )

@@ -13,7 +13,11 @@ def _extended_impl(ctx):
     asserts.equals(env, "xnnpack_recipes:int8_dynamic_act_int4_weight", info.tree.builder)
     asserts.equals(env, ctx.attr.options, info.tree.options)
     asserts.equals(env, None, info.tree.base)
-    asserts.equals(env, {"group_size": "int*32"}, info.option_types)
+    asserts.equals(
+        env,
+        {"group_size": "int*32", "share_mutable_buffers": "bool"},
+        info.option_types,
+    )
     asserts.equals(env, ["XnnpackBackend"], _ids(info))
     asserts.true(env, "xnnpack_recipes.py" in [f.basename for f in info.sources.to_list()])
     asserts.true(env, "_main/backends/xnnpack" in info.roots, "roots: %s" % info.roots)
@@ -35,7 +39,11 @@ def _rebuilt_impl(ctx):
     asserts.equals(env, {"group_size": "128"}, info.tree.base.options)
     asserts.equals(env, ["_main/tests/analysis/weights.txt"], info.tree.data)
     asserts.equals(env, ["weights.txt"], [f.basename for f in info.data.to_list()])
-    asserts.equals(env, {"bits": "int>=2", "group_size": "int*32"}, info.option_types)
+    asserts.equals(
+        env,
+        {"bits": "int>=2", "group_size": "int*32", "share_mutable_buffers": "bool"},
+        info.option_types,
+    )
     asserts.equals(env, ["", "XnnpackBackend"], _ids(info))
     return analysistest.end(env)
 

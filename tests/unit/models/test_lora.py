@@ -133,6 +133,20 @@ def test_it_equals_weights_that_the_product_is_added_to(
     assert (before - wanted).abs().max() > 0.05
 
 
+def test_all_that_peft_writes_by_default_is_taken(adapted):
+    """The fields and defaults of PEFT 0.21."""
+    off = "alora_invocation_tokens arrow_config auto_mapping base_model_name_or_path corda_config"
+    off += " eva_config exclude_modules kasa_config layer_replication layers_pattern revision"
+    off += " layers_to_transform lora_ga_config megatron_config modules_to_save monteclora_config"
+    off += " target_parameters trainable_token_indices use_bdlora velora_config"
+    false = "ensure_weight_tying fan_in_fan_out lora_bias use_dora use_qalora use_rslora"
+    written = dict.fromkeys(off.split()) | dict.fromkeys(false.split(), False)
+    written |= {"alpha_pattern": {}, "rank_pattern": {}, "loftq_config": {}}
+    written |= {"inference_mode": True, "init_lora_weights": True, "lora_dropout": 0.0}
+    written |= {"megatron_core": "megatron.core", "peft_version": "0.21.2", "qalora_group_size": 16}
+    assert torch.equal(logits(adapted(config(**written))), logits(adapted()))
+
+
 def test_layers_can_be_chosen_and_left_out(adapted):
     kept = {k: v for k, v in tensors().items() if ".layers.1." in k and "v_proj" in k}
     settings = config(layers_to_transform=1, exclude_modules=["q_proj"])
@@ -264,6 +278,7 @@ def test_an_adapter_of_one_file_is_an_error(tiny, tmp_path):
         ({"fan_in_fan_out": True}, '"fan_in_fan_out": got true'),
         ({"rank_pattern": {"q_proj": 2}}, '"rank_pattern": got {"q_proj": 2}, wanted false, null'),
         ({"alpha_pattern": {"q_proj": 2}}, '"alpha_pattern": got'),
+        ({"use_bdlora": {"nblocks": 2}}, '"use_bdlora": got {"nblocks": 2}'),
         ({"modules_to_save": ["lm_head"]}, r'"modules_to_save": got \["lm_head"\]'),
         ({"init_lora_weights": "pissa"}, '"init_lora_weights": got "pissa"'),
         ({"r": 0}, '"r": got 0, wanted a whole number of at least 1'),
