@@ -11,8 +11,12 @@ def _program_outputs_impl(ctx):
     target = analysistest.target_under_test(env)
     name = target.label.name
     asserts.equals(env, sorted(ctx.attr.default), _names(target[DefaultInfo].files))
-    asserts.equals(env, sorted(ctx.attr.default), _names(target[DefaultInfo].default_runfiles.files))
+    separate = [name + ".index.json"] if name + ".ptd" in ctx.attr.default else []
+    checked = separate + [name + ".manifest.json"]
+    runfiles = _names(target[DefaultInfo].default_runfiles.files)
+    asserts.equals(env, sorted(ctx.attr.default + checked), runfiles)
     groups = target[OutputGroupInfo]
+    asserts.equals(env, checked, _names(groups.manifest))
     asserts.equals(env, [name + ".bpte"], _names(groups.bundled))
     asserts.equals(env, [name + ".etrecord"], _names(groups.etrecord))
     asserts.equals(env, [name + ".report.html", name + ".report.json"], _names(groups.report))
