@@ -11,16 +11,17 @@ from pathlib import Path
 
 
 class Workspace:
-    """A copy of tests/e2e/smoke that can be built and changed.
+    """A copy of a workspace of tests/e2e that can be built and changed.
 
     The exporter environment of the outer build is used, so that it isn't installed once more.
 
     Args:
       folder: where to copy it; the output base goes beside it.
       base: name of the output base.
+      source: its name in tests/e2e.
     """
 
-    def __init__(self, folder: Path, base: str = "base") -> None:
+    def __init__(self, folder: Path, base: str = "base", source: str = "smoke") -> None:
         # The runfile is a link to the source tree: that is the module under test.
         self.module = Path(os.path.realpath("bazelw")).parent
         self.folder = folder
@@ -28,7 +29,7 @@ class Workspace:
         self._exporter = _outer_exporter(folder.parent / f"exporter-of-{folder.name}")
         self._base = folder.parent / f"{base}-of-{folder.name}"
         shutil.copytree(
-            self.module / "tests/e2e/smoke", folder, ignore=shutil.ignore_patterns("bazel-*")
+            self.module / "tests/e2e" / source, folder, ignore=shutil.ignore_patterns("bazel-*")
         )
         self.replace("MODULE.bazel", 'path = "../../.."', f'path = "{self.module}"')
 
@@ -46,14 +47,23 @@ class Workspace:
           AssertionError: it failed.
         """
         flags = [] if command in ("shutdown", "clean") else [self._exporter]
-        done = subprocess.run(
-            [self.module / "bazelw", f"--output_base={self._base}", command, *flags, *arguments],
+        done = self._bazel(command, *flags, *arguments, **environment)
+        assert done.returncode == 0, f"{command} {arguments}:\n{done.stdout}{done.stderr}"
+        return done.stdout + done.stderr
+
+    def _bazel(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [self.module / "bazelw", f"--output_base={self._base}", *arguments],
             cwd=self.folder,
             env={**os.environ, **environment},
             capture_output=True,
             text=True,
         )
-        assert done.returncode == 0, f"{command} {arguments}:\n{done.stdout}{done.stderr}"
+
+    def failed(self, *arguments: str) -> str:
+        """Builds what must fail; returns what Bazel prints."""
+        done = self._bazel("build", self._exporter, *arguments)
+        assert done.returncode != 0, f"{arguments} were built"
         return done.stdout + done.stderr
 
     def build(self, *arguments: str, **environment: str) -> list[str]:

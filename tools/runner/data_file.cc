@@ -4,6 +4,7 @@
 
 #include <executorch/runtime/core/exec_aten/util/scalar_type_util.h>
 
+#include "tools/runner/crc32.h"
 #include "tools/runner/fail.h"
 #include "tools/runner/flatbuffer.h"
 #include "tools/runner/sha256.h"
@@ -90,6 +91,11 @@ DataFile::DataFile(const std::string& path)
   if (tables.damaged()) {
     damaged(path, "its tables lead outside of them");
   }
+}
+
+uint32_t DataFile::crc32_of(const std::string& key) const {
+  const Blob& blob = blobs_.at(key);
+  return crc32(file_->data() + blob.offset, blob.size);
 }
 
 std::string DataFile::sha256_of(const std::string& key) const {

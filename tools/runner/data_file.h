@@ -26,6 +26,7 @@ class DataFile {
 
   // Of a key that it has, in hexadecimal.
   std::string sha256_of(const std::string& key) const;
+  uint32_t crc32_of(const std::string& key) const;
 
  private:
   std::unique_ptr<MappedFile> file_;

@@ -3,6 +3,7 @@
 #include <map>
 #include <memory>
 
+#include "tools/runner/crc32.h"
 #include "tools/runner/data_match.h"
 #include "tools/runner/fail.h"
 #include "tools/runner/key_check.h"
@@ -20,7 +21,11 @@ void check_program(const MappedFile& file, const Manifest& manifest, bool verify
          " wants " + std::to_string(manifest.program_size) +
          "; it is truncated, or of another build than its manifest.");
   }
-  if (verify) {
+  if (manifest.program_crc32 && crc32(file.data(), file.size()) != *manifest.program_crc32) {
+    fail(file.path() + " has other bytes than " + manifest.path +
+         " wants; it is damaged, or of another build than its manifest.");
+  }
+  if (verify && !manifest.program_sha256.empty()) {
     const std::string digest = sha256(file.data(), file.size());
     if (digest != manifest.program_sha256) {
       fail(file.path() + " has sha256 " + digest + ", " + manifest.path + " wants " +

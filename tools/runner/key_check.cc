@@ -21,6 +21,10 @@ std::string difference(
     return "its key \"" + key + "\" has " + std::to_string(size) + " bytes, wanted " +
         std::to_string(wanted.size);
   }
+  // A bit that has changed on disk or on the way must not become a wrong number.
+  if (wanted.crc32 && file.crc32_of(key) != *wanted.crc32) {
+    return "its key \"" + key + "\" has other bytes than when it was built";
+  }
   if (hashed) {
     const std::string digest = file.sha256_of(key);
     if (digest != wanted.sha256) {
@@ -54,7 +58,8 @@ void check_other_adapter(
            (found == index.entries.end() ? "no key \"" : "another size for key \"") + key + "\"; " +
            "build it for the model and recipe of that program.");
     }
-    const std::string wrong = difference(file, key, found->second, wanted.by_name || verify);
+    const std::string wrong = difference(
+        file, key, found->second, verify || (wanted.by_name && !found->second.crc32));
     if (!wrong.empty()) {
       fail(file.path() + " is damaged, or not the adapter of " + index.path + ": " + wrong + ".");
     }
@@ -69,7 +74,7 @@ void check_keys(
     const Manifest& manifest,
     bool verify) {
   for (const auto& [key, wanted] : entry.keys) {
-    const std::string wrong = difference(file, key, wanted, wanted.by_name || verify);
+    const std::string wrong = difference(file, key, wanted, verify || (wanted.by_name && !wanted.crc32));
     if (wrong.empty()) {
       continue;
     }

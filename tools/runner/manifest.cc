@@ -8,6 +8,10 @@ namespace {
 
 constexpr uint64_t kFormat = 1;
 
+std::optional<uint32_t> read_crc32(const JsonReader& json) {
+  return json.has("crc32") ? std::optional<uint32_t>(json.number("crc32")) : std::nullopt;
+}
+
 Manifest::Data read_data(const JsonReader& json, const std::string& path) {
   Manifest::Data data;
   data.file = json.text("file");
@@ -17,7 +21,8 @@ Manifest::Data read_data(const JsonReader& json, const std::string& path) {
     fail(path + " names the data file \"" + data.file + "\", wanted a base name.");
   }
   for (const auto& [key, value] : json.members("keys")) {
-    data.keys[key] = {value.text("sha256"), value.number("size"), value.flag("by_name")};
+    data.keys[key] = {value.text("sha256"), value.number("size"), value.flag("by_name"),
+                      read_crc32(value)};
   }
   return data;
 }
@@ -36,6 +41,7 @@ Manifest read_manifest(const std::string& path) {
   manifest.interface = json.text("interface");
   manifest.program_sha256 = json.at("program").text("sha256");
   manifest.program_size = json.at("program").number("size");
+  manifest.program_crc32 = read_crc32(json.at("program"));
   for (const JsonReader& data : json.list("data")) {
     manifest.data.push_back(read_data(data, path));
   }
@@ -59,7 +65,8 @@ AdapterIndex read_adapter_index(const std::string& path) {
   index.path = path;
   index.interface = json.text("interface");
   for (const JsonReader& entry : json.list("entries")) {
-    index.entries[entry.text("key")] = {entry.text("sha256"), entry.number("size"), false};
+    index.entries[entry.text("key")] = {entry.text("sha256"), entry.number("size"), false,
+                                        read_crc32(entry)};
   }
   return index;
 }

@@ -15,6 +15,8 @@ struct Manifest {
     uint64_t size = 0;
     // Found by a name that says nothing of its bytes: the runtime would accept others silently.
     bool by_name = false;
+    // Checked on every start; none: the manifest doesn't have it.
+    std::optional<uint32_t> crc32;
   };
 
   struct Data {
@@ -29,6 +31,7 @@ struct Manifest {
   std::string interface;  // Programs and adapters with the same one fit together.
   std::string program_sha256;
   uint64_t program_size = 0;
+  std::optional<uint32_t> program_crc32;
   std::vector<Data> data;
   bool weight_cache_safe = false;
   std::vector<std::string> weight_cache_reasons;

@@ -10,6 +10,7 @@ import hashlib
 import math
 import os
 import struct
+import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -178,14 +179,19 @@ def _copy_in_kernel(source: BinaryIO, out: BinaryIO, piece: Piece) -> int:
 
 
 def sha256_of_piece(piece: Piece) -> str:
-    """The sha256 of a piece's bytes, hex.
+    """The sha256 of a piece's bytes, hex; see `digest_of_piece`."""
+    return digest_of_piece(piece)[0]
+
+
+def digest_of_piece(piece: Piece) -> tuple[str, int]:
+    """The sha256 (hex) and the CRC-32 of a piece's bytes.
 
     Raises:
       BuildError: its file is missing or too short.
     """
     if piece.path is None:
-        return hashlib.sha256(piece.data).hexdigest()
-    digest = hashlib.sha256()
+        return hashlib.sha256(piece.data).hexdigest(), zlib.crc32(piece.data)
+    digest, crc32 = hashlib.sha256(), 0
     left = piece.size
     with open(piece.path, "rb") as source:
         source.seek(piece.offset)
@@ -194,5 +200,6 @@ def sha256_of_piece(piece: Piece) -> str:
             if not data:
                 raise BuildError(f"{piece.path} is truncated: {left} bytes are missing.", REBUILD)
             digest.update(data)
+            crc32 = zlib.crc32(data, crc32)
             left -= len(data)
-    return digest.hexdigest()
+    return digest.hexdigest(), crc32

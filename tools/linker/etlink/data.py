@@ -34,6 +34,7 @@ class Datum:
       key: the key.
       blob: sha256 of the bytes, hex.
       size: bytes.
+      crc32: of the bytes.
       alignment: bytes.
       layout: of a tensor that the runtime loads; None: a delegate loads it.
       names: qualified names of the weights that use it.
@@ -46,6 +47,7 @@ class Datum:
     key: str
     blob: str
     size: int
+    crc32: int
     alignment: int = 1
     layout: Layout | None = None
     names: tuple[str, ...] = ()
@@ -94,6 +96,7 @@ def _delegated(index: Index) -> Iterable[Datum]:
             item.key,
             item.blob,
             item.size,
+            item.crc32,
             item.alignment,
             item.layout,
             item.names,
@@ -117,6 +120,7 @@ def _portable(index: Index) -> Iterable[Datum]:
             key,
             constant.blob,
             constant.size,
+            constant.crc32,
             index.tensor_alignment,
             tensor.layout,
             (tensor.name,) if is_stable(tensor.name) else (),

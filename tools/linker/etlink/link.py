@@ -13,7 +13,7 @@ from etlink import adapter, manifest, ptd, shared, sharing
 from etlink.assemble import Assembled, Changes, assemble
 from etlink.container import write_atomically
 from etlink.data import Datum, data_of
-from etlink.lowered import Index, Lowered, sha256_of
+from etlink.lowered import Digest, Index, Lowered, digest_of
 from etlink.shared import DataIndex
 from etlink.sharing import Plan
 
@@ -177,23 +177,23 @@ def _check_external(
 
 def _write_program(
     assembled: Assembled, index: Index, label: str, path: Path, unchanged: bool
-) -> str:
-    """Writes the .pte; returns its sha256, which is empty for one too large to hash again."""
+) -> Digest:
+    """Writes the .pte; returns its digest, as far as that is known without reading much again."""
     frames: list[str] = []
     write_atomically(path, lambda out: frames.append(assembled.write(out)))
     small = path.stat().st_size <= _HASHED
-    digest = sha256_of(path) if small else ""
+    digest = digest_of(path) if small else Digest("", -1)
     if not unchanged:
         return digest
     # The promise of byte identity is checked on every link, not only in tests.
-    if frames[-1] != index.frame or (small and digest != index.sha256):
+    if frames[-1] != index.frame or (small and digest.sha256 != index.sha256):
         path.unlink()
         raise BuildError(
             f"{label}: the linked program differs from the one that was lowered: got sha256 "
-            f"{digest}, wanted {index.sha256}.",
+            f"{digest.sha256}, wanted {index.sha256}.",
             "A blob of the lowered program is damaged; build with an empty cache and report this.",
         )
-    return index.sha256
+    return Digest(index.sha256, digest.crc32)
 
 
 def _write_data(

@@ -11,6 +11,7 @@ import dataclasses
 import hashlib
 import json
 import os
+import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -32,11 +33,13 @@ class Constant:
       buffer: index in Program.constant_segment.offsets.
       blob: sha256 of its bytes, hex.
       size: bytes, without the padding that follows.
+      crc32: of its bytes: what a runner can check on every start.
     """
 
     buffer: int
     blob: str
     size: int
+    crc32: int
 
 
 @dataclass(frozen=True)
@@ -84,6 +87,7 @@ class NamedData:
       key: the key.
       blob: sha256 of its bytes, hex.
       size: bytes.
+      crc32: of its bytes: what a runner can check on every start.
       alignment: bytes.
       external: tag of a recipe that asked for its own data file; empty: part of the program.
       layout: element type and shape of a tensor that the runtime itself loads.
@@ -95,6 +99,7 @@ class NamedData:
     key: str
     blob: str
     size: int
+    crc32: int
     alignment: int = 1
     external: str = ""
     layout: Layout | None = None
@@ -194,32 +199,47 @@ def write_index(folder: Path, index: Index) -> None:
     (folder / "index.json").write_text(text + "\n", encoding="utf-8")
 
 
-def store(folder: Path, piece: Piece) -> str:
-    """Stores a piece as a blob, once.
+@dataclass(frozen=True)
+class Digest:
+    """What identifies bytes.
 
-    Returns:
-      Its sha256, hex.
+    Attributes:
+      sha256: hex.
+      crc32: cheap enough for a check on every start.
     """
+
+    sha256: str
+    crc32: int
+
+
+def store(folder: Path, piece: Piece) -> Digest:
+    """Stores a piece as a blob, once, under its sha256."""
     blobs = folder / "blobs"
     blobs.mkdir(exist_ok=True)
     part = blobs / ".part"
     with open(part, "wb") as out:
         copy_piece(piece, out)
-    digest = sha256_of(part)
+    digest = digest_of(part)
     if piece.size:
-        os.replace(part, blobs / digest)
+        os.replace(part, blobs / digest.sha256)
     else:
         part.unlink()
     return digest
 
 
-def sha256_of(path: Path) -> str:
-    """The sha256 of a file's bytes, hex."""
-    digest = hashlib.sha256()
+def digest_of(path: Path) -> Digest:
+    """The digest of a file's bytes."""
+    sha256, crc32 = hashlib.sha256(), 0
     with open(path, "rb") as source:
         while data := source.read(CHUNK):
-            digest.update(data)
-    return digest.hexdigest()
+            sha256.update(data)
+            crc32 = zlib.crc32(data, crc32)
+    return Digest(sha256.hexdigest(), crc32)
+
+
+def sha256_of(path: Path) -> str:
+    """The sha256 of a file's bytes, hex."""
+    return digest_of(path).sha256
 
 
 def _index_from(raw: dict[str, Any]) -> Index:

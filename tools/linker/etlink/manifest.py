@@ -14,7 +14,7 @@ from etbuild.errors import BuildError
 from etlink import ptd
 from etlink.container import REBUILD, sha256_of_piece, write_text
 from etlink.data import Datum
-from etlink.lowered import Index, sha256_of
+from etlink.lowered import Digest, Index, sha256_of
 from etlink.shared import DataIndex, read_index
 
 FORMAT = 1
@@ -38,22 +38,27 @@ class DataFile:
 
 
 def make(
-    label: str, program: Path, digest: str, files: Sequence[DataFile], cache: WeightCache
+    label: str, program: Path, digest: Digest, files: Sequence[DataFile], cache: WeightCache
 ) -> dict[str, Any]:
     """The manifest as one JSON object.
 
     Args:
       label: the program.
       program: its .pte file.
-      digest: sha256 of that; empty: not known.
+      digest: of that; for a large one the sha256 alone, or nothing, is known.
       files: the data files that it loads.
       cache: whether XNNPACK's weight cache may be turned on.
     """
     return {
         "format": FORMAT,
         "label": label,
-        "interface": interface(digest, files) if digest else "",
-        "program": {"file": program.name, "sha256": digest, "size": program.stat().st_size},
+        "interface": interface(digest.sha256, files) if digest.sha256 else "",
+        "program": {
+            "file": program.name,
+            "sha256": digest.sha256,
+            **({"crc32": digest.crc32} if digest.crc32 >= 0 else {}),
+            "size": program.stat().st_size,
+        },
         "data": [
             {
                 "file": f.file,
@@ -63,6 +68,7 @@ def make(
                     d.key: {
                         "sha256": d.blob,
                         "size": d.size,
+                        "crc32": d.crc32,
                         "by_name": d.by_name,
                         "dtype": d.dtype,
                         "shape": list(d.shape),

@@ -14,7 +14,7 @@ from typing import Any
 from etbuild.errors import BuildError
 
 from etlink import ptd
-from etlink.container import REBUILD, Piece, sha256_of_piece, write_text
+from etlink.container import REBUILD, Piece, digest_of_piece, sha256_of_piece, write_text
 from etlink.data import Datum, content_key, data_of
 from etlink.lowered import Lowered
 from etlink.ptd import Layout
@@ -33,6 +33,7 @@ class Entry:
       key: what programs look it up by.
       sha256: of its bytes, hex.
       size: bytes.
+      crc32: of its bytes: what a runner can check on every start.
       alignment: bytes, at least.
       dtype: "float32", "qcint4", "scale", …; empty: unknown.
       shape: elements per dimension.
@@ -45,6 +46,7 @@ class Entry:
     key: str
     sha256: str
     size: int
+    crc32: int
     alignment: int = 1
     dtype: str = ""
     shape: tuple[int, ...] = ()
@@ -59,6 +61,7 @@ class Entry:
             self.key,
             self.sha256,
             self.size,
+            self.crc32,
             self.alignment,
             self.layout,
             self.names,
@@ -99,6 +102,7 @@ def entries_of(data: Iterable[Datum], target: str) -> list[Entry]:
             d.key,
             d.blob,
             d.size,
+            d.crc32,
             d.alignment,
             d.dtype,
             d.shape,
@@ -237,7 +241,7 @@ def index_of_file(path: Path, label: str) -> DataIndex:
     """
     entries = []
     for key, (piece, layout) in sorted(ptd.read(path).items()):
-        digest = sha256_of_piece(piece)
+        digest, crc32 = digest_of_piece(piece)
         by_name = digest not in key and content_key(digest, layout) != key
         if by_name and _HASH.search(key):
             raise BuildError(
@@ -249,7 +253,7 @@ def index_of_file(path: Path, label: str) -> DataIndex:
         shape = layout.sizes if layout else ()
         names = (key,) if by_name else ()
         entries.append(
-            Entry(key, digest, piece.size, 1, dtype, shape, names, by_name, layout, label)
+            Entry(key, digest, piece.size, crc32, 1, dtype, shape, names, by_name, layout, label)
         )
     return DataIndex(label, path.name, path.stat().st_size, tuple(entries))
 

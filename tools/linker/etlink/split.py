@@ -18,6 +18,7 @@ from etlink.data import is_stable
 from etlink.lowered import (
     BaseSegment,
     Constant,
+    Digest,
     Index,
     Lowered,
     NamedData,
@@ -115,7 +116,7 @@ def split(
             base.append(BaseSegment("constants", "", size))
         else:
             kind = "mutable" if number in mutable_at else "delegate"
-            base.append(BaseSegment(kind, store(folder, file.piece(number)), size))
+            base.append(BaseSegment(kind, store(folder, file.piece(number)).sha256, size))
     payloads = {s.blob: _payload(folder, s.blob) for s in base if s.kind == "delegate" and s.size}
     index = Index(
         label=label,
@@ -190,12 +191,12 @@ def _store_constants(file: pte.ProgramFile, folder: Path, at: int) -> tuple[Cons
         # Padding follows a constant; what the tensors use of it is the constant itself.
         length = min(used.get(buffer, until - offset), until - offset)
         blob = store(folder, Piece(length, path=file.path, offset=start + offset))
-        found.append(Constant(buffer, blob, length))
+        found.append(Constant(buffer, blob.sha256, length, blob.crc32))
     return tuple(found)
 
 
 def _store_named(file: pte.ProgramFile, folder: Path, hints: Hints) -> tuple[NamedData, ...]:
-    stored: dict[int, str] = {}
+    stored: dict[int, Digest] = {}
     found = []
     for item in file.program.namedData or []:
         key = item.key.decode()
@@ -206,15 +207,19 @@ def _store_named(file: pte.ProgramFile, folder: Path, hints: Hints) -> tuple[Nam
         found.append(
             NamedData(
                 key,
-                stored[number],
+                stored[number].sha256,
                 piece.size,
+                stored[number].crc32,
                 hints.alignments.get(key, 1),
                 layout=hints.layouts.get(key),
             )
         )
     for key, (tag, piece, alignment, layout) in sorted(hints.external.items()):
         blob = store(folder, piece)
-        found.append(NamedData(key, blob, piece.size, alignment, tag, layout))
+        names = (key,) if layout else ()
+        found.append(
+            NamedData(key, blob.sha256, piece.size, blob.crc32, alignment, tag, layout, names)
+        )
     return tuple(found)
 
 

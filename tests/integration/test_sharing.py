@@ -1,0 +1,205 @@
+"""A user's workspace that shares weights, with real Bazel: what runs again, what is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, os.path.dirname(__file__))
+from nested import Workspace
+
+_FP32 = '"@rules_executorch//backends/xnnpack:fp32"'
+_INT4 = '"@rules_executorch//backends/xnnpack:int8_dynamic_act_int4_weight"'
+
+
+@pytest.fixture(scope="module")
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
+    """One workspace for all tests; each puts back what it changes."""
+    made = Workspace(tmp_path_factory.mktemp("sharing") / "one", source="sharing")
+    yield made
+    made.close()
+
+
+def added(workspace: Workspace, text: str) -> Path:
+    """Adds a package with more targets; returns its folder."""
+    number = len(list(workspace.folder.glob("more*")))
+    folder = workspace.folder / f"more{number}"
+    folder.mkdir()
+    load = "et_model", "et_program", "et_program_test", "et_shared_data"
+    names = ", ".join(f'"{n}"' for n in load)
+    start = f'load("@rules_executorch//rules:defs.bzl", {names})\n'
+    (folder / "BUILD.bazel").write_text(start + text)
+    exports = 'package(default_visibility = ["//visibility:public"])\n'
+    build = workspace.folder / "BUILD.bazel"
+    if exports not in build.read_text():
+        loaded, rest = build.read_text().split(")\n", 1)
+        build.write_text(f"{loaded})\n{exports}{rest}")
+    return folder
+
+
+def test_all_tests_pass_and_nothing_is_built_twice(workspace: Workspace) -> None:
+    """The workspace's own tests; then a null build."""
+    printed = workspace.run("test", "//...")
+    assert " tests pass" in printed
+    assert workspace.build("//...") == []
+
+
+def test_a_base_and_its_foundation_are_lowered_once(workspace: Workspace) -> None:
+    """One et_lowering; or a program that finds its lowering in its shared data."""
+    workspace.build("//...")
+    folder = added(
+        workspace,
+        f"""
+et_shared_data(name = "f", model = "//:base_9", recipe = {_FP32})
+et_program(name = "p", model = "//:base_9", recipe = {_FP32}, shared_data = [":f"])
+""",
+    )
+    ran = workspace.build(f"//{folder.name}:p")
+    package = f"//{folder.name}"
+    assert ran == [f"EtLink {package}:p", f"EtLower {package}:f", f"EtShare {package}:f"]
+
+
+def test_a_new_adapter_lowers_itself_only(workspace: Workspace) -> None:
+    """Other programs stay as they are, and so do the foundation's bytes."""
+    workspace.build("//...")
+    before = workspace.outputs()
+    folder = added(
+        workspace,
+        f"""
+et_model(name = "model", srcs = ["//:nets.py"], args = {{"task": "9"}}, entry_point = "nets:text")
+et_program(
+    name = "task9",
+    model = ":model",
+    recipe = {_INT4},
+    shared_data = ["//:foundation_int4"],
+    weights = "separate",
+    adapter_data = "by_name",
+)
+et_program_test(
+    name = "test",
+    adapter = ":task9",
+    atol = "2",
+    min_sqnr_db = "12",
+    program = "//:task1_int4",
+)
+""",
+    )
+    package = f"//{folder.name}"
+    ran = workspace.build("//...")
+    assert ran == [f"EtLink {package}:task9", f"EtLower {package}:task9"]
+    assert workspace.outputs() == before
+    program = workspace.folder / "bazel-bin" / folder.name / "task9.pte"
+    others = workspace.folder / "bazel-bin/task1_int4.pte"
+    assert program.read_bytes() == others.read_bytes()
+    workspace.run("test", f"{package}:test")
+
+
+def test_changed_sharing_never_lowers_again(workspace: Workspace) -> None:
+    """What is shared is a matter of linking."""
+    workspace.build("//...")
+    old = '        min_shared = "60%",\n'
+    workspace.replace("BUILD.bazel", old, '        min_shared = "61%",\n')
+    try:
+        ran = workspace.build("//:task1_fp32")
+    finally:
+        workspace.replace("BUILD.bazel", '        min_shared = "61%",\n', old)
+    assert ran == ["EtLink //:task1_fp32"]
+
+
+@pytest.mark.parametrize("precision", ["fp32", "int4", "int8_dynamic", "portable"])
+def test_programs_carry_no_copy(workspace: Workspace, precision: str) -> None:
+    """A base and two tasks are no larger than the foundation and two adapters."""
+    workspace.build("//...")
+    bin_folder = workspace.folder / "bazel-bin"
+    size = {p.name: p.stat().st_size for p in bin_folder.iterdir() if p.suffix in (".pte", ".ptd")}
+    for task in ("task1", "task2"):
+        index = json.loads((bin_folder / f"{task}_{precision}.index.json").read_text())
+        names = [n for e in index["entries"] for n in e["names"]]
+        assert names and all(".lora_" in n for n in names), names
+        assert [e["key"] for e in index["entries"]] == sorted(names)
+    # These models are tiny, so the tables of their programs count.
+    data = size[f"foundation_{precision}.ptd"] + 2 * size[f"task1_{precision}.ptd"]
+    programs = sum(size[f"{name}_{precision}.pte"] for name in ("base", "task1", "task2"))
+    assert programs < 0.2 * data
+    same = [(bin_folder / f"task{n}_{precision}.pte").read_bytes() for n in (1, 2)]
+    assert same[0] == same[1]
+
+
+@pytest.mark.parametrize(
+    ("target", "wanted"),
+    [
+        (
+            f'et_program(name = "p", model = "//:other_base", recipe = {_FP32}, '
+            'shared_data = ["//:foundation_fp32"])',
+            [
+                '"embedding.weight" has other bytes in its shared data',
+                "//:foundation_fp32 has sha256",
+            ],
+        ),
+        (
+            f'et_program(name = "p", model = "//:base", recipe = {_INT4}, '
+            'shared_data = ["//:foundation_fp32"])',
+            ["names matched, but their bytes differ", "another dtype (program: qbint4 [512,"],
+        ),
+        (
+            f'et_program(name = "p", model = "//:twins", recipe = {_INT4}, '
+            'shared_data = ["//:foundation_int4"])',
+            ["gives it nothing: no weight has the same name or bytes", '"first.weight"'],
+        ),
+        (
+            'et_shared_data(name = "f", srcs = ["damaged.ptd", "//:index"])\n'
+            f'et_program(name = "p", model = "//:base", recipe = {_FP32}, shared_data = [":f"])',
+            ["damaged.ptd is damaged, or not the file of its index", "wanted "],
+        ),
+    ],
+    ids=["other_weights", "other_recipe", "other_model", "damaged_file"],
+)
+def test_what_does_not_fit_is_refused(workspace: Workspace, target: str, wanted: list[str]) -> None:
+    """Before anything runs, with the reason."""
+    workspace.build("//:foundation_fp32")
+    folder = added(workspace, target)
+    if "damaged" in target:
+        build = workspace.folder / "BUILD.bazel"
+        index = 'filegroup(name = "index", srcs = [":foundation_fp32"], output_group = "index")\n'
+        build.write_text(build.read_text() + index)
+        data = bytearray((workspace.folder / "bazel-bin/foundation_fp32.ptd").read_bytes())
+        data[len(data) // 2] ^= 1
+        (folder / "damaged.ptd").write_bytes(data)
+    printed = workspace.failed(f"//{folder.name}:p")
+    for text in wanted:
+        assert text in printed
+    (folder / "BUILD.bazel").unlink()
+
+
+def test_an_adapter_of_another_rank_is_refused(workspace: Workspace) -> None:
+    """By its index, before the runtime sees it."""
+    folder = added(
+        workspace,
+        'et_program_test(name = "t", adapter = "//:rank4_fp32", program = "//:task1_fp32")\n',
+    )
+    done = workspace._bazel("test", workspace._exporter, f"//{folder.name}:t")
+    (folder / "BUILD.bazel").unlink()
+    assert done.returncode != 0
+    wanted = '"down.lora_a.weight" is float32 [4, 512], wanted float32 [8, 512] (another rank'
+    assert wanted in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("precision", ["int8_dynamic", "int8_static"])
+def test_an_unsafe_weight_cache_is_recorded(workspace: Workspace, precision: str) -> None:
+    """Equal integers with different scales."""
+    workspace.build("--output_groups=manifest,report", f"//:twins_{precision}")
+    folder = workspace.folder / "bazel-bin"
+    manifest = json.loads((folder / f"twins_{precision}.manifest.json").read_text())
+    assert not manifest["weight_cache"]["safe"]
+    [reason] = manifest["weight_cache"]["reasons"]
+    assert reason.startswith("first.weight and second.weight have equal bytes and are packed in 2")
+    report = json.loads((folder / f"twins_{precision}.report.json").read_text())
+    assert report["weight_cache"]["reasons"] == [reason]
+    workspace.build("--output_groups=manifest", "//:base_fp32")
+    safe = json.loads((folder / "base_fp32.manifest.json").read_text())
+    assert safe["weight_cache"]["safe"]
