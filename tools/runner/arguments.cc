@@ -4,6 +4,8 @@
 #include <cstdlib>
 
 #include "tools/runner/fail.h"
+#include "tools/runner/mapped_file.h"
+#include "tools/runner/paths.h"
 
 namespace runner {
 namespace {
@@ -123,6 +125,12 @@ Arguments parse_arguments(int count, char** values) {
   }
   if (arguments.programs.empty()) {
     fail("there is no --program; --help lists the options.");
+  }
+  for (Arguments::Program& program : arguments.programs) {
+    const std::string manifest = without_extension(program.path) + ".manifest.json";
+    if (program.manifest.empty() && is_file(manifest)) {
+      program.manifest = manifest;
+    }
   }
   return arguments;
 }

@@ -63,11 +63,14 @@ CheckedFiles check_files(const Arguments::Program& program, bool verify) {
       files.push_back(std::make_unique<DataFile>(path));
     }
   } else {
-    const Manifest manifest = read_manifest(program.manifest);
+    Manifest manifest = read_manifest(program.manifest);
     check_program(program_file, manifest, verify);
     files = match_data(manifest, program.path, program.data);
     for (size_t i = 0; i < files.size(); ++i) {
-      check_keys(*files[i], manifest.data[i], manifest, verify);
+      const auto adapter = check_keys(*files[i], manifest.data[i], manifest, verify);
+      if (adapter) {
+        pack_adapter(manifest, *adapter);
+      }
     }
     checked.cache_use.manifest = manifest;
   }

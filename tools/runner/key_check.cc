@@ -34,7 +34,22 @@ std::string difference(
   return "";
 }
 
-void check_other_adapter(
+// Why an adapter of another program can't be for this one.
+std::string misfit(const AdapterIndex& index, const Manifest::Data& entry) {
+  for (const auto& [key, wanted] : entry.keys) {
+    const auto found = index.entries.find(key);
+    if (found == index.entries.end()) {
+      return "it has no key \"" + key + "\"";
+    }
+    if (found->second.size != wanted.size) {
+      return "its key \"" + key + "\" has " + std::to_string(found->second.size) +
+          " bytes, wanted " + std::to_string(wanted.size) + " (another rank or base)";
+    }
+  }
+  return "its program has other base weights, layers or activation scales";
+}
+
+AdapterIndex check_other_adapter(
     const DataFile& file,
     const Manifest::Data& entry,
     const Manifest& manifest,
@@ -47,9 +62,9 @@ void check_other_adapter(
   }
   const AdapterIndex index = read_adapter_index(index_path);
   if (index.interface != manifest.interface) {
-    fail(file.path() + " doesn't fit " + manifest.label + ": its interface is " +
-         index.interface + " (" + index.path + "), wanted " + manifest.interface +
-         "; build it for the model and recipe of that program.");
+    fail(file.path() + " doesn't fit " + manifest.label + ": " + misfit(index, entry) + ", and " +
+         index.path + " has not the interface of that program; build it for the model, recipe " +
+         "and shared data of that program.");
   }
   for (const auto& [key, wanted] : entry.keys) {
     const auto found = index.entries.find(key);
@@ -64,11 +79,12 @@ void check_other_adapter(
       fail(file.path() + " is damaged, or not the adapter of " + index.path + ": " + wrong + ".");
     }
   }
+  return index;
 }
 
 }  // namespace
 
-void check_keys(
+std::optional<AdapterIndex> check_keys(
     const DataFile& file,
     const Manifest::Data& entry,
     const Manifest& manifest,
@@ -79,12 +95,12 @@ void check_keys(
       continue;
     }
     if (entry.kind == "adapter") {
-      check_other_adapter(file, entry, manifest, verify, wrong);
-      return;
+      return check_other_adapter(file, entry, manifest, verify, wrong);
     }
     fail(file.path() + " is damaged, or not the data that " + manifest.label + " was built with: " +
          wrong + "; build " + entry.label + " and the program together.");
   }
+  return std::nullopt;
 }
 
 }  // namespace runner

@@ -60,7 +60,7 @@ void check_pair(const CacheUse& one, const CacheUse& two) {
     for (const auto& [key, digest] : *one.manifest->packed) {
       const auto other = two.manifest->packed->find(key);
       if (other != two.manifest->packed->end() && other->second != digest) {
-        fail("--weight_cache is unsafe for " + names + " together: they quantise \"" + key +
+        fail("--weight_cache is unsafe for " + names + " together: they pack \"" + key +
              "\" in different ways; run them without it, or in two processes.");
       }
     }
@@ -76,6 +76,19 @@ void check_pair(const CacheUse& one, const CacheUse& two) {
 }
 
 }  // namespace
+
+void pack_adapter(Manifest& manifest, const AdapterIndex& adapter) {
+  if (!manifest.packed) {
+    return;
+  }
+  for (auto& [name, digest] : *manifest.packed) {
+    for (const auto& [key, held] : adapter.entries) {
+      if (name.rfind(key, 0) == 0) {
+        digest += " " + held.sha256;
+      }
+    }
+  }
+}
 
 void check_weight_cache(const std::vector<CacheUse>& programs) {
   for (size_t i = 0; i < programs.size(); ++i) {

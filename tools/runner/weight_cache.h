@@ -21,6 +21,9 @@ struct CacheUse {
   std::optional<Manifest> manifest;
 };
 
+// Makes what is packed of an adapter's weights that of another one, which stands in for it.
+void pack_adapter(Manifest& manifest, const AdapterIndex& adapter);
+
 // Ends the process with a sentence that says why the cache is unsafe, if it is.
 //
 // Exact where manifests list what is packed. Else programs with a weight in common and unequal

@@ -100,3 +100,25 @@ def methods(ctx: ModelContext) -> ModelSpec:
             "batch": Method(net, (torch.randn(3, 16),), dynamic_shapes={"x": {0: batch}}),
         }
     )
+
+
+class Twins(torch.nn.Module):
+    """Two layers whose 8-bit weights are equal, with different scales; biases of zeros."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.first, self.second = torch.nn.Linear(64, 64), torch.nn.Linear(64, 64)
+        with torch.no_grad():
+            self.second.weight.copy_(2 * self.first.weight)
+            self.first.bias.zero_()
+            self.second.bias.zero_()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(2, 64) to (2, 64)."""
+        return self.second(torch.relu(self.first(x)))
+
+
+def twins(ctx):
+    """A program whose weights XNNPACK's cache would confuse."""
+    return Twins(), (torch.linspace(-1, 1, 128).view(2, 64),)

@@ -57,7 +57,7 @@ def by_name(lowered: Lowered, own: Iterable[Datum], reserved: frozenset[str]) ->
         if segment.kind != "delegate" or segment.blob in payloads:
             continue
         names = listed.get(segment.blob, [()])
-        data = (lowered.folder / "blobs" / segment.blob).read_bytes() if segment.size else b""
+        data = lowered.blob(segment.blob) if segment.size else b""
         parsed = payload.read(data)
         if parsed is None:
             continue

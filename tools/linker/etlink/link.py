@@ -9,11 +9,12 @@ from typing import Any
 
 from etbuild.errors import BuildError
 
-from etlink import adapter, manifest, ptd, shared, sharing
+from etlink import adapter, manifest, payload, ptd, shared, sharing
 from etlink.assemble import Assembled, Changes, assemble
 from etlink.container import write_atomically
 from etlink.data import Datum, data_of
 from etlink.lowered import Digest, Index, Lowered, digest_of
+from etlink.payload import Packing
 from etlink.shared import DataIndex
 from etlink.sharing import Plan
 
@@ -108,8 +109,7 @@ def link(
     if data_path and placed.separate:
         kind = "adapter" if options.adapter_data == "by_name" else "own"
         files.insert(0, manifest.DataFile(data_path.name, label, kind, placed.separate))
-    by_name = placed.separate if options.adapter_data == "by_name" else ()
-    cache = manifest.weight_cache(index, by_name)
+    cache = _weight_cache(lowered, placed)
     described = manifest.make(label, program_path, digest, files, cache)
     if data_path:
         _write_data(lowered, label, data_path, placed.separate, described["interface"])
@@ -123,6 +123,21 @@ def link(
         _unshared(made) if options.shared else (),
         described,
     )
+
+
+def _weight_cache(lowered: Lowered, placed: _Placed) -> manifest.WeightCache:
+    index = lowered.index
+    names = {n.key: n.names for n in index.named_data}
+    if not placed.changes.payloads:
+        return manifest.weight_cache(index.packings, names)
+    packings: set[Packing] = set()
+    for segment in index.segments:
+        if segment.kind == "delegate" and segment.size:
+            data = placed.changes.payloads.get(segment.blob) or lowered.blob(segment.blob)
+            found = payload.read(data)
+            packings |= set(found.packings) if found else set()
+    names |= {d.key: d.names for d in placed.separate}
+    return manifest.weight_cache(sorted(packings), names, placed.separate)
 
 
 @dataclass(frozen=True)

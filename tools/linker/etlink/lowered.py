@@ -188,6 +188,10 @@ class Lowered:
         """The flatbuffer of the program's tables."""
         return (self.folder / "program.bin").read_bytes()
 
+    def blob(self, blob: str) -> bytes:
+        """The bytes of a small blob, such as a delegate's payload."""
+        return (self.folder / "blobs" / blob).read_bytes()
+
     def piece(self, blob: str, size: int) -> Piece:
         """The bytes of a blob; those of size 0 have no file."""
         return Piece(size, path=self.folder / "blobs" / blob) if size else Piece(0)

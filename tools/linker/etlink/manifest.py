@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,8 @@ from etbuild.errors import BuildError
 from etlink import ptd
 from etlink.container import REBUILD, sha256_of_piece, write_text
 from etlink.data import Datum
-from etlink.lowered import Digest, Index, sha256_of
+from etlink.lowered import Digest, sha256_of
+from etlink.payload import Packing
 from etlink.shared import DataIndex, read_index
 
 FORMAT = 1
@@ -127,21 +129,30 @@ class WeightCache:
     packed: Mapping[str, str]
 
 
-def weight_cache(index: Index, by_name: Sequence[Datum], most: int = 3) -> WeightCache:
+def weight_cache(
+    packings: Iterable[Packing],
+    names: Mapping[str, Sequence[str]],
+    by_name: Sequence[Datum] = (),
+    most: int = 3,
+) -> WeightCache:
     """Finds what makes XNNPACK's weight cache wrong.
 
     The cache finds a packed weight by the keys of weight and bias. Two layers with equal integers
-    and different scales would get the same packed weight, and so would two adapters under one name.
+    and different scales would get the same packed weight.
 
     Args:
-      index: of the lowered program.
-      by_name: what an adapter's file holds, where its keys are names.
+      packings: of the program, with the keys that it loads by.
+      names: qualified names of weights by key.
+      by_name: data whose keys are names: their bytes are part of how they are packed.
       most: examples to give.
     """
-    names = {n.key: n.names for n in index.named_data}
+    named = {d.key: d.blob for d in by_name}
     recipes: dict[tuple[str, str], set[str]] = {}
-    for packing in index.packings:
-        recipes.setdefault((packing.weight, packing.bias), set()).add(packing.recipe)
+    for packing in packings:
+        parts = {packing.weight, packing.bias, *re.findall(r'"([^"]+)"', packing.recipe)}
+        content = sorted((key, named[key]) for key in parts if key in named)
+        recipe = json.dumps([packing.recipe, content]) if content else packing.recipe
+        recipes.setdefault((packing.weight, packing.bias), set()).add(recipe)
     reasons = [
         f"{' and '.join(names.get(weight) or (weight,))} have equal bytes and are packed in "
         f"{len(found)} ways ({_differing(found)}), and XNNPACK's weight cache would give all of "
@@ -149,11 +160,6 @@ def weight_cache(index: Index, by_name: Sequence[Datum], most: int = 3) -> Weigh
         for (weight, _), found in sorted(recipes.items())
         if len(found) > 1
     ][:most]
-    if any(not d.tensors for d in by_name):
-        reasons.append(
-            "the adapter's weights have names as keys, and XNNPACK's weight cache would give a "
-            "second adapter the first one's"
-        )
     packed = {
         weight + bias: hashlib.sha256("\n".join(sorted(found)).encode()).hexdigest()
         for (weight, bias), found in sorted(recipes.items())
@@ -163,7 +169,8 @@ def weight_cache(index: Index, by_name: Sequence[Datum], most: int = 3) -> Weigh
 
 def _differing(recipes: set[str]) -> str:
     """Which parts of some packings differ."""
-    parsed = [json.loads(r) for r in sorted(recipes)]
+    loaded = [json.loads(r) for r in sorted(recipes)]
+    parsed = [r if isinstance(r, dict) else json.loads(r[0]) for r in loaded]
     keys = sorted({k for p in parsed for k in p})
     differing = [k for k in keys if len({json.dumps(p.get(k)) for p in parsed}) > 1]
     words = {
