@@ -80,6 +80,7 @@ def test_wrong_bytes_under_a_name_are_refused(copied: Copied) -> None:
     rewrite_data(data, data, {key: other})
     result = run("--program", program, "--manifest", manifest)
     assert f'its key "{key}" has sha256 {sha256(other)}, wanted ' in result.error
+    manifest.unlink()
     assert run("--program", program, "--data", data).code == 0, "the runtime notices nothing"
 
 
