@@ -11,7 +11,7 @@ import torch
 from etbuild import BuildError, Method, ModelSpec
 from etexport import capture, lower, stages
 from etexport.progress import Progress
-from etlink import pte, ptd
+from etlink import ptd, pte
 from etlink.link import link
 from etlink.lowered import Lowered
 from etlink.split import split

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from etbuild import BuildError
-from etlink import pte, ptd, schema
+from etlink import ptd, pte, schema
 from etlink.container import Piece, Segment
 from etlink.ptd import Layout
 from etlink.split import Hints, Weight, split
