@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from etlink import pte, schema
+from etlink import ptd, pte, schema
 from etlink.container import Piece, Segment, aligned
-from etlink.link import Linked, link
+from etlink.link import Linked, Options, link
 from etlink.lowered import Index, Lowered
-from etlink.split import Hints, split
+from etlink.share import share
+from etlink.shared import DataIndex, write_index
+from etlink.split import Hints, Weight, split
 
 VERSIONS = {"executorch": "1", "python": "3", "torch": "2"}
 FLOAT32 = 6
@@ -26,6 +29,9 @@ class MadeUp:
       delegates: payloads.
       named: data of delegates by key, in the file's order.
       alignments: bytes by key of named data.
+      weights: qualified name and dtype by key of named data, of those that are weights.
+      shapes: elements per dimension by name of a method's weight; default: a vector.
+      label: the target.
     """
 
     methods: dict[str, dict[str, bytes]] = field(
@@ -38,12 +44,17 @@ class MadeUp:
         default_factory=lambda: {"k2": b"two" * 99, "k1": b"one" * 5, "same": b"two" * 99}
     )
     alignments: dict[str, int] = field(default_factory=dict)
+    weights: dict[str, tuple[str, str]] = field(default_factory=dict)
+    shapes: dict[str, Sequence[int]] = field(default_factory=dict)
+    label: str = "//m:program"
 
     def write(self, path: Path) -> Path:
         """Writes the file as upstream lays it out: constants, delegates, named data."""
         program = schema.program_class("ProgramT")()
         constants = _constants(self.methods.values())
-        program.executionPlan = [_plan(n, w, constants) for n, w in self.methods.items()]
+        program.executionPlan = [
+            _plan(n, w, constants, self.shapes) for n, w in self.methods.items()
+        ]
         program.constantBuffer = []
         program.backendDelegateData = []
         program.mutableDataSegments = []
@@ -66,13 +77,72 @@ class MadeUp:
             for plan, weights in enumerate(self.methods.values())
             for value, name in enumerate(weights)
         }
-        return Hints(tensors=tensors, alignments=self.alignments)
+        described: dict[str, list[Weight]] = {}
+        for key, (name, dtype) in self.weights.items():
+            data = self.named[key]
+            described.setdefault(sha256(data), []).append(Weight(name, dtype, (len(data),)))
+        return Hints(tensors=tensors, alignments=self.alignments, weights=lambda: described)
 
     def lower(self, folder: Path, hints: Hints | None = None) -> Lowered:
         """Writes the file beside `folder` and splits it into that."""
         path = self.write(folder.with_suffix(".pte"))
-        split(path, folder, "//m:program", VERSIONS, hints or self.hints())
+        split(path, folder, self.label, VERSIONS, hints or self.hints())
         return Lowered(folder)
+
+
+def sha256(data: bytes) -> str:
+    """The sha256 of bytes, hex: the key that XNNPACK's data have."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def program(
+    folder: Path,
+    label: str,
+    weights: Mapping[str, bytes] | None = None,
+    delegated: Mapping[str, bytes] | None = None,
+    **fields: Any,
+) -> Lowered:
+    """A lowered program of portable weights and of weights that a delegate loads by sha256.
+
+    Args:
+      folder: where to.
+      label: the target.
+      weights: portable weights by qualified name.
+      delegated: weights of the delegate by qualified name.
+      **fields: of MadeUp.
+    """
+    delegated = delegated or {}
+    made_up = MadeUp(
+        methods={"forward": dict(weights or {})},
+        named={sha256(d): d for d in delegated.values()},
+        weights={sha256(d): (n, "float32") for n, d in delegated.items()},
+        label=label,
+        **fields,
+    )
+    return made_up.lower(folder)
+
+
+def shared_file(path: Path, label: str, *sources: Lowered, **arguments: Any) -> DataIndex:
+    """Writes a shared .ptd and its index; returns the index."""
+    index = share(sources, path, label, **arguments)
+    write_index(path.with_suffix(".index.json"), index)
+    return index
+
+
+def link_with(
+    lowered: Lowered, folder: Path, *shared: DataIndex, separate: bool = False, **options: Any
+) -> tuple[Linked, Path, Path]:
+    """Links with shared files into `folder`; returns what was written and the two paths."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path, data = folder / "p.pte", folder / "p.ptd"
+    given = Options(shared=shared, **options)
+    return link(lowered, path, data if separate else None, given), path, data
+
+
+def contents(path: Path) -> dict[str, bytes]:
+    """Key to bytes of a data file."""
+    whole = path.read_bytes()
+    return {k: whole[p.offset : p.offset + p.size] for k, (p, _) in ptd.read(path).items()}
 
 
 def relink(lowered: Lowered, folder: Path, separate: bool = False) -> tuple[Linked, Path, Path]:
@@ -128,20 +198,28 @@ def _laid_out(constants: Sequence[bytes]) -> tuple[list[int], list[Piece]]:
     return offsets, pieces
 
 
-def _plan(name: str, weights: Mapping[str, bytes], constants: Sequence[bytes]) -> Any:
+def _plan(
+    name: str,
+    weights: Mapping[str, bytes],
+    constants: Sequence[bytes],
+    shapes: Mapping[str, Sequence[int]],
+) -> Any:
     plan = schema.program_class("ExecutionPlanT")()
     plan.name = name
-    plan.values = [_weight(constants.index(data), len(data) // 4) for data in weights.values()]
+    plan.values = [
+        _weight(constants.index(data), shapes.get(called, [len(data) // 4]))
+        for called, data in weights.items()
+    ]
     plan.inputs, plan.outputs = [], [0] if plan.values else []
     plan.chains, plan.operators, plan.delegates = [], [], []
     plan.nonConstBufferSizes = [0]
     return plan
 
 
-def _weight(buffer: int, count: int) -> Any:
+def _weight(buffer: int, shape: Sequence[int]) -> Any:
     tensor = schema.program_class("TensorT")()
     tensor.scalarType = FLOAT32
-    tensor.sizes, tensor.dimOrder = [count], [0]
+    tensor.sizes, tensor.dimOrder = list(shape), list(range(len(shape)))
     tensor.dataBufferIdx = buffer
     value = schema.program_class("EValueT")()
     value.valType = schema.program_class("KernelTypes").Tensor

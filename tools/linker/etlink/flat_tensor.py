@@ -32,6 +32,10 @@ class Layout:
     sizes: tuple[int, ...]
     dim_order: tuple[int, ...]
 
+    def described(self) -> str:
+        """For messages: "type 6 [2, 3], dimensions [0, 1]"."""
+        return f"type {self.scalar_type} {list(self.sizes)}, dimensions {list(self.dim_order)}"
+
 
 @dataclass(frozen=True)
 class Named:

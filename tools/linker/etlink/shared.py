@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -249,6 +250,8 @@ def index_of_file(path: Path, label: str) -> DataIndex:
                 f"{digest}.",
                 REBUILD,
             )
+        if layout:
+            _check_layout(path, key, piece, layout)
         dtype = SCALAR_TYPES[layout.scalar_type][0] if layout else ""
         shape = layout.sizes if layout else ()
         names = (key,) if by_name else ()
@@ -258,6 +261,24 @@ def index_of_file(path: Path, label: str) -> DataIndex:
     return DataIndex(label, path.name, path.stat().st_size, tuple(entries))
 
 
+def _check_layout(path: Path, key: str, piece: Piece, layout: Layout) -> None:
+    """Fails for a tensor that its bytes can't hold: a runtime would read beyond them."""
+    _, width = SCALAR_TYPES.get(layout.scalar_type, ("", 0))
+    dimensions = list(range(len(layout.sizes)))
+    fits = (
+        width
+        and width * math.prod(layout.sizes) <= piece.size
+        and min(layout.sizes, default=0) >= 0
+    )
+    if fits and sorted(layout.dim_order) == dimensions:
+        return
+    raise BuildError(
+        f'{path} is damaged: "{key}" has {piece.size} bytes, and its layout is '
+        f"{layout.described()}.",
+        REBUILD,
+    )
+
+
 def check_file(path: Path, index: DataIndex) -> None:
     """Checks all bytes of a .ptd file against its index.
 
@@ -265,6 +286,13 @@ def check_file(path: Path, index: DataIndex) -> None:
       BuildError: the file is damaged, or another one.
     """
     found = ptd.read(path)
+    extra = sorted(found.keys() - {e.key for e in index.entries})
+    if extra:
+        raise BuildError(
+            f'{path} is not the file of its index ({index.label}): the key "{extra[0]}" is not in '
+            "the index.",
+            REBUILD,
+        )
     for entry in index.entries:
         if entry.key not in found:
             raise BuildError(
@@ -272,12 +300,19 @@ def check_file(path: Path, index: DataIndex) -> None:
                 "missing.",
                 REBUILD,
             )
-        piece = found[entry.key][0]
+        piece, layout = found[entry.key]
         digest = sha256_of_piece(piece)
         if digest != entry.sha256:
             raise BuildError(
                 f"{path} is damaged, or not the file of its index ({index.label}): the sha256 of "
                 f'"{entry.key}" ({entry.datum().title()}) is {digest}, wanted {entry.sha256}.',
+                REBUILD,
+            )
+        if layout != entry.layout:
+            got, wanted = (x.described() if x else "none" for x in (layout, entry.layout))
+            raise BuildError(
+                f"{path} is damaged, or not the file of its index ({index.label}): the layout of "
+                f'"{entry.key}" is {got}, wanted {wanted}.',
                 REBUILD,
             )
 

@@ -1,0 +1,209 @@
+"""Shared data files that were built before: checked byte by byte before they are copied."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from pathlib import Path
+
+import pytest
+from etbuild import BuildError
+from etlink import ptd, share
+from etlink.container import Piece
+from etlink.lowered import Lowered
+from etlink.ptd import Layout
+from etlink.shared import check_file, index_of_file, pieces_of
+from made_up import FLOAT32, contents, leftovers, program, sha256, shared_file
+
+EMBEDDING = bytes(range(64))
+HEAD = b"head" * 8
+FIRST = b"first layer's weight" * 4
+SECOND = b"second layer's weight..." * 4
+
+
+@pytest.fixture
+def one(tmp_path: Path) -> Lowered:
+    """A program with a portable embedding and two delegated layers."""
+    delegated = {"layers.0.weight": FIRST, "layers.1.weight": SECOND}
+    return program(tmp_path / "one", "//m:one", {"embedding": EMBEDDING}, delegated)
+
+
+def flipped(whole: bytes, generator: random.Random) -> bytes:
+    """The same with one bit changed."""
+    damaged = bytearray(whole)
+    damaged[generator.randrange(len(whole))] ^= 1 << generator.randrange(8)
+    return bytes(damaged)
+
+
+def test_a_file_with_its_index_is_taken_as_it_is(tmp_path: Path, one: Lowered) -> None:
+    made = shared_file(tmp_path / "s.ptd", "//m:s", one)
+    adopted = share.adopt(
+        tmp_path / "s.ptd", tmp_path / "s.index.json", tmp_path / "mine.ptd", "//m:mine"
+    )
+    assert (tmp_path / "mine.ptd").read_bytes() == (tmp_path / "s.ptd").read_bytes()
+    assert (adopted.label, adopted.file) == ("//m:mine", "mine.ptd")
+    assert adopted.entries == made.entries
+
+
+def test_a_file_without_an_index_is_described_by_its_keys(tmp_path: Path, one: Lowered) -> None:
+    made = shared_file(tmp_path / "s.ptd", "//m:s", one).by_key()
+    found = share.adopt(tmp_path / "s.ptd", None, tmp_path / "mine.ptd", "//m:mine").by_key()
+    assert {k: (e.sha256, e.layout, e.by_name) for k, e in found.items()} == {
+        k: (e.sha256, e.layout, e.by_name) for k, e in made.items()
+    }
+    assert (found["embedding"].names, found["embedding"].target) == (("embedding",), "//m:mine")
+    assert found[sha256(FIRST)].names == ()
+
+
+def test_a_flipped_bit_of_a_weight_is_found_by_its_key(tmp_path: Path, one: Lowered) -> None:
+    path = tmp_path / "s.ptd"
+    index = shared_file(path, "//m:s", one)
+    damaged = bytearray(path.read_bytes())
+    damaged[pieces_of(path)[sha256(FIRST)].offset] ^= 1
+    path.write_bytes(damaged)
+    with pytest.raises(BuildError) as caught:
+        index_of_file(path, "//m:mine")
+    assert caught.value.what.startswith(
+        f'{path} is damaged: the key "{sha256(FIRST)}" says what its bytes are, and their sha256'
+    )
+    assert caught.value.hint.startswith("Rebuild the target that makes it; if it is checked in,")
+    with pytest.raises(BuildError) as caught:
+        check_file(path, index)
+    assert caught.value.what.startswith(
+        f"{path} is damaged, or not the file of its index (//m:s): the sha256 of "
+        f'"{sha256(FIRST)}" (layers.0.weight) is '
+    )
+    assert caught.value.what.endswith(f", wanted {sha256(FIRST)}.")
+
+
+@pytest.mark.parametrize(
+    ("layout", "message"),
+    [
+        (Layout(9, (2,), (0,)), "type 9 [2], dimensions [0]"),
+        (Layout(FLOAT32, (17,), (0,)), "type 6 [17], dimensions [0]"),
+        (Layout(FLOAT32, (-16, -1), (0, 1)), "type 6 [-16, -1], dimensions [0, 1]"),
+        (Layout(FLOAT32, (4, 4), (0, 0)), "type 6 [4, 4], dimensions [0, 0]"),
+    ],
+)
+def test_a_tensor_that_its_bytes_cannot_hold(tmp_path: Path, layout: Layout, message: str) -> None:
+    path = tmp_path / "s.ptd"
+    with open(path, "wb") as out:
+        ptd.write(out, [ptd.Entry("w", "blob", Piece.of(EMBEDDING), layout=layout)])
+    with pytest.raises(BuildError) as caught:
+        index_of_file(path, "//m:mine")
+    assert caught.value.what == (
+        f'{path} is damaged: "w" has 64 bytes, and its layout is {message}.'
+    )
+
+
+def test_a_key_that_the_index_lacks_is_named(tmp_path: Path, one: Lowered) -> None:
+    path = tmp_path / "s.ptd"
+    index = shared_file(path, "//m:s", one)
+    index = dataclasses.replace(index, entries=index.entries[1:])
+    with pytest.raises(BuildError, match=r"\(//m:s\): the key \".*\" is not in the index"):
+        check_file(path, index)
+
+
+def test_a_file_of_another_index_is_named(tmp_path: Path, one: Lowered) -> None:
+    two = program(tmp_path / "two", "//m:two", {"head": HEAD})
+    shared_file(tmp_path / "one.ptd", "//m:one_s", one)
+    index = shared_file(tmp_path / "two.ptd", "//m:two_s", one, two)
+    with pytest.raises(BuildError) as caught:
+        check_file(tmp_path / "one.ptd", index)
+    assert caught.value.what == (
+        f'{tmp_path / "one.ptd"} is not the file of its index (//m:two_s): the key "head" is '
+        "missing."
+    )
+
+
+def test_another_layout_than_the_index_says_is_named(tmp_path: Path, one: Lowered) -> None:
+    path = tmp_path / "s.ptd"
+    index = shared_file(path, "//m:s", one)
+    shapes = {"embedding": [4, 4]}
+    other = program(tmp_path / "o", "//m:o", {"embedding": EMBEDDING}, shapes=shapes)
+    shared_file(path, "//m:o_s", other, program(tmp_path / "d", "//m:d", {}, {"a": FIRST}))
+    kept = tuple(e for e in index.entries if e.key in contents(path))
+    index = dataclasses.replace(index, entries=kept)
+    with pytest.raises(BuildError) as caught:
+        check_file(path, index)
+    assert caught.value.what == (
+        f"{path} is damaged, or not the file of its index (//m:s): the layout of "
+        '"embedding" is type 6 [4, 4], dimensions [0, 1], wanted type 6 [16], dimensions [0].'
+    )
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", r"is not an ExecuTorch data file: bytes 4 to 8 are b''"),
+        (b"PK\3\4" * 40, r"is not an ExecuTorch data file: bytes 4 to 8 are b'PK"),
+        (b"\0\0\0\0FT01" + bytes(99), r"is damaged: its header has no b'FH01'"),
+    ],
+)
+def test_other_files_are_refused(tmp_path: Path, data: bytes, message: str) -> None:
+    path = tmp_path / "x.ptd"
+    path.write_bytes(data)
+    with pytest.raises(BuildError, match=message):
+        share.adopt(path, None, tmp_path / "mine.ptd", "//m:mine")
+    assert not (tmp_path / "mine.ptd").exists()
+    with pytest.raises(BuildError, match=r"gone\.ptd is missing"):
+        share.adopt(tmp_path / "gone.ptd", None, tmp_path / "mine.ptd", "//m:mine")
+
+
+Contents = dict[str, tuple[bytes, Layout | None]]
+
+
+def everything(path: Path) -> Contents:
+    """Key to bytes and layout of a data file."""
+    found = contents(path)
+    return {key: (found[key], layout) for key, (_, layout) in ptd.read(path).items()}
+
+
+def tried(path: Path, index: Path | None, out: Path) -> Contents | None:
+    """What the copy of a file holds, with layouts; None: it was refused with a message."""
+    try:
+        share.adopt(path, index, out, "//m:mine")
+    except BuildError as error:
+        assert str(path) in str(error)
+        return None
+    return everything(out)
+
+
+@pytest.mark.parametrize("with_index", [True, False])
+def test_flipped_bits_give_a_message_or_the_same_contents(
+    tmp_path: Path, one: Lowered, with_index: bool
+) -> None:
+    # Only keys that say what their bytes are: a name without an index is taken at its word.
+    lowered = one if with_index else program(tmp_path / "d", "//m:d", {}, {"w": FIRST, "v": HEAD})
+    path, index = tmp_path / "s.ptd", tmp_path / "s.index.json"
+    shared_file(path, "//m:s", lowered)
+    whole, wanted = path.read_bytes(), everything(path)
+    tables = min(piece.offset for piece in pieces_of(path).values())
+    generator = random.Random(7)
+    refused = 0
+    for number in range(600):
+        # Half of the flips hit the tables, where they do most.
+        if number % 2:
+            damaged = flipped(whole[:tables], generator) + whole[tables:]
+        else:
+            damaged = flipped(whole, generator)
+        path.write_bytes(damaged)
+        found = tried(path, index if with_index else None, tmp_path / "mine.ptd")
+        if with_index:
+            assert found is None or found == wanted
+        elif found is not None:
+            assert {data for data, _ in found.values()} <= {data for data, _ in wanted.values()}
+        refused += found is None
+    assert refused > 100
+    assert leftovers(tmp_path) == []
+
+
+@pytest.mark.parametrize("with_index", [True, False])
+def test_truncated_files_give_a_message(tmp_path: Path, one: Lowered, with_index: bool) -> None:
+    path, index = tmp_path / "s.ptd", tmp_path / "s.index.json"
+    shared_file(path, "//m:s", one)
+    whole = path.read_bytes()
+    for length in [*range(0, len(whole), 13), len(whole) - 1]:
+        path.write_bytes(whole[:length])
+        found = tried(path, index if with_index else None, tmp_path / "mine.ptd")
+        assert found is None, f"{length} of {len(whole)} bytes were accepted"
