@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zlib
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,7 @@ def test_an_index_says_what_is_in_its_file(tmp_path: Path, one: Lowered, two: Lo
         key="head",
         sha256=sha256(HEAD),
         size=32,
+        crc32=zlib.crc32(HEAD),
         alignment=16,
         dtype="float32",
         shape=(8,),
