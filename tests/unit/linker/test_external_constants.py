@@ -173,3 +173,24 @@ def test_we_read_upstreams_files(tmp_path: Path) -> None:
     (tmp_path / "theirs.ptd").write_bytes(bytes(cord))
     wanted = {"a": buffers[1], "b": buffers[0], "c": buffers[0]}
     assert contents(tmp_path / "theirs.ptd") == wanted
+
+
+class Empty(torch.nn.Module):
+    """A weight, and a tensor without elements, which stays in the program."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(2, 3))
+        self.empty = torch.nn.Parameter(torch.zeros(0, 3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(2, 3)."""
+        return torch.cat([x * self.weight, self.empty])
+
+
+def test_an_empty_tensor_keeps_its_segment(tmp_path: Path) -> None:
+    """The runtime takes a constant segment without bytes for none, and refuses the program."""
+    x = torch.randn(2, 3)
+    built = build(Empty(), x, tmp_path)
+    assert set(contents(built.data)) == {"weight"}
+    torch.testing.assert_close(run(built.program, built.data, x), x)

@@ -112,6 +112,9 @@ def _base_segment(
             padding = aligned(end, lowered.index.tensor_alignment) - end
             pieces.append(Piece.of(bytes(padding)))
             end += padding
+    if changes.external and len(constants) > 1 and not end:
+        # Only empty tensors are left: the runtime takes a segment without bytes for none at all.
+        pieces.append(Piece.of(bytes(lowered.index.tensor_alignment)))
     program.constantSegment.offsets = offsets
     return Segment(tuple(p for p in pieces if p.size)), [c.blob for c in constants]
 
