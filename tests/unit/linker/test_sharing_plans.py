@@ -111,7 +111,7 @@ def test_own_data_must_name_something(task: Lowered, foundation: DataIndex, tmp_
     ("delegated", "wanted"),
     [
         ({"other.model": b"x" * 64}, "no weight has the same name or bytes"),
-        ({"wq": b"x" * 4096}, "another dtype or shape"),
+        ({"wq": b"x" * 4096}, "wq: another "),
         ({"wq": WQ[::-1]}, "the same dtype and shape, other values"),
         ({}, "the program has no data that can lie outside of it"),
     ],
@@ -125,7 +125,7 @@ def test_a_file_that_gives_nothing_is_explained(
         link_with(other, tmp_path / "out", foundation)
     text = str(caught.value)
     assert "//m:other: its shared data //m:foundation gives it nothing" in text
-    assert wanted.split(" or ")[0] in text or "another" in text
+    assert wanted in text
     assert "Set allow_unshared = True if that is meant." in text
     linked, path, _ = link_with(other, tmp_path / "out", foundation, allow_unshared=True)
     assert linked.shared == () and linked.unused == ("//m:foundation",)
@@ -197,8 +197,8 @@ def test_too_little_is_shared(
         link_with(task, tmp_path / "out", foundation, min_shared=more)
     assert f"of its data is shared (3584 of 3712 bytes), wanted at least {more}." in str(
         caught.value
-    ).replace("3584 bytes of", "of")
-    assert "lora (float32 [16], 64 bytes): no shared file has" in str(caught.value)
+    )
+    assert "lora (float32 [64], 64 bytes): no shared file has" in str(caught.value)
 
 
 @pytest.mark.parametrize("text", ["", "many", "101%", "-1", "5 TB", "1e9"])
