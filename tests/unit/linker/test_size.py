@@ -1,0 +1,142 @@
+"""Amounts, size limits and merged data files. Needs no torch."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from etbuild import BuildError
+from etlink import ptd, size
+from etlink.amounts import amount, bytes_of
+from etlink.merge import merge
+from made_up import contents, program, shared_file
+
+SUMMARY = {
+    "program_bytes": 1000,
+    "data_bytes": 200,
+    "shared": [{"file_bytes": 30_000}, {"file_bytes": 8_800}],
+    "unshared": [{"name": "head", "bytes": 900, "reason": "no shared file has it"}],
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("95%", (95, True)),
+        ("99.5 %", (99.5, True)),
+        ("100%", (100, True)),
+        ("1000", (1000, False)),
+        ("7 B", (7, False)),
+        ("1.5 kB", (1500, False)),
+        ("2MB", (2_000_000, False)),
+        ("1 GB", (10**9, False)),
+        ("1 KiB", (1024, False)),
+        (" 2 MiB ", (2 << 20, False)),
+        ("3 GiB", (3 << 30, False)),
+    ],
+)
+def test_amounts(text: str, wanted: tuple[float, bool]) -> None:
+    assert amount(text, "//m:p: min_shared") == wanted
+
+
+@pytest.mark.parametrize("text", ["", "%", "100.1%", "-1", "1 mb", "1 TB", "1.", ".5 MB", "1 MB x"])
+def test_malformed_amounts(text: str) -> None:
+    with pytest.raises(BuildError) as caught:
+        amount(text, "//m:p: min_shared")
+    assert caught.value.what == f'//m:p: min_shared = "{text}" is no amount.'
+    assert caught.value.hint.startswith('Write a share ("95%") or bytes ("100000000", ')
+
+
+def test_a_share_is_no_size() -> None:
+    with pytest.raises(BuildError, match=re.escape('max_bytes = "5%": a share says nothing here')):
+        bytes_of("5%", "//m:t: max_bytes")
+
+
+def test_sizes_within_their_limits() -> None:
+    limits = {"max_bytes": "40000", "max_unshared_bytes": "1.2 kB"}
+    assert size.exceeded("//m:t", SUMMARY, limits) == []
+
+
+def test_each_limit_that_is_exceeded() -> None:
+    limits = {"max_bytes": "39999", "max_unshared_bytes": "1 KiB"}
+    rest = (
+        "The .pte has 1000 bytes, its own .ptd 200. Largest that is not shared: head (900 bytes): "
+        "no shared file has it."
+    )
+    assert size.exceeded("//m:t", SUMMARY, limits) == [
+        f"//m:t: 40000 bytes, wanted at most 39999 (max_bytes). {rest}",
+        f"//m:t: 1200 bytes, wanted at most 1 KiB (max_unshared_bytes). {rest}",
+    ]
+
+
+def test_a_program_without_shared_data() -> None:
+    alone = {"program_bytes": 5, "data_bytes": 0, "shared": [], "unshared": []}
+    assert size.exceeded("//m:t", alone, {"max_bytes": "4"}) == [
+        "//m:t: 5 bytes, wanted at most 4 (max_bytes). The .pte has 5 bytes, its own .ptd 0."
+    ]
+
+
+@pytest.mark.parametrize(
+    ("limit", "code", "message"),
+    [
+        ("1200", 0, ""),
+        ("1199", 1, "FAILED: //m:t: 1200 bytes, wanted at most 1199 (max_unshared_bytes)."),
+        ("10%", 1, 'FAILED: //m:t: max_unshared_bytes = "10%": a share says nothing here'),
+        ("ten", 1, 'FAILED: //m:t: max_unshared_bytes = "ten" is no amount.'),
+    ],
+)
+def test_the_command_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], limit: str, code: int, message: str
+) -> None:
+    path = tmp_path / "link.json"
+    path.write_text(json.dumps(SUMMARY))
+    words = ["--label", "//m:t", "--summary", str(path), "--max_unshared_bytes", limit]
+    assert size.main(words) == code
+    assert capsys.readouterr().err.startswith(message)
+
+
+# One file out of several
+
+
+def file_of(folder: Path, name: str, **weights: bytes) -> Path:
+    """A .ptd of these weights."""
+    lowered = program(folder / f"{name}_lowered", f"//m:{name}", weights)
+    shared_file(folder / f"{name}.ptd", f"//m:{name}", lowered)
+    return folder / f"{name}.ptd"
+
+
+def test_merged_files_have_all_keys_and_layouts(tmp_path: Path) -> None:
+    one = file_of(tmp_path, "one", b=b"bbbb", a=b"aaaa" * 9)
+    two = file_of(tmp_path, "two", c=b"aaaa" * 9)
+    merged = merge([one, two], tmp_path / "m.ptd")
+    assert merged == tmp_path / "m.ptd"
+    assert contents(merged) == {"a": b"aaaa" * 9, "b": b"bbbb", "c": b"aaaa" * 9}
+    layouts = {key: layout for key, (_, layout) in ptd.read(merged).items()}
+    assert layouts["c"] == ptd.read(two)["c"][1]
+    # Equal bytes of two files are one segment.
+    assert merged.read_bytes().count(b"aaaa" * 9) == 1
+    again = merge([two, one], tmp_path / "n.ptd")
+    assert again.read_bytes() == merged.read_bytes()
+
+
+def test_one_file_is_itself(tmp_path: Path) -> None:
+    one = file_of(tmp_path, "one", a=b"aaaa")
+    assert merge([one], tmp_path / "m.ptd") == one
+    assert not (tmp_path / "m.ptd").exists()
+
+
+def test_a_common_key_is_an_error(tmp_path: Path) -> None:
+    one, two = file_of(tmp_path, "one", a=b"aaaa"), file_of(tmp_path, "two", a=b"aaaa")
+    with pytest.raises(BuildError) as caught:
+        merge([one, two], tmp_path / "m.ptd")
+    assert caught.value.what == f'{two} and {one} both have the key "a".'
+    assert not (tmp_path / "m.ptd").exists()
+
+
+def test_a_damaged_file_is_named(tmp_path: Path) -> None:
+    one, two = file_of(tmp_path, "one", a=b"aaaa"), file_of(tmp_path, "two", b=b"bbbb")
+    two.write_bytes(two.read_bytes()[:-1])
+    with pytest.raises(BuildError, match=r"two\.ptd is truncated"):
+        merge([one, two], tmp_path / "m.ptd")
