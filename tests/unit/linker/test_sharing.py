@@ -241,7 +241,7 @@ def test_own_data_is_no_matter_of_equal_bytes_in_delegates(
     linked, path, _ = link_with(
         app(tmp_path), tmp_path / "out", foundation, own_data=["layers.1.*"]
     )
-    # Its key says what the bytes are, and a runtime takes no key from program and file.
+    # Its key says what its bytes are: a copy of them would be the same weight.
     assert SECOND not in path.read_bytes()
     assert sha256(SECOND) not in linked.embedded
 

@@ -1,0 +1,252 @@
+"""One program with many adapters, which it loads by name: real XNNPACK payloads. Needs torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import lora
+import pytest
+import torch
+from etbuild import BuildError
+from etlink import manifest, payload
+from etlink.link import Linked
+from etlink.lowered import Lowered
+from etlink.merge import merge
+from etlink.shared import DataIndex
+from executorch.backends.xnnpack.recipes import XNNPackRecipeType
+from executorch.runtime import Runtime
+from lora import Net, X, lowered
+from made_up import contents, link_with, program, shared_file
+
+NAMES = [f"layers.{n}.{w}" for n in (0, 1) for w in ("lora_a.weight", "lora_b.weight", "scaling")]
+BY_NAME: dict[str, Any] = {"separate": True, "adapter_data": "by_name"}
+
+
+@dataclass
+class Built:
+    """A linked program, and what its index in the file's place is called."""
+
+    net: Net
+    linked: Linked
+    program: Path
+    data: Path
+
+    def run(self, shared: Path, data: Path | None = None) -> torch.Tensor:
+        """Runs the program with an adapter, after the check that a user would make."""
+        files = manifest.check(self.linked.manifest, self.program, [data or self.data, shared])
+        one = merge(files, self.program.with_name(f"merged-{files[0].stem}.ptd"))
+        method = Runtime.get().load_program(self.program, data_path=one).load_method("forward")
+        return method.execute([X])[0].clone()
+
+
+class Builds:
+    """A foundation, and programs of it that are lowered once."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.base = lowered(Net(0), folder / "base", "//m:base")
+        self.shared = folder / "foundation.ptd"
+        exclude = ["*.lora_?.weight", "*.scaling"]
+        self.index: DataIndex = shared_file(
+            self.shared, "//m:foundation", self.base, exclude=exclude
+        )
+        self._built: dict[str, Built] = {}
+
+    def build(self, name: str, **arguments: Any) -> Built:
+        """A program of an adapter; arguments are Net's."""
+        if name not in self._built:
+            net = Net(**arguments)
+            source = lowered(net, self.folder / name, f"//m:{name}")
+            folder = self.folder / f"{name}_out"
+            allowed = {"allow_unshared": True} if "base" in arguments else {}
+            linked, path, data = link_with(source, folder, self.index, **BY_NAME, **allowed)
+            # The name of a target's files; the program's own name would be taken for its own data.
+            data.with_name("p.index.json").rename(data.with_name(f"{name}.index.json"))
+            data = data.rename(data.with_name(f"{name}.ptd"))
+            linked.manifest["data"][0]["file"] = data.name
+            self._built[name] = Built(net, linked, path, data)
+        return self._built[name]
+
+
+@pytest.fixture(scope="module")
+def builds(tmp_path_factory: pytest.TempPathFactory) -> Builds:
+    """One foundation for all tests."""
+    return Builds(tmp_path_factory.mktemp("adapters"))
+
+
+def test_two_adapters_have_one_program(builds: Builds) -> None:
+    one, two = builds.build("one", seed=1), builds.build("two", seed=2)
+    assert one.program.read_bytes() == two.program.read_bytes()
+    assert list(contents(one.data)) == list(contents(two.data)) == NAMES
+    assert contents(one.data) != contents(two.data)
+    whole = one.program.read_bytes()
+    assert not any(data in whole for data in contents(one.data).values() if len(data) > 4)
+    # No sha256 of an adapter's weight is left in the program.
+    keys = [n.key for n in builds.base.index.named_data]
+    assert not any(k.encode() in whole for k in keys if k not in builds.index.by_key())
+
+
+def test_one_program_runs_with_both(builds: Builds) -> None:
+    one, two = builds.build("one", seed=1), builds.build("two", seed=2)
+    with torch.no_grad():
+        wanted = [built.net.eval()(X) for built in (one, two)]
+    torch.testing.assert_close(one.run(builds.shared), wanted[0], atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(one.run(builds.shared, two.data), wanted[1], atol=1e-4, rtol=1e-4)
+    assert not torch.allclose(*wanted, atol=1e-2)
+
+
+def test_an_alpha_that_is_a_weight_belongs_to_the_adapter(builds: Builds) -> None:
+    one, strong = builds.build("one", seed=1), builds.build("strong", seed=1, alpha=32)
+    assert one.program.read_bytes() == strong.program.read_bytes()
+    with torch.no_grad():
+        wanted = strong.net.eval()(X)
+    torch.testing.assert_close(one.run(builds.shared, strong.data), wanted, atol=1e-3, rtol=1e-4)
+
+
+def test_adapters_before_training_have_equal_bytes_under_two_names(builds: Builds) -> None:
+    one, zero = builds.build("one", seed=1), builds.build("zero", seed=3, zero=True)
+    assert one.program.read_bytes() == zero.program.read_bytes()
+    found = contents(zero.data)
+    assert list(found) == NAMES
+    assert found["layers.0.lora_b.weight"] == found["layers.1.lora_b.weight"] == bytes(512)
+    with torch.no_grad():
+        wanted = zero.net.eval()(X)
+    torch.testing.assert_close(one.run(builds.shared, zero.data), wanted, atol=1e-4, rtol=1e-4)
+
+
+def test_another_rank_is_refused(builds: Builds) -> None:
+    one, wide = builds.build("one", seed=1), builds.build("wide", seed=1, rank=8)
+    with pytest.raises(BuildError) as caught:
+        one.run(builds.shared, wide.data)
+    assert caught.value.what == (
+        f'//m:one: the adapter {wide.data} (//m:wide) doesn\'t fit: "layers.0.lora_a.weight" is '
+        "float32 [8, 32], wanted float32 [4, 32] (another rank or base)."
+    )
+
+
+def test_an_adapter_of_another_base_is_refused(builds: Builds) -> None:
+    one, other = builds.build("one", seed=1), builds.build("other", seed=1, base=7)
+    with pytest.raises(BuildError) as caught:
+        one.run(builds.shared, other.data)
+    assert (
+        f"//m:one: the adapter {other.data} (//m:other) doesn't fit: it has "
+        '"layers.0.base.bias", which the program doesn\'t take.'
+    ) == caught.value.what
+
+
+def test_by_content_gives_programs_of_their_own(builds: Builds, tmp_path: Path) -> None:
+    found = [
+        link_with(Lowered(builds.folder / name / "lowered"), tmp_path / name, builds.index)
+        for name in ("one", "two")
+        if builds.build(name, seed=1 if name == "one" else 2)
+    ]
+    assert found[0][1].read_bytes() != found[1][1].read_bytes()
+
+
+def test_a_weight_of_the_adapter_in_the_shared_file(builds: Builds, tmp_path: Path) -> None:
+    builds.build("two", seed=2)
+    source = Lowered(builds.folder / "two" / "lowered")
+    taken = program(tmp_path / "t", "//m:t", {"layers.0.lora_a.weight": b"1234" * 128})
+    also = shared_file(tmp_path / "t.ptd", "//m:t_data", taken, builds.base)
+    options = {**BY_NAME, "allow_unshared": True, "own_data": ["*.scaling"]}
+    with pytest.raises(BuildError) as caught:
+        link_with(source, tmp_path / "out", also, **options)
+    assert caught.value.what.endswith("has the name of a key in its shared data.")
+    assert 'its own weight "layers.' in caught.value.what
+
+
+def test_a_program_without_names_is_refused(tmp_path: Path) -> None:
+    source = program(tmp_path / "l", "//m:l", {"_frozen_param0": b"1234" * 999})
+    with pytest.raises(BuildError) as caught:
+        link_with(source, tmp_path / "out", **BY_NAME)
+    assert caught.value.what == (
+        '//m:l: adapter_data = "by_name", but none of the 1 data that are its own has a name.'
+    )
+
+
+def test_data_without_a_name_stay_in_the_program(tmp_path: Path) -> None:
+    weights = {"_frozen_param0": b"1234" * 999, "lora_a": b"rank" * 9}
+    source = program(tmp_path / "l", "//m:l", weights, {"unknown": b"no payload names it"})
+    linked, path, data = link_with(source, tmp_path / "out", **BY_NAME)
+    assert contents(data) == {"lora_a": b"rank" * 9}
+    assert b"1234" * 999 in path.read_bytes() and b"no payload names it" in path.read_bytes()
+    assert len(linked.embedded) == 2
+
+
+# Payloads
+
+
+def test_renaming_changes_keys_and_nothing_else(builds: Builds) -> None:
+    (segment,) = (s for s in builds.base.index.segments if s.kind == "delegate")
+    data = (builds.base.folder / "blobs" / segment.blob).read_bytes()
+    before = payload.read(data)
+    keys = {3: "a", 4: "a.very.long.name." * 20, 8: "näme"}
+    renamed = payload.rename(data, keys)
+    after = payload.read(renamed)
+    for place, constant in enumerate(before.constants):
+        assert after.constants[place].key == keys.get(place, constant.key)
+        assert (after.constants[place].dtype, after.constants[place].shape) == (
+            constant.dtype,
+            constant.shape,
+        )
+    assert not any(before.constants[place].key.encode() in renamed for place in keys)
+    assert len(after.packings) == len(before.packings)
+    # A name may be given back, and bytes that differ in nothing but keys become the same.
+    again = payload.read(payload.rename(renamed, {n: before.constants[n].key for n in keys}))
+    assert again == before
+
+
+@pytest.mark.parametrize("data", [b"", b"XH00", bytes(99), bytes(4) + b"XH00" + bytes(60)])
+def test_what_is_no_payload_is_left_alone(data: bytes) -> None:
+    found = payload.read(data)
+    assert found is None or found.constants == ()
+
+
+# The weight cache
+
+
+class Doubled(torch.nn.Module):
+    """Two layers; the second one's weight is the first one's, doubled: other scales, equal int8.
+
+    Args:
+      doubled: whether it is; otherwise it has values of its own.
+    """
+
+    def __init__(self, doubled: bool) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.a = torch.nn.Linear(lora.WIDTH, lora.WIDTH, bias=False)
+        self.b = torch.nn.Linear(lora.WIDTH, lora.WIDTH, bias=False)
+        if doubled:
+            with torch.no_grad():
+                self.b.weight.copy_(self.a.weight * 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(batch, WIDTH)."""
+        return self.b(torch.relu(self.a(x)))
+
+
+@pytest.mark.parametrize("doubled", [True, False])
+def test_equal_integers_with_other_scales_make_the_cache_unsafe(
+    tmp_path: Path, doubled: bool
+) -> None:
+    kind = XNNPackRecipeType.PT2E_INT8_DYNAMIC_PER_CHANNEL
+    source = lowered(Doubled(doubled), tmp_path, "//m:doubled", kind)
+    linked, _, _ = link_with(source, tmp_path / "out")
+    keys = sorted({p.weight for p in source.index.packings})
+    cache = linked.manifest["weight_cache"]
+    if not doubled:
+        assert (len(keys), cache) == (2, {"safe": True, "reasons": []})
+        return
+    (key,), (reason,) = keys, cache["reasons"]
+    assert not cache["safe"]
+    assert reason == (
+        f'the weight "{key}" is packed in 2 ways (different scales, types or shapes of the '
+        "weight), and the weight cache of XNNPACK would give all of its layers the first one"
+    )
+
+
+def test_a_float_program_has_a_safe_cache(builds: Builds) -> None:
+    assert builds.build("one", seed=1).linked.manifest["weight_cache"]["safe"]
