@@ -48,6 +48,7 @@ def by_name(lowered: Lowered, own: Iterable[Datum], reserved: frozenset[str]) ->
     portable = {d.key: d for d in own if d.tensors and d.by_name}
     delegated = {d.key: d for d in own if not d.tensors}
     found = dict(portable)
+    renamed: set[str] = set()
     unnamed: set[str] = set()
     payloads: dict[str, bytes] = {}
     listed: dict[str, list[tuple[str, ...]]] = {}
@@ -60,6 +61,8 @@ def by_name(lowered: Lowered, own: Iterable[Datum], reserved: frozenset[str]) ->
         data = lowered.blob(segment.blob) if segment.size else b""
         parsed = payload.read(data)
         if parsed is None:
+            # Another backend's: it goes on asking for the keys that it has.
+            unnamed.update(key for key in delegated if key.encode() in data)
             continue
         keys: dict[int, str] = {}
         for place, constant in enumerate(parsed.constants):
@@ -85,10 +88,10 @@ def by_name(lowered: Lowered, own: Iterable[Datum], reserved: frozenset[str]) ->
                     'Use adapter_data = "by_content", or give the layers weights of their own.',
                 )
             keys[place] = name
+            renamed.add(constant.key)
         if keys:
             payloads[segment.blob] = payload.rename(data, keys)
-    renamed = {d.blob for d in found.values()}
-    kept = [d for d in own if d.key not in portable and (d.key in unnamed or d.blob not in renamed)]
+    kept = [d for d in own if d.key not in portable and d.key not in renamed - unnamed]
     for key in sorted(found):
         if key in reserved:
             raise BuildError(
