@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from etbuild import BuildError
-from etlink import manifest, shared
+from etlink import link, manifest, shared
 from etlink.data import Datum
 from etlink.payload import Packing
 from etlink.shared import pieces_of
@@ -244,6 +244,21 @@ def test_an_adapter_of_another_base_is_refused(tmp_path: Path, one: Built) -> No
     other = build(tmp_path / "other", "other", base=BASE[::-1])
     message = one.message(other.data, one.shared)
     assert "its names and shapes are the same, but its program differs in base weights" in message
+
+
+def test_adapters_of_programs_that_are_too_large_to_hash(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(link, "_HASHED", 0)
+    names = {"one": {}, "other": {"lora": LORA[::-1]}, "foreign": {"base": BASE[::-1]}}
+    one, other, foreign = (build(tmp_path / n, n, **given) for n, given in names.items())
+    assert one.manifest["program"]["sha256"] == ""
+    assert one.check(other.data, one.shared) == [other.data, one.shared]
+    assert "doesn't fit" in one.message(foreign.data, one.shared)
+    # A data file that is shared has no interface: it never stands in for an adapter.
+    plain = program(tmp_path / "plain", "//m:plain", {"lora_a": LORA[::-1]})
+    shared_file(tmp_path / "plain.ptd", "//m:plain_data", plain)
+    assert "doesn't fit" in one.message(tmp_path / "plain.ptd", one.shared)
 
 
 @pytest.mark.parametrize(

@@ -101,7 +101,8 @@ def link(
         sharing.check_min_shared(label, made, options.min_shared)
     placed = _place(lowered, made, options, data_path is not None)
     assembled = assemble(lowered, placed.changes)
-    digest = _write_program(assembled, index, label, program_path, placed.changes == Changes())
+    unchanged = placed.changes == Changes()
+    digest, frame = _write_program(assembled, index, label, program_path, unchanged)
     files = [
         manifest.DataFile(options.shared[n].file, options.shared[n].label, "shared", made.shared[n])
         for n in made.files
@@ -110,7 +111,7 @@ def link(
         kind = "adapter" if options.adapter_data == "by_name" else "own"
         files.insert(0, manifest.DataFile(data_path.name, label, kind, placed.separate))
     cache = _weight_cache(lowered, placed)
-    described = manifest.make(label, program_path, digest, files, cache)
+    described = manifest.make(label, program_path, digest, frame, files, cache)
     if data_path:
         _write_data(lowered, label, data_path, placed.separate, described["interface"])
     return Linked(
@@ -192,14 +193,14 @@ def _check_external(
 
 def _write_program(
     assembled: Assembled, index: Index, label: str, path: Path, unchanged: bool
-) -> Digest:
-    """Writes the .pte; returns its digest, as far as that is known without reading much again."""
+) -> tuple[Digest, str]:
+    """Writes the .pte; returns its digest, as far as reading it again is cheap, and its frame."""
     frames: list[str] = []
     write_atomically(path, lambda out: frames.append(assembled.write(out)))
     small = path.stat().st_size <= _HASHED
     digest = digest_of(path) if small else Digest("", -1)
     if not unchanged:
-        return digest
+        return digest, frames[-1]
     # The promise of byte identity is checked on every link, not only in tests.
     if frames[-1] != index.frame or (small and digest.sha256 != index.sha256):
         path.unlink()
@@ -208,7 +209,7 @@ def _write_program(
             f"{digest.sha256}, wanted {index.sha256}.",
             "A blob of the lowered program is damaged; build with an empty cache and report this.",
         )
-    return Digest(index.sha256, digest.crc32)
+    return Digest(index.sha256, digest.crc32), frames[-1]
 
 
 def _write_data(

@@ -40,7 +40,12 @@ class DataFile:
 
 
 def make(
-    label: str, program: Path, digest: Digest, files: Sequence[DataFile], cache: WeightCache
+    label: str,
+    program: Path,
+    digest: Digest,
+    frame: str,
+    files: Sequence[DataFile],
+    cache: WeightCache,
 ) -> dict[str, Any]:
     """The manifest as one JSON object.
 
@@ -48,13 +53,14 @@ def make(
       label: the program.
       program: its .pte file.
       digest: of that; for a large one the sha256 alone, or nothing, is known.
+      frame: digest of its tables and of the blobs that it holds.
       files: the data files that it loads.
       cache: whether XNNPACK's weight cache may be turned on.
     """
     return {
         "format": FORMAT,
         "label": label,
-        "interface": interface(digest.sha256, files) if digest.sha256 else "",
+        "interface": interface(frame, files),
         "program": {
             "file": program.name,
             "sha256": digest.sha256,
@@ -88,11 +94,11 @@ def make(
     }
 
 
-def interface(digest: str, files: Sequence[DataFile]) -> str:
+def interface(frame: str, files: Sequence[DataFile]) -> str:
     """What an adapter fits: the program, the shared bytes, and the adapter's names and shapes.
 
     Args:
-      digest: sha256 of the program.
+      frame: of the program; the same for the same bytes.
       files: its data files.
 
     Returns:
@@ -105,7 +111,7 @@ def interface(digest: str, files: Sequence[DataFile]) -> str:
         if f.kind == "adapter"
         for d in f.data
     }
-    text = json.dumps({"program": digest, "shared": shared, "adapter": own}, sort_keys=True)
+    text = json.dumps({"program": frame, "shared": shared, "adapter": own}, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
