@@ -204,8 +204,9 @@ et_program(
                   "(\"95%\") or bytes (\"100000000\", \"100 MB\", \"95 MiB\").",
         ),
         "own_data": attr.string_list(
-            doc = "Qualified names of weights that stay the program's own, or patterns " +
-                  "(\"layers.*.mask\"), although a shared file has others of the same name.",
+            doc = "Qualified names of portable weights that stay the program's own, or patterns " +
+                  "(\"layers.*.mask\"), although a shared file has others of the same name. A " +
+                  "delegate's weights need none: their keys say what their bytes are.",
         ),
         "shared_data": attr.label_list(
             providers = [EtSharedDataInfo],

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from etbuild import BuildError
-from etlink import link, manifest, shared
+from etlink import link, manifest, ptd, shared
 from etlink.data import Datum
 from etlink.payload import Packing
 from etlink.shared import pieces_of
@@ -92,6 +92,7 @@ def test_a_manifest_survives_its_file(tmp_path: Path, one: Built) -> None:
             "by_name": True,
             "dtype": "float32",
             "shape": [30],
+            "scalar_type": 6,
         }
     }
     assert raw["weight_cache"] == {"safe": True, "reasons": [], "packed": {}}
@@ -352,3 +353,16 @@ def test_what_is_packed_tells_programs_apart() -> None:
         for blob in ("1" * 64, "2" * 64)
     ]
     assert named[0] != named[1] and list(named[0]) == list(named[1])
+
+
+def test_a_tensor_of_another_shape_is_refused(tmp_path: Path) -> None:
+    """Its bytes are right; the runtime would see another tensor."""
+    one = program(tmp_path / "one", "//m:one", {"w": BASE})
+    linked, path, data = link_with(one, tmp_path / "out", separate=True)
+    [(key, (piece, layout))] = ptd.read(data).items()
+    other = dataclasses.replace(layout, sizes=(1, *layout.sizes), dim_order=(0, 1))
+    with open(tmp_path / "p.ptd", "wb") as out:
+        ptd.write(out, [ptd.Entry(key, "b", piece, 16, other)])
+    assert manifest.check(linked.manifest, path, [data]) == [data]
+    with pytest.raises(BuildError, match='the tensor "w" has another type or shape'):
+        manifest.check(linked.manifest, path, [tmp_path / "p.ptd"])

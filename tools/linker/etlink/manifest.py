@@ -80,6 +80,7 @@ def make(
                         "by_name": d.by_name,
                         "dtype": d.dtype,
                         "shape": list(d.shape),
+                        **({"scalar_type": d.layout.scalar_type} if d.layout else {}),
                     }
                     for d in f.data
                 },
@@ -270,8 +271,17 @@ def _check_data(manifest: Mapping[str, Any], entry: Mapping[str, Any], path: Pat
             "the program.",
         )
     for key in sorted(entry["keys"]):
-        piece, _ = found[key]
+        piece, layout = found[key]
         wanted = entry["keys"][key]
+        if layout and (layout.scalar_type, list(layout.sizes)) != (
+            wanted.get("scalar_type"),
+            wanted["shape"],
+        ):
+            raise BuildError(
+                f'{label}: {path}: the tensor "{key}" has another type or shape than the program '
+                f"was built with: got {list(layout.sizes)}, wanted {wanted['shape']}.",
+                "The file is damaged. Use the one that was built with the program.",
+            )
         digest = sha256_of_piece(piece) if piece.size == wanted["size"] else ""
         if digest != hashes.get(key):
             raise BuildError(
