@@ -329,3 +329,16 @@ def test_an_alignment_that_a_shared_file_lacks(tmp_path: Path) -> None:
     aligned = dataclasses.replace(index, entries=tuple(strict))
     link_with(user, tmp_path / "out", aligned)
     assert FIRST not in path.read_bytes()
+
+
+def test_a_file_of_another_backend_is_explained(tmp_path: Path) -> None:
+    """Portable operators load by name, delegates by sha256; the bytes are the same."""
+    delegated = program(tmp_path / "delegated", "//m:delegated", {}, {"w": b"w" * 4096})
+    shared = shared_file(tmp_path / "f.ptd", "//m:f", delegated)
+    portable = program(tmp_path / "portable", "//m:portable", {"w": b"w" * 4096})
+    with pytest.raises(BuildError) as caught:
+        link_with(portable, tmp_path / "out", shared)
+    assert "1 names matched, but not their keys, e.g. w: the same bytes under the key of" in str(
+        caught.value
+    )
+    assert "make it from a lowering of this recipe, too" in caught.value.hint

@@ -12,6 +12,7 @@ from etlink.data import Datum
 from etlink.shared import DataIndex, Entry, matches, some
 
 _OTHER_VALUES = "the same dtype and shape, other values"
+_OTHER_KEY = "the same bytes under the key of another backend"
 
 
 @dataclass(frozen=True)
@@ -212,7 +213,9 @@ def _reason(
 
 def difference(datum: Datum, entry: Entry) -> str:
     """How the bytes of one weight differ between a program and a shared file."""
-    if datum.dtype != entry.dtype:
+    if datum.blob == entry.sha256:
+        kind = _OTHER_KEY
+    elif datum.dtype != entry.dtype:
         kind = "another dtype"
     elif datum.shape != entry.shape:
         kind = "another shape or layout"
@@ -258,6 +261,12 @@ def _check_worth(
     matched = [(name, difference(d, by_name[name])) for name, d in named]
     examples = "; ".join(f"{name}: {text}" for name, text in matched[:3])
     kinds = {text.split(" (")[0] for _, text in matched}
+    if _OTHER_KEY in kinds:
+        cause = "It was made for another backend: make it from a lowering of this recipe, too."
+        raise BuildError(
+            f"{what}: {len(matched)} names matched, but not their keys, e.g. {examples}.",
+            f"{cause} {hint}",
+        )
     if kinds == {_OTHER_VALUES}:
         cause = "It was made from other weights, or by another quantisation."
     else:
