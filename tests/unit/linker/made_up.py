@@ -81,7 +81,7 @@ class MadeUp:
         for key, (name, dtype) in self.weights.items():
             data = self.named[key]
             described.setdefault(sha256(data), []).append(Weight(name, dtype, (len(data),)))
-        return Hints(tensors=tensors, alignments=self.alignments, weights=lambda: described)
+        return Hints(tensors=tensors, alignments=self.alignments, weights=lambda sizes: described)
 
     def lower(self, folder: Path, hints: Hints | None = None) -> Lowered:
         """Writes the file beside `folder` and splits it into that."""

@@ -15,7 +15,6 @@ from etbuild import BuildError
 from etlink import link, manifest, ptd, shared
 from etlink.data import Datum
 from etlink.payload import Packing
-from etlink.shared import pieces_of
 from made_up import MadeUp, link_with, program, sha256, shared_file
 
 BASE = bytes(range(200)) * 5
@@ -145,7 +144,7 @@ def test_a_truncated_program(tmp_path: Path, one: Built) -> None:
 
 
 def test_every_flipped_bit_of_the_data_is_found(tmp_path: Path, one: Built) -> None:
-    start = pieces_of(one.shared)["embedding"].offset
+    start = ptd.read(one.shared)["embedding"][0].offset
     for place in range(0, len(BASE), 37):
         changed = bytearray(one.shared.read_bytes())
         changed[start + place] ^= 1 << place % 8

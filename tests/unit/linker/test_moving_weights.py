@@ -83,7 +83,7 @@ def test_alignments_layouts_and_names_of_the_exporter_are_kept(tmp_path: Path) -
     made_up = MadeUp(methods={"forward": {}}, named=named, alignments={"b": 512})
     layout = Layout(FLOAT32, (1,), (0,))
     weights = {hashlib.sha256(b"yyyy").hexdigest(): [Weight(n, "float32", (1,)) for n in "za"]}
-    hints = Hints(alignments={"b": 512}, layouts={"b": layout}, weights=lambda: weights)
+    hints = Hints(alignments={"b": 512}, layouts={"b": layout}, weights=lambda sizes: weights)
     lowered = made_up.lower(tmp_path / "lowered", hints)
     found = lowered.index.named_data[1]
     assert (found.names, found.dtype, found.shape) == (("a", "z"), "float32", (1,))

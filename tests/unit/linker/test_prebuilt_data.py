@@ -12,7 +12,7 @@ from etlink import ptd, share
 from etlink.container import Piece
 from etlink.lowered import Lowered
 from etlink.ptd import Layout
-from etlink.shared import check_file, index_of_file, pieces_of
+from etlink.shared import check_file, index_of_file
 from made_up import FLOAT32, contents, leftovers, program, sha256, shared_file
 
 EMBEDDING = bytes(range(64))
@@ -59,7 +59,7 @@ def test_a_flipped_bit_of_a_weight_is_found_by_its_key(tmp_path: Path, one: Lowe
     path = tmp_path / "s.ptd"
     index = shared_file(path, "//m:s", one)
     damaged = bytearray(path.read_bytes())
-    damaged[pieces_of(path)[sha256(FIRST)].offset] ^= 1
+    damaged[ptd.read(path)[sha256(FIRST)][0].offset] ^= 1
     path.write_bytes(damaged)
     with pytest.raises(BuildError) as caught:
         index_of_file(path, "//m:mine")
@@ -178,7 +178,7 @@ def test_flipped_bits_give_a_message_or_the_same_contents(
     path, index = tmp_path / "s.ptd", tmp_path / "s.index.json"
     shared_file(path, "//m:s", lowered)
     whole, wanted = path.read_bytes(), everything(path)
-    tables = min(piece.offset for piece in pieces_of(path).values())
+    tables = min(piece.offset for piece, _ in ptd.read(path).values())
     generator = random.Random(7)
     refused = 0
     for number in range(600):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from etlink.split import Hints, Weight
 from etexport import xnnpack_names
 from etexport.folded import FoldedNames, digest
 from etexport.names import plain_name
+from etexport.replaced import replaced
 
 
 class WeightNames:
@@ -47,13 +48,13 @@ class WeightNames:
     def watching(self) -> Iterator[None]:
         """Records while programs are lowered and emitted; unknown versions are left alone."""
         with contextlib.ExitStack() as stack:
-            stack.enter_context(_replaced(*self._emitter()))
+            stack.enter_context(self._watching_emitter())
             stack.enter_context(self.folded.watching())
             stack.enter_context(xnnpack_names.watching(self.payloads, self.folded))
             yield
 
-    def _emitter(self) -> tuple[Any, str, Callable[..., Any] | None]:
-        """What records the tensors that upstream's emitter sees.
+    def _watching_emitter(self) -> contextlib.AbstractContextManager[None]:
+        """Records the tensors that upstream's emitter sees.
 
         Source: executorch/exir/emit/_emitter.py, `_TopLevelEmitter.placeholder`.
         """
@@ -61,6 +62,8 @@ class WeightNames:
 
         emitter = getattr(_emitter, "_TopLevelEmitter", None)
         original = getattr(emitter, "placeholder", None)
+        if original is None:
+            return contextlib.nullcontext()
         names = self
 
         def placeholder(self: Any, target: Any, args: Any, kwargs: Any) -> Any:
@@ -78,13 +81,16 @@ class WeightNames:
                     names.made_from[place] = names.folded.name(weight, value_of)
             return value
 
-        return emitter, "placeholder", placeholder if original else None
+        return replaced(emitter, "placeholder", placeholder)
 
-    def weights(self) -> dict[str, list[Weight]]:
+    def weights(self, sizes: Set[int]) -> dict[str, list[Weight]]:
         """The exported weights by the sha256 of their bytes.
 
         Backends that take a weight's bytes as they are store it under this digest, so that its name
         is known without watching them.
+
+        Args:
+          sizes: in bytes; weights of other sizes, which can't be what is looked for, are left out.
         """
         found: dict[str, list[Weight]] = {}
         seen: set[tuple[int, str]] = set()
@@ -94,7 +100,7 @@ class WeightNames:
                 if not hasattr(tensor, "untyped_storage") or (id(tensor), name) in seen:
                     continue
                 seen.add((id(tensor), name))
-                for stored in _as_stored(tensor):
+                for stored in _as_stored(tensor, sizes):
                     dtype = str(stored.dtype).removeprefix("torch.")
                     weight = Weight(plain_name(name), dtype, tuple(tensor.shape))
                     blob = digest(stored)
@@ -103,24 +109,15 @@ class WeightNames:
         return found
 
 
-def _as_stored(tensor: Any) -> list[Any]:
-    """A weight as backends store it: as it is, or in half precision."""
+def _as_stored(tensor: Any, sizes: Set[int]) -> list[Any]:
+    """A weight as backends store it, as it is or in half precision, where its size is asked for."""
     import torch
 
-    return [tensor, tensor.half()] if tensor.dtype == torch.float32 else [tensor]
-
-
-@contextlib.contextmanager
-def _replaced(owner: Any, name: str, function: Callable[..., Any] | None) -> Iterator[None]:
-    if owner is None or function is None:
-        yield
-        return
-    original = getattr(owner, name)
-    setattr(owner, name, function)
-    try:
-        yield
-    finally:
-        setattr(owner, name, original)
+    size = tensor.numel() * tensor.element_size()
+    stored = [tensor] if size in sizes else []
+    if tensor.dtype == torch.float32 and size // 2 in sizes:
+        stored.append(tensor.half())
+    return stored
 
 
 def hints(manager: Any, names: WeightNames, program: Path, scratch: Path, config: Any) -> Hints:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from etexport.names import plain_name
+from etexport.replaced import replaced
 
 
 class FoldedNames:
@@ -52,11 +53,8 @@ class FoldedNames:
                 if weight and constant is not None:
                     self._found[(added, digest(constant))] = weight
 
-        constant_fold.replace_node_with_constant = replace_node_with_constant
-        try:
+        with replaced(constant_fold, "replace_node_with_constant", replace_node_with_constant):
             yield
-        finally:
-            constant_fold.replace_node_with_constant = replace
 
 
 def _weight(node: Any) -> str:

@@ -15,6 +15,7 @@ from etlink.data import is_stable
 
 from etexport.folded import FoldedNames
 from etexport.names import plain_name
+from etexport.replaced import replaced
 
 
 @contextlib.contextmanager
@@ -53,13 +54,11 @@ def watching(payloads: dict[str, list[tuple[str, ...]]], folded: FoldedNames) ->
         payloads.setdefault(hashlib.sha256(payload).hexdigest(), []).append(listed)
         return payload
 
-    NodeVisitor.define_tensor = define_tensor
-    xnnpack_preprocess.serialize_xnnpack_binary = serialize_xnnpack_binary
-    try:
+    with (
+        replaced(NodeVisitor, "define_tensor", define_tensor),
+        replaced(xnnpack_preprocess, "serialize_xnnpack_binary", serialize_xnnpack_binary),
+    ):
         yield
-    finally:
-        NodeVisitor.define_tensor = define
-        xnnpack_preprocess.serialize_xnnpack_binary = serialize
 
 
 def _name(program: Any, tensor: Any, quantisation: Any, folded: FoldedNames) -> str:

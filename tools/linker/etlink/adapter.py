@@ -11,6 +11,7 @@ from etbuild.errors import BuildError
 from etlink import payload
 from etlink.data import Datum, is_stable
 from etlink.lowered import Lowered
+from etlink.payload import Packing
 
 
 @dataclass(frozen=True)
@@ -21,11 +22,13 @@ class Named:
       data: what goes into the adapter's file, sorted by key; every key is a name.
       kept: what stays in the program: it has no name.
       payloads: sha256 of a delegate's payload to the bytes that stand in for it.
+      packings: weights that XNNPACK packs, with the keys that they then have.
     """
 
     data: tuple[Datum, ...]
     kept: tuple[Datum, ...]
     payloads: dict[str, bytes]
+    packings: tuple[Packing, ...]
 
 
 def by_name(lowered: Lowered, own: Iterable[Datum], reserved: frozenset[str]) -> Named:
@@ -51,6 +54,7 @@ def by_name(lowered: Lowered, own: Iterable[Datum], reserved: frozenset[str]) ->
     renamed: set[str] = set()
     unnamed: set[str] = set()
     payloads: dict[str, bytes] = {}
+    packings: set[Packing] = set()
     listed: dict[str, list[tuple[str, ...]]] = {}
     for item in lowered.index.payloads:
         listed.setdefault(item.blob, []).append(item.names)
@@ -58,11 +62,11 @@ def by_name(lowered: Lowered, own: Iterable[Datum], reserved: frozenset[str]) ->
         if segment.kind != "delegate" or segment.blob in payloads:
             continue
         names = listed.get(segment.blob, [()])
-        data = lowered.blob(segment.blob) if segment.size else b""
-        parsed = payload.read(data)
+        raw = lowered.blob(segment.blob) if segment.size else b""
+        parsed = payload.read(raw)
         if parsed is None:
             # Another backend's: it goes on asking for the keys that it has.
-            unnamed.update(key for key in delegated if key.encode() in data)
+            unnamed.update(key for key in delegated if key.encode() in raw)
             continue
         keys: dict[int, str] = {}
         for place, constant in enumerate(parsed.constants):
@@ -90,7 +94,9 @@ def by_name(lowered: Lowered, own: Iterable[Datum], reserved: frozenset[str]) ->
             keys[place] = name
             renamed.add(constant.key)
         if keys:
-            payloads[segment.blob] = payload.rename(data, keys)
+            payloads[segment.blob] = payload.rename(raw, keys)
+            parsed = payload.read(payloads[segment.blob]) or parsed
+        packings.update(parsed.packings)
     kept = [d for d in own if d.key not in portable and d.key not in renamed - unnamed]
     for key in sorted(found):
         if key in reserved:
@@ -105,4 +111,5 @@ def by_name(lowered: Lowered, own: Iterable[Datum], reserved: frozenset[str]) ->
             "An adapter's weights must be parameters or buffers of the model, and not all of them "
             "may be in the shared data.",
         )
-    return Named(tuple(found[k] for k in sorted(found)), tuple(kept), payloads)
+    data = tuple(found[key] for key in sorted(found))
+    return Named(data, tuple(kept), payloads, tuple(sorted(packings)))

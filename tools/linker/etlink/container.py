@@ -11,7 +11,7 @@ import math
 import os
 import struct
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -43,6 +43,11 @@ class Piece:
     def of(data: bytes) -> Piece:
         """A piece in memory."""
         return Piece(len(data), data=data)
+
+    @staticmethod
+    def of_file(path: Path) -> Piece:
+        """A whole file."""
+        return Piece(path.stat().st_size, path=path)
 
 
 @dataclass(frozen=True)
@@ -135,15 +140,28 @@ def copy_piece(piece: Piece, out: BinaryIO) -> None:
     Raises:
       BuildError: its file is missing, or shorter than it should be.
     """
+    done = 0
+    if piece.path is not None and piece.path.exists():
+        with open(piece.path, "rb") as source:
+            done = _copy_in_kernel(source, out, piece)
+    for data in chunks(piece, done):
+        out.write(data)
+
+
+def chunks(piece: Piece, start: int = 0) -> Iterator[bytes]:
+    """Reads a piece in bounded memory, from a number of bytes after its begin.
+
+    Raises:
+      BuildError: its file is missing, or shorter than it should be.
+    """
     if piece.path is None:
-        out.write(piece.data)
+        yield piece.data[start:]
         return
-    left = piece.size
     if not piece.path.exists():
         raise BuildError(f"{piece.path} is missing.", REBUILD)
+    left = piece.size - start
     with open(piece.path, "rb") as source:
-        left -= _copy_in_kernel(source, out, piece)
-        source.seek(piece.offset + piece.size - left)
+        source.seek(piece.offset + start)
         while left:
             data = source.read(min(CHUNK, left))
             if not data:
@@ -152,7 +170,7 @@ def copy_piece(piece: Piece, out: BinaryIO) -> None:
                     f"at offset {piece.offset}.",
                     REBUILD,
                 )
-            out.write(data)
+            yield data
             left -= len(data)
 
 
@@ -178,28 +196,35 @@ def _copy_in_kernel(source: BinaryIO, out: BinaryIO, piece: Piece) -> int:
     return done
 
 
-def sha256_of_piece(piece: Piece) -> str:
-    """The sha256 of a piece's bytes, hex; see `digest_of_piece`."""
-    return digest_of_piece(piece)[0]
+@dataclass(frozen=True)
+class Digest:
+    """What identifies bytes.
+
+    Attributes:
+      sha256: hex.
+      crc32: cheap enough for a check on every start.
+    """
+
+    sha256: str
+    crc32: int
 
 
-def digest_of_piece(piece: Piece) -> tuple[str, int]:
-    """The sha256 (hex) and the CRC-32 of a piece's bytes.
+def digest_of(piece: Piece) -> Digest:
+    """Both digests of a piece's bytes.
 
     Raises:
       BuildError: its file is missing or too short.
     """
-    if piece.path is None:
-        return hashlib.sha256(piece.data).hexdigest(), zlib.crc32(piece.data)
-    digest, crc32 = hashlib.sha256(), 0
-    left = piece.size
-    with open(piece.path, "rb") as source:
-        source.seek(piece.offset)
-        while left:
-            data = source.read(min(CHUNK, left))
-            if not data:
-                raise BuildError(f"{piece.path} is truncated: {left} bytes are missing.", REBUILD)
-            digest.update(data)
-            crc32 = zlib.crc32(data, crc32)
-            left -= len(data)
-    return digest.hexdigest(), crc32
+    sha256, crc32 = hashlib.sha256(), 0
+    for data in chunks(piece):
+        sha256.update(data)
+        crc32 = zlib.crc32(data, crc32)
+    return Digest(sha256.hexdigest(), crc32)
+
+
+def sha256_of(piece: Piece) -> str:
+    """The sha256 of a piece's bytes, hex; see `digest_of`."""
+    sha256 = hashlib.sha256()
+    for data in chunks(piece):
+        sha256.update(data)
+    return sha256.hexdigest()

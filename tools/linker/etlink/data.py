@@ -140,6 +140,11 @@ def _portable(index: Index) -> Iterable[Datum]:
         yield Datum(**{**vars(datum), "tensors": tuple(sorted(users[key]))})
 
 
+def unique_bytes(data: Iterable[Datum]) -> int:
+    """Bytes of data, equal ones once."""
+    return sum({d.blob: d.size for d in data}.values())
+
+
 def content_key(blob: str, layout: Layout | None) -> str:
     """The key of a tensor without a name of its own: it says what the bytes are."""
     parts = [layout.scalar_type, layout.sizes, layout.dim_order] if layout else []

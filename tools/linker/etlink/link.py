@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from etbuild.errors import BuildError
 
-from etlink import adapter, manifest, payload, ptd, shared, sharing
+from etlink import adapter, manifest, ptd, shared, sharing
 from etlink.assemble import Assembled, Changes, assemble
-from etlink.container import write_atomically
-from etlink.data import Datum, data_of
-from etlink.lowered import Digest, Index, Lowered, digest_of
+from etlink.container import Digest, Piece, digest_of, write_atomically
+from etlink.data import Datum, data_of, unique_bytes
+from etlink.lowered import Index, Lowered
 from etlink.payload import Packing
 from etlink.shared import DataIndex
 from etlink.sharing import Plan
@@ -110,7 +110,7 @@ def link(
     if data_path and placed.separate:
         kind = "adapter" if options.adapter_data == "by_name" else "own"
         files.insert(0, manifest.DataFile(data_path.name, label, kind, placed.separate))
-    cache = _weight_cache(lowered, placed)
+    cache = _weight_cache(index, placed)
     described = manifest.make(label, program_path, digest, frame, files, cache)
     if data_path:
         _write_data(lowered, label, data_path, placed.separate, described["interface"])
@@ -126,57 +126,54 @@ def link(
     )
 
 
-def _weight_cache(lowered: Lowered, placed: _Placed) -> manifest.WeightCache:
-    index = lowered.index
+def _weight_cache(index: Index, placed: _Placed) -> manifest.WeightCache:
     names = {n.key: n.names for n in index.named_data}
     if not placed.changes.payloads:
         return manifest.weight_cache(index.packings, names)
-    packings: set[Packing] = set()
-    for segment in index.segments:
-        if segment.kind == "delegate" and segment.size:
-            data = placed.changes.payloads.get(segment.blob) or lowered.blob(segment.blob)
-            found = payload.read(data)
-            packings |= set(found.packings) if found else set()
     names |= {d.key: d.names for d in placed.separate}
-    return manifest.weight_cache(sorted(packings), names, placed.separate)
+    return manifest.weight_cache(placed.packings, names, placed.separate)
 
 
 @dataclass(frozen=True)
 class _Placed:
-    """Where a program's data go, and how that changes the program."""
+    """Where a program's data go, and how that changes the program.
+
+    Attributes:
+      changes: of the program.
+      embedded: its own data that stay in it.
+      separate: its own data that don't.
+      packings: of the payloads that are changed for that.
+    """
 
     changes: Changes
     embedded: tuple[Datum, ...]
     separate: tuple[Datum, ...]
+    packings: tuple[Packing, ...] = ()
 
 
 def _place(lowered: Lowered, made: Plan, options: Options, separate: bool) -> _Placed:
     own = [u.datum for u in made.own]
-    payloads: dict[str, bytes] = {}
-    outside: list[Datum] = []
-    reserved = frozenset(
-        e.key for n, i in enumerate(options.shared) if n in made.files for e in i.entries
-    )
-    renamed: Iterable[str] = ()
+    reserved = frozenset(e.key for n in made.files for e in options.shared[n].entries)
+    named = None
     if separate and options.adapter_data == "by_name":
         named = adapter.by_name(lowered, own, reserved)
-        outside, payloads = list(named.data), named.payloads
-        kept = {d.key for d in named.kept}
-        renamed = (d.key for d in own if d.size and d.key not in kept)
+        staying = {d.key for d in named.kept}
     elif separate:
         # A key of a shared file can't be in a second file, too.
-        outside = [d for d in own if d.size and d.key not in reserved]
+        staying = set(reserved)
+    else:
+        staying = {d.key for d in own}
+    leaving = [d for d in own if d.size and d.key not in staying]
+    outside = named.data if named else tuple(leaving)
+    left_out = made.shared_keys | {d.key for d in leaving}
     external = {
         place: d.key
         for d in [*(d for found in made.shared.values() for d in found), *outside]
         for place in d.tensors
     }
-    left_out = made.shared_keys | {d.key for d in outside} | set(renamed)
-    embedded = [d for d in own if d.key not in left_out]
-    changes = Changes(frozenset(left_out), external, payloads)
-    if not left_out:
-        changes = Changes()
-    return _Placed(changes, tuple(embedded), tuple(outside))
+    changes = Changes(left_out, external, named.payloads if named else {})
+    embedded = tuple(d for d in own if d.key not in left_out)
+    return _Placed(changes, embedded, outside, named.packings if named else ())
 
 
 def _check_external(
@@ -198,7 +195,7 @@ def _write_program(
     frames: list[str] = []
     write_atomically(path, lambda out: frames.append(assembled.write(out)))
     small = path.stat().st_size <= _HASHED
-    digest = digest_of(path) if small else Digest("", -1)
+    digest = digest_of(Piece.of_file(path)) if small else Digest("", -1)
     if not unchanged:
         return digest, frames[-1]
     # The promise of byte identity is checked on every link, not only in tests.
@@ -228,12 +225,11 @@ def _named(index: Index, data: Sequence[Datum]) -> list[str]:
 
 
 def _shared_summary(index: DataIndex, data: Sequence[Datum]) -> dict[str, Any]:
-    blobs = {d.blob: d.size for d in data}
     return {
         "label": index.label,
         "file": index.file,
         "keys": len(data),
-        "bytes": sum(blobs.values()),
+        "bytes": unique_bytes(data),
         "file_bytes": index.size,
     }
 
@@ -248,5 +244,5 @@ def _unshared(made: Plan) -> tuple[dict[str, Any], ...]:
             "shape": list(u.datum.shape),
             "reason": u.reason,
         }
-        for u in sorted(made.own, key=lambda u: (-u.datum.size, u.datum.key))
+        for u in made.largest_own
     )

@@ -8,17 +8,15 @@ blobs/<sha256> the bytes of one constant, delegate payload or named datum
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 import os
-import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from etbuild.errors import BuildError
 
-from etlink.container import CHUNK, Piece, copy_piece
+from etlink.container import Digest, Piece, copy_piece, digest_of
 from etlink.payload import Packing
 from etlink.ptd import Layout
 
@@ -165,13 +163,17 @@ class Lowered:
 
     Args:
       folder: the directory.
+      index: what is in it; None: what its index.json says.
 
     Raises:
       BuildError: it is none, or of another format.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, index: Index | None = None) -> None:
         self.folder = folder
+        if index is not None:
+            self.index = index
+            return
         path = folder / "index.json"
         try:
             raw = json.loads(path.read_text(encoding="utf-8"))
@@ -203,19 +205,6 @@ def write_index(folder: Path, index: Index) -> None:
     (folder / "index.json").write_text(text + "\n", encoding="utf-8")
 
 
-@dataclass(frozen=True)
-class Digest:
-    """What identifies bytes.
-
-    Attributes:
-      sha256: hex.
-      crc32: cheap enough for a check on every start.
-    """
-
-    sha256: str
-    crc32: int
-
-
 def store(folder: Path, piece: Piece) -> Digest:
     """Stores a piece as a blob, once, under its sha256."""
     blobs = folder / "blobs"
@@ -223,27 +212,12 @@ def store(folder: Path, piece: Piece) -> Digest:
     part = blobs / ".part"
     with open(part, "wb") as out:
         copy_piece(piece, out)
-    digest = digest_of(part)
+    digest = digest_of(Piece.of_file(part))
     if piece.size:
         os.replace(part, blobs / digest.sha256)
     else:
         part.unlink()
     return digest
-
-
-def digest_of(path: Path) -> Digest:
-    """The digest of a file's bytes."""
-    sha256, crc32 = hashlib.sha256(), 0
-    with open(path, "rb") as source:
-        while data := source.read(CHUNK):
-            sha256.update(data)
-            crc32 = zlib.crc32(data, crc32)
-    return Digest(sha256.hexdigest(), crc32)
-
-
-def sha256_of(path: Path) -> str:
-    """The sha256 of a file's bytes, hex."""
-    return digest_of(path).sha256
 
 
 def _index_from(raw: dict[str, Any]) -> Index:

@@ -13,9 +13,8 @@ from typing import Any
 from etbuild.errors import BuildError
 
 from etlink import ptd
-from etlink.container import REBUILD, sha256_of_piece, write_text
+from etlink.container import REBUILD, Digest, Piece, sha256_of, write_text
 from etlink.data import Datum
-from etlink.lowered import Digest, sha256_of
 from etlink.payload import Packing
 from etlink.shared import DataIndex, read_index
 
@@ -221,7 +220,7 @@ def check(manifest: Mapping[str, Any], program: Path, files: Sequence[Path]) -> 
     """
     label, wanted = manifest["label"], manifest["program"]
     size = program.stat().st_size if program.exists() else -1
-    digest = sha256_of(program) if size == wanted["size"] else ""
+    digest = sha256_of(Piece.of_file(program)) if size == wanted["size"] else ""
     if size != wanted["size"] or (wanted["sha256"] and digest != wanted["sha256"]):
         got = "no file" if size < 0 else f"{size} bytes{f', sha256 {digest}' if digest else ''}"
         raise BuildError(
@@ -282,7 +281,7 @@ def _check_data(manifest: Mapping[str, Any], entry: Mapping[str, Any], path: Pat
                 f"was built with: got {list(layout.sizes)}, wanted {wanted['shape']}.",
                 "The file is damaged. Use the one that was built with the program.",
             )
-        digest = sha256_of_piece(piece) if piece.size == wanted["size"] else ""
+        digest = sha256_of(piece) if piece.size == wanted["size"] else ""
         if digest != hashes.get(key):
             raise BuildError(
                 f'{label}: {path}: "{key}" has other bytes than the program was built with: got '

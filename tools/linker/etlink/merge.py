@@ -8,7 +8,7 @@ from pathlib import Path
 from etbuild.errors import BuildError
 
 from etlink import manifest, ptd
-from etlink.container import sha256_of_piece, write_atomically
+from etlink.container import sha256_of, write_atomically
 
 
 def merge(files: Sequence[Path], path: Path) -> Path:
@@ -32,7 +32,7 @@ def merge(files: Sequence[Path], path: Path) -> Path:
         for key, (piece, layout) in ptd.read(file).items():
             if key in entries:
                 raise BuildError(f'{file} and {owner[key]} both have the key "{key}".')
-            blob = sha256_of_piece(piece)
+            blob = sha256_of(piece)
             entries[key], owner[key] = ptd.Entry(key, blob, piece, 1, layout), file
     write_atomically(path, lambda out: ptd.write(out, list(entries.values())))
     return path

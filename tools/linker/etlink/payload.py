@@ -17,8 +17,6 @@ from flatbuffers.table import Table
 
 from etlink.fields import field_table, field_tables, number, numbers_of, offset_of, text_of
 
-BACKEND = "XnnpackBackend"
-
 MAGIC = b"XH00"
 # Padding, magic, length; then flatbuffer offset and size, constant data offset and size.
 _HEADER = struct.Struct("<4s4sHIIIQ")

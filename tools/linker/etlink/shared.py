@@ -15,7 +15,7 @@ from typing import Any
 from etbuild.errors import BuildError
 
 from etlink import ptd
-from etlink.container import REBUILD, Piece, digest_of_piece, sha256_of_piece, write_text
+from etlink.container import REBUILD, Piece, digest_of, sha256_of, write_text
 from etlink.data import Datum, content_key, data_of
 from etlink.lowered import Lowered
 from etlink.ptd import Layout
@@ -181,7 +181,7 @@ def union(
         data = [d for d in data_of(lowered.index) if d.size]
         names.update(n for d in data for n in d.names)
         for datum, entry in zip(data, entries_of(data, lowered.index.label), strict=True):
-            if datum.names and all(matches(n, exclude) for n in datum.names):
+            if is_named(datum, exclude):
                 continue
             if datum.key in elsewhere:
                 other, index = elsewhere[datum.key]
@@ -194,12 +194,11 @@ def union(
                 alignment = max(before.alignment, entry.alignment)
                 entry = dataclasses.replace(before, names=tuple(merged), alignment=alignment)
             found[datum.key] = (entry, dataclasses.replace(datum, **_merged(entry)).entry(lowered))
-    for pattern in exclude:
-        if not any(matches(n, [pattern]) for n in names):
-            raise BuildError(
-                f'{label}: exclude = "{pattern}" matches no weight.',
-                f"The weights are {some(sorted(names))}.",
-            )
+    for pattern in unmatched(exclude, names):
+        raise BuildError(
+            f'{label}: exclude = "{pattern}" matches no weight.',
+            f"The weights are {some(sorted(names))}.",
+        )
     if not found:
         raise BuildError(
             f"{label}: there is nothing to share: its lowered programs have no data that can lie "
@@ -223,9 +222,17 @@ def _check_same(label: str, one: Entry, two: Entry, first: str, second: str) -> 
     )
 
 
-def matches(name: str, patterns: Sequence[str]) -> bool:
-    """Whether a qualified name is one of some names or patterns ("layers.*.mask")."""
-    return any(fnmatchcase(name, pattern) for pattern in patterns)
+def is_named(datum: Datum, patterns: Sequence[str]) -> bool:
+    """Whether names or patterns ("layers.*.mask") name a datum for every weight that uses it."""
+    return bool(datum.names) and all(
+        any(fnmatchcase(name, pattern) for pattern in patterns) for name in datum.names
+    )
+
+
+def unmatched(patterns: Sequence[str], names: Iterable[str]) -> list[str]:
+    """The names or patterns that match none of some qualified names."""
+    known = set(names)
+    return [p for p in patterns if not any(fnmatchcase(name, p) for name in known)]
 
 
 def some(names: Sequence[str], most: int = 5) -> str:
@@ -242,7 +249,8 @@ def index_of_file(path: Path, label: str) -> DataIndex:
     """
     entries = []
     for key, (piece, layout) in sorted(ptd.read(path).items()):
-        digest, crc32 = digest_of_piece(piece)
+        found = digest_of(piece)
+        digest, crc32 = found.sha256, found.crc32
         by_name = digest not in key and content_key(digest, layout) != key
         if by_name and _HASH.search(key):
             raise BuildError(
@@ -301,7 +309,7 @@ def check_file(path: Path, index: DataIndex) -> None:
                 REBUILD,
             )
         piece, layout = found[entry.key]
-        digest = sha256_of_piece(piece)
+        digest = sha256_of(piece)
         if digest != entry.sha256:
             raise BuildError(
                 f"{path} is damaged, or not the file of its index ({index.label}): the sha256 of "
@@ -315,8 +323,3 @@ def check_file(path: Path, index: DataIndex) -> None:
                 f'"{entry.key}" is {got}, wanted {wanted}.',
                 REBUILD,
             )
-
-
-def pieces_of(path: Path) -> dict[str, Piece]:
-    """Key to bytes of a .ptd file."""
-    return {key: piece for key, (piece, _) in ptd.read(path).items()}

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from etbuild.errors import BuildError
 
 from etlink.amounts import amount
-from etlink.data import Datum
-from etlink.shared import DataIndex, Entry, matches, some
+from etlink.data import Datum, unique_bytes
+from etlink.shared import DataIndex, Entry, is_named, some, unmatched
 
 _OTHER_VALUES = "the same dtype and shape, other values"
 _OTHER_KEY = "the same bytes under the key of another backend"
@@ -44,6 +44,11 @@ class Plan:
     files: tuple[int, ...] = ()
 
     @property
+    def largest_own(self) -> list[Unshared]:
+        """The program's own data, the largest first."""
+        return sorted(self.own, key=lambda u: (-u.datum.size, u.datum.key))
+
+    @property
     def shared_keys(self) -> frozenset[str]:
         """Keys of all data in shared files."""
         return frozenset(d.key for data in self.shared.values() for d in data)
@@ -76,7 +81,7 @@ def plan(
     for datum in data:
         if not datum.size:
             continue
-        kept = bool(datum.names) and all(matches(n, own_data) for n in datum.names)
+        kept = is_named(datum, own_data)
         for number, entries in enumerate(held):
             entry = entries.get(datum.key)
             if entry is not None and _fits(label, datum, entry, files[number], kept):
@@ -102,12 +107,11 @@ def plan(
 
 def _check_patterns(label: str, data: Sequence[Datum], own_data: Sequence[str]) -> None:
     names = sorted({n for d in data for n in d.names})
-    for pattern in own_data:
-        if not any(matches(n, [pattern]) for n in names):
-            raise BuildError(
-                f'{label}: own_data = "{pattern}" matches no weight of the program.',
-                f"Its weights are {some(names)}.",
-            )
+    for pattern in unmatched(own_data, names):
+        raise BuildError(
+            f'{label}: own_data = "{pattern}" matches no weight of the program.',
+            f"Its weights are {some(names)}.",
+        )
 
 
 def _check_between(label: str, files: Sequence[DataIndex]) -> None:
@@ -159,18 +163,13 @@ def _disjoint(
     """
     order = sorted(
         (n for n, found in enumerate(useful) if found),
-        key=lambda n: (-_bytes(useful[n].values()), n),
+        key=lambda n: (-unique_bytes(useful[n].values()), n),
     )
     chosen: list[int] = []
     for number in order:
         if not any(held[number].keys() & held[other].keys() for other in chosen):
             chosen.append(number)
     return sorted(chosen)
-
-
-def _bytes(data: Iterable[Datum]) -> int:
-    """Bytes of data, each blob once."""
-    return sum({d.blob: d.size for d in data}.values())
 
 
 def _reason(
@@ -184,7 +183,7 @@ def _reason(
     """Why a datum is not shared."""
     if not datum.size:
         return "it is empty"
-    if datum.names and all(matches(n, own_data) for n in datum.names):
+    if is_named(datum, own_data):
         return "own_data names it"
     for number, index in enumerate(files):
         entry = held[number].get(datum.key)
@@ -239,9 +238,11 @@ def _check_worth(
         for name in entry.names:
             by_name.setdefault(name, entry)
     missed = [d for d in data if d.key not in useful and any(n in by_name for n in d.names)]
-    if useful and _bytes(missed) <= _bytes(useful.values()):
+    if useful and unique_bytes(missed) <= unique_bytes(useful.values()):
         return
-    given = f"{_bytes(useful.values())} of {_bytes(data)} bytes" if useful else "nothing"
+    given = (
+        f"{unique_bytes(useful.values())} of {unique_bytes(data)} bytes" if useful else "nothing"
+    )
     what = f"{label}: its shared data {index.label} gives it {given}"
     hint = "Set allow_unshared = True if that is meant."
     if not data:
@@ -284,13 +285,14 @@ def check_min_shared(label: str, made: Plan, wanted: str) -> None:
       BuildError: less is shared; the message lists the largest data that are not.
     """
     number, is_share = amount(wanted, f"{label}: min_shared")
-    shared = _bytes(d for found in made.shared.values() for d in found)
-    own = _bytes(u.datum for u in made.own)
+    shared = unique_bytes(d for found in made.shared.values() for d in found)
+    own = unique_bytes(u.datum for u in made.own)
     share = 100 * shared / (shared + own) if shared + own else 0.0
     if (share if is_share else shared) >= number:
         return
-    largest = sorted(made.own, key=lambda u: (-u.datum.size, u.datum.key))[:5]
-    listed = "; ".join(f"{u.datum.title()} ({u.datum.described()}): {u.reason}" for u in largest)
+    listed = "; ".join(
+        f"{u.datum.title()} ({u.datum.described()}): {u.reason}" for u in made.largest_own[:5]
+    )
     got = f"{share:.1f}%" if is_share else f"{shared} bytes"
     raise BuildError(
         f"{label}: {got} of its data is shared ({shared} of {shared + own} bytes), wanted at least "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -13,18 +13,16 @@ from etbuild.errors import BuildError
 
 from etlink import payload, pte, schema
 from etlink.assemble import assemble
-from etlink.container import Piece
+from etlink.container import Digest, Piece, chunks, sha256_of
 from etlink.data import is_stable
 from etlink.lowered import (
     BaseSegment,
     Constant,
-    Digest,
     Index,
     Lowered,
     NamedData,
     PayloadNames,
     TensorName,
-    sha256_of,
     store,
     write_index,
 )
@@ -58,8 +56,8 @@ class Hints:
     Attributes:
       alignments: bytes by named data key.
       layouts: element type and shape by named data key.
-      weights: sha256 of a weight's bytes to its description: for named data of backends whose
-        payloads aren't read here.
+      weights: gives, for sizes in bytes, the sha256 of each weight of such a size and what it is:
+        for named data of backends whose payloads aren't read here.
       payloads: sha256 of a payload to the names of its constants, in its order; more than one
         where payloads of the same bytes hold different weights.
       tensors: (plan, value) to qualified name: weights that may be loaded by name.
@@ -72,7 +70,7 @@ class Hints:
 
     alignments: Mapping[str, int] = field(default_factory=dict)
     layouts: Mapping[str, Layout] = field(default_factory=dict)
-    weights: Callable[[], Mapping[str, Sequence[Weight]]] = dict
+    weights: Callable[[Set[int]], Mapping[str, Sequence[Weight]]] = lambda sizes: {}
     payloads: Mapping[str, Sequence[tuple[str, ...]]] = field(default_factory=dict)
     tensors: Mapping[tuple[int, int], str] = field(default_factory=dict)
     folded: Mapping[tuple[int, int], str] = field(default_factory=dict)
@@ -117,10 +115,11 @@ def split(
         else:
             kind = "mutable" if number in mutable_at else "delegate"
             base.append(BaseSegment(kind, store(folder, file.piece(number)).sha256, size))
-    payloads = {s.blob: _payload(folder, s.blob) for s in base if s.kind == "delegate" and s.size}
+    payloads = _payloads(file, base)
+    parsed = {blob: found.parsed for blob, found in payloads.items() if found.parsed}
     index = Index(
         label=label,
-        sha256=sha256_of(path),
+        sha256=sha256_of(Piece.of_file(path)),
         size=path.stat().st_size,
         frame="",
         versions=dict(versions),
@@ -129,20 +128,19 @@ def split(
         segments=tuple(base),
         constants=_store_constants(file, folder, constants_at),
         tensors=_tensor_names(program, hints),
-        named_data=described(_store_named(file, folder, hints), payloads, hints),
-        methods=_methods(file, folder, base),
+        named_data=described(_store_named(file, folder, hints), parsed, hints),
+        methods=_methods(program, base, payloads),
         payloads=tuple(
             PayloadNames(blob, names)
             for blob in sorted(payloads)
             for names in sorted(set(hints.payloads.get(blob, ())))
         ),
-        packings=tuple(sorted({p for found in payloads.values() if found for p in found.packings})),
+        packings=tuple(sorted({p for found in parsed.values() for p in found.packings})),
     )
     program.segments = []
     program.namedData = [] if program.namedData is not None else None
     (folder / "program.bin").write_bytes(schema.pack_program(program))
-    write_index(folder, index)
-    index = replace(index, frame=_checked_frame(Lowered(folder)))
+    index = replace(index, frame=_checked_frame(Lowered(folder, index)))
     write_index(folder, index)
     return index
 
@@ -242,20 +240,20 @@ def _tensor_names(program: Any, hints: Hints) -> tuple[TensorName, ...]:
 
 
 def described(
-    named: Sequence[NamedData], payloads: Mapping[str, Payload | None], hints: Hints
+    named: Sequence[NamedData], payloads: Mapping[str, Payload], hints: Hints
 ) -> tuple[NamedData, ...]:
     """Adds to named data what payloads say of their types, and which weights use them."""
     types: dict[str, tuple[str, tuple[int, ...]]] = {}
     names: dict[str, set[str]] = {}
     for blob, parsed in sorted(payloads.items()):
-        for place, constant in enumerate(parsed.constants if parsed else ()):
+        for place, constant in enumerate(parsed.constants):
             if constant.key and constant.dtype:
                 types.setdefault(constant.key, (constant.dtype, constant.shape))
             for listed in hints.payloads.get(blob, ()):
                 if place < len(listed) and listed[place]:
                     names.setdefault(constant.key, set()).add(listed[place])
     unknown = [n for n in named if n.key not in names]
-    weights = hints.weights() if unknown else {}
+    weights = hints.weights({n.size for n in unknown})
     for item in unknown:
         for weight in weights.get(item.blob, ()):
             names.setdefault(item.key, set()).add(weight.name)
@@ -268,17 +266,29 @@ def described(
     return tuple(found)
 
 
+@dataclass(frozen=True)
+class _Delegated:
+    """What a delegate's payload says: the payload, if it can be read, and whether it has keys."""
+
+    parsed: Payload | None
+    named_data: bool
+
+
+def _payloads(file: pte.ProgramFile, base: Sequence[BaseSegment]) -> dict[str, _Delegated]:
+    """The payloads by sha256."""
+    keys = [item.key for item in file.program.namedData or []]
+    found: dict[str, _Delegated] = {}
+    for number, segment in enumerate(base):
+        if segment.kind == "delegate" and segment.size and segment.blob not in found:
+            data = b"".join(chunks(file.piece(number)))
+            found[segment.blob] = _Delegated(payload.read(data), any(key in data for key in keys))
+    return found
+
+
 def _methods(
-    file: pte.ProgramFile, folder: Path, base: Sequence[BaseSegment]
+    program: Any, base: Sequence[BaseSegment], delegated: Mapping[str, _Delegated]
 ) -> tuple[dict[str, Any], ...]:
     """Descriptions of the methods, with the payloads of each backend."""
-    program = file.program
-    keys = [item.key for item in program.namedData or []]
-    loads: dict[str, bool] = {}
-    for segment in base:
-        if segment.kind == "delegate" and segment.size and segment.blob not in loads:
-            data = (folder / "blobs" / segment.blob).read_bytes()
-            loads[segment.blob] = any(key in data for key in keys)
     found = []
     for plan, method in zip(program.executionPlan, describe_methods(program), strict=True):
         payloads: dict[str, dict[str, Any]] = {}
@@ -288,12 +298,6 @@ def _methods(
             segment = base[delegate.processed.index]
             of = payloads.setdefault(text(delegate.id), {"blobs": {}, "named_data": False})
             of["blobs"][segment.blob] = segment.size
-            of["named_data"] |= loads.get(segment.blob, False)
+            of["named_data"] |= segment.blob in delegated and delegated[segment.blob].named_data
         found.append({**method, "payloads": payloads})
     return tuple(found)
-
-
-def _payload(folder: Path, blob: str) -> Payload | None:
-    with open(folder / "blobs" / blob, "rb") as source:
-        head = source.read(8)
-        return payload.read(head + source.read()) if head[4:] == payload.MAGIC else None
