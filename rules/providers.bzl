@@ -92,3 +92,53 @@ EtExporterInfo = provider(
         "torch_version": "String.",
     },
 )
+
+EtRuntimeLibraryInfo = provider(
+    doc = "A library of an ExecuTorch runtime. Made by `et_runtime_library`.",
+    fields = {
+        "label": "Label of the library.",
+        "file": "File: what is linked: .so, .dylib, .a, or the binary of a framework.",
+        "place": "String: folder of an app that it goes to (\"lib\", \"Frameworks/X.framework\"); " +
+                 "empty: it is linked in (static).",
+        "resources": "List of Files that go to that folder with it.",
+        "backends": "List of strings: names under which it registers backends.",
+        "has_operators": "Bool: whether it registers operators; which ones is read from the file.",
+        "kernel_objects": "List of Files: static libraries that have the kernels of a static library " +
+                          "that only registers them; empty where it has its own.",
+        "deps": "Depset of EtRuntimeLibraryInfo that it needs.",
+    },
+)
+
+EtRuntimeInfo = provider(
+    doc = "ExecuTorch's C++ runtime for one platform. Made by `et_runtime_toolchain`.",
+    fields = {
+        "label": "Label of the runtime.",
+        "platform": "String: name of the platform (\"android_arm64\").",
+        "executorch_version": "String: the version that it was built from.",
+        "verified_exporters": "List of strings: newer versions of the exporter whose programs were " +
+                              "run on it and found right.",
+        "headers": "CcInfo: its headers.",
+        "core": "EtRuntimeLibraryInfo of the library that loads and runs programs.",
+        "libraries": "List of EtRuntimeLibraryInfo: operators and backends, in order of preference.",
+        "always": "List of EtRuntimeLibraryInfo that every app gets, needed or not.",
+        "data_files": "Bool: whether it loads .ptd files.",
+        "licenses": "Depset of Files.",
+    },
+)
+
+EtAppInfo = provider(
+    doc = "Binary, libraries, programs and data for one platform. Made by `et_runner_app`.",
+    fields = {
+        "label": "Label of the app.",
+        "name": "String.",
+        "platform": "String: name of the platform (\"android_arm64\").",
+        "directory": "File (tree artifact): the app.",
+        "archive": "File: the same as .tar.zst, or .zip for Apple's platforms.",
+        "manifest": "File: what the app consists of (JSON), the same as in the directory.",
+        "fit": "File: operators and backends that its programs use, and libraries that have them (JSON).",
+        "programs": "List of EtProgramInfo.",
+        "runtime": "EtRuntimeInfo.",
+        "runtime_libraries": "Depset of Files: shared libraries that may be in the app.",
+        "jni_library": "File: the runner as a shared library for Android apps, or None.",
+    },
+)

@@ -84,7 +84,7 @@ def _wheel_folders_impl(rctx):
     for name, path in rctx.attr.folders.items():
         _move(rctx, path, name)
     _clean(rctx)
-    rctx.symlink(rctx.attr.build_file, "BUILD.bazel")
+    rctx.template("BUILD.bazel", rctx.attr.build_file, rctx.attr.substitutions, executable = False)
 
 wheel_folders = repository_rule(
     implementation = _wheel_folders_impl,
@@ -95,6 +95,7 @@ wheel_folders = repository_rule(
         "platform": attr.string(),
         "requirement": attr.string(mandatory = True),
         "sha256": attr.string(mandatory = True),
+        "substitutions": attr.string_dict(doc = "Text in the BUILD file to what stands in its place."),
     },
     environ = [PYTHON_VARIABLE],
 )

@@ -26,6 +26,7 @@ def runtime_repository(platform, executorch_version, sha256):
         platform = RUNTIME_PLATFORMS[platform],
         requirement = "executorch==" + executorch_version,
         sha256 = sha256,
+        substitutions = {"%{executorch_version}": executorch_version},
     )
 
 def json_repository():

@@ -1,0 +1,66 @@
+"""et_runtime_library: one library of an ExecuTorch runtime, and what it registers."""
+
+load("//rules:providers.bzl", "EtRuntimeLibraryInfo")
+
+def _et_runtime_library_impl(ctx):
+    static = ctx.file.library.extension in ("a", "lo", "o")
+    if static and ctx.attr.place:
+        fail("%s: %s is static, so it has no place in an app; remove place = \"%s\"." %
+             (ctx.label, ctx.file.library.basename, ctx.attr.place))
+    deps = [d[EtRuntimeLibraryInfo] for d in ctx.attr.deps]
+    info = EtRuntimeLibraryInfo(
+        label = ctx.label,
+        file = ctx.file.library,
+        place = "" if static else ctx.attr.place or "lib",
+        resources = ctx.files.resources,
+        backends = ctx.attr.backends,
+        has_operators = ctx.attr.has_operators,
+        kernel_objects = ctx.files.kernel_objects,
+        deps = depset(deps, transitive = [d.deps for d in deps], order = "topological"),
+    )
+    return [info, DefaultInfo(files = depset([ctx.file.library]))]
+
+et_runtime_library = rule(
+    implementation = _et_runtime_library_impl,
+    doc = """A library of an ExecuTorch runtime.
+
+```python
+et_runtime_library(
+    name = "backend_xnnpack",
+    backends = ["XnnpackBackend"],
+    library = "lib/libexecutorch_backend_xnnpack.so",
+    deps = [":threadpool"],
+)
+```
+""",
+    attrs = {
+        "backends": attr.string_list(
+            doc = "Names under which it registers backends. Checked against the file.",
+        ),
+        "deps": attr.label_list(
+            providers = [EtRuntimeLibraryInfo],
+            doc = "Libraries that it needs.",
+        ),
+        "has_operators": attr.bool(
+            doc = "Whether it registers operators. Which ones is read from the file.",
+        ),
+        "kernel_objects": attr.label_list(
+            allow_files = [".a"],
+            doc = "Static libraries with the kernels, where `library` is static and only registers " +
+                  "them: then each app registers only the operators that its programs use.",
+        ),
+        "library": attr.label(
+            allow_single_file = True,
+            mandatory = True,
+            doc = "A .so, .dylib or .a file, or the binary of a framework.",
+        ),
+        "place": attr.string(
+            doc = "Folder of an app that a shared library goes to; default: \"lib\".",
+        ),
+        "resources": attr.label_list(
+            allow_files = True,
+            doc = "Files that go to the same folder, e.g. the rest of a framework.",
+        ),
+    },
+    provides = [EtRuntimeLibraryInfo],
+)
