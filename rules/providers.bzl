@@ -102,7 +102,6 @@ EtRuntimeLibraryInfo = provider(
                  "empty: it is linked in (static).",
         "resources": "List of Files that go to that folder with it.",
         "backends": "List of strings: names under which it registers backends.",
-        "has_operators": "Bool: whether it registers operators; which ones is read from the file.",
         "kernel_objects": "List of Files: static libraries that have the kernels of a static library " +
                           "that only registers them; empty where it has its own.",
         "deps": "Depset of EtRuntimeLibraryInfo that it needs.",
@@ -119,10 +118,11 @@ EtRuntimeInfo = provider(
                               "run on it and found right.",
         "headers": "CcInfo: its headers.",
         "core": "EtRuntimeLibraryInfo of the library that loads and runs programs.",
+        "etdump": "EtRuntimeLibraryInfo of the library that records events, or None.",
         "libraries": "List of EtRuntimeLibraryInfo: operators and backends, in order of preference.",
         "always": "List of EtRuntimeLibraryInfo that every app gets, needed or not.",
         "data_files": "Bool: whether it loads .ptd files.",
-        "licenses": "Depset of Files.",
+        "license_files": "Depset of Files.",
     },
 )
 

@@ -42,7 +42,7 @@ def linker_action(
     )
 
 # Its blobs are in the cache already, once for all programs; linking again costs seconds.
-_NO_CACHE = {"no-cache": "1"}
+NO_CACHE = {"no-cache": "1"}
 
 def link(
         ctx,
@@ -93,7 +93,7 @@ def link(
         outputs = outputs,
         mnemonic = "EtLink",
         progress_message = "Linking %{output}",
-        execution_requirements = _NO_CACHE,
+        execution_requirements = NO_CACHE,
     )
 
 def share(ctx, *, lowered, exclude, beside, file, file_index, data, index):
@@ -129,7 +129,7 @@ def share(ctx, *, lowered, exclude, beside, file, file_index, data, index):
         outputs = [data, index],
         mnemonic = "EtShare",
         progress_message = "Sharing %{output}",
-        execution_requirements = _NO_CACHE,
+        execution_requirements = NO_CACHE,
     )
 
 def report(ctx, *, lowered, facts, summary, json, html):

@@ -45,10 +45,10 @@ def _current_runtime_libraries_impl(ctx):
         requested_features = ctx.features,
         unsupported_features = ctx.disabled_features,
     )
-    all_libraries = depset(
-        [runtime.core] + runtime.libraries + runtime.always,
-        transitive = [x.deps for x in [runtime.core] + runtime.libraries],
-    ).to_list()
+    listed = [runtime.core] + runtime.libraries + runtime.always
+    if runtime.etdump:
+        listed.append(runtime.etdump)
+    all_libraries = depset(listed, transitive = [x.deps for x in listed]).to_list()
     to_link = []
     flags = []
     for library in all_libraries:
@@ -61,12 +61,12 @@ def _current_runtime_libraries_impl(ctx):
             )
 
             # What registers itself as it is loaded has no symbol that is called.
-            if library.file.extension == "so" and (library.backends or library.has_operators):
+            if library.file.extension == "so":
                 flags.append("-Wl,--push-state,--no-as-needed,-l:%s,--pop-state" % library.file.basename)
         else:
             linked = cc_common.create_library_to_link(
                 actions = ctx.actions,
-                alwayslink = bool(library.backends or library.has_operators),
+                alwayslink = True,
                 cc_toolchain = cc_toolchain,
                 feature_configuration = features,
                 static_library = library.file,

@@ -14,7 +14,6 @@ def _et_runtime_library_impl(ctx):
         place = "" if static else ctx.attr.place or "lib",
         resources = ctx.files.resources,
         backends = ctx.attr.backends,
-        has_operators = ctx.attr.has_operators,
         kernel_objects = ctx.files.kernel_objects,
         deps = depset(deps, transitive = [d.deps for d in deps], order = "topological"),
     )
@@ -22,7 +21,7 @@ def _et_runtime_library_impl(ctx):
 
 et_runtime_library = rule(
     implementation = _et_runtime_library_impl,
-    doc = """A library of an ExecuTorch runtime.
+    doc = """A library of an ExecuTorch runtime. The operators that it registers are read from the file.
 
 ```python
 et_runtime_library(
@@ -40,9 +39,6 @@ et_runtime_library(
         "deps": attr.label_list(
             providers = [EtRuntimeLibraryInfo],
             doc = "Libraries that it needs.",
-        ),
-        "has_operators": attr.bool(
-            doc = "Whether it registers operators. Which ones is read from the file.",
         ),
         "kernel_objects": attr.label_list(
             allow_files = [".a"],

@@ -16,10 +16,11 @@ def _et_runtime_toolchain_impl(ctx):
         verified_exporters = ctx.attr.verified_exporters,
         headers = ctx.attr.headers[CcInfo],
         core = core,
+        etdump = ctx.attr.etdump[EtRuntimeLibraryInfo] if ctx.attr.etdump else None,
         libraries = libraries,
         always = [t[EtRuntimeLibraryInfo] for t in ctx.attr.always],
         data_files = ctx.attr.data_files,
-        licenses = depset(ctx.files.licenses),
+        license_files = depset(ctx.files.license_files),
     )
     return [platform_common.ToolchainInfo(runtime = info), info]
 
@@ -46,7 +47,7 @@ et_runtime_toolchain(
     executorch_version = "1.5.1",
     headers = ":headers",
     libraries = [":kernels_optimized", ":kernels_quantized", ":backend_xnnpack"],
-    licenses = ["LICENSE"],
+    license_files = ["LICENSE"],
     platform = "linux_x86_64",
 )
 
@@ -69,6 +70,10 @@ toolchain(
             doc = "The library that loads and runs programs.",
         ),
         "data_files": attr.bool(default = True, doc = "Whether it loads .ptd files."),
+        "etdump": attr.label(
+            providers = [EtRuntimeLibraryInfo],
+            doc = "The library that records what a program does; only apps with etdump = True get it.",
+        ),
         "executorch_version": attr.string(
             mandatory = True,
             doc = "The version that it was built from, e.g. \"1.5.1\".",
@@ -78,12 +83,12 @@ toolchain(
             providers = [CcInfo],
             doc = "A cc_library with the headers.",
         ),
+        "license_files": attr.label_list(allow_files = True, doc = "Go into every app."),
         "libraries": attr.label_list(
             providers = [EtRuntimeLibraryInfo],
             doc = "Libraries with operators and backends, preferred ones first: an app gets those " +
                   "that its programs need.",
         ),
-        "licenses": attr.label_list(allow_files = True, doc = "Go into every app."),
         "platform": attr.string(
             mandatory = True,
             doc = "Name of the platform, as in @rules_executorch//toolchains/platforms.",

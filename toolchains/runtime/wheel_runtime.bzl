@@ -32,7 +32,6 @@ def wheel_runtime(name, *, platform, extension, backends, executorch_version):
     for kernels in ("kernels_optimized", "kernels_quantized"):
         et_runtime_library(
             name = kernels,
-            has_operators = True,
             library = file % ("_" + kernels),
             deps = [":threadpool", ":core"],
         )
@@ -46,10 +45,11 @@ def wheel_runtime(name, *, platform, extension, backends, executorch_version):
     et_runtime_toolchain(
         name = name,
         core = ":core",
+        etdump = ":etdump",
         executorch_version = executorch_version,
         headers = ":headers",
         libraries = [":kernels_optimized", ":kernels_quantized"] +
                     [":backend_" + backend for backend in backends],
-        licenses = native.glob(["license/**"]),
+        license_files = native.glob(["license/**"]),
         platform = platform,
     )

@@ -1,0 +1,146 @@
+"""What is checked before an app is linked: backends and versions at analysis, operators in EtFit."""
+
+load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
+load("//rules/private:link_action.bzl", "linker_action")
+load("//toolchains/runtime:runtimes.bzl", "READY_MADE")
+
+def check_fit(ctx, *, programs, runtime, exporter_version):
+    """Fails where a program can't run on a runtime, as far as analysis can know.
+
+    Args:
+      ctx: rule context, for messages.
+      programs: list of EtProgramInfo.
+      runtime: EtRuntimeInfo.
+      exporter_version: version of the ExecuTorch that lowers the programs.
+    """
+    has = {b: True for library in [runtime.core] + runtime.libraries for b in library.backends}
+    for program in programs:
+        for backend in program.backends.to_list():
+            if backend.id and backend.id not in has:
+                _fail_backend(ctx, program, backend, runtime, has)
+        if program.data_files.to_list() and not runtime.data_files:
+            fail(("%s: %s loads .ptd files, and the runtime %s (%s) can't. Embed the weights " +
+                  "(weights = \"embedded\", no shared_data), or use another runtime.") %
+                 (ctx.label, program.label, runtime.label, runtime.platform))
+    if (programs and _numbers(runtime.executorch_version) < _numbers(exporter_version) and
+        exporter_version not in runtime.verified_exporters):
+        fail(("%s: the runtime %s (%s) is ExecuTorch %s, older than the exporter's %s, and doesn't list " +
+              "it in verified_exporters. Use a runtime of %s or newer; or run your programs on this " +
+              "one, and list \"%s\" if their outputs are right.") %
+             (
+                 ctx.label,
+                 runtime.label,
+                 runtime.platform,
+                 runtime.executorch_version,
+                 exporter_version,
+                 exporter_version,
+                 exporter_version,
+             ))
+
+def _fail_backend(ctx, program, backend, runtime, has):
+    others = sorted([p for p, known in READY_MADE.items() if backend.id in known.backends])
+    where = "Ready-made runtimes that have it: %s." % ", ".join(others) if others else (
+        "No ready-made runtime has it: give one that does with et_runtime_import."
+    )
+    fail(("%s: %s delegates to the backend %s (%s), and the runtime %s (%s) has not got it; it has: " +
+          "%s. %s Or use a recipe for a backend that it has.") %
+         (
+             ctx.label,
+             program.label,
+             backend.id,
+             backend.label,
+             runtime.label,
+             runtime.platform,
+             ", ".join(sorted(has)) or "no backend",
+             where,
+         ))
+
+def _numbers(version):
+    """Numbers of a version, for comparison: [1, 5, 1] for "1.5.1" and "1.5.1+cpu"."""
+    parts = version.split("+")[0].split(".")
+    return [int(p) if p.isdigit() else 0 for p in parts]
+
+def fit(ctx, *, programs, runtime, kernels):
+    """EtFit: operators of programs against libraries; and what to link.
+
+    Args:
+      ctx: rule context with the exporter toolchain.
+      programs: list of EtProgramInfo.
+      runtime: EtRuntimeInfo.
+      kernels: list of targets with CcInfo: the app's own operators.
+
+    Returns:
+      struct(json = File, link_flags = File, libraries = list of EtRuntimeLibraryInfo).
+    """
+    found = ctx.actions.declare_file(ctx.label.name + ".fit.json")
+    flags = ctx.actions.declare_file(ctx.label.name + ".link_flags")
+    args = ctx.actions.args()
+    args.add("--label", ctx.label)
+    args.add("--runtime", runtime.label)
+    args.add("--platform", runtime.platform)
+    args.add("--runtime_version", runtime.executorch_version)
+    inputs = []
+    for program in programs:
+        args.add_all("--program", [program.label, program.program])
+        inputs.append(program.program)
+    roles = {runtime.core.label: "core"}
+    roles.update({library.label: "always" for library in runtime.always})
+    libraries = depset(
+        [runtime.core] + runtime.libraries + runtime.always,
+        transitive = [l.deps for l in [runtime.core] + runtime.libraries + runtime.always],
+    ).to_list()
+    for library in libraries:
+        scanned = _scan(ctx, library.label, [library.file], library.backends)
+        deps = [d.label for d in library.deps.to_list()]
+        args.add("--" + roles.get(library.label, "library"))
+        args.add_all([library.label, library.file, scanned])
+        args.add_joined(deps, join_with = ",", omit_if_empty = False)
+        inputs.append(scanned)
+    for kernel in kernels:
+        files = _kernel_files(kernel)
+        scanned = _scan(ctx, kernel.label, files, [])
+        args.add_all("--kernels", [kernel.label, files[0] if files else "none.a", scanned, ""])
+        inputs.append(scanned)
+    args.add("--fit", found)
+    args.add("--link_flags", flags)
+    linker_action(
+        ctx,
+        module = "etbundle.fit",
+        arguments = args,
+        inputs = inputs,
+        outputs = [found, flags],
+        mnemonic = "EtFit",
+        progress_message = "Checking that %{label} has all that its programs use",
+    )
+    return struct(json = found, link_flags = flags, libraries = libraries)
+
+def _kernel_files(kernel):
+    """Objects and archives of a cc_library and what it depends on, the runtime's aside."""
+    files = []
+    for linked in kernel[CcInfo].linking_context.linker_inputs.to_list():
+        for library in linked.libraries:
+            file = library.pic_static_library or library.static_library or library.dynamic_library
+            if file:
+                files.append(file)
+    return files
+
+def _scan(ctx, label, files, backends):
+    """EtScan: the operators that a library registers; its backends are checked."""
+    parts = [label.repo_name, label.package, label.name]
+    name = "_".join([p.replace("/", "_").replace("~", "_").replace("+", "_") for p in parts if p])
+    scanned = ctx.actions.declare_file("%s.scan/%s.json" % (ctx.label.name, name))
+    args = ctx.actions.args()
+    args.add("--label", label)
+    args.add_all(files, before_each = "--library")
+    args.add_all(backends, before_each = "--backend")
+    args.add("--output", scanned)
+    linker_action(
+        ctx,
+        module = "etbundle.scan",
+        arguments = args,
+        inputs = files,
+        outputs = [scanned],
+        mnemonic = "EtScan",
+        progress_message = "Reading what %s registers" % label,
+    )
+    return scanned

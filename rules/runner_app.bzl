@@ -1,0 +1,272 @@
+"""et_runner_app: binary, programs and shared files for one platform."""
+
+load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
+load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
+load("//rules:providers.bzl", "EtAppInfo", "EtProgramInfo", "EtRuntimeInfo")
+load("//rules/private:app_fit.bzl", "check_fit", "fit")
+load("//rules/private:app_link.bzl", "cc_infos", "link_app")
+load("//rules/private:link_action.bzl", "NO_CACHE", "linker_action")
+load("//rules/private:platform_transition.bzl", "platform_transition")
+load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
+load("//toolchains/python:paths.bzl", "runfiles_path")
+
+_SOURCES = [".c", ".cc", ".cpp", ".cxx", ".h", ".hpp"]
+
+def _et_runner_app_impl(ctx):
+    programs = [t[EtProgramInfo] for t in ctx.attr.programs]
+    runtime = _one(ctx.attr._runtime)[EtRuntimeInfo]
+    exporter_version = ctx.toolchains[EXPORTER_TOOLCHAIN].exporter.executorch_version
+    check_fit(ctx, programs = programs, runtime = runtime, exporter_version = exporter_version)
+    fitted = fit(ctx, programs = programs, runtime = runtime, kernels = ctx.attr.kernels)
+    binary = _binary(ctx, runtime, fitted)
+    name = ctx.label.name
+    directory = ctx.actions.declare_directory(name)
+    manifest = ctx.actions.declare_file(name + ".manifest.json")
+    _write_app(ctx, programs, runtime, exporter_version, fitted, binary, directory, manifest)
+    archive = _archive(ctx, runtime, directory)
+    launcher, needed = _launcher(ctx, runtime, directory)
+    return [
+        DefaultInfo(
+            executable = launcher,
+            files = depset([directory, archive]),
+            runfiles = ctx.runfiles([directory]).merge(needed),
+        ),
+        OutputGroupInfo(
+            archive = depset([archive]),
+            binary = depset([binary]),
+            directory = depset([directory]),
+            manifest = depset([manifest]),
+            report = depset([fitted.json, manifest]),
+        ),
+        EtAppInfo(
+            label = ctx.label,
+            name = name,
+            platform = runtime.platform,
+            directory = directory,
+            archive = archive,
+            manifest = manifest,
+            fit = fitted.json,
+            programs = programs,
+            runtime = runtime,
+            runtime_libraries = depset([l.file for l in fitted.libraries if l.place]),
+            jni_library = None,
+        ),
+    ]
+
+def _one(transitioned):
+    """The target of a label attribute, which a transition makes a list."""
+    return transitioned[0] if type(transitioned) == "list" else transitioned
+
+def _binary(ctx, runtime, fitted):
+    own = ctx.attr.main or ctx.attr.srcs
+    if ctx.attr.main and ctx.attr.srcs:
+        fail("%s: main and srcs both give a main(); keep one of them." % ctx.label)
+    mains = [_one(ctx.attr.main)[CcInfo]] if ctx.attr.main else []
+    if not own:
+        mains = [_one(ctx.attr._runner)[CcInfo]]
+    if not own and ctx.attr.deps:
+        fail("%s: deps are for an own main; without main or srcs they have no use." % ctx.label)
+    return link_app(
+        ctx,
+        cc_toolchain = _one(ctx.attr._cc_toolchain)[cc_common.CcToolchainInfo],
+        mains = mains + cc_infos(ctx.attr.deps) + cc_infos(ctx.attr.kernels),
+        sources = [f for f in ctx.files.srcs if f.extension not in ("h", "hpp")],
+        headers = [runtime.headers],
+        runtime = runtime,
+        fitted = fitted,
+        name = ctx.label.name + ".bin/runner",
+    )
+
+def _write_app(ctx, programs, runtime, exporter_version, fitted, binary, directory, manifest):
+    args = ctx.actions.args()
+    args.add("--label", ctx.label)
+    args.add("--name", ctx.label.name)
+    args.add("--platform", runtime.platform)
+    args.add("--exporter_version", exporter_version)
+    args.add("--runtime_version", runtime.executorch_version)
+    args.add("--fit", fitted.json)
+    args.add("--binary", binary)
+    inputs = [fitted.json, binary]
+    for library in fitted.libraries:
+        if library.place:
+            args.add_all("--library", [library.label, library.place, library.file] + library.resources)
+            inputs += [library.file] + library.resources
+    data = {}
+    for program in programs:
+        args.add_all(
+            "--program",
+            [program.label, program.label.name, program.program, program.manifest],
+        )
+        inputs += [program.program, program.manifest]
+        if program.own_data:
+            data[program.own_data] = program.label
+        for shared in program.shared_data:
+            data[shared.data] = shared.label
+    for file, label in data.items():
+        args.add_all("--data", [label, file])
+        inputs.append(file)
+    args.add_all(ctx.files.data, map_each = _below_its_package, before_each = "--asset")
+    inputs += ctx.files.data
+    licenses = depset(ctx.files._licenses, transitive = [runtime.license_files])
+    args.add_all(licenses, map_each = _by_repository, before_each = "--license")
+    args.add_all("--directory", [directory], expand_directories = False)
+    args.add("--manifest", manifest)
+    linker_action(
+        ctx,
+        module = "etbundle.app",
+        arguments = args,
+        inputs = depset(inputs, transitive = [licenses]),
+        outputs = [directory, manifest],
+        mnemonic = "EtApp",
+        progress_message = "Putting %{label} together",
+        execution_requirements = NO_CACHE,
+    )
+
+def _below_its_package(file):
+    """"<place in the app>=<file>": files keep their place below the package that they are of."""
+    return "%s=%s" % (_package_path(file), file.path)
+
+def _by_repository(file):
+    repository = file.owner.repo_name.split("~")[-1].split("+")[-1] or "app"
+    return "%s/%s=%s" % (repository, _package_path(file), file.path)
+
+def _package_path(file):
+    path = file.short_path
+    if path.startswith("../"):
+        path = path.split("/", 2)[2]
+    return path.removeprefix(file.owner.package + "/")
+
+def _archive(ctx, runtime, directory):
+    apple = runtime.platform.startswith("ios_") or runtime.platform.startswith("macos_")
+    archive = ctx.actions.declare_file(ctx.label.name + (".zip" if apple else ".tar.zst"))
+    args = ctx.actions.args()
+    args.add("--output", archive)
+    args.add_all("--app", [directory], expand_directories = False)
+    args.add("--prefix", ctx.label.name)
+    linker_action(
+        ctx,
+        module = "etbundle.app_archive",
+        arguments = args,
+        inputs = [directory],
+        outputs = [archive],
+        mnemonic = "EtArchive",
+        progress_message = "Packing %{output}",
+        execution_requirements = NO_CACHE,
+    )
+    return archive
+
+def _launcher(ctx, runtime, directory):
+    """A script for `bazel run`, and what it needs beside the app."""
+    script = ctx.actions.declare_file(ctx.label.name + ".run.sh")
+    emulator = _one(ctx.attr._emulator)[DefaultInfo]
+    start = emulator.files_to_run.executable
+    ctx.actions.expand_template(
+        template = ctx.file._launcher,
+        output = script,
+        is_executable = True,
+        substitutions = {
+            "%{app}": runfiles_path(directory),
+            "%{emulator}": runfiles_path(start) if start else "",
+            "%{label}": str(ctx.label),
+            "%{platform}": runtime.platform,
+        },
+    )
+    return script, emulator.default_runfiles
+
+et_runner_app = rule(
+    implementation = _et_runner_app_impl,
+    doc = """A binary with programs and what they load, for one platform.
+
+```python
+et_runner_app(
+    name = "chat_linux_arm64",
+    data = [":tokenizer"],
+    platform = "@rules_executorch//toolchains/platforms:linux_arm64",
+    programs = [":llama_xnnpack", ":assistant_xnnpack"],
+)
+```
+
+Outputs: the directory `<name>`, and the same as `<name>.tar.zst` (`.zip` for Apple's platforms):
+
+    runner                     the binary
+    lib/, Frameworks/          the runtime's libraries that the programs need, and no others
+    programs/<program>.pte     and its manifest
+    data/<file>.ptd            every data file once, however many programs load it
+    assets/                    files of `data`
+    licenses/
+    manifest.json              programs, files, sizes and sha256
+
+Output groups: `archive`, `binary`, `directory`, `manifest`, `report` (which library has what the
+programs use, as JSON). `bazel run` starts it where the machine can: see docs/apps.md.
+
+Before anything is linked it is checked that the runtime has the backends (at analysis) and operators of
+the programs, that no operator is registered twice, and that the runtime isn't older than the exporter.
+
+The programs are those of the build's own configuration: apps for many platforms share them.
+""",
+    attrs = {
+        "data": attr.label_list(
+            allow_files = True,
+            doc = "Files that go to `assets/`, below which they keep their path in their package: a " +
+                  "tokenizer, labels, pictures.",
+        ),
+        "deps": attr.label_list(
+            cfg = platform_transition,
+            providers = [CcInfo],
+            doc = "What `srcs` need.",
+        ),
+        "kernels": attr.label_list(
+            cfg = platform_transition,
+            providers = [CcInfo],
+            doc = "cc_library targets (alwayslink = True) that register operators of your own, or " +
+                  "operators that the runtime lacks.",
+        ),
+        "main": attr.label(
+            cfg = platform_transition,
+            providers = [CcInfo],
+            doc = "A cc_library (alwayslink = True) with a main() in the place of the runner. It includes " +
+                  "headers of @rules_executorch//toolchains/runtime:headers.",
+        ),
+        "platform": attr.label(
+            providers = [platform_common.PlatformInfo],
+            doc = "Platform that the app is for, e.g. of @rules_executorch//toolchains/platforms; " +
+                  "default: the build's target platform.",
+        ),
+        "programs": attr.label_list(
+            providers = [EtProgramInfo],
+            doc = "Programs of the app. May be empty where an own main brings them some other way.",
+        ),
+        "srcs": attr.label_list(
+            allow_files = _SOURCES,
+            doc = "C++17 sources with a main() in the place of the runner.",
+        ),
+        "_cc_toolchain": attr.label(
+            cfg = platform_transition,
+            default = "@bazel_tools//tools/cpp:current_cc_toolchain",
+        ),
+        "_emulator": attr.label(
+            cfg = platform_transition,
+            default = "//toolchains/emulator:current",
+        ),
+        "_launcher": attr.label(
+            allow_single_file = True,
+            default = "//rules/private:app_launcher.sh",
+        ),
+        "_licenses": attr.label_list(
+            allow_files = True,
+            default = ["//:LICENSE", "@executorch_runner_json//:license/LICENSE"],
+        ),
+        "_runner": attr.label(
+            cfg = platform_transition,
+            default = "//tools/runner:runner_main",
+        ),
+        "_runtime": attr.label(
+            cfg = platform_transition,
+            default = "//toolchains/runtime:current",
+        ),
+    },
+    executable = True,
+    fragments = ["cpp"],
+    provides = [EtAppInfo],
+    toolchains = [EXPORTER_TOOLCHAIN],
+)

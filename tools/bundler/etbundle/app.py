@@ -1,0 +1,252 @@
+"""EtApp: an app's directory: binary, libraries, programs, each shared file once, and a manifest.
+
+Contract: `etbundle.app --label L --name N --platform P --exporter_version V --runtime_version V
+--fit FIT.json --binary FILE --library LABEL PLACE FILE RESOURCE… --program LABEL NAME PTE MANIFEST
+--data LABEL FILE … --asset PATH=FILE … --license PATH=FILE … --directory OUT --manifest OUT.json`
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import sys
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from etbuild.errors import BuildError
+from etlink import manifest as program_manifest
+from etlink.container import Piece, sha256_of, write_text
+
+from etbundle.command import exit_code
+
+BINARY = "runner"
+MANIFEST = "manifest.json"
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program of an app.
+
+    Attributes:
+        label: target that makes it.
+        name: what a user calls it.
+        file: the .pte.
+        manifest: what must be there before it is loaded (JSON).
+    """
+
+    label: str
+    name: str
+    file: Path
+    manifest: Path
+
+
+@dataclass
+class App:
+    """What goes into an app's directory, and what is said of it.
+
+    Attributes:
+        facts: label, name, platform and versions.
+        files: path in the app to the file that is copied there.
+        executables: paths of those that are programs.
+        fit: what EtFit found.
+    """
+
+    facts: Mapping[str, Any]
+    fit: Mapping[str, Any]
+    files: dict[str, Path] = field(default_factory=dict)
+    executables: set[str] = field(default_factory=set)
+
+    def add(self, path: str, file: Path) -> str:
+        """Puts a file into the app.
+
+        Raises:
+            BuildError: another one has that place.
+        """
+        if self.files.setdefault(path, file) != file:
+            raise BuildError(
+                f'{self.facts["label"]}: two files would be "{path}" in the app: '
+                f"{self.files[path]} and {file}.",
+                "Rename one of them.",
+            )
+        return path
+
+
+def unique_names(wanted: Sequence[tuple[str, str]]) -> list[str]:
+    """File names for targets: their own, or with the package before them where two are equal.
+
+    Args:
+        wanted: (label, name) of each.
+    """
+    count = Counter(name for _, name in set(wanted))
+    return [name if count[name] == 1 else f"{_package(label)}_{name}" for label, name in wanted]
+
+
+def _package(label: str) -> str:
+    package = label.rsplit(":", 1)[0].lstrip("@").replace("//", "/").strip("/")
+    return package.replace("/", "_").replace("~", "_") or "root"
+
+
+def add_programs(
+    app: App, programs: Sequence[Program], data: Sequence[tuple[str, Path]]
+) -> list[dict[str, Any]]:
+    """Adds programs and the data files that they load, each once.
+
+    Args:
+        app: what they are added to.
+        programs: the programs.
+        data: target and file of every data file that one of them may load.
+
+    Returns:
+        What the app's manifest says of each program.
+
+    Raises:
+        BuildError: a data file that a program needs is not among those.
+    """
+    files = dict(data)
+    data_names = dict(
+        zip(files, unique_names([(label, f.name) for label, f in files.items()]), strict=True)
+    )
+    names = unique_names([(p.label, p.name) for p in programs])
+    described = []
+    for program, name in zip(programs, names, strict=True):
+        manifest = program_manifest.read(program.manifest)
+        loads = {}
+        for entry in manifest["data"]:
+            label = entry["label"]
+            if label not in files:
+                raise BuildError(
+                    f"{program.label} loads data of {label}, which is not among the app's files.",
+                    "Report this: the manifest and the target disagree.",
+                )
+            loads[label] = app.add(f"data/{data_names[label]}", files[label])
+        methods = app.fit["programs"].get(program.label, {})
+        described.append(
+            {
+                "name": name,
+                "label": program.label,
+                "file": app.add(f"programs/{name}.pte", program.file),
+                "manifest": app.add(f"programs/{name}.manifest.json", program.manifest),
+                "data": loads,
+                "methods": sorted(methods),
+                "backends": sorted({b for m in methods.values() for b in m["backends"]}),
+                "operators": sorted({o for m in methods.values() for o in m["operators"]}),
+            }
+        )
+    return described
+
+
+def add_libraries(app: App, libraries: Iterable[Sequence[str]]) -> list[str]:
+    """Adds the shared libraries that the app needs, with what belongs to them.
+
+    Args:
+        app: what they are added to.
+        libraries: label, folder and files of each that there is to choose from; the library first.
+
+    Returns:
+        Their paths in the app.
+    """
+    needed = {one["label"] for one in app.fit["libraries"]}
+    paths = []
+    for label, place, library, *resources in libraries:
+        if label in needed:
+            root = Path(library).parent
+            paths.append(app.add(f"{place}/{Path(library).name}", Path(library)))
+            for resource in resources:
+                app.add(f"{place}/{_below(Path(resource), root)}", Path(resource))
+    return sorted(paths)
+
+
+def _below(file: Path, root: Path) -> str:
+    return file.relative_to(root).as_posix() if file.is_relative_to(root) else file.name
+
+
+def write(app: App, manifest: Mapping[str, Any], directory: Path) -> dict[str, Any]:
+    """Copies all files of an app and writes its manifest.
+
+    Returns:
+        The manifest.
+
+    Raises:
+        BuildError: the directory can't be written.
+    """
+    described: dict[str, Any] = {}
+    try:
+        for path, file in sorted(app.files.items()):
+            target = directory / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, target)
+            os.chmod(target, 0o755 if path in app.executables else 0o644)
+            piece = Piece.of_file(target)
+            described[path] = {"size": piece.size, "sha256": sha256_of(piece)}
+    except OSError as error:
+        raise BuildError(
+            f"{app.facts['label']}: the app can't be written to {directory}: "
+            f"{error.strerror or error}.",
+            "Check that there is space left on the disk.",
+        ) from error
+    whole = {"format": 1, **app.facts, **manifest, "files": described}
+    write_text(directory / MANIFEST, json.dumps(whole, indent=1, sort_keys=True) + "\n")
+    return whole
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs EtApp; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="etbundle.app", description=__doc__)
+    for name in ("label", "name", "platform", "exporter_version", "runtime_version"):
+        parser.add_argument(f"--{name}", required=True)
+    parser.add_argument("--fit", type=Path, required=True, help="what EtFit wrote")
+    parser.add_argument("--binary", type=Path, required=True)
+    parser.add_argument("--library", nargs="+", action="append", default=[])
+    parser.add_argument("--program", nargs=4, action="append", default=[])
+    parser.add_argument("--data", nargs=2, action="append", default=[])
+    for name in ("asset", "license"):
+        parser.add_argument(f"--{name}", type=_placed, action="append", default=[])
+    parser.add_argument("--directory", type=Path, required=True)
+    parser.add_argument("--manifest", type=Path, required=True, help="a copy to write")
+    given = parser.parse_args(arguments)
+
+    def work() -> None:
+        facts = {
+            "app": given.name,
+            "label": given.label,
+            "platform": given.platform,
+            "executorch": {
+                "exporter": given.exporter_version,
+                "runtime": given.runtime_version,
+            },
+        }
+        app = App(facts, json.loads(given.fit.read_text()))
+        app.executables.add(app.add(BINARY, given.binary))
+        libraries = add_libraries(app, given.library)
+        app.executables.update(libraries)
+        programs = [Program(a, b, Path(c), Path(d)) for a, b, c, d in given.program]
+        data = [(label, Path(file)) for label, file in given.data]
+        described = add_programs(app, programs, data)
+        assets = [app.add(f"assets/{path}", file) for path, file in given.asset]
+        for path, file in given.license:
+            app.add(f"licenses/{path}", file)
+        manifest = {
+            "binary": BINARY,
+            "libraries": libraries,
+            "programs": described,
+            "data": sorted(p for p in app.files if p.startswith("data/")),
+            "assets": sorted(assets),
+        }
+        write(app, manifest, given.directory)
+        shutil.copyfile(given.directory / MANIFEST, given.manifest)
+
+    return exit_code(work)
+
+
+def _placed(argument: str) -> tuple[str, Path]:
+    path, _, file = argument.partition("=")
+    return path, Path(file)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,38 @@
+"""EtArchive: an app's directory as one file.
+
+Contract: `etbundle.app_archive --app DIR --prefix FOLDER --output OUT.tar.zst|OUT.zip`
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from etbundle.app import MANIFEST
+from etbundle.archives import WRITERS
+from etbundle.command import exit_code
+from etbundle.entries import tree
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs EtArchive; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="etbundle.app_archive", description=__doc__)
+    parser.add_argument("--app", type=Path, required=True, help="what EtApp wrote")
+    parser.add_argument("--prefix", default="", help="folder of the archive that it goes into")
+    parser.add_argument("--output", type=Path, required=True, help=" or ".join(WRITERS))
+    given = parser.parse_args(arguments)
+
+    def work() -> None:
+        manifest = json.loads((given.app / MANIFEST).read_text())
+        executables = [manifest["binary"], *manifest["libraries"]]
+        kind = next(kind for kind in WRITERS if given.output.name.endswith(kind))
+        WRITERS[kind](given.output, tree(given.app, given.prefix, executables))
+
+    return exit_code(work)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

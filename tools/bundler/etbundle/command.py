@@ -1,0 +1,22 @@
+"""How the package's programs end: a message and an exit code, never a stack trace."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+from etbuild.errors import BuildError
+
+
+def exit_code(work: Callable[[], None]) -> int:
+    """Runs a program's work.
+
+    Returns:
+        0, or 1 after an error was printed.
+    """
+    try:
+        work()
+    except BuildError as error:
+        print(f"ERROR: {error}", file=sys.stderr)
+        return 1
+    return 0

@@ -1,0 +1,54 @@
+"""What is known of a runtime's library: what it registers, and what it needs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Library:
+    """A library that an app may be linked with.
+
+    Attributes:
+        label: target that gives it.
+        path: the file that is linked.
+        deps: labels of libraries that it needs.
+        operators: operators that it registers.
+        backends: names under which it registers backends.
+    """
+
+    label: str
+    path: str
+    deps: tuple[str, ...]
+    operators: frozenset[str]
+    backends: frozenset[str]
+
+    @property
+    def static(self) -> bool:
+        """Whether it becomes part of the binary."""
+        return Path(self.path).suffix in (".a", ".o", ".lo")
+
+
+def read(label: str, path: str, scan: Path, deps: tuple[str, ...]) -> Library:
+    """A library with what EtScan found in it."""
+    found = json.loads(scan.read_text())
+    return Library(label, path, deps, frozenset(found["operators"]), frozenset(found["backends"]))
+
+
+def facts(library: Library, used: Mapping[str, frozenset[str]]) -> dict[str, Any]:
+    """What an app's manifest says of it.
+
+    Args:
+        library: the library.
+        used: "operators" and "backends" that the app's programs use.
+    """
+    return {
+        "label": library.label,
+        "file": Path(library.path).name,
+        "operators": sorted(library.operators & used["operators"]),
+        "backends": sorted(library.backends & used["backends"]),
+    }
