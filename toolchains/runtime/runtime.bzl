@@ -2,9 +2,11 @@
 
 load("//toolchains/exporter:wheel.bzl", "wheel_folders")
 
-# Platform to the tag of the wheel that has its runtime.
+# Platform to the tag of the wheel that has its runtime, and the BUILD file of its repository.
 RUNTIME_PLATFORMS = {
-    "linux_x86_64": "manylinux_2_28_x86_64",
+    "linux_arm64": struct(tag = "manylinux_2_28_aarch64", build_file = Label("//toolchains/runtime:linux.BUILD")),
+    "linux_x86_64": struct(tag = "manylinux_2_28_x86_64", build_file = Label("//toolchains/runtime:linux.BUILD")),
+    "macos_arm64": struct(tag = "macosx_14_0_arm64", build_file = Label("//toolchains/runtime:macos.BUILD")),
 }
 
 def runtime_repository(platform, executorch_version, sha256):
@@ -17,13 +19,13 @@ def runtime_repository(platform, executorch_version, sha256):
     """
     wheel_folders(
         name = "executorch_runtime_" + platform,
-        build_file = Label("//toolchains/runtime:%s.BUILD" % platform),
+        build_file = RUNTIME_PLATFORMS[platform].build_file,
         folders = {
             "include": "executorch/include",
             "lib": "executorch/lib",
-            "license": "executorch-%s.dist-info/licenses" % executorch_version,
+            "license/executorch": "executorch-%s.dist-info/licenses" % executorch_version,
         },
-        platform = RUNTIME_PLATFORMS[platform],
+        platform = RUNTIME_PLATFORMS[platform].tag,
         requirement = "executorch==" + executorch_version,
         sha256 = sha256,
     )
