@@ -2,6 +2,7 @@
 
 load("//toolchains/exporter:environment.bzl", "python_environment")
 load("//toolchains/exporter:wheel.bzl", "wheel_files")
+load("//toolchains/runtime:mobile.bzl", "mobile_runtime_repositories")
 load("//toolchains/runtime:runtime.bzl", "RUNTIME_PLATFORMS", "json_repository", "runtime_repository")
 
 _OWN = "rules_executorch"
@@ -82,6 +83,7 @@ def _executorch_impl(module_ctx):
     )
     for platform, runtime in _runtime_tags(module_ctx).items():
         runtime_repository(platform, runtime.executorch_version, runtime.sha256)
+    mobile_runtime_repositories()
     json_repository()
     owner = {}
     for module in module_ctx.modules:

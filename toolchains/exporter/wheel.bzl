@@ -5,19 +5,22 @@ load("//toolchains/exporter:host_python.bzl", "PYTHON_VARIABLE", "find_host_pyth
 # pip wants it named where the wheel may be of another system.
 _PYTHON_TAG = "3.11"
 
-def _unpack(rctx, platform = ""):
+def unpack_wheel(rctx, requirement, sha256, platform = ""):
     """Downloads a wheel through pip and its settings on the machine, and unpacks it.
 
     Args:
-      rctx: repository context, with the attributes `requirement` and `sha256`.
+      rctx: repository context.
+      requirement: "package==version".
+      sha256: of the wheel, a list: one of them must be its hash.
       platform: platform tag of the wheel; empty: the host's.
 
     Returns:
       A path: the folder `unpacked`.
     """
     python = find_host_python(rctx, "")
-    rctx.file("requirement.txt", "%s --hash=sha256:%s\n" % (rctx.attr.requirement, rctx.attr.sha256))
-    rctx.report_progress("downloading " + rctx.attr.requirement)
+    hashes = " ".join(["--hash=sha256:" + h for h in sha256])
+    rctx.file("requirement.txt", "%s %s\n" % (requirement, hashes))
+    rctx.report_progress("downloading " + requirement)
     foreign = ["--platform=" + platform, "--python-version=" + _PYTHON_TAG] if platform else []
     result = rctx.execute(
         [
@@ -39,32 +42,40 @@ def _unpack(rctx, platform = ""):
         fail(("@%s: the wheel of %s can't be had (sha256 wanted: %s). pip says:\n%s%s\n" +
               "Check the network and pip's settings (pip config list); a hash mismatch means a " +
               "truncated download or another file.") %
-             (rctx.name, rctx.attr.requirement, rctx.attr.sha256, result.stdout, result.stderr))
+             (rctx.name, requirement, " or ".join(sha256), result.stdout, result.stderr))
 
     # Bazel tells an archive's kind by its name; a wheel is a zip.
     rctx.symlink(rctx.path("wheel").readdir()[0], "wheel.zip")
     rctx.extract("wheel.zip", output = "unpacked")
+    for leftover in ("wheel.zip", "wheel", "requirement.txt"):
+        rctx.delete(leftover)
     return rctx.path("unpacked")
 
-def _move(rctx, source, name):
-    """Moves a file or folder of the wheel to its place in the repository."""
-    path = rctx.path("unpacked").get_child(source)
-    if not path.exists:
-        fail("@%s: the wheel of %s has no \"%s\"." % (rctx.name, rctx.attr.requirement, source))
-    rctx.execute(["mkdir", "-p", str(rctx.path(name).dirname)])
-    moved = rctx.execute(["mv", str(path), name])
-    if moved.return_code:
-        fail("@%s: can't place %s: %s" % (rctx.name, name, moved.stderr))
+def move_unpacked(rctx, folder, places, origin):
+    """Moves files and folders of an unpacked archive to their places in the repository.
 
-def _clean(rctx):
-    for leftover in ("wheel.zip", "wheel", "unpacked", "requirement.txt"):
-        rctx.delete(leftover)
+    Args:
+      rctx: repository context.
+      folder: path of the unpacked archive.
+      places: place in the repository to path in the archive.
+      origin: what the archive is, for messages.
+    """
+    for place, source in places.items():
+        path = folder.get_child(source)
+        if not path.exists:
+            fail("@%s: %s has no \"%s\"." % (rctx.name, origin, source))
+        rctx.execute(["mkdir", "-p", str(rctx.path(place).dirname)])
+        moved = rctx.execute(["mv", str(path), place])
+        if moved.return_code:
+            fail("@%s: can't place %s: %s" % (rctx.name, place, moved.stderr))
+    rctx.delete("unpacked")
+
+def _place(rctx, places, platform = ""):
+    folder = unpack_wheel(rctx, rctx.attr.requirement, [rctx.attr.sha256], platform)
+    move_unpacked(rctx, folder, places, "the wheel of " + rctx.attr.requirement)
 
 def _wheel_files_impl(rctx):
-    _unpack(rctx)
-    for name, path in rctx.attr.files.items():
-        _move(rctx, path, name)
-    _clean(rctx)
+    _place(rctx, rctx.attr.files)
     rctx.file("BUILD.bazel", "exports_files(%r, visibility = [\"//visibility:public\"])\n" %
                              sorted(rctx.attr.files.keys()))
 
@@ -80,10 +91,7 @@ wheel_files = repository_rule(
 )
 
 def _wheel_folders_impl(rctx):
-    _unpack(rctx, rctx.attr.platform)
-    for name, path in rctx.attr.folders.items():
-        _move(rctx, path, name)
-    _clean(rctx)
+    _place(rctx, rctx.attr.folders, rctx.attr.platform)
     rctx.template("BUILD.bazel", rctx.attr.build_file, rctx.attr.substitutions, executable = False)
 
 wheel_folders = repository_rule(

@@ -4,7 +4,9 @@ load("//toolchains/exporter:wheel.bzl", "wheel_folders")
 
 # Platform to the tag of the wheel that has its runtime.
 RUNTIME_PLATFORMS = {
+    "linux_arm64": "manylinux_2_28_aarch64",
     "linux_x86_64": "manylinux_2_28_x86_64",
+    "macos_arm64": "macosx_14_0_arm64",
 }
 
 def runtime_repository(platform, executorch_version, sha256):
@@ -17,16 +19,19 @@ def runtime_repository(platform, executorch_version, sha256):
     """
     wheel_folders(
         name = "executorch_runtime_" + platform,
-        build_file = Label("//toolchains/runtime:%s.BUILD" % platform),
+        build_file = Label("//toolchains/runtime:wheel.BUILD"),
         folders = {
             "include": "executorch/include",
             "lib": "executorch/lib",
-            "license": "executorch-%s.dist-info/licenses" % executorch_version,
+            "license/executorch": "executorch-%s.dist-info/licenses" % executorch_version,
         },
         platform = RUNTIME_PLATFORMS[platform],
         requirement = "executorch==" + executorch_version,
         sha256 = sha256,
-        substitutions = {"%{executorch_version}": executorch_version},
+        substitutions = {
+            "%{executorch_version}": executorch_version,
+            "%{platform}": platform,
+        },
     )
 
 def json_repository():

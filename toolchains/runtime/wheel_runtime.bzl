@@ -3,18 +3,30 @@
 load("//toolchains/runtime:library.bzl", "et_runtime_library")
 load("//toolchains/runtime:toolchain.bzl", "et_runtime_toolchain")
 
-def wheel_runtime(name, *, platform, extension, backends, executorch_version):
+# Libraries of wheels; each platform's wheel has some of them. Those of which an app gets the ones that it
+# needs come in order of preference.
+_KERNELS = ["optimized", "quantized", "torchao"]
+_BACKENDS = {
+    "coreml": "CoreMLBackend",
+    "mlx": "MLXBackend",
+    "openvino": "OpenvinoBackend",
+    "qnn": "QnnBackend",
+    "xnnpack": "XnnpackBackend",
+}
+
+# What a library looks for beside itself.
+_RESOURCES = {"mlx": ["lib/mlx.metallib"]}
+
+def wheel_runtime(name, *, platform, executorch_version):
     """Declares the libraries of a wheel's C++ SDK and their et_runtime_toolchain.
 
     Args:
       name: of the et_runtime_toolchain; beside it come `core`, `threadpool`, `etdump`,
-        `kernels_optimized`, `kernels_quantized` and `backend_<name>`.
+        `kernels_<name>` and `backend_<name>`.
       platform: name of the platform.
-      extension: of shared libraries, "so" or "dylib".
-      backends: dict of a backend library's name to the name that it registers.
       executorch_version: of the wheel.
     """
-    file = "lib/libexecutorch%s." + extension
+    file = "lib/libexecutorch%s." + ("dylib" if platform.startswith("macos_") else "so")
     et_runtime_library(
         name = "core",
         library = file % "",
@@ -29,27 +41,34 @@ def wheel_runtime(name, *, platform, extension, backends, executorch_version):
         library = file % "_etdump",
         deps = [":core"],
     )
-    for kernels in ("kernels_optimized", "kernels_quantized"):
-        et_runtime_library(
-            name = kernels,
-            library = file % ("_" + kernels),
-            deps = [":threadpool", ":core"],
-        )
-    for backend, registered in backends.items():
-        et_runtime_library(
-            name = "backend_" + backend,
-            backends = [registered],
-            library = file % ("_backend_" + backend),
-            deps = [":threadpool", ":core"],
-        )
+    libraries = []
+    for kernels in _KERNELS:
+        library = file % ("_kernels_" + kernels)
+        if native.glob([library], allow_empty = True):
+            libraries.append("kernels_" + kernels)
+            et_runtime_library(
+                name = "kernels_" + kernels,
+                library = library,
+                deps = [":threadpool", ":core"],
+            )
+    for backend, registered in _BACKENDS.items():
+        library = file % ("_backend_" + backend)
+        if native.glob([library], allow_empty = True):
+            libraries.append("backend_" + backend)
+            et_runtime_library(
+                name = "backend_" + backend,
+                backends = [registered],
+                library = library,
+                resources = _RESOURCES.get(backend, []),
+                deps = [":core"] + ([":threadpool"] if backend == "xnnpack" else []),
+            )
     et_runtime_toolchain(
         name = name,
         core = ":core",
         etdump = ":etdump",
         executorch_version = executorch_version,
         headers = ":headers",
-        libraries = [":kernels_optimized", ":kernels_quantized"] +
-                    [":backend_" + backend for backend in backends],
+        libraries = libraries,
         license_files = native.glob(["license/**"]),
         platform = platform,
     )

@@ -110,7 +110,7 @@ def _with_backend(app: str, runtime: Runtime, use: Use, backend: str) -> Library
     for one in runtime.choice:
         if backend in one.backends:
             return one
-    have = sorted(b for one in runtime.choice for b in one.backends)
+    have = sorted(b for one in (runtime.core, *runtime.choice) for b in one.backends)
     raise BuildError(
         f'{app}: {use.program} delegates to the backend "{backend}" in its method '
         f'"{use.method}", and the runtime {runtime} has not got it; it has: '

@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for library in given.library:
             found |= operators(library)
         for backend in given.backend:
-            name = b"\0" + backend.encode() + b"\0"
+            name = backend.encode() + b"\0"
             if not any(name in library.read_bytes() for library in given.library):
                 raise BuildError(
                     f'{given.label}: {given.library[0].name} doesn\'t name the backend "{backend}".',

@@ -1,0 +1,130 @@
+"""The runtimes of Android and iOS: libraries out of npm packages, headers out of a wheel.
+
+One repository per source is downloaded once; `executorch_runtime_<platform>` holds links to what its
+platform needs of them, in the layout of the other platforms' runtimes.
+"""
+
+load("//toolchains/exporter:wheel.bzl", "wheel_folders")
+load("//toolchains/npm:npm.bzl", "nodejs_repository", "npm_folders")
+load("//toolchains/runtime:runtimes.bzl", "READY_MADE")
+
+# Of the libraries; the headers are of the same version.
+_EXECUTORCH_VERSION = "1.3.1"
+
+# Exporters whose programs are run on these runtimes by tests/integration/bionic.
+_VERIFIED_EXPORTERS = ["1.5.1"]
+
+_REACT_NATIVE_AAR = "android/com/facebook/react/react-native/0.70.15/react-native-0.70.15-release.aar"
+
+# Platform to Android's name of it.
+_ANDROID = {
+    "android_arm64": "arm64-v8a",
+    "android_x86_64": "x86_64",
+}
+
+# Platform to the part of the XCFramework.
+_IOS = {
+    "ios_arm64": "ios-arm64",
+    "ios_sim_arm64": "ios-arm64-simulator",
+}
+
+MOBILE_PLATFORMS = _ANDROID.keys() + _IOS.keys()
+
+def _linked_repository_impl(rctx):
+    for place, source in rctx.attr.links.items():
+        repository, path = source.split("//:")
+        rctx.symlink(rctx.path(Label(repository + "//:BUILD.bazel")).dirname.get_child(path), place)
+    rctx.template("BUILD.bazel", rctx.attr.build_file, rctx.attr.substitutions, executable = False)
+
+_linked_repository = repository_rule(
+    implementation = _linked_repository_impl,
+    doc = "Links to files and folders of other repositories, with a BUILD file.",
+    attrs = {
+        "build_file": attr.label(mandatory = True, allow_single_file = True),
+        # Strings: Bazel has no labels of folders, and fetches what labels in attributes name.
+        "links": attr.string_dict(
+            mandatory = True,
+            doc = "Place in the repository to \"@repository//:path\", which may be a folder.",
+        ),
+        "substitutions": attr.string_dict(doc = "Text in the BUILD file to what stands in its place."),
+    },
+)
+
+def _substitutions(platform):
+    return {
+        "%{backends}": str(READY_MADE[platform].backends),
+        "%{executorch_version}": _EXECUTORCH_VERSION,
+        "%{platform}": platform,
+        "%{verified_exporters}": str(_VERIFIED_EXPORTERS),
+    }
+
+def _download_repositories():
+    nodejs_repository(name = "executorch_nodejs")
+    npm_folders(
+        name = "executorch_mobile_libraries",
+        build_file = Label("//toolchains/runtime:downloaded.BUILD"),
+        # The package has no file of its licence, MIT, but names it in package.json.
+        folders = {
+            "ExecutorchLib.xcframework": "third-party/ios/ExecutorchLib.xcframework",
+            "arm64-v8a/libexecutorch.so": "third-party/android/libs/executorch/arm64-v8a/libexecutorch.so",
+            "executorch.jar": "android/libs/classes.jar",
+            "package.json": "package.json",
+            "x86_64/libexecutorch.so": "third-party/android/libs/executorch/x86_64/libexecutorch.so",
+        },
+        package = "react-native-executorch@0.9.3",
+        sha256 = "70a20a865b82f47ac46c82711d93c2038cf99eccbb9b287494219063f2217622",
+    )
+    npm_folders(
+        name = "executorch_android_support",
+        archives = [_REACT_NATIVE_AAR],
+        build_file = Label("//toolchains/runtime:downloaded.BUILD"),
+        folders = {
+            "%s/%s" % (abi, library): "%s/jni/%s/%s" % (_REACT_NATIVE_AAR, abi, library)
+            for abi in _ANDROID.values()
+            for library in ["libc++_shared.so", "libfbjni.so"]
+        } | {"LICENSE": "LICENSE"},
+        package = "react-native@0.70.15",
+        sha256 = "937d2850f71d42ed4341f0229dc132b95f20c52af290a8557a072e07c2c3d310",
+    )
+    wheel_folders(
+        name = "executorch_mobile_headers",
+        build_file = Label("//toolchains/runtime:downloaded.BUILD"),
+        folders = {
+            "LICENSE": "executorch-%s.dist-info/licenses/LICENSE" % _EXECUTORCH_VERSION,
+            "include": "executorch/include",
+        },
+        platform = "manylinux_2_28_x86_64",
+        requirement = "executorch==" + _EXECUTORCH_VERSION,
+        sha256 = "ca69888e7281445c3fe830b259f5e80da4d7116d91fe8d4afb82c0f94ab77238",
+    )
+
+def mobile_runtime_repositories():
+    """The repositories `executorch_runtime_<platform>` of Android and iOS, and what they link to."""
+    _download_repositories()
+    common = {
+        "include": "@executorch_mobile_headers//:include",
+        "license/executorch/LICENSE": "@executorch_mobile_headers//:LICENSE",
+        "license/react-native-executorch/package.json": "@executorch_mobile_libraries//:package.json",
+    }
+    for platform, abi in _ANDROID.items():
+        _linked_repository(
+            name = "executorch_runtime_" + platform,
+            build_file = Label("//toolchains/runtime:android.BUILD"),
+            links = common | {
+                "java/executorch.jar": "@executorch_mobile_libraries//:executorch.jar",
+                "lib/libc++_shared.so": "@executorch_android_support//:%s/libc++_shared.so" % abi,
+                # Its soname, by which programs that are linked with it look for it.
+                "lib/libexecutorch_jni.so": "@executorch_mobile_libraries//:%s/libexecutorch.so" % abi,
+                "lib/libfbjni.so": "@executorch_android_support//:%s/libfbjni.so" % abi,
+                "license/react-native/LICENSE": "@executorch_android_support//:LICENSE",
+            },
+            substitutions = _substitutions(platform),
+        )
+    for platform, part in _IOS.items():
+        framework = "@executorch_mobile_libraries//:ExecutorchLib.xcframework/%s/ExecutorchLib.framework" % part
+        _linked_repository(
+            name = "executorch_runtime_" + platform,
+            build_file = Label("//toolchains/runtime:ios.BUILD"),
+            links = common | {"Frameworks/ExecutorchLib.framework": framework},
+            substitutions = _substitutions(platform),
+        )
