@@ -21,6 +21,7 @@ ENVIRONMENT = {
 # Labels of the tools' import roots, by name; each a filegroup of sources.
 TOOLS = {
     "etbuild": Label("//tools/etbuild:files"),
+    "etbundle": Label("//tools/bundler:files"),
     "etexport": Label("//tools/exporter:files"),
     "etlink": Label("//tools/linker:files"),
 }

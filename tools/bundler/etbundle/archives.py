@@ -1,0 +1,152 @@
+"""Archives whose bytes depend on names and contents alone; files of any size, in little memory.
+
+Contract: `etbundle.archives --output OUT.tar.zst|OUT.zip --directory DIR [--prefix FOLDER]
+[--executable PATH]…`
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import stat
+import struct
+import sys
+import tarfile
+import zipfile
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from etbuild.errors import BuildError
+
+from etbundle.entries import Entry, in_order, tree
+
+_BLOCK = 1 << 20
+# Weights hardly get smaller; what does, does so at the fastest levels, too.
+_ZSTD_LEVEL = 3
+_DEFLATE_LEVEL = 9
+# The earliest that a zip can say.
+_ZIP_TIME = (1980, 1, 1, 0, 0, 0)
+
+# Where stored files start: pages of what is mapped from inside the archive. Android maps
+# libraries in pages of up to 16 KiB, loaders of programs round down to their own.
+_ALIGNMENT = {".so": 16384, ".pte": 4096, ".ptd": 4096}
+_STORED_ALIGNMENT = 4
+
+# Android's extra field for it: two bytes of alignment, then zeros.
+_ALIGNMENT_FIELD = 0xD935
+_ALIGNMENT_FIELD_HEAD = 6
+_LOCAL_HEADER = 30
+# zipfile's own, for a file that it takes to be too large for 32 bits.
+_ZIP64_FIELD = 20
+_ZIP64_SLACK = 1.05
+
+
+def write_tar_zst(output: Path, entries: Iterable[Entry]) -> None:
+    """Writes a tar in one zstd frame.
+
+    Raises:
+        BuildError: names that can't be in one archive; the Python environment has no zstandard.
+    """
+    try:
+        # Here, as zips need none.
+        import zstandard
+    except ImportError as error:
+        raise BuildError(
+            f"{output.name} can't be written: the exporter's packages have no zstandard.",
+            "Add it to the deps or to light of your et_exporter.",
+        ) from error
+    compressor = zstandard.ZstdCompressor(level=_ZSTD_LEVEL, threads=0, write_checksum=True)
+    with (
+        output.open("wb") as file,
+        compressor.stream_writer(file) as packed,
+        tarfile.open(fileobj=packed, mode="w|", format=tarfile.PAX_FORMAT) as archive,
+    ):
+        for entry in in_order(entries):
+            info = tarfile.TarInfo(entry.name)
+            info.size = entry.size()
+            info.mode = entry.mode
+            with entry.open() as source:
+                archive.addfile(info, source)
+
+
+def stored_by_suffix(name: str) -> bool:
+    """Whether a file is kept as it is: it is mapped from inside the archive."""
+    return Path(name).suffix in _ALIGNMENT
+
+
+def write_zip(
+    output: Path, entries: Iterable[Entry], stored: Callable[[str], bool] = stored_by_suffix
+) -> None:
+    """Writes a zip: stored files at aligned places, others deflated, zip64 where it is needed.
+
+    Args:
+        output: the file to write.
+        entries: what goes into it.
+        stored: whether the file of a name is stored.
+
+    Raises:
+        BuildError: names that can't be in one archive.
+    """
+    with zipfile.ZipFile(output, "w") as archive:
+        for entry in in_order(entries):
+            _add(archive, entry, stored(entry.name))
+
+
+def _add(archive: zipfile.ZipFile, entry: Entry, stored: bool) -> None:
+    info = zipfile.ZipInfo(entry.name, _ZIP_TIME)
+    info.create_system = 3  # Unix: the permissions count.
+    info.external_attr = (stat.S_IFREG | entry.mode) << 16
+    info.compress_type = zipfile.ZIP_STORED if stored else zipfile.ZIP_DEFLATED
+    info._compresslevel = None if stored else _DEFLATE_LEVEL  # type: ignore[attr-defined]
+    info.file_size = entry.size()
+    zip64 = info.file_size * _ZIP64_SLACK > zipfile.ZIP64_LIMIT
+    if stored:
+        alignment = _ALIGNMENT.get(Path(entry.name).suffix, _STORED_ALIGNMENT)
+        head = _LOCAL_HEADER + len(entry.name.encode()) + (_ZIP64_FIELD if zip64 else 0)
+        info.extra = _padding(archive.fp.tell() + head, alignment)
+    with entry.open() as source, archive.open(info, "w", force_zip64=zip64) as sink:
+        shutil.copyfileobj(source, sink, _BLOCK)
+    # Only the header beside the file needs it, not the directory at the end.
+    info.extra = b""
+
+
+def _padding(position: int, alignment: int) -> bytes:
+    """An extra field after which a position is a multiple of an alignment."""
+    length = -position % alignment
+    if length == 0:
+        return b""
+    while length < _ALIGNMENT_FIELD_HEAD:
+        length += alignment
+    zeros = bytes(length - _ALIGNMENT_FIELD_HEAD)
+    return struct.pack("<HHH", _ALIGNMENT_FIELD, length - 4, alignment) + zeros
+
+
+WRITERS: dict[str, Callable[[Path, Iterable[Entry]], None]] = {
+    ".tar.zst": write_tar_zst,
+    ".zip": write_zip,
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Packs a directory; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="etbundle.archives", description=__doc__)
+    parser.add_argument("--output", type=Path, required=True, help=" or ".join(WRITERS))
+    parser.add_argument("--directory", type=Path, required=True, help="what goes into it")
+    parser.add_argument("--prefix", default="", help="folder of the archive that it goes into")
+    parser.add_argument("--executable", action="append", default=[], metavar="PATH")
+    given = parser.parse_args(arguments)
+    try:
+        kinds = [kind for kind in WRITERS if given.output.name.endswith(kind)]
+        if not kinds:
+            raise BuildError(
+                f"{given.output.name} names no kind of archive; wanted: {', '.join(WRITERS)}."
+            )
+        WRITERS[kinds[0]](given.output, tree(given.directory, given.prefix, given.executable))
+    except BuildError as error:
+        print(f"ERROR: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,107 @@
+"""What goes into an archive: names, contents and modes, whatever the files on disk look like."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from etbuild.errors import BuildError
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One file of an archive.
+
+    Attributes:
+        name: path in the archive, with slashes.
+        source: the file, or its contents.
+        executable: whether it is a program. Not taken from the file: Bazel makes every output one.
+    """
+
+    name: str
+    source: Path | bytes
+    executable: bool = False
+
+    @property
+    def mode(self) -> int:
+        """The permissions that it gets."""
+        return 0o755 if self.executable else 0o644
+
+    def size(self) -> int:
+        """Bytes of its contents."""
+        return len(self.source) if isinstance(self.source, bytes) else self.source.stat().st_size
+
+    def open(self) -> BinaryIO:
+        """Its contents, to be read once."""
+        return io.BytesIO(self.source) if isinstance(self.source, bytes) else self.source.open("rb")
+
+
+def tree(directory: Path, prefix: str = "", executables: Iterable[str] = ()) -> list[Entry]:
+    """The files of a directory; links count as what they lead to.
+
+    Args:
+        directory: where they are.
+        prefix: folder of the archive that they are put in.
+        executables: paths in the directory of those that are programs.
+
+    Raises:
+        BuildError: there is no such directory, it is empty, or an executable is not in it.
+    """
+    if not directory.is_dir():
+        raise BuildError(f"{directory} is no directory.")
+    found: dict[str, Path] = {}
+    for folder, folders, names in os.walk(directory, followlinks=True):
+        folders.sort()
+        for name in names:
+            path = Path(folder, name)
+            found[path.relative_to(directory).as_posix()] = path
+    programs = frozenset(executables)
+    missing = sorted(programs - found.keys())
+    if missing:
+        raise BuildError(
+            f"{directory} has no {', '.join(missing)}, which should be executable; "
+            f"it has: {', '.join(sorted(found)) or 'nothing'}."
+        )
+    if not found:
+        raise BuildError(f"{directory} has no files.", "An archive of nothing is of no use.")
+    folder = prefix.rstrip("/") + "/" if prefix else ""
+    return [Entry(folder + name, path, name in programs) for name, path in sorted(found.items())]
+
+
+def in_order(entries: Iterable[Entry]) -> list[Entry]:
+    """Entries sorted by name.
+
+    Raises:
+        BuildError: a name occurs twice, leaves the archive, or is a folder of another.
+    """
+    ordered = sorted(entries, key=lambda entry: entry.name)
+    names = {entry.name for entry in ordered}
+    for before, entry in zip([None, *ordered], ordered, strict=False):
+        if before and before.name == entry.name:
+            raise BuildError(
+                f'Two files of an archive are called "{entry.name}": '
+                f"{_shown(before)} and {_shown(entry)}.",
+                "Rename one of them, or leave it out.",
+            )
+        parts = entry.name.split("/")
+        if any(part in ("", ".", "..") for part in parts) or "\\" in entry.name:
+            raise BuildError(
+                f'"{entry.name}" is no name for a file in an archive: wanted folders and a file '
+                'name with slashes between them, without "..".'
+            )
+        inside = ["/".join(parts[:end]) for end in range(1, len(parts))]
+        for folder in inside:
+            if folder in names:
+                raise BuildError(
+                    f'An archive can\'t hold both a file "{folder}" and "{entry.name}".',
+                    "Rename one of them.",
+                )
+    return ordered
+
+
+def _shown(entry: Entry) -> str:
+    return "made by the bundler" if isinstance(entry.source, bytes) else str(entry.source)
