@@ -131,7 +131,7 @@ def et_exporter(
       packages: labels of packages' files, as pip install --target makes them.
       package_imports: folders that they are imported from, relative to the target's package.
       deps: py_library targets that provide executorch, torch and what they need.
-      light: labels of what tools without torch need (flatbuffers, jinja2, the generated schema
+      light: labels of what tools without torch need (flatbuffers, jinja2, zstandard, the generated schema
         modules). Without it they get all packages.
       light_imports: folders that they are imported from, relative to the target's package.
       tags: of the target.

@@ -33,6 +33,15 @@ def index(pip: FakePip, make_wheel: MakeWheel, monkeypatch: pytest.MonkeyPatch) 
         make_wheel("flatbuffers-25.12.19", {"flatbuffers/__init__.py": b""}),
         make_wheel("jinja2-3.1.6", {"jinja2/__init__.py": b"", "jinja2/py.typed": b""}),
         make_wheel(
+            "zstandard-0.25.0",
+            {
+                "zstandard/__init__.py": b"",
+                "zstandard/backend_c.so": b"",
+                "zstandard/backend_cffi.py": b"",
+                "zstandard/py.typed": b"",
+            },
+        ),
+        make_wheel(
             "markupsafe-3.0.4",
             {
                 "markupsafe/__init__.py": b"",
@@ -99,6 +108,7 @@ def test_contents(lock: Path, tmp_path: Path) -> None:
         f"lite/{generated}/executorch_flatbuffer/Program.py",
         f"lite/{generated}/executorch_flatbuffer/__pycache__/Program.cpython-311.pyc",
         "lite/jinja2/__init__.py",
+        "lite/zstandard/backend_c.so",
         "bin/mark",
         "bin/native",
     } <= found
@@ -108,6 +118,8 @@ def test_contents(lock: Path, tmp_path: Path) -> None:
             "site-packages/executorch-1.5.1.dist-info/RECORD",
             "lite/markupsafe/_speedups.so",
             "lite/jinja2/py.typed",
+            "lite/zstandard/backend_cffi.py",
+            "lite/zstandard/py.typed",
         }
         & found
     )
@@ -119,6 +131,7 @@ def test_contents(lock: Path, tmp_path: Path) -> None:
         "flatbuffers": "25.12.19",
         "jinja2": "3.1.6",
         "markupsafe": "3.0.4",
+        "zstandard": "0.25.0",
     }
     assert description["lock_sha256"] == sha256(lock)
     assert not list((tmp_path / "env").glob(".*"))
