@@ -2,8 +2,15 @@
 
 load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts")
 
-def _by_mnemonic(env):
-    """The target's actions of ours, by mnemonic."""
+def actions_by_mnemonic(env):
+    """The actions of ours that a target registers.
+
+    Args:
+      env: of the analysis test.
+
+    Returns:
+      Dict of mnemonic to list of actions.
+    """
     found = {}
     for action in analysistest.target_actions(env):
         if action.mnemonic.startswith("Et"):
@@ -18,7 +25,7 @@ def _inputs(action):
 
 def _lower_action_impl(ctx):
     env = analysistest.begin(ctx)
-    lower = _by_mnemonic(env)["EtLower"][0]
+    lower = actions_by_mnemonic(env)["EtLower"][0]
     name = analysistest.target_under_test(env).label.name
     asserts.equals(env, [name + ".lowered", name + ".lowering.json"], _outputs(lower))
 
@@ -49,7 +56,7 @@ lower_action_test = analysistest.make(
 
 def _program_actions_impl(ctx):
     env = analysistest.begin(ctx)
-    actions = _by_mnemonic(env)
+    actions = actions_by_mnemonic(env)
     counts = {mnemonic: len(found) for mnemonic, found in actions.items()}
     wanted = {"EtBundleProgram": 1, "EtLink": ctx.attr.links, "EtLower": 1, "EtRecord": 1, "EtReport": 1}
     asserts.equals(env, wanted, counts)

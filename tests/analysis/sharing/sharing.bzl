@@ -2,13 +2,7 @@
 
 load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts")
 load("//rules:providers.bzl", "EtProgramInfo", "EtSharedDataInfo")
-
-def _actions(env):
-    found = {}
-    for action in analysistest.target_actions(env):
-        if action.mnemonic.startswith("Et"):
-            found.setdefault(action.mnemonic, []).append(action)
-    return found
+load("//tests/analysis:actions.bzl", "actions_by_mnemonic")
 
 def _own_inputs(action):
     """Names of the inputs that are the workspace's own."""
@@ -21,7 +15,7 @@ def _own_inputs(action):
 def _shared_program_impl(ctx):
     env = analysistest.begin(ctx)
     target = analysistest.target_under_test(env)
-    actions = _actions(env)
+    actions = actions_by_mnemonic(env)
     asserts.equals(env, ctx.attr.lowers, len(actions.get("EtLower", [])))
 
     # Indexes and the lowered directory, and no weights of the shared files.
@@ -51,7 +45,7 @@ shared_program_test = analysistest.make(
 def _shared_data_impl(ctx):
     env = analysistest.begin(ctx)
     target = analysistest.target_under_test(env)
-    actions = _actions(env)
+    actions = actions_by_mnemonic(env)
     asserts.equals(env, ctx.attr.actions, sorted(actions.keys()))
     asserts.equals(env, sorted(ctx.attr.inputs), _own_inputs(actions["EtShare"][0]))
     name = target.label.name

@@ -1,0 +1,45 @@
+"""Tests of apps: what they are made of, and that platforms share programs."""
+
+load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts")
+load("//rules:providers.bzl", "EtAppInfo")
+load("//tests/analysis:actions.bzl", "actions_by_mnemonic")
+
+def _app_impl(ctx):
+    env = analysistest.begin(ctx)
+    target = analysistest.target_under_test(env)
+    info = target[EtAppInfo]
+    asserts.equals(env, ctx.attr.platform, info.platform)
+    actions = actions_by_mnemonic(env)
+    asserts.equals(env, 1, len(actions["EtFit"]))
+    asserts.equals(env, 1, len(actions["EtApp"]))
+    asserts.equals(env, 1, len(actions["EtArchive"]))
+    asserts.false(env, "EtLower" in actions, "an app lowers nothing")
+
+    # One program, whatever the platform: the files are those of the build's own configuration.
+    plain = ctx.attr.same_program[EtAppInfo].programs
+    asserts.equals(env, [p.program for p in plain], [p.program for p in info.programs])
+    asserts.equals(
+        env,
+        [p.lowered.directory for p in plain],
+        [p.lowered.directory for p in info.programs],
+    )
+    inputs = [f.basename for f in actions["EtApp"][0].inputs.to_list()]
+    for name in ctx.attr.inputs:
+        asserts.equals(env, 1, inputs.count(name), name)
+    asserts.equals(env, ctx.attr.archive, info.archive.basename)
+    default = [f.basename for f in target[DefaultInfo].files.to_list()]
+    asserts.equals(env, sorted([target.label.name, ctx.attr.archive]), sorted(default))
+    return analysistest.end(env)
+
+app_test = analysistest.make(
+    _app_impl,
+    attrs = {
+        "archive": attr.string(doc = "Name of the archive."),
+        "inputs": attr.string_list(doc = "Names of files that the app is made of, once each."),
+        "platform": attr.string(doc = "Name of the app's platform."),
+        "same_program": attr.label(
+            doc = "An app for another platform, of the same programs.",
+            providers = [EtAppInfo],
+        ),
+    },
+)
