@@ -2,6 +2,7 @@
 
 load("//toolchains/exporter:environment.bzl", "python_environment")
 load("//toolchains/exporter:wheel.bzl", "wheel_files")
+load("//toolchains/qemu:qemu.bzl", "qemu_repository")
 load("//toolchains/runtime:runtime.bzl", "RUNTIME_PLATFORMS", "json_repository", "runtime_repository")
 
 _OWN = "rules_executorch"
@@ -83,6 +84,7 @@ def _executorch_impl(module_ctx):
     for platform, runtime in _runtime_tags(module_ctx).items():
         runtime_repository(platform, runtime.executorch_version, runtime.sha256)
     json_repository()
+    qemu_repository()
     owner = {}
     for module in module_ctx.modules:
         for wheel in module.tags.wheel:
