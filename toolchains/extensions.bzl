@@ -3,6 +3,7 @@
 load("//toolchains/exporter:environment.bzl", "python_environment")
 load("//toolchains/exporter:wheel.bzl", "wheel_files")
 load("//toolchains/runtime:mobile.bzl", "mobile_runtime_repositories")
+load("//toolchains/qemu:qemu.bzl", "qemu_repository")
 load("//toolchains/runtime:runtime.bzl", "RUNTIME_PLATFORMS", "json_repository", "runtime_repository")
 
 _OWN = "rules_executorch"
@@ -85,6 +86,7 @@ def _executorch_impl(module_ctx):
         runtime_repository(platform, runtime.executorch_version, runtime.sha256)
     mobile_runtime_repositories()
     json_repository()
+    qemu_repository()
     owner = {}
     for module in module_ctx.modules:
         for wheel in module.tags.wheel:

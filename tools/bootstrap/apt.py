@@ -15,6 +15,9 @@ from bootstrap.sources import MIRROR_VARIABLE, Source
 # Bazel is packaged there only.
 SUITE = "sid"
 
+# What to do where packages of Bazel can't be had.
+_OWN_BAZEL = "Install Bazel 7.7 or newer yourself and put it on PATH, or set BAZEL to it."
+
 # What of the machine's own configuration is kept: proxies, certificates, time limits.
 _KEPT_CONFIGURATION = re.compile(
     r"^Acquire::(?:http|https|ftp|tor|mirror|Retries|Max-FutureTime|ForceIPv[46]"
@@ -34,22 +37,39 @@ def parse_closure(simulation: str) -> list[str]:
 
 
 class Apt:
-    """apt on the unstable suite of one archive, with an empty package state."""
+    """apt on one suite of one archive, with an empty package state."""
 
-    def __init__(self, directory: Path, source: Source) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        source: Source,
+        suite: str = SUITE,
+        architecture: str = "",
+        instead: str = _OWN_BAZEL,
+    ) -> None:
         """Sets up apt for an archive, with all of its state in a directory.
+
+        Args:
+            directory: where the state goes.
+            source: the archive.
+            suite: a release of Debian; default: the one that has Bazel.
+            architecture: whose packages are wanted, e.g. "amd64"; default: this machine's.
+            instead: what to do where no package can be had.
 
         Raises:
             BootstrapError: this machine has no apt.
         """
         self._source = source
+        self._suite = suite
+        self._architecture = architecture
+        self._instead = instead
         self._directory = directory
         self._configuration = directory / "apt.conf"
         for tool in ("apt-get", "apt-cache", "apt-config", "dpkg-deb"):
             if not shutil.which(tool):
                 raise BootstrapError(
                     f"{tool} is not on PATH, and Debian packages are fetched with it",
-                    ["Install Bazel 7.7 or newer yourself and put it on PATH, or set BAZEL to it."],
+                    [instead],
                 )
         self._write_configuration()
 
@@ -59,7 +79,7 @@ class Apt:
         (self._directory / "status").touch()
         options = f" [signed-by={self._source.signed_by}]" if self._source.signed_by else ""
         (self._directory / "sources.list").write_text(
-            f"deb{options} {self._source.uri} {SUITE} main\n", encoding="utf-8"
+            f"deb{options} {self._source.uri} {self._suite} main\n", encoding="utf-8"
         )
         dump = subprocess.run(
             ["apt-config", "dump"], capture_output=True, text=True, check=False, errors="replace"
@@ -86,6 +106,9 @@ class Apt:
             'APT::Update::Error-Mode "any";',
             *kept_configuration(dump),
         ]
+        if self._architecture:
+            lines.append(f'APT::Architecture "{self._architecture}";')
+            lines.append(f'APT::Architectures {{ "{self._architecture}"; }};')
         self._configuration.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
     def _run(self, arguments: Sequence[str], purpose: str, cwd: Path | None = None) -> str:
@@ -103,9 +126,9 @@ class Apt:
         if result.returncode:
             lines = [line for line in result.stderr.splitlines() if line.startswith(("E:", "W:"))]
             raise BootstrapError(
-                f"cannot {purpose} from {self._source.uri} {SUITE} (named by "
+                f"cannot {purpose} from {self._source.uri} {self._suite} (named by "
                 f"{self._source.origin}):\n" + "\n".join(lines[-6:] or [result.stderr[-500:]]),
-                _remedies(result.stderr),
+                _remedies(result.stderr, self._instead),
             )
         return result.stdout
 
@@ -136,7 +159,7 @@ class Apt:
         return sorted(set(directory.glob("*.deb")) - before)
 
 
-def _remedies(stderr: str) -> list[str]:
+def _remedies(stderr: str, instead: str) -> list[str]:
     """What to do about a failure of apt."""
     if "NO_PUBKEY" in stderr or "not signed" in stderr or "public key" in stderr:
         return [
@@ -147,5 +170,5 @@ def _remedies(stderr: str) -> list[str]:
         return ["Free some disk space (1 GB) or set XDG_CACHE_HOME to a larger disk."]
     return [
         f"Check that the archive can be reached from here, or set {MIRROR_VARIABLE} to another.",
-        "Install Bazel 7.7 or newer yourself and put it on PATH, or set BAZEL to it.",
+        instead,
     ]

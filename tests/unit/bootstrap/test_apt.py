@@ -74,6 +74,15 @@ def test_state_is_its_own(tmp_path: Path, tools: Path) -> None:
     assert sources == "deb [signed-by=/k.gpg] http://127.0.0.1:9/debian sid main\n"
 
 
+def test_other_suite(tmp_path: Path, tools: Path) -> None:
+    """Packages of another release and for another processor."""
+    assert tools.is_dir()
+    apt.Apt(tmp_path / "apt", SOURCE, suite="bookworm", architecture="arm64")
+    assert (tmp_path / "apt/sources.list").read_text().endswith("/debian bookworm main\n")
+    configuration = (tmp_path / "apt/apt.conf").read_text()
+    assert 'APT::Architectures { "arm64"; };' in configuration
+
+
 @pytest.mark.parametrize(
     ("stderr", "remedy"),
     [

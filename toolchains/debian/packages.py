@@ -1,0 +1,93 @@
+"""Unpacks Debian packages, each checked against a hash, with the machine's own Debian archive.
+
+`packages.py --output DIRECTORY --suite SUITE --architecture ARCHITECTURE NAME=SHA256...`
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
+
+from bootstrap.apt import Apt
+from bootstrap.console import BootstrapError, indented
+from bootstrap.debian import unpack
+from bootstrap.sources import find_debian
+
+_INSTEAD = (
+    "Register toolchains of your own for what these packages are for (docs/toolchains.md): "
+    "then they are not fetched."
+)
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def check_hashes(archives: list[Path], wanted: dict[str, str]) -> None:
+    """Compares downloaded packages with the hashes that they are pinned by.
+
+    Args:
+        archives: files as apt names them, `<package>_<version>_<architecture>.deb`.
+        wanted: package to its sha256.
+
+    Raises:
+        BootstrapError: a package is missing, or is another one.
+    """
+    found = {archive.name.partition("_")[0]: archive for archive in archives}
+    for package, sha256 in wanted.items():
+        if package not in found:
+            raise BootstrapError(f"{package}: apt fetched no such package", [_INSTEAD])
+        got = _sha256(found[package])
+        if got != sha256:
+            raise BootstrapError(
+                f"{found[package].name}: wrong contents\n"
+                f"got:    sha256 {got}\nwanted: sha256 {sha256}",
+                [
+                    "If the archive has a newer version than the pinned one, update the hash: in "
+                    "your own debian_packages(), or by a newer version of these rules.",
+                    _INSTEAD,
+                ],
+            )
+
+
+def fetch(output: Path, suite: str, architecture: str, wanted: dict[str, str]) -> None:
+    """Fetches packages, checks them and unpacks them into a directory.
+
+    Raises:
+        BootstrapError: they can't be had, or are not those that are wanted.
+    """
+    with tempfile.TemporaryDirectory(prefix="apt-", dir=output) as scratch:
+        apt = Apt(Path(scratch) / "apt", find_debian(), suite, architecture, _INSTEAD)
+        apt.update()
+        archives = apt.download(list(wanted), Path(scratch) / "archives")
+        check_hashes(archives, wanted)
+        unpack(archives, output)
+
+
+def main(arguments: list[str]) -> int:
+    """Runs the program; returns its exit code."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--suite", required=True)
+    parser.add_argument("--architecture", required=True)
+    parser.add_argument("packages", nargs="+", metavar="NAME=SHA256")
+    options = parser.parse_args(arguments)
+    wanted = dict(package.split("=", 1) for package in options.packages)
+    try:
+        fetch(options.output.resolve(), options.suite, options.architecture, wanted)
+    except BootstrapError as error:
+        print(f"error: {indented(error.reason)}", file=sys.stderr)
+        for remedy in error.remedies:
+            print(f"  what to do: {indented(remedy)}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
