@@ -246,7 +246,7 @@ The programs are those of the build's own configuration: apps for many platforms
         ),
         "_emulator": attr.label(
             cfg = platform_transition,
-            default = "//toolchains/emulator:current",
+            default = "//toolchains/qemu:current",
         ),
         "_launcher": attr.label(
             allow_single_file = True,

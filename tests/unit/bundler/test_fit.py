@@ -1,0 +1,139 @@
+"""Which libraries an app needs, and what a runtime lacks."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from etbuild.errors import BuildError
+from etbundle import fit
+from etbundle.fit import Runtime, Use, choose, describe, link_flags
+from etbundle.library import Library
+
+
+def library(
+    name: str, operators: str = "", backends: str = "", deps: str = "", suffix: str = ".so"
+) -> Library:
+    return Library(
+        f"//r:{name}",
+        f"r/lib{name}{suffix}",
+        tuple(f"//r:{d}" for d in deps.split()),
+        frozenset(operators.split()),
+        frozenset(backends.split()),
+    )
+
+
+CORE = library("core", "executorch_prim::et_view.default")
+THREADS = library("threads", deps="core")
+KERNELS = library("kernels", "aten::add.out aten::mul.out", deps="threads core")
+QUANTIZED = library("quantized", "quantized_decomposed::add.out", deps="threads core")
+XNNPACK = library("xnnpack", backends="XnnpackBackend", deps="threads core")
+CHOICE = (THREADS, KERNELS, QUANTIZED, XNNPACK)
+
+
+def runtime(
+    choice: tuple[Library, ...] = CHOICE,
+    always: tuple[Library, ...] = (),
+    kernels: tuple[Library, ...] = (),
+) -> Runtime:
+    return Runtime("//r:runtime", "linux_arm64", "1.5.1", CORE, choice, always, kernels)
+
+
+def use(operators: str = "", backends: str = "", method: str = "forward") -> Use:
+    return Use("//m:net", method, tuple(operators.split()), tuple(backends.split()))
+
+
+def names(chosen: list[Library]) -> list[str]:
+    return [one.label.removeprefix("//r:") for one in chosen]
+
+
+def test_only_what_programs_use() -> None:
+    assert names(choose("//a:app", runtime(), [])) == ["core"]
+    delegated = [use("executorch_prim::et_view.default", "XnnpackBackend")]
+    assert names(choose("//a:app", runtime(), delegated)) == ["core", "threads", "xnnpack"]
+    both = [use("aten::add.out"), use(backends="XnnpackBackend")]
+    assert names(choose("//a:app", runtime(), both)) == ["core", "threads", "xnnpack", "kernels"]
+
+
+def test_the_preferred_one_of_two() -> None:
+    slow = library("slow", "aten::add.out aten::sin.out")
+    chosen = choose("//a:app", runtime((*CHOICE, slow)), [use("aten::add.out")])
+    assert "slow" not in names(chosen)
+    assert "kernels" in names(chosen)
+
+
+def test_always_and_own_kernels_are_there_unused() -> None:
+    own = library("own", "mine::op.out", suffix=".a")
+    cxx = library("cxx")
+    chosen = choose("//a:app", runtime(always=(cxx,), kernels=(own,)), [])
+    assert names(chosen) == ["core", "cxx", "own"]
+    assert "r/libcxx.so" in link_flags(chosen)
+    assert not any("own" in flag for flag in link_flags(chosen))
+
+
+def test_libraries_without_references_stay_in_the_binary() -> None:
+    flags = link_flags([CORE])
+    assert flags == ["-Wl,--push-state,--no-as-needed", "r/libcore.so", "-Wl,--pop-state"]
+    framework = Library("//r:f", "F.framework/F", (), frozenset(), frozenset())
+    assert link_flags([framework]) == ["F.framework/F"]
+
+
+def test_a_missing_operator() -> None:
+    with pytest.raises(BuildError) as caught:
+        choose("//a:app", runtime(), [use("aten::add.Scalar_out", method="decode")])
+    text = str(caught.value)
+    assert '//a:app: //m:net has the operator "aten::add.Scalar_out" in its method "decode"' in text
+    assert "no library of the runtime //r:runtime (linux_arm64, ExecuTorch 1.5.1)" in text
+    assert "in kernels" in text
+    with pytest.raises(BuildError, match="similar ones: aten::mul.out"):
+        choose("//a:app", runtime(), [use("aten::mull.out")])
+
+
+def test_a_missing_backend() -> None:
+    with pytest.raises(BuildError) as caught:
+        choose("//a:app", runtime(), [use(backends="CoreMLBackend")])
+    text = str(caught.value)
+    assert 'delegates to the backend "CoreMLBackend" in its method "forward"' in text
+    assert "it has: XnnpackBackend." in text
+
+
+def test_an_operator_twice() -> None:
+    own = library("own", "mine::op.out aten::add.out")
+    with pytest.raises(BuildError) as caught:
+        choose("//a:app", runtime(kernels=(own,)), [use("aten::mul.out")])
+    assert "//r:own and //r:kernels both register aten::add.out" in str(caught.value)
+    # The app's own comes first, and the runtime's stays out where nothing else of it is used.
+    assert "kernels" not in names(
+        choose("//a:app", runtime(kernels=(own,)), [use("aten::add.out")])
+    )
+
+
+def test_two_own_libraries_of_the_same_operators() -> None:
+    one, two = library("one", "mine::op.out"), library("two", "mine::op.out")
+    with pytest.raises(BuildError, match="//r:one and //r:two both register mine::op.out"):
+        choose("//a:app", runtime(kernels=(one, two)), [])
+
+
+def test_what_is_said_of_a_fit() -> None:
+    uses = [use("aten::add.out", "XnnpackBackend"), use("aten::mul.out", method="decode")]
+    found = describe("//a:app", runtime(), uses, choose("//a:app", runtime(), uses))
+    assert found["programs"]["//m:net"]["decode"]["operators"] == ["aten::mul.out"]
+    by_label = {one["label"]: one for one in found["libraries"]}
+    assert by_label["//r:kernels"]["operators"] == ["aten::add.out", "aten::mul.out"]
+    assert by_label["//r:xnnpack"]["backends"] == ["XnnpackBackend"]
+
+
+def test_a_damaged_program(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    program = tmp_path / "net.pte"
+    program.write_bytes(b"\0" * 100)
+    scan = tmp_path / "core.json"
+    scan.write_text(json.dumps({"operators": [], "backends": []}))
+    code = fit.main(
+        ["--label", "//a:app", "--runtime", "//r:r", "--platform", "p", "--runtime_version", "1"]
+        + ["--core", "//r:core", "libcore.so", str(scan), "", "--program", "//m:net", str(program)]
+        + ["--fit", str(tmp_path / "fit.json"), "--link_flags", str(tmp_path / "flags")]
+    )
+    assert code == 1
+    assert "net.pte is not an ExecuTorch program" in capsys.readouterr().err
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["core.json", "net.pte"]

@@ -1,0 +1,44 @@
+"""qemu_emulator: starts a program for another processor on this machine."""
+
+load("//toolchains/python:paths.bzl", "runfiles_path")
+
+_SCRIPT = """#!/bin/sh
+# Starts a program for another processor: emulator PROGRAM ARGUMENTS...
+set -eu
+case "$0" in /*) self=$0 ;; *) self=$PWD/$0 ;; esac
+runfiles=$self.runfiles
+[ -d "$runfiles" ] || runfiles=${RUNFILES_DIR:-${TEST_SRCDIR:-${self%%/%s}}}
+exec "$runfiles/%s" -L "$runfiles/%s" "$@"
+"""
+
+def _qemu_emulator_impl(ctx):
+    script = ctx.actions.declare_file(ctx.label.name + ".sh")
+    loader = [f for f in ctx.files.libraries if f.basename.startswith("ld-linux")]
+    if not loader:
+        fail("%s: libraries have no dynamic loader (lib/ld-linux-*.so.*)." % ctx.label)
+    root = runfiles_path(loader[0]).rsplit("/", 2)[0]
+    ctx.actions.write(
+        script,
+        _SCRIPT % (runfiles_path(script), runfiles_path(ctx.file.qemu), root),
+        is_executable = True,
+    )
+    runfiles = ctx.runfiles([ctx.file.qemu, script] + ctx.files.libraries)
+    return [DefaultInfo(executable = script, runfiles = runfiles)]
+
+qemu_emulator = rule(
+    implementation = _qemu_emulator_impl,
+    doc = "A script that starts a program in qemu's user mode, with the libraries of its processor.",
+    attrs = {
+        "libraries": attr.label_list(
+            allow_files = True,
+            doc = "The C and C++ libraries that programs load, with their dynamic loader.",
+            mandatory = True,
+        ),
+        "qemu": attr.label(
+            allow_single_file = True,
+            doc = "User-mode qemu, statically linked.",
+            mandatory = True,
+        ),
+    },
+    executable = True,
+)
