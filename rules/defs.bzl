@@ -10,6 +10,7 @@ load("//rules:runner_app.bzl", _et_runner_app = "et_runner_app")
 load("//rules:shared_data.bzl", _et_shared_data = "et_shared_data")
 load("//rules:size_test.bzl", _et_size_test = "et_size_test")
 load("//toolchains/exporter:exporter.bzl", _et_exporter = "et_exporter")
+load("//toolchains/runtime:import.bzl", _et_runtime_import = "et_runtime_import")
 load("//toolchains/runtime:library.bzl", _et_runtime_library = "et_runtime_library")
 load("//toolchains/runtime:toolchain.bzl", _et_runtime_toolchain = "et_runtime_toolchain")
 
@@ -21,6 +22,7 @@ et_program = _et_program
 et_program_test = _et_program_test
 et_recipe = _et_recipe
 et_runner_app = _et_runner_app
+et_runtime_import = _et_runtime_import
 et_runtime_library = _et_runtime_library
 et_runtime_toolchain = _et_runtime_toolchain
 et_shared_data = _et_shared_data

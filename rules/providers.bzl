@@ -102,8 +102,6 @@ EtRuntimeLibraryInfo = provider(
                  "empty: it is linked in (static).",
         "resources": "List of Files that go to that folder with it.",
         "backends": "List of strings: names under which it registers backends.",
-        "kernel_objects": "List of Files: static libraries that have the kernels of a static library " +
-                          "that only registers them; empty where it has its own.",
         "deps": "Depset of EtRuntimeLibraryInfo that it needs.",
     },
 )

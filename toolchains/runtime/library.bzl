@@ -14,7 +14,6 @@ def _et_runtime_library_impl(ctx):
         place = "" if static else ctx.attr.place or "lib",
         resources = ctx.files.resources,
         backends = ctx.attr.backends,
-        kernel_objects = ctx.files.kernel_objects,
         deps = depset(deps, transitive = [d.deps for d in deps], order = "topological"),
     )
     return [info, DefaultInfo(files = depset([ctx.file.library]))]
@@ -39,11 +38,6 @@ et_runtime_library(
         "deps": attr.label_list(
             providers = [EtRuntimeLibraryInfo],
             doc = "Libraries that it needs.",
-        ),
-        "kernel_objects": attr.label_list(
-            allow_files = [".a"],
-            doc = "Static libraries with the kernels, where `library` is static and only registers " +
-                  "them: then each app registers only the operators that its programs use.",
         ),
         "library": attr.label(
             allow_single_file = True,

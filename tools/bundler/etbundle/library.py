@@ -32,6 +32,11 @@ class Library:
         """Whether it becomes part of the binary."""
         return Path(self.path).suffix in (".a", ".o", ".lo")
 
+    @property
+    def registers(self) -> bool:
+        """Whether it registers anything."""
+        return bool(self.operators or self.backends)
+
 
 def read(label: str, path: str, scan: Path, deps: tuple[str, ...]) -> Library:
     """A library with what EtScan found in it."""

@@ -1,0 +1,265 @@
+"""et_runtime_import: a runtime of one's own: a CMake install prefix, an AAR, or xcframeworks."""
+
+load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
+load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
+load("//rules:providers.bzl", "EtRuntimeInfo", "EtRuntimeLibraryInfo")
+load("//rules/private:link_action.bzl", "linker_action")
+load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
+load("//toolchains/runtime:import_names.bzl", "ABIS", "SLICES", "backend_of", "is_core", "library_name", "role_of")
+
+# Of every ExecuTorch: what its headers are found by.
+_A_HEADER = "/executorch/runtime/executor/program.h"
+_PORTABLE_TYPES = "/executorch/runtime/core/portable_type/c10"
+_DEFINES = ["C10_USING_CUSTOM_GENERATED_MACROS"]
+
+def _et_runtime_import_impl(ctx):
+    given = [n for n in ("prefix", "aars", "xcframeworks") if getattr(ctx.attr, n)]
+    if len(given) != 1:
+        fail("%s: got %s, wanted one of prefix, aars and xcframeworks." %
+             (ctx.label, " and ".join(given) or "no library"))
+    if given[0] == "prefix":
+        files = [struct(file = f, place = "lib", resources = []) for f in _prefix_libraries(ctx)]
+    elif given[0] == "aars":
+        files = [struct(file = f, place = "lib", resources = []) for f in _aar_libraries(ctx)]
+    else:
+        files = _xcframework_libraries(ctx)
+    libraries = _sorted_by_role(ctx, files)
+    info = EtRuntimeInfo(
+        label = ctx.label,
+        platform = ctx.attr.platform,
+        executorch_version = ctx.attr.executorch_version,
+        verified_exporters = ctx.attr.verified_exporters,
+        headers = _headers(ctx),
+        core = libraries.core,
+        etdump = libraries.etdump,
+        libraries = libraries.choice,
+        always = libraries.always,
+        data_files = ctx.attr.data_files,
+        license_files = depset(ctx.files.license_files),
+    )
+    return [platform_common.ToolchainInfo(runtime = info), info]
+
+def _prefix_libraries(ctx):
+    found = [
+        f
+        for f in ctx.files.prefix
+        if f.extension in ("a", "so", "dylib") and f.dirname.rsplit("/", 1)[-1] in ("lib", "lib64")
+    ]
+    if not found:
+        fail(("%s: prefix has no lib/*.a, lib/*.so or lib/*.dylib. Give all files of the folder that " +
+              "cmake --install wrote: prefix = glob([\"executorch/**\"]).") % ctx.label)
+    return found
+
+def _aar_libraries(ctx):
+    abi = ABIS.get(ctx.attr.platform)
+    if not abi:
+        fail("%s: an AAR is for Android: platform = \"%s\", wanted one of %s." %
+             (ctx.label, ctx.attr.platform, ", ".join(ABIS)))
+    libraries = []
+    for name in [ctx.attr.aar_core] + ctx.attr.aar_libraries:
+        library = ctx.actions.declare_file("%s.libraries/%s" % (ctx.label.name, name))
+        args = ctx.actions.args()
+        args.add("--label", ctx.label)
+        args.add_all(ctx.files.aars, before_each = "--archive")
+        args.add("--member", "jni/%s/%s" % (abi, name))
+        args.add("--output", library)
+        linker_action(
+            ctx,
+            module = "etbundle.extract",
+            arguments = args,
+            inputs = ctx.files.aars,
+            outputs = [library],
+            mnemonic = "EtExtract",
+            progress_message = "Unpacking %{output}",
+        )
+        libraries.append(library)
+    return libraries
+
+def _xcframework_libraries(ctx):
+    slice = SLICES.get(ctx.attr.platform)
+    if not slice:
+        fail("%s: an xcframework is for Apple's platforms: platform = \"%s\", wanted one of %s." %
+             (ctx.label, ctx.attr.platform, ", ".join(SLICES)))
+    found = []
+    frameworks = {}
+    slices = {}
+    for file in ctx.files.xcframeworks:
+        parts = file.path.split(".xcframework/")
+        if len(parts) != 2:
+            fail("%s: %s is in no .xcframework." % (ctx.label, file.path))
+        inside = parts[1].split("/")
+        slices[inside[0]] = True
+        if inside[0] != slice:
+            continue
+        if len(inside) == 2 and file.extension in ("a", "dylib"):
+            found.append(struct(file = file, place = "lib", resources = []))
+        elif inside[1].endswith(".framework"):
+            frameworks.setdefault(inside[1], []).append(file)
+    for framework, files in frameworks.items():
+        name = framework.removesuffix(".framework")
+        binaries = [f for f in files if f.path.endswith("/%s/%s" % (framework, name))]
+        if not binaries:
+            fail("%s: %s has no binary \"%s\"." % (ctx.label, framework, name))
+        found.append(struct(
+            file = binaries[0],
+            place = "Frameworks/" + framework,
+            resources = [f for f in files if f != binaries[0]],
+        ))
+    if not found:
+        fail("%s: the xcframeworks have no library for %s (folder \"%s\"); they have: %s." %
+             (ctx.label, ctx.attr.platform, slice, ", ".join(sorted(slices))))
+    return found
+
+def _sorted_by_role(ctx, files):
+    """The core, what is chosen from, and what goes into every app, out of libraries' names."""
+    cores = [f for f in files if is_core(f.file.basename, ctx.attr.aar_core if ctx.attr.aars else "")]
+    if not cores:
+        fail(("%s: no library loads and runs programs (libexecutorch, ExecutorchLib); there are: %s.") %
+             (ctx.label, ", ".join([f.file.basename for f in files])))
+    names = [f.file.basename for f in files]
+    unknown = [n for n in ctx.attr.backends if n not in names]
+    if unknown:
+        fail("%s: backends names %s; the libraries are: %s." %
+             (ctx.label, ", ".join(unknown), ", ".join(sorted(names))))
+    plain = [_library(ctx, f, [], []) for f in files if _role(ctx, f) == "plain"]
+    core = _library(ctx, cores[0], _backends(ctx, cores[0]), plain)
+    chosen = {"etdump": [], "operators": [], "backend": []}
+    for file in files:
+        role = _role(ctx, file)
+        if file != cores[0] and role in chosen:
+            chosen[role].append(_library(ctx, file, _backends(ctx, file), [core] + plain))
+    return struct(
+        core = core,
+        etdump = chosen["etdump"][0] if chosen["etdump"] else None,
+        choice = chosen["operators"] + chosen["backend"],
+        always = [library for library in plain if library.place],
+    )
+
+def _role(ctx, file):
+    if file.file.basename in ctx.attr.backends:
+        return "backend"
+    return role_of(file.file.basename)
+
+def _backends(ctx, file):
+    name = file.file.basename
+    if name in ctx.attr.backends:
+        return ctx.attr.backends[name]
+    known = backend_of(name)
+    return [known] if known else []
+
+def _library(ctx, file, backends, deps):
+    static = file.file.extension == "a"
+    return EtRuntimeLibraryInfo(
+        label = ctx.label.same_package_label("%s.%s" % (ctx.label.name, library_name(file.file.basename))),
+        file = file.file,
+        place = "" if static else file.place,
+        resources = file.resources,
+        backends = backends,
+        deps = depset(deps, transitive = [d.deps for d in deps], order = "topological"),
+    )
+
+def _headers(ctx):
+    if ctx.attr.headers:
+        return ctx.attr.headers[CcInfo]
+    roots = [f.path.removesuffix(_A_HEADER) for f in ctx.files.prefix if f.path.endswith(_A_HEADER)]
+    if not roots:
+        fail(("%s: there is no include%s. Give the headers of the same version as a cc_library: " +
+              "headers = \"…\".") % (ctx.label, _A_HEADER))
+    context = cc_common.create_compilation_context(
+        defines = depset(_DEFINES),
+        headers = depset([f for f in ctx.files.prefix if f.path.startswith(roots[0] + "/")]),
+        system_includes = depset([roots[0], roots[0] + _PORTABLE_TYPES]),
+    )
+    return CcInfo(compilation_context = context)
+
+et_runtime_import = rule(
+    implementation = _et_runtime_import_impl,
+    doc = """A runtime of your own, for a `toolchain` of the type
+`@rules_executorch//toolchains/runtime:toolchain_type`.
+
+What `cmake --install` wrote, static or shared:
+
+```python
+et_runtime_import(
+    name = "runtime",
+    executorch_version = "1.5.1",
+    platform = "linux_arm64",
+    prefix = glob(["executorch/**"]),
+)
+```
+
+An AAR (with the C++ headers of its version, which AARs don't hold):
+
+```python
+et_runtime_import(
+    name = "runtime",
+    aar_core = "libexecutorch.so",
+    aar_libraries = ["libfbjni.so", "libc++_shared.so"],
+    aars = ["executorch-android.aar", "fbjni.aar"],
+    executorch_version = "1.5.1",
+    headers = ":headers",
+    platform = "android_arm64",
+)
+```
+
+Xcframeworks, with dynamic frameworks or with static libraries as in ExecuTorch's Swift package:
+
+```python
+et_runtime_import(
+    name = "runtime",
+    executorch_version = "1.5.1",
+    headers = ":headers",
+    platform = "ios_arm64",
+    xcframeworks = glob(["executorch.xcframework/**", "backend_coreml.xcframework/**"]),
+)
+```
+
+Libraries are told apart by the names that ExecuTorch's own build gives them; `backends` names others.
+Of static libraries an app links the objects that register what its programs use.
+""",
+    attrs = {
+        "aar_core": attr.string(
+            default = "libexecutorch.so",
+            doc = "Library in the AARs that runs programs.",
+        ),
+        "aar_libraries": attr.string_list(
+            default = ["libfbjni.so", "libc++_shared.so"],
+            doc = "Further libraries in the AARs that it needs.",
+        ),
+        "aars": attr.label_list(
+            allow_files = [".aar"],
+            doc = "AARs; the first that has a library gives it.",
+        ),
+        "backends": attr.string_list_dict(
+            doc = "File name of a library to the names of the backends that it registers, where " +
+                  "its name doesn't say.",
+        ),
+        "data_files": attr.bool(default = True, doc = "Whether it loads .ptd files."),
+        "executorch_version": attr.string(
+            mandatory = True,
+            doc = "The version that it was built from, e.g. \"1.5.1\".",
+        ),
+        "headers": attr.label(
+            providers = [CcInfo],
+            doc = "A cc_library with the headers; default: those in the prefix.",
+        ),
+        "license_files": attr.label_list(allow_files = True, doc = "Go into every app."),
+        "platform": attr.string(
+            mandatory = True,
+            doc = "Name of the platform, as in @rules_executorch//toolchains/platforms.",
+        ),
+        "prefix": attr.label_list(
+            allow_files = True,
+            doc = "All files of a CMake install prefix.",
+        ),
+        "verified_exporters": attr.string_list(
+            doc = "Newer versions of the exporter whose programs were run on it and found right.",
+        ),
+        "xcframeworks": attr.label_list(
+            allow_files = True,
+            doc = "All files of xcframeworks.",
+        ),
+    },
+    provides = [EtRuntimeInfo],
+    toolchains = [EXPORTER_TOOLCHAIN],
+)

@@ -1,0 +1,67 @@
+"""EtExtract: a file out of archives.
+
+Contract: `etbundle.extract --label L --archive FILE.aar… --member PATH --output FILE`
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from etbuild.errors import BuildError
+from etlink.container import write_atomically
+
+from etbundle.command import exit_code
+
+
+def extract(label: str, archives: Sequence[Path], member: str, output: Path) -> None:
+    """Writes a member of the first zip archive that has it.
+
+    Args:
+        label: target, for messages.
+        archives: zip files, such as AARs.
+        member: path in them.
+        output: the file to write.
+
+    Raises:
+        BuildError: an archive is damaged, or none has it.
+    """
+    beside: set[str] = set()
+    folder = member.rsplit("/", 1)[0] + "/"
+    for archive in archives:
+        try:
+            with zipfile.ZipFile(archive) as opened:
+                names = opened.namelist()
+                beside.update(n for n in names if n.startswith(folder) and n != folder)
+                if member in names:
+                    with opened.open(member) as source:
+                        write_atomically(output, lambda out, s=source: shutil.copyfileobj(s, out))
+                    return
+        except (zipfile.BadZipFile, zipfile.LargeZipFile, EOFError) as error:
+            raise BuildError(
+                f"{label}: {archive} is damaged: {error}.", "Fetch it again."
+            ) from error
+    raise BuildError(
+        f"{label}: no archive has {member}; {folder} has: "
+        f"{', '.join(sorted(beside)) or 'nothing'}.",
+        "Name the library that is there, or give the archive that has it.",
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs EtExtract; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="etbundle.extract", description=__doc__)
+    parser.add_argument("--label", required=True)
+    parser.add_argument("--archive", type=Path, action="append", default=[])
+    parser.add_argument("--member", required=True)
+    parser.add_argument("--output", type=Path, required=True)
+    given = parser.parse_args(arguments)
+    return exit_code(lambda: extract(given.label, given.archive, given.member, given.output))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
