@@ -1,6 +1,9 @@
-"""EtScan: what a library registers.
+"""EtScan: which operators and backends a runtime's library registers when it is loaded.
 
 Contract: `etbundle.scan --label L --library FILE… --backend NAME… --output OUT.json`
+
+Both are registered with names that are constants of the program: they lie in the file, with a zero
+at their end. Tests compare what is found with what the same libraries register when loaded.
 """
 
 from __future__ import annotations
@@ -9,20 +12,130 @@ import argparse
 import json
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from etbuild.errors import BuildError
 from etlink.container import write_text
 
+from etbundle.binary import check_binary
 from etbundle.command import exit_code
 
-_OPERATOR = re.compile(rb"\0([a-z_][a-z0-9_]*::[A-Za-z0-9_]+(?:\.[A-Za-z0-9_]+)?)(?=\0)")
+# Ids that upstream's backends register, in all versions; a runtime can have others.
+KNOWN_BACKENDS = (
+    "CoreAIBackend",
+    "CoreMLBackend",
+    "CudaBackend",
+    "EnnBackend",
+    "EthosUBackend",
+    "MLXBackend",
+    "MPSBackend",
+    "MetalBackend",
+    "NativeBackend",
+    "NeuropilotBackend",
+    "NeutronBackend",
+    "OpenvinoBackend",
+    "QnnBackend",
+    "TOSABackend",
+    "VgfBackend",
+    "VulkanBackend",
+    "XnnpackBackend",
+)
+
+# The end of a name, which begins with what is searched fastest; its namespace lies before it.
+_NAME = re.compile(rb"::([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)?)\0", re.ASCII)
+
+# A whole string: it doesn't go on to the left. Binary data may come right before the first one.
+_NAMESPACE = re.compile(rb"(?:\A|[^ -~])([A-Za-z_]\w*)\Z", re.ASCII)
+_LONGEST_NAMESPACE = 128
+
+# Looks like operators, but are what kernels of several operators call themselves in messages.
+_NAMES_IN_MESSAGES = frozenset(
+    {
+        "quantized_decomposed::embedding_xbit.dtype_out",
+        "quantized_decomposed::embedding_xbit.out",
+    }
+)
 
 
-def operators(library: Path) -> set[str]:
-    found = {name.decode() for name in _OPERATOR.findall(library.read_bytes())}
-    return {name for name in found if "::_M_" not in name}
+@dataclass(frozen=True)
+class Registered:
+    """What a library registers.
+
+    Attributes:
+      operators: e.g. "aten::add.out", sorted.
+      backends: e.g. "XnnpackBackend", sorted.
+    """
+
+    operators: tuple[str, ...]
+    backends: tuple[str, ...]
+
+
+def scan(path: Path, known_backends: Iterable[str] = KNOWN_BACKENDS) -> Registered:
+    """Finds operators and backends of a library, an object file or an archive.
+
+    Args:
+      path: an ELF or Mach-O file, such as a framework's binary, or an archive of object files.
+      known_backends: ids to look for.
+
+    Returns:
+      What it registers.
+
+    Raises:
+      BuildError: the file can't be read, or is no library, or is damaged.
+
+    Example:
+      scan(Path("libexecutorch_backend_xnnpack.so")).backends  # ("XnnpackBackend",)
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise BuildError(
+            f"{path}: can't be read: {error.strerror}.", "Give the path of a library."
+        ) from error
+    check_binary(data, str(path))
+    return Registered(_operators(data), _backends(data, known_backends))
+
+
+def _operators(data: bytes) -> tuple[str, ...]:
+    found = []
+    for match in _NAME.finditer(data):
+        before = data[max(match.start() - _LONGEST_NAMESPACE, 0) : match.start()]
+        namespace = _NAMESPACE.search(before)
+        if namespace:
+            found.append((namespace[1].decode(), match[1].decode()))
+    # Names of C++ functions have no dot; of operators nearly all have, and some in each namespace.
+    namespaces = {namespace for namespace, name in found if "." in name}
+    names = {f"{namespace}::{name}" for namespace, name in found if namespace in namespaces}
+    return tuple(sorted(names - _NAMES_IN_MESSAGES))
+
+
+def _backends(data: bytes, known: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted(backend for backend in known if _has_backend(data, backend.encode())))
+
+
+def _has_backend(data: bytes, backend: bytes) -> bool:
+    # With its length before it, it is a class's name in type information.
+    type_name = b"%d%s" % (len(backend), backend)
+    for match in re.finditer(re.escape(backend) + rb"\0", data):
+        before = data[max(match.start() - 1, 0) : match.start()]
+        in_type = data.endswith(type_name, 0, match.end() - 1)
+        if not (before.isalpha() or before == b"_" or in_type):
+            return True
+    return False
+
+
+def _check_backends(
+    label: str, libraries: Sequence[Path], wanted: Iterable[str], got: set[str]
+) -> None:
+    for backend in wanted:
+        if backend not in got:
+            raise BuildError(
+                f'{label}: {libraries[0].name} registers no backend "{backend}"; it registers: '
+                f"{', '.join(sorted(got)) or 'none'}.",
+                "Correct backends in its et_runtime_library.",
+            )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -35,19 +148,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
 
     def work() -> None:
-        found: set[str] = set()
-        for library in given.library:
-            found |= operators(library)
-        for backend in given.backend:
-            name = backend.encode() + b"\0"
-            if not any(name in library.read_bytes() for library in given.library):
-                raise BuildError(
-                    f'{given.label}: {given.library[0].name} doesn\'t name the backend "{backend}".',
-                    "Correct backends in its et_runtime_library.",
-                )
+        known = {*KNOWN_BACKENDS, *given.backend}
+        found = [scan(library, known) for library in given.library]
+        backends = {backend for one in found for backend in one.backends}
+        _check_backends(given.label, given.library, given.backend, backends)
         whole = {
             "label": given.label,
-            "operators": sorted(found),
+            "operators": sorted({operator for one in found for operator in one.operators}),
             "backends": sorted(given.backend),
         }
         write_text(given.output, json.dumps(whole, indent=1, sort_keys=True) + "\n")
