@@ -89,8 +89,8 @@ def _write_app(ctx, programs, runtime, exporter_version, fitted, binary, directo
     inputs = [fitted.json, binary]
     for library in fitted.libraries:
         if library.place:
-            args.add_all("--library", [library.label, library.place, library.file] + library.resources)
-            inputs += [library.file] + library.resources
+            args.add_all("--library", [library.label, library.place, library.file] + list(library.resources))
+            inputs += [library.file] + list(library.resources)
     data = {}
     for program in programs:
         args.add_all(

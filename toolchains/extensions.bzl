@@ -2,8 +2,8 @@
 
 load("//toolchains/exporter:environment.bzl", "python_environment")
 load("//toolchains/exporter:wheel.bzl", "wheel_files")
-load("//toolchains/runtime:mobile.bzl", "mobile_runtime_repositories")
 load("//toolchains/qemu:qemu.bzl", "qemu_repository")
+load("//toolchains/runtime:mobile.bzl", "mobile_runtime_repositories")
 load("//toolchains/runtime:runtime.bzl", "RUNTIME_PLATFORMS", "json_repository", "runtime_repository")
 
 _OWN = "rules_executorch"

@@ -121,7 +121,11 @@ def _sorted_by_role(ctx, files):
     if unknown:
         fail("%s: backends names %s; the libraries are: %s." %
              (ctx.label, ", ".join(unknown), ", ".join(sorted(names))))
-    plain = [_library(ctx, f, [], []) for f in files if _role(ctx, f) == "plain"]
+    plain = [
+        _library(ctx, f, [], [])
+        for f in files
+        if f != cores[0] and _role(ctx, f) == "plain"
+    ]
     core = _library(ctx, cores[0], _backends(ctx, cores[0]), plain)
     chosen = {"etdump": [], "operators": [], "backend": []}
     for file in files:
@@ -153,8 +157,9 @@ def _library(ctx, file, backends, deps):
         label = ctx.label.same_package_label("%s.%s" % (ctx.label.name, library_name(file.file.basename))),
         file = file.file,
         place = "" if static else file.place,
-        resources = file.resources,
-        backends = backends,
+        # In a depset nothing may be changed any more.
+        resources = tuple(file.resources),
+        backends = tuple(backends),
         deps = depset(deps, transitive = [d.deps for d in deps], order = "topological"),
     )
 

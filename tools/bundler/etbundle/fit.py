@@ -24,8 +24,8 @@ from etbundle import library as libraries
 from etbundle.command import exit_code
 from etbundle.library import Library
 
-# What registers itself as it is loaded has no symbol that is called. Mach-O linkers keep every shared
-# library that they are given.
+# What registers itself as it is loaded has no symbol that is called. Mach-O linkers keep every
+# shared library that they are given.
 _KEEP_SHARED = ("-Wl,--push-state,--no-as-needed", "-Wl,--pop-state")
 _KEEP_STATIC = ("-Wl,--push-state,--whole-archive", "-Wl,--pop-state")
 
