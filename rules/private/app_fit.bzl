@@ -70,7 +70,8 @@ def fit(ctx, *, programs, runtime, kernels):
       kernels: list of targets with CcInfo: the app's own operators.
 
     Returns:
-      struct(json = File, link_flags = File, libraries = list of EtRuntimeLibraryInfo).
+      struct(json = File, link_flags = File, linked = list of Files that those flags name, libraries =
+      list of EtRuntimeLibraryInfo).
     """
     found = ctx.actions.declare_file(ctx.label.name + ".fit.json")
     flags = ctx.actions.declare_file(ctx.label.name + ".link_flags")
@@ -85,6 +86,7 @@ def fit(ctx, *, programs, runtime, kernels):
         inputs.append(program.program)
     roles = {runtime.core.label: "core"}
     roles.update({library.label: "always" for library in runtime.always})
+    static = []
     libraries = depset(
         [runtime.core] + runtime.libraries + runtime.always,
         transitive = [l.deps for l in [runtime.core] + runtime.libraries + runtime.always],
@@ -96,6 +98,14 @@ def fit(ctx, *, programs, runtime, kernels):
         args.add_all([library.label, library.file, scanned])
         args.add_joined(deps, join_with = ",", omit_if_empty = False)
         inputs.append(scanned)
+        if not library.place and library.label not in roles:
+            parts = [
+                ctx.actions.declare_file("%s.static/%s.%s.a" % (ctx.label.name, library.label.name, part))
+                for part in ("kept", "rest")
+            ]
+            args.add_all("--static", [library.label] + parts)
+            inputs.append(library.file)
+            static += parts
     for kernel in kernels:
         files = _kernel_files(kernel)
         scanned = _scan(ctx, kernel.label, files, [])
@@ -108,11 +118,16 @@ def fit(ctx, *, programs, runtime, kernels):
         module = "etbundle.fit",
         arguments = args,
         inputs = inputs,
-        outputs = [found, flags],
+        outputs = [found, flags] + static,
         mnemonic = "EtFit",
         progress_message = "Checking that %{label} has all that its programs use",
     )
-    return struct(json = found, link_flags = flags, libraries = libraries)
+    return struct(
+        json = found,
+        link_flags = flags,
+        linked = [library.file for library in libraries] + static,
+        libraries = libraries,
+    )
 
 def _kernel_files(kernel):
     """Objects and archives of a cc_library and what it depends on, the runtime's aside."""

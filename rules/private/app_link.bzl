@@ -46,10 +46,9 @@ def link_app(ctx, *, cc_toolchain, mains, sources, headers, runtime, fitted, nam
             srcs = sources,
             user_compile_flags = ["-std=c++17"],
         )
-    libraries = [library.file for library in fitted.libraries]
     linked = cc_common.link(
         actions = ctx.actions,
-        additional_inputs = libraries + [fitted.link_flags],
+        additional_inputs = fitted.linked + [fitted.link_flags],
         cc_toolchain = cc_toolchain,
         compilation_outputs = outputs,
         feature_configuration = features,

@@ -2,16 +2,17 @@
 
 Contract: `etbundle.fit --label APP --runtime LABEL --platform P --runtime_version V
 --program LABEL FILE.pte … --core|--library|--always|--kernels LABEL FILE SCAN.json DEPS …
---fit OUT.json --link_flags OUT.params`
+--static LABEL KEPT.a REST.a … --fit OUT.json --link_flags OUT.params`
 """
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import difflib
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,8 +22,10 @@ from etlink import pte, tables
 from etlink.container import write_text
 
 from etbundle import library as libraries
+from etbundle import static_library
 from etbundle.command import exit_code
 from etbundle.library import Library
+from etbundle.select import Selected, select
 
 # What registers itself as it is loaded has no symbol that is called. Mach-O linkers keep every
 # shared library that they are given.
@@ -175,23 +178,68 @@ def link_flags(chosen: Sequence[Library], macho: bool) -> list[str]:
         macho: whether it is a linker for Apple's platforms.
     """
     flags: list[str] = []
-    plain = [one.path for one in chosen if one.static and not one.registers]
+    plain = [one for one in chosen if one.static and not one.registers]
     for one in chosen:
-        if one.path in plain:
+        if one in plain:
             continue
         if macho:
             flags.append(f"-Wl,-force_load,{one.path}" if one.static else one.path)
         else:
             before, after = _KEEP_STATIC if one.static else _KEEP_SHARED
             flags += [before, one.path, after]
+    paths = [one.path for one in plain]
     # They may need each other in a circle; Mach-O linkers look again by themselves.
-    if plain and not macho:
-        plain = ["-Wl,--start-group", *plain, "-Wl,--end-group"]
-    return flags + plain
+    if paths and not macho:
+        paths = ["-Wl,--start-group", *paths, "-Wl,--end-group"]
+    return flags + paths
+
+
+def split_static(
+    chosen: Sequence[Library],
+    uses: Sequence[Use],
+    places: Mapping[str, tuple[Path, Path]],
+    macho: bool,
+) -> tuple[list[Library], dict[str, Selected]]:
+    """Puts in the place of static libraries the parts of them that an app needs.
+
+    Args:
+        chosen: the libraries.
+        uses: of all programs of the app.
+        places: label of a static library to the two files that are written for it; those of
+            libraries that aren't chosen become empty.
+        macho: whether the linker is for Apple's platforms.
+
+    Returns:
+        The libraries to link; and per label what was kept.
+
+    Raises:
+        BuildError: a static library is damaged.
+    """
+    operators = {o for use in uses for o in use.operators}
+    backends = {b for use in uses for b in use.backends}
+    linked: list[Library] = []
+    selected: dict[str, Selected] = {}
+    for one in chosen:
+        if one.label not in places:
+            linked.append(one)
+            continue
+        kept, rest = places[one.label]
+        selected[one.label] = select(Path(one.path), operators, backends, kept, rest, macho)
+        linked.append(dataclasses.replace(one, path=str(kept)))
+        linked.append(Library(f"{one.label}.rest", str(rest), one.deps, frozenset(), frozenset()))
+    for label, files in places.items():
+        if label not in selected:
+            for file in files:
+                static_library.write(file, [], macho)
+    return linked, selected
 
 
 def describe(
-    app: str, runtime: Runtime, uses: Sequence[Use], chosen: Sequence[Library]
+    app: str,
+    runtime: Runtime,
+    uses: Sequence[Use],
+    chosen: Sequence[Library],
+    selected: Mapping[str, Selected],
 ) -> dict[str, Any]:
     """What EtFit found, as one JSON object."""
     used = {
@@ -211,7 +259,11 @@ def describe(
         "platform": runtime.platform,
         "runtime": {"label": runtime.label, "executorch_version": runtime.version},
         "programs": programs,
-        "libraries": [libraries.facts(one, used) for one in chosen],
+        "libraries": [
+            libraries.facts(one, used)
+            | (dataclasses.asdict(selected[one.label]) if one.label in selected else {})
+            for one in chosen
+        ],
     }
 
 
@@ -223,6 +275,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--program", nargs=2, action="append", default=[])
     for role in ("core", "library", "always", "kernels"):
         parser.add_argument(f"--{role}", nargs=4, action="append", default=[])
+    parser.add_argument("--static", nargs=3, action="append", default=[])
     parser.add_argument("--fit", type=Path, required=True, help="JSON to write")
     parser.add_argument("--link_flags", type=Path, required=True, help="linker arguments to write")
     given = parser.parse_args(arguments)
@@ -239,12 +292,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         uses = [use for label, path in given.program for use in uses_of(label, Path(path))]
         chosen = choose(given.label, runtime, uses)
-        found = describe(given.label, runtime, uses, chosen)
-        write_text(given.fit, json.dumps(found, indent=1, sort_keys=True) + "\n")
+        macho = given.platform.startswith(("ios_", "macos_"))
         own = {one.label for one in runtime.kernels}
-        linked = [one for one in chosen if one.label not in own]
-        flags = link_flags(linked, given.platform.startswith(("ios_", "macos_")))
-        write_text(given.link_flags, "".join(f"{flag}\n" for flag in flags))
+        places = {label: (Path(kept), Path(rest)) for label, kept, rest in given.static}
+        parts, selected = split_static(
+            [one for one in chosen if one.label not in own], uses, places, macho
+        )
+        found = describe(given.label, runtime, uses, chosen, selected)
+        write_text(given.fit, json.dumps(found, indent=1, sort_keys=True) + "\n")
+        write_text(given.link_flags, "".join(f"{flag}\n" for flag in link_flags(parts, macho)))
 
     return exit_code(work)
 

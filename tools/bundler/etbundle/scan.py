@@ -95,6 +95,11 @@ def scan(path: Path, known_backends: Iterable[str] = KNOWN_BACKENDS) -> Register
             f"{path}: can't be read: {error.strerror}.", "Give the path of a library."
         ) from error
     check_binary(data, str(path))
+    return registered(data, known_backends)
+
+
+def registered(data: bytes, known_backends: Iterable[str] = KNOWN_BACKENDS) -> Registered:
+    """What a library or an object registers, by its bytes."""
     return Registered(_operators(data), _backends(data, known_backends))
 
 
