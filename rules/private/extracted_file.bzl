@@ -6,8 +6,9 @@ load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
 def _extracted_file_impl(ctx):
     output = ctx.actions.declare_file(ctx.label.name)
     args = ctx.actions.args()
+    args.add("--label", ctx.label)
     args.add("--archive", ctx.file.archive)
-    args.add("--name", ctx.attr.path)
+    args.add("--member", ctx.attr.path)
     args.add("--output", output)
     linker_action(
         ctx,
