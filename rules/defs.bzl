@@ -1,5 +1,7 @@
 """Everything that a user loads."""
 
+load("//rules:android_aar.bzl", _et_android_aar = "et_android_aar")
+load("//rules:android_apk.bzl", _et_android_apk = "et_android_apk")
 load("//rules:backend.bzl", _et_backend = "et_backend")
 load("//rules:lowering.bzl", _et_lowering = "et_lowering")
 load("//rules:model.bzl", _et_model = "et_model")
@@ -9,11 +11,15 @@ load("//rules:recipe.bzl", _et_recipe = "et_recipe")
 load("//rules:runner_app.bzl", _et_runner_app = "et_runner_app")
 load("//rules:shared_data.bzl", _et_shared_data = "et_shared_data")
 load("//rules:size_test.bzl", _et_size_test = "et_size_test")
+load("//toolchains/android:android_tools.bzl", _et_android_tools = "et_android_tools")
 load("//toolchains/exporter:exporter.bzl", _et_exporter = "et_exporter")
 load("//toolchains/runtime:import.bzl", _et_runtime_import = "et_runtime_import")
 load("//toolchains/runtime:library.bzl", _et_runtime_library = "et_runtime_library")
 load("//toolchains/runtime:toolchain.bzl", _et_runtime_toolchain = "et_runtime_toolchain")
 
+et_android_aar = _et_android_aar
+et_android_apk = _et_android_apk
+et_android_tools = _et_android_tools
 et_backend = _et_backend
 et_exporter = _et_exporter
 et_lowering = _et_lowering

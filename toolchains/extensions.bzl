@@ -1,5 +1,6 @@
 """The module extension: the exporter's environment, the runtime and files out of wheels, by hash."""
 
+load("//toolchains/android:repositories.bzl", "android_repositories")
 load("//toolchains/exporter:environment.bzl", "python_environment")
 load("//toolchains/exporter:wheel.bzl", "wheel_files")
 load("//toolchains/qemu:qemu.bzl", "qemu_repository")
@@ -86,6 +87,7 @@ def _executorch_impl(module_ctx):
         runtime_repository(platform, runtime.executorch_version, runtime.sha256)
     mobile_runtime_repositories()
     json_repository()
+    android_repositories()
     qemu_repository()
     owner = {}
     for module in module_ctx.modules:

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tools/runner/arguments.h"
+#include "tools/runner/entry.h"
 #include "tools/runner/fail.h"
 #include "tools/runner/file_check.h"
 #include "tools/runner/memory.h"
@@ -62,6 +63,8 @@ void run(const Arguments& arguments, Program& program, size_t number, ProgramRep
   }
 }
 
+}  // namespace
+
 [[noreturn]] void main_of_runner(int count, char** values) {
   own_stderr();
   guard_against_crashes();
@@ -111,7 +114,6 @@ void run(const Arguments& arguments, Program& program, size_t number, ProgramRep
   _exit(0);
 }
 
-}  // namespace
 }  // namespace runner
 
 int main(int count, char** values) {

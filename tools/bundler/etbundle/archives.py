@@ -1,6 +1,6 @@
 """Archives whose bytes depend on names and contents alone; files of any size, in little memory.
 
-Contract: `etbundle.archives --output OUT.tar.zst|OUT.zip --directory DIR [--prefix FOLDER]
+Contract: `etbundle.archives --output OUT.tar.zst|OUT.zip|OUT.jar --directory DIR [--prefix FOLDER]
 [--executable PATH]…`
 """
 
@@ -18,6 +18,7 @@ from pathlib import Path
 
 from etbuild.errors import BuildError
 
+from etbundle.command import exit_code
 from etbundle.entries import Entry, in_order, tree
 
 _BLOCK = 1 << 20
@@ -124,6 +125,7 @@ def _padding(position: int, alignment: int) -> bytes:
 WRITERS: dict[str, Callable[[Path, Iterable[Entry]], None]] = {
     ".tar.zst": write_tar_zst,
     ".zip": write_zip,
+    ".jar": write_zip,
 }
 
 
@@ -135,17 +137,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--prefix", default="", help="folder of the archive that it goes into")
     parser.add_argument("--executable", action="append", default=[], metavar="PATH")
     given = parser.parse_args(arguments)
-    try:
+
+    def work() -> None:
         kinds = [kind for kind in WRITERS if given.output.name.endswith(kind)]
         if not kinds:
             raise BuildError(
                 f"{given.output.name} names no kind of archive; wanted: {', '.join(WRITERS)}."
             )
         WRITERS[kinds[0]](given.output, tree(given.directory, given.prefix, given.executable))
-    except BuildError as error:
-        print(f"ERROR: {error}", file=sys.stderr)
-        return 1
-    return 0
+
+    return exit_code(work)
 
 
 if __name__ == "__main__":

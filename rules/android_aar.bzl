@@ -1,0 +1,68 @@
+"""et_android_aar: programs, data and the runtime as an Android library."""
+
+load("//rules/private:android_apps.bzl", "APPS", "add_apps", "android_manifest", "apps_by_abi")
+load("//rules/private:link_action.bzl", "NO_CACHE", "linker_action")
+load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
+
+def _et_android_aar_impl(ctx):
+    apps = apps_by_abi(ctx)
+    manifest = android_manifest(ctx, template = ctx.file._manifest, package = ctx.attr.package)
+    aar = ctx.actions.declare_file(ctx.label.name + ".aar")
+    args = ctx.actions.args()
+    args.add("--output", aar)
+    args.add("--name", ctx.label.name)
+    args.add("--manifest", manifest)
+    args.add("--classes", ctx.file._classes)
+    add_apps(args, apps)
+    linker_action(
+        ctx,
+        module = "etbundle.aar",
+        arguments = args,
+        inputs = [manifest, ctx.file._classes] + [app.directory for app in apps.values()],
+        outputs = [aar],
+        mnemonic = "EtAar",
+        progress_message = "Packing %{output}",
+        execution_requirements = NO_CACHE,
+    )
+    return [DefaultInfo(files = depset([aar]))]
+
+et_android_aar = rule(
+    implementation = _et_android_aar_impl,
+    doc = """An .aar with an app's programs, data and libraries, for `aar_import` or Gradle.
+
+```python
+et_android_aar(
+    name = "chat_programs",
+    apps = [":chat_android_arm64", ":chat_android_x86_64"],
+    package = "com.example.chat.programs",
+)
+aar_import(name = "chat_programs_lib", aar = ":chat_programs")
+android_binary(
+    name = "chat",
+    nocompress_extensions = [".pte", ".ptd"],
+    deps = [":chat_programs_lib"],
+    …
+)
+```
+
+Inside: `assets/manifest.json`, `assets/programs/`, `assets/data/`, `jni/<ABI>/` with the libraries that
+the programs need, and the class `rulesexecutorch.runner.AppFiles`, which puts programs and data where
+native code can map them.
+""",
+    attrs = {
+        "apps": APPS,
+        "package": attr.string(
+            doc = "Name of the library, e.g. \"com.example.chat.programs\"; not the app's own.",
+            mandatory = True,
+        ),
+        "_classes": attr.label(
+            allow_single_file = True,
+            default = "//tools/runner/android:app_files",
+        ),
+        "_manifest": attr.label(
+            allow_single_file = True,
+            default = "//tools/runner/android:LibraryManifest.xml",
+        ),
+    },
+    toolchains = [EXPORTER_TOOLCHAIN],
+)

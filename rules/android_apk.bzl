@@ -1,0 +1,202 @@
+"""et_android_apk: an Android app that runs programs and shows what comes out."""
+
+load("//rules/private:android_apps.bzl", "APPS", "add_apps", "android_manifest", "apps_by_abi", "check_text")
+load("//rules/private:android_java.bzl", "MIN_SDK")
+load("//rules/private:link_action.bzl", "NO_CACHE", "linker_action")
+load("//toolchains/android:android_tools.bzl", "ANDROID_TOOLCHAIN")
+load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
+
+def _et_android_apk_impl(ctx):
+    apps = apps_by_abi(ctx)
+    for app in apps.values():
+        if not app.jni_library:
+            fail(("%s: %s has no runner as a library for Java, as it has a main of its own. Put such an " +
+                  "app into an app of yours with et_android_aar.") % (ctx.label, app.label))
+    base = _base(ctx)
+    unsigned = ctx.actions.declare_file(ctx.label.name + ".unsigned.apk")
+    args = ctx.actions.args()
+    args.add("--output", unsigned)
+    args.add("--name", ctx.label.name)
+    args.add("--base", base)
+    args.add_all("--dex", [ctx.file._dex], expand_directories = False)
+    add_apps(args, apps)
+    for abi, app in apps.items():
+        args.add("--jni", app.jni_library, format = abi + "=%s")
+    linker_action(
+        ctx,
+        module = "etbundle.apk",
+        arguments = args,
+        inputs = [base, ctx.file._dex] +
+                 [app.directory for app in apps.values()] +
+                 [app.jni_library for app in apps.values()],
+        outputs = [unsigned],
+        mnemonic = "EtApk",
+        progress_message = "Packing %{output}",
+        execution_requirements = NO_CACHE,
+    )
+    apk = ctx.actions.declare_file(ctx.label.name + ".apk")
+    _sign(ctx, unsigned, apk)
+    return [
+        DefaultInfo(files = depset([apk])),
+        OutputGroupInfo(unsigned = depset([unsigned])),
+    ]
+
+def _base(ctx):
+    """The manifest in Android's binary form, in a zip."""
+    for attribute in ("label", "version_name"):
+        if getattr(ctx.attr, attribute):
+            check_text(ctx, attribute, getattr(ctx.attr, attribute))
+    if ctx.attr.version_code < 1:
+        fail("%s: version_code = %d: wanted 1 or more." % (ctx.label, ctx.attr.version_code))
+    manifest = android_manifest(
+        ctx,
+        template = ctx.file._manifest,
+        package = ctx.attr.package,
+        substitutions = {
+            "label": ctx.attr.label or ctx.label.name,
+            "version_code": str(ctx.attr.version_code),
+            "version_name": ctx.attr.version_name,
+        },
+    )
+    tools = ctx.toolchains[ANDROID_TOOLCHAIN].android_tools
+    base = ctx.actions.declare_file(ctx.label.name + ".base.apk")
+    args = ctx.actions.args()
+    args.add("link")
+    args.add("-I", tools.android_jar)
+    args.add("--manifest", manifest)
+    args.add("-o", base)
+    ctx.actions.run(
+        executable = tools.aapt2,
+        arguments = [args],
+        inputs = [manifest, tools.android_jar],
+        outputs = [base],
+        mnemonic = "EtAndroidManifest",
+        progress_message = "Packing the manifest of %{label}",
+        toolchain = ANDROID_TOOLCHAIN,
+    )
+    return base
+
+def _sign(ctx, unsigned, apk):
+    own = [name for name in ("key_alias", "key_password_file") if getattr(ctx.attr, name)]
+    if own and not ctx.attr.key:
+        fail("%s: %s without key. Give key, the file that has the key." % (ctx.label, " and ".join(own)))
+    if ctx.attr.key and not ctx.attr.key_password_file:
+        fail("%s: key needs key_password_file: a file whose first line is the password." % ctx.label)
+    tools = ctx.toolchains[ANDROID_TOOLCHAIN].android_tools
+    key = ctx.file.key or ctx.file._debug_key
+    inputs = [unsigned, key]
+    args = ctx.actions.args()
+    args.add("sign")
+    args.add("--ks", key)
+    if ctx.attr.key:
+        args.add("--ks-pass", ctx.file.key_password_file, format = "file:%s")
+        inputs.append(ctx.file.key_password_file)
+    else:
+        args.add("--ks-pass", "pass:android")
+    if ctx.attr.key_alias:
+        args.add("--ks-key-alias", ctx.attr.key_alias)
+    args.add("--min-sdk-version", str(MIN_SDK))
+    args.add_all("--v1-signing-enabled", ["false"])
+    args.add_all("--v2-signing-enabled", ["true"])
+    args.add_all("--v3-signing-enabled", ["true"])
+    args.add_all("--v4-signing-enabled", ["false"])
+    args.add("--in", unsigned)
+    args.add("--out", apk)
+    ctx.actions.run(
+        executable = tools.apksigner,
+        arguments = [args],
+        inputs = inputs,
+        outputs = [apk],
+        mnemonic = "EtAndroidSign",
+        progress_message = "Signing %{output}",
+        # One's own key stays on this machine.
+        execution_requirements = NO_CACHE | ({"no-remote": "1"} if ctx.attr.key else {}),
+        toolchain = ANDROID_TOOLCHAIN,
+    )
+
+_et_android_apk = rule(
+    implementation = _et_android_apk_impl,
+    doc = "See et_android_apk.",
+    attrs = {
+        "apps": APPS,
+        "key": attr.label(allow_single_file = True),
+        "key_alias": attr.string(),
+        "key_password_file": attr.label(allow_single_file = True),
+        "label": attr.string(),
+        "package": attr.string(mandatory = True),
+        "version_code": attr.int(default = 1),
+        "version_name": attr.string(default = "1.0"),
+        "_debug_key": attr.label(
+            allow_single_file = True,
+            default = "//toolchains/android:debug_key.p12",
+        ),
+        "_dex": attr.label(
+            allow_single_file = True,
+            default = "//tools/runner/android:activity_dex",
+        ),
+        "_manifest": attr.label(
+            allow_single_file = True,
+            default = "//tools/runner/android:AndroidManifest.xml",
+        ),
+    },
+    toolchains = [ANDROID_TOOLCHAIN, EXPORTER_TOOLCHAIN],
+)
+
+def et_android_apk(
+        *,
+        name,
+        app,
+        package,
+        label = "",
+        key = None,
+        key_alias = "",
+        key_password_file = None,
+        version_code = 1,
+        version_name = "1.0",
+        **kwargs):
+    """An APK that runs the programs of apps on a phone or in an emulator, and shows what comes out.
+
+    ```python
+    et_android_apk(
+        name = "chat_apk",
+        app = [":chat_android_arm64", ":chat_android_x86_64"],
+        package = "com.example.chat",
+    )
+    ```
+
+    `adb install bazel-bin/…/chat_apk.apk`, and start it on the device, or with arguments for the runner:
+
+    ```sh
+    adb shell am start -n com.example.chat/rulesexecutorch.runner.RunActivity --esa args --repeat,10,--json
+    adb logcat -s ExecuTorch
+    ```
+
+    Programs, data and libraries lie uncompressed and aligned in the APK; on its first start the app
+    copies programs and data to files. Without a key it is signed with one that everybody has: for
+    trying out, never for giving away. RSA keys give the same bytes on every build, others don't.
+
+    Args:
+      name: of the target; `<name>.apk` is the output, `<name>.unsigned.apk` the output group `unsigned`.
+      app: label of an et_runner_app for Android, or a list of them for several kinds of devices, with
+        the same programs and data.
+      package: what the device knows the app by, e.g. "com.example.chat".
+      label: what people see; default: the name.
+      key: keystore (PKCS #12, JKS) with the key to sign with.
+      key_alias: name of the key in it; needed where it has several.
+      key_password_file: file whose first line is the password of keystore and key.
+      version_code: number that goes up with each release.
+      version_name: version that people see.
+      **kwargs: what all rules have: visibility, tags, …
+    """
+    _et_android_apk(
+        name = name,
+        apps = app if type(app) == "list" else [app],
+        package = package,
+        label = label,
+        key = key,
+        key_alias = key_alias,
+        key_password_file = key_password_file,
+        version_code = version_code,
+        version_name = version_name,
+        **kwargs
+    )

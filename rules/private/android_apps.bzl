@@ -1,0 +1,98 @@
+"""What rules for APK and AAR have in common."""
+
+load("//rules:providers.bzl", "EtAppInfo")
+load("//rules/private:android_java.bzl", "MIN_SDK")
+load("//toolchains/runtime:import_names.bzl", "ABIS")
+
+APPS = attr.label_list(
+    allow_empty = False,
+    doc = "et_runner_app targets with the same programs and data, one for each kind of device: " +
+          "android_arm64, android_x86_64 (emulators).",
+    mandatory = True,
+    providers = [EtAppInfo],
+)
+
+_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_DIGITS = "0123456789"
+
+def apps_by_abi(ctx):
+    """EtAppInfo by ABI.
+
+    Args:
+      ctx: rule context with the attribute `apps`.
+
+    Returns:
+      Dict.
+    """
+    found = {}
+    for target in ctx.attr.apps:
+        app = target[EtAppInfo]
+        if app.platform not in ABIS:
+            fail("%s: %s is for %s; wanted an app for one of: %s." %
+                 (ctx.label, app.label, app.platform, ", ".join(ABIS)))
+        abi = ABIS[app.platform]
+        if abi in found:
+            fail("%s: %s and %s are both for %s; keep one of them." %
+                 (ctx.label, found[abi].label, app.label, app.platform))
+        found[abi] = app
+    return found
+
+def add_apps(args, apps):
+    """Adds directories of apps to a command line.
+
+    Args:
+      args: Args.
+      apps: ABI to EtAppInfo.
+    """
+    for abi, app in apps.items():
+        args.add_all("--app", [app.directory], expand_directories = False, format_each = abi + "=%s")
+
+def android_manifest(ctx, *, template, package, substitutions = {}):
+    """Writes an AndroidManifest.xml.
+
+    Args:
+      ctx: rule context.
+      template: File.
+      package: name that the device knows it by.
+      substitutions: dict of strings: more of the template's %{name}.
+
+    Returns:
+      File.
+    """
+    _check_package(ctx, package)
+    output = ctx.actions.declare_file(ctx.label.name + ".AndroidManifest.xml")
+    values = {"min_sdk": str(MIN_SDK), "package": package} | substitutions
+    ctx.actions.expand_template(
+        template = template,
+        output = output,
+        substitutions = {"%%{%s}" % name: _escaped(value) for name, value in values.items()},
+    )
+    return output
+
+def check_text(ctx, attribute, text):
+    """Fails where Android would take a text for something else.
+
+    Args:
+      ctx: rule context.
+      attribute: name of the attribute.
+      text: its value.
+    """
+    if not text.strip() or text[0] in "@?" or "\\" in text or "\n" in text:
+        fail(("%s: %s = \"%s\": wanted one line of text that begins with neither @ nor ?, which mean " +
+              "resources, and has no backslash.") % (ctx.label, attribute, text))
+
+def _check_package(ctx, package):
+    parts = package.split(".")
+    well_formed = [p for p in parts if p and p[0] in _LETTERS and not _others(p)]
+    if len(parts) < 2 or len(well_formed) != len(parts):
+        fail(("%s: package = \"%s\": wanted names of letters, digits and _ with dots between them, at " +
+              "least two, each beginning with a letter: \"com.example.chat\".") % (ctx.label, package))
+
+def _others(text):
+    allowed = _LETTERS + _DIGITS + "_"
+    return [c for c in text.elems() if c not in allowed]
+
+def _escaped(text):
+    for character, entity in [("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("\"", "&quot;")]:
+        text = text.replace(character, entity)
+    return text

@@ -1,0 +1,19 @@
+"""as_android: this machine's app in the place of one for Android, so that its code can be run here."""
+
+load("//rules:providers.bzl", "EtAppInfo")
+
+def _as_android_impl(ctx):
+    app = ctx.attr.app[EtAppInfo]
+    fields = {name: getattr(app, name) for name in dir(app) if name not in ("to_json", "to_proto")}
+    fields |= {"jni_library": ctx.file.jni_library, "platform": ctx.attr.platform}
+    return [DefaultInfo(files = depset([app.directory])), EtAppInfo(**fields)]
+
+as_android = rule(
+    implementation = _as_android_impl,
+    attrs = {
+        "app": attr.label(mandatory = True, providers = [EtAppInfo]),
+        "jni_library": attr.label(allow_single_file = True),
+        "platform": attr.string(mandatory = True),
+    },
+    provides = [EtAppInfo],
+)

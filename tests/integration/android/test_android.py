@@ -1,0 +1,170 @@
+"""APK and AAR: what is in them, where, signed by whom, and that their native code runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import zipfile
+from pathlib import Path
+
+import pytest
+from packed import HERE, TOOLS, offsets, say
+
+APK = HERE / "runner.apk"
+AAR = HERE / "library.aar"
+APP = HERE / "host_app"
+ABIS = ("arm64-v8a", "x86_64")
+
+
+def manifest_of(path: Path) -> dict:
+    with zipfile.ZipFile(path) as archive:
+        return json.loads(archive.read("assets/manifest.json"))
+
+
+def test_signature() -> None:
+    """Schemes 2 and 3, by the debug key that the repository has."""
+    said = say(TOOLS / "apksigner", "verify", "--verbose", "--print-certs", APK)
+    assert "Verified using v1 scheme (JAR signing): false" in said
+    assert "Verified using v2 scheme (APK Signature Scheme v2): true" in said
+    assert "Verified using v3 scheme (APK Signature Scheme v3): true" in said
+    assert "CN=rules_executorch debug key - anyone has it" in said
+
+
+def test_own_key() -> None:
+    """The key that was named, out of a keystore with two."""
+    said = say(TOOLS / "apksigner", "verify", "--print-certs", HERE / "own_key.apk")
+    assert "CN=second test key of rules_executorch" in said
+    assert "CN=first" not in said
+
+
+def test_badging() -> None:
+    """What a device reads."""
+    said = say(TOOLS / "aapt2", "dump", "badging", APK)
+    assert "package: name='org.example.nets' versionCode='7' versionName='1.2'" in said
+    assert "application: label='Nets & \\\"tests\\\"'" in said
+    assert "launchable-activity: name='rulesexecutorch.runner.RunActivity'" in said
+    assert "sdkVersion:'26'" in said
+    assert "targetSdkVersion:'35'" in said
+    assert "native-code: 'arm64-v8a' 'x86_64'" in said
+    tree = say(TOOLS / "aapt2", "dump", "xmltree", "--file", "AndroidManifest.xml", APK)
+    assert "extractNativeLibs(0x010104ea)=false" in tree
+    assert "hasCode(0x0101000c)=true" in tree
+
+
+def test_contents() -> None:
+    """Code, libraries by ABI, programs and data once, and nothing else."""
+    app = json.loads((APP / "manifest.json").read_text())
+    kept = [n for n in app["files"] if n != "runner" and not n.startswith("lib/")]
+    libraries = [n.removeprefix("lib/") for n in app["libraries"]] + ["librunner.so"]
+    with zipfile.ZipFile(APK) as archive:
+        names = archive.namelist()
+        assert sorted(names) == sorted(
+            ["AndroidManifest.xml", "resources.arsc", "classes.dex", "assets/manifest.json"]
+            + [f"assets/{n}" for n in kept]
+            + [f"lib/{abi}/{n}" for abi in ABIS for n in libraries]
+        )
+        assert [n for n in names if n.endswith(".ptd")] == ["assets/data/weights.ptd"]
+        for name in kept:
+            assert archive.read(f"assets/{name}") == (APP / name).read_bytes()
+        dex = archive.read("classes.dex")
+    assert dex.startswith(b"dex\n")
+    for name in ("RunActivity", "RunService", "AppFiles", "NativeRunner"):
+        assert f"Lrulesexecutorch/runner/{name};".encode() in dex
+    manifest = manifest_of(APK)
+    assert manifest["app"] == "runner"
+    assert [p["name"] for p in manifest["programs"]] == ["one", "two"]
+    assert manifest["programs"] == app["programs"]
+    assert sorted(manifest["files"]) == sorted(kept)
+    assert "binary" not in manifest
+
+
+def test_alignment() -> None:
+    """What is mapped lies uncompressed at page boundaries, also after signing."""
+    found = offsets(APK)
+    with zipfile.ZipFile(APK) as archive:
+        stored = {i.filename for i in archive.infolist() if i.compress_type == 0}
+    for name, offset in found.items():
+        if name.endswith(".so"):
+            assert offset % 16384 == 0, name
+        elif name.endswith((".pte", ".ptd")):
+            assert offset % 4096 == 0, name
+        elif name in ("resources.arsc", "assets/manifest.json"):
+            assert offset % 4 == 0, name
+        else:
+            continue
+        assert name in stored, name
+
+
+def test_aar() -> None:
+    """An AAR's places, and the class that unpacks."""
+    with zipfile.ZipFile(AAR) as archive:
+        names = archive.namelist()
+        assert {
+            "AndroidManifest.xml",
+            "R.txt",
+            "classes.jar",
+            "assets/manifest.json",
+            "assets/programs/one.pte",
+            "assets/data/weights.ptd",
+        } <= set(names)
+        libraries = json.loads((APP / "manifest.json").read_text())["libraries"]
+        for abi in ABIS:
+            for library in libraries:
+                assert f"jni/{abi}/{library.removeprefix('lib/')}" in names
+        assert b'package="org.example.nets.programs"' in archive.read("AndroidManifest.xml")
+        with archive.open("classes.jar") as jar, zipfile.ZipFile(jar) as classes:
+            assert classes.namelist() == ["rulesexecutorch/runner/AppFiles.class"]
+    assert manifest_of(AAR)["programs"] == manifest_of(APK)["programs"]
+
+
+def run(folder: Path, arguments: list[str]) -> subprocess.CompletedProcess[str]:
+    """Runs the native runner of the APK in a Java of this machine."""
+    command = [Path(os.environ["JAVA"]).absolute(), "--enable-native-access=ALL-UNNAMED"]
+    command += [f"-Djava.library.path={folder / 'lib/x86_64'}"]
+    command += ["-cp", HERE / "host_main.jar", "rulesexecutorch.runner.HostMain", *arguments]
+    return subprocess.run(
+        [str(word) for word in command],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"LD_LIBRARY_PATH": str(folder / "lib/x86_64")},
+    )
+
+
+@pytest.fixture
+def unpacked(tmp_path: Path) -> Path:
+    with zipfile.ZipFile(APK) as archive:
+        archive.extractall(tmp_path)
+    return tmp_path
+
+
+def test_native_code(unpacked: Path) -> None:
+    """The APK's library and files give what the app's runner gives."""
+    assets = unpacked / "assets"
+    arguments: list[str] = []
+    for program in manifest_of(APK)["programs"]:
+        arguments += ["--program", str(assets / program["file"])]
+        arguments += ["--manifest", str(assets / program["manifest"])]
+        arguments += ["--output", str(unpacked / program["name"])]
+        for file in program["data"].values():
+            arguments += ["--data", str(assets / file)]
+    done = run(unpacked, [*arguments, "--json"])
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len(json.loads(done.stdout)["programs"]) == 2
+    expected = unpacked / "expected"
+    say(
+        *[APP / "runner", "--program", APP / "programs/one.pte"],
+        *["--data", APP / "data/weights.ptd", "--output", expected],
+    )
+    for name in ("one", "two"):
+        got = (unpacked / name / "output_0.npy").read_bytes()
+        assert got == (expected / "output_0.npy").read_bytes()
+
+
+def test_native_errors(unpacked: Path) -> None:
+    """What is wrong reaches the one who reads the output."""
+    done = run(unpacked, ["--program", str(unpacked / "assets/programs/none.pte")])
+    assert done.returncode == 1
+    assert "error:" in done.stdout
+    assert "none.pte" in done.stdout

@@ -1,0 +1,64 @@
+"""EtAar: programs, data and the runtime as an Android library, for aar_import.
+
+Contract: `etbundle.aar --output OUT.aar --name NAME --manifest AndroidManifest.xml --classes JAR
+--app ABI=DIR…`
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from etbundle.apk import by_abi, native_libraries
+from etbundle.apps import App, common, read
+from etbundle.archives import write_zip
+from etbundle.command import exit_code
+from etbundle.entries import Entry
+
+
+def write_aar(
+    output: Path, name: str, manifest: Path, classes: Path, apps: Mapping[str, App]
+) -> None:
+    """Writes an AAR.
+
+    Args:
+        output: file to write.
+        name: of the whole, for the manifest of programs.
+        manifest: the AndroidManifest.xml.
+        classes: a .jar.
+        apps: ABI to app.
+
+    Raises:
+        BuildError: the apps don't go together.
+    """
+    entries = [
+        Entry("AndroidManifest.xml", manifest),
+        Entry("R.txt", b""),
+        Entry("classes.jar", classes),
+    ]
+    entries += native_libraries("jni", apps)
+    entries += common(list(apps.values()), name).entries("assets")
+    write_zip(output, entries)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Writes the AAR; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="etbundle.aar", description=__doc__)
+    parser.add_argument("--output", type=Path, required=True, help="file to write")
+    parser.add_argument("--name", required=True, help="of the whole")
+    parser.add_argument("--manifest", type=Path, required=True, help="AndroidManifest.xml")
+    parser.add_argument("--classes", type=Path, required=True, help=".jar")
+    parser.add_argument("--app", action="append", required=True, metavar="ABI=DIR")
+    given = parser.parse_args(arguments)
+
+    def work() -> None:
+        apps = {abi: read(path) for abi, path in by_abi(given.app).items()}
+        write_aar(given.output, given.name, given.manifest, given.classes, apps)
+
+    return exit_code(work)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

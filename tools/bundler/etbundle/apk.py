@@ -1,0 +1,114 @@
+"""EtApk: an Android app that runs programs, not yet signed.
+
+Contract: `etbundle.apk --output OUT.apk --name NAME --base BASE.apk --dex DIR
+--app ABI=DIR… --jni ABI=FILE…`
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from etbuild.errors import BuildError
+
+from etbundle.apps import App, common, read
+from etbundle.archives import stored_by_suffix, write_zip
+from etbundle.command import exit_code
+from etbundle.entries import Entry, tree
+
+# Where a zip needs 64 bits, which neither apksigner nor older Androids read.
+_LIMIT = 2**31 - 1
+# The name that NativeRunner.java loads.
+_JNI_LIBRARY = "librunner.so"
+
+
+def native_libraries(folder: str, apps: Mapping[str, App]) -> list[Entry]:
+    """The shared libraries of apps by ABI.
+
+    Raises:
+        BuildError: an app has none.
+    """
+    found = []
+    for abi, app in apps.items():
+        libraries = [path for path in app.below("lib") if path.endswith(".so")]
+        if not libraries:
+            raise BuildError(
+                f"{app.name} has no library in lib/.",
+                "Only an app for Android can be in an APK or AAR.",
+            )
+        found += [
+            Entry(f"{folder}/{abi}/{path.removeprefix('lib/')}", app.files[path])
+            for path in libraries
+        ]
+    return found
+
+
+def _stored(name: str) -> bool:
+    """What Android maps; the table of resources, which must be; and the manifest, which is read."""
+    return stored_by_suffix(name) or name in ("resources.arsc", "assets/manifest.json")
+
+
+def write_apk(
+    output: Path,
+    name: str,
+    base: Path,
+    dex: Path,
+    apps: Mapping[str, App],
+    jni: Mapping[str, Path],
+) -> None:
+    """Writes an APK without a signature.
+
+    Args:
+        output: file to write.
+        name: of the whole, for the manifest of programs.
+        base: what aapt2 made: AndroidManifest.xml and resources.
+        dex: folder of .dex files.
+        apps: ABI to app.
+        jni: ABI to the runner as a shared library.
+
+    Raises:
+        BuildError: the apps don't go together, or are too large.
+    """
+    with zipfile.ZipFile(base) as archive:
+        entries = [Entry(info.filename, archive.read(info)) for info in archive.infolist()]
+    entries += tree(dex)
+    entries += native_libraries("lib", apps)
+    entries += [Entry(f"lib/{abi}/{_JNI_LIBRARY}", file) for abi, file in jni.items()]
+    entries += common(list(apps.values()), name).entries("assets")
+    size = sum(entry.size() for entry in entries)
+    if size > _LIMIT:
+        raise BuildError(
+            f"{output.name} would hold {size / 2**30:.1f} GiB, and an APK can hold 2 GiB.",
+            "Leave the largest .ptd files to a download of the app's own, with et_assets.",
+        )
+    write_zip(output, entries, _stored)
+
+
+def by_abi(items: Sequence[str]) -> dict[str, Path]:
+    """Arguments "ABI=PATH"."""
+    return {abi: Path(path) for abi, _, path in (item.partition("=") for item in items)}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Writes the APK; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="etbundle.apk", description=__doc__)
+    parser.add_argument("--output", type=Path, required=True, help="file to write")
+    parser.add_argument("--name", required=True, help="of the whole")
+    parser.add_argument("--base", type=Path, required=True, help="what aapt2 made")
+    parser.add_argument("--dex", type=Path, required=True, help="folder of .dex files")
+    parser.add_argument("--app", action="append", required=True, metavar="ABI=DIR")
+    parser.add_argument("--jni", action="append", required=True, metavar="ABI=FILE")
+    given = parser.parse_args(arguments)
+
+    def work() -> None:
+        apps = {abi: read(path) for abi, path in by_abi(given.app).items()}
+        write_apk(given.output, given.name, given.base, given.dex, apps, by_abi(given.jni))
+
+    return exit_code(work)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,163 @@
+"""Apps for several platforms in one package: what they have in common is in it once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from etbuild.errors import BuildError
+
+from etbundle.app import MANIFEST
+from etbundle.entries import Entry, tree
+
+# Folders of an app with the same contents on all platforms.
+_COMMON_FOLDERS = ("assets", "data", "programs")
+_LICENSES = "licenses"
+# What a manifest says of the app for one platform only.
+_OF_PLATFORM = ("app", "binary", "files", "label", "libraries", "platform")
+
+
+@dataclass(frozen=True)
+class App:
+    """An app directory, as et_runner_app makes it.
+
+    Attributes:
+        directory: where it is.
+        manifest: what its manifest.json says.
+        files: path in the directory to the file.
+    """
+
+    directory: Path
+    manifest: dict[str, Any]
+    files: dict[str, Path] = field(repr=False)
+
+    @property
+    def name(self) -> str:
+        """How messages call it."""
+        return str(self.manifest.get("label") or self.directory)
+
+    def digest(self, path: str) -> str:
+        """The sha256 of a file, as the manifest has it.
+
+        Raises:
+            BuildError: the manifest doesn't list the file.
+        """
+        listed = self.manifest["files"]
+        if path not in listed:
+            raise BuildError(
+                f"{self.name}: its {MANIFEST} does not list {path}, which is in the app.",
+                "Only directories that et_runner_app has made can be packed.",
+            )
+        return str(listed[path]["sha256"])
+
+    def below(self, folder: str) -> list[str]:
+        """Paths of the files in a folder of it."""
+        return [path for path in self.files if path.startswith(folder + "/")]
+
+
+def read(directory: Path) -> App:
+    """Reads an app's manifest and lists its files.
+
+    Raises:
+        BuildError: it has no manifest, or one of another format.
+    """
+    files = {entry.name: entry.source for entry in tree(directory)}
+    source = files.pop(MANIFEST, None)
+    if not isinstance(source, Path):
+        raise BuildError(f"{directory} is no app: it has no {MANIFEST}.")
+    manifest = json.loads(source.read_text(encoding="utf-8"))
+    if manifest.get("format") != 1:
+        raise BuildError(
+            f"{directory}/{MANIFEST} has format {manifest.get('format')}; this bundler reads 1."
+        )
+    return App(directory, manifest, {n: p for n, p in files.items() if isinstance(p, Path)})
+
+
+@dataclass(frozen=True)
+class Common:
+    """What apps have in common.
+
+    Attributes:
+        manifest: contents of the manifest.json for all of them.
+        files: path to file: programs, data, assets, licenses.
+    """
+
+    manifest: bytes
+    files: dict[str, Path]
+
+    def entries(self, folder: str) -> list[Entry]:
+        """All of it below a folder of an archive."""
+        found = [Entry(f"{folder}/{MANIFEST}", self.manifest)]
+        return found + [Entry(f"{folder}/{name}", path) for name, path in self.files.items()]
+
+
+def common(apps: Sequence[App], name: str) -> Common:
+    """Takes together what apps for several platforms have in common.
+
+    Args:
+        apps: at least one.
+        name: of the whole.
+
+    Raises:
+        BuildError: they differ in more than the platform.
+    """
+    first = apps[0]
+    for other in apps[1:]:
+        _check_same_files(first, other)
+        _check_same_statements(first, other)
+    files = {path: first for path in _common_files(first)}
+    for app in apps:
+        for path in app.below(_LICENSES):
+            _check_same(path, files.setdefault(path, app), app)
+    whole = _stated(first) | {
+        "app": name,
+        "files": {path: app.manifest["files"][path] for path, app in sorted(files.items())},
+        "platforms": [app.manifest["platform"] for app in apps],
+    }
+    text = json.dumps(whole, indent=1, sort_keys=True) + "\n"
+    return Common(text.encode(), {path: app.files[path] for path, app in sorted(files.items())})
+
+
+def _common_files(app: App) -> list[str]:
+    """Paths of what is in an app on any platform."""
+    return [path for folder in _COMMON_FOLDERS for path in app.below(folder)]
+
+
+def _stated(app: App) -> dict[str, Any]:
+    """What its manifest says of any platform."""
+    return {key: value for key, value in app.manifest.items() if key not in _OF_PLATFORM}
+
+
+def _check_same_statements(first: App, other: App) -> None:
+    one, another = _stated(first), _stated(other)
+    for key in sorted(one.keys() | another.keys()):
+        if one.get(key) != another.get(key):
+            raise BuildError(
+                f'{first.name} and {other.name} differ in "{key}" of their {MANIFEST}: '
+                f"{one.get(key)} and {another.get(key)}.",
+                "Apps in one package have the same programs, data and runtime version.",
+            )
+
+
+def _check_same_files(first: App, other: App) -> None:
+    for one, another in ((first, other), (other, first)):
+        missing = sorted(set(_common_files(one)) - set(_common_files(another)))
+        if missing:
+            raise BuildError(
+                f"{another.name} has no {missing[0]}, which {one.name} has.",
+                "Apps in one package have the same programs and data.",
+            )
+    for path in _common_files(first):
+        _check_same(path, first, other)
+
+
+def _check_same(path: str, first: App, other: App) -> None:
+    if first.digest(path) != other.digest(path):
+        raise BuildError(
+            f"{path} of {first.name} (sha256 {first.digest(path)}) is another file than that of "
+            f"{other.name} (sha256 {other.digest(path)}).",
+            "Apps in one package have the same programs and data: give both the same targets.",
+        )
