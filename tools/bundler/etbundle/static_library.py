@@ -156,7 +156,8 @@ def write(path: Path, members: Sequence[Member], bsd: bool = False) -> None:
         positions.append(head)
         head += _HEADER.size + _padded(len(body))
     name, index = ("__.SYMDEF", _write_bsd) if bsd else ("/", _write_gnu)
-    parts = [(name, index([(positions[n], s) for n, s in symbols]))]
+    # Some linkers don't take an index in a library of nothing.
+    parts = [(name, index([(positions[n], s) for n, s in symbols]))] if members else []
     parts += [("//", names)] if names else []
     whole = _MAGIC + b"".join(_part(name, data) for name, data in [*parts, *bodies])
     write_atomically(path, lambda out: out.write(whole))
