@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 
@@ -19,14 +20,25 @@ class Workspace:
       folder: where to copy it; the output base goes beside it.
       base: name of the output base.
       source: its name in tests/e2e.
+      repositories: repositories of the outer build that it uses, too, so that they aren't fetched
+        once more; the test needs a file of each.
     """
 
-    def __init__(self, folder: Path, base: str = "base", source: str = "smoke") -> None:
+    def __init__(
+        self,
+        folder: Path,
+        base: str = "base",
+        source: str = "smoke",
+        repositories: Sequence[str] = (),
+    ) -> None:
         # The runfile is a link to the source tree: that is the module under test.
         self.module = Path(os.path.realpath("bazelw")).parent
         self.folder = folder
         folder.parent.mkdir(parents=True, exist_ok=True)
-        self._exporter = _outer_exporter(folder.parent / f"exporter-of-{folder.name}")
+        self._overrides = [_outer_exporter(folder.parent / f"exporter-of-{folder.name}")]
+        for name in repositories:
+            place = folder.parent / f"{name}-of-{folder.name}"
+            self._overrides.append(_outer_repository(name, place))
         self._base = folder.parent / f"{base}-of-{folder.name}"
         shutil.copytree(
             self.module / "tests/e2e" / source, folder, ignore=shutil.ignore_patterns("bazel-*")
@@ -46,7 +58,7 @@ class Workspace:
         Raises:
           AssertionError: it failed.
         """
-        flags = [] if command in ("shutdown", "clean") else [self._exporter]
+        flags = [] if command in ("shutdown", "clean") else self._overrides
         done = self._bazel(command, *flags, *arguments, **environment)
         assert done.returncode == 0, f"{command} {arguments}:\n{done.stdout}{done.stderr}"
         return done.stdout + done.stderr
@@ -60,9 +72,9 @@ class Workspace:
             text=True,
         )
 
-    def failed(self, *arguments: str) -> str:
-        """Builds what must fail; returns what Bazel prints."""
-        done = self._bazel("build", self._exporter, *arguments)
+    def failed(self, *arguments: str, command: str = "build") -> str:
+        """Builds (or tests) what must fail; returns what Bazel prints."""
+        done = self._bazel(command, *self._overrides, *arguments)
         assert done.returncode != 0, f"{arguments} were built"
         return done.stdout + done.stderr
 
@@ -121,5 +133,28 @@ def _outer_exporter(folder: Path) -> str:
     here = here.replace('load("//', f'load("@@rules_executorch{mark}//')
     (folder / "BUILD.bazel").write_text(here)
     (folder / "REPO.bazel").touch()
-    name = mark.join(["rules_executorch", "", "executorch", "executorch_exporter"])
-    return f"--override_repository={name}={folder}"
+    return _override("executorch_exporter", mark, folder)
+
+
+def _outer_repository(name: str, folder: Path) -> str:
+    """The flag that hands a repository of the outer build to the nested one.
+
+    Args:
+      name: of the repository.
+      folder: where to lay out a repository of links to it.
+    """
+    found = list(Path("..").glob(f"*executorch[~+]{name}"))
+    assert len(found) == 1, f"the test needs files of @{name}; there are {found}"
+    outer = Path(os.path.realpath(next(p for p in found[0].rglob("*") if p.is_symlink())))
+    while outer.name != found[0].name:
+        outer = outer.parent
+    folder.mkdir()
+    for entry in outer.iterdir():
+        (folder / entry.name).symlink_to(entry)
+    (folder / "REPO.bazel").touch()
+    return _override(name, "+" if "+" in outer.name else "~", folder)
+
+
+def _override(name: str, mark: str, folder: Path) -> str:
+    canonical = mark.join(["rules_executorch", "", "executorch", name])
+    return f"--override_repository={canonical}={folder}"

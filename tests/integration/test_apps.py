@@ -1,0 +1,165 @@
+"""Builds a user's apps with real Bazel: what is in them, what they print, what is refused."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, os.path.dirname(__file__))
+from nested import Workspace
+
+_REPOSITORIES = ("executorch_runtime_linux_x86_64", "executorch_runner_json")
+
+
+@pytest.fixture(scope="module")
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
+    made = Workspace(
+        tmp_path_factory.mktemp("apps") / "one", source="apps", repositories=_REPOSITORIES
+    )
+    made.run("build", "//...")
+    yield made
+    made.close()
+
+
+def files(app: Path) -> list[str]:
+    return sorted(p.relative_to(app).as_posix() for p in app.rglob("*") if p.is_file())
+
+
+def app_of(workspace: Workspace, name: str) -> tuple[Path, dict[str, Any]]:
+    folder = workspace.folder / "bazel-bin" / name
+    return folder, json.loads((folder / "manifest.json").read_text())
+
+
+def run(*command: Path | str) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, env={})
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_three_programs_on_one_foundation(workspace: Workspace) -> None:
+    app, manifest = app_of(workspace, "tasks")
+    there = files(app)
+    assert [f for f in there if f.endswith(".ptd")] == ["data/foundation.ptd"]
+    assert [p["data"] for p in manifest["programs"]] == [
+        {"//:foundation": "data/foundation.ptd"}
+    ] * 3
+    assert "assets/labels/words.txt" in there
+    whole = sum((app / f).stat().st_size for f in there)
+    assert whole < 20e6
+    assert set(there) == {*manifest["files"], "manifest.json"}
+    for path, entry in manifest["files"].items():
+        data = (app / path).read_bytes()
+        assert entry == {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}, path
+
+
+def test_only_libraries_that_programs_need(workspace: Workspace) -> None:
+    _, delegated = app_of(workspace, "tasks")
+    assert delegated["libraries"] == [
+        "lib/libexecutorch.so",
+        "lib/libexecutorch_backend_xnnpack.so",
+        "lib/libexecutorch_threadpool.so",
+    ]
+    _, portable = app_of(workspace, "scaled_app")
+    assert portable["libraries"] == [
+        "lib/libexecutorch.so",
+        "lib/libexecutorch_kernels_optimized.so",
+        "lib/libexecutorch_threadpool.so",
+    ]
+
+
+@pytest.mark.parametrize("name", ["own_main", "own_main_library"])
+def test_an_own_main_and_an_own_operator(workspace: Workspace, name: str) -> None:
+    app, _ = app_of(workspace, name)
+    # 1 * 0.5 + 1.
+    assert run(app / "runner", app / "programs/scaled_portable.pte") == "own main: 1.5\n"
+
+
+def test_an_app_moves_as_a_whole(workspace: Workspace, tmp_path: Path) -> None:
+    archive = workspace.folder / "bazel-bin/own_main.tar.zst"
+    assert archive.read_bytes()[:4] == b"\x28\xb5\x2f\xfd"
+    app, _ = app_of(workspace, "own_main")
+    moved = tmp_path / "elsewhere"
+    subprocess.run(["cp", "-rL", app, moved], check=True)
+    assert run(moved / "runner", moved / "programs/scaled_portable.pte") == "own main: 1.5\n"
+
+
+def test_an_own_runtime_with_a_static_library(workspace: Workspace) -> None:
+    """The object of an operator that no program uses stays out."""
+    app, manifest = app_of(workspace, "scaled_own_runtime")
+    assert manifest["platform"] == "own_linux"
+    binary = (app / "runner").read_bytes()
+    assert b"mine::scale.out\0" in binary
+    assert b"mine::shift.out\0" not in binary
+    fit = json.loads((workspace.folder / "bazel-bin/scaled_own_runtime.fit.json").read_text())
+    (extra,) = [one for one in fit["libraries"] if "selected_size" in one]
+    assert extra["operators"] == ["mine::scale.out"]
+    assert 0 < extra["selected_size"] < extra["size"]
+
+
+def test_platforms_share_programs(workspace: Workspace) -> None:
+    """An app for another platform lowers and links no program again."""
+    build = workspace.folder / "BUILD.bazel"
+    before = build.read_text()
+    build.write_text(
+        before + 'et_runner_app(name = "again", platform = "//runtime:own_linux", '
+        'programs = [":task_1", ":task_2"])\n'
+    )
+    try:
+        ran = workspace.build("//:again")
+    finally:
+        build.write_text(before)
+    assert {one.split()[0] for one in ran} == {"EtScan", "EtFit", "EtApp", "EtArchive"}
+
+
+def test_a_changed_asset_links_nothing(workspace: Workspace) -> None:
+    workspace.replace("labels/words.txt", "yes", "indeed")
+    try:
+        ran = workspace.build("//:tasks")
+    finally:
+        workspace.replace("labels/words.txt", "indeed", "yes")
+    assert ran == ["EtApp //:tasks", "EtArchive //:tasks"]
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        (
+            "//:missing_operator",
+            '//:missing_operator: //:scaled_portable has the operator "mine::scale.out" in its '
+            'method "forward", and no library of the runtime',
+        ),
+        (
+            "//:operator_twice",
+            "//kernels:scale and //kernels:scale_again both register mine::scale.out",
+        ),
+    ],
+)
+def test_what_is_refused(workspace: Workspace, target: str, message: str) -> None:
+    printed = workspace.failed(target)
+    assert message in printed
+    assert "Traceback" not in printed
+
+
+def test_the_same_bytes_twice(workspace: Workspace, tmp_path: Path) -> None:
+    """In another folder and output base."""
+    names = ["tasks.tar.zst", "scaled_app.tar.zst", "scaled_own_runtime.tar.zst"]
+    targets = [f"//:{name}" for name in ("tasks", "scaled_app", "scaled_own_runtime")]
+
+    def digests(where: Workspace) -> list[str]:
+        where.run("build", *targets)
+        folder = where.folder / "bazel-bin"
+        return [hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in names]
+
+    other = Workspace(tmp_path / "other", source="apps", repositories=_REPOSITORIES)
+    try:
+        assert digests(other) == digests(workspace)
+    finally:
+        other.close()
