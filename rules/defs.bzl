@@ -2,6 +2,7 @@
 
 load("//rules:android_aar.bzl", _et_android_aar = "et_android_aar")
 load("//rules:android_apk.bzl", _et_android_apk = "et_android_apk")
+load("//rules:assets.bzl", _et_assets = "et_assets")
 load("//rules:backend.bzl", _et_backend = "et_backend")
 load("//rules:lowering.bzl", _et_lowering = "et_lowering")
 load("//rules:model.bzl", _et_model = "et_model")
@@ -20,6 +21,7 @@ load("//toolchains/runtime:toolchain.bzl", _et_runtime_toolchain = "et_runtime_t
 et_android_aar = _et_android_aar
 et_android_apk = _et_android_apk
 et_android_tools = _et_android_tools
+et_assets = _et_assets
 et_backend = _et_backend
 et_exporter = _et_exporter
 et_lowering = _et_lowering

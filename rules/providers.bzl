@@ -141,6 +141,16 @@ EtAppInfo = provider(
     },
 )
 
+EtAssetsInfo = provider(
+    doc = "Programs and what they load, for an app that has a runtime. Made by `et_assets`.",
+    fields = {
+        "label": "Label of the target.",
+        "files": "List of struct(path, file): Files and their places (\"data/foundation.ptd\").",
+        "manifest": "File: programs, files, sizes and sha256 (JSON).",
+        "programs": "List of EtProgramInfo.",
+    },
+)
+
 EtAndroidToolsInfo = provider(
     doc = "Programs of an Android SDK. Made by `et_android_tools`.",
     fields = {

@@ -3,6 +3,7 @@
 load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//rules:providers.bzl", "EtAppInfo", "EtProgramInfo", "EtRuntimeInfo")
+load("//rules/private:app_files.bzl", "add_programs", "below_its_package", "package_path")
 load("//rules/private:app_fit.bzl", "check_fit", "fit")
 load("//rules/private:app_link.bzl", "cc_infos", "link_app")
 load("//rules/private:link_action.bzl", "NO_CACHE", "linker_action")
@@ -91,21 +92,8 @@ def _write_app(ctx, programs, runtime, exporter_version, fitted, binary, directo
         if library.place:
             args.add_all("--library", [library.label, library.place, library.file] + list(library.resources))
             inputs += [library.file] + list(library.resources)
-    data = {}
-    for program in programs:
-        args.add_all(
-            "--program",
-            [program.label, program.label.name, program.program, program.manifest],
-        )
-        inputs += [program.program, program.manifest]
-        if program.own_data:
-            data[program.own_data] = program.label
-        for shared in program.shared_data:
-            data[shared.data] = shared.label
-    for file, label in data.items():
-        args.add_all("--data", [label, file])
-        inputs.append(file)
-    args.add_all(ctx.files.data, map_each = _below_its_package, before_each = "--asset")
+    inputs += add_programs(args, programs)
+    args.add_all(ctx.files.data, map_each = below_its_package, before_each = "--asset")
     inputs += ctx.files.data
     licenses = depset(ctx.files._licenses, transitive = [runtime.license_files])
     args.add_all(licenses, map_each = _by_repository, before_each = "--license")
@@ -122,19 +110,9 @@ def _write_app(ctx, programs, runtime, exporter_version, fitted, binary, directo
         execution_requirements = NO_CACHE,
     )
 
-def _below_its_package(file):
-    """"<place in the app>=<file>": files keep their place below the package that they are of."""
-    return "%s=%s" % (_package_path(file), file.path)
-
 def _by_repository(file):
     repository = file.owner.repo_name.split("~")[-1].split("+")[-1] or "app"
-    return "%s/%s=%s" % (repository, _package_path(file), file.path)
-
-def _package_path(file):
-    path = file.short_path
-    if path.startswith("../"):
-        path = path.split("/", 2)[2]
-    return path.removeprefix(file.owner.package + "/")
+    return "%s/%s=%s" % (repository, package_path(file), file.path)
 
 def _archive(ctx, runtime, directory):
     apple = runtime.platform.startswith("ios_") or runtime.platform.startswith("macos_")

@@ -165,6 +165,14 @@ def _below(file: Path, root: Path) -> str:
     return file.relative_to(root).as_posix() if file.is_relative_to(root) else file.name
 
 
+def describe_files(files: Mapping[str, Path]) -> dict[str, Any]:
+    """What a manifest says of files, given by their paths in the app."""
+    pieces = {path: Piece.of_file(file) for path, file in sorted(files.items())}
+    return {
+        path: {"size": piece.size, "sha256": sha256_of(piece)} for path, piece in pieces.items()
+    }
+
+
 def write(app: App, manifest: Mapping[str, Any], directory: Path) -> dict[str, Any]:
     """Copies all files of an app and writes its manifest.
 
@@ -174,15 +182,13 @@ def write(app: App, manifest: Mapping[str, Any], directory: Path) -> dict[str, A
     Raises:
         BuildError: the directory can't be written.
     """
-    described: dict[str, Any] = {}
     try:
         for path, file in sorted(app.files.items()):
             target = directory / path
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(file, target)
             os.chmod(target, 0o755 if path in app.executables else 0o644)
-            piece = Piece.of_file(target)
-            described[path] = {"size": piece.size, "sha256": sha256_of(piece)}
+        described = describe_files({path: directory / path for path in app.files})
     except OSError as error:
         raise BuildError(
             f"{app.facts['label']}: the app can't be written to {directory}: "
@@ -205,7 +211,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--program", nargs=4, action="append", default=[])
     parser.add_argument("--data", nargs=2, action="append", default=[])
     for name in ("asset", "license"):
-        parser.add_argument(f"--{name}", type=_placed, action="append", default=[])
+        parser.add_argument(f"--{name}", type=placed, action="append", default=[])
     parser.add_argument("--directory", type=Path, required=True)
     parser.add_argument("--manifest", type=Path, required=True, help="a copy to write")
     given = parser.parse_args(arguments)
@@ -243,7 +249,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return exit_code(work)
 
 
-def _placed(argument: str) -> tuple[str, Path]:
+def placed(argument: str) -> tuple[str, Path]:
     path, _, file = argument.partition("=")
     return path, Path(file)
 

@@ -234,6 +234,17 @@ def split_static(
     return linked, selected
 
 
+def by_program(uses: Iterable[Use]) -> dict[str, dict[str, Any]]:
+    """Program to method to what it needs, for JSON."""
+    programs: dict[str, dict[str, Any]] = {}
+    for use in uses:
+        programs.setdefault(use.program, {})[use.method] = {
+            "operators": list(use.operators),
+            "backends": list(use.backends),
+        }
+    return programs
+
+
 def describe(
     app: str,
     runtime: Runtime,
@@ -246,19 +257,12 @@ def describe(
         "operators": frozenset(o for use in uses for o in use.operators),
         "backends": frozenset(b for use in uses for b in use.backends),
     }
-    programs: dict[str, dict[str, Any]] = {}
-    for use in uses:
-        of_program = programs.setdefault(use.program, {})
-        of_program[use.method] = {
-            "operators": list(use.operators),
-            "backends": list(use.backends),
-        }
     return {
         "format": 1,
         "label": app,
         "platform": runtime.platform,
         "runtime": {"label": runtime.label, "executorch_version": runtime.version},
-        "programs": programs,
+        "programs": by_program(uses),
         "libraries": [
             libraries.facts(one, used)
             | (dataclasses.asdict(selected[one.label]) if one.label in selected else {})

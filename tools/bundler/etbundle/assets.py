@@ -1,0 +1,58 @@
+"""EtAssets: the manifest of programs and data that lie in another app.
+
+Contract: `etbundle.assets --label L --name N --exporter_version V --program LABEL NAME PTE MANIFEST
+--data LABEL FILE … --asset PATH=FILE … --manifest OUT.json`
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from etlink.container import write_text
+
+from etbundle.app import App, Program, add_programs, describe_files, placed
+from etbundle.command import exit_code
+from etbundle.fit import by_program, uses_of
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs EtAssets; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="etbundle.assets", description=__doc__)
+    for name in ("label", "name", "exporter_version"):
+        parser.add_argument(f"--{name}", required=True)
+    parser.add_argument("--program", nargs=4, action="append", default=[])
+    parser.add_argument("--data", nargs=2, action="append", default=[])
+    parser.add_argument("--asset", type=placed, action="append", default=[])
+    parser.add_argument("--manifest", type=Path, required=True, help="JSON to write")
+    given = parser.parse_args(arguments)
+
+    def work() -> None:
+        programs = [Program(a, b, Path(c), Path(d)) for a, b, c, d in given.program]
+        uses = [use for program in programs for use in uses_of(program.label, program.file)]
+        app = App({"label": given.label}, {"programs": by_program(uses)})
+        described = add_programs(app, programs, [(label, Path(f)) for label, f in given.data])
+        # Files of the target, even if the programs turn out to need none of their weights.
+        for _, file in given.data:
+            app.add(f"data/{Path(file).name}", Path(file))
+        assets = [app.add(f"assets/{path}", file) for path, file in given.asset]
+        whole = {
+            "format": 1,
+            "app": given.name,
+            "label": given.label,
+            "executorch": {"exporter": given.exporter_version},
+            "programs": described,
+            "data": sorted(p for p in app.files if p.startswith("data/")),
+            "assets": sorted(assets),
+            "files": describe_files(app.files),
+        }
+        write_text(given.manifest, json.dumps(whole, indent=1, sort_keys=True) + "\n")
+
+    return exit_code(work)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
