@@ -3,7 +3,7 @@
 load("@rules_python//python:defs.bzl", "PyInfo")
 load("//rules:providers.bzl", "EtExporterInfo")
 load("//toolchains/python:paths.bzl", "repository_root", "unique")
-load("//toolchains/python:python_tool.bzl", "launcher_script", "tool_attributes", "tool_files")
+load("//toolchains/python:python_tool.bzl", "BUNDLER", "launcher_script", "tool_attributes", "tool_files", "tool_root")
 
 EXPORTER_TOOLCHAIN = Label("//toolchains/exporter:toolchain_type")
 
@@ -29,9 +29,10 @@ def _roots(ctx):
 def _python_tool_impl(ctx):
     packages = _roots(ctx)
     script = ctx.actions.declare_file(ctx.label.name)
-    launcher_script(ctx, script, interpreter = ctx.file.interpreter, roots = packages.roots)
+    more = [tool_root(ctx.files.more_tools)] if ctx.files.more_tools else []
+    launcher_script(ctx, script, interpreter = ctx.file.interpreter, roots = more + packages.roots)
     runfiles = ctx.runfiles(
-        [ctx.file.interpreter] + ctx.files.python_files,
+        [ctx.file.interpreter] + ctx.files.python_files + ctx.files.more_tools,
         transitive_files = depset(transitive = [packages.files, tool_files(ctx)]),
     )
     return [DefaultInfo(executable = script, runfiles = runfiles)]
@@ -48,7 +49,9 @@ _PYTHON_ATTRIBUTES = {
 # elsewhere Bazel warns of each, in each action.
 _python_tool = rule(
     implementation = _python_tool_impl,
-    attrs = _PYTHON_ATTRIBUTES | tool_attributes(),
+    attrs = _PYTHON_ATTRIBUTES | tool_attributes() | {
+        "more_tools": attr.label(allow_files = True, doc = "Modules of one more package of ours."),
+    },
     executable = True,
 )
 
@@ -144,7 +147,11 @@ def et_exporter(
     lean = dict(packages = light, package_imports = light_imports) if light else heavy
     hidden = dict(tags = ["manual"], visibility = ["//visibility:private"])
     _python_tool(name = name + ".lowering_tool", **(python | heavy | hidden))
-    _python_tool(name = name + ".linking_tool", **(python | lean | hidden))
+    _python_tool(
+        name = name + ".linking_tool",
+        more_tools = BUNDLER,
+        **(python | lean | hidden)
+    )
     _exporter_toolchain(
         name = name,
         lowering_tool = name + ".lowering_tool",

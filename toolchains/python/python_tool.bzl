@@ -21,11 +21,13 @@ ENVIRONMENT = {
 # Labels of the tools' import roots, by name; each a filegroup of sources.
 TOOLS = {
     "etbuild": Label("//tools/etbuild:files"),
-    "etbundle": Label("//tools/bundler:files"),
     "etexport": Label("//tools/exporter:files"),
     "etlink": Label("//tools/linker:files"),
 }
 LAUNCHER = Label("//tools/exporter:launch.py")
+
+# What only actions on apps need: its changes lower and test nothing again.
+BUNDLER = Label("//tools/bundler:files")
 
 def tool_attributes():
     """Implicit attributes of a rule that runs our Python programs.
@@ -54,15 +56,18 @@ def tool_files(ctx):
         transitive = [depset(getattr(ctx.files, "_" + name)) for name in TOOLS],
     )
 
-def _tool_roots(ctx):
-    """Import roots of our tools, as runfiles paths."""
-    roots = []
-    for name in TOOLS:
-        path = runfiles_path(getattr(ctx.files, "_" + name)[0])
+def tool_root(files):
+    """Import root of a tool of ours.
 
-        # tools/linker/etlink/pte.py: the package etlink is imported from tools/linker.
-        roots.append(path[:path.rindex("/" + name + "/")])
-    return roots
+    Args:
+      files: list of Files: the modules of one package.
+
+    Returns:
+      A runfiles path.
+    """
+
+    # tools/linker/etlink/pte.py: the package etlink is imported from tools/linker.
+    return runfiles_path(files[0]).rsplit("/", 2)[0]
 
 def launcher_script(ctx, output, *, interpreter, roots, words = [], enter = False):
     """Writes a shell script that runs our Python with a module, from the script's runfiles.
@@ -77,7 +82,7 @@ def launcher_script(ctx, output, *, interpreter, roots, words = [], enter = Fals
     """
     command = ["\"$runfiles/%s\"" % runfiles_path(interpreter)] + INTERPRETER_FLAGS
     command.append("\"$runfiles/%s\"" % runfiles_path(ctx.file._launcher))
-    for root in _tool_roots(ctx) + roots:
+    for root in [tool_root(getattr(ctx.files, "_" + name)) for name in TOOLS] + roots:
         command.append("--path \"$runfiles/%s\"" % root)
     ctx.actions.write(
         output,
