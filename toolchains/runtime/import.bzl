@@ -88,6 +88,8 @@ def _xcframework_libraries(ctx):
         if len(parts) != 2:
             fail("%s: %s is in no .xcframework." % (ctx.label, file.path))
         inside = parts[1].split("/")
+        if len(inside) == 1:
+            continue
         slices[inside[0]] = True
         if inside[0] != slice:
             continue

@@ -1,0 +1,67 @@
+"""Tests of runtimes: the ready-made ones are as known, and imports are told apart by names."""
+
+load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts", "unittest")
+load("//rules:providers.bzl", "EtRuntimeInfo")
+load("//toolchains/runtime:import_names.bzl", "backend_of", "is_core", "library_name", "role_of")
+
+def _names(libraries):
+    return [library.label.name for library in libraries]
+
+def _runtime_impl(ctx):
+    env = analysistest.begin(ctx)
+    info = analysistest.target_under_test(env)[EtRuntimeInfo]
+    asserts.equals(env, ctx.attr.platform, info.platform)
+    asserts.equals(env, ctx.attr.executorch_version, info.executorch_version)
+    backends = [b for library in [info.core] + info.libraries for b in library.backends]
+    asserts.equals(env, sorted(ctx.attr.backends), sorted(backends))
+    asserts.true(env, info.data_files, "it loads .ptd files")
+    if ctx.attr.core:
+        asserts.equals(env, ctx.attr.core, info.core.label.name)
+        asserts.equals(env, ctx.attr.libraries, _names(info.libraries))
+        asserts.equals(env, ctx.attr.always, _names(info.always))
+        asserts.equals(env, ctx.attr.place, info.core.place)
+    else:
+        asserts.true(env, len(info.license_files.to_list()) > 0, "it has no licence")
+    return analysistest.end(env)
+
+runtime_test = analysistest.make(
+    _runtime_impl,
+    attrs = {
+        "always": attr.string_list(),
+        "backends": attr.string_list(),
+        "core": attr.string(),
+        "executorch_version": attr.string(),
+        "libraries": attr.string_list(),
+        "place": attr.string(),
+        "platform": attr.string(),
+    },
+)
+
+def _names_impl(ctx):
+    env = unittest.begin(ctx)
+    for file, wanted in {
+        "ExecutorchLib": ("ExecutorchLib", "plain", ""),
+        "libXNNPACK.a": ("XNNPACK", "plain", ""),
+        "libbackend_coreml_ios.a": ("backend_coreml", "backend", "CoreMLBackend"),
+        "libcoremldelegate.a": ("coremldelegate", "backend", "CoreMLBackend"),
+        "libcustom_ops.a": ("custom_ops", "operators", ""),
+        "libexecutorch.so": ("executorch", "plain", ""),
+        "libexecutorch_backend_xnnpack.so": ("executorch_backend_xnnpack", "backend", "XnnpackBackend"),
+        "libexecutorch_core.a": ("executorch_core", "plain", ""),
+        "libexecutorch_etdump.so": ("executorch_etdump", "etdump", ""),
+        "libexecutorch_kernels_optimized.so": ("executorch_kernels_optimized", "operators", ""),
+        "libkernels_quantized_simulator.a": ("kernels_quantized", "operators", ""),
+        "libportable_kernels.a": ("portable_kernels", "plain", ""),
+        "libportable_ops_lib.a": ("portable_ops_lib", "operators", ""),
+        "libqnn_executorch_backend.so": ("qnn_executorch_backend", "backend", "QnnBackend"),
+        "libvulkan_backend.a": ("vulkan_backend", "backend", "VulkanBackend"),
+        "libxnnpack_backend.a": ("xnnpack_backend", "backend", "XnnpackBackend"),
+    }.items():
+        got = (library_name(file), role_of(file), backend_of(file))
+        asserts.equals(env, wanted, got, file)
+    asserts.true(env, is_core("libexecutorch.a", ""))
+    asserts.false(env, is_core("libexecutorch_core.a", ""))
+    asserts.true(env, is_core("libown.so", "libown.so"))
+    return unittest.end(env)
+
+names_test = unittest.make(_names_impl)
