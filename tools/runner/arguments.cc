@@ -1,11 +1,13 @@
 #include "tools/runner/arguments.h"
 
-#include <cstdio>
+#include <unistd.h>
+
 #include <cstdlib>
 
-#include "tools/runner/fail.h"
-#include "tools/runner/mapped_file.h"
-#include "tools/runner/paths.h"
+#include "tools/runner/base/fail.h"
+#include "tools/runner/base/mapped_file.h"
+#include "tools/runner/base/output.h"
+#include "tools/runner/base/paths.h"
 
 namespace runner {
 namespace {
@@ -95,8 +97,8 @@ Arguments parse_arguments(int count, char** values) {
   for (int i = 1; i < count; ++i) {
     std::string option = values[i];
     if (option == "--help" || option == "-h") {
-      fputs(kUsage, stdout);
-      exit(0);
+      print(kUsage);
+      _exit(0);
     }
     if (set_flag(arguments, option)) {
       continue;

@@ -1,9 +1,9 @@
 #include "tools/runner/report.h"
 
 #include <algorithm>
-#include <cstdio>
 
-#include <nlohmann/json.hpp>
+#include "tools/runner/base/json.h"
+#include "tools/runner/base/output.h"
 
 namespace runner {
 namespace {
@@ -19,8 +19,8 @@ Json to_json(const Memory& memory) {
   };
 }
 
-double mebibytes(uint64_t bytes) {
-  return static_cast<double>(bytes) / (1 << 20);
+std::string mebibytes(uint64_t bytes) {
+  return with_digits(static_cast<double>(bytes) / (1 << 20), 1);
 }
 
 double median(std::vector<double> values) {
@@ -52,21 +52,17 @@ void print_json(const Report& report) {
   };
   // Paths may hold bytes that are no UTF-8.
   const std::string text = json.dump(1, ' ', false, Json::error_handler_t::replace);
-  printf("%s\n", text.c_str());
+  print(text + "\n");
 }
 
 void print_text(const Report& report) {
   for (const ProgramReport& program : report.programs) {
-    printf(
-        "%s: loaded in %.1f ms (then %.1f MiB resident), ran \"%s\" in %.2f ms (median of %zu; "
-        "then %.1f MiB)\n",
-        program.program.c_str(),
-        program.load_ms,
-        mebibytes(program.after_load.resident),
-        program.method.c_str(),
-        median(program.run_ms),
-        program.run_ms.size(),
-        mebibytes(program.after_run.resident));
+    print(
+        program.program + ": loaded in " + with_digits(program.load_ms, 1) + " ms (then " +
+        mebibytes(program.after_load.resident) + " MiB resident), ran \"" + program.method +
+        "\" in " + with_digits(median(program.run_ms), 2) + " ms (median of " +
+        std::to_string(program.run_ms.size()) + "; then " +
+        mebibytes(program.after_run.resident) + " MiB)\n");
   }
 }
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/runner/memory.h"
+#include "tools/runner/base/memory.h"
 
 namespace runner {
 

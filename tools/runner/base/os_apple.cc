@@ -1,0 +1,68 @@
+#if defined(__APPLE__)
+
+#include <mach-o/dyld.h>
+#include <mach/mach.h>
+#include <signal.h>
+#include <sys/sysctl.h>
+
+#include <cerrno>
+#include <climits>
+#include <cstdlib>
+#include <cstring>
+
+#include "tools/runner/base/memory.h"
+#include "tools/runner/base/os.h"
+
+namespace runner {
+
+std::string last_error() {
+  return strerror(errno);
+}
+
+std::string own_path() {
+  char path[PATH_MAX];
+  uint32_t size = sizeof(path);
+  char resolved[PATH_MAX];
+  if (_NSGetExecutablePath(path, &size) != 0 || realpath(path, resolved) == nullptr) {
+    return "";
+  }
+  return resolved;
+}
+
+void handle_signal(int number, void (*handler)(int)) {
+  // A stack of its own, as an overflown one can't run a handler.
+  static char memory[1 << 16];
+  stack_t stack = {};
+  stack.ss_sp = memory;
+  stack.ss_size = sizeof(memory);
+  sigaltstack(&stack, nullptr);
+  struct sigaction action = {};
+  action.sa_handler = handler;
+  action.sa_flags = SA_ONSTACK;
+  sigaction(number, &action, nullptr);
+}
+
+Memory memory_now() {
+  task_vm_info_data_t info = {};
+  mach_msg_type_number_t count = TASK_VM_INFO_COUNT;
+  Memory memory;
+  if (task_info(
+          mach_task_self(), TASK_VM_INFO, reinterpret_cast<task_info_t>(&info), &count) ==
+      KERN_SUCCESS) {
+    memory.resident = info.resident_size;
+    memory.anonymous = info.internal;
+    memory.file = info.external;
+    memory.peak = info.resident_size_peak;
+  }
+  return memory;
+}
+
+uint64_t available_memory() {
+  uint64_t bytes = 0;
+  size_t size = sizeof(bytes);
+  return sysctlbyname("hw.memsize", &bytes, &size, nullptr, 0) == 0 ? bytes : UINT64_MAX;
+}
+
+}  // namespace runner
+
+#endif

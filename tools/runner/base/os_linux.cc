@@ -1,0 +1,78 @@
+#if defined(__linux__)
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "tools/runner/base/memory.h"
+#include "tools/runner/base/os.h"
+#include "tools/runner/base/text_file.h"
+
+#if defined(__ANDROID__)
+// As the headers that stand in for Android's call the place of errno.
+extern "C" int* __errno(void);
+extern "C" __attribute__((visibility("hidden"))) int* __errno_location(void) {
+  return __errno();
+}
+#endif
+
+namespace runner {
+namespace {
+
+// The number after "name" in one of the kernel's files, which has lines like "VmRSS:  123 kB".
+uint64_t field(const std::string& text, const char* name, uint64_t otherwise) {
+  const size_t found = text.find(name);
+  return found == std::string::npos
+      ? otherwise
+      : uint64_t{strtoul(text.c_str() + found + strlen(name), nullptr, 10)} * 1024;
+}
+
+}  // namespace
+
+std::string last_error() {
+  return strerror(errno);
+}
+
+std::string own_path() {
+  char path[4096];
+  const ssize_t length = readlink("/proc/self/exe", path, sizeof(path));
+  return length <= 0 ? "" : std::string(path, static_cast<size_t>(length));
+}
+
+void handle_signal(int number, void (*handler)(int)) {
+#if defined(__ANDROID__)
+  signal(number, handler);
+#else
+  // A stack of its own, as an overflown one can't run a handler.
+  static char memory[1 << 16];
+  stack_t stack = {};
+  stack.ss_sp = memory;
+  stack.ss_size = sizeof(memory);
+  sigaltstack(&stack, nullptr);
+  struct sigaction action = {};
+  action.sa_handler = handler;
+  action.sa_flags = SA_ONSTACK;
+  sigaction(number, &action, nullptr);
+#endif
+}
+
+Memory memory_now() {
+  const std::string status = text_of("/proc/self/status");
+  Memory memory;
+  memory.resident = field(status, "VmRSS:", 0);
+  memory.anonymous = field(status, "RssAnon:", 0);
+  memory.file = field(status, "RssFile:", 0);
+  memory.peak = field(status, "VmHWM:", 0);
+  return memory;
+}
+
+uint64_t available_memory() {
+  return field(text_of("/proc/meminfo"), "MemAvailable:", UINT64_MAX);
+}
+
+}  // namespace runner
+
+#endif

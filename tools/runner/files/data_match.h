@@ -1,0 +1,26 @@
+// Which file stands for which entry of a manifest.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tools/runner/files/data_file.h"
+#include "tools/runner/files/manifest.h"
+
+namespace runner {
+
+// One file per entry of the manifest's `data`, in its order.
+//
+// Each of `paths` (--data) is matched by its base name, else by its keys, else as an adapter that
+// has an index. What no path matches is looked up beside the program.
+DataFiles match_data(
+    const Manifest& manifest,
+    const std::string& program,
+    const std::vector<std::string>& paths,
+    OpenDataFiles& open);
+
+// Where an adapter's index is.
+std::string adapter_index_path(const std::string& data_path);
+
+}  // namespace runner

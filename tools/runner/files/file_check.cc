@@ -1,0 +1,90 @@
+#include "tools/runner/files/file_check.h"
+
+#include <map>
+#include <memory>
+
+#include "tools/runner/base/crc32.h"
+#include "tools/runner/files/data_match.h"
+#include "tools/runner/base/fail.h"
+#include "tools/runner/files/key_check.h"
+#include "tools/runner/files/manifest.h"
+#include "tools/runner/base/mapped_file.h"
+#include "tools/runner/files/program_file.h"
+#include "tools/runner/base/sha256.h"
+
+namespace runner {
+namespace {
+
+void check_program(const MappedFile& file, const Manifest& manifest, bool verify) {
+  if (file.size() != manifest.program_size) {
+    fail(file.path() + " has " + std::to_string(file.size()) + " bytes, " + manifest.path +
+         " wants " + std::to_string(manifest.program_size) +
+         "; it is truncated, or of another build than its manifest.");
+  }
+  if (manifest.program_crc32 && crc32(file.data(), file.size()) != *manifest.program_crc32) {
+    fail(file.path() + " has other bytes than " + manifest.path +
+         " wants; it is damaged, or of another build than its manifest.");
+  }
+  if (verify && !manifest.program_sha256.empty()) {
+    const std::string digest = sha256(file.data(), file.size());
+    if (digest != manifest.program_sha256) {
+      fail(file.path() + " has sha256 " + digest + ", " + manifest.path + " wants " +
+           manifest.program_sha256 + "; it is damaged, or of another build than its manifest.");
+    }
+  }
+}
+
+// The runtime refuses such files with less of a reason.
+void check_no_key_twice(const DataFiles& files) {
+  std::map<std::string, const DataFile*> owners;
+  for (const auto& file : files) {
+    for (const auto& [key, blob] : file->blobs()) {
+      const auto [owner, is_new] = owners.emplace(key, file.get());
+      if (!is_new) {
+        fail("key \"" + key + "\" is in both " + owner->second->path() + " and " + file->path() +
+             "; a program's data files may not overlap.");
+      }
+    }
+  }
+}
+
+}  // namespace
+
+CheckedFiles check_files(const Arguments::Program& program, bool verify, OpenDataFiles& open) {
+  CheckedFiles checked;
+  checked.cache_use.program = program.path;
+  checked.program = std::make_shared<MappedFile>(program.path, "a program");
+  const MappedFile& program_file = *checked.program;
+  DataFiles& files = checked.data;
+  if (program.manifest.empty()) {
+    if (verify) {
+      fail("--verify needs a --manifest for " + program.path + ": it has the hashes.");
+    }
+    for (const std::string& path : program.data) {
+      files.push_back(open.open(path));
+    }
+  } else {
+    Manifest manifest = read_manifest(program.manifest);
+    check_program(program_file, manifest, verify);
+    files = match_data(manifest, program.path, program.data, open);
+    for (size_t i = 0; i < files.size(); ++i) {
+      const auto adapter = check_keys(*files[i], manifest.data[i], manifest, verify);
+      if (adapter) {
+        pack_adapter(manifest, *adapter);
+      }
+    }
+    checked.cache_use.manifest = manifest;
+  }
+  checked.named_data = check_program_file(program_file);
+  drop_pages(program_file.data(), program_file.size());
+  check_no_key_twice(files);
+  checked.cache_use.keys = checked.named_data;
+  for (const auto& file : files) {
+    for (const auto& [key, blob] : file->blobs()) {
+      checked.cache_use.keys[key] = blob.size;
+    }
+  }
+  return checked;
+}
+
+}  // namespace runner

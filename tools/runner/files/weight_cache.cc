@@ -1,0 +1,104 @@
+#include "tools/runner/files/weight_cache.h"
+
+#include <algorithm>
+
+#include "tools/runner/base/fail.h"
+
+namespace runner {
+namespace {
+
+using Keys = std::map<std::string, uint64_t>;
+
+// As upstream's XNNPACK exporter names the scales of quantised weights.
+constexpr char kScalePrefix[] = "scale_";
+
+bool is_scale(const std::string& key) {
+  return key.rfind(kScalePrefix, 0) == 0;
+}
+
+void check_alone(const Manifest& manifest) {
+  if (manifest.weight_cache_safe) {
+    return;
+  }
+  std::string reasons;
+  for (const std::string& reason : manifest.weight_cache_reasons) {
+    reasons += (reasons.empty() ? "" : "; ") + reason;
+  }
+  fail("--weight_cache is unsafe for " + manifest.label + ": " +
+       (reasons.empty() ? "its manifest says so" : reasons) + "; run without it.");
+}
+
+// A weight that both have; empty: none.
+std::string common_weight(const Keys& one, const Keys& two) {
+  for (const auto& [key, size] : one) {
+    if (!is_scale(key) && two.count(key) != 0) {
+      return key;
+    }
+  }
+  return "";
+}
+
+// Whether `one` has a scale that `two` lacks, where `two` has one of the same size.
+bool may_scale_otherwise(const Keys& one, const Keys& two) {
+  for (const auto& entry : one) {
+    const uint64_t size = entry.second;
+    const bool is_its_own = is_scale(entry.first) && two.count(entry.first) == 0;
+    if (is_its_own && std::any_of(two.begin(), two.end(), [size](const auto& other) {
+          return is_scale(other.first) && other.second == size;
+        })) {
+      return true;
+    }
+  }
+  return false;
+}
+
+void check_pair(const CacheUse& one, const CacheUse& two) {
+  const bool is_exact =
+      one.manifest && one.manifest->packed && two.manifest && two.manifest->packed;
+  const std::string names = one.program + " and " + two.program;
+  if (is_exact) {
+    for (const auto& [key, digest] : *one.manifest->packed) {
+      const auto other = two.manifest->packed->find(key);
+      if (other != two.manifest->packed->end() && other->second != digest) {
+        fail("--weight_cache is unsafe for " + names + " together: they pack \"" + key +
+             "\" in different ways; run them without it, or in two processes.");
+      }
+    }
+    return;
+  }
+  const std::string weight = common_weight(one.keys, two.keys);
+  if (!weight.empty() &&
+      (may_scale_otherwise(one.keys, two.keys) || may_scale_otherwise(two.keys, one.keys))) {
+    fail("--weight_cache may be unsafe for " + names +
+         " together: they have weights in common (\"" + weight +
+         "\") and scales that differ; run them without it, or in two processes.");
+  }
+}
+
+}  // namespace
+
+void pack_adapter(Manifest& manifest, const AdapterIndex& adapter) {
+  if (!manifest.packed) {
+    return;
+  }
+  for (auto& [name, digest] : *manifest.packed) {
+    for (const auto& [key, held] : adapter.entries) {
+      if (name.rfind(key, 0) == 0) {
+        digest += " " + held.sha256;
+      }
+    }
+  }
+}
+
+void check_weight_cache(const std::vector<CacheUse>& programs) {
+  for (size_t i = 0; i < programs.size(); ++i) {
+    if (programs[i].manifest) {
+      check_alone(*programs[i].manifest);
+    }
+    for (size_t j = 0; j < i; ++j) {
+      check_pair(programs[j], programs[i]);
+    }
+  }
+}
+
+}  // namespace runner

@@ -1,0 +1,88 @@
+#include "tools/runner/tensors/array.h"
+
+#include <cstring>
+
+namespace runner {
+namespace {
+
+bool is_row_major(const DimOrder& order) {
+  for (size_t i = 0; i < order.size(); ++i) {
+    if (order[i] != i) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// Calls `copy(row-major index, index in `order`)` for each element.
+template <class Copy>
+void for_each(const std::vector<int64_t>& shape, const DimOrder& order, const Copy& copy) {
+  const size_t rank = shape.size();
+  std::vector<size_t> strides(rank);
+  size_t count = 1;
+  for (size_t i = rank; i-- > 0;) {
+    strides[order[i]] = count;
+    count *= static_cast<size_t>(shape[order[i]]);
+  }
+  std::vector<int64_t> at(rank);
+  for (size_t row_major = 0; row_major < count; ++row_major) {
+    size_t ordered = 0;
+    for (size_t d = 0; d < rank; ++d) {
+      ordered += static_cast<size_t>(at[d]) * strides[d];
+    }
+    copy(row_major, ordered);
+    for (size_t d = rank; d-- > 0 && ++at[d] == shape[d];) {
+      at[d] = 0;
+    }
+  }
+}
+
+}  // namespace
+
+std::string shape_text(const std::vector<int64_t>& shape) {
+  std::string text;
+  for (const int64_t size : shape) {
+    text += (text.empty() ? "" : ", ") + std::to_string(size);
+  }
+  return "(" + text + ")";
+}
+
+int64_t bytes_of(const Dtype& dtype, const std::vector<int64_t>& shape) {
+  int64_t bytes = static_cast<int64_t>(dtype.size);
+  for (const int64_t size : shape) {
+    if (size < 0 || __builtin_mul_overflow(bytes, size, &bytes)) {
+      return -1;
+    }
+  }
+  return bytes;
+}
+
+void to_order(const Array& array, const DimOrder& order, uint8_t* to) {
+  if (array.data.empty()) {
+    return;
+  }
+  if (is_row_major(order)) {
+    memcpy(to, array.data.data(), array.data.size());
+    return;
+  }
+  const size_t size = array.dtype->size;
+  for_each(array.shape, order, [&](size_t row_major, size_t ordered) {
+    memcpy(to + ordered * size, array.data.data() + row_major * size, size);
+  });
+}
+
+void from_order(const uint8_t* from, const DimOrder& order, Array& array) {
+  if (array.data.empty()) {
+    return;
+  }
+  if (is_row_major(order)) {
+    memcpy(array.data.data(), from, array.data.size());
+    return;
+  }
+  const size_t size = array.dtype->size;
+  for_each(array.shape, order, [&](size_t row_major, size_t ordered) {
+    memcpy(array.data.data() + row_major * size, from + ordered * size, size);
+  });
+}
+
+}  // namespace runner

@@ -1,0 +1,30 @@
+// A tensor's numbers in row-major order, outside of the runtime.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tools/runner/tensors/dtype.h"
+
+namespace runner {
+
+struct Array {
+  const Dtype* dtype = nullptr;
+  std::vector<int64_t> shape;
+  std::vector<uint8_t> data;
+};
+
+// "(2, 16)".
+std::string shape_text(const std::vector<int64_t>& shape);
+
+// Bytes of a tensor; -1: more than there can be.
+int64_t bytes_of(const Dtype& dtype, const std::vector<int64_t>& shape);
+
+// Writes the bytes of a row-major array to `to` in another order of dimensions, or brings them
+// back. A dimension order lists the dimensions, the one with the largest stride first.
+using DimOrder = std::vector<uint8_t>;
+void to_order(const Array& array, const DimOrder& order, uint8_t* to);
+void from_order(const uint8_t* from, const DimOrder& order, Array& array);
+
+}  // namespace runner

@@ -1,0 +1,59 @@
+#include "tools/runner/tensors/dtype.h"
+
+#include "tools/runner/base/fail.h"
+
+namespace runner {
+namespace {
+
+using executorch::aten::ScalarType;
+
+constexpr Dtype kDtypes[] = {
+    {ScalarType::Float, "float32", "<f4", 4},
+    {ScalarType::Half, "float16", "<f2", 2},
+    {ScalarType::Double, "float64", "<f8", 8},
+    {ScalarType::Char, "int8", "|i1", 1},
+    {ScalarType::Short, "int16", "<i2", 2},
+    {ScalarType::Int, "int32", "<i4", 4},
+    {ScalarType::Long, "int64", "<i8", 8},
+    {ScalarType::Byte, "uint8", "|u1", 1},
+    {ScalarType::Bool, "bool", "|b1", 1},
+};
+
+}  // namespace
+
+const Dtype* dtype_of(ScalarType type) {
+  for (const Dtype& dtype : kDtypes) {
+    if (dtype.type == type) {
+      return &dtype;
+    }
+  }
+  return nullptr;
+}
+
+const Dtype* dtype_of_npy(const std::string& npy) {
+  for (const Dtype& dtype : kDtypes) {
+    if (npy == dtype.npy) {
+      return &dtype;
+    }
+  }
+  return nullptr;
+}
+
+const Dtype& dtype_or_fail(ScalarType type, const std::string& what) {
+  const Dtype* dtype = dtype_of(type);
+  if (dtype == nullptr) {
+    fail(what + " has a dtype that the runner doesn't know (number " +
+         std::to_string(static_cast<int>(type)) + "), wanted one of " + dtype_names() + ".");
+  }
+  return *dtype;
+}
+
+std::string dtype_names() {
+  std::string names;
+  for (const Dtype& dtype : kDtypes) {
+    names += (names.empty() ? "" : ", ") + std::string(dtype.name);
+  }
+  return names;
+}
+
+}  // namespace runner

@@ -1,0 +1,64 @@
+#include "tools/runner/tensors/outputs.h"
+
+#include <cstring>
+
+#include "tools/runner/base/fail.h"
+#include "tools/runner/base/output.h"
+#include "tools/runner/tensors/npy.h"
+
+namespace runner {
+namespace {
+
+using executorch::aten::ScalarType;
+using executorch::runtime::EValue;
+
+template <class T>
+Array array_of(T value, ScalarType type) {
+  Array array{dtype_of(type), {}, std::vector<uint8_t>(sizeof(T))};
+  memcpy(array.data.data(), &value, sizeof(T));
+  return array;
+}
+
+}  // namespace
+
+Array to_array(const EValue& value, const std::string& name) {
+  if (value.isInt()) {
+    return array_of(value.toInt(), ScalarType::Long);
+  }
+  if (value.isDouble()) {
+    return array_of(value.toDouble(), ScalarType::Double);
+  }
+  if (value.isBool()) {
+    return array_of(value.toBool(), ScalarType::Bool);
+  }
+  if (!value.isTensor()) {
+    fail(name + " is neither a tensor nor a number; .npy files have nothing else.");
+  }
+  const executorch::aten::Tensor tensor = value.toTensor();
+  Array array;
+  array.dtype = &dtype_or_fail(tensor.scalar_type(), name);
+  array.shape.assign(tensor.sizes().begin(), tensor.sizes().end());
+  array.data.resize(tensor.nbytes());
+  const auto* data = static_cast<const uint8_t*>(tensor.const_data_ptr());
+  if (data == nullptr && !array.data.empty()) {
+    fail(name + " has no data.");
+  }
+  from_order(data, DimOrder(tensor.dim_order().begin(), tensor.dim_order().end()), array);
+  return array;
+}
+
+std::vector<std::string> write_outputs(
+    const std::vector<EValue>& outputs,
+    const std::string& title,
+    const std::string& folder) {
+  make_folders(folder);
+  std::vector<std::string> files;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const std::string name = "output_" + std::to_string(i);
+    files.push_back(folder + "/" + name + ".npy");
+    write_npy(files.back(), to_array(outputs[i], title + ": " + name));
+  }
+  return files;
+}
+
+}  // namespace runner

@@ -1,0 +1,23 @@
+// A method's outputs to arrays.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <executorch/runtime/core/evalue.h>
+
+#include "tools/runner/tensors/array.h"
+
+namespace runner {
+
+// An output as an array in row-major order. `name` is for the sentence with which the process ends
+// if it is of a kind that arrays don't have.
+Array to_array(const executorch::runtime::EValue& value, const std::string& name);
+
+// Writes outputs as DIR/output_0.npy, ...; gives the files. `title` is for sentences.
+std::vector<std::string> write_outputs(
+    const std::vector<executorch::runtime::EValue>& outputs,
+    const std::string& title,
+    const std::string& folder);
+
+}  // namespace runner
