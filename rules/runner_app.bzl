@@ -51,13 +51,29 @@ def _et_runner_app_impl(ctx):
             assets = ctx.files.data,
             runtime = runtime,
             runtime_libraries = depset([l.file for l in fitted.libraries if l.place]),
-            jni_library = None,
+            jni_library = _jni_library(ctx, runtime, fitted),
         ),
     ]
 
 def _one(transitioned):
     """The target of a label attribute, which a transition makes a list."""
     return transitioned[0] if type(transitioned) == "list" else transitioned
+
+def _jni_library(ctx, runtime, fitted):
+    """The runner as a shared library for Java on Android; None elsewhere, and where main() is another."""
+    if not runtime.platform.startswith("android_") or ctx.attr.main or ctx.attr.srcs:
+        return None
+    return link_app(
+        ctx,
+        cc_toolchain = _one(ctx.attr._cc_toolchain)[cc_common.CcToolchainInfo],
+        mains = [_one(ctx.attr._runner)[CcInfo], _one(ctx.attr._jni)[CcInfo]] + cc_infos(ctx.attr.kernels),
+        sources = [],
+        headers = [],
+        runtime = runtime,
+        fitted = fitted,
+        name = ctx.label.name + ".bin/runner",
+        shared = True,
+    )
 
 def _binary(ctx, runtime, fitted):
     own = ctx.attr.main or ctx.attr.srcs
@@ -222,6 +238,10 @@ The programs are those of the build's own configuration: apps for many platforms
         "_emulator": attr.label(
             cfg = platform_transition,
             default = "//toolchains/qemu:current",
+        ),
+        "_jni": attr.label(
+            cfg = platform_transition,
+            default = "//tools/runner/android:current_jni",
         ),
         "_launcher": attr.label(
             allow_single_file = True,
