@@ -135,6 +135,7 @@ EtAppInfo = provider(
         "manifest": "File: what the app consists of (JSON), the same as in the directory.",
         "fit": "File: operators and backends that its programs use, and libraries that have them (JSON).",
         "programs": "List of EtProgramInfo.",
+        "assets": "List of Files: the app's `data`.",
         "runtime": "EtRuntimeInfo.",
         "runtime_libraries": "Depset of Files: shared libraries that may be in the app.",
         "jni_library": "File: the runner as a shared library for Android apps, or None.",

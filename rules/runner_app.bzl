@@ -3,7 +3,7 @@
 load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//rules:providers.bzl", "EtAppInfo", "EtProgramInfo", "EtRuntimeInfo")
-load("//rules/private:app_files.bzl", "add_programs", "below_its_package", "package_path")
+load("//rules/private:app_files.bzl", "add_programs", "below_its_package", "by_repository")
 load("//rules/private:app_fit.bzl", "check_fit", "fit")
 load("//rules/private:app_link.bzl", "cc_infos", "link_app")
 load("//rules/private:link_action.bzl", "NO_CACHE", "linker_action")
@@ -48,15 +48,32 @@ def _et_runner_app_impl(ctx):
             manifest = manifest,
             fit = fitted.json,
             programs = programs,
+            assets = ctx.files.data,
             runtime = runtime,
             runtime_libraries = depset([l.file for l in fitted.libraries if l.place]),
-            jni_library = None,
+            jni_library = _jni_library(ctx, runtime, fitted),
         ),
     ]
 
 def _one(transitioned):
     """The target of a label attribute, which a transition makes a list."""
     return transitioned[0] if type(transitioned) == "list" else transitioned
+
+def _jni_library(ctx, runtime, fitted):
+    """The runner as a shared library for Java on Android; None elsewhere, and where main() is another."""
+    if not runtime.platform.startswith("android_") or ctx.attr.main or ctx.attr.srcs:
+        return None
+    return link_app(
+        ctx,
+        cc_toolchain = _one(ctx.attr._cc_toolchain)[cc_common.CcToolchainInfo],
+        mains = [_one(ctx.attr._runner)[CcInfo], _one(ctx.attr._jni)[CcInfo]] + cc_infos(ctx.attr.kernels),
+        sources = [],
+        headers = [],
+        runtime = runtime,
+        fitted = fitted,
+        name = ctx.label.name + ".bin/runner",
+        shared = True,
+    )
 
 def _binary(ctx, runtime, fitted):
     own = ctx.attr.main or ctx.attr.srcs
@@ -96,7 +113,7 @@ def _write_app(ctx, programs, runtime, exporter_version, fitted, binary, directo
     args.add_all(ctx.files.data, map_each = below_its_package, before_each = "--asset")
     inputs += ctx.files.data
     licenses = depset(ctx.files._licenses, transitive = [runtime.license_files])
-    args.add_all(licenses, map_each = _by_repository, before_each = "--license")
+    args.add_all(licenses, map_each = by_repository, before_each = "--license")
     args.add_all("--directory", [directory], expand_directories = False)
     args.add("--manifest", manifest)
     linker_action(
@@ -109,10 +126,6 @@ def _write_app(ctx, programs, runtime, exporter_version, fitted, binary, directo
         progress_message = "Putting %{label} together",
         execution_requirements = NO_CACHE,
     )
-
-def _by_repository(file):
-    repository = file.owner.repo_name.split("~")[-1].split("+")[-1] or "app"
-    return "%s/%s=%s" % (repository, package_path(file), file.path)
 
 def _archive(ctx, runtime, directory):
     apple = runtime.platform.startswith("ios_") or runtime.platform.startswith("macos_")
@@ -225,6 +238,10 @@ The programs are those of the build's own configuration: apps for many platforms
         "_emulator": attr.label(
             cfg = platform_transition,
             default = "//toolchains/qemu:current",
+        ),
+        "_jni": attr.label(
+            cfg = platform_transition,
+            default = "//tools/runner/android:current_jni",
         ),
         "_launcher": attr.label(
             allow_single_file = True,

@@ -50,6 +50,29 @@ def below_its_package(file):
     """
     return "%s=%s" % (package_path(file), file.path)
 
+def license_path(file):
+    """Place of a licence: its path below its package, in a folder for its repository.
+
+    Args:
+      file: File.
+
+    Returns:
+      A string.
+    """
+    repository = file.owner.repo_name.split("~")[-1].split("+")[-1] or "app"
+    return "%s/%s" % (repository, package_path(file))
+
+def by_repository(file):
+    """"<place among licences>=<file>".
+
+    Args:
+      file: File.
+
+    Returns:
+      A string, for Args.
+    """
+    return "%s=%s" % (license_path(file), file.path)
+
 def package_path(file):
     """Path of a file below the package that it is of.
 

@@ -1,7 +1,7 @@
 """EtAssets: the manifest of programs and data that lie in another app.
 
 Contract: `etbundle.assets --label L --name N --exporter_version V --program LABEL NAME PTE MANIFEST
---data LABEL FILE … --asset PATH=FILE … --manifest OUT.json`
+--data LABEL FILE … --asset PATH=FILE … --manifest OUT.json [--runtime_version V] [--platform P]…`
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="etbundle.assets", description=__doc__)
     for name in ("label", "name", "exporter_version"):
         parser.add_argument(f"--{name}", required=True)
+    parser.add_argument("--runtime_version", help="of the runtime that comes along")
+    parser.add_argument("--platform", action="append", default=[], help="that it is for")
     parser.add_argument("--program", nargs=4, action="append", default=[])
     parser.add_argument("--data", nargs=2, action="append", default=[])
     parser.add_argument("--asset", type=placed, action="append", default=[])
@@ -39,16 +41,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for _, file in given.data:
             app.add(f"data/{Path(file).name}", Path(file))
         assets = [app.add(f"assets/{path}", file) for path, file in given.asset]
+        versions = {"exporter": given.exporter_version}
+        if given.runtime_version:
+            versions["runtime"] = given.runtime_version
         whole = {
             "format": 1,
             "app": given.name,
             "label": given.label,
-            "executorch": {"exporter": given.exporter_version},
+            "executorch": versions,
             "programs": described,
             "data": sorted(p for p in app.files if p.startswith("data/")),
             "assets": sorted(assets),
             "files": describe_files(app.files),
         }
+        if given.platform:
+            whole["platforms"] = given.platform
         write_text(given.manifest, json.dumps(whole, indent=1, sort_keys=True) + "\n")
 
     return exit_code(work)

@@ -1,0 +1,208 @@
+"""et_ios_xcframework: the runtime as XCFrameworks, with programs and data, for Xcode and rules_apple."""
+
+load("//rules:providers.bzl", "EtAppInfo")
+load("//rules/private:app_files.bzl", "license_path")
+load("//rules/private:link_action.bzl", "NO_CACHE", "linker_action")
+load("//rules/private:placed_programs.bzl", "place_file", "place_programs")
+load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
+load("//toolchains/runtime:import_names.bzl", "SLICES")
+
+_PLATFORMS = ["ios_arm64", "ios_sim_arm64"]
+_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+def _et_ios_xcframework_impl(ctx):
+    apps = _apps(ctx)
+    module = _module_name(ctx)
+    root = ctx.label.name + "/"
+    first = apps.values()[0]
+    frameworks = _frameworks(ctx, apps)
+    parts = [
+        struct(path = path, file = place_file(ctx, root + path, file))
+        for part in frameworks.values()
+        for path, file in part.items()
+    ]
+    licenses = [
+        struct(path = path, file = place_file(ctx, root + path, file))
+        for path, file in _licenses(apps).items()
+    ]
+    sources = "Sources/%s/" % module
+    resources = place_programs(
+        ctx,
+        root = root + sources + "ExecuTorch/",
+        programs = first.programs,
+        files = first.assets,
+        platforms = apps.keys(),
+        runtime_version = first.runtime.executorch_version,
+    )
+    plists = {
+        name: ctx.actions.declare_file("%s%s.xcframework/Info.plist" % (root, name))
+        for name in frameworks
+    }
+    package = ctx.actions.declare_file(root + "Package.swift")
+    source = ctx.actions.declare_file("%s%s%s.swift" % (root, sources, module))
+    archive = ctx.actions.declare_file(ctx.label.name + ".zip")
+    args = ctx.actions.args()
+    args.add("--name", ctx.label.name)
+    args.add("--module", module)
+    args.add_all([SLICES[platform] for platform in apps], before_each = "--slice")
+    for name, plist in plists.items():
+        args.add("--framework", plist, format = name + "=%s")
+    args.add("--package", package)
+    args.add("--source", source)
+    args.add("--zip", archive)
+    for part in parts:
+        args.add("--file", part.file, format = part.path + "=%s")
+        if _is_binary(part.path):
+            args.add("--executable", part.path)
+        if part.path.endswith(".framework/Info.plist"):
+            args.add("--framework_info", part.file)
+    for one in resources.files:
+        args.add("--file", one.file, format = sources + "ExecuTorch/" + one.path + "=%s")
+    for one in licenses:
+        args.add("--file", one.file, format = one.path + "=%s")
+    inputs = [one.file for one in parts + licenses + resources.files]
+    linker_action(
+        ctx,
+        module = "etbundle.swift_package",
+        arguments = args,
+        inputs = inputs,
+        outputs = plists.values() + [package, source, archive],
+        mnemonic = "EtSwiftPackage",
+        progress_message = "Packing %{label}",
+        execution_requirements = NO_CACHE,
+    )
+    frameworks_files = depset([part.file for part in parts] + plists.values())
+    resource_files = depset([one.file for one in resources.files])
+    every = depset(
+        [package, source, archive] + [one.file for one in licenses],
+        transitive = [frameworks_files, resource_files],
+    )
+    return [
+        DefaultInfo(files = every),
+        OutputGroupInfo(
+            archive = depset([archive]),
+            frameworks = frameworks_files,
+            resources = resource_files,
+        ),
+    ]
+
+def _is_binary(path):
+    """Whether a path is X.framework/X."""
+    folder, _, name = path.rpartition("/")
+    return folder.endswith("/%s.framework" % name)
+
+def _apps(ctx):
+    """EtAppInfo by platform."""
+    found = {}
+    for target in ctx.attr.apps:
+        app = target[EtAppInfo]
+        if app.platform not in _PLATFORMS:
+            fail("%s: %s is for %s; wanted an app for one of: %s." %
+                 (ctx.label, app.label, app.platform, ", ".join(_PLATFORMS)))
+        if app.platform in found:
+            fail("%s: %s and %s are both for %s; keep one of them." %
+                 (ctx.label, found[app.platform].label, app.label, app.platform))
+        found[app.platform] = app
+    first = found.values()[0]
+    for app in found.values():
+        for what in ("programs", "assets"):
+            if _files(app, what) != _files(first, what):
+                fail("%s: %s and %s have different %s; apps in one package have the same." %
+                     (ctx.label, first.label, app.label, "data" if what == "assets" else what))
+        if app.runtime.executorch_version != first.runtime.executorch_version:
+            fail("%s: %s has ExecuTorch %s, and %s %s; apps in one package have the same." % (
+                ctx.label,
+                first.label,
+                first.runtime.executorch_version,
+                app.label,
+                app.runtime.executorch_version,
+            ))
+    return found
+
+def _files(app, what):
+    return [p.program for p in app.programs] if what == "programs" else app.assets
+
+def _frameworks(ctx, apps):
+    """Name of each framework to path in the package to File."""
+    found = {}
+    names = {}
+    for platform, app in apps.items():
+        runtime = app.runtime
+        names[platform] = []
+        for library in [runtime.core] + runtime.libraries + runtime.always:
+            if not library.place.endswith(".framework"):
+                continue
+            name = library.place.split("/")[-1].removesuffix(".framework")
+            names[platform].append(name)
+            folder = "%s.xcframework/%s/%s.framework/" % (name, SLICES[platform], name)
+            part = found.setdefault(name, {})
+            part[folder + library.file.basename] = library.file
+            for file in list(library.resources):
+                part[folder + file.path.removeprefix(library.file.dirname + "/")] = file
+    first = apps.values()[0]
+    if not found:
+        fail(("%s: the runtime %s has no dynamic framework: link its static libraries into your app, and " +
+              "take programs and data from et_assets.") % (ctx.label, first.runtime.label))
+    for platform, app in apps.items():
+        if sorted(names[platform]) != sorted(found):
+            fail("%s: the runtime %s (%s) has the frameworks %s, and others have %s." % (
+                ctx.label,
+                app.runtime.label,
+                platform,
+                ", ".join(sorted(names[platform])) or "none",
+                ", ".join(sorted(found)),
+            ))
+    return found
+
+def _licenses(apps):
+    """Path in the package to File."""
+    return {
+        "licenses/" + license_path(file): file
+        for app in apps.values()
+        for file in app.runtime.license_files.to_list()
+    }
+
+def _module_name(ctx):
+    name = ctx.attr.module_name
+    if not name:
+        words = ctx.label.name.replace("-", "_").replace(".", "_").split("_")
+        name = "".join([w[:1].upper() + w[1:] for w in words])
+    if not name or name[0] not in _LETTERS or not name.replace("_", "").isalnum():
+        fail("%s: module_name = \"%s\": wanted letters, digits and _, a letter first." % (ctx.label, name))
+    return name
+
+et_ios_xcframework = rule(
+    implementation = _et_ios_xcframework_impl,
+    doc = """The runtime, programs and data of iOS apps as a Swift package: for Xcode, and for rules_apple.
+
+```python
+et_ios_xcframework(
+    name = "chat_ios",
+    apps = [":chat_ios_arm64", ":chat_ios_sim_arm64"],
+)
+```
+
+Outputs, plain files in the folder `<name>`, and the same as `<name>.zip`:
+
+    Package.swift
+    <Framework>.xcframework/             the runtime's dynamic frameworks, for devices and simulators
+    Sources/<Module>/<Module>.swift      where the files are: Module.file("programs/llama.pte")
+    Sources/<Module>/ExecuTorch/         manifest.json, programs/, data/, assets/
+    licenses/                            of the runtime
+
+Output groups: `archive`, `frameworks` (for `apple_dynamic_xcframework_import`), `resources`. Nothing is
+signed: Xcode does that when it embeds the frameworks. See docs/apps.md.
+""",
+    attrs = {
+        "apps": attr.label_list(
+            allow_empty = False,
+            doc = "et_runner_app targets with the same programs and data, for ios_arm64, ios_sim_arm64 or both.",
+            mandatory = True,
+            providers = [EtAppInfo],
+        ),
+        "module_name": attr.string(
+            doc = "Name of the Swift module; default: the name in camel case.",
+        ),
+    },
+    toolchains = [EXPORTER_TOOLCHAIN],
+)

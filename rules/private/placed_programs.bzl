@@ -1,0 +1,79 @@
+"""Programs and what they load as plain files below a folder, with a manifest."""
+
+load("//rules/private:app_files.bzl", "add_programs", "below_its_package", "data_files", "package_path")
+load("//rules/private:link_action.bzl", "linker_action")
+load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
+
+def place_programs(ctx, *, root, programs, files, platforms = [], runtime_version = ""):
+    """Declares links to programs and what they load, and writes their manifest.
+
+    Args:
+      ctx: rule context with the exporter toolchain.
+      root: folder, relative to the package, with a slash at the end.
+      programs: list of EtProgramInfo.
+      files: list of Files that go to `assets/`.
+      platforms: list of strings: platforms that the manifest names.
+      runtime_version: version of the runtime that comes along; empty: none does.
+
+    Returns:
+      struct(files = list of struct(path, file), manifest = File); the manifest is among the files.
+    """
+    placed = []
+    for place, file in _places(ctx, programs, files).items():
+        link = place_file(ctx, root + place, file)
+        placed.append(struct(path = place, file = link))
+    manifest = ctx.actions.declare_file(root + "manifest.json")
+    args = ctx.actions.args()
+    args.add("--label", ctx.label)
+    args.add("--name", ctx.label.name)
+    args.add("--exporter_version", ctx.toolchains[EXPORTER_TOOLCHAIN].exporter.executorch_version)
+    if runtime_version:
+        args.add("--runtime_version", runtime_version)
+    args.add_all(platforms, before_each = "--platform")
+    inputs = add_programs(args, programs)
+    args.add_all(files, map_each = below_its_package, before_each = "--asset")
+    args.add("--manifest", manifest)
+    linker_action(
+        ctx,
+        module = "etbundle.assets",
+        arguments = args,
+        inputs = inputs + files,
+        outputs = [manifest],
+        mnemonic = "EtAssets",
+        progress_message = "Describing %{label}",
+    )
+    placed.append(struct(path = "manifest.json", file = manifest))
+    return struct(files = placed, manifest = manifest)
+
+def place_file(ctx, place, file):
+    """Declares a link to a file.
+
+    Args:
+      ctx: rule context.
+      place: of the link, relative to the package.
+      file: File.
+
+    Returns:
+      File.
+    """
+    link = ctx.actions.declare_file(place)
+    ctx.actions.symlink(output = link, target_file = file)
+    return link
+
+def _places(ctx, programs, files):
+    """Path in the folder to the file that is placed there."""
+    places = {}
+    for program in programs:
+        _place(ctx, places, "programs/%s.pte" % program.label.name, program.program)
+        _place(ctx, places, "programs/%s.manifest.json" % program.label.name, program.manifest)
+    for file in data_files(programs):
+        _place(ctx, places, "data/" + file.basename, file)
+    for file in files:
+        _place(ctx, places, "assets/" + package_path(file), file)
+    return places
+
+def _place(ctx, places, place, file):
+    other = places.setdefault(place, file)
+    if other != file:
+        fail("%s: two files would be %s: %s of %s and %s of %s. Rename one of the targets." %
+             (ctx.label, place, other.short_path, other.owner, file.short_path, file.owner))

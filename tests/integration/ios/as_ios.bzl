@@ -1,0 +1,19 @@
+"""as_ios: this machine's app in the place of one for iOS, with the runtime that one would have."""
+
+load("//rules:providers.bzl", "EtAppInfo", "EtRuntimeInfo")
+
+def _as_ios_impl(ctx):
+    app = ctx.attr.app[EtAppInfo]
+    runtime = ctx.attr.runtime[EtRuntimeInfo]
+    fields = {name: getattr(app, name) for name in dir(app) if name not in ("to_json", "to_proto")}
+    fields |= {"platform": runtime.platform, "runtime": runtime}
+    return [EtAppInfo(**fields)]
+
+as_ios = rule(
+    implementation = _as_ios_impl,
+    attrs = {
+        "app": attr.label(mandatory = True, providers = [EtAppInfo]),
+        "runtime": attr.label(mandatory = True, providers = [EtRuntimeInfo]),
+    },
+    provides = [EtAppInfo],
+)

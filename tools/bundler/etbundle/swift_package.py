@@ -1,0 +1,141 @@
+"""EtSwiftPackage: XCFrameworks, programs and data as a Swift package.
+
+Contract: `etbundle.swift_package --name N --module M --slice S… --framework NAME=OUT.plist…
+--framework_info PLIST… --package OUT --source OUT --file PATH=FILE… --executable PATH… --zip OUT`
+"""
+
+from __future__ import annotations
+
+import argparse
+import plistlib
+import re
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from etbuild.errors import BuildError
+
+from etbundle.app import placed
+from etbundle.archives import write_zip
+from etbundle.command import exit_code
+from etbundle.entries import Entry
+
+# What the ready-made runtimes are built for, where a framework doesn't say.
+_OLDEST_IOS = "17.0"
+
+
+def info_plist(framework: str, slices: Iterable[str]) -> bytes:
+    """The Info.plist of an XCFramework.
+
+    Args:
+        framework: its name, without ".framework".
+        slices: folders of its parts, which are also Apple's identifiers: "ios-arm64-simulator".
+    """
+    libraries: list[dict[str, Any]] = []
+    for folder in sorted(slices):
+        system, architecture, *variant = folder.split("-")
+        library: dict[str, Any] = {
+            "BinaryPath": f"{framework}.framework/{framework}",
+            "LibraryIdentifier": folder,
+            "LibraryPath": f"{framework}.framework",
+            "SupportedArchitectures": [architecture],
+            "SupportedPlatform": system,
+        }
+        if variant:
+            library["SupportedPlatformVariant"] = variant[0]
+        libraries.append(library)
+    whole = {
+        "AvailableLibraries": libraries,
+        "CFBundlePackageType": "XFWK",
+        "XCFrameworkFormatVersion": "1.0",
+    }
+    return plistlib.dumps(whole, sort_keys=True)
+
+
+def minimum_ios(infos: Iterable[Path]) -> str:
+    """The oldest iOS that all frameworks run on.
+
+    Args:
+        infos: the Info.plist of each framework.
+
+    Raises:
+        BuildError: one is no property list, or has no version where it should.
+    """
+    versions = []
+    for path in infos:
+        try:
+            content = plistlib.loads(path.read_bytes())
+        except (plistlib.InvalidFileException, ValueError) as error:
+            raise BuildError(f"{path} is no property list: {error}.") from error
+        version = str(content.get("MinimumOSVersion", _OLDEST_IOS))
+        if not re.fullmatch(r"\d+(\.\d+)*", version):
+            raise BuildError(f'{path}: MinimumOSVersion is "{version}"; wanted numbers: "17.0".')
+        versions.append(version)
+    return max(versions, key=_numbers, default=_OLDEST_IOS)
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(number) for number in version.split(".")]
+
+
+def render(template: str, values: Mapping[str, Any]) -> bytes:
+    """A file of the package out of its template."""
+    folder = Path(__file__).parent
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(folder),
+        undefined=jinja2.StrictUndefined,
+        keep_trailing_newline=True,
+        trim_blocks=True,
+    )
+    return environment.get_template(template).render(values).encode()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs EtSwiftPackage; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="etbundle.swift_package", description=__doc__)
+    for name in ("name", "module"):
+        parser.add_argument(f"--{name}", required=True)
+    parser.add_argument("--slice", action="append", required=True, help="folder of a part")
+    parser.add_argument("--framework", action="append", default=[], help="NAME=Info.plist to write")
+    parser.add_argument("--framework_info", action="append", default=[], type=Path)
+    parser.add_argument("--package", type=Path, required=True, help="Package.swift to write")
+    parser.add_argument("--source", type=Path, required=True, help="Swift source to write")
+    parser.add_argument("--file", type=placed, action="append", default=[], metavar="PATH=FILE")
+    parser.add_argument("--executable", action="append", default=[], metavar="PATH")
+    parser.add_argument("--zip", type=Path, required=True, help="all of it, to write")
+    given = parser.parse_args(arguments)
+
+    def work() -> None:
+        frameworks = dict(placed(item) for item in given.framework)
+        values = {
+            "name": given.name,
+            "module": given.module,
+            "frameworks": sorted(frameworks),
+            "minimum_ios": minimum_ios(given.framework_info),
+        }
+        written = {
+            "Package.swift": (given.package, render("Package.swift.jinja", values)),
+            f"Sources/{given.module}/{given.module}.swift": (
+                given.source,
+                render("Files.swift.jinja", values),
+            ),
+        }
+        for name, output in frameworks.items():
+            plist = info_plist(name, given.slice)
+            written[f"{name}.xcframework/Info.plist"] = (output, plist)
+        for output, contents in written.values():
+            output.write_bytes(contents)
+        entries = [Entry(f"{given.name}/{path}", text) for path, (_, text) in written.items()]
+        entries += [
+            Entry(f"{given.name}/{path}", file, path in given.executable)
+            for path, file in given.file
+        ]
+        write_zip(given.zip, entries)
+
+    return exit_code(work)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
