@@ -1,6 +1,7 @@
 """The module extension: the exporter's environment, the runtime and files out of wheels, by hash."""
 
 load("//toolchains/android:repositories.bzl", "android_repositories")
+load("//toolchains/cc:repositories.bzl", "cc_repositories")
 load("//toolchains/exporter:environment.bzl", "python_environment")
 load("//toolchains/exporter:wheel.bzl", "wheel_files")
 load("//toolchains/qemu:qemu.bzl", "qemu_repository")
@@ -89,6 +90,7 @@ def _executorch_impl(module_ctx):
     json_repository()
     android_repositories()
     qemu_repository()
+    cc_repositories()
     owner = {}
     for module in module_ctx.modules:
         for wheel in module.tags.wheel:
