@@ -66,7 +66,7 @@ def _jni_library(ctx, runtime, fitted):
     return link_app(
         ctx,
         cc_toolchain = _one(ctx.attr._cc_toolchain)[cc_common.CcToolchainInfo],
-        mains = [_one(ctx.attr._runner)[CcInfo], _one(ctx.attr._jni)[CcInfo]] + cc_infos(ctx.attr.kernels),
+        mains = [_one(ctx.attr._jni)[CcInfo]] + cc_infos(ctx.attr.kernels),
         sources = [],
         headers = [],
         runtime = runtime,
