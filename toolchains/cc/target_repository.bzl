@@ -37,21 +37,20 @@ for argument in "$@"; do
 done
 work=$(mktemp -d "${TMPDIR:-/tmp}/link.XXXXXX")
 trap 'rm -rf "$work"' EXIT
-number=0
-arguments=()
-for argument in "$@"; do
-  if [[ $argument == @* ]]; then
-    number=$((number + 1))
-    grep -vxE -e '-(pthread|l(System|c|c[+][+]|dl|m|pthread|rt))' "${argument#@}" >"$work/$number" || true
-    argument=@$work/$number
-  fi
-  case $argument in
-    -pthread | -lSystem | -lc | -lc++ | -ldl | -lm | -lpthread | -lrt) ;;
-    *) arguments+=("$argument") ;;
-  esac
-done
+# Files of arguments may name further ones, which zig doesn't know.
+expand() {
+  local argument
+  for argument in "$@"; do
+    case $argument in
+      @*) mapfile -t lines <"${argument#@}" && expand "${lines[@]}" ;;
+      -pthread | -lSystem | -lc | -lc++ | -ldl | -lm | -lpthread | -lrt) ;;
+      *) printf '%s\n' "$argument" ;;
+    esac
+  done
+}
+expand "$@" >"$work/arguments"
 export ZIG_LIB_DIR=$zig/lib ZIG_GLOBAL_CACHE_DIR=$work ZIG_LOCAL_CACHE_DIR=$work
-"$zig/zig" cc -target %{zig_target} "${arguments[@]}"
+"$zig/zig" cc -target %{zig_target} "@$work/arguments"
 """
 
 _STRIP = """\
