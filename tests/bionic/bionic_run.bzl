@@ -2,6 +2,7 @@
 
 load("//rules/private:platform_transition.bzl", "platform_transition")
 load("//toolchains/python:paths.bzl", "runfiles_path")
+load("//toolchains/qemu:emulator.bzl", "EMULATED_CPU")
 
 def _bionic_run_impl(ctx):
     bench = ctx.files.libraries
@@ -19,6 +20,7 @@ def _bionic_run_impl(ctx):
         is_executable = True,
         substitutions = {
             "%{bench}": folders.keys()[0],
+            "%{cpu}": EMULATED_CPU,
             "%{emulator}": runfiles_path(emulator[0]) if emulator else "",
             "%{glibc}": runfiles_path(loaders[0]).rpartition("/")[0] if loaders else "",
             "%{loader}": ctx.attr.loader,
