@@ -2,12 +2,15 @@
 
 load("//rules/private:platform_transition.bzl", "platform_transition")
 load("//toolchains/python:paths.bzl", "runfiles_path")
+load("//toolchains/qemu:emulator.bzl", "EMULATED_CPU")
 
 def _bionic_run_impl(ctx):
-    bench = ctx.files.libraries
-    folders = {runfiles_path(file).rpartition("/")[0]: True for file in bench}
-    if len(folders) != 1:
-        fail("%s: libraries are in several folders: %s" % (ctx.label, ", ".join(folders)))
+    # A folder of its own: libraries of several platforms have the same path in a runfiles tree.
+    bench = []
+    for library in ctx.files.libraries:
+        placed = ctx.actions.declare_file("%s.bench/%s" % (ctx.label.name, library.basename))
+        ctx.actions.symlink(output = placed, target_file = library)
+        bench.append(placed)
     loaders = [f for f in ctx.files.glibc if f.basename == ctx.attr.loader]
     if ctx.attr.glibc and len(loaders) != 1:
         fail("%s: glibc has no file %s" % (ctx.label, ctx.attr.loader))
@@ -18,7 +21,8 @@ def _bionic_run_impl(ctx):
         output = script,
         is_executable = True,
         substitutions = {
-            "%{bench}": folders.keys()[0],
+            "%{bench}": runfiles_path(bench[0]).rpartition("/")[0],
+            "%{cpu}": EMULATED_CPU,
             "%{emulator}": runfiles_path(emulator[0]) if emulator else "",
             "%{glibc}": runfiles_path(loaders[0]).rpartition("/")[0] if loaders else "",
             "%{loader}": ctx.attr.loader,
@@ -43,7 +47,7 @@ bionic_run = rule(
         "libraries": attr.label_list(
             cfg = platform_transition,
             mandatory = True,
-            doc = "The bench's libraries, of one folder.",
+            doc = "The bench's libraries.",
         ),
         "loader": attr.string(
             mandatory = True,

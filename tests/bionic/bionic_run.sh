@@ -11,7 +11,7 @@ glibc=%{glibc}
 if [ -n "$emulator" ]; then
   glibc=$(cd_to "$runfiles/$glibc")
   # All are given by name: without it the emulator looks for files of the machine's own processor.
-  exec "$runfiles/$emulator" "$glibc/%{loader}" --preload "$bench/libbench.so" \
+  exec "$runfiles/$emulator" -cpu "%{cpu}" "$glibc/%{loader}" --preload "$bench/libbench.so" \
     --library-path "$bench:$glibc" "$@"
 fi
 exec "%{loader}" --preload "$bench/libbench.so" --library-path "$bench" "$@"

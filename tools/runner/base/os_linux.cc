@@ -11,14 +11,6 @@
 #include "tools/runner/base/os.h"
 #include "tools/runner/base/text_file.h"
 
-#if defined(__ANDROID__)
-// As the headers that stand in for Android's call the place of errno.
-extern "C" int* __errno(void);
-extern "C" __attribute__((visibility("hidden"))) int* __errno_location(void) {
-  return __errno();
-}
-#endif
-
 namespace runner {
 namespace {
 

@@ -32,11 +32,11 @@ Method::Method(
   set_stage("loading " + name_);
   BackendOptions<1> xnnpack;
   LoadBackendOptionsMap backends;
-  if (options.weight_cache) {
-    check(xnnpack.set_option(kWeightCache, true), name_ + ": the weight cache can't be turned on");
-    check(backends.set_options(kXnnpack, xnnpack.view()),
-          name_ + ": the weight cache can't be turned on");
-  }
+  // Said in any case: where nothing is, some builds of the runtime have it on.
+  const std::string failed =
+      name_ + ": the weight cache can't be turned " + (options.weight_cache ? "on" : "off");
+  check(xnnpack.set_option(kWeightCache, options.weight_cache), failed);
+  check(backends.set_options(kXnnpack, xnnpack.view()), failed);
   auto loaded = program.load_method(meta.name(), memory_.get(), options.tracer, data, &backends);
   check(loaded.error(), name_ + " can't be loaded");
   method_ = std::make_unique<executorch::runtime::Method>(std::move(*loaded));

@@ -1,0 +1,125 @@
+"""Programs of this exporter compute on Android's runtime what the eager model and Linux's do."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from etbuild import ModelContext
+
+from models.silero_vad import build as build_silero
+from tests.integration.bionic.nets import NETS, example
+
+_HERE = Path("tests/integration/bionic").absolute()
+_BENCH = Path("tests/bionic").absolute()
+_ANDROID = ["android_arm64", "android_x86_64"]
+
+# Precision to the least signal-to-noise ratio against the eager model, in dB.
+_PRECISIONS = {"fp32": 100, "int4": 12, "int8_dynamic": 25, "int8_static": 20, "portable": 100}
+# Between two processors and two versions of the runtime only roundings differ; where activations
+# are integers, one of them may be the next one.
+_SAME_PROGRAM = {"fp32": 100, "int4": 60, "int8_dynamic": 60, "int8_static": 30, "portable": 100}
+
+
+def programs() -> dict[str, dict]:
+    """What the app's manifest says of each program."""
+    manifest = json.loads((_HERE / "app_linux_x86_64/manifest.json").read_text())
+    return {program["name"]: program for program in manifest["programs"]}
+
+
+_PROGRAMS = programs()
+
+
+def net_of(program: str) -> str:
+    return program.split("_")[0]
+
+
+def precision_of(program: str) -> str:
+    return next((p for p in _PRECISIONS if p in program), "fp32")
+
+
+def inputs_of(program: str) -> tuple[torch.Tensor, ...]:
+    if net_of(program) in NETS:
+        return (example(net_of(program), 7),)
+    chirp = torch.sin(torch.arange(576) ** 2 * 1e-3).view(1, -1)
+    return chirp, torch.full((2, 1, 128), 0.1)
+
+
+def eager(program: str) -> list[np.ndarray]:
+    if net_of(program) in NETS:
+        module = NETS[net_of(program)]().eval()
+    else:
+        (weights,) = Path("..").glob("*silero_vad/silero_vad.jit")
+        context = ModelContext(files={"silero_vad.jit": weights})
+        module = build_silero(context).methods["forward"].module
+    with torch.no_grad():
+        outputs = module(*inputs_of(program))
+    return [o.numpy() for o in (outputs if isinstance(outputs, tuple) else (outputs,))]
+
+
+def run(platform: str, names: list[str], folder: Path) -> list[list[np.ndarray]]:
+    """Outputs of programs that an app runs in one process."""
+    app = _HERE / f"app_{platform}"
+    command: list[str | Path] = [app / "runner"]
+    if platform.startswith("android_"):
+        command.insert(0, _BENCH / f"run_{platform}")
+    for name in names:
+        program = _PROGRAMS[name]
+        command += ["--program", app / program["file"]]
+        for data in program["data"].values():
+            command += ["--data", app / data]
+        for number, tensor in enumerate(inputs_of(name)):
+            file = folder / f"{name}_{number}.npy"
+            np.save(file, tensor.numpy())
+            command += ["--input", file]
+        command += ["--output", folder / platform / name]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return [
+        [np.load(file) for file in sorted((folder / platform / name).glob("output_*.npy"))]
+        for name in names
+    ]
+
+
+def decibels(wanted: np.ndarray, got: np.ndarray) -> float:
+    """Signal to noise."""
+    assert wanted.shape == got.shape and wanted.dtype == got.dtype
+    noise = np.mean((wanted.astype(np.float64) - got) ** 2)
+    return float(10 * np.log10(np.mean(wanted.astype(np.float64) ** 2) / max(noise, 1e-30)))
+
+
+@pytest.mark.parametrize("platform", _ANDROID)
+@pytest.mark.parametrize("name", _PROGRAMS)
+def test_outputs(name: str, platform: str, tmp_path: Path) -> None:
+    (linux,) = run("linux_x86_64", [name], tmp_path)
+    (android,) = run(platform, [name], tmp_path)
+    wanted = eager(name)
+    assert len(android) == len(linux) == len(wanted)
+    for of_android, of_linux, of_eager in zip(android, linux, wanted, strict=True):
+        assert decibels(of_eager, of_android) >= _PRECISIONS[precision_of(name)]
+        assert decibels(of_linux, of_android) >= _SAME_PROGRAM[precision_of(name)]
+
+
+@pytest.mark.parametrize("platform", _ANDROID)
+@pytest.mark.parametrize("precision", _PRECISIONS)
+def test_two_programs_of_one_process_share_a_file(
+    precision: str, platform: str, tmp_path: Path
+) -> None:
+    names = [f"base_{precision}_shared", f"task_{precision}_shared"]
+    shared = set(_PROGRAMS[names[0]]["data"].values())
+    assert len(shared) == 1 and shared < set(_PROGRAMS[names[1]]["data"].values())
+    for name, outputs in zip(names, run(platform, names, tmp_path), strict=True):
+        assert decibels(eager(name)[0], outputs[0]) >= _PRECISIONS[precision]
+
+
+@pytest.mark.parametrize("platform", _ANDROID)
+def test_a_missing_file_is_an_error_and_no_crash(platform: str) -> None:
+    app = _HERE / f"app_{platform}"
+    command = [_BENCH / f"run_{platform}", app / "runner", "--program", app / "programs/none.pte"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "none.pte" in done.stderr.splitlines()[-1]

@@ -1,0 +1,25 @@
+"""What is read out of Android's libraries is what they register when they are loaded."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from etbundle.scan import scan
+
+_HERE = Path("tests/integration/bionic").absolute()
+_BENCH = Path("tests/bionic").absolute()
+
+
+@pytest.mark.parametrize("platform", ["android_arm64", "android_x86_64"])
+def test_libraries_register_what_is_found(platform: str) -> None:
+    app = _HERE / f"registered_{platform}"
+    done = subprocess.run(
+        [_BENCH / f"run_{platform}", app / "runner"], capture_output=True, check=True, text=True
+    )
+    lines = [line.partition(" ") for line in done.stdout.splitlines()]
+    found = scan(app / "lib/libexecutorch_jni.so")
+    assert sorted(name for kind, _, name in lines if kind == "operator") == list(found.operators)
+    assert sorted(name for kind, _, name in lines if kind == "backend") == list(found.backends)
+    assert len(found.operators) > 200 and found.backends
