@@ -27,11 +27,18 @@ current_runtime = rule(
 )
 
 def _current_runtime_headers_impl(ctx):
-    return [_find(ctx).headers]
+    runtime = _find(ctx)
+
+    # The headers themselves don't say which version they are of.
+    version = CcInfo(compilation_context = cc_common.create_compilation_context(
+        defines = depset(["EXECUTORCH_RUNTIME_VERSION=\"%s\"" % runtime.executorch_version]),
+    ))
+    return [cc_common.merge_cc_infos(cc_infos = [runtime.headers, version])]
 
 current_runtime_headers = rule(
     implementation = _current_runtime_headers_impl,
-    doc = "Headers of the platform's runtime, for cc_library and cc_binary.",
+    doc = "Headers of the platform's runtime, for cc_library and cc_binary; defines " +
+          "EXECUTORCH_RUNTIME_VERSION, a string.",
     provides = [CcInfo],
     toolchains = [_OPTIONAL_RUNTIME],
 )

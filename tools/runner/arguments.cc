@@ -5,31 +5,71 @@
 #include <cstdlib>
 
 #include "tools/runner/base/fail.h"
-#include "tools/runner/base/mapped_file.h"
 #include "tools/runner/base/output.h"
-#include "tools/runner/base/paths.h"
+#include "tools/runner/usage.h"
 
 namespace runner {
 namespace {
 
-constexpr char kUsage[] =
-    "runner --program A.pte [--manifest A.manifest.json] [--data F.ptd]... [--method NAME]\n"
-    "       [--input X.npy]... [--output DIR] [--program B.pte ...]\n"
-    "       [--repeat N] [--threads N] [--weight_cache] [--verify] [--json]\n"
-    "\n"
-    "Loads all programs into this process, then runs each.\n"
-    "\n"
-    "  --program FILE    starts a group; the next five options belong to it\n"
-    "  --manifest FILE   what the linker wrote of it; checked before anything is loaded\n"
-    "  --data FILE       a .ptd file; default: the manifest's, beside the program\n"
-    "  --method NAME     default: forward, or the only one\n"
-    "  --input FILE      one .npy file per input; default: made of the method's metadata\n"
-    "  --output DIR      writes the outputs to DIR/output_0.npy, ...\n"
-    "  --repeat N        runs per program, default 1\n"
-    "  --threads N       default: what the runtime chooses for this machine\n"
-    "  --weight_cache    XNNPACK keeps equal weights of all programs once in memory\n"
-    "  --verify          hashes each program and all data that its manifest names\n"
-    "  --json            prints times and memory as JSON\n";
+using Program = Arguments::Program;
+
+struct ProgramText {
+  const char* option;
+  std::string Program::* value;
+};
+constexpr ProgramText kProgramTexts[] = {
+    {"--manifest", &Program::manifest},
+    {"--method", &Program::method},
+    {"--output", &Program::output},
+};
+
+struct ProgramList {
+  const char* option;
+  std::vector<std::string> Program::* values;
+};
+constexpr ProgramList kProgramLists[] = {
+    {"--data", &Program::data},
+    {"--input", &Program::inputs},
+};
+
+struct Text {
+  const char* option;
+  std::string Arguments::* value;
+};
+constexpr Text kTexts[] = {
+    {"--app", &Arguments::app},
+};
+
+struct Number {
+  const char* option;
+  int Arguments::* value;
+};
+constexpr Number kNumbers[] = {
+    {"--repeat", &Arguments::repeat},
+    {"--threads", &Arguments::threads},
+};
+
+struct Flag {
+  const char* option;
+  bool Arguments::* value;
+};
+constexpr Flag kFlags[] = {
+    {"--json", &Arguments::json},
+    {"--list", &Arguments::list},
+    {"--runtime_info", &Arguments::runtime_info},
+    {"--verify", &Arguments::verify},
+    {"--weight_cache", &Arguments::weight_cache},
+};
+
+template <class Options>
+auto find(const Options& options, const std::string& name) -> decltype(&options[0]) {
+  for (const auto& option : options) {
+    if (name == option.option) {
+      return &option;
+    }
+  }
+  return nullptr;
+}
 
 int positive(const std::string& option, const std::string& value) {
   char* end = nullptr;
@@ -40,54 +80,36 @@ int positive(const std::string& option, const std::string& value) {
   return static_cast<int>(number);
 }
 
-void set_once(std::string& target, const std::string& option, const std::string& value) {
+void set_once(
+    std::string& target,
+    const std::string& option,
+    const std::string& value,
+    const std::string& of) {
   if (!target.empty()) {
-    fail(option + " is given twice for one --program.");
+    fail(option + " is given twice" + of + ".");
   }
   target = value;
 }
 
-// Whether it is an option of a program.
-bool set_program_option(
-    Arguments& arguments,
-    const std::string& option,
-    const std::string& value) {
+// Whether there is such an option. An empty value is one that is missing.
+bool set_option(Arguments& arguments, const std::string& option, const std::string& value) {
+  Program& program =
+      arguments.programs.empty() ? arguments.leading : arguments.programs.back();
   if (option == "--program") {
-    arguments.programs.push_back({value, "", {}, "", {}, ""});
-    return true;
-  }
-  const bool known = option == "--manifest" || option == "--data" || option == "--method" ||
-      option == "--input" || option == "--output";
-  if (!known) {
+    arguments.programs.emplace_back();
+    arguments.programs.back().given = value;
+  } else if (const auto* text = find(kProgramTexts, option)) {
+    set_once(program.*(text->value), option, value, " for one --program");
+  } else if (const auto* list = find(kProgramLists, option)) {
+    (program.*(list->values)).push_back(value);
+  } else if (const auto* text = find(kTexts, option)) {
+    set_once(arguments.*(text->value), option, value, "");
+  } else if (const auto* number = find(kNumbers, option)) {
+    arguments.*(number->value) = value.empty() ? 0 : positive(option, value);
+  } else {
     return false;
   }
-  if (arguments.programs.empty()) {
-    fail(option + " stands before the first --program, which it must follow.");
-  }
-  Arguments::Program& program = arguments.programs.back();
-  if (option == "--data") {
-    program.data.push_back(value);
-  } else if (option == "--input") {
-    program.inputs.push_back(value);
-  } else if (option == "--manifest") {
-    set_once(program.manifest, option, value);
-  } else if (option == "--method") {
-    set_once(program.method, option, value);
-  } else {
-    set_once(program.output, option, value);
-  }
   return true;
-}
-
-bool set_flag(Arguments& arguments, const std::string& option) {
-  bool* flag = option == "--weight_cache" ? &arguments.weight_cache
-      : option == "--verify"              ? &arguments.verify
-      : option == "--json"                ? &arguments.json
-                                          : nullptr;
-  if (flag != nullptr) {
-    *flag = true;
-  }
-  return flag != nullptr;
 }
 
 }  // namespace
@@ -100,7 +122,8 @@ Arguments parse_arguments(int count, char** values) {
       print(kUsage);
       _exit(0);
     }
-    if (set_flag(arguments, option)) {
+    if (const auto* flag = find(kFlags, option)) {
+      arguments.*(flag->value) = true;
       continue;
     }
     const size_t equals = option.find('=');
@@ -110,31 +133,29 @@ Arguments parse_arguments(int count, char** values) {
         : has_value                      ? values[i + 1]
                                          : "";
     option = has_equals ? option.substr(0, equals) : option;
-    const bool known = set_program_option(arguments, option, value) || option == "--repeat" ||
-        option == "--threads";
-    if (!known) {
+    if (!set_option(arguments, option, value)) {
       fail("there is no option \"" + option + "\"; --help lists them.");
     }
-    if (!has_value || value.empty()) {
+    if (value.empty()) {
       fail(option + " lacks a value; --help lists the options.");
-    }
-    if (option == "--repeat") {
-      arguments.repeat = positive(option, value);
-    } else if (option == "--threads") {
-      arguments.threads = positive(option, value);
     }
     i += has_equals ? 0 : 1;
   }
-  if (arguments.programs.empty()) {
-    fail("there is no --program; --help lists the options.");
-  }
-  for (Arguments::Program& program : arguments.programs) {
-    const std::string manifest = without_extension(program.path) + ".manifest.json";
-    if (program.manifest.empty() && is_file(manifest)) {
-      program.manifest = manifest;
+  return arguments;
+}
+
+std::string option_of(const Program& leading) {
+  for (const ProgramText& text : kProgramTexts) {
+    if (!(leading.*(text.value)).empty()) {
+      return text.option;
     }
   }
-  return arguments;
+  for (const ProgramList& list : kProgramLists) {
+    if (!(leading.*(list.values)).empty()) {
+      return list.option;
+    }
+  }
+  return "";
 }
 
 }  // namespace runner

@@ -7,25 +7,36 @@
 namespace runner {
 
 struct Arguments {
-  // A --program, and what follows it up to the next one.
+  // A --program or --bundled, and what follows it up to the next one.
   struct Program {
-    std::string path;
+    std::string given;  // A path, or the name of one of an app's programs; "": none was given.
+    bool is_bundled = false;
     std::string manifest;
     std::vector<std::string> data;
     std::string method;
     std::vector<std::string> inputs;
     std::string output;
+    std::string output_format;
+    std::string etdump;
   };
 
+  // What stands before the first program: for the only program of an app.
+  Program leading;
   std::vector<Program> programs;
+  std::string app;  // Folder of an app, or its manifest; "": the one that the runner is part of.
   int repeat = 1;
   int threads = 0;  // 0: the runtime's choice.
   bool weight_cache = false;
   bool verify = false;
   bool json = false;
+  bool list = false;
+  bool runtime_info = false;
 };
 
 // Ends the process with a sentence if the command line is wrong, and with the usage for --help.
 Arguments parse_arguments(int count, char** values);
+
+// The first option that has a value in `leading`; "": none has.
+std::string option_of(const Arguments::Program& leading);
 
 }  // namespace runner

@@ -25,7 +25,8 @@ std::string mebibytes(uint64_t bytes) {
 
 double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
+  const size_t half = values.size() / 2;
+  return values.size() % 2 != 0 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
 
 }  // namespace
@@ -34,20 +35,25 @@ void print_json(const Report& report) {
   Json programs = Json::array();
   for (const ProgramReport& program : report.programs) {
     programs.push_back({
+        {"name", program.name},
         {"program", program.program},
         {"data", program.data},
         {"method", program.method},
         {"load_ms", program.load_ms},
         {"memory_after_load", to_json(program.after_load)},
         {"run_ms", program.run_ms},
+        {"median_run_ms", median(program.run_ms)},
         {"memory_after_run", to_json(program.after_run)},
-        {"outputs", program.outputs},
+        {"inputs", to_json(program.inputs)},
+        {"output_values", to_json(program.outputs)},
+        {"outputs", program.output_files},
     });
   }
   const Json json = {
       {"format", 1},
       {"weight_cache", report.weight_cache},
       {"memory_at_start", to_json(report.at_start)},
+      {"peak_bytes", memory_now().peak},
       {"programs", programs},
   };
   // Paths may hold bytes that are no UTF-8.

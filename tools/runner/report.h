@@ -5,10 +5,12 @@
 #include <vector>
 
 #include "tools/runner/base/memory.h"
+#include "tools/runner/engine/value_info.h"
 
 namespace runner {
 
 struct ProgramReport {
+  std::string name;  // In the app; "": it is of none.
   std::string program;
   std::vector<std::string> data;
   std::string method;
@@ -16,7 +18,9 @@ struct ProgramReport {
   Memory after_load;
   std::vector<double> run_ms;  // One per repeat.
   Memory after_run;
-  std::vector<std::string> outputs;  // Files.
+  std::vector<ValueInfo> inputs;
+  std::vector<ValueInfo> outputs;
+  std::vector<std::string> output_files;
 };
 
 struct Report {

@@ -33,8 +33,18 @@ class Result:
 
 def run(*arguments: str | Path) -> Result:
     """Runs the runner, and checks that it ended as it promises: well, or with one sentence."""
+    return run_binary(RUNNER, *arguments)
+
+
+def run_binary(binary: Path, *arguments: str | Path, folder: Path | None = None) -> Result:
+    """The same with the runner of an app, in a folder."""
     done = subprocess.run(
-        [RUNNER, *arguments], capture_output=True, timeout=60, text=True, errors="replace"
+        [binary, *arguments],
+        capture_output=True,
+        cwd=folder,
+        errors="replace",
+        text=True,
+        timeout=60,
     )
     if done.returncode == 0:
         assert done.stderr == "", arguments

@@ -40,6 +40,15 @@ std::string names(const Manifest& manifest) {
   return text.empty() ? "no data files" : text;
 }
 
+std::string place_of(
+    const Manifest::Data& entry,
+    const std::string& program,
+    const std::map<std::string, std::string>& known) {
+  const auto by_label = known.find(entry.label);
+  const auto found = by_label != known.end() ? by_label : known.find(entry.file);
+  return found != known.end() ? found->second : beside(program, entry.file);
+}
+
 }  // namespace
 
 std::string adapter_index_path(const std::string& data_path) {
@@ -50,6 +59,7 @@ DataFiles match_data(
     const Manifest& manifest,
     const std::string& program,
     const std::vector<std::string>& paths,
+    const std::map<std::string, std::string>& known,
     OpenDataFiles& open) {
   DataFiles left;
   for (const std::string& path : paths) {
@@ -71,7 +81,7 @@ DataFiles match_data(
   for (size_t i = 0; i < placed.size(); ++i) {
     if (placed[i] == nullptr) {
       const Manifest::Data& entry = manifest.data[i];
-      const std::string path = beside(program, entry.file);
+      const std::string path = place_of(entry, program, known);
       if (!is_file(path)) {
         fail(path + " is missing: " + manifest.label + " needs the data of " + entry.label +
              "; put it there or name it with --data.");

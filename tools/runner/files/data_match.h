@@ -1,6 +1,7 @@
 // Which file stands for which entry of a manifest.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,11 +14,12 @@ namespace runner {
 // One file per entry of the manifest's `data`, in its order.
 //
 // Each of `paths` (--data) is matched by its base name, else by its keys, else as an adapter that
-// has an index. What no path matches is looked up beside the program.
+// has an index. What no path matches is where `known` says, by label or name, or beside the program.
 DataFiles match_data(
     const Manifest& manifest,
     const std::string& program,
     const std::vector<std::string>& paths,
+    const std::map<std::string, std::string>& known,
     OpenDataFiles& open);
 
 // Where an adapter's index is.

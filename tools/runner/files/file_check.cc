@@ -50,25 +50,29 @@ void check_no_key_twice(const DataFiles& files) {
 
 }  // namespace
 
-CheckedFiles check_files(const Arguments::Program& program, bool verify, OpenDataFiles& open) {
+CheckedFiles check_files(const ProgramFiles& files, bool verify, OpenDataFiles& open) {
   CheckedFiles checked;
-  checked.cache_use.program = program.path;
-  checked.program = std::make_shared<MappedFile>(program.path, "a program");
+  checked.cache_use.program = files.program;
+  checked.program = std::make_shared<MappedFile>(files.program, "a program");
   const MappedFile& program_file = *checked.program;
-  DataFiles& files = checked.data;
-  if (program.manifest.empty()) {
-    if (verify) {
-      fail("--verify needs a --manifest for " + program.path + ": it has the hashes.");
+  if (files.manifest.empty()) {
+    if (verify && !files.is_of_app) {
+      fail("--verify needs a --manifest for " + files.program + ": it has the hashes.");
     }
-    for (const std::string& path : program.data) {
-      files.push_back(open.open(path));
+    for (const std::string& path : files.data) {
+      checked.data.push_back(open.open(path));
+    }
+    for (const auto& [name, path] : files.known_data) {
+      if (files.data.empty()) {
+        checked.data.push_back(open.open(path));
+      }
     }
   } else {
-    Manifest manifest = read_manifest(program.manifest);
+    Manifest manifest = read_manifest(files.manifest);
     check_program(program_file, manifest, verify);
-    files = match_data(manifest, program.path, program.data, open);
-    for (size_t i = 0; i < files.size(); ++i) {
-      const auto adapter = check_keys(*files[i], manifest.data[i], manifest, verify);
+    checked.data = match_data(manifest, files.program, files.data, files.known_data, open);
+    for (size_t i = 0; i < checked.data.size(); ++i) {
+      const auto adapter = check_keys(*checked.data[i], manifest.data[i], manifest, verify);
       if (adapter) {
         pack_adapter(manifest, *adapter);
       }
@@ -77,9 +81,9 @@ CheckedFiles check_files(const Arguments::Program& program, bool verify, OpenDat
   }
   checked.named_data = check_program_file(program_file);
   drop_pages(program_file.data(), program_file.size());
-  check_no_key_twice(files);
+  check_no_key_twice(checked.data);
   checked.cache_use.keys = checked.named_data;
-  for (const auto& file : files) {
+  for (const auto& file : checked.data) {
     for (const auto& [key, blob] : file->blobs()) {
       checked.cache_use.keys[key] = blob.size;
     }

@@ -5,13 +5,23 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
-#include "tools/runner/arguments.h"
 #include "tools/runner/base/mapped_file.h"
 #include "tools/runner/files/data_file.h"
 #include "tools/runner/files/weight_cache.h"
 
 namespace runner {
+
+// What a program is loaded from.
+struct ProgramFiles {
+  std::string program;
+  std::string manifest;           // "": none.
+  std::vector<std::string> data;  // As a user named them.
+  // Where other data files of the manifest are, by their labels or names.
+  std::map<std::string, std::string> known_data;
+  bool is_of_app = false;  // Whose manifest has hashes of all files.
+};
 
 struct CheckedFiles {
   std::shared_ptr<const MappedFile> program;
@@ -22,6 +32,6 @@ struct CheckedFiles {
 
 // Ends the process with a sentence if a file is missing, damaged or not the one that the program
 // was built with.
-CheckedFiles check_files(const Arguments::Program& program, bool verify, OpenDataFiles& open);
+CheckedFiles check_files(const ProgramFiles& files, bool verify, OpenDataFiles& open);
 
 }  // namespace runner

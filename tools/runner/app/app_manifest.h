@@ -1,0 +1,45 @@
+// An app's manifest.json: its programs, what they load, and all of its files.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace runner {
+
+struct AppManifest {
+  struct Program {
+    std::string name;
+    std::string file;
+    std::string manifest;                     // "": it has none.
+    std::map<std::string, std::string> data;  // Label, or name in the program's manifest, to file.
+  };
+
+  struct File {
+    uint64_t size = 0;
+    std::string sha256;
+  };
+
+  std::string path;
+  std::string folder;  // Which all files are below; ends with a slash.
+  std::string label;
+  std::vector<Program> programs;
+  std::vector<std::string> assets;
+  std::map<std::string, File> files;
+  // The binary and its libraries: where a system installs apps they may lie elsewhere.
+  std::set<std::string> code;
+};
+
+// Ends the process with a sentence if the file is missing or no app's manifest.
+AppManifest read_app_manifest(const std::string& path);
+
+// Whether it is a JSON file with programs in it, as no other manifest has.
+bool is_app_manifest(const std::string& path);
+
+// Ends the process with a sentence if a file of the app is missing or has another size than when it
+// was built; with `verify` also if it has other bytes.
+void check_app_files(const AppManifest& app, bool verify);
+
+}  // namespace runner

@@ -1,0 +1,150 @@
+#include "tools/runner/app/chosen.h"
+
+#include "tools/runner/base/fail.h"
+#include "tools/runner/base/mapped_file.h"
+#include "tools/runner/base/os.h"
+#include "tools/runner/base/paths.h"
+
+namespace runner {
+namespace {
+
+constexpr char kManifest[] = "manifest.json";
+
+bool is_path(const std::string& given) {
+  const std::string end = ".pte";
+  const bool has_extension =
+      given.size() > end.size() && given.compare(given.size() - end.size(), end.size(), end) == 0;
+  return has_extension || given.find('/') != std::string::npos || is_file(given);
+}
+
+// The app's manifest; "": there is no app.
+std::string app_path(const Arguments& arguments) {
+  if (!arguments.app.empty() && !arguments.leading.manifest.empty()) {
+    fail("--app and a --manifest before the first --program both name an app; give one of them.");
+  }
+  if (!arguments.app.empty()) {
+    return is_folder(arguments.app) ? arguments.app + "/" + kManifest : arguments.app;
+  }
+  if (!arguments.leading.manifest.empty()) {
+    const std::string& path = arguments.leading.manifest;
+    // One that is missing or broken is told of when it is read.
+    if (arguments.programs.empty() || is_app_manifest(path)) {
+      return path;
+    }
+    fail("--manifest stands before the first --program, which it must follow, and " + path +
+         " is no app's.");
+  }
+  // Files by path need no app.
+  bool needs_app = arguments.programs.empty();
+  for (const Arguments::Program& program : arguments.programs) {
+    needs_app = needs_app || !is_path(program.given);
+  }
+  const std::string own = beside(own_path(), kManifest);
+  return needs_app && is_app_manifest(own) ? own : "";
+}
+
+ProgramFiles files_of(const Arguments::Program& program) {
+  ProgramFiles files;
+  files.program = program.given;
+  files.manifest = program.manifest;
+  files.data = program.data;
+  const std::string beside_it = without_extension(program.given) + ".manifest.json";
+  if (files.manifest.empty() && is_file(beside_it)) {
+    files.manifest = beside_it;
+  }
+  return files;
+}
+
+ChosenProgram of_app(
+    const AppManifest& app,
+    const AppManifest::Program& program,
+    const Arguments::Program& options) {
+  ChosenProgram chosen;
+  chosen.name = program.name;
+  chosen.options = options;
+  chosen.files.program = app.folder + program.file;
+  chosen.files.manifest = !options.manifest.empty() ? options.manifest
+      : program.manifest.empty()                    ? ""
+                                                    : app.folder + program.manifest;
+  chosen.files.data = options.data;
+  chosen.files.is_of_app = true;
+  for (const auto& [name, file] : program.data) {
+    chosen.files.known_data[name] = app.folder + file;
+  }
+  return chosen;
+}
+
+ChosenProgram named(const std::optional<AppManifest>& app, const Arguments::Program& options) {
+  if (!app) {
+    fail("there is no file \"" + options.given +
+         "\" and no app with a program of that name; name a .pte file, or the app with --app.");
+  }
+  std::string names;
+  for (const AppManifest::Program& program : app->programs) {
+    if (program.name == options.given) {
+      return of_app(*app, program, options);
+    }
+    names += (names.empty() ? "" : ", ") + program.name;
+  }
+  fail(app->label + " has no program \"" + options.given + "\"; its programs are: " +
+       (names.empty() ? "none" : names) + ".");
+}
+
+// Without a --program.
+std::vector<ChosenProgram> all_of(const AppManifest& app, const Arguments::Program& leading) {
+  if (app.programs.empty()) {
+    fail(app.label + " has no programs; name a .pte file with --program.");
+  }
+  Arguments::Program options = leading;
+  options.manifest = "";
+  const bool is_only = app.programs.size() == 1;
+  std::vector<ChosenProgram> chosen;
+  for (const AppManifest::Program& program : app.programs) {
+    if (!is_only && !leading.output.empty()) {
+      options.output = leading.output + "/" + program.name;
+    }
+    chosen.push_back(of_app(app, program, options));
+  }
+  options.output = "";
+  options.output_format = "";
+  if (!is_only && !option_of(options).empty()) {
+    fail(option_of(options) + " is for one program, and " + app.label +
+         " has several; put it after a --program NAME.");
+  }
+  return chosen;
+}
+
+}  // namespace
+
+Chosen choose_programs(const Arguments& arguments) {
+  Chosen chosen;
+  const std::string path = app_path(arguments);
+  if (!path.empty()) {
+    chosen.app = read_app_manifest(path);
+  }
+  Arguments::Program leading = arguments.leading;
+  leading.manifest = "";
+  if (arguments.programs.empty() && chosen.app) {
+    chosen.programs = all_of(*chosen.app, leading);
+  } else if (!option_of(leading).empty()) {
+    fail(option_of(leading) + " stands before the first --program, which it must follow.");
+  }
+  for (const Arguments::Program& program : arguments.programs) {
+    chosen.programs.push_back(
+        is_path(program.given) ? ChosenProgram{"", program, files_of(program)}
+                               : named(chosen.app, program));
+  }
+  if (chosen.programs.empty()) {
+    fail("there is no --program, and the runner is no part of an app; --help lists the options.");
+  }
+  for (const ChosenProgram& program : chosen.programs) {
+    if (!program.name.empty()) {
+      set_stage("checking the files of the app " + chosen.app->label);
+      check_app_files(*chosen.app, arguments.verify);
+      break;
+    }
+  }
+  return chosen;
+}
+
+}  // namespace runner

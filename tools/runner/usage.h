@@ -1,0 +1,31 @@
+// What --help prints.
+#pragma once
+
+namespace runner {
+
+constexpr char kUsage[] =
+    "runner [--app DIR] [--program NAME_OR_FILE] [option]... [--program ...]...\n"
+    "\n"
+    "Loads programs into this process, then runs each. In an app, where manifest.json lies beside\n"
+    "the runner, they are the app's: all, or those that are named.\n"
+    "\n"
+    "  --app DIR             another app; its manifest.json as --manifest does the same\n"
+    "  --program NAME        a program of the app; starts a group, to which what follows belongs\n"
+    "  --program FILE        or any .pte file\n"
+    "  --manifest FILE       what the linker wrote of it; checked before anything is loaded\n"
+    "  --data FILE           a .ptd file; default: the manifest's, beside the program\n"
+    "  --method NAME         default: forward, or the only one\n"
+    "  --input FILE          one per input, .npy; default: made of the method's metadata\n"
+    "  --output DIR          writes the outputs to DIR/output_0.npy, ...\n"
+    "\n"
+    "For all programs:\n"
+    "\n"
+    "  --list                prints programs, methods, inputs and outputs, and runs nothing\n"
+    "  --runtime_info        prints the runtime's version, backends and operators as JSON\n"
+    "  --repeat N            runs per program, default 1\n"
+    "  --threads N           default: what the runtime chooses for this machine\n"
+    "  --weight_cache        XNNPACK keeps equal weights of all programs once in memory\n"
+    "  --verify              hashes all files that a manifest names\n"
+    "  --json                prints times and memory as JSON\n";
+
+}  // namespace runner
