@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import os
 import struct
 import subprocess
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 
 HERE = Path("tests/integration/android")
@@ -32,3 +35,41 @@ def offsets(path: Path) -> dict[str, int]:
             name, extra = struct.unpack("<HH", file.read(4))
             found[info.filename] = info.header_offset + 30 + name + extra
     return found
+
+
+def manifest_of(path: Path) -> dict:
+    """The manifest of an APK or AAR."""
+    with zipfile.ZipFile(path) as archive:
+        return json.loads(archive.read("assets/manifest.json"))
+
+
+def program_arguments(apk: Path, folder: Path) -> list[str]:
+    """The runner's arguments for all programs of an APK that was unpacked to a folder.
+
+    Outputs go to a folder of the program's name in it.
+    """
+    arguments: list[str] = []
+    for program in manifest_of(apk)["programs"]:
+        arguments += ["--program", str(folder / "assets" / program["file"])]
+        arguments += ["--manifest", str(folder / "assets" / program["manifest"])]
+        arguments += ["--output", str(folder / program["name"])]
+        for file in program["data"].values():
+            arguments += ["--data", str(folder / "assets" / file)]
+    return arguments
+
+
+def run_in_java(
+    folder: Path, arguments: list[str], environment: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Runs the native runner of an APK that was unpacked to a folder, in a Java of this machine."""
+    libraries = folder / "lib/x86_64"
+    command = [Path(os.environ["JAVA"]).absolute(), "--enable-native-access=ALL-UNNAMED"]
+    command += [f"-Djava.library.path={libraries}", "-cp", HERE / "host_main.jar"]
+    command += ["rulesexecutorch.runner.HostMain", *arguments]
+    return subprocess.run(
+        [str(word) for word in command],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"LD_LIBRARY_PATH": str(libraries), **(environment or {})},
+    )

@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import zipfile
 from pathlib import Path
 
 import pytest
-from packed import HERE, TOOLS, offsets, say
+from packed import HERE, TOOLS, manifest_of, offsets, program_arguments, run_in_java, say
 
 APK = HERE / "runner.apk"
 AAR = HERE / "library.aar"
 APP = HERE / "host_app"
 ABIS = ("arm64-v8a", "x86_64")
-
-
-def manifest_of(path: Path) -> dict:
-    with zipfile.ZipFile(path) as archive:
-        return json.loads(archive.read("assets/manifest.json"))
 
 
 def test_signature() -> None:
@@ -118,20 +111,6 @@ def test_aar() -> None:
     assert manifest_of(AAR)["programs"] == manifest_of(APK)["programs"]
 
 
-def run(folder: Path, arguments: list[str]) -> subprocess.CompletedProcess[str]:
-    """Runs the native runner of the APK in a Java of this machine."""
-    command = [Path(os.environ["JAVA"]).absolute(), "--enable-native-access=ALL-UNNAMED"]
-    command += [f"-Djava.library.path={folder / 'lib/x86_64'}"]
-    command += ["-cp", HERE / "host_main.jar", "rulesexecutorch.runner.HostMain", *arguments]
-    return subprocess.run(
-        [str(word) for word in command],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={"LD_LIBRARY_PATH": str(folder / "lib/x86_64")},
-    )
-
-
 @pytest.fixture
 def unpacked(tmp_path: Path) -> Path:
     with zipfile.ZipFile(APK) as archive:
@@ -141,15 +120,7 @@ def unpacked(tmp_path: Path) -> Path:
 
 def test_native_code(unpacked: Path) -> None:
     """The APK's library and files give what the app's runner gives."""
-    assets = unpacked / "assets"
-    arguments: list[str] = []
-    for program in manifest_of(APK)["programs"]:
-        arguments += ["--program", str(assets / program["file"])]
-        arguments += ["--manifest", str(assets / program["manifest"])]
-        arguments += ["--output", str(unpacked / program["name"])]
-        for file in program["data"].values():
-            arguments += ["--data", str(assets / file)]
-    done = run(unpacked, [*arguments, "--json"])
+    done = run_in_java(unpacked, [*program_arguments(APK, unpacked), "--json"])
     assert done.returncode == 0, done.stdout + done.stderr
     assert len(json.loads(done.stdout)["programs"]) == 2
     expected = unpacked / "expected"
@@ -164,7 +135,7 @@ def test_native_code(unpacked: Path) -> None:
 
 def test_native_errors(unpacked: Path) -> None:
     """What is wrong reaches the one who reads the output."""
-    done = run(unpacked, ["--program", str(unpacked / "assets/programs/none.pte")])
+    done = run_in_java(unpacked, ["--program", str(unpacked / "assets/programs/none.pte")])
     assert done.returncode == 1
     assert "error:" in done.stdout
     assert "none.pte" in done.stdout
