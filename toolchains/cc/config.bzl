@@ -28,10 +28,8 @@ _COMPILE = _CXX + [
     ACTION_NAMES.preprocess_assemble,
 ]
 _PROGRAM = [ACTION_NAMES.cpp_link_executable]
-_SHARED = [
-    ACTION_NAMES.cpp_link_dynamic_library,
-    ACTION_NAMES.cpp_link_nodeps_dynamic_library,
-]
+_NODEPS = [ACTION_NAMES.cpp_link_nodeps_dynamic_library]
+_SHARED = [ACTION_NAMES.cpp_link_dynamic_library] + _NODEPS
 
 def _flags(actions, flags, mode = None):
     """Flags of actions, in one compilation mode or all of them."""
@@ -66,6 +64,7 @@ def _features(target, places):
             flag_sets = [
                 _flags(_PROGRAM, link.program),
                 _flags(_SHARED, link.shared),
+                _flags(_NODEPS, link.nodeps),
                 _flags(_PROGRAM + _SHARED, link.all),
                 _flags(_PROGRAM + _SHARED, link.opt, "opt"),
             ],

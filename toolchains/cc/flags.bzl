@@ -105,13 +105,15 @@ def link_flags(target, places):
       places: struct: folders, and the stubs by name.
 
     Returns:
-      A struct of lists: for programs, shared libraries, both, and both in the mode opt.
+      A struct of lists: for programs, shared libraries, shared libraries of one target without what it
+      depends on, programs and libraries, and both in the mode opt.
     """
     stubs = places.stubs
     if target.family == "apple":
         return struct(
             program = [],
             shared = [],
+            nodeps = ["-Wl,-undefined,dynamic_lookup"],
             all = ["-nostdlib", stubs["libSystem.tbd"], stubs["libc++.tbd"]],
             opt = ["-Wl,-dead_strip"],
         )
@@ -121,6 +123,7 @@ def link_flags(target, places):
         return struct(
             program = ["-pie", stubs["start.o"], stubs["program.o"]],
             shared = [stubs["shared.o"]],
+            nodeps = [],
             all = _elf(
                 target,
                 places,
@@ -141,6 +144,7 @@ def link_flags(target, places):
     return struct(
         program = ["-pie", stubs["Scrt1.o"], stubs["program.o"]],
         shared = [stubs["shared.o"]],
+        nodeps = [],
         all = _elf(target, places, [
             "%s/%s-linux-gnu/lib/libstdc++.so.6" % (root, target.machine),
             "%s/%s-linux-gnu/lib/libgcc_s.so.1" % (root, target.machine),

@@ -25,7 +25,8 @@ exec "${0%/*}/../../%{zig}/zig" %{command} "$@"
 """
 
 # The driver of compilations is clang, that of links is zig, whose linker knows Mach-O. Zig wants a
-# folder for a cache, and of these libraries, which are in the stubs, it would build its own.
+# folder for a cache, knows libraries by their extension only, which those of frameworks don't have,
+# and builds libraries of its own for options that name the system's, which are in the stubs.
 _APPLE_DRIVER = """\
 #!/bin/bash
 set -euo pipefail
@@ -37,18 +38,31 @@ for argument in "$@"; do
 done
 work=$(mktemp -d "${TMPDIR:-/tmp}/link.XXXXXX")
 trap 'rm -rf "$work"' EXIT
-# Files of arguments may name further ones, which zig doesn't know.
+arguments=()
 expand() {
-  local argument
+  local argument lines
   for argument in "$@"; do
-    case $argument in
-      @*) mapfile -t lines <"${argument#@}" && expand "${lines[@]}" ;;
-      -pthread | -lSystem | -lc | -lc++ | -ldl | -lm | -lpthread | -lrt) ;;
-      *) printf '%s\n' "$argument" ;;
-    esac
+    if [[ $argument == @* && -f ${argument#@} ]]; then
+      mapfile -t lines <"${argument#@}"
+      expand ${lines[@]+"${lines[@]}"}
+    else
+      arguments+=("$argument")
+    fi
   done
 }
-expand "$@" >"$work/arguments"
+expand "$@"
+previous=
+for argument in "${arguments[@]}"; do
+  case $argument in
+    -pthread | -lSystem | -lc | -lc++ | -ldl | -lm | -lpthread | -lrt) continue ;;
+  esac
+  if [[ $previous != -o && $argument != -* && ${argument##*/} != *.* && -f $argument ]]; then
+    ln -s "$(realpath "$argument")" "$work/${argument##*/}.dylib"
+    argument=$work/${argument##*/}.dylib
+  fi
+  previous=$argument
+  echo "$argument"
+done >"$work/arguments"
 export ZIG_LIB_DIR=$zig/lib ZIG_GLOBAL_CACHE_DIR=$work ZIG_LOCAL_CACHE_DIR=$work
 "$zig/zig" cc -target %{zig_target} "@$work/arguments"
 """
@@ -65,8 +79,6 @@ while (($# > 1)); do
 done
 %{strip}
 """
-
-_STRIP_ELF = """exec "${0%/*}/../../%{zig}/zig" ld.lld -r --strip-all -o "$output" "$1\""""
 
 def _target_repository_impl(rctx):
     target = TARGETS[rctx.attr.platform]
