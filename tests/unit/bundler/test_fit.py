@@ -74,7 +74,7 @@ def test_libraries_without_references_stay_in_the_binary() -> None:
     flags = link_flags([CORE], macho=False)
     assert flags == ["-Wl,--push-state,--no-as-needed", "r/libcore.so", "-Wl,--pop-state"]
     framework = Library("//r:f", "r/F.framework/F", (), frozenset(), frozenset())
-    assert link_flags([framework], macho=True) == ["-Fr", "-framework", "F"]
+    assert link_flags([framework], macho=True) == ["r/F.framework/F"]
     dylib = library("core", suffix=".dylib")
     assert link_flags([dylib], macho=True) == ["r/libcore.dylib"]
 

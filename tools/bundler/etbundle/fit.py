@@ -183,7 +183,7 @@ def link_flags(chosen: Sequence[Library], macho: bool) -> list[str]:
         if one in plain:
             continue
         if macho:
-            flags += _macho_flags(one)
+            flags.append(f"-Wl,-force_load,{one.path}" if one.static else one.path)
         else:
             before, after = _KEEP_STATIC if one.static else _KEEP_SHARED
             flags += [before, one.path, after]
@@ -192,13 +192,6 @@ def link_flags(chosen: Sequence[Library], macho: bool) -> list[str]:
     if paths and not macho:
         paths = ["-Wl,--start-group", *paths, "-Wl,--end-group"]
     return flags + paths
-
-
-def _macho_flags(library: Library) -> list[str]:
-    path = Path(library.path)
-    if path.parent.suffix == ".framework":
-        return [f"-F{path.parent.parent}", "-framework", path.name]
-    return [f"-Wl,-force_load,{path}" if library.static else str(path)]
 
 
 def split_static(
