@@ -158,7 +158,7 @@ def _launcher(ctx, runtime, directory):
         substitutions = {
             "%{app}": runfiles_path(directory),
             "%{emulator}": runfiles_path(start) if start else "",
-            "%{label}": str(ctx.label),
+            "%{label}": str(ctx.label).removeprefix("@@"),
             "%{platform}": runtime.platform,
         },
     )

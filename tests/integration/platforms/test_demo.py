@@ -1,0 +1,119 @@
+"""The demo apps: on the four platforms that run here they compute what the eager models do."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from etbuild import ModelContext, ModelSpec
+
+from models.llama import build as build_llama
+from models.silero_vad import build as build_silero
+
+_APPS = Path("apps").absolute()
+_LAUNCHERS = {
+    "android_arm64": ["tests/bionic/run_android_arm64"],
+    "android_x86_64": ["tests/bionic/run_android_x86_64"],
+    "linux_arm64": ["toolchains/qemu/run_aarch64.sh"],
+    "linux_x86_64": [],
+}
+_PLATFORMS = [*_LAUNCHERS, "ios_arm64", "ios_sim_arm64", "macos_arm64"]
+
+# Least signal-to-noise ratio against the eager model, in dB: two layers in 4 bits, and float32.
+_PROGRAMS = {"llama_tiny_xnnpack": 12, "silero_vad_xnnpack": 80}
+
+
+def spec_of(program: str) -> ModelSpec:
+    if program.startswith("silero"):
+        (weights,) = Path("..").glob("*silero_vad/silero_vad.jit")
+        return build_silero(ModelContext(files={"silero_vad.jit": weights}))
+    (weights,) = Path("..").glob("*smollm2/model.gguf")
+    args = {"layers": "2", "max_seq_len": "256", "prefill": "128"}
+    return build_llama(ModelContext(args=args, files={"model.gguf": weights}))
+
+
+@pytest.fixture(scope="module", params=_PROGRAMS)
+def case(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[str, list[Path], list[np.ndarray]]:
+    """A program, files of its inputs, and what the eager model makes of them."""
+    method = spec_of(request.param).methods["forward"]
+    folder = tmp_path_factory.mktemp(request.param)
+    files = []
+    for number, tensor in enumerate(method.example_inputs):
+        files.append(folder / f"{number}.npy")
+        np.save(files[-1], tensor.numpy())
+    with torch.no_grad():
+        outputs = method.module(*method.example_inputs)
+    outputs = outputs if isinstance(outputs, tuple) else (outputs,)
+    return request.param, files, [o.numpy() for o in outputs]
+
+
+def app_of(platform: str) -> tuple[Path, dict[str, Any]]:
+    app = _APPS / f"demo_{platform}"
+    return app, json.loads((app / "manifest.json").read_text())
+
+
+def run(platform: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    app, _ = app_of(platform)
+    launcher = [Path(word).absolute() for word in _LAUNCHERS[platform]]
+    command = [*launcher, app / "runner", "--app", app, *arguments]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+def decibels(wanted: np.ndarray, got: np.ndarray) -> float:
+    assert wanted.shape == got.shape
+    noise = np.mean((wanted.astype(np.float64) - got) ** 2)
+    return float(10 * np.log10(np.mean(wanted.astype(np.float64) ** 2) / max(noise, 1e-30)))
+
+
+@pytest.mark.parametrize("platform", _LAUNCHERS)
+def test_outputs_agree_with_eager(
+    case: tuple[str, list[Path], list[np.ndarray]], platform: str, tmp_path: Path
+) -> None:
+    program, inputs, wanted = case
+    given = [word for file in inputs for word in ("--input", file)]
+    done = run(platform, "--program", program, *given, "--output", tmp_path)
+    assert done.returncode == 0, done.stderr
+    got = [np.load(tmp_path / f"output_{i}.npy") for i in range(len(wanted))]
+    for one, other in zip(wanted, got, strict=True):
+        assert decibels(one, other) >= _PROGRAMS[program]
+
+
+@pytest.mark.parametrize("platform", _PLATFORMS)
+def test_manifests_hold(platform: str) -> None:
+    app, manifest = app_of(platform)
+    assert manifest["platform"] == platform
+    assert {p["name"] for p in manifest["programs"]} == set(_PROGRAMS)
+    there = {p.relative_to(app).as_posix() for p in app.rglob("*") if p.is_file()}
+    assert there == {*manifest["files"], "manifest.json"}
+    for path, entry in manifest["files"].items():
+        data = (app / path).read_bytes()
+        assert entry == {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}, path
+
+
+def test_all_platforms_have_the_same_programs() -> None:
+    """Lowered once."""
+    hashes = {
+        tuple(app_of(platform)[1]["files"][f"programs/{name}.pte"]["sha256"] for name in _PROGRAMS)
+        for platform in _PLATFORMS
+    }
+    assert len(hashes) == 1
+
+
+def test_sizes_without_models() -> None:
+    for platform in ("linux_arm64", "linux_x86_64"):
+        _, manifest = app_of(platform)
+        models = ("programs/", "data/", "assets/")
+        size = sum(
+            entry["size"]
+            for path, entry in manifest["files"].items()
+            if not path.startswith(models)
+        )
+        assert size <= 20e6, platform
