@@ -43,7 +43,12 @@ def _npm(rctx):
 
     # Not an attribute: Bazel fetches what attributes name in any case.
     nodejs = rctx.path(Label("@executorch_nodejs//:BUILD.bazel")).dirname.get_child("nodejs")
-    return [nodejs.get_child("bin/node"), nodejs.get_child("lib/node_modules/npm/bin/npm-cli.js")]
+    return [
+        nodejs.get_child("bin/node"),
+        # Certificates that the machine trusts; of itself it knows none but those in the wheel.
+        "--use-system-ca",
+        nodejs.get_child("lib/node_modules/npm/bin/npm-cli.js"),
+    ]
 
 def _download(rctx):
     """Downloads the package through npm and its settings on the machine; returns the .tgz's path."""

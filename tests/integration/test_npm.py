@@ -1,0 +1,112 @@
+"""Repositories of npm packages' files: what they hold, and how they fail."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+_SHA256 = "7b75c1057198cf97696909a9bee176c9c5e9bcb5b03bf3ecef2f484defadd51e"
+
+_MODULE = """
+module(name = "npm_user")
+bazel_dep(name = "rules_executorch", version = "0.1.0")
+local_path_override(module_name = "rules_executorch", path = "{module}")
+packages = use_extension("//:packages.bzl", "packages")
+use_repo(packages, "good", "no_archive", "no_file", "no_npm", "no_version", "wrong_hash")
+"""
+
+_PACKAGES = """
+load("@rules_executorch//toolchains/npm:npm.bzl", "npm_folders")
+
+def _impl(_module_ctx):
+    good = dict(
+        build_file = "//:package.BUILD",
+        folders = {"code/number.js": "index.js", "LICENSE": "LICENSE"},
+        package = "is-number@7.0.0",
+        sha256 = "%s",
+    )
+    npm_folders(name = "good", **good)
+    npm_folders(name = "no_archive", **(good | {"archives": ["some.aar"]}))
+    npm_folders(name = "no_file", **(good | {"folders": {"x": "nothing/here"}}))
+    npm_folders(name = "no_npm", **good)
+    npm_folders(name = "no_version", **(good | {"package": "is-number@7.0.99"}))
+    npm_folders(name = "wrong_hash", **(good | {"sha256": "0" * 64}))
+
+packages = module_extension(implementation = _impl)
+"""
+
+
+class User:
+    """A workspace with repositories of npm packages."""
+
+    def __init__(self, folder: Path) -> None:
+        self.module = Path(os.path.realpath("bazelw")).parent
+        self.folder = folder / "workspace"
+        self._base = folder / "base"
+        self.folder.mkdir()
+        (self.folder / "MODULE.bazel").write_text(_MODULE.format(module=self.module))
+        (self.folder / "packages.bzl").write_text(_PACKAGES % _SHA256)
+        (self.folder / "package.BUILD").write_text('exports_files(glob(["**"]))\n')
+        (self.folder / "BUILD.bazel").touch()
+
+    def bazel(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [self.module / "bazelw", f"--output_base={self._base}", *arguments]
+        return subprocess.run(command, cwd=self.folder, capture_output=True, text=True)
+
+    def repository(self, name: str) -> Path:
+        (found,) = (self._base / "external").glob(f"_main?packages?{name}")
+        return found
+
+    def close(self) -> None:
+        self.bazel("shutdown")
+        subprocess.run(["chmod", "-R", "u+w", str(self._base)], check=False)
+        shutil.rmtree(self._base, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[User]:
+    made = User(tmp_path_factory.mktemp("npm"))
+    yield made
+    made.close()
+
+
+def test_files_have_their_places(user: User) -> None:
+    done = user.bazel("build", "@good//:code/number.js")
+    assert done.returncode == 0, done.stderr
+    repository = user.repository("good")
+    files = {str(path.relative_to(repository)) for path in repository.rglob("*") if path.is_file()}
+    assert files >= {"code/number.js", "LICENSE", "BUILD.bazel"}
+    assert not any("package" in file or file.endswith(".tgz") for file in files)
+
+
+def test_a_machine_without_npm_gets_one(user: User, tmp_path: Path) -> None:
+    """All programs of the machine but npm and Node.js are on PATH."""
+    for folder in os.environ["PATH"].split(":"):
+        for program in Path(folder).iterdir() if Path(folder).is_dir() else []:
+            link = tmp_path / program.name
+            if not program.name.startswith(("npm", "npx", "node")) and not link.is_symlink():
+                link.symlink_to(program)
+    done = user.bazel("build", f"--repo_env=PATH={tmp_path}", "@no_npm//:LICENSE")
+    assert done.returncode == 0, done.stderr
+    assert list((user.folder.parent / "base/external").glob("*executorch_nodejs/nodejs/bin/node"))
+    assert user.repository("no_npm").joinpath("code/number.js").is_file()
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("no_archive", 'the npm package is-number@7.0.0 has no archive "some.aar"'),
+        ("no_file", 'the npm package is-number@7.0.0 has no "nothing/here"'),
+        ("no_version", "the npm package is-number@7.0.99 can't be had"),
+        ("wrong_hash", f"got sha256: {_SHA256}\n  wanted sha256: {'0' * 64}\n"),
+    ],
+)
+def test_failures(name: str, words: str, user: User) -> None:
+    done = user.bazel("build", f"@{name}//:all")
+    assert done.returncode != 0
+    assert words in done.stderr
