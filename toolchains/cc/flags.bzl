@@ -39,11 +39,11 @@ def cxx_flags(target, places):
     folders = _own_folders(target, places)
     if target.family == "linux":
         root = places.libstdcxx + "/usr/%s-linux-gnu/include/c++/12" % target.machine
-        return ["-std=c++17"] + _system(
+        return ["-std=c++17", "-nostdinc++"] + _system(
             folders + [root, "%s/%s-linux-gnu" % (root, target.machine), root + "/backward"],
         )
     folders = folders + [places.zig + "/lib/libcxx/include", places.zig + "/lib/libcxxabi/include"]
-    flags = ["-std=c++17", "-include", "%s/%s/libcxx.h" % (places.own, target.family)]
+    flags = ["-std=c++17", "-nostdinc++", "-include", "%s/%s/libcxx.h" % (places.own, target.family)]
 
     # Unwinding needs a library that neither Android nor libc++_shared.so of its NDK promises.
     return flags + (["-fno-exceptions"] if target.family == "android" else []) + _system(folders)
@@ -62,7 +62,6 @@ def compile_flags(target, places):
         "--target=" + target.triple,
         "-no-canonical-prefixes",
         "-nostdinc",
-        "-nostdinc++",
         "-fPIC",
         "-fstack-protector",
         "-fno-omit-frame-pointer",
