@@ -39,7 +39,7 @@ class Workspace:
         for name in repositories:
             place = folder.parent / f"{name}-of-{folder.name}"
             self._overrides.append(_outer_repository(name, place))
-        self._base = folder.parent / f"{base}-of-{folder.name}"
+        self.base = folder.parent / f"{base}-of-{folder.name}"
         shutil.copytree(
             self.module / "tests/e2e" / source, folder, ignore=shutil.ignore_patterns("bazel-*")
         )
@@ -65,7 +65,7 @@ class Workspace:
 
     def _bazel(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [self.module / "bazelw", f"--output_base={self._base}", *arguments],
+            [self.module / "bazelw", f"--output_base={self.base}", *arguments],
             cwd=self.folder,
             env={**os.environ, **environment},
             capture_output=True,
@@ -108,8 +108,8 @@ class Workspace:
     def close(self) -> None:
         """Ends the server and makes its files removable."""
         self.run("shutdown")
-        subprocess.run(["chmod", "-R", "u+w", str(self._base)], check=False)
-        shutil.rmtree(self._base, ignore_errors=True)
+        subprocess.run(["chmod", "-R", "u+w", str(self.base)], check=False)
+        shutil.rmtree(self.base, ignore_errors=True)
 
 
 def _outer_exporter(folder: Path) -> str:

@@ -40,11 +40,10 @@ work=$(mktemp -d "${TMPDIR:-/tmp}/link.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 arguments=()
 expand() {
-  local argument lines
+  local argument line
   for argument in "$@"; do
     if [[ $argument == @* && -f ${argument#@} ]]; then
-      mapfile -t lines <"${argument#@}"
-      expand ${lines[@]+"${lines[@]}"}
+      while IFS= read -r line; do expand "$line"; done <"${argument#@}"
     else
       arguments+=("$argument")
     fi
@@ -61,12 +60,13 @@ for argument in "${arguments[@]}"; do
     argument=$work/${argument##*/}.dylib
   fi
   previous=$argument
-  echo "$argument"
+  printf '%s\\n' "$argument"
 done >"$work/arguments"
 export ZIG_LIB_DIR=$zig/lib ZIG_GLOBAL_CACHE_DIR=$work ZIG_LOCAL_CACHE_DIR=$work
 "$zig/zig" cc -target %{zig_target} "@$work/arguments"
 """
 
+# Zig has no program for it. Links in the mode opt strip by themselves.
 _STRIP = """\
 #!/bin/bash
 # Called as: strip [options] -o OUTPUT INPUT.
@@ -77,7 +77,7 @@ while (($# > 1)); do
     *) shift ;;
   esac
 done
-%{strip}
+cp -- "$1" "$output"
 """
 
 def _target_repository_impl(rctx):
@@ -108,7 +108,7 @@ def _target_repository_impl(rctx):
         write("cc", _APPLE_DRIVER)
     else:
         write("cc", _PROGRAM, {"%{command}": "clang"})
-    write("strip", _STRIP, {"%{strip}": 'cp -- "$1" "$output"'})
+    write("strip", _STRIP)
     write("none", "#!/bin/sh\necho \"$0: this toolchain has no such program\" >&2\nexit 1\n")
     rctx.file("BUILD.bazel", """\
 load("@rules_executorch//toolchains/cc:toolchain.bzl", "target_toolchain")

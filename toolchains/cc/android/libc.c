@@ -1,7 +1,8 @@
 /* What programs compiled with musl's headers call, and bionic has under another name or in its start
  * files only. Each function calls bionic's. */
 
-#define HIDDEN __attribute__((visibility("hidden")))
+/* Weak: a program may bring its own. */
+#define HIDDEN __attribute__((visibility("hidden"), weak))
 
 extern void *__dso_handle;
 
