@@ -18,9 +18,11 @@ struct ProgramText {
   std::string Program::* value;
 };
 constexpr ProgramText kProgramTexts[] = {
+    {"--etdump", &Program::etdump},
     {"--manifest", &Program::manifest},
     {"--method", &Program::method},
     {"--output", &Program::output},
+    {"--output_format", &Program::output_format},
 };
 
 struct ProgramList {
@@ -47,6 +49,15 @@ struct Number {
 constexpr Number kNumbers[] = {
     {"--repeat", &Arguments::repeat},
     {"--threads", &Arguments::threads},
+};
+
+struct Real {
+  const char* option;
+  double Arguments::* value;
+};
+constexpr Real kReals[] = {
+    {"--atol", &Arguments::atol},
+    {"--rtol", &Arguments::rtol},
 };
 
 struct Flag {
@@ -80,6 +91,21 @@ int positive(const std::string& option, const std::string& value) {
   return static_cast<int>(number);
 }
 
+double not_negative(const std::string& option, const std::string& value) {
+  char* end = nullptr;
+  const double number = strtod(value.c_str(), &end);
+  if (value.empty() || *end != '\0' || !(number >= 0) || number > 1e300) {
+    fail(option + " is \"" + value + "\", wanted a number that isn't negative.");
+  }
+  return number;
+}
+
+void check_format(const std::string& value) {
+  if (!value.empty() && value != "npy" && value != "safetensors" && value != "raw") {
+    fail("--output_format is \"" + value + "\", wanted npy, safetensors or raw.");
+  }
+}
+
 void set_once(
     std::string& target,
     const std::string& option,
@@ -95,9 +121,10 @@ void set_once(
 bool set_option(Arguments& arguments, const std::string& option, const std::string& value) {
   Program& program =
       arguments.programs.empty() ? arguments.leading : arguments.programs.back();
-  if (option == "--program") {
+  if (option == "--program" || option == "--bundled") {
     arguments.programs.emplace_back();
     arguments.programs.back().given = value;
+    arguments.programs.back().is_bundled = option == "--bundled";
   } else if (const auto* text = find(kProgramTexts, option)) {
     set_once(program.*(text->value), option, value, " for one --program");
   } else if (const auto* list = find(kProgramLists, option)) {
@@ -106,8 +133,13 @@ bool set_option(Arguments& arguments, const std::string& option, const std::stri
     set_once(arguments.*(text->value), option, value, "");
   } else if (const auto* number = find(kNumbers, option)) {
     arguments.*(number->value) = value.empty() ? 0 : positive(option, value);
+  } else if (const auto* real = find(kReals, option)) {
+    arguments.*(real->value) = value.empty() ? 0 : not_negative(option, value);
   } else {
     return false;
+  }
+  if (option == "--output_format") {
+    check_format(value);
   }
   return true;
 }

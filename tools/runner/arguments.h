@@ -26,6 +26,8 @@ struct Arguments {
   std::string app;  // Folder of an app, or its manifest; "": the one that the runner is part of.
   int repeat = 1;
   int threads = 0;  // 0: the runtime's choice.
+  double atol = 1e-4;  // Of a bundle's outputs.
+  double rtol = 1e-4;
   bool weight_cache = false;
   bool verify = false;
   bool json = false;

@@ -48,6 +48,15 @@ void print_json(const Report& report) {
         {"output_values", to_json(program.outputs)},
         {"outputs", program.output_files},
     });
+    if (!program.etdump.empty()) {
+      programs.back()["etdump"] = program.etdump;
+    }
+    if (program.bundled) {
+      programs.back()["bundled"] = {
+          {"cases", program.bundled->cases},
+          {"largest_difference", program.bundled->largest_difference},
+      };
+    }
   }
   const Json json = {
       {"format", 1},
@@ -63,6 +72,13 @@ void print_json(const Report& report) {
 
 void print_text(const Report& report) {
   for (const ProgramReport& program : report.programs) {
+    if (program.bundled) {
+      print(
+          program.program + ": " + std::to_string(program.bundled->cases) +
+          " test cases give what they should; the largest difference is " +
+          short_text(program.bundled->largest_difference) + "\n");
+      continue;
+    }
     print(
         program.program + ": loaded in " + with_digits(program.load_ms, 1) + " ms (then " +
         mebibytes(program.after_load.resident) + " MiB resident), ran \"" + program.method +

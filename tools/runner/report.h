@@ -1,6 +1,7 @@
 // What the runner prints: times and memory, as text or JSON.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -8,6 +9,12 @@
 #include "tools/runner/engine/value_info.h"
 
 namespace runner {
+
+// The test cases of a bundle, which all went well.
+struct BundledReport {
+  size_t cases = 0;
+  double largest_difference = 0;
+};
 
 struct ProgramReport {
   std::string name;  // In the app; "": it is of none.
@@ -21,6 +28,8 @@ struct ProgramReport {
   std::vector<ValueInfo> inputs;
   std::vector<ValueInfo> outputs;
   std::vector<std::string> output_files;
+  std::string etdump;  // A file; "": none.
+  std::optional<BundledReport> bundled;
 };
 
 struct Report {

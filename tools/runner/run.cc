@@ -2,33 +2,29 @@
 
 #include <unistd.h>
 
-#include <chrono>
 #include <memory>
 #include <vector>
 
 #include "tools/runner/app/chosen.h"
 #include "tools/runner/app/listing.h"
 #include "tools/runner/arguments.h"
+#include "tools/runner/base/clock.h"
 #include "tools/runner/base/crash_guard.h"
 #include "tools/runner/base/fail.h"
 #include "tools/runner/base/memory.h"
+#include "tools/runner/bundled/bundled_check.h"
 #include "tools/runner/engine/program.h"
+#include "tools/runner/engine/recorder.h"
 #include "tools/runner/engine/runtime_info.h"
 #include "tools/runner/engine/threads.h"
 #include "tools/runner/files/file_check.h"
 #include "tools/runner/files/weight_cache.h"
 #include "tools/runner/report.h"
-#include "tools/runner/tensors/inputs.h"
+#include "tools/runner/tensors/input_files.h"
 #include "tools/runner/tensors/outputs.h"
 
 namespace runner {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double milliseconds_since(Clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-}
 
 // Without destructors: all is done, and the weight cache's own has crashed in some versions.
 [[noreturn]] void end() {
@@ -72,26 +68,76 @@ ProgramReport report_of(const ChosenProgram& program, const CheckedFiles& files)
   return report;
 }
 
-void run(
-    const Arguments::Program& options,
-    int repeat,
-    Program& program,
-    ProgramReport& report) {
+// A program of the command line, and what is to be said of it.
+struct Loaded {
+  ProgramReport report;
+  std::unique_ptr<Recorder> recorder;
+  std::unique_ptr<Program> program;  // nullptr: a bundle's is loaded for each of its cases.
+
+  MethodOptions options(const Arguments& arguments) const {
+    return {arguments.weight_cache, recorder == nullptr ? nullptr : recorder->tracer()};
+  }
+};
+
+Loaded load(const ChosenProgram& chosen, const CheckedFiles& files, const Arguments& arguments) {
+  Loaded loaded;
+  loaded.report = report_of(chosen, files);
+  if (!chosen.options.etdump.empty()) {
+    loaded.recorder = make_recorder();
+  }
+  if (chosen.files.is_bundled) {
+    return loaded;
+  }
+  const auto start = now();
+  loaded.program = std::make_unique<Program>(files, loaded.options(arguments));
+  loaded.report.method = loaded.program->choose_method(chosen.options.method);
+  loaded.program->method(loaded.report.method);
+  loaded.report.load_ms = milliseconds_since(start);
+  loaded.report.after_load = memory_now();
+  return loaded;
+}
+
+void run_method(const Arguments::Program& options, int repeat, Loaded& loaded) {
+  Program& program = *loaded.program;
+  ProgramReport& report = loaded.report;
   set_stage("making the inputs of " + program.path());
   const std::string title = program.title(report.method);
   Method& method = program.method(report.method);
-  const Inputs inputs = make_inputs(title, program.meta(report.method), options.inputs);
+  const auto meta = program.meta(report.method);
+  const Inputs inputs = make_inputs(
+      title,
+      meta,
+      options.inputs.empty() ? make_up_inputs(title, meta)
+                             : read_inputs(options.inputs, title, meta));
   report.inputs = infos_of(inputs.values, "input_");
   std::vector<executorch::runtime::EValue> outputs;
   for (int i = 0; i < repeat; ++i) {
-    const auto start = Clock::now();
+    const auto start = now();
     outputs = method.run(inputs.values);
     report.run_ms.push_back(milliseconds_since(start));
   }
   report.after_run = memory_now();
   report.outputs = infos_of(outputs, "output_");
   if (!options.output.empty()) {
-    report.output_files = write_outputs(outputs, title, options.output);
+    report.output_files = write_outputs(outputs, title, options.output, options.output_format);
+  }
+}
+
+void run(
+    const Arguments::Program& options,
+    const CheckedFiles& files,
+    const Arguments& arguments,
+    Loaded& loaded) {
+  if (options.is_bundled) {
+    const Tolerance tolerance = {arguments.atol, arguments.rtol};
+    check_bundled(files, options.method, loaded.options(arguments), tolerance, loaded.report);
+    loaded.report.after_run = memory_now();
+  } else {
+    run_method(options, arguments.repeat, loaded);
+  }
+  if (loaded.recorder != nullptr) {
+    loaded.recorder->write(options.etdump);
+    loaded.report.etdump = options.etdump;
   }
 }
 
@@ -116,19 +162,13 @@ void main_of_runner(int count, char** values) {
   Report report;
   report.weight_cache = arguments.weight_cache;
   report.at_start = memory_now();
-  std::vector<std::unique_ptr<Program>> programs;
+  std::vector<Loaded> loaded;
   for (size_t i = 0; i < files.size(); ++i) {
-    ProgramReport entry = report_of(chosen.programs[i], files[i]);
-    const auto start = Clock::now();
-    programs.push_back(std::make_unique<Program>(files[i], MethodOptions{arguments.weight_cache}));
-    entry.method = programs.back()->choose_method(chosen.programs[i].options.method);
-    programs.back()->method(entry.method);
-    entry.load_ms = milliseconds_since(start);
-    entry.after_load = memory_now();
-    report.programs.push_back(std::move(entry));
+    loaded.push_back(load(chosen.programs[i], files[i], arguments));
   }
-  for (size_t i = 0; i < programs.size(); ++i) {
-    run(chosen.programs[i].options, arguments.repeat, *programs[i], report.programs[i]);
+  for (size_t i = 0; i < files.size(); ++i) {
+    run(chosen.programs[i].options, files[i], arguments, loaded[i]);
+    report.programs.push_back(std::move(loaded[i].report));
   }
   if (arguments.json) {
     print_json(report);

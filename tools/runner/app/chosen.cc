@@ -10,11 +10,9 @@ namespace {
 
 constexpr char kManifest[] = "manifest.json";
 
-bool is_path(const std::string& given) {
-  const std::string end = ".pte";
-  const bool has_extension =
-      given.size() > end.size() && given.compare(given.size() - end.size(), end.size(), end) == 0;
-  return has_extension || given.find('/') != std::string::npos || is_file(given);
+bool is_file_of_its_own(const Arguments::Program& program) {
+  const std::string& given = program.given;
+  return program.is_bundled || ends_with(given, ".pte") || given.find('/') != std::string::npos || is_file(given);
 }
 
 // The app's manifest; "": there is no app.
@@ -37,7 +35,7 @@ std::string app_path(const Arguments& arguments) {
   // Files by path need no app.
   bool needs_app = arguments.programs.empty();
   for (const Arguments::Program& program : arguments.programs) {
-    needs_app = needs_app || !is_path(program.given);
+    needs_app = needs_app || !is_file_of_its_own(program);
   }
   const std::string own = beside(own_path(), kManifest);
   return needs_app && is_app_manifest(own) ? own : "";
@@ -48,8 +46,10 @@ ProgramFiles files_of(const Arguments::Program& program) {
   files.program = program.given;
   files.manifest = program.manifest;
   files.data = program.data;
+  files.is_bundled = program.is_bundled;
   const std::string beside_it = without_extension(program.given) + ".manifest.json";
-  if (files.manifest.empty() && is_file(beside_it)) {
+  // A bundle's program has its weights inside, whatever the program of that name has.
+  if (!files.is_bundled && files.manifest.empty() && is_file(beside_it)) {
     files.manifest = beside_it;
   }
   return files;
@@ -131,8 +131,8 @@ Chosen choose_programs(const Arguments& arguments) {
   }
   for (const Arguments::Program& program : arguments.programs) {
     chosen.programs.push_back(
-        is_path(program.given) ? ChosenProgram{"", program, files_of(program)}
-                               : named(chosen.app, program));
+        is_file_of_its_own(program) ? ChosenProgram{"", program, files_of(program)}
+                                    : named(chosen.app, program));
   }
   if (chosen.programs.empty()) {
     fail("there is no --program, and the runner is no part of an app; --help lists the options.");

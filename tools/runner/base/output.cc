@@ -64,4 +64,10 @@ std::string with_digits(double number, int digits) {
   return text;
 }
 
+std::string short_text(double number) {
+  char text[64];
+  snprintf(text, sizeof(text), "%.8g", number);
+  return text;
+}
+
 }  // namespace runner

@@ -20,4 +20,7 @@ void make_folders(const std::string& path);
 // A number with so many digits after the point.
 std::string with_digits(double number, int digits);
 
+// A number as short as eight digits make it: "1.0803342e-07".
+std::string short_text(double number);
+
 }  // namespace runner

@@ -22,4 +22,8 @@ inline std::string without_extension(const std::string& path) {
   return dot == std::string::npos ? path : path.substr(0, path.size() - (base.size() - dot));
 }
 
+inline bool ends_with(const std::string& path, const std::string& end) {
+  return path.size() > end.size() && path.compare(path.size() - end.size(), end.size(), end) == 0;
+}
+
 }  // namespace runner

@@ -16,22 +16,22 @@ FreeableBuffer buffer_of(const uint8_t* data, uint64_t size) {
 }
 
 Result<FreeableBuffer> MappedLoader::load(size_t offset, size_t size, const SegmentInfo&) const {
-  if (offset > file_->size() || size > file_->size() - offset) {
+  if (offset > bytes_.size() || size > bytes_.size() - offset) {
     return Error::InvalidProgram;
   }
-  return buffer_of(file_->data() + offset, size);
+  return buffer_of(reinterpret_cast<const uint8_t*>(bytes_.data()) + offset, size);
 }
 
 Error MappedLoader::load_into(size_t offset, size_t size, const SegmentInfo&, void* buffer) const {
-  if (offset > file_->size() || size > file_->size() - offset) {
+  if (offset > bytes_.size() || size > bytes_.size() - offset) {
     return Error::InvalidProgram;
   }
-  memcpy(buffer, file_->data() + offset, size);
+  memcpy(buffer, bytes_.data() + offset, size);
   return Error::Ok;
 }
 
 Result<size_t> MappedLoader::size() const {
-  return static_cast<size_t>(file_->size());
+  return bytes_.size();
 }
 
 }  // namespace runner

@@ -1,7 +1,7 @@
-// The runtime's access to a mapped file.
+// The runtime's access to mapped bytes.
 #pragma once
 
-#include <memory>
+#include <string_view>
 
 #include <executorch/runtime/core/data_loader.h>
 
@@ -12,7 +12,8 @@ namespace runner {
 // Hands out the mapped bytes themselves. Memory that the runtime gives back is the kernel's again.
 class MappedLoader final : public executorch::runtime::DataLoader {
  public:
-  explicit MappedLoader(std::shared_ptr<const MappedFile> file) : file_(std::move(file)) {}
+  // Which must stay mapped.
+  explicit MappedLoader(std::string_view bytes) : bytes_(bytes) {}
 
   executorch::runtime::Result<executorch::runtime::FreeableBuffer>
   load(size_t offset, size_t size, const SegmentInfo& info) const override;
@@ -23,7 +24,7 @@ class MappedLoader final : public executorch::runtime::DataLoader {
   executorch::runtime::Result<size_t> size() const override;
 
  private:
-  std::shared_ptr<const MappedFile> file_;
+  std::string_view bytes_;
 };
 
 // Bytes of a mapped file, to be dropped when the runtime needs them no more.

@@ -12,7 +12,8 @@ using RuntimeProgram = executorch::runtime::Program;
 Program::Program(const CheckedFiles& files, const MethodOptions& options)
     : path_(files.program->path()),
       options_(options),
-      loader_(files.program),
+      file_(files.program),
+      loader_(files.program_bytes),
       data_(files.data, files.named_data) {
   set_stage("loading " + path_);
   executorch::runtime::runtime_init();

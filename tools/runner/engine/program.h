@@ -43,6 +43,7 @@ class Program {
  private:
   std::string path_;
   MethodOptions options_;
+  std::shared_ptr<const MappedFile> file_;
   MappedLoader loader_;
   DataMap data_;
   std::unique_ptr<executorch::runtime::Program> program_;

@@ -15,20 +15,25 @@
 namespace runner {
 namespace {
 
-void check_program(const MappedFile& file, const Manifest& manifest, bool verify) {
-  if (file.size() != manifest.program_size) {
-    fail(file.path() + " has " + std::to_string(file.size()) + " bytes, " + manifest.path +
-         " wants " + std::to_string(manifest.program_size) +
+void check_program(
+    const std::string& path,
+    std::string_view bytes,
+    const Manifest& manifest,
+    bool verify) {
+  const auto* data = reinterpret_cast<const uint8_t*>(bytes.data());
+  if (bytes.size() != manifest.program_size) {
+    fail(path + " has " + std::to_string(bytes.size()) + " bytes, " + manifest.path + " wants " +
+         std::to_string(manifest.program_size) +
          "; it is truncated, or of another build than its manifest.");
   }
-  if (manifest.program_crc32 && crc32(file.data(), file.size()) != *manifest.program_crc32) {
-    fail(file.path() + " has other bytes than " + manifest.path +
+  if (manifest.program_crc32 && crc32(data, bytes.size()) != *manifest.program_crc32) {
+    fail(path + " has other bytes than " + manifest.path +
          " wants; it is damaged, or of another build than its manifest.");
   }
   if (verify && !manifest.program_sha256.empty()) {
-    const std::string digest = sha256(file.data(), file.size());
+    const std::string digest = sha256(data, bytes.size());
     if (digest != manifest.program_sha256) {
-      fail(file.path() + " has sha256 " + digest + ", " + manifest.path + " wants " +
+      fail(path + " has sha256 " + digest + ", " + manifest.path + " wants " +
            manifest.program_sha256 + "; it is damaged, or of another build than its manifest.");
     }
   }
@@ -55,6 +60,12 @@ CheckedFiles check_files(const ProgramFiles& files, bool verify, OpenDataFiles& 
   checked.cache_use.program = files.program;
   checked.program = std::make_shared<MappedFile>(files.program, "a program");
   const MappedFile& program_file = *checked.program;
+  checked.program_bytes = program_file.text();
+  if (files.is_bundled) {
+    BundledFile bundled = read_bundled(program_file);
+    checked.program_bytes = {reinterpret_cast<const char*>(bundled.program), bundled.program_size};
+    checked.cases = std::move(bundled.cases);
+  }
   if (files.manifest.empty()) {
     if (verify && !files.is_of_app) {
       fail("--verify needs a --manifest for " + files.program + ": it has the hashes.");
@@ -69,7 +80,7 @@ CheckedFiles check_files(const ProgramFiles& files, bool verify, OpenDataFiles& 
     }
   } else {
     Manifest manifest = read_manifest(files.manifest);
-    check_program(program_file, manifest, verify);
+    check_program(program_file.path(), checked.program_bytes, manifest, verify);
     checked.data = match_data(manifest, files.program, files.data, files.known_data, open);
     for (size_t i = 0; i < checked.data.size(); ++i) {
       const auto adapter = check_keys(*checked.data[i], manifest.data[i], manifest, verify);
@@ -79,7 +90,7 @@ CheckedFiles check_files(const ProgramFiles& files, bool verify, OpenDataFiles& 
     }
     checked.cache_use.manifest = manifest;
   }
-  checked.named_data = check_program_file(program_file);
+  checked.named_data = check_program_file(program_file.path(), checked.program_bytes);
   drop_pages(program_file.data(), program_file.size());
   check_no_key_twice(checked.data);
   checked.cache_use.keys = checked.named_data;

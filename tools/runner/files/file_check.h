@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tools/runner/base/mapped_file.h"
+#include "tools/runner/bundled/bundled_file.h"
 #include "tools/runner/files/data_file.h"
 #include "tools/runner/files/weight_cache.h"
 
@@ -20,11 +21,14 @@ struct ProgramFiles {
   std::vector<std::string> data;  // As a user named them.
   // Where other data files of the manifest are, by their labels or names.
   std::map<std::string, std::string> known_data;
+  bool is_bundled = false;
   bool is_of_app = false;  // Whose manifest has hashes of all files.
 };
 
 struct CheckedFiles {
   std::shared_ptr<const MappedFile> program;
+  std::string_view program_bytes;  // All of that file, or the program in a bundle.
+  std::vector<BundledCase> cases;  // Of a bundle.
   std::map<std::string, uint64_t> named_data;  // Inside of the program: key to bytes.
   DataFiles data;
   CacheUse cache_use;

@@ -4,14 +4,13 @@
 #include <cstdint>
 #include <map>
 #include <string>
-
-#include "tools/runner/base/mapped_file.h"
+#include <string_view>
 
 namespace runner {
 
-// The named data inside of the file: key to bytes.
+// The named data inside of a program: key to bytes. `path` is for sentences.
 //
 // Ends the process with a sentence if it is no .pte file, or its segments don't lie in it.
-std::map<std::string, uint64_t> check_program_file(const MappedFile& file);
+std::map<std::string, uint64_t> check_program_file(const std::string& path, std::string_view bytes);
 
 }  // namespace runner

@@ -57,6 +57,17 @@ int64_t bytes_of(const Dtype& dtype, const std::vector<int64_t>& shape) {
   return bytes;
 }
 
+bool is_order(const DimOrder& order, size_t rank) {
+  std::vector<bool> seen(rank);
+  for (const uint8_t dimension : order) {
+    if (dimension >= rank || seen[dimension]) {
+      return false;
+    }
+    seen[dimension] = true;
+  }
+  return order.size() == rank;
+}
+
 void to_order(const Array& array, const DimOrder& order, uint8_t* to) {
   if (array.data.empty()) {
     return;

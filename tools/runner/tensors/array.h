@@ -21,9 +21,13 @@ std::string shape_text(const std::vector<int64_t>& shape);
 // Bytes of a tensor; -1: more than there can be.
 int64_t bytes_of(const Dtype& dtype, const std::vector<int64_t>& shape);
 
-// Writes the bytes of a row-major array to `to` in another order of dimensions, or brings them
-// back. A dimension order lists the dimensions, the one with the largest stride first.
+// A tensor's dimensions, the one with the largest stride first.
 using DimOrder = std::vector<uint8_t>;
+
+// Whether it has each dimension of a tensor of that rank once.
+bool is_order(const DimOrder& order, size_t rank);
+
+// Writes the bytes of a row-major array to `to` in another order of dimensions, or brings them back.
 void to_order(const Array& array, const DimOrder& order, uint8_t* to);
 void from_order(const uint8_t* from, const DimOrder& order, Array& array);
 

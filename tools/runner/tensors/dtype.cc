@@ -8,15 +8,19 @@ namespace {
 using executorch::aten::ScalarType;
 
 constexpr Dtype kDtypes[] = {
-    {ScalarType::Float, "float32", "<f4", 4},
-    {ScalarType::Half, "float16", "<f2", 2},
-    {ScalarType::Double, "float64", "<f8", 8},
-    {ScalarType::Char, "int8", "|i1", 1},
-    {ScalarType::Short, "int16", "<i2", 2},
-    {ScalarType::Int, "int32", "<i4", 4},
-    {ScalarType::Long, "int64", "<i8", 8},
-    {ScalarType::Byte, "uint8", "|u1", 1},
-    {ScalarType::Bool, "bool", "|b1", 1},
+    {ScalarType::Float, "float32", "<f4", "F32", 4},
+    {ScalarType::Half, "float16", "<f2", "F16", 2},
+    {ScalarType::Double, "float64", "<f8", "F64", 8},
+    {ScalarType::BFloat16, "bfloat16", nullptr, "BF16", 2},
+    {ScalarType::Char, "int8", "|i1", "I8", 1},
+    {ScalarType::Short, "int16", "<i2", "I16", 2},
+    {ScalarType::Int, "int32", "<i4", "I32", 4},
+    {ScalarType::Long, "int64", "<i8", "I64", 8},
+    {ScalarType::Byte, "uint8", "|u1", "U8", 1},
+    {ScalarType::UInt16, "uint16", "<u2", "U16", 2},
+    {ScalarType::UInt32, "uint32", "<u4", "U32", 4},
+    {ScalarType::UInt64, "uint64", "<u8", "U64", 8},
+    {ScalarType::Bool, "bool", "|b1", "BOOL", 1},
 };
 
 }  // namespace
@@ -32,7 +36,16 @@ const Dtype* dtype_of(ScalarType type) {
 
 const Dtype* dtype_of_npy(const std::string& npy) {
   for (const Dtype& dtype : kDtypes) {
-    if (npy == dtype.npy) {
+    if (dtype.npy != nullptr && npy == dtype.npy) {
+      return &dtype;
+    }
+  }
+  return nullptr;
+}
+
+const Dtype* dtype_of_safetensors(const std::string& safetensors) {
+  for (const Dtype& dtype : kDtypes) {
+    if (safetensors == dtype.safetensors) {
       return &dtype;
     }
   }

@@ -3,8 +3,6 @@
 #include <cstring>
 
 #include "tools/runner/base/fail.h"
-#include "tools/runner/base/memory.h"
-#include "tools/runner/tensors/npy.h"
 
 namespace runner {
 namespace {
@@ -14,60 +12,6 @@ using executorch::runtime::EValue;
 using executorch::runtime::MethodMeta;
 using executorch::runtime::Tag;
 using executorch::runtime::TensorInfo;
-
-// Whether it has each of the dimensions once.
-bool is_order(const DimOrder& order, size_t rank) {
-  std::vector<bool> seen(rank);
-  for (const uint8_t dimension : order) {
-    if (dimension >= rank || seen[dimension]) {
-      return false;
-    }
-    seen[dimension] = true;
-  }
-  return order.size() == rank;
-}
-
-// 0, 1/8, ... 7/8, -1, -7/8, ... -1/8, 0, ...: exact in every float type.
-double pattern(size_t index) {
-  return static_cast<double>(static_cast<int>((index + 8) % 16) - 8) / 8.0;
-}
-
-void fill_with_pattern(Array& array) {
-  for (size_t i = 0; i < array.data.size() / array.dtype->size; ++i) {
-    uint8_t* to = array.data.data() + i * array.dtype->size;
-    const double value = pattern(i);
-    const float single = static_cast<float>(value);
-    const executorch::aten::Half half(single);
-    switch (array.dtype->type) {
-      case ScalarType::Float:
-        memcpy(to, &single, sizeof(single));
-        break;
-      case ScalarType::Half:
-        memcpy(to, &half, sizeof(half));
-        break;
-      case ScalarType::Double:
-        memcpy(to, &value, sizeof(value));
-        break;
-      default:
-        return;
-    }
-  }
-}
-
-Array made_up(const TensorInfo& info, const std::string& what) {
-  Array array;
-  array.dtype = &dtype_or_fail(info.scalar_type(), what);
-  for (const int32_t size : info.sizes()) {
-    array.shape.push_back(size);
-  }
-  if (info.nbytes() > available_memory()) {
-    fail(what + " would need " + std::to_string(info.nbytes()) +
-         " bytes, more than are free; the program is damaged, or too big.");
-  }
-  array.data.resize(info.nbytes());
-  fill_with_pattern(array);
-  return array;
-}
 
 void check_fits(const Array& array, const TensorInfo& info, const std::string& what) {
   const Dtype& wanted = dtype_or_fail(info.scalar_type(), what);
@@ -92,16 +36,13 @@ void add_tensor(Inputs& inputs, const Array& array, const TensorInfo& info, cons
 }
 
 template <class T>
-T scalar_of(const Array* array, ScalarType type, const std::string& what) {
+T scalar_of(const Array& array, ScalarType type, const std::string& what) {
   T value{};
-  if (array == nullptr) {
-    return value;
-  }
-  if (array->dtype->type != type || array->data.size() != sizeof(T)) {
-    fail(what + " is " + array->dtype->name + " " + shape_text(array->shape) + ", wanted one " +
+  if (array.dtype->type != type || array.data.size() != sizeof(T)) {
+    fail(what + " is " + array.dtype->name + " " + shape_text(array.shape) + ", wanted one " +
          dtype_of(type)->name + ".");
   }
-  memcpy(&value, array->data.data(), sizeof(T));
+  memcpy(&value, array.data.data(), sizeof(T));
   return value;
 }
 
@@ -130,20 +71,15 @@ OwnedTensor::OwnedTensor(const Array& array, const DimOrder& order)
 Inputs make_inputs(
     const std::string& title,
     const MethodMeta& method,
-    const std::vector<std::string>& files) {
-  if (!files.empty() && files.size() != method.num_inputs()) {
+    const std::vector<GivenInput>& given) {
+  if (given.size() != method.num_inputs()) {
     fail(title + " takes " + std::to_string(method.num_inputs()) + " inputs, got " +
-         std::to_string(files.size()) + " with --input.");
+         std::to_string(given.size()) + ".");
   }
   Inputs inputs;
-  for (size_t i = 0; i < method.num_inputs(); ++i) {
-    const std::string what =
-        files.empty() ? title + ", input " + std::to_string(i) : files[i] + " for " + title;
-    Array given;
-    if (!files.empty()) {
-      given = read_npy(files[i]);
-    }
-    const Array* array = files.empty() ? nullptr : &given;
+  for (size_t i = 0; i < given.size(); ++i) {
+    const std::string what = given[i].name + " for " + title;
+    const Array& array = given[i].array;
     const auto tag = method.input_tag(i);
     const auto info = method.input_tensor_meta(i);
     if (tag.ok() && *tag == Tag::Int) {
@@ -153,14 +89,10 @@ Inputs make_inputs(
     } else if (tag.ok() && *tag == Tag::Bool) {
       inputs.values.emplace_back(scalar_of<bool>(array, ScalarType::Bool, what));
     } else if (info.ok()) {
-      if (array == nullptr) {
-        given = made_up(*info, what);
-      } else {
-        check_fits(given, *info, what);
-      }
-      add_tensor(inputs, given, *info, what);
+      check_fits(array, *info, what);
+      add_tensor(inputs, array, *info, what);
     } else {
-      fail(what + " is neither a tensor nor a number; the runner can't make it.");
+      fail(what + " would be neither a tensor nor a number; the runner can't make it.");
     }
   }
   return inputs;

@@ -35,11 +35,22 @@ struct Inputs {
   std::vector<executorch::runtime::EValue> values;
 };
 
-// Inputs out of .npy files, or, with no files, made up: a fixed pattern in float tensors, zeros in
-// all others. `title` of the method is for sentences, with which the process ends if files don't fit.
+// An input as a user has it.
+struct GivenInput {
+  Array array;
+  std::string name;  // For sentences: a file, for example.
+};
+
+// Inputs for a method. `title` of it is for sentences, with which the process ends if there are too
+// many or too few, or if one doesn't fit.
 Inputs make_inputs(
     const std::string& title,
     const executorch::runtime::MethodMeta& method,
-    const std::vector<std::string>& files);
+    const std::vector<GivenInput>& given);
+
+// A fixed pattern for each float tensor of a method, zeros for all else.
+std::vector<GivenInput> make_up_inputs(
+    const std::string& title,
+    const executorch::runtime::MethodMeta& method);
 
 }  // namespace runner

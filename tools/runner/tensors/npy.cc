@@ -96,6 +96,10 @@ Array read_npy(const std::string& path) {
 }
 
 void write_npy(const std::string& path, const Array& array) {
+  if (array.dtype->npy == nullptr) {
+    fail(path + " would be " + array.dtype->name +
+         ", which .npy files don't have; choose --output_format safetensors or raw.");
+  }
   std::string shape;
   for (const int64_t size : array.shape) {
     shape += std::to_string(size) + (array.shape.size() == 1 ? "," : ", ");

@@ -5,6 +5,7 @@
 #include "tools/runner/base/fail.h"
 #include "tools/runner/base/output.h"
 #include "tools/runner/tensors/npy.h"
+#include "tools/runner/tensors/safetensors.h"
 
 namespace runner {
 namespace {
@@ -32,7 +33,7 @@ Array to_array(const EValue& value, const std::string& name) {
     return array_of(value.toBool(), ScalarType::Bool);
   }
   if (!value.isTensor()) {
-    fail(name + " is neither a tensor nor a number; .npy files have nothing else.");
+    fail(name + " is neither a tensor nor a number; no file of outputs has anything else.");
   }
   const executorch::aten::Tensor tensor = value.toTensor();
   Array array;
@@ -50,13 +51,29 @@ Array to_array(const EValue& value, const std::string& name) {
 std::vector<std::string> write_outputs(
     const std::vector<EValue>& outputs,
     const std::string& title,
-    const std::string& folder) {
+    const std::string& folder,
+    const std::string& format) {
   make_folders(folder);
-  std::vector<std::string> files;
+  std::vector<std::pair<std::string, Array>> arrays;
   for (size_t i = 0; i < outputs.size(); ++i) {
     const std::string name = "output_" + std::to_string(i);
-    files.push_back(folder + "/" + name + ".npy");
-    write_npy(files.back(), to_array(outputs[i], title + ": " + name));
+    arrays.emplace_back(name, to_array(outputs[i], title + ": " + name));
+  }
+  if (format == "safetensors") {
+    const std::string path = folder + "/outputs.safetensors";
+    write_safetensors(path, arrays);
+    return {path};
+  }
+  std::vector<std::string> files;
+  for (const auto& [name, array] : arrays) {
+    const bool is_raw = format == "raw";
+    files.push_back(folder + "/" + name + (is_raw ? ".bin" : ".npy"));
+    if (is_raw) {
+      write_file(
+          files.back(), {{reinterpret_cast<const char*>(array.data.data()), array.data.size()}});
+    } else {
+      write_npy(files.back(), array);
+    }
   }
   return files;
 }

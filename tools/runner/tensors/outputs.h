@@ -14,10 +14,12 @@ namespace runner {
 // if it is of a kind that arrays don't have.
 Array to_array(const executorch::runtime::EValue& value, const std::string& name);
 
-// Writes outputs as DIR/output_0.npy, ...; gives the files. `title` is for sentences.
+// Writes outputs as DIR/output_0.npy, ... ("npy"), DIR/outputs.safetensors ("safetensors") or
+// DIR/output_0.bin, ... ("raw": the bytes alone); gives the files. `title` is for sentences.
 std::vector<std::string> write_outputs(
     const std::vector<executorch::runtime::EValue>& outputs,
     const std::string& title,
-    const std::string& folder);
+    const std::string& folder,
+    const std::string& format);
 
 }  // namespace runner

@@ -1,0 +1,109 @@
+#include "tools/runner/bundled/bundled_file.h"
+
+#include <cstring>
+
+#include "tools/runner/base/fail.h"
+#include "tools/runner/files/flatbuffer.h"
+
+namespace runner {
+namespace {
+
+using executorch::aten::ScalarType;
+
+// Fields of BundledProgram, and members of the union ValueUnion.
+constexpr int kSuites = 1;
+constexpr int kProgram = 2;
+enum : uint8_t { kTensor = 1, kInt = 2, kBool = 3, kDouble = 4 };
+
+[[noreturn]] void damaged(const MappedFile& file, const std::string& how) {
+  fail(file.path() + " is damaged: " + how + "; fetch or build it again.");
+}
+
+template <class T>
+Array scalar(T value, ScalarType type) {
+  Array array{dtype_of(type), {}, std::vector<uint8_t>(sizeof(T))};
+  memcpy(array.data.data(), &value, sizeof(T));
+  return array;
+}
+
+Array read_tensor(FlatBuffer& tables, uint64_t tensor, const MappedFile& file) {
+  Array array;
+  array.dtype = &dtype_or_fail(
+      static_cast<ScalarType>(tables.scalar<int8_t>(tensor, 0)), file.path() + ": a tensor");
+  const FlatBuffer::Vector sizes = tables.vector(tensor, 1, 4);
+  const FlatBuffer::Vector data = tables.vector(tensor, 2, 1);
+  const FlatBuffer::Vector order = tables.vector(tensor, 3, 1);
+  DimOrder dim_order;
+  for (uint32_t i = 0; i < sizes.length; ++i) {
+    array.shape.push_back(tables.read<int32_t>(sizes.start + 4 * uint64_t{i}));
+    dim_order.push_back(
+        order.length == 0 ? static_cast<uint8_t>(i) : tables.read<uint8_t>(order.start + i));
+  }
+  if (tables.damaged() || !is_order(dim_order, array.shape.size()) ||
+      bytes_of(*array.dtype, array.shape) != int64_t{data.length}) {
+    damaged(file, "a tensor's shape doesn't fit its data");
+  }
+  array.data.resize(data.length);
+  from_order(file.data() + data.start, dim_order, array);
+  return array;
+}
+
+std::vector<Array> read_values(
+    FlatBuffer& tables,
+    const FlatBuffer::Vector& values,
+    const MappedFile& file) {
+  std::vector<Array> arrays;
+  for (uint32_t i = 0; i < values.length && !tables.damaged(); ++i) {
+    const uint64_t value = tables.table_in(values, i);
+    const uint64_t content = tables.table(value, 1);
+    switch (tables.scalar<uint8_t>(value, 0)) {
+      case kTensor:
+        arrays.push_back(read_tensor(tables, content, file));
+        break;
+      case kInt:
+        arrays.push_back(scalar(tables.scalar<int64_t>(content, 0), ScalarType::Long));
+        break;
+      case kBool:
+        arrays.push_back(scalar(tables.scalar<uint8_t>(content, 0) != 0, ScalarType::Bool));
+        break;
+      case kDouble:
+        arrays.push_back(scalar(tables.scalar<double>(content, 0), ScalarType::Double));
+        break;
+      default:
+        damaged(file, "a value is of no kind that there is");
+    }
+  }
+  return arrays;
+}
+
+}  // namespace
+
+BundledFile read_bundled(const MappedFile& file) {
+  if (file.size() < 8 || memcmp(file.data() + 4, "BP08", 4) != 0) {
+    fail(file.path() + " is not a bundled program: it has no \"BP08\" at byte 4.");
+  }
+  FlatBuffer tables(file.data(), file.size());
+  const uint64_t root = tables.root();
+  BundledFile bundled;
+  const FlatBuffer::Vector program = tables.vector(root, kProgram, 1);
+  bundled.program = file.data() + program.start;
+  bundled.program_size = program.length;
+  const FlatBuffer::Vector suites = tables.vector(root, kSuites, 4);
+  for (uint32_t i = 0; i < suites.length && !tables.damaged(); ++i) {
+    const uint64_t suite = tables.table_in(suites, i);
+    const std::string method(tables.string(suite, 0));
+    const FlatBuffer::Vector cases = tables.vector(suite, 1, 4);
+    for (uint32_t j = 0; j < cases.length && !tables.damaged(); ++j) {
+      const uint64_t one = tables.table_in(cases, j);
+      bundled.cases.push_back(
+          {method, j, read_values(tables, tables.vector(one, 0, 4), file),
+           read_values(tables, tables.vector(one, 1, 4), file)});
+    }
+  }
+  if (tables.damaged()) {
+    damaged(file, "its tables lead outside of it");
+  }
+  return bundled;
+}
+
+}  // namespace runner

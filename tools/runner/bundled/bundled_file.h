@@ -1,0 +1,31 @@
+// A .bpte file: a program with inputs, and the outputs that it should give for them
+// (bundled_program_schema.fbs).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tools/runner/base/mapped_file.h"
+#include "tools/runner/tensors/array.h"
+
+namespace runner {
+
+struct BundledCase {
+  std::string method;
+  size_t number = 0;  // Of the method's cases.
+  std::vector<Array> inputs;
+  std::vector<Array> expected;
+};
+
+struct BundledFile {
+  // The program inside of the file.
+  const uint8_t* program = nullptr;
+  uint64_t program_size = 0;
+  std::vector<BundledCase> cases;
+};
+
+// Ends the process with a sentence if it is no .bpte file, or is truncated or damaged.
+BundledFile read_bundled(const MappedFile& file);
+
+}  // namespace runner

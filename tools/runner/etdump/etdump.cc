@@ -1,0 +1,38 @@
+// Records programs in ExecuTorch's ETDump format. Apart from the other parts, as it needs a library that
+// not every runtime has and that few apps want.
+
+#include <cstdlib>
+
+#include <executorch/devtools/etdump/etdump_flatcc.h>
+
+#include "tools/runner/base/fail.h"
+#include "tools/runner/base/output.h"
+#include "tools/runner/engine/recorder.h"
+
+namespace runner {
+namespace {
+
+class EtdumpRecorder final : public Recorder {
+ public:
+  executorch::runtime::EventTracer* tracer() override { return &generator_; }
+
+  void write(const std::string& path) override {
+    const executorch::etdump::ETDumpResult dump = generator_.get_etdump_data();
+    if (dump.buf == nullptr || dump.size == 0) {
+      fail(path + ": the runtime recorded nothing; it was built without event tracing.");
+    }
+    write_file(path, {{static_cast<const char*>(dump.buf), dump.size}});
+    free(dump.buf);
+  }
+
+ private:
+  executorch::etdump::ETDumpGen generator_;
+};
+
+[[maybe_unused]] const bool is_set = [] {
+  set_recorder([]() -> std::unique_ptr<Recorder> { return std::make_unique<EtdumpRecorder>(); });
+  return true;
+}();
+
+}  // namespace
+}  // namespace runner
