@@ -25,7 +25,7 @@ def _app_impl(ctx):
     )
     inputs = [f.basename for f in actions["EtApp"][0].inputs.to_list()]
     for name in ctx.attr.inputs:
-        asserts.equals(env, 1, inputs.count(name), name)
+        asserts.equals(env, [name], [f for f in inputs if f == name])
     asserts.equals(env, ctx.attr.archive, info.archive.basename)
     default = [f.basename for f in target[DefaultInfo].files.to_list()]
     asserts.equals(env, sorted([target.label.name, ctx.attr.archive]), sorted(default))
