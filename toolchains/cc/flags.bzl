@@ -126,7 +126,9 @@ def link_flags(target, places):
             all = _elf(
                 target,
                 places,
-                ["-Wl,-z,max-page-size=16384", stubs["libc_compat.o"]] + [stubs[name] for name in libraries],
+                # In all modes: compiler_rt is one object, which calls much of libm.
+                ["-Wl,-z,max-page-size=16384", "-Wl,--gc-sections", stubs["libc_compat.o"]] +
+                [stubs[name] for name in libraries],
             ),
             opt = opt,
         )

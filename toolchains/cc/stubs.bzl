@@ -140,6 +140,40 @@ def _android_stub(rctx, target, zig, name, symbols):
     for leftover in ("stub.s", "stub.o", "stub.map"):
         rctx.delete(leftover)
 
+# Zig's compiler_rt has functions of libc and libm, too, which would go before the system's.
+_EXPORT = "pub inline fn symbol(comptime func: *const anyopaque, comptime name: []const u8) void {\n"
+_EXPORT_BUILTINS = _EXPORT + """\
+    const builtin_name = comptime std.mem.startsWith(u8, name, "__") or std.mem.endsWith(u8, name, "f128");
+    if (!builtin_name) return;
+"""
+_STACK_PROTECTOR = "_ = @import(\"compiler_rt/ssp.zig\");"
+
+def _make_compiler_rt(rctx, target, zig):
+    """What clang calls for what processors lack: long double, 128 bits, thread_local on old Androids."""
+    library = zig.dirname.get_child("lib")
+    text = rctx.read(library.get_child("compiler_rt.zig"))
+    if _EXPORT not in text or _STACK_PROTECTOR not in text:
+        fail("@%s: compiler_rt.zig of this zig is not the one that //toolchains/cc:stubs.bzl changes" % rctx.name)
+    text = text.replace(_EXPORT, _EXPORT_BUILTINS).replace(_STACK_PROTECTOR, "")
+    rctx.file("builtins/compiler_rt.zig", text, executable = False)
+    rctx.symlink(library.get_child("compiler_rt"), "builtins/compiler_rt")
+    _run(rctx, [
+        zig,
+        "build-obj",
+        "-target",
+        target.zig_target,
+        "-fPIC",
+        "-fstrip",
+        "-ffunction-sections",
+        "-fdata-sections",
+        "-OReleaseSmall",
+        "-femit-bin=compiler_rt.o",
+        "builtins/compiler_rt.zig",
+    ], _zig_environment())
+    _run(rctx, [zig, "ar", "rcsD", "lib/libcompiler_rt.a", "compiler_rt.o"])
+    for leftover in ("builtins", "cache", "compiler_rt.o"):
+        rctx.delete(leftover)
+
 def make_android_stubs(rctx, target, zig, sources):
     """A start file, stubs of bionic's libraries, what musl's headers call, and clang's run-time library.
 
@@ -156,22 +190,7 @@ def make_android_stubs(rctx, target, zig, sources):
     _compile(rctx, target, zig, sources["android/start.c"], "lib/start.o")
     _compile(rctx, target, zig, sources["android/libc.c"], "lib/libc_compat.o", ["-ffunction-sections"])
     _compile_dso_handle(rctx, target, zig, sources)
-    _run(rctx, [
-        zig,
-        "build-obj",
-        "-target",
-        target.zig_target,
-        "-fPIC",
-        "-fstrip",
-        "-ffunction-sections",
-        "-fdata-sections",
-        "-OReleaseSmall",
-        "-femit-bin=compiler_rt.o",
-        str(zig.dirname.get_child("lib/compiler_rt.zig")),
-    ], _zig_environment())
-    _run(rctx, [zig, "ar", "rcsD", "lib/libcompiler_rt.a", "compiler_rt.o"])
-    for leftover in ("cache", "compiler_rt.o"):
-        rctx.delete(leftover)
+    _make_compiler_rt(rctx, target, zig)
 
 _TBD = """\
 --- !tapi-tbd

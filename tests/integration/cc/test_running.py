@@ -12,7 +12,7 @@ HERE = Path("tests/integration/cc")
 
 # Sum of threads, floating point, registered objects (one of them in a library that nobody calls).
 _OUTPUT = """\
-sum 30 0.5 11 1 a view
+sum 30 1.5 11 1 a view
 missing 0 No such file or directory
 file first line
 bye
