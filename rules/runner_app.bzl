@@ -6,6 +6,7 @@ load("//rules:providers.bzl", "EtAppInfo", "EtProgramInfo", "EtRuntimeInfo")
 load("//rules/private:app_files.bzl", "add_programs", "below_its_package", "by_repository")
 load("//rules/private:app_fit.bzl", "check_fit", "fit")
 load("//rules/private:app_link.bzl", "cc_infos", "link_app")
+load("//rules/private:app_size.bzl", "selection_size")
 load("//rules/private:link_action.bzl", "NO_CACHE", "linker_action")
 load("//rules/private:platform_transition.bzl", "platform_transition")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
@@ -18,8 +19,19 @@ def _et_runner_app_impl(ctx):
     runtime = _one(ctx.attr._runtime)[EtRuntimeInfo]
     exporter_version = ctx.toolchains[EXPORTER_TOOLCHAIN].exporter.executorch_version
     check_fit(ctx, programs = programs, runtime = runtime, exporter_version = exporter_version)
-    fitted = fit(ctx, programs = programs, runtime = runtime, kernels = ctx.attr.kernels)
+    fitted = fit(
+        ctx,
+        programs = programs,
+        runtime = runtime,
+        kernels = ctx.attr.kernels,
+        etdump = ctx.attr.etdump,
+    )
     binary = _binary(ctx, runtime, fitted)
+    report = [fitted.json]
+    if fitted.whole_link_flags:
+        # Linked only if somebody asks for the report.
+        whole = _binary(ctx, runtime, fitted, whole = True)
+        report.append(selection_size(ctx, binary = binary, whole = whole))
     name = ctx.label.name
     directory = ctx.actions.declare_directory(name)
     manifest = ctx.actions.declare_file(name + ".manifest.json")
@@ -37,7 +49,7 @@ def _et_runner_app_impl(ctx):
             binary = depset([binary]),
             directory = depset([directory]),
             manifest = depset([manifest]),
-            report = depset([fitted.json, manifest]),
+            report = depset(report + [manifest]),
         ),
         EtAppInfo(
             label = ctx.label,
@@ -66,7 +78,7 @@ def _jni_library(ctx, runtime, fitted):
     return link_app(
         ctx,
         cc_toolchain = _one(ctx.attr._cc_toolchain)[cc_common.CcToolchainInfo],
-        mains = [_one(ctx.attr._jni)[CcInfo]] + cc_infos(ctx.attr.kernels),
+        mains = [_one(ctx.attr._jni)[CcInfo]] + _recorder(ctx) + cc_infos(ctx.attr.kernels),
         sources = [],
         headers = [],
         runtime = runtime,
@@ -75,13 +87,17 @@ def _jni_library(ctx, runtime, fitted):
         shared = True,
     )
 
-def _binary(ctx, runtime, fitted):
+def _recorder(ctx):
+    """The part of the runner that writes ETDump files."""
+    return [_one(ctx.attr._runner_etdump)[CcInfo]] if ctx.attr.etdump else []
+
+def _binary(ctx, runtime, fitted, whole = False):
     own = ctx.attr.main or ctx.attr.srcs
     if ctx.attr.main and ctx.attr.srcs:
         fail("%s: main and srcs both give a main(); keep one of them." % ctx.label)
     mains = [_one(ctx.attr.main)[CcInfo]] if ctx.attr.main else []
     if not own:
-        mains = [_one(ctx.attr._runner)[CcInfo]]
+        mains = [_one(ctx.attr._runner)[CcInfo]] + _recorder(ctx)
     if not own and ctx.attr.deps:
         fail("%s: deps are for an own main; without main or srcs they have no use." % ctx.label)
     return link_app(
@@ -92,7 +108,8 @@ def _binary(ctx, runtime, fitted):
         headers = [runtime.headers],
         runtime = runtime,
         fitted = fitted,
-        name = ctx.label.name + ".bin/runner",
+        name = ctx.label.name + (".bin/runner_whole" if whole else ".bin/runner"),
+        whole = whole,
     )
 
 def _write_app(ctx, programs, runtime, exporter_version, fitted, binary, directory, manifest):
@@ -187,8 +204,9 @@ Outputs: the directory `<name>`, and the same as `<name>.tar.zst` (`.zip` for Ap
     licenses/
     manifest.json              programs, files, sizes and sha256
 
-Output groups: `archive`, `binary`, `directory`, `manifest`, `report` (which library has what the
-programs use, as JSON). `bazel run` starts it where the machine can: see docs/apps.md.
+Output groups: `archive`, `binary`, `directory`, `manifest`, `report` (as JSON: which library has what the
+programs use; and, where the runtime has static libraries, in `<name>.size.json` the binary's size with
+what is used of them and with all of them). `bazel run` starts it where the machine can: see docs/apps.md.
 
 Before anything is linked it is checked that the runtime has the backends (at analysis) and operators of
 the programs, that no operator is registered twice, and that the runtime isn't older than the exporter.
@@ -205,6 +223,10 @@ The programs are those of the build's own configuration: apps for many platforms
             cfg = platform_transition,
             providers = [CcInfo],
             doc = "What `srcs` need.",
+        ),
+        "etdump": attr.bool(
+            doc = "Whether the app gets the runtime's library that records events, which the runner's " +
+                  "--etdump needs.",
         ),
         "kernels": attr.label_list(
             cfg = platform_transition,
@@ -254,6 +276,10 @@ The programs are those of the build's own configuration: apps for many platforms
         "_runner": attr.label(
             cfg = platform_transition,
             default = "//tools/runner:runner_main",
+        ),
+        "_runner_etdump": attr.label(
+            cfg = platform_transition,
+            default = "//tools/runner:etdump",
         ),
         "_runtime": attr.label(
             cfg = platform_transition,

@@ -60,7 +60,7 @@ def _numbers(version):
     parts = version.split("+")[0].split(".")
     return [int(p) if p.isdigit() else 0 for p in parts]
 
-def fit(ctx, *, programs, runtime, kernels):
+def fit(ctx, *, programs, runtime, kernels, etdump):
     """EtFit: operators of programs against libraries; and what to link.
 
     Args:
@@ -68,11 +68,14 @@ def fit(ctx, *, programs, runtime, kernels):
       programs: list of EtProgramInfo.
       runtime: EtRuntimeInfo.
       kernels: list of targets with CcInfo: the app's own operators.
+      etdump: whether the app gets the library that records events.
 
     Returns:
       struct(json = File, link_flags = File, linked = list of Files that those flags name, libraries =
-      list of EtRuntimeLibraryInfo).
+      list of EtRuntimeLibraryInfo, whole_link_flags = File: the same with all of each static library,
+      or None: there is none).
     """
+    always = runtime.always + ([_etdump_of(ctx, runtime)] if etdump else [])
     found = ctx.actions.declare_file(ctx.label.name + ".fit.json")
     flags = ctx.actions.declare_file(ctx.label.name + ".link_flags")
     args = ctx.actions.args()
@@ -85,11 +88,11 @@ def fit(ctx, *, programs, runtime, kernels):
         args.add_all("--program", [program.label, program.program])
         inputs.append(program.program)
     roles = {runtime.core.label: "core"}
-    roles.update({library.label: "always" for library in runtime.always})
+    roles.update({library.label: "always" for library in always})
     static = []
     libraries = depset(
-        [runtime.core] + runtime.libraries + runtime.always,
-        transitive = [l.deps for l in [runtime.core] + runtime.libraries + runtime.always],
+        [runtime.core] + runtime.libraries + always,
+        transitive = [l.deps for l in [runtime.core] + runtime.libraries + always],
     ).to_list()
     for library in libraries:
         scanned = _scan(ctx, library.label, [library.file], library.backends)
@@ -113,12 +116,18 @@ def fit(ctx, *, programs, runtime, kernels):
         inputs.append(scanned)
     args.add("--fit", found)
     args.add("--link_flags", flags)
+    outputs = [found, flags] + static
+    whole_flags = None
+    if static:
+        whole_flags = ctx.actions.declare_file(ctx.label.name + ".whole_link_flags")
+        args.add("--whole_link_flags", whole_flags)
+        outputs.append(whole_flags)
     linker_action(
         ctx,
         module = "etbundle.fit",
         arguments = args,
         inputs = inputs,
-        outputs = [found, flags] + static,
+        outputs = outputs,
         mnemonic = "EtFit",
         progress_message = "Checking that %{label} has all that its programs use",
     )
@@ -127,7 +136,15 @@ def fit(ctx, *, programs, runtime, kernels):
         link_flags = flags,
         linked = [library.file for library in libraries] + static,
         libraries = libraries,
+        whole_link_flags = whole_flags,
     )
+
+def _etdump_of(ctx, runtime):
+    if not runtime.etdump:
+        fail(("%s: etdump = True, and the runtime %s (%s) has no library that records events; use one " +
+              "that was built with EXECUTORCH_ENABLE_EVENT_TRACER, or leave etdump out.") %
+             (ctx.label, runtime.label, runtime.platform))
+    return runtime.etdump
 
 def _kernel_files(kernel):
     """Objects and archives of a cc_library and what it depends on, the runtime's aside."""

@@ -10,7 +10,18 @@ _RPATHS = {
 }
 _APPLE_LIB_RPATH = "@loader_path/lib"
 
-def link_app(ctx, *, cc_toolchain, mains, sources, headers, runtime, fitted, name, shared = False):
+def link_app(
+        ctx,
+        *,
+        cc_toolchain,
+        mains,
+        sources,
+        headers,
+        runtime,
+        fitted,
+        name,
+        shared = False,
+        whole = False):
     """Compiles an own main, if any, and links.
 
     Args:
@@ -23,10 +34,12 @@ def link_app(ctx, *, cc_toolchain, mains, sources, headers, runtime, fitted, nam
       fitted: what `fit` returned.
       name: of the output, relative to the package.
       shared: whether a shared library is made, not an executable.
+      whole: whether static libraries are linked with all that they register, used or not.
 
     Returns:
       File.
     """
+    link_flags = fitted.whole_link_flags if whole else fitted.link_flags
     features = cc_common.configure_features(
         ctx = ctx,
         cc_toolchain = cc_toolchain,
@@ -42,20 +55,20 @@ def link_app(ctx, *, cc_toolchain, mains, sources, headers, runtime, fitted, nam
             cc_toolchain = cc_toolchain,
             compilation_contexts = [h.compilation_context for h in headers + mains],
             feature_configuration = features,
-            name = ctx.label.name + "_main",
+            name = ctx.label.name + ("_whole" if whole else "") + "_main",
             srcs = sources,
             user_compile_flags = ["-std=c++17"],
         )
     linked = cc_common.link(
         actions = ctx.actions,
-        additional_inputs = fitted.linked + [fitted.link_flags],
+        additional_inputs = fitted.linked + [link_flags],
         cc_toolchain = cc_toolchain,
         compilation_outputs = outputs,
         feature_configuration = features,
         linking_contexts = contexts,
         name = name,
         output_type = "dynamic_library" if shared else "executable",
-        user_link_flags = ["@" + fitted.link_flags.path] + _rpath_flags(runtime, shared),
+        user_link_flags = ["@" + link_flags.path] + _rpath_flags(runtime, shared),
     )
     if shared:
         library = linked.library_to_link

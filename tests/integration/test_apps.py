@@ -104,6 +104,29 @@ def test_an_own_runtime_with_a_static_library(workspace: Workspace) -> None:
     assert 0 < extra["selected_size"] < extra["size"]
 
 
+def test_sizes_with_and_without_selection(workspace: Workspace) -> None:
+    workspace.run("build", "//:scaled_own_runtime", "--output_groups=report")
+    folder = workspace.folder / "bazel-bin"
+    sizes = json.loads((folder / "scaled_own_runtime.size.json").read_text())
+    binary = folder / "scaled_own_runtime.bin"
+    assert sizes == {
+        "label": "//:scaled_own_runtime",
+        "binary_size": (binary / "runner").stat().st_size,
+        "whole_binary_size": (binary / "runner_whole").stat().st_size,
+    }
+    assert sizes["binary_size"] < sizes["whole_binary_size"]
+    assert b"mine::shift.out\0" in (binary / "runner_whole").read_bytes()
+
+
+def test_an_app_that_records_events(workspace: Workspace, tmp_path: Path) -> None:
+    app, manifest = app_of(workspace, "task_recorded")
+    assert "lib/libexecutorch_etdump.so" in manifest["libraries"]
+    recorded = tmp_path / "task.etdp"
+    run(app / "runner", "--program", "task_1", "--etdump", recorded)
+    # The identifier of the flatbuffer that the Inspector reads.
+    assert recorded.read_bytes()[8:12] == b"ED00"
+
+
 def test_platforms_share_programs(workspace: Workspace) -> None:
     """An app for another platform lowers and links no program again."""
     build = workspace.folder / "BUILD.bazel"

@@ -29,7 +29,8 @@ class Scaled(torch.nn.Module):
 
 def _body(width: int) -> torch.nn.Module:
     torch.manual_seed(0)
-    return torch.nn.Sequential(torch.nn.Linear(8, width), torch.nn.ReLU(), torch.nn.Linear(width, 8))
+    first, last = torch.nn.Linear(8, width), torch.nn.Linear(width, 8)
+    return torch.nn.Sequential(first, torch.nn.ReLU(), last)
 
 
 class Task(torch.nn.Module):

@@ -2,7 +2,8 @@
 
 Contract: `etbundle.fit --label APP --runtime LABEL --platform P --runtime_version V
 --program LABEL FILE.pte … --core|--library|--always|--kernels LABEL FILE SCAN.json DEPS …
---static LABEL KEPT.a REST.a … --fit OUT.json --link_flags OUT.params`
+--static LABEL KEPT.a REST.a … --fit OUT.json --link_flags OUT.params
+--whole_link_flags OUT.params`
 """
 
 from __future__ import annotations
@@ -282,6 +283,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--static", nargs=3, action="append", default=[])
     parser.add_argument("--fit", type=Path, required=True, help="JSON to write")
     parser.add_argument("--link_flags", type=Path, required=True, help="linker arguments to write")
+    parser.add_argument(
+        "--whole_link_flags", type=Path, help="the same with all of each static library, to write"
+    )
     given = parser.parse_args(arguments)
 
     def work() -> None:
@@ -299,14 +303,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         macho = given.platform.startswith(("ios_", "macos_"))
         own = {one.label for one in runtime.kernels}
         places = {label: (Path(kept), Path(rest)) for label, kept, rest in given.static}
-        parts, selected = split_static(
-            [one for one in chosen if one.label not in own], uses, places, macho
-        )
+        linked = [one for one in chosen if one.label not in own]
+        parts, selected = split_static(linked, uses, places, macho)
         found = describe(given.label, runtime, uses, chosen, selected)
         write_text(given.fit, json.dumps(found, indent=1, sort_keys=True) + "\n")
-        write_text(given.link_flags, "".join(f"{flag}\n" for flag in link_flags(parts, macho)))
+        _write_flags(given.link_flags, link_flags(parts, macho))
+        if given.whole_link_flags:
+            _write_flags(given.whole_link_flags, link_flags(linked, macho))
 
     return exit_code(work)
+
+
+def _write_flags(path: Path, flags: Sequence[str]) -> None:
+    write_text(path, "".join(f"{flag}\n" for flag in flags))
 
 
 def _libraries(given: Sequence[Sequence[str]]) -> tuple[Library, ...]:

@@ -1,0 +1,40 @@
+"""EtSize: how much of a binary the selection of operators saves.
+
+Contract: `etbundle.selection_size --label APP --binary FILE --whole FILE --output OUT.json`
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from etlink.container import write_text
+
+from etbundle.command import exit_code
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs EtSize; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="etbundle.selection_size", description=__doc__)
+    parser.add_argument("--label", required=True)
+    parser.add_argument("--binary", type=Path, required=True, help="the app's")
+    parser.add_argument("--whole", type=Path, required=True, help="with all of each static library")
+    parser.add_argument("--output", type=Path, required=True, help="JSON to write")
+    given = parser.parse_args(arguments)
+
+    def work() -> None:
+        sizes = {
+            "label": given.label,
+            "binary_size": given.binary.stat().st_size,
+            "whole_binary_size": given.whole.stat().st_size,
+        }
+        write_text(given.output, json.dumps(sizes, indent=1, sort_keys=True) + "\n")
+
+    return exit_code(work)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
