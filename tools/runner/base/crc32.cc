@@ -1,12 +1,16 @@
 #include "tools/runner/base/crc32.h"
 
+#include <algorithm>
 #include <array>
+
+#include "tools/runner/base/mapped_file.h"
 
 namespace runner {
 namespace {
 
 constexpr uint32_t kPolynomial = 0xEDB88320;
 constexpr int kLanes = 8;
+constexpr uint64_t kPiece = 16 << 20;
 
 using Tables = std::array<std::array<uint32_t, 256>, kLanes>;
 
@@ -36,10 +40,9 @@ uint32_t little_endian(const uint8_t* data) {
       uint32_t{data[3]} << 24;
 }
 
-}  // namespace
-
-uint32_t crc32(const uint8_t* data, uint64_t size) {
-  uint32_t crc = ~uint32_t{0};
+// Continues what came out for the bytes before.
+uint32_t add(uint32_t crc, const uint8_t* data, uint64_t size) {
+  crc = ~crc;
   for (; size >= kLanes; data += kLanes, size -= kLanes) {
     const uint32_t low = little_endian(data) ^ crc;
     const uint32_t high = little_endian(data + 4);
@@ -51,6 +54,22 @@ uint32_t crc32(const uint8_t* data, uint64_t size) {
     crc = (crc >> 8) ^ kTables[0][(crc ^ *data) & 0xFF];
   }
   return ~crc;
+}
+
+}  // namespace
+
+uint32_t crc32(const uint8_t* data, uint64_t size) {
+  return add(0, data, size);
+}
+
+uint32_t crc32_of_mapped(const uint8_t* data, uint64_t size) {
+  uint32_t crc = 0;
+  for (uint64_t at = 0; at < size; at += kPiece) {
+    const uint64_t count = std::min(kPiece, size - at);
+    crc = add(crc, data + at, count);
+    drop_pages(data + at, count);
+  }
+  return crc;
 }
 
 }  // namespace runner

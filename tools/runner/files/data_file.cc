@@ -106,8 +106,7 @@ uint32_t DataFile::crc32_of(const std::string& key) const {
     return known->second;
   }
   const Blob& blob = blobs_.find(key)->second;
-  const uint32_t sum = crc32(blob.data, blob.size);
-  drop_pages(blob.data, blob.size);
+  const uint32_t sum = crc32_of_mapped(blob.data, blob.size);
   crc32s_[key] = sum;
   return sum;
 }

@@ -26,7 +26,7 @@ void check_program(
          std::to_string(manifest.program_size) +
          "; it is truncated, or of another build than its manifest.");
   }
-  if (manifest.program_crc32 && crc32(data, bytes.size()) != *manifest.program_crc32) {
+  if (manifest.program_crc32 && crc32_of_mapped(data, bytes.size()) != *manifest.program_crc32) {
     fail(path + " has other bytes than " + manifest.path +
          " wants; it is damaged, or of another build than its manifest.");
   }
