@@ -271,7 +271,11 @@ The programs are those of the build's own configuration: apps for many platforms
         ),
         "_licenses": attr.label_list(
             allow_files = True,
-            default = ["//:LICENSE", "@executorch_runner_json//:license/LICENSE"],
+            default = [
+                "//:LICENSE",
+                "@executorch_pcre2//:license/LICENCE.md",
+                "@executorch_runner_json//:license/LICENSE",
+            ],
         ),
         "_runner": attr.label(
             cfg = platform_transition,

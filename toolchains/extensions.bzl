@@ -6,7 +6,7 @@ load("//toolchains/exporter:environment.bzl", "python_environment")
 load("//toolchains/exporter:wheel.bzl", "wheel_files")
 load("//toolchains/qemu:qemu.bzl", "qemu_repository")
 load("//toolchains/runtime:mobile.bzl", "mobile_runtime_repositories")
-load("//toolchains/runtime:runtime.bzl", "RUNTIME_PLATFORMS", "json_repository", "runtime_repository")
+load("//toolchains/runtime:runtime.bzl", "RUNTIME_PLATFORMS", "json_repository", "pcre2_repository", "runtime_repository")
 
 _OWN = "rules_executorch"
 
@@ -88,6 +88,7 @@ def _executorch_impl(module_ctx):
         runtime_repository(platform, runtime.executorch_version, runtime.sha256)
     mobile_runtime_repositories()
     json_repository()
+    pcre2_repository()
     android_repositories()
     qemu_repository()
     cc_repositories()

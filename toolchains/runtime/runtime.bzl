@@ -1,5 +1,6 @@
-"""runtime_repositories: ExecuTorch's C++ runtime and the JSON library of the runner."""
+"""ExecuTorch's C++ runtimes, and the libraries of the runner."""
 
+load("//toolchains/exporter:sdist.bzl", "sdist_folders")
 load("//toolchains/exporter:wheel.bzl", "wheel_folders")
 
 # Platform to the tag of the wheel that has its runtime.
@@ -45,4 +46,21 @@ def json_repository():
         },
         requirement = "nlohmann-json==3.12.0",
         sha256 = "5f6132720fb25d0d70bf0742f8397b49a540dcc193e7312a914f6aa49f054810",
+    )
+
+def pcre2_repository():
+    """PCRE2, which tokenizers split text with: its source, out of that of its Python bindings."""
+    source = "src/libpcre2/"
+    sdist_folders(
+        name = "executorch_pcre2",
+        build_file = Label("//toolchains/runtime:pcre2.BUILD"),
+        folders = {
+            "config/config.h": source + "src/config.h.generic",
+            "config/pcre2_chartables.c": source + "src/pcre2_chartables.c.dist",
+            "include/pcre2.h": source + "src/pcre2.h.generic",
+            "license/LICENCE.md": source + "LICENCE.md",
+            "src": source + "src",
+        },
+        requirement = "pcre2==0.7.1",
+        sha256 = "69ced4288892e2571dd792e7bfb12371bb059f226204bf03300664177c508b64",
     )

@@ -1,0 +1,82 @@
+"""Repositories of what a source archive of a Python package holds, pinned by hash: C libraries in it."""
+
+load("//toolchains/exporter:host_python.bzl", "PYTHON_VARIABLE", "find_host_python")
+load("//toolchains/exporter:wheel.bzl", "move_unpacked")
+
+# pip asks the package itself what it is called before it hands out its archive. This stands in for the
+# package's build system, so that nothing of the package runs and none of its build tools is fetched.
+_BACKEND = """\
+import pathlib, sys
+
+def get_requires_for_build_wheel(config_settings=None):
+    return []
+
+def prepare_metadata_for_build_wheel(metadata_directory, config_settings=None):
+    folder = pathlib.Path(metadata_directory, "{name}-{version}.dist-info")
+    folder.mkdir()
+    (folder / "METADATA").write_text("Metadata-Version: 2.1\\nName: {name}\\nVersion: {version}\\n")
+    return folder.name
+
+__legacy__ = sys.modules[__name__]
+"""
+
+def _sdist_folders_impl(rctx):
+    name, version = rctx.attr.requirement.split("==")
+    backend = rctx.attr.build_backend.split(":")[0].split(".")
+    for depth in range(1, len(backend)):
+        rctx.file("backend/%s/__init__.py" % "/".join(backend[:depth]))
+    rctx.file(
+        "backend/%s.py" % "/".join(backend),
+        _BACKEND.format(name = name.replace("-", "_"), version = version),
+    )
+    rctx.file("requirement.txt", "%s --hash=sha256:%s\n" % (rctx.attr.requirement, rctx.attr.sha256))
+    rctx.report_progress("downloading the source of " + rctx.attr.requirement)
+    result = rctx.execute(
+        [
+            find_host_python(rctx, ""),
+            "-m",
+            "pip",
+            "download",
+            "--no-deps",
+            "--no-binary=:all:",
+            "--no-build-isolation",
+            "--require-hashes",
+            "--disable-pip-version-check",
+            "--quiet",
+            "--dest=archive",
+            "--requirement=requirement.txt",
+        ],
+        environment = {"PYTHONPATH": str(rctx.path("backend"))},
+        timeout = 3600,
+    )
+    if result.return_code:
+        fail(("@%s: the source of %s can't be had (sha256 wanted: %s). pip says:\n%s%s\n" +
+              "Check the network and pip's settings (pip config list); a hash mismatch means a " +
+              "truncated download or another file.") %
+             (rctx.name, rctx.attr.requirement, rctx.attr.sha256, result.stdout, result.stderr))
+    rctx.extract(rctx.path("archive").readdir()[0], output = "unpacked")
+    for leftover in ("archive", "backend", "requirement.txt"):
+        rctx.delete(leftover)
+    top = rctx.path("unpacked").readdir()
+    move_unpacked(rctx, top[0], rctx.attr.folders, "the source of " + rctx.attr.requirement)
+    rctx.template("BUILD.bazel", rctx.attr.build_file, executable = False)
+
+sdist_folders = repository_rule(
+    implementation = _sdist_folders_impl,
+    doc = "Folders and files of a source archive, through pip and its settings on the machine, with a " +
+          "BUILD file. Nothing of the package runs.",
+    attrs = {
+        "build_backend": attr.string(
+            default = "setuptools.build_meta",
+            doc = "As in the package's pyproject.toml.",
+        ),
+        "build_file": attr.label(mandatory = True, allow_single_file = True),
+        "folders": attr.string_dict(
+            mandatory = True,
+            doc = "Place in the repository to path in the archive; what lies inside of another one first.",
+        ),
+        "requirement": attr.string(mandatory = True, doc = "\"package==version\"."),
+        "sha256": attr.string(mandatory = True),
+    },
+    environ = [PYTHON_VARIABLE],
+)
