@@ -1,0 +1,53 @@
+// Byte-pair encoding: a word to tokens, by merges that were learnt.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "tools/runner/llm/json_fields.h"
+
+namespace runner {
+
+class Bpe {
+ public:
+  // Out of the "model" of a tokenizer.json. Ends the process with a sentence if it is another model, or
+  // makes no sense.
+  explicit Bpe(const JsonPart& json);
+
+  // Adds the tokens of a word. Ends the process with a sentence if there are none for it.
+  void encode(const std::string& word, std::vector<uint32_t>& tokens) const;
+
+  // -1: there is no such token.
+  int64_t id_of(std::string_view token) const;
+
+  // nullptr: no token has that number.
+  const std::string* token_of(uint32_t id) const;
+
+ private:
+  struct Merge {
+    uint32_t rank;
+    uint32_t id;
+  };
+
+  void read_vocabulary(const JsonPart& json);
+  void read_merges(const JsonPart& json);
+  std::vector<uint32_t> characters_of(const std::string& word) const;
+  std::vector<uint32_t> merged(std::vector<uint32_t> ids) const;
+
+  std::string where_;
+  // Sorted by token.
+  std::vector<std::pair<std::string, uint32_t>> ids_;
+  std::vector<const std::string*> tokens_;
+  // Two tokens, the first one in the upper half.
+  std::unordered_map<uint64_t, Merge> merges_;
+  int64_t unknown_ = -1;
+  bool fuses_unknown_ = false;
+  bool has_byte_fallback_ = false;
+  bool ignores_merges_ = false;
+};
+
+}  // namespace runner
