@@ -1,6 +1,7 @@
 """Makes a Hugging Face tokenizer.json from the tokenizer inside a GGUF file.
 
-    tokenizer_from_gguf --gguf model.gguf --output tokenizer.json --config tokenizer_config.json
+    tokenizer_from_gguf --gguf model.gguf --output tokenizer.json --config tokenizer_config.json \
+        --chat_format chat_format.json
 
 The same file gives the same bytes.
 """
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import gguf
+from etllm.chat_format import write_chat_format
 from etllm.errors import LlmError
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
@@ -176,6 +178,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--gguf", type=Path, required=True, help="the model's file")
     parser.add_argument("--output", type=Path, required=True, help="tokenizer.json to write")
     parser.add_argument("--config", type=Path, help="tokenizer_config.json to write")
+    parser.add_argument("--chat_format", type=Path, help="chat_format.json to write")
     options = parser.parse_args(arguments)
     try:
         metadata = read_metadata(options.gguf)
@@ -188,6 +191,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.config:
         text = json.dumps(config, ensure_ascii=False, indent=2, sort_keys=True)
         options.config.write_text(text + "\n", encoding="utf-8")
+    if options.chat_format:
+        write_chat_format(config, options.gguf.name, options.chat_format)
     return 0
 
 

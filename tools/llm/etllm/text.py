@@ -49,6 +49,15 @@ def load_config(path: Path) -> dict[str, Any]:
     return values
 
 
+def load_template(path: Path) -> str:
+    """The text of a `chat_template.jinja`.
+
+    Raises:
+      LlmError: the file is missing or no text.
+    """
+    return _read(path)
+
+
 def _read(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
@@ -110,13 +119,13 @@ class ChatTemplate:
 
     def __init__(self, config: Mapping[str, Any], where: str = "tokenizer_config.json") -> None:
         self._where = where
-        self._tokens = {name: config.get(name) or "" for name in ("bos_token", "eos_token")}
+        self._tokens = {name: _content(config.get(name)) for name in ("bos_token", "eos_token")}
         self._bos = self._tokens["bos_token"] if config.get("add_bos_token") else ""
         # A template comes with a model's file: it may not reach anything but its own values.
         environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
         environment.globals["raise_exception"] = self._refuse
         try:
-            source = config.get("chat_template")
+            source = _default(config.get("chat_template"))
             self._template = environment.from_string(source) if source else None
         except jinja2.TemplateError as error:
             raise self._wrong(error) from None
@@ -144,3 +153,16 @@ class ChatTemplate:
 
     def _wrong(self, error: jinja2.TemplateError) -> LlmError:
         return LlmError(f"{self._where}: the chat template fails: {error}.", _BUILD_AGAIN)
+
+
+def _content(token: Any) -> str:
+    """The text of a special token, which may be an object with properties of it."""
+    return (token.get("content") if isinstance(token, Mapping) else token) or ""
+
+
+def _default(template: Any) -> str:
+    """The template for conversations; some files have a list with others, too."""
+    if not isinstance(template, list):
+        return template or ""
+    named = {entry.get("name"): entry.get("template") for entry in template}
+    return named.get("default") or ""
