@@ -40,6 +40,9 @@ struct Text {
 };
 constexpr Text kTexts[] = {
     {"--app", &Arguments::app},
+    {"--prompt", &Arguments::prompt},
+    {"--system", &Arguments::system},
+    {"--tokenizer", &Arguments::tokenizer},
 };
 
 struct Number {
@@ -47,7 +50,9 @@ struct Number {
   int Arguments::* value;
 };
 constexpr Number kNumbers[] = {
+    {"--max_new_tokens", &Arguments::max_new_tokens},
     {"--repeat", &Arguments::repeat},
+    {"--seed", &Arguments::seed},
     {"--threads", &Arguments::threads},
 };
 
@@ -58,6 +63,7 @@ struct Real {
 constexpr Real kReals[] = {
     {"--atol", &Arguments::atol},
     {"--rtol", &Arguments::rtol},
+    {"--temperature", &Arguments::temperature},
 };
 
 struct Flag {
@@ -67,6 +73,7 @@ struct Flag {
 constexpr Flag kFlags[] = {
     {"--json", &Arguments::json},
     {"--list", &Arguments::list},
+    {"--raw_prompt", &Arguments::raw_prompt},
     {"--runtime_info", &Arguments::runtime_info},
     {"--verify", &Arguments::verify},
     {"--weight_cache", &Arguments::weight_cache},

@@ -28,6 +28,13 @@ struct Arguments {
   int threads = 0;  // 0: the runtime's choice.
   double atol = 1e-4;  // Of a bundle's outputs.
   double rtol = 1e-4;
+  std::string prompt;  // "": none, programs are run with inputs.
+  std::string system;
+  std::string tokenizer;
+  double temperature = 0;
+  int max_new_tokens = 256;
+  int seed = 0;  // 0: another one each time.
+  bool raw_prompt = false;
   bool weight_cache = false;
   bool verify = false;
   bool json = false;

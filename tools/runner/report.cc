@@ -24,9 +24,25 @@ std::string mebibytes(uint64_t bytes) {
 }
 
 double median(std::vector<double> values) {
+  if (values.empty()) {
+    return 0;
+  }
   std::sort(values.begin(), values.end());
   const size_t half = values.size() / 2;
   return values.size() % 2 != 0 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
+
+Json to_json(const Answer& answer) {
+  return {
+      {"text", answer.text},
+      {"reason", answer.reason},
+      {"prompt_tokens", answer.prompt_tokens},
+      {"tokens", answer.tokens},
+      {"prefill_ms", answer.prefill_ms},
+      {"prefill_tokens_per_second", per_second(answer.prompt_tokens.size(), answer.prefill_ms)},
+      {"decode_ms", answer.decode_ms},
+      {"decode_tokens_per_second", per_second(answer.decode_tokens, answer.decode_ms)},
+  };
 }
 
 }  // namespace
@@ -51,6 +67,9 @@ void print_json(const Report& report) {
     if (!program.etdump.empty()) {
       programs.back()["etdump"] = program.etdump;
     }
+    if (program.answer) {
+      programs.back()["answer"] = to_json(*program.answer);
+    }
     if (program.bundled) {
       programs.back()["bundled"] = {
           {"cases", program.bundled->cases},
@@ -72,6 +91,10 @@ void print_json(const Report& report) {
 
 void print_text(const Report& report) {
   for (const ProgramReport& program : report.programs) {
+    // Printed as it came.
+    if (program.answer) {
+      continue;
+    }
     if (program.bundled) {
       print(
           program.program + ": " + std::to_string(program.bundled->cases) +

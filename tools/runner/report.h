@@ -7,6 +7,7 @@
 
 #include "tools/runner/base/memory.h"
 #include "tools/runner/engine/value_info.h"
+#include "tools/runner/llm/answer.h"
 
 namespace runner {
 
@@ -30,6 +31,7 @@ struct ProgramReport {
   std::vector<std::string> output_files;
   std::string etdump;  // A file; "": none.
   std::optional<BundledReport> bundled;
+  std::optional<Answer> answer;
 };
 
 struct Report {

@@ -19,6 +19,7 @@
 #include "tools/runner/engine/threads.h"
 #include "tools/runner/files/file_check.h"
 #include "tools/runner/files/weight_cache.h"
+#include "tools/runner/llm/prompt.h"
 #include "tools/runner/report.h"
 #include "tools/runner/tensors/input_files.h"
 #include "tools/runner/tensors/outputs.h"
@@ -70,18 +71,19 @@ ProgramReport report_of(const ChosenProgram& program, const CheckedFiles& files)
 
 // A program of the command line, and what is to be said of it.
 struct Loaded {
+  const ChosenProgram* chosen;
+  const CheckedFiles* files;
   ProgramReport report;
   std::unique_ptr<Recorder> recorder;
   std::unique_ptr<Program> program;  // nullptr: a bundle's is loaded for each of its cases.
 
-  MethodOptions options(const Arguments& arguments) const {
+  MethodOptions method_options(const Arguments& arguments) const {
     return {arguments.weight_cache, recorder == nullptr ? nullptr : recorder->tracer()};
   }
 };
 
 Loaded load(const ChosenProgram& chosen, const CheckedFiles& files, const Arguments& arguments) {
-  Loaded loaded;
-  loaded.report = report_of(chosen, files);
+  Loaded loaded = {&chosen, &files, report_of(chosen, files), nullptr, nullptr};
   if (!chosen.options.etdump.empty()) {
     loaded.recorder = make_recorder();
   }
@@ -89,9 +91,11 @@ Loaded load(const ChosenProgram& chosen, const CheckedFiles& files, const Argume
     return loaded;
   }
   const auto start = now();
-  loaded.program = std::make_unique<Program>(files, loaded.options(arguments));
-  loaded.report.method = loaded.program->choose_method(chosen.options.method);
-  loaded.program->method(loaded.report.method);
+  loaded.program = std::make_unique<Program>(files, loaded.method_options(arguments));
+  if (arguments.prompt.empty()) {
+    loaded.report.method = loaded.program->choose_method(chosen.options.method);
+    loaded.program->method(loaded.report.method);
+  }
   loaded.report.load_ms = milliseconds_since(start);
   loaded.report.after_load = memory_now();
   return loaded;
@@ -123,14 +127,35 @@ void run_method(const Arguments::Program& options, int repeat, Loaded& loaded) {
   }
 }
 
-void run(
-    const Arguments::Program& options,
-    const CheckedFiles& files,
-    const Arguments& arguments,
-    Loaded& loaded) {
-  if (options.is_bundled) {
+// Of an app whose programs are not named, the only one that answers prompts.
+void keep_language_model(const Arguments& arguments, std::vector<Loaded>& loaded) {
+  if (arguments.prompt.empty() || !arguments.programs.empty()) {
+    return;
+  }
+  std::string names;
+  std::vector<Loaded> models;
+  for (Loaded& one : loaded) {
+    if (LanguageModel::is_one(*one.program)) {
+      names += (names.empty() ? "" : ", ") + one.report.name;
+      models.push_back(std::move(one));
+    }
+  }
+  if (models.size() != 1) {
+    fail(models.empty() ? "--prompt: no program of the app is a language model."
+                        : "--prompt: there are several language models: " + names +
+                 "; choose one with --program.");
+  }
+  loaded = std::move(models);
+}
+
+void run(const Arguments& arguments, const Prompter* prompter, Loaded& loaded) {
+  const Arguments::Program& options = loaded.chosen->options;
+  if (prompter != nullptr) {
+    loaded.report.answer = prompter->answer(*loaded.program);
+    loaded.report.after_run = memory_now();
+  } else if (options.is_bundled) {
     const Tolerance tolerance = {arguments.atol, arguments.rtol};
-    check_bundled(files, options.method, loaded.options(arguments), tolerance, loaded.report);
+    check_bundled(*loaded.files, options.method, loaded.method_options(arguments), tolerance, loaded.report);
     loaded.report.after_run = memory_now();
   } else {
     run_method(options, arguments.repeat, loaded);
@@ -151,6 +176,7 @@ void main_of_runner(int count, char** values) {
     print_runtime_info();
     end();
   }
+  check_prompt_options(arguments);
   const Chosen chosen = choose_programs(arguments);
   const std::vector<CheckedFiles> files = check_all(chosen, arguments);
   if (arguments.list) {
@@ -159,6 +185,8 @@ void main_of_runner(int count, char** values) {
   if (arguments.threads > 0) {
     set_threads(arguments.threads);
   }
+  const auto prompter =
+      arguments.prompt.empty() ? nullptr : std::make_unique<Prompter>(arguments, chosen.app);
   Report report;
   report.weight_cache = arguments.weight_cache;
   report.at_start = memory_now();
@@ -166,9 +194,10 @@ void main_of_runner(int count, char** values) {
   for (size_t i = 0; i < files.size(); ++i) {
     loaded.push_back(load(chosen.programs[i], files[i], arguments));
   }
-  for (size_t i = 0; i < files.size(); ++i) {
-    run(chosen.programs[i].options, files[i], arguments, loaded[i]);
-    report.programs.push_back(std::move(loaded[i].report));
+  keep_language_model(arguments, loaded);
+  for (Loaded& one : loaded) {
+    run(arguments, prompter.get(), one);
+    report.programs.push_back(std::move(one.report));
   }
   if (arguments.json) {
     print_json(report);

@@ -36,7 +36,7 @@ def run(*arguments: str | Path) -> Result:
     return run_binary(RUNNER, *arguments)
 
 
-def run_binary(binary: Path, *arguments: str | Path, folder: Path | None = None) -> Result:
+def run_binary(binary: Path, *arguments: str | bytes | Path, folder: Path | None = None) -> Result:
     """The same with the runner of an app, in a folder."""
     done = subprocess.run(
         [binary, *arguments],

@@ -15,6 +15,8 @@ class JsonReader {
   static JsonReader read(const std::string& path, const std::string& what);
 
   bool has(const char* key) const { return value_.is_object() && value_.contains(key); }
+  // And it is not null.
+  bool has_value(const char* key) const { return has(key) && !value_.find(key)->is_null(); }
   JsonReader at(const char* key) const;
   std::string text(const char* key) const;
   uint64_t number(const char* key) const;

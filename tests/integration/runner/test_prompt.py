@@ -1,0 +1,233 @@
+"""--prompt: the runner answers as the chat in Python does."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from etllm.program import PteProgram
+from etllm.sampler import Sampler
+from etllm.session import Answer, Session, answer
+from etllm.text import ChatTemplate, load_config, load_tokenizer
+
+from tests.integration.runner.eager import EagerLlama
+from tests.integration.runner.runner_process import RUNNER, run, run_binary
+
+MODELS = Path("models").absolute()
+FOLDER = MODELS / "llama_tokenizer"
+TOKENIZER = FOLDER / "tokenizer.json"
+LLAMA = MODELS / "llama_tiny_xnnpack.pte"
+METHODS = MODELS / "llama_tiny_methods_xnnpack.pte"
+PROMPT = "What is the capital of France?"
+# The last one has more tokens than one call reads.
+PROMPTS = (PROMPT, "Once upon a time", "one two three four five six seven " * 20)
+
+
+def ask(*arguments: str | Path, program: Path = LLAMA) -> dict:
+    """What the runner says of an answer."""
+    given = ["--program", program, "--tokenizer", TOKENIZER, "--json"]
+    result = run(*given, *arguments)
+    assert result.code == 0, result.error
+    return result.report["programs"][0]["answer"]
+
+
+@pytest.fixture(scope="module")
+def program() -> PteProgram:
+    return PteProgram(LLAMA)
+
+
+def in_python(program: PteProgram, prompt: str, system: str, most: int) -> tuple[Answer, str]:
+    tokenizer = load_tokenizer(TOKENIZER)
+    template = ChatTemplate(load_config(FOLDER / "tokenizer_config.json"))
+    messages = [{"role": "system", "content": system}] if system else []
+    text = template.render([*messages, {"role": "user", "content": prompt}])
+    record = Answer()
+    conversation = tokenizer.encode(text, add_special_tokens=False).ids
+    tokens = list(answer(Session(program), conversation, Sampler(), most, record))
+    return record, tokenizer.decode(tokens)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "system"),
+    [
+        (PROMPT, ""),
+        (PROMPT, "You are a pirate."),
+        ("Tell me a story of a fox and a crow, in 12 words, s'il te plaît 🦊.\n\nThanks!", ""),
+        # More tokens than one call reads.
+        ("one two three four five six seven " * 20, "Count."),
+    ],
+)
+def test_answers_equal_those_in_python(prompt: str, system: str, program: PteProgram) -> None:
+    record, text = in_python(program, prompt, system, 24)
+    options = ["--prompt", prompt, "--max_new_tokens", "24"]
+    got = ask(*options, *(["--system", system] if system else []))
+    assert got["tokens"] == record.tokens
+    assert got["text"] == text
+    assert got["reason"] == record.reason
+    assert len(got["prompt_tokens"]) == record.prefill_tokens
+
+
+def greedy(manifest: Path, *prompts: str) -> list[dict]:
+    """The runner's answers of a program that a manifest names."""
+    given = ["--program", manifest.with_name(manifest.name.replace(".manifest.json", ".pte"))]
+    given += ["--tokenizer", TOKENIZER, "--json", "--max_new_tokens", "12"]
+    reports = [run(*given, "--prompt", prompt).report for prompt in prompts]
+    return [report["programs"][0]["answer"] for report in reports]
+
+
+def test_answers_are_the_eager_model_s() -> None:
+    """With the weights as they are, all tokens; in 4 bits those that are nearly as likely, too."""
+    (weights,) = Path("..").glob("*smollm2/model.gguf")
+    tasks = MODELS / "tasks"
+    eager = EagerLlama(weights, recipe_quantizes=False)
+    for got in greedy(tasks / "tiny_fp32_base.manifest.json", *PROMPTS):
+        assert len(got["tokens"]) == 12
+        assert eager.below_best(got["prompt_tokens"], got["tokens"]) == [0.0] * 12
+    eager = EagerLlama(weights)
+    for got in greedy(MODELS / "llama_tiny_xnnpack.manifest.json", *PROMPTS[:2]):
+        below = eager.below_best(got["prompt_tokens"], got["tokens"])
+        assert max(below) < 0.5 and below.count(0.0) >= 9
+
+
+def test_methods_that_share_a_cache() -> None:
+    """Prompts go in pieces of 128 and 32 tokens, the rest one by one, into one KV cache."""
+    for prompt in (PROMPT, "one two three four five six seven " * 20):
+        options = ["--prompt", prompt, "--max_new_tokens", "16"]
+        assert ask(*options, program=METHODS)["tokens"] == ask(*options)["tokens"]
+
+
+def test_the_context_ends_an_answer() -> None:
+    prompt = "word " * 180
+    got = ask("--prompt", prompt, "--max_new_tokens", "1000")
+    assert got["reason"] in ("context", "end")
+    assert len(got["prompt_tokens"]) + len(got["tokens"]) <= 257
+    given = ["--program", LLAMA, "--tokenizer", TOKENIZER]
+    result = run(*given, "--prompt", "word " * 300)
+    assert result.code == 1
+    assert "tokens, and " in result.error and "holds 256 (get_max_context_len)" in result.error
+
+
+def test_speed_and_text_are_printed() -> None:
+    options = ["--prompt", PROMPT, "--max_new_tokens", "8"]
+    result = run("--program", LLAMA, "--tokenizer", TOKENIZER, *options)
+    text, speed = result.output.rsplit("\n", 2)[:2]
+    got = ask(*options)
+    assert text == got["text"]
+    assert speed.startswith("prefill: 37 tokens, ") and "; decode: 7 tokens, " in speed
+    assert got["prefill_tokens_per_second"] > 0 and got["decode_tokens_per_second"] > 0
+
+
+def test_temperature_and_seed() -> None:
+    options = ["--prompt", PROMPT, "--max_new_tokens", "12", "--temperature", "2"]
+    one = ask(*options, "--seed", "1")["tokens"]
+    assert one == ask(*options, "--seed", "1")["tokens"]
+    assert one != ask(*options, "--seed", "2")["tokens"]
+    greedy = ask("--prompt", PROMPT, "--max_new_tokens", "12")["tokens"]
+    assert one != greedy
+    cold = ["--prompt", PROMPT, "--max_new_tokens", "12", "--temperature", "1e-6", "--seed", "1"]
+    assert ask(*cold)["tokens"] == greedy
+
+
+def test_raw_prompts() -> None:
+    got = ask("--prompt", "Once upon a time", "--raw_prompt", "--max_new_tokens", "4")
+    wanted = load_tokenizer(TOKENIZER).encode("Once upon a time", add_special_tokens=False).ids
+    assert got["prompt_tokens"] == wanted
+
+
+def app(folder: Path, *programs: Path) -> Path:
+    """An app of the runner and some programs."""
+    manifest = {"format": 1, "label": "//x:chat", "files": {}}
+    manifest["programs"] = [
+        {"name": p.stem, "file": f"programs/{p.name}", "data": {}} for p in programs
+    ]
+    manifest["assets"] = [f"assets/chat/{file.name}" for file in FOLDER.iterdir()]
+    (folder / "programs").mkdir(parents=True)
+    for program in programs:
+        shutil.copy(program, folder / "programs")
+    shutil.copytree(FOLDER, folder / "assets/chat")
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    return folder
+
+
+def test_an_app_answers(tmp_path: Path) -> None:
+    types = Path("tests/integration/runner/types.pte").absolute()
+    made = app(tmp_path / "app", types, LLAMA)
+    options = ["--prompt", PROMPT, "--max_new_tokens", "4"]
+    report = run("--app", made, *options, "--json").report
+    assert [p["name"] for p in report["programs"]] == ["llama_tiny_xnnpack"]
+    assert report["programs"][0]["answer"]["tokens"] == ask(*options)["tokens"]
+    result = run("--app", made, *options, "--program", "types")
+    assert "types.pte is no language model" in result.error
+    two = app(tmp_path / "two", METHODS, LLAMA)
+    result = run("--app", two, *options)
+    assert "several language models: llama_tiny_methods_xnnpack, llama_tiny_xnnpack" in result.error
+    none = app(tmp_path / "none", types)
+    assert "no program of the app is a language model" in run("--app", none, *options).error
+
+
+def test_files_that_are_missing(tmp_path: Path) -> None:
+    given = ["--program", LLAMA, "--prompt", PROMPT]
+    assert "--prompt needs a tokenizer" in run(*given).error
+    alone = tmp_path / "tokenizer.json"
+    shutil.copy(TOKENIZER, alone)
+    result = run(*given, "--tokenizer", alone)
+    assert "chat_format.json is missing" in result.error and "--raw_prompt" in result.error
+    assert run(*given, "--tokenizer", alone, "--raw_prompt", "--max_new_tokens", "1").code == 0
+    (tmp_path / "chat_format.json").write_text('{"format": 1, "problem": "It has a loop."}')
+    assert "It has a loop. Give the whole text" in run(*given, "--tokenizer", alone).error
+    values = {"format": 1, "prompt": ["a"], "trims": False}
+    (tmp_path / "chat_format.json").write_text(json.dumps(values))
+    assert '"prompt" has 1 texts, wanted 2' in run(*given, "--tokenizer", alone).error
+
+
+def test_templates_without_a_system_message(tmp_path: Path) -> None:
+    shutil.copy(TOKENIZER, tmp_path)
+    values = {"format": 1, "prompt": ["Q: ", "\nA:"], "system_and_prompt": None, "trims": True}
+    (tmp_path / "chat_format.json").write_text(json.dumps(values))
+    given = ["--program", LLAMA, "--tokenizer", tmp_path / "tokenizer.json"]
+    given += ["--max_new_tokens", "1", "--prompt", " \nhello\n"]
+    tokens = run(*given, "--json").report["programs"][0]["answer"]["prompt_tokens"]
+    wanted = load_tokenizer(TOKENIZER).encode("Q: hello\nA:", add_special_tokens=False).ids
+    assert tokens == wanted
+    assert (
+        "has no form of a conversation with a system message" in run(*given, "--system", "x").error
+    )
+
+
+def test_text_that_is_no_utf_8() -> None:
+    given = ["--program", LLAMA, "--tokenizer", TOKENIZER, "--prompt"]
+    assert "text in UTF-8" in run_binary(RUNNER, *given, b"\xff\xfe").error
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--prompt", "x", "--input", "a.npy"], "--input is for runs with inputs"),
+        (["--prompt", "x", "--method", "forward"], "--method is for runs with inputs"),
+        (["--prompt", "x", "--output", "out"], "--output is for runs with inputs"),
+        (["--prompt", "x", "--bundled", "a.bpte"], "--bundled is for runs with inputs"),
+        (["--prompt", ""], "--prompt lacks a value"),
+        (["--system", "x"], "--system needs a --prompt"),
+        (["--raw_prompt"], "--raw_prompt needs a --prompt"),
+        (["--tokenizer", TOKENIZER], "--tokenizer needs a --prompt"),
+        (["--prompt", "x", "--max_new_tokens", "0"], "wanted a number from 1 to"),
+        (["--prompt", "x", "--temperature", "-1"], "wanted a number that isn't negative"),
+    ],
+)
+def test_options_that_do_not_go_together(options: list[str | Path], words: str) -> None:
+    assert words in run("--program", LLAMA, *options).error
+
+
+def test_tokenizers_of_other_models(tmp_path: Path) -> None:
+    """A token that the program's vocabulary lacks."""
+    values = json.loads(TOKENIZER.read_text())
+    added = values["added_tokens"][0] | {"id": 60000, "content": "<other>", "special": False}
+    values["added_tokens"].append(added)
+    path = tmp_path / "tokenizer.json"
+    path.write_text(json.dumps(values))
+    given = ["--program", LLAMA, "--tokenizer", path, "--raw_prompt", "--prompt", "a <other> b"]
+    assert run(*given).code == 1
+    path.write_text(TOKENIZER.read_text()[:-1000])
+    assert "is no JSON object" in run(*given).error

@@ -1,0 +1,27 @@
+// The form in which a model wants a conversation, as texts around what is said in it.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace runner {
+
+class ChatFormat {
+ public:
+  // Of a chat_format.json, which //tools/llm:tokenizer.bzl makes of a chat template. Ends the
+  // process with a sentence if it is none.
+  static ChatFormat read(const std::string& path);
+
+  // A prompt as the model wants it; `system` is what it is told before anything else, "": what the
+  // template says. Ends the process with a sentence if the template takes none.
+  std::string render(const std::string& prompt, const std::string& system) const;
+
+ private:
+  std::string path_;
+  std::vector<std::string> around_prompt_;  // Two texts.
+  std::optional<std::vector<std::string>> around_system_and_prompt_;  // Three texts.
+  bool trims_ = false;
+};
+
+}  // namespace runner
