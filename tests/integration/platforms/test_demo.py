@@ -86,6 +86,21 @@ def test_outputs_agree_with_eager(
         assert decibels(one, other) >= _PROGRAMS[program]
 
 
+def test_answers_are_the_same_on_all_platforms() -> None:
+    """The language model's, with the tokenizer and the chat format among the app's files."""
+    answers = {}
+    for platform in _LAUNCHERS:
+        options = ["--prompt", "What is the capital of France?", "--max_new_tokens", "8", "--json"]
+        done = run(platform, "--program", "llama_tiny_xnnpack", *options)
+        assert done.returncode == 0, done.stderr
+        answers[platform] = json.loads(done.stdout)["programs"][0]["answer"]
+    wanted = answers["linux_x86_64"]
+    assert len(wanted["prompt_tokens"]) == 37 and len(wanted["tokens"]) == 8
+    for platform, answer in answers.items():
+        for part in ("prompt_tokens", "tokens", "text", "reason"):
+            assert answer[part] == wanted[part], platform
+
+
 @pytest.mark.parametrize("platform", _PLATFORMS)
 def test_manifests_hold(platform: str) -> None:
     app, manifest = app_of(platform)
