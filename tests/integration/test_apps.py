@@ -16,7 +16,11 @@ import pytest
 sys.path.insert(0, os.path.dirname(__file__))
 from nested import Workspace
 
-_REPOSITORIES = ("executorch_runtime_linux_x86_64", "executorch_runner_json")
+_REPOSITORIES = (
+    "executorch_pcre2",
+    "executorch_runner_json",
+    "executorch_runtime_linux_x86_64",
+)
 
 
 @pytest.fixture(scope="module")
