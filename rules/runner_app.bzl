@@ -5,7 +5,7 @@ load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//rules:providers.bzl", "EtAppInfo", "EtProgramInfo", "EtRuntimeInfo")
 load("//rules/private:app_files.bzl", "add_programs", "below_its_package", "by_repository")
 load("//rules/private:app_fit.bzl", "check_fit", "fit")
-load("//rules/private:app_link.bzl", "cc_infos", "link_app")
+load("//rules/private:app_link.bzl", "cc_infos", "compile_main", "link_app")
 load("//rules/private:app_size.bzl", "selection_size")
 load("//rules/private:link_action.bzl", "NO_CACHE", "linker_action")
 load("//rules/private:platform_transition.bzl", "platform_transition")
@@ -26,13 +26,21 @@ def _et_runner_app_impl(ctx):
         kernels = ctx.attr.kernels,
         etdump = ctx.attr.etdump,
     )
-    binary = _binary(ctx, runtime, fitted)
+    main = _main(ctx, runtime)
+    name = ctx.label.name
+    binary = link_app(ctx, runtime = runtime, fitted = fitted, name = name + ".bin/runner", **main)
     report = [fitted.json]
     if fitted.whole_link_flags:
         # Linked only if somebody asks for the report.
-        whole = _binary(ctx, runtime, fitted, whole = True)
+        whole = link_app(
+            ctx,
+            runtime = runtime,
+            fitted = fitted,
+            name = name + ".bin/runner_whole",
+            whole = True,
+            **main
+        )
         report.append(selection_size(ctx, binary = binary, whole = whole))
-    name = ctx.label.name
     directory = ctx.actions.declare_directory(name)
     manifest = ctx.actions.declare_file(name + ".manifest.json")
     _write_app(ctx, programs, runtime, exporter_version, fitted, binary, directory, manifest)
@@ -79,8 +87,6 @@ def _jni_library(ctx, runtime, fitted):
         ctx,
         cc_toolchain = _one(ctx.attr._cc_toolchain)[cc_common.CcToolchainInfo],
         mains = [_one(ctx.attr._jni)[CcInfo]] + _recorder(ctx) + cc_infos(ctx.attr.kernels),
-        sources = [],
-        headers = [],
         runtime = runtime,
         fitted = fitted,
         name = ctx.label.name + ".bin/runner",
@@ -91,7 +97,8 @@ def _recorder(ctx):
     """The part of the runner that writes ETDump files."""
     return [_one(ctx.attr._runner_etdump)[CcInfo]] if ctx.attr.etdump else []
 
-def _binary(ctx, runtime, fitted, whole = False):
+def _main(ctx, runtime):
+    """What the binary begins with, as arguments of `link_app`; an own main is compiled."""
     own = ctx.attr.main or ctx.attr.srcs
     if ctx.attr.main and ctx.attr.srcs:
         fail("%s: main and srcs both give a main(); keep one of them." % ctx.label)
@@ -100,17 +107,15 @@ def _binary(ctx, runtime, fitted, whole = False):
         mains = [_one(ctx.attr._runner)[CcInfo]] + _recorder(ctx)
     if not own and ctx.attr.deps:
         fail("%s: deps are for an own main; without main or srcs they have no use." % ctx.label)
-    return link_app(
+    cc_toolchain = _one(ctx.attr._cc_toolchain)[cc_common.CcToolchainInfo]
+    mains += cc_infos(ctx.attr.deps) + cc_infos(ctx.attr.kernels)
+    compiled = compile_main(
         ctx,
-        cc_toolchain = _one(ctx.attr._cc_toolchain)[cc_common.CcToolchainInfo],
-        mains = mains + cc_infos(ctx.attr.deps) + cc_infos(ctx.attr.kernels),
+        cc_toolchain = cc_toolchain,
         sources = [f for f in ctx.files.srcs if f.extension not in ("h", "hpp")],
-        headers = [runtime.headers],
-        runtime = runtime,
-        fitted = fitted,
-        name = ctx.label.name + (".bin/runner_whole" if whole else ".bin/runner"),
-        whole = whole,
+        infos = [runtime.headers] + mains,
     )
+    return dict(cc_toolchain = cc_toolchain, compiled = compiled, mains = mains)
 
 def _write_app(ctx, programs, runtime, exporter_version, fitted, binary, directory, manifest):
     args = ctx.actions.args()

@@ -23,3 +23,31 @@ def pytest_test(*, name, srcs, deps = [], torch = False, data = [], **kwargs):
         deps = deps + environments + ["@executorch_dev//:packages"],
         **kwargs
     )
+
+def bazel_test(*, name, srcs, data = [], **kwargs):
+    """A pytest_test that starts Bazel itself, alone and with what Bazel needs of the machine.
+
+    Args:
+      name: of the test.
+      srcs: pytest files, and helpers beside them.
+      data: files that it reads, beside bazelw.
+      **kwargs: for pytest_test.
+    """
+    pytest_test(
+        name = name,
+        srcs = srcs,
+        data = ["//:bazelw"] + data,
+        env_inherit = [
+            "BAZEL",
+            "HOME",
+            "PATH",
+            "USER",
+            "XDG_CACHE_HOME",
+        ],
+        tags = [
+            "exclusive",
+            "local",
+            "requires-network",
+        ],
+        **kwargs
+    )

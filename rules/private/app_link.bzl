@@ -10,29 +10,42 @@ _RPATHS = {
 }
 _APPLE_LIB_RPATH = "@loader_path/lib"
 
-def link_app(
-        ctx,
-        *,
-        cc_toolchain,
-        mains,
-        sources,
-        headers,
-        runtime,
-        fitted,
-        name,
-        shared = False,
-        whole = False):
-    """Compiles an own main, if any, and links.
+def compile_main(ctx, *, cc_toolchain, sources, infos):
+    """Compiles an own main.
+
+    Args:
+      ctx: rule context with the fragment "cpp".
+      cc_toolchain: CcToolchainInfo of the app's platform.
+      sources: list of Files: its C++ sources; empty: there is none.
+      infos: list of CcInfo whose headers it includes.
+
+    Returns:
+      CcCompilationOutputs for `link_app`, or None.
+    """
+    if not sources:
+        return None
+    _, outputs = cc_common.compile(
+        actions = ctx.actions,
+        cc_toolchain = cc_toolchain,
+        compilation_contexts = [info.compilation_context for info in infos],
+        feature_configuration = _features(ctx, cc_toolchain),
+        name = ctx.label.name + "_main",
+        srcs = sources,
+        user_compile_flags = ["-std=c++17"],
+    )
+    return outputs
+
+def link_app(ctx, *, cc_toolchain, mains, runtime, fitted, name, compiled = None, shared = False, whole = False):
+    """Links.
 
     Args:
       ctx: rule context with the fragment "cpp".
       cc_toolchain: CcToolchainInfo of the app's platform.
       mains: list of CcInfo that are linked: main() and what it needs.
-      sources: list of Files: C++ sources of an own main.
-      headers: list of CcInfo that those are compiled with.
       runtime: EtRuntimeInfo.
       fitted: what `fit` returned.
       name: of the output, relative to the package.
+      compiled: what `compile_main` returned.
       shared: whether a shared library is made, not an executable.
       whole: whether static libraries are linked with all that they register, used or not.
 
@@ -40,32 +53,13 @@ def link_app(
       File.
     """
     link_flags = fitted.whole_link_flags if whole else fitted.link_flags
-    features = cc_common.configure_features(
-        ctx = ctx,
-        cc_toolchain = cc_toolchain,
-        requested_features = ctx.features,
-        # The runtime's libraries lie in the app; what is built here is linked in.
-        unsupported_features = ctx.disabled_features + ["parse_headers", "layering_check"],
-    )
-    contexts = [main.linking_context for main in mains]
-    outputs = None
-    if sources:
-        _, outputs = cc_common.compile(
-            actions = ctx.actions,
-            cc_toolchain = cc_toolchain,
-            compilation_contexts = [h.compilation_context for h in headers + mains],
-            feature_configuration = features,
-            name = ctx.label.name + ("_whole" if whole else "") + "_main",
-            srcs = sources,
-            user_compile_flags = ["-std=c++17"],
-        )
     linked = cc_common.link(
         actions = ctx.actions,
         additional_inputs = fitted.linked + [link_flags],
         cc_toolchain = cc_toolchain,
-        compilation_outputs = outputs,
-        feature_configuration = features,
-        linking_contexts = contexts,
+        compilation_outputs = compiled,
+        feature_configuration = _features(ctx, cc_toolchain),
+        linking_contexts = [main.linking_context for main in mains],
         name = name,
         output_type = "dynamic_library" if shared else "executable",
         user_link_flags = ["@" + link_flags.path] + _rpath_flags(runtime, shared),
@@ -74,6 +68,15 @@ def link_app(
         library = linked.library_to_link
         return library.resolved_symlink_dynamic_library or library.dynamic_library
     return linked.executable
+
+def _features(ctx, cc_toolchain):
+    return cc_common.configure_features(
+        ctx = ctx,
+        cc_toolchain = cc_toolchain,
+        requested_features = ctx.features,
+        # The runtime's libraries lie in the app; what is built here is linked in.
+        unsupported_features = ctx.disabled_features + ["parse_headers", "layering_check"],
+    )
 
 def _rpath_flags(runtime, shared):
     if shared:

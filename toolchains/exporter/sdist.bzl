@@ -1,6 +1,7 @@
 """Repositories of what a source archive of a Python package holds, pinned by hash: C libraries in it."""
 
-load("//toolchains/exporter:host_python.bzl", "PYTHON_VARIABLE", "find_host_python")
+load("//toolchains/exporter:host_python.bzl", "PYTHON_VARIABLE")
+load("//toolchains/exporter:pip_download.bzl", "pip_download")
 load("//toolchains/exporter:wheel.bzl", "move_unpacked")
 
 # pip asks the package itself what it is called before it hands out its archive. This stands in for the
@@ -29,33 +30,16 @@ def _sdist_folders_impl(rctx):
         "backend/%s.py" % "/".join(backend),
         _BACKEND.format(name = name.replace("-", "_"), version = version),
     )
-    rctx.file("requirement.txt", "%s --hash=sha256:%s\n" % (rctx.attr.requirement, rctx.attr.sha256))
-    rctx.report_progress("downloading the source of " + rctx.attr.requirement)
-    result = rctx.execute(
-        [
-            find_host_python(rctx, ""),
-            "-m",
-            "pip",
-            "download",
-            "--no-deps",
-            "--no-binary=:all:",
-            "--no-build-isolation",
-            "--require-hashes",
-            "--disable-pip-version-check",
-            "--quiet",
-            "--dest=archive",
-            "--requirement=requirement.txt",
-        ],
+    archive = pip_download(
+        rctx,
+        requirement = rctx.attr.requirement,
+        sha256 = [rctx.attr.sha256],
+        what = "source",
+        options = ["--no-binary=:all:", "--no-build-isolation"],
         environment = {"PYTHONPATH": str(rctx.path("backend"))},
-        timeout = 3600,
     )
-    if result.return_code:
-        fail(("@%s: the source of %s can't be had (sha256 wanted: %s). pip says:\n%s%s\n" +
-              "Check the network and pip's settings (pip config list); a hash mismatch means a " +
-              "truncated download or another file.") %
-             (rctx.name, rctx.attr.requirement, rctx.attr.sha256, result.stdout, result.stderr))
-    rctx.extract(rctx.path("archive").readdir()[0], output = "unpacked")
-    for leftover in ("archive", "backend", "requirement.txt"):
+    rctx.extract(archive, output = "unpacked")
+    for leftover in ("download", "backend"):
         rctx.delete(leftover)
     top = rctx.path("unpacked").readdir()
     move_unpacked(rctx, top[0], rctx.attr.folders, "the source of " + rctx.attr.requirement)

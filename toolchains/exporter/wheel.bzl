@@ -1,6 +1,7 @@
 """Repositories of what a wheel holds, pinned by hash: single files, or whole folders."""
 
-load("//toolchains/exporter:host_python.bzl", "PYTHON_VARIABLE", "find_host_python")
+load("//toolchains/exporter:host_python.bzl", "PYTHON_VARIABLE")
+load("//toolchains/exporter:pip_download.bzl", "pip_download")
 
 # pip wants it named where the wheel may be of another system.
 _PYTHON_TAG = "3.11"
@@ -17,37 +18,19 @@ def unpack_wheel(rctx, requirement, sha256, platform = ""):
     Returns:
       A path: the folder `unpacked`.
     """
-    python = find_host_python(rctx, "")
-    hashes = " ".join(["--hash=sha256:" + h for h in sha256])
-    rctx.file("requirement.txt", "%s %s\n" % (requirement, hashes))
-    rctx.report_progress("downloading " + requirement)
     foreign = ["--platform=" + platform, "--python-version=" + _PYTHON_TAG] if platform else []
-    result = rctx.execute(
-        [
-            python,
-            "-m",
-            "pip",
-            "download",
-            "--no-deps",
-            "--only-binary=:all:",
-            "--require-hashes",
-            "--disable-pip-version-check",
-            "--quiet",
-            "--dest=wheel",
-            "--requirement=requirement.txt",
-        ] + foreign,
-        timeout = 3600,
+    wheel = pip_download(
+        rctx,
+        requirement = requirement,
+        sha256 = sha256,
+        what = "wheel",
+        options = ["--only-binary=:all:"] + foreign,
     )
-    if result.return_code:
-        fail(("@%s: the wheel of %s can't be had (sha256 wanted: %s). pip says:\n%s%s\n" +
-              "Check the network and pip's settings (pip config list); a hash mismatch means a " +
-              "truncated download or another file.") %
-             (rctx.name, requirement, " or ".join(sha256), result.stdout, result.stderr))
 
     # Bazel tells an archive's kind by its name; a wheel is a zip.
-    rctx.symlink(rctx.path("wheel").readdir()[0], "wheel.zip")
+    rctx.symlink(wheel, "wheel.zip")
     rctx.extract("wheel.zip", output = "unpacked")
-    for leftover in ("wheel.zip", "wheel", "requirement.txt"):
+    for leftover in ("wheel.zip", "download"):
         rctx.delete(leftover)
     return rctx.path("unpacked")
 

@@ -14,16 +14,13 @@ from etbuild import ModelContext
 
 from models.silero_vad import build as build_silero
 from tests.integration.bionic.nets import NETS, example
+from tests.integration.noise import decibels
+from tests.integration.starters import STARTERS
 
 _HERE = Path("tests/integration/bionic").absolute()
-_BENCH = Path("tests/bionic").absolute()
 
-# Platform to what starts its programs here.
-_START = {
-    "android_arm64": _BENCH / "run_android_arm64",
-    "android_x86_64": _BENCH / "run_android_x86_64",
-    "linux_arm64": Path("toolchains/qemu/run_aarch64.sh").absolute(),
-}
+# Those whose outputs are compared with linux_x86_64's.
+_OTHERS = [platform for platform in STARTERS if platform != "linux_x86_64"]
 
 # Precision to the least signal-to-noise ratio against the eager model, in dB.
 _PRECISIONS = {"fp32": 100, "int4": 12, "int8_dynamic": 25, "int8_static": 20, "portable": 100}
@@ -71,9 +68,7 @@ def eager(program: str) -> list[np.ndarray]:
 def run(platform: str, names: list[str], folder: Path) -> list[list[np.ndarray]]:
     """Outputs of programs that an app runs in one process."""
     app = _HERE / f"app_{platform}"
-    command: list[str | Path] = [app / "runner"]
-    if platform in _START:
-        command.insert(0, _START[platform])
+    command: list[str | Path] = [*STARTERS[platform], app / "runner"]
     for name in names:
         program = _PROGRAMS[name]
         command += ["--program", app / program["file"]]
@@ -92,14 +87,7 @@ def run(platform: str, names: list[str], folder: Path) -> list[list[np.ndarray]]
     ]
 
 
-def decibels(wanted: np.ndarray, got: np.ndarray) -> float:
-    """Signal to noise."""
-    assert wanted.shape == got.shape and wanted.dtype == got.dtype
-    noise = np.mean((wanted.astype(np.float64) - got) ** 2)
-    return float(10 * np.log10(np.mean(wanted.astype(np.float64) ** 2) / max(noise, 1e-30)))
-
-
-@pytest.mark.parametrize("platform", _START)
+@pytest.mark.parametrize("platform", _OTHERS)
 @pytest.mark.parametrize("name", _PROGRAMS)
 def test_outputs(name: str, platform: str, tmp_path: Path) -> None:
     (linux,) = run("linux_x86_64", [name], tmp_path)
@@ -110,7 +98,7 @@ def test_outputs(name: str, platform: str, tmp_path: Path) -> None:
         assert decibels(of_linux, of_other) >= _SAME_PROGRAM[precision_of(name)]
 
 
-@pytest.mark.parametrize("platform", _START)
+@pytest.mark.parametrize("platform", _OTHERS)
 @pytest.mark.parametrize("precision", _PRECISIONS)
 def test_two_programs_of_one_process_share_a_file(
     precision: str, platform: str, tmp_path: Path
@@ -122,7 +110,7 @@ def test_two_programs_of_one_process_share_a_file(
         assert decibels(eager(name)[0], outputs[0]) >= _PRECISIONS[precision]
 
 
-@pytest.mark.parametrize("platform", _START)
+@pytest.mark.parametrize("platform", _OTHERS)
 @pytest.mark.parametrize("precision", ["fp32", "portable"])
 def test_missing_weights_are_an_error_and_no_crash(
     precision: str, platform: str, tmp_path: Path
@@ -130,7 +118,7 @@ def test_missing_weights_are_an_error_and_no_crash(
     app = _HERE / f"app_{platform}"
     program = tmp_path / f"base_{precision}_separate.pte"
     shutil.copyfile(app / "programs" / program.name, program)
-    command = [_START[platform], app / "runner", "--program", program]
+    command = [*STARTERS[platform], app / "runner", "--program", program]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 1
     assert "constant data is missing from the data files" in done.stderr.splitlines()[-1]

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.integration.starters import STARTERS
+
 HERE = Path("tests/integration/cc")
 
 # Sum of threads, floating point, registered objects (one of them in a library that nobody calls).
@@ -26,17 +28,11 @@ def _run(*command: str | Path) -> subprocess.CompletedProcess[str]:
 
 _CPU = os.environ["SAMPLE_CPU"]
 
-# What starts a system's programs here.
-_STARTERS = {
-    "linux": ["toolchains/qemu/run_aarch64.sh"] if _CPU == "arm64" else [],
-    "android": [f"tests/bionic/run_android_{_CPU}"],
-}
 
-
-@pytest.mark.parametrize("system", _STARTERS)
+@pytest.mark.parametrize("system", ["android", "linux"])
 def test_output(system: str) -> None:
     """Streams, files, errno, threads, objects before and after main."""
     # It finds libraries of the build beside itself, not beside a link to it.
     program = Path(os.path.realpath(HERE / f"sample_{system}_{_CPU}"))
-    ran = _run(*_STARTERS[system], program)
+    ran = _run(*STARTERS[f"{system}_{_CPU}"], program)
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, _OUTPUT, "tes\n")

@@ -15,15 +15,11 @@ from etbuild import ModelContext, ModelSpec
 
 from models.llama import build as build_llama
 from models.silero_vad import build as build_silero
+from tests.integration.noise import decibels
+from tests.integration.starters import STARTERS
 
 _APPS = Path("apps").absolute()
-_LAUNCHERS = {
-    "android_arm64": ["tests/bionic/run_android_arm64"],
-    "android_x86_64": ["tests/bionic/run_android_x86_64"],
-    "linux_arm64": ["toolchains/qemu/run_aarch64.sh"],
-    "linux_x86_64": [],
-}
-_PLATFORMS = [*_LAUNCHERS, "ios_arm64", "ios_sim_arm64", "macos_arm64"]
+_PLATFORMS = [*STARTERS, "ios_arm64", "ios_sim_arm64", "macos_arm64"]
 
 # Least signal-to-noise ratio against the eager model, in dB: two layers in 4 bits, and float32.
 _PROGRAMS = {"llama_tiny_xnnpack": 12, "silero_vad_xnnpack": 80}
@@ -62,18 +58,11 @@ def app_of(platform: str) -> tuple[Path, dict[str, Any]]:
 
 def run(platform: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
     app, _ = app_of(platform)
-    launcher = [Path(word).absolute() for word in _LAUNCHERS[platform]]
-    command = [*launcher, app / "runner", "--app", app, *arguments]
+    command = [*STARTERS[platform], app / "runner", "--app", app, *arguments]
     return subprocess.run(command, capture_output=True, text=True)
 
 
-def decibels(wanted: np.ndarray, got: np.ndarray) -> float:
-    assert wanted.shape == got.shape
-    noise = np.mean((wanted.astype(np.float64) - got) ** 2)
-    return float(10 * np.log10(np.mean(wanted.astype(np.float64) ** 2) / max(noise, 1e-30)))
-
-
-@pytest.mark.parametrize("platform", _LAUNCHERS)
+@pytest.mark.parametrize("platform", STARTERS)
 def test_outputs_agree_with_eager(
     case: tuple[str, list[Path], list[np.ndarray]], platform: str, tmp_path: Path
 ) -> None:
@@ -89,7 +78,7 @@ def test_outputs_agree_with_eager(
 def test_answers_are_the_same_on_all_platforms() -> None:
     """The language model's, with the tokenizer and the chat format among the app's files."""
     answers = {}
-    for platform in _LAUNCHERS:
+    for platform in STARTERS:
         options = ["--prompt", "What is the capital of France?", "--max_new_tokens", "8", "--json"]
         done = run(platform, "--program", "llama_tiny_xnnpack", *options)
         assert done.returncode == 0, done.stderr

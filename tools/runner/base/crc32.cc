@@ -58,10 +58,6 @@ uint32_t add(uint32_t crc, const uint8_t* data, uint64_t size) {
 
 }  // namespace
 
-uint32_t crc32(const uint8_t* data, uint64_t size) {
-  return add(0, data, size);
-}
-
 uint32_t crc32_of_mapped(const uint8_t* data, uint64_t size) {
   uint32_t crc = 0;
   for (uint64_t at = 0; at < size; at += kPiece) {

@@ -5,8 +5,6 @@
 
 namespace runner {
 
-uint32_t crc32(const uint8_t* data, uint64_t size);
-
 // Of a mapped file's bytes, of which little is in memory at any time.
 uint32_t crc32_of_mapped(const uint8_t* data, uint64_t size);
 

@@ -19,13 +19,6 @@ enum : uint8_t { kTensor = 1, kInt = 2, kBool = 3, kDouble = 4 };
   fail(file.path() + " is damaged: " + how + "; fetch or build it again.");
 }
 
-template <class T>
-Array scalar(T value, ScalarType type) {
-  Array array{dtype_of(type), {}, std::vector<uint8_t>(sizeof(T))};
-  memcpy(array.data.data(), &value, sizeof(T));
-  return array;
-}
-
 Array read_tensor(FlatBuffer& tables, uint64_t tensor, const MappedFile& file) {
   Array array;
   array.dtype = &dtype_or_fail(
@@ -61,13 +54,13 @@ std::vector<Array> read_values(
         arrays.push_back(read_tensor(tables, content, file));
         break;
       case kInt:
-        arrays.push_back(scalar(tables.scalar<int64_t>(content, 0), ScalarType::Long));
+        arrays.push_back(scalar_array(tables.scalar<int64_t>(content, 0), ScalarType::Long));
         break;
       case kBool:
-        arrays.push_back(scalar(tables.scalar<uint8_t>(content, 0) != 0, ScalarType::Bool));
+        arrays.push_back(scalar_array(tables.scalar<uint8_t>(content, 0) != 0, ScalarType::Bool));
         break;
       case kDouble:
-        arrays.push_back(scalar(tables.scalar<double>(content, 0), ScalarType::Double));
+        arrays.push_back(scalar_array(tables.scalar<double>(content, 0), ScalarType::Double));
         break;
       default:
         damaged(file, "a value is of no kind that there is");

@@ -24,14 +24,24 @@ constexpr std::array<uint32_t, 256> make_points() {
 
 constexpr std::array<uint32_t, 256> kPoints = make_points();
 
-// -1: the code point stands for no byte.
-int byte_of(uint32_t point) {
-  for (int byte = 0; byte < 256; ++byte) {
-    if (kPoints[static_cast<size_t>(byte)] == point) {
-      return byte;
-    }
+constexpr size_t kPointsEnd = 256 + 68;  // 68 bytes are not printable.
+
+// Byte of each of those code points; -1: it stands for none.
+constexpr std::array<int, kPointsEnd> make_bytes() {
+  std::array<int, kPointsEnd> bytes{};
+  for (int& byte : bytes) {
+    byte = -1;
   }
-  return -1;
+  for (int byte = 0; byte < 256; ++byte) {
+    bytes[kPoints[static_cast<size_t>(byte)]] = byte;
+  }
+  return bytes;
+}
+
+constexpr std::array<int, kPointsEnd> kBytes = make_bytes();
+
+int byte_of(uint32_t point) {
+  return point < kPointsEnd ? kBytes[point] : -1;
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 
 #include "tools/runner/base/fail.h"
 #include "tools/runner/llm/normal_form.h"
-#include "tools/runner/llm/text_split.h"
+#include "tools/runner/llm/replacement.h"
 
 namespace runner {
 namespace {
@@ -23,20 +23,14 @@ class Prepend final : public Normalizer {
 
 class Replace final : public Normalizer {
  public:
-  explicit Replace(const JsonPart& json)
-      : pattern_(json.at("pattern").text("String", "")), content_(json.text("content")) {
-    if (pattern_.empty()) {
-      json.fail_with("replaces a regular expression, which the runner doesn't");
-    }
-  }
+  explicit Replace(const JsonPart& json) : replacement_(json) {}
 
   std::string normalize(const std::string& text) const override {
-    return replaced(text, pattern_, content_);
+    return replacement_.apply(text);
   }
 
  private:
-  std::string pattern_;
-  std::string content_;
+  Replacement replacement_;
 };
 
 // Canonical composition, for text that has it already: to compose takes larger tables.

@@ -2,6 +2,7 @@
 
 #include "tools/runner/llm/byte_level.h"
 #include "tools/runner/llm/regex.h"
+#include "tools/runner/llm/replacement.h"
 #include "tools/runner/llm/text_split.h"
 
 namespace runner {
@@ -12,7 +13,6 @@ using Pieces = std::vector<std::string>;
 // As GPT-2 cuts text, and all that have the type ByteLevel with `use_regex`.
 constexpr char kWords[] =
     R"('(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
-constexpr char kMetaspace[] = "\xE2\x96\x81";
 
 class Splitter final : public Pretokenizer {
  public:
@@ -69,33 +69,31 @@ class ByteLevel final : public Pretokenizer {
 
 class Metaspace final : public Pretokenizer {
  public:
-  explicit Metaspace(const JsonPart& json)
-      : replacement_(json.text("replacement", kMetaspace)),
-        scheme_(json.text(
-            "prepend_scheme", json.flag("add_prefix_space", true) ? "always" : "never")) {
-    if (scheme_ != "always" && scheme_ != "first" && scheme_ != "never") {
-      json.fail_with("has the prepend_scheme \"" + scheme_ + "\", which the runner doesn't have");
+  explicit Metaspace(const JsonPart& json) : form_(json) {
+    const std::string& scheme = form_.scheme;
+    if (scheme != "always" && scheme != "first" && scheme != "never") {
+      json.fail_with("has the prepend_scheme \"" + scheme + "\", which the runner doesn't have");
     }
     if (json.flag("split", true)) {
       words_ = std::make_unique<Splitter>(
-          literal(replacement_), SplitBehavior::kMergedWithNext, false, json.where());
+          literal(form_.replacement), SplitBehavior::kMergedWithNext, false, json.where());
     }
   }
 
   Pieces cut(Pieces pieces, bool is_start) const override {
+    const std::string& mark = form_.replacement;
     for (size_t i = 0; i < pieces.size(); ++i) {
-      const std::string text = replaced(pieces[i], " ", replacement_);
+      const std::string text = replaced(pieces[i], " ", mark);
       const bool prepends =
-          scheme_ == "always" || (scheme_ == "first" && is_start && i == 0);
-      const bool has_it = text.compare(0, replacement_.size(), replacement_) == 0;
-      pieces[i] = prepends && !has_it ? replacement_ + text : text;
+          form_.scheme == "always" || (form_.scheme == "first" && is_start && i == 0);
+      const bool has_it = text.compare(0, mark.size(), mark) == 0;
+      pieces[i] = prepends && !has_it ? mark + text : text;
     }
     return words_ == nullptr ? pieces : words_->cut(std::move(pieces), false);
   }
 
  private:
-  std::string replacement_;
-  std::string scheme_;
+  MetaspaceForm form_;
   std::unique_ptr<Splitter> words_;
 };
 

@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "tools/runner/llm/byte_level.h"
+#include "tools/runner/llm/replacement.h"
 #include "tools/runner/llm/text_split.h"
 
 namespace runner {
@@ -21,22 +22,16 @@ class ByteLevelDecoder final : public TokenDecoder {
 
 class ReplaceDecoder final : public TokenDecoder {
  public:
-  explicit ReplaceDecoder(const JsonPart& json)
-      : pattern_(json.at("pattern").text("String", "")), content_(json.text("content")) {
-    if (pattern_.empty()) {
-      json.fail_with("replaces a regular expression, which the runner doesn't");
-    }
-  }
+  explicit ReplaceDecoder(const JsonPart& json) : replacement_(json) {}
 
   void decode(Tokens& tokens) const override {
     for (std::string& token : tokens) {
-      token = replaced(token, pattern_, content_);
+      token = replacement_.apply(token);
     }
   }
 
  private:
-  std::string pattern_;
-  std::string content_;
+  Replacement replacement_;
 };
 
 // "<0x41>" is the byte 0x41.
@@ -100,12 +95,8 @@ class StripDecoder final : public TokenDecoder {
 
 class MetaspaceDecoder final : public TokenDecoder {
  public:
-  explicit MetaspaceDecoder(const JsonPart& json)
-      : replacement_(json.text("replacement", "\xE2\x96\x81")),
-        drops_first_(
-            json.text("prepend_scheme", json.flag("add_prefix_space", true) ? "always" : "never") !=
-            "never") {
-    if (replacement_.empty()) {
+  explicit MetaspaceDecoder(const JsonPart& json) : form_(json) {
+    if (form_.replacement.empty()) {
       json.fail_with("has no replacement");
     }
   }
@@ -113,13 +104,13 @@ class MetaspaceDecoder final : public TokenDecoder {
   void decode(Tokens& tokens) const override {
     for (size_t i = 0; i < tokens.size(); ++i) {
       // Hugging Face's drops all in the first token, not only the one that was put before the text.
-      tokens[i] = replaced(tokens[i], replacement_, i == 0 && drops_first_ ? "" : " ");
+      const bool drops = i == 0 && form_.scheme != "never";
+      tokens[i] = replaced(tokens[i], form_.replacement, drops ? "" : " ");
     }
   }
 
  private:
-  std::string replacement_;
-  bool drops_first_;
+  MetaspaceForm form_;
 };
 
 class SequenceDecoder final : public TokenDecoder {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,14 @@ struct Array {
   std::vector<int64_t> shape;
   std::vector<uint8_t> data;
 };
+
+// A number as an array without dimensions.
+template <class T>
+Array scalar_array(T value, executorch::aten::ScalarType type) {
+  Array array{dtype_of(type), {}, std::vector<uint8_t>(sizeof(T))};
+  memcpy(array.data.data(), &value, sizeof(T));
+  return array;
+}
 
 // "(2, 16)".
 std::string shape_text(const std::vector<int64_t>& shape);

@@ -1,36 +1,23 @@
 #include "tools/runner/tensors/outputs.h"
 
-#include <cstring>
-
 #include "tools/runner/base/fail.h"
 #include "tools/runner/base/output.h"
 #include "tools/runner/tensors/npy.h"
 #include "tools/runner/tensors/safetensors.h"
 
 namespace runner {
-namespace {
-
 using executorch::aten::ScalarType;
 using executorch::runtime::EValue;
 
-template <class T>
-Array array_of(T value, ScalarType type) {
-  Array array{dtype_of(type), {}, std::vector<uint8_t>(sizeof(T))};
-  memcpy(array.data.data(), &value, sizeof(T));
-  return array;
-}
-
-}  // namespace
-
 Array to_array(const EValue& value, const std::string& name) {
   if (value.isInt()) {
-    return array_of(value.toInt(), ScalarType::Long);
+    return scalar_array(value.toInt(), ScalarType::Long);
   }
   if (value.isDouble()) {
-    return array_of(value.toDouble(), ScalarType::Double);
+    return scalar_array(value.toDouble(), ScalarType::Double);
   }
   if (value.isBool()) {
-    return array_of(value.toBool(), ScalarType::Bool);
+    return scalar_array(value.toBool(), ScalarType::Bool);
   }
   if (!value.isTensor()) {
     fail(name + " is neither a tensor nor a number; no file of outputs has anything else.");

@@ -1,0 +1,13 @@
+"""What starts the programs of platforms that can run here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+# Platform to the command that a program's own is added to.
+STARTERS: dict[str, list[Path]] = {
+    "android_arm64": [Path("tests/bionic/run_android_arm64").absolute()],
+    "android_x86_64": [Path("tests/bionic/run_android_x86_64").absolute()],
+    "linux_arm64": [Path("toolchains/qemu/run_aarch64.sh").absolute()],
+    "linux_x86_64": [],
+}
