@@ -3,6 +3,7 @@
 load("//toolchains/android:repositories.bzl", "android_repositories")
 load("//toolchains/cc:repositories.bzl", "cc_repositories")
 load("//toolchains/exporter:environment.bzl", "python_environment")
+load("//toolchains/exporter:sdk.bzl", "sdk_repository")
 load("//toolchains/exporter:wheel.bzl", "wheel_files")
 load("//toolchains/qemu:qemu.bzl", "qemu_repository")
 load("//toolchains/runtime:mobile.bzl", "mobile_runtime_repositories")
@@ -43,6 +44,25 @@ et_exporter(
 )
 """
 
+_LAYER_BUILD = """
+load("%s", "et_packages")
+load("@rules_python//python:defs.bzl", "py_library")
+
+py_library(
+    name = "library",
+    data = [":site_packages"],
+    imports = ["site-packages"],
+)
+
+et_packages(
+    name = "packages",
+    package_imports = ["site-packages"],
+    packages = [":site_packages", ":programs"],
+    programs = [%%s],
+    stamp = "environment.json",
+)
+""" % Label("//toolchains/exporter:packages.bzl")
+
 def _exporter_tag(module_ctx):
     """The root module's choice of exporter, else the default of these rules."""
     default = None
@@ -56,22 +76,59 @@ def _exporter_tag(module_ctx):
             default = tags[0]
     return default
 
-def _runtime_tags(module_ctx):
-    """Platform to its tag: the root module's, else the default of these rules."""
+def _chosen(module_ctx, tag_class, key, everybody = False):
+    """Tags by one of their attributes: the root module's, else the default of these rules.
+
+    Args:
+      module_ctx: of the extension.
+      tag_class: name of the tags.
+      key: name of the attribute.
+      everybody: whether other modules' tags count, too, after those.
+    """
     chosen = {}
     for module in module_ctx.modules:
-        if not (module.is_root or module.name == _OWN):
+        if not (module.is_root or module.name == _OWN or everybody):
             continue
         of_module = {}
-        for tag in module.tags.runtime:
-            if tag.platform in of_module:
-                fail("module %s: executorch.runtime(platform = \"%s\") is given twice." %
-                     (module.name, tag.platform))
-            of_module[tag.platform] = tag
-        for platform, tag in of_module.items():
-            if module.is_root or platform not in chosen:
-                chosen[platform] = tag
+        for tag in getattr(module.tags, tag_class):
+            value = getattr(tag, key)
+            if value in of_module:
+                fail("module %s: executorch.%s(%s = \"%s\") is given twice." %
+                     (module.name, tag_class, key, value))
+            of_module[value] = tag
+        for value, tag in of_module.items():
+            if module.is_root or value not in chosen:
+                chosen[value] = tag
     return chosen
+
+# Backends that ship and whose compilers only their vendors give.
+_SDK_BACKENDS = ("cuda", "mediatek", "mlx", "nxp", "qualcomm", "samsung")
+
+def _sdks(module_ctx):
+    """A repository for each vendor's SDK, which says so where the user gave none."""
+    given = _chosen(module_ctx, "sdk", "backend")
+    for backend in sorted({b: None for b in _SDK_BACKENDS} | given):
+        tag = given.get(backend)
+        if tag and bool(tag.path) == bool(tag.repository):
+            fail("executorch.sdk(backend = \"%s\"): give either path or repository." % backend)
+        sdk_repository(
+            name = "executorch_sdk_" + backend,
+            backend = backend,
+            path = tag.path if tag else "",
+            top = tag.repository if tag else None,
+        )
+
+def _backend_packages(module_ctx, base_locks):
+    """A layer of packages for each backend that needs some."""
+    for name, tag in _chosen(module_ctx, "backend_packages", "name", everybody = True).items():
+        python_environment(
+            name = name,
+            base_locks = base_locks,
+            build_file_content = _LAYER_BUILD % ("\"bin\"" if tag.programs else ""),
+            lite = False,
+            locks = tag.locks,
+            scripts = tag.programs,
+        )
 
 def _executorch_impl(module_ctx):
     tag = _exporter_tag(module_ctx)
@@ -84,7 +141,9 @@ def _executorch_impl(module_ctx):
         build_file_content = _EXPORTER_BUILD % (tag.executorch_version, tag.torch_version),
         **settings
     )
-    for platform, runtime in _runtime_tags(module_ctx).items():
+    _backend_packages(module_ctx, tag.locks)
+    _sdks(module_ctx)
+    for platform, runtime in _chosen(module_ctx, "runtime", "platform").items():
         runtime_repository(platform, runtime.executorch_version, runtime.sha256)
     mobile_runtime_repositories()
     json_repository()
@@ -101,6 +160,7 @@ def _executorch_impl(module_ctx):
                 requirement = wheel.requirement,
                 sha256 = wheel.sha256,
                 files = wheel.files,
+                platform = wheel.platform,
             )
         for environment in module.tags.python_environment:
             _check_free(owner, environment.name, module.name)
@@ -196,9 +256,14 @@ executorch.wheel(
     attrs = {
         "files": attr.string_dict(
             mandatory = True,
-            doc = "Name of a file in the repository to its path in the wheel.",
+            doc = "Name of a file or folder in the repository to its path in the wheel. A folder is " +
+                  "a filegroup of all that is in it.",
         ),
         "name": attr.string(mandatory = True, doc = "Name of the repository."),
+        "platform": attr.string(
+            doc = "Platform tag of the wheel (\"manylinux_2_28_x86_64\"), where what is taken of it " +
+                  "serves all hosts; default: the host's.",
+        ),
         "requirement": attr.string(mandatory = True, doc = "\"package==version\"."),
         "sha256": attr.string(mandatory = True, doc = "Of the wheel."),
     },
@@ -213,13 +278,59 @@ _python_environment = tag_class(
     },
 )
 
+_backend_packages_tag = tag_class(
+    doc = """Packages that a backend's lowering takes beside the exporter's: `@<name>//:packages`.
+
+For `et_backend(packages = …)`. They are fetched where a program is lowered for the backend. The lock has
+the packages of the exporter's lock in the same versions; only the others are installed. The root module's
+tag of a name goes before other modules'.
+
+```python
+executorch.backend_packages(
+    name = "our_npu_packages",
+    locks = ["//npu:packages.txt"],
+    programs = ["npu-compiler"],
+)
+```
+""",
+    attrs = {
+        "locks": attr.label_list(mandatory = True, doc = "Requirements with hashes."),
+        "name": attr.string(mandatory = True, doc = "Name of the repository."),
+        "programs": attr.string_list(
+            doc = "Programs that the packages bring and a lowering starts; they are on its PATH.",
+        ),
+    },
+)
+
+_sdk = tag_class(
+    doc = """A vendor's SDK on this machine or in a repository: `@executorch_sdk_<backend>//:sdk`.
+
+Only the root module's tags count.
+
+```python
+executorch.sdk(backend = "qualcomm", path = "/opt/qcom/aistack/qairt/2.37.0.250724")
+executorch.sdk(backend = "qualcomm", repository = "@qairt//:BUILD.bazel")
+```
+""",
+    attrs = {
+        "backend": attr.string(mandatory = True, doc = "The backend's name: \"qualcomm\"."),
+        "path": attr.string(doc = "Folder of the SDK; relative ones begin at the root module's."),
+        "repository": attr.label(
+            allow_single_file = True,
+            doc = "A file in the SDK's uppermost folder, in another repository.",
+        ),
+    },
+)
+
 executorch = module_extension(
     implementation = _executorch_impl,
     doc = "Fetches what the rules need from outside, by hash, where a build asks for it.",
     tag_classes = {
+        "backend_packages": _backend_packages_tag,
         "exporter": _exporter,
         "python_environment": _python_environment,
         "runtime": _runtime,
+        "sdk": _sdk,
         "wheel": _wheel,
     },
 )

@@ -59,6 +59,13 @@ filegroup(
 {folders}
 """
 
+_LAYER_BUILD = """\
+package(default_visibility = ["//visibility:public"])
+
+exports_files(["environment.json"])
+{folders}
+"""
+
 _FOLDER = """
 filegroup(
     name = "{name}",
@@ -101,6 +108,10 @@ def _python_environment_impl(rctx):
         arguments.append("--lite")
     for script in rctx.attr.scripts:
         arguments += ["--script", script]
+    if rctx.attr.base_locks:
+        arguments.append("--layer")
+    for label in rctx.attr.base_locks:
+        arguments += ["--base-lock", _watched(rctx, label)]
 
     rctx.report_progress("installing the packages of {}".format(
         ", ".join([label.name for label in rctx.attr.locks]),
@@ -114,15 +125,16 @@ def _python_environment_impl(rctx):
 
     _check_versions(rctx)
 
-    # Not python/ as a whole: a sandbox can't hold a folder and, as another input, a file in it.
-    libraries = [path.basename for path in rctx.path("python").readdir() if path.basename != "bin"]
     folders = {
-        "python_home": ["python/" + name for name in sorted(libraries)],
         "site_packages": ["site-packages"],
         "light": ["lite"] if rctx.attr.lite else [],
         "programs": ["bin"] if rctx.attr.scripts else [],
     }
-    rctx.file("BUILD.bazel", _BUILD.format(
+    if not rctx.attr.base_locks:
+        # Not python/ as a whole: a sandbox can't hold a folder and, as another input, a file in it.
+        libraries = [path.basename for path in rctx.path("python").readdir() if path.basename != "bin"]
+        folders["python_home"] = ["python/" + name for name in sorted(libraries)]
+    rctx.file("BUILD.bazel", (_LAYER_BUILD if rctx.attr.base_locks else _BUILD).format(
         version = PYTHON_VERSION,
         folders = "".join([
             _FOLDER.format(name = name, srcs = repr(srcs))
@@ -134,6 +146,11 @@ python_environment = repository_rule(
     implementation = _python_environment_impl,
     doc = "A hermetic Python environment, made of a host's interpreter and locked packages.",
     attrs = {
+        "base_locks": attr.label_list(
+            allow_files = [".txt"],
+            doc = "If given: the locks of the environment that this one is a layer of. It gets no " +
+                  "interpreter, and of its own locks' packages only those that the base hasn't got.",
+        ),
         "build_file_content": attr.string(
             doc = "Text that is added to the repository's BUILD.bazel, such as a toolchain's target.",
         ),

@@ -57,16 +57,30 @@ def _place(rctx, places, platform = ""):
     folder = unpack_wheel(rctx, rctx.attr.requirement, [rctx.attr.sha256], platform)
     move_unpacked(rctx, folder, places, "the wheel of " + rctx.attr.requirement)
 
+_FOLDER = """
+filegroup(
+    name = "%s",
+    srcs = glob(["%s/**"]),
+)
+"""
+
 def _wheel_files_impl(rctx):
-    _place(rctx, rctx.attr.files)
-    rctx.file("BUILD.bazel", "exports_files(%r, visibility = [\"//visibility:public\"])\n" %
-                             sorted(rctx.attr.files.keys()))
+    _place(rctx, rctx.attr.files, rctx.attr.platform)
+    places = sorted(rctx.attr.files.keys())
+    folders = [place for place in places if rctx.path(place).is_dir]
+    files = [place for place in places if place not in folders]
+    rctx.file("BUILD.bazel", "\n".join([
+        "package(default_visibility = [\"//visibility:public\"])",
+        "",
+        "exports_files(%r)" % files,
+    ]) + "\n" + "".join([_FOLDER % (place, place) for place in folders]))
 
 wheel_files = repository_rule(
     implementation = _wheel_files_impl,
-    doc = "Files out of a wheel, through pip and its settings on the machine.",
+    doc = "Files and folders out of a wheel, through pip and its settings on the machine.",
     attrs = {
         "files": attr.string_dict(mandatory = True),
+        "platform": attr.string(),
         "requirement": attr.string(mandatory = True),
         "sha256": attr.string(mandatory = True),
     },

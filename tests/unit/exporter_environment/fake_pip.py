@@ -11,6 +11,7 @@ from pathlib import Path
 REPOSITORY = Path(__file__).absolute().parents[3]
 INSTALLER = REPOSITORY / "toolchains/exporter/install"
 LOCKS = REPOSITORY / "toolchains/exporter/locks"
+BACKENDS = REPOSITORY / "backends"
 
 LINUX = {
     "implementation_name": "cpython",

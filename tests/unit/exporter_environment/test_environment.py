@@ -82,9 +82,8 @@ def make(lock: Path, output: Path, **settings: object) -> dict[str, object]:
         tools_lock=LOCKS / "tools.txt",
         output=output,
         python=sys.executable,
-        lite=True,
         jobs=2,
-        **settings,  # type: ignore[arg-type]
+        **{"lite": True, **settings},  # type: ignore[arg-type]
     )
     environment.make(request, Progress())
     return json.loads((output / "environment.json").read_text())
@@ -135,6 +134,19 @@ def test_contents(lock: Path, tmp_path: Path) -> None:
     }
     assert description["lock_sha256"] == sha256(lock)
     assert not list((tmp_path / "env").glob(".*"))
+
+
+def test_a_layer(lock: Path, tmp_path: Path) -> None:
+    """What a base lacks, without interpreter and torch-free folder."""
+    pins = lock.read_text().replace("\\\n", " ").splitlines()
+    base = tmp_path / "base.txt"
+    base.write_text("".join(f"{pin}\n" for pin in pins if not pin.startswith("markupsafe")))
+    settings = {"layer": True, "base_locks": [base], "lite": False, "scripts": ("mark",)}
+    description = make(lock, tmp_path / "env", **settings)
+    assert description["versions"] == {"markupsafe": "3.0.4"}
+    tops = {path.split("/")[0] for path in snapshot(tmp_path / "env")}
+    assert tops == {"site-packages", "bin", "environment.json"}
+    assert "RULES_EXECUTORCH_INTERPRETER" in (tmp_path / "env/bin/mark").read_text()
 
 
 def test_same_bytes(lock: Path, tmp_path: Path) -> None:
@@ -217,6 +229,15 @@ def test_launchers() -> None:
     assert "$root/python/bin/python3.11" in text
     assert scripts.entry_points("[console_scripts]\na = b:c [extra]\n[x]\ny = z\n") == {"a": "b:c"}
     assert scripts.entry_points("") == {}
+
+
+def test_launchers_of_layers() -> None:
+    """A layer has no Python: its programs take that of the process that starts them."""
+    text = scripts.launcher("vela", "ethosu.vela.vela:main", scripts.LAYER)
+    assert text.startswith("#!/bin/sh\n")
+    assert "RULES_EXECUTORCH_INTERPRETER" in text
+    assert "RULES_EXECUTORCH_PATH" in text
+    assert "python/bin" not in text
 
 
 def test_rule_knows_all_files() -> None:

@@ -102,6 +102,14 @@ def test_every_rule_has_a_reason(tmp_path: Path) -> None:
         assert all(rule.reason for rule in prune.load(folder).rules)
 
 
+def test_rules_of_one_package() -> None:
+    """Folders with common names go where a package is known to have no use for them."""
+    pruning = prune.load("site-packages")
+    assert not pruning.keeps("runner/run.py", "tosa-tools")
+    assert pruning.keeps("runner/run.py", "other")
+    assert pruning.keeps("tosa_serializer/__init__.py", "tosa-tools")
+
+
 def test_hits_are_counted() -> None:
     """Each rule knows how many files it left out."""
     pruning = prune.load("site-packages")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from exporter_environment import locks
 from exporter_environment.errors import InstallError
-from fake_pip import LINUX, LOCKS
+from fake_pip import BACKENDS, LINUX, LOCKS
 
 A, B = "a" * 64, "b" * 64
 
@@ -112,3 +112,31 @@ def test_exporter_lock() -> None:
         assert {"executorch", "torch", "torchao", "numpy", "gguf", "jinja2"} <= set(found)
         assert ("coremltools" in found) == (changes.get("platform_machine") != "aarch64")
         assert len(found["torch"].hashes) == 3
+
+
+def test_a_layer_adds_what_the_base_lacks(tmp_path: Path) -> None:
+    """Packages of the base stay its own; another version of one is an error."""
+    base, layer = tmp_path / "base.txt", tmp_path / "layer.txt"
+    base.write_text(f"a==1 --hash=sha256:{A}\n")
+    layer.write_text(f"a==1 --hash=sha256:{A}\nb==2 --hash=sha256:{B}\n")
+    below = locks.load([base], LINUX)
+    assert list(locks.beyond(locks.load([layer], LINUX), below, [layer])) == ["b"]
+    layer.write_text(f"a==2 --hash=sha256:{A}\nb==2 --hash=sha256:{B}\n")
+    with pytest.raises(InstallError, match="has a in another version than") as caught:
+        locks.beyond(locks.load([layer], LINUX), below, [layer])
+    assert "2; the environment has 1" in str(caught.value)
+    assert str(layer) in str(caught.value)
+    with pytest.raises(InstallError, match="has all packages of this lock"):
+        locks.beyond(below, below, [base])
+
+
+@pytest.mark.parametrize("lock", sorted(BACKENDS.glob("*/*.txt")), ids=lambda path: path.name)
+def test_layers_of_backends(lock: Path) -> None:
+    """Their locks fit the exporter's, and add something to it."""
+    base = locks.load([LOCKS / "exporter_cp311.txt"], LINUX)
+    assert locks.beyond(locks.load([lock], LINUX), base, [lock])
+
+
+def test_there_are_layers() -> None:
+    """The files that the test above reads are its inputs."""
+    assert {path.name for path in BACKENDS.glob("*/*.txt")} >= {"openvino.txt", "tosa.txt"}

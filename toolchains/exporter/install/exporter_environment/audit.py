@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from . import archives, prune
+from .locks import canonical
 
 
 @dataclass(frozen=True, order=True)
@@ -67,7 +68,7 @@ def audit(wheels: list[Path], pruning: prune.Pruning) -> list[Finding]:
     for wheel in wheels:
         with zipfile.ZipFile(wheel) as archive:
             for member in archives.contents(wheel).files:
-                stays = pruning.keeps(member.path)
+                stays = pruning.keeps(member.path, canonical(wheel.name.split("-")[0]))
                 (there if stays else gone).add(module_name(member.path))
                 if stays and member.path.endswith(".py"):
                     kept[member.path] = archive.read(member.name)

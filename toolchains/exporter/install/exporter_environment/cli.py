@@ -65,6 +65,18 @@ def _request(arguments: list[str]) -> environment.Request:
         "--lite", action="store_true", help="make lite/, the folder for torch-free tools"
     )
     parser.add_argument(
+        "--layer",
+        action="store_true",
+        help="make packages only, for an environment that has the interpreter and the others",
+    )
+    parser.add_argument(
+        "--base-lock",
+        action="append",
+        default=[],
+        type=Path,
+        help="of a layer: a lock of the environment that it is for; may be given again",
+    )
+    parser.add_argument(
         "--script",
         action="append",
         default=[],
@@ -80,5 +92,7 @@ def _request(arguments: list[str]) -> environment.Request:
         extra_index=parsed.extra_index,
         extra_index_for=frozenset(canonical(name) for name in parsed.extra_index_for),
         lite=parsed.lite,
+        layer=parsed.layer,
+        base_locks=parsed.base_lock,
         scripts=tuple(parsed.script),
     )

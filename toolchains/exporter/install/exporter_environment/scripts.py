@@ -24,6 +24,21 @@ sys.exit({function}())
 ' "$root" "$@"
 """
 
+# In the place of an interpreter's name: the one that a layer's program is started from.
+LAYER = ""
+
+_LAYER_LAUNCHER = """\
+#!/bin/sh
+# Starts {module}:{function} with the interpreter and the import path of the process that calls it.
+exec "${{RULES_EXECUTORCH_INTERPRETER:?is set by the exporter}}" -B -I -c '
+import os, sys
+sys.path[:] = os.environ["RULES_EXECUTORCH_PATH"].split(os.pathsep)
+sys.argv[0] = "{name}"
+from {module} import {top}
+sys.exit({function}())
+' "$@"
+"""
+
 
 def entry_points(text: str) -> dict[str, str]:
     """The console programs in an entry_points.txt: name → module:function."""
@@ -38,7 +53,7 @@ def entry_points(text: str) -> dict[str, str]:
 def launcher(name: str, target: str, python: str) -> str:
     """A shell script that calls an entry point and holds no absolute path."""
     module, _, function = target.partition(":")
-    return _LAUNCHER.format(
+    return (_LAUNCHER if python else _LAYER_LAUNCHER).format(
         name=name, module=module, function=function, top=function.split(".")[0], python=python
     )
 

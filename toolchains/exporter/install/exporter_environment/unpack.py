@@ -51,7 +51,7 @@ def unpack(
     pruning = prune.load("site-packages")
     found = {name: archives.contents(wheel) for name, wheel in wheels.items()}
     kept = {
-        name: archives.Contents(tuple(m for m in c.files if pruning.keeps(m.path)), c.scripts)
+        name: archives.Contents(tuple(m for m in c.files if pruning.keeps(m.path, name)), c.scripts)
         for name, c in found.items()
     }
     archives.check_overlaps(kept)
