@@ -1,9 +1,13 @@
 """et_backend: what programs delegate to."""
 
-load("//rules:providers.bzl", "EtBackendInfo")
+load("//rules:providers.bzl", "EtBackendInfo", "EtPackagesInfo")
 
 def _et_backend_impl(ctx):
-    return [EtBackendInfo(label = ctx.label, id = ctx.attr.id)]
+    return [EtBackendInfo(
+        label = ctx.label,
+        id = ctx.attr.id,
+        packages = [target[EtPackagesInfo] for target in ctx.attr.packages],
+    )]
 
 et_backend = rule(
     implementation = _et_backend_impl,
@@ -11,11 +15,17 @@ et_backend = rule(
 
 ```python
 et_backend(name = "xnnpack", id = "XnnpackBackend")
+et_backend(name = "npu", id = "OurNpuBackend", packages = [":npu_compiler"])
 ```
 """,
     attrs = {
         "id": attr.string(
             doc = "Name in the runtime's registry; empty for ExecuTorch's own kernels.",
+        ),
+        "packages": attr.label_list(
+            providers = [EtPackagesInfo],
+            doc = "et_packages targets that a lowering for the backend takes. They are fetched and " +
+                  "checked only where a program is lowered for it.",
         ),
     },
     provides = [EtBackendInfo],

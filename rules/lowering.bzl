@@ -9,7 +9,6 @@ def _et_lowering_impl(ctx):
         ctx,
         model = ctx.attr.model[EtModelInfo],
         recipe = ctx.attr.recipe[EtRecipeInfo],
-        methods = ctx.attr.methods,
     )
     return [
         DefaultInfo(files = depset([lowered.directory])),

@@ -10,7 +10,7 @@ load(
 )
 load("//rules/private:exporter_action.bzl", "exporter_action")
 load("//rules/private:link_action.bzl", "link", "report")
-load("//rules/private:lower_action.bzl", "lower", "lowering_attributes", "same_lowering")
+load("//rules/private:lower_action.bzl", "given_for_lowering", "lower", "lowering_attributes", "same_lowering")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
 
 def _et_program_impl(ctx):
@@ -18,6 +18,7 @@ def _et_program_impl(ctx):
     lowered = _lowered(ctx, shared)
     model, recipe = lowered.model, lowered.recipe
     _check_sharing(ctx)
+    _check_min_delegated(ctx)
     name = ctx.label.name
     program = ctx.actions.declare_file(name + ".pte")
     manifest = ctx.actions.declare_file(name + ".manifest.json")
@@ -41,6 +42,7 @@ def _et_program_impl(ctx):
             min_shared = ctx.attr.min_shared,
             adapter_data = ctx.attr.adapter_data,
         ),
+        min_delegated = ctx.attr.min_delegated,
     )
     own = [data] if data else []
     data_files = own + [info.data for info in shared]
@@ -52,7 +54,7 @@ def _et_program_impl(ctx):
         ),
         OutputGroupInfo(
             report = depset(_report(ctx, lowered, summary)),
-            etrecord = depset([_etrecord(ctx, model, recipe, lowered.methods)]),
+            etrecord = depset([_etrecord(ctx, lowered)]),
             bundled = depset([_bundled(ctx, model, lowered, program, data_files)]),
             lowered = depset([lowered.directory]),
             manifest = depset([manifest] + ([index] if index else [])),
@@ -78,7 +80,7 @@ def _et_program_impl(ctx):
 def _lowered(ctx, shared):
     """The lowering that is given, or that shared data was made from, or a new one."""
     if ctx.attr.lowering:
-        given = [n for n in ("model", "recipe", "methods") if getattr(ctx.attr, n)]
+        given = [n for n in ("model", "recipe") if getattr(ctx.attr, n)] + given_for_lowering(ctx)
         if given:
             fail("%s: lowering has a model, a recipe and methods of its own; remove %s." %
                  (ctx.label, " and ".join(given)))
@@ -90,9 +92,9 @@ def _lowered(ctx, shared):
     model, recipe = ctx.attr.model[EtModelInfo], ctx.attr.recipe[EtRecipeInfo]
     for info in shared:
         for lowered in info.lowered:
-            if same_lowering(lowered, model, recipe, ctx.attr.methods):
+            if same_lowering(ctx, lowered = lowered, model = model, recipe = recipe):
                 return lowered
-    return lower(ctx, model = model, recipe = recipe, methods = ctx.attr.methods)
+    return lower(ctx, model = model, recipe = recipe)
 
 def _check_sharing(ctx):
     if not ctx.attr.shared_data:
@@ -102,6 +104,14 @@ def _check_sharing(ctx):
     if ctx.attr.adapter_data == "by_name" and ctx.attr.weights != "separate":
         fail(("%s: adapter_data = \"by_name\" is about the program's own .ptd; set " +
               "weights = \"separate\".") % ctx.label)
+
+def _check_min_delegated(ctx):
+    """Whether it is a share: a number up to 100, with a per cent sign."""
+    text = ctx.attr.min_delegated
+    number = text.removesuffix("%")
+    if text and (number == text or not number.replace(".", "", 1).isdigit() or float(number) > 100):
+        fail(("%s: min_delegated = \"%s\" is no share. Write how much of the FLOPs of each method " +
+              "must be delegated (\"90%%\").") % (ctx.label, text))
 
 def _report(ctx, lowered, summary):
     json = ctx.actions.declare_file(ctx.label.name + ".report.json")
@@ -116,15 +126,16 @@ def _report(ctx, lowered, summary):
     )
     return [json, html]
 
-def _etrecord(ctx, model, recipe, methods):
+def _etrecord(ctx, lowered):
     record = ctx.actions.declare_file(ctx.label.name + ".etrecord")
     exporter_action(
         ctx,
         command = "etrecord",
         label = ctx.label,
-        model = model,
-        recipe = recipe,
-        methods = methods,
+        model = lowered.model,
+        recipe = lowered.recipe,
+        methods = lowered.methods,
+        settings = lowered.settings,
         output = record,
         mnemonic = "EtRecord",
         progress_message = "Recording %{label} for devtools",
@@ -164,7 +175,7 @@ et_program(
 ```
 
 Outputs: `<name>.pte`, and `<name>.ptd` where the weights are separate. Output groups: `report` (JSON
-and a page), `manifest` (what must be there before the program is loaded), `data` (all .ptd files
+and a page: what was delegated and what was not, accuracy of the quantisation, bytes), `manifest` (what must be there before the program is loaded), `data` (all .ptd files
 that it may load), `etrecord` (for ExecuTorch's devtools; not reproducible, holds source paths),
 `bundled` (a .bpte: the program with inputs and the outputs that the eager model gives), `lowered`.
 
@@ -198,6 +209,11 @@ et_program(
         "lowering": attr.label(
             providers = [EtLoweredInfo],
             doc = "In the place of model and recipe: a lowered program (et_lowering).",
+        ),
+        "min_delegated": attr.string(
+            doc = "Least share of the FLOPs of each method that must be delegated (\"90%\"), in a " +
+                  "method without FLOPs of its nodes. Below that the build fails, with the operators " +
+                  "that stayed behind and the reason for each.",
         ),
         "min_shared": attr.string(
             doc = "Least amount of the program's data that must come from shared_data: a share " +

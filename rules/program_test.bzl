@@ -1,6 +1,7 @@
 """et_program_test: runs a program and compares it with the eager model."""
 
 load("//rules:providers.bzl", "EtProgramInfo")
+load("//rules/private:backend_packages.bzl", "recipe_packages")
 load("//rules/private:exporter_flags.bzl", "add_request", "request_files")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
 load("//toolchains/python:python_tool.bzl", "launcher_script", "tool_attributes", "tool_files")
@@ -36,11 +37,14 @@ def _et_program_test_impl(ctx):
     tolerances += ["--manifest", info.manifest.short_path]
     if ctx.attr.min_sqnr_db:
         tolerances += ["--min_sqnr_db", ctx.attr.min_sqnr_db]
+
+    # Some runtimes are the compiler's own libraries.
+    packages = recipe_packages(ctx.label, info.recipe)
     launcher_script(
         ctx,
         script,
         interpreter = exporter.interpreter,
-        roots = exporter.package_roots,
+        roots = exporter.package_roots + [root for one in packages for root in one.roots],
         words = ["etexport.compare"] + tolerances + ["@" + flags.short_path],
         enter = True,
     )
@@ -51,7 +55,7 @@ def _et_program_test_impl(ctx):
             tool_files(ctx),
             exporter.packages,
             exporter.python_files,
-        ],
+        ] + [one.files for one in packages],
     )
     return [DefaultInfo(executable = script, runfiles = ctx.runfiles(transitive_files = files))]
 

@@ -20,6 +20,22 @@ EtBackendInfo = provider(
         "label": "Label of the backend.",
         "id": "String: the name that a runtime registers it under (\"XnnpackBackend\"); empty: " +
               "ExecuTorch's own kernels.",
+        "packages": "List of EtPackagesInfo that lowering for it takes.",
+    },
+)
+
+EtPackagesInfo = provider(
+    doc = "Python packages, programs or an SDK that a backend needs. Made by `et_packages`.",
+    fields = {
+        "label": "Label of the target.",
+        "holder": "FilesToRunProvider: does nothing, and has the files as runfiles.",
+        "files": "Depset of Files.",
+        "stamp": "File whose contents change with the packages.",
+        "stamp_path": "String: runfiles path of the stamp.",
+        "roots": "List of strings: import roots, as runfiles paths.",
+        "programs": "List of strings: folders for PATH, as runfiles paths.",
+        "variables": "Dict of environment variable to runfiles path.",
+        "missing": "String: why they can't be used; empty: they can.",
     },
 )
 
@@ -41,10 +57,11 @@ EtLoweredInfo = provider(
     fields = {
         "label": "Label of the target that was lowered.",
         "directory": "File (tree artifact): index.json, program.bin, blobs/<sha256>.",
-        "facts": "File: seconds per stage and peak memory (JSON); differs from run to run.",
+        "facts": "File: seconds per stage, peak memory and accuracy (JSON); differs from run to run.",
         "model": "EtModelInfo that it was made from.",
         "recipe": "EtRecipeInfo that it was made with.",
         "methods": "List of strings: the methods asked for; empty: all.",
+        "settings": "Struct: quantize (\"recipe\" or \"none\"), calibration (File or None).",
     },
 )
 

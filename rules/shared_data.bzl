@@ -2,7 +2,7 @@
 
 load("//rules:providers.bzl", "EtLoweredInfo", "EtModelInfo", "EtRecipeInfo", "EtSharedDataInfo")
 load("//rules/private:link_action.bzl", "share")
-load("//rules/private:lower_action.bzl", "lower", "lowering_attributes")
+load("//rules/private:lower_action.bzl", "given_for_lowering", "lower", "lowering_attributes")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
 
 def _et_shared_data_impl(ctx):
@@ -16,10 +16,10 @@ def _et_shared_data_impl(ctx):
             ctx,
             model = ctx.attr.model[EtModelInfo],
             recipe = ctx.attr.recipe[EtRecipeInfo],
-            methods = ctx.attr.methods,
         ))
-    elif ctx.attr.methods:
-        fail("%s: methods goes with model and recipe; a lowering has its own." % ctx.label)
+    elif given_for_lowering(ctx):
+        fail("%s: %s goes with model and recipe; a lowering has its own." %
+             (ctx.label, " and ".join(given_for_lowering(ctx))))
     if bool(lowered) == bool(file):
         fail(("%s: it has %s. Give a model and a recipe, lowerings, or a .ptd that was built " +
               "before in srcs.") %

@@ -1,5 +1,6 @@
 """Actions that need torch: EtLower, EtRecord, EtBundle. One worker serves them all."""
 
+load("//rules/private:backend_packages.bzl", "add_packages", "recipe_packages")
 load("//rules/private:exporter_flags.bzl", "add_request", "request_files")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
 load("//toolchains/python:python_tool.bzl", "ENVIRONMENT")
@@ -25,6 +26,7 @@ def exporter_action(
         output,
         mnemonic,
         progress_message,
+        settings = None,
         facts = None,
         program = None):
     """Runs the exporter.
@@ -39,14 +41,16 @@ def exporter_action(
       output: File that the command writes.
       mnemonic: of the action.
       progress_message: of the action.
-      facts: File for seconds and memory, or None.
+      settings: struct(quantize, calibration) of a lowering, or None.
+      facts: File for seconds, memory and accuracy, or None.
       program: File: the linked .pte, or None.
     """
     exporter = ctx.toolchains[EXPORTER_TOOLCHAIN].exporter
 
-    # What a worker is started with: nothing of the model, so that one serves all programs.
+    # What a worker is started with: nothing of the model, so that one serves all programs of a backend.
     start = ctx.actions.args()
     start.add("etexport")
+    holders = add_packages(start, recipe_packages(label, recipe))
     args = ctx.actions.args()
     args.use_param_file("@%s", use_always = True)
     args.add(command)
@@ -57,16 +61,22 @@ def exporter_action(
         outputs.append(facts)
     if program:
         args.add(program, format = "--program=%s")
+    inputs = [program] if program else []
+    if settings:
+        args.add(settings.quantize, format = "--quantize=%s")
+        if settings.calibration:
+            args.add(settings.calibration, format = "--calibration=%s")
+            inputs.append(settings.calibration)
     add_request(args, label = label, model = model, recipe = recipe, methods = methods)
     ctx.actions.run(
         executable = exporter.lowering_tool,
         arguments = [start, args],
         inputs = depset(
-            [program] if program else [],
+            inputs,
             transitive = [request_files(model = model, recipe = recipe)],
         ),
         # In the worker's key, which sees the environment's folders by name only.
-        tools = [exporter.stamp],
+        tools = [exporter.stamp] + holders,
         outputs = outputs,
         mnemonic = mnemonic,
         progress_message = progress_message,

@@ -54,7 +54,8 @@ def link(
         manifest = None,
         summary = None,
         shared = [],
-        sharing = None):
+        sharing = None,
+        min_delegated = ""):
     """EtLink: a .pte, and a .ptd if asked for.
 
     Args:
@@ -67,6 +68,7 @@ def link(
       summary: File: JSON to write, or None.
       shared: list of EtSharedDataInfo: what they hold stays out.
       sharing: struct(allow_unshared, own_data, min_shared, adapter_data), or None.
+      min_delegated: share of each method's FLOPs that must be delegated ("90%"); empty: any.
     """
     args = ctx.actions.args()
     args.add_all("--lowered", [lowered], expand_directories = False)
@@ -85,6 +87,8 @@ def link(
             args.add("--allow_unshared")
         if sharing.min_shared:
             args.add("--min_shared", sharing.min_shared)
+    if min_delegated:
+        args.add("--min_delegated", min_delegated)
     linker_action(
         ctx,
         module = "etlink",
@@ -138,7 +142,7 @@ def report(ctx, *, lowered, facts, summary, json, html):
     Args:
       ctx: rule context.
       lowered: File: the directory of EtLower.
-      facts: File: seconds and memory of EtLower.
+      facts: File: seconds, memory and accuracy of EtLower.
       summary: File: what EtLink wrote.
       json: File to write.
       html: File to write.

@@ -15,6 +15,12 @@ def lowering_attributes(mandatory, what):
       Dict for a rule's attrs.
     """
     return {
+        "calibration": attr.label(
+            allow_single_file = [".safetensors"],
+            doc = "Inputs for recipes that quantise statically, in the place of the model's own: tensors " +
+                  "named by the position of an input (\"0\") or by method and position (\"prefill/0\"), whose " +
+                  "first dimension counts samples.",
+        ),
         "methods": attr.string_list(
             doc = "The model's methods that become part of the %s; default: all." % what,
         ),
@@ -23,6 +29,12 @@ def lowering_attributes(mandatory, what):
             providers = [EtModelInfo],
             doc = "The et_model.",
         ),
+        "quantize": attr.string(
+            default = "recipe",
+            values = ["recipe", "none"],
+            doc = "\"none\": the recipe's quantisation is left out, for a model that was quantised or " +
+                  "trained with quantisation (QAT) before.",
+        ),
         "recipe": attr.label(
             mandatory = mandatory,
             providers = [EtRecipeInfo],
@@ -30,18 +42,18 @@ def lowering_attributes(mandatory, what):
         ),
     }
 
-def lower(ctx, *, model, recipe, methods):
+def lower(ctx, *, model, recipe):
     """Declares the action EtLower.
 
     Args:
-      ctx: rule context with the exporter toolchain.
+      ctx: context of a rule with `lowering_attributes` and the exporter toolchain.
       model: EtModelInfo.
       recipe: EtRecipeInfo.
-      methods: list of strings; empty: all.
 
     Returns:
       EtLoweredInfo.
     """
+    methods, settings = ctx.attr.methods, _settings(ctx)
     repeated = first_repeated(methods)
     if repeated:
         fail("%s: methods lists \"%s\" twice." % (ctx.label, repeated))
@@ -54,6 +66,7 @@ def lower(ctx, *, model, recipe, methods):
         model = model,
         recipe = recipe,
         methods = methods,
+        settings = settings,
         output = directory,
         facts = facts,
         mnemonic = "EtLower",
@@ -66,16 +79,35 @@ def lower(ctx, *, model, recipe, methods):
         model = model,
         recipe = recipe,
         methods = methods,
+        settings = settings,
     )
 
-def same_lowering(lowered, model, recipe, methods):
+def given_for_lowering(ctx):
+    """Names of attributes that say how to lower, beside model and recipe, and that are given.
+
+    Args:
+      ctx: context of a rule with `lowering_attributes`.
+
+    Returns:
+      List of strings.
+    """
+    given = [n for n in ("calibration", "methods") if getattr(ctx.attr, n)]
+    return given + (["quantize"] if ctx.attr.quantize != "recipe" else [])
+
+def _settings(ctx):
+    if ctx.attr.quantize == "none" and ctx.attr.calibration:
+        fail("%s: calibration is for quantisation, which quantize = \"none\" leaves out; remove one of them." %
+             ctx.label)
+    return struct(calibration = ctx.file.calibration, quantize = ctx.attr.quantize)
+
+def same_lowering(ctx, *, lowered, model, recipe):
     """Whether a lowering is what `lower` would make.
 
     Args:
+      ctx: context of a rule with `lowering_attributes`.
       lowered: EtLoweredInfo.
       model: EtModelInfo.
       recipe: EtRecipeInfo.
-      methods: list of strings.
 
     Returns:
       Bool.
@@ -83,5 +115,6 @@ def same_lowering(lowered, model, recipe, methods):
     return (
         lowered.model.label == model.label and
         lowered.recipe.label == recipe.label and
-        sorted(lowered.methods) == sorted(methods)
+        sorted(lowered.methods) == sorted(ctx.attr.methods) and
+        lowered.settings == _settings(ctx)
     )

@@ -26,6 +26,8 @@ def request(**fields: Any) -> flags.Request:
         "arguments": {},
         "methods": (),
         "recipe": {},
+        "quantize": "recipe",
+        "calibration": None,
         "program": None,
         "program_data": (),
     }

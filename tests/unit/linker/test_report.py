@@ -15,8 +15,32 @@ FACTS: dict[str, Any] = {
     "recipe": {"label": "//r:fp32", "name": "fp32"},
     "not_quantised": {},
     "quantised_layers": 0,
+    "delegation": {},
 }
 RUN: dict[str, Any] = {"stages": [{"name": "lower", "seconds": 1.5}], "peak_memory_bytes": 7}
+
+DELEGATION: dict[str, Any] = {
+    "forward": {
+        "nodes": 4,
+        "flops": 2_000_000,
+        "delegates": [{"backend": "XnnpackBackend", "nodes": 3, "flops": 1_900_000}],
+        "left": [
+            {
+                "operator": "aten.sin.default",
+                "nodes": 1,
+                "flops": 100_000,
+                "why": [{"reason": "is <unknown>", "nodes": 1, "example": "float32 [2]"}],
+            }
+        ],
+    }
+}
+ACCURACY: dict[str, Any] = {
+    "forward": {
+        "inputs": 3,
+        "outputs": [{"sqnr_db": 41.26}, {"sqnr_db": None, "note": "the same as eager"}],
+    },
+    "other": {"skipped": "RuntimeError: no kernel"},
+}
 
 
 def method(name: str, backend: str, blobs: dict[str, int], named_data: bool) -> dict[str, Any]:
@@ -90,3 +114,25 @@ def test_the_page_warns_of_the_weight_cache_and_of_copies(tmp_path: Path) -> Non
     assert "a and b have equal bytes" in page
     assert "VGF puts weights into the payload of each method" in page
     assert "Up to 2.0 MB of that are there twice." in page
+
+
+def test_delegation_and_accuracy(tmp_path: Path) -> None:
+    base = program(tmp_path / "base", "//m:base", {}, {"wq": b"q" * 4096})
+    linked = dataclasses.asdict(link_with(base, tmp_path / "out")[0])
+    facts, run = {**FACTS, "delegation": DELEGATION}, {**RUN, "accuracy": ACCURACY}
+    made = report.make("//m:task", base.index, facts, run, linked)
+    assert made["delegation"]["forward"]["delegated"]["flops_percent"] == 95.0
+    assert made["accuracy"] == ACCURACY
+    assert made["lowering"] == RUN
+    page = report.page(made)
+    for text in (
+        "95.0% of 2.0 MFLOP and\n75.0% of 4 nodes are delegated",
+        "<td>XnnpackBackend</td>",
+        "<td>is &lt;unknown&gt; (float32 [2])<br>",
+        "41.3 dB",
+        "the same as eager",
+        "not compared: RuntimeError: no kernel",
+    ):
+        assert text in page, text
+    plain = report.page(report.make("//m:task", base.index, FACTS, RUN, linked))
+    assert "Accuracy of the quantisation" not in plain

@@ -17,6 +17,7 @@ from etbuild.errors import BuildError
 from etbuild.filters import groups_fit
 from etbuild.memory import share_mutable_buffers
 from etbuild.options import Options
+from etbuild.passes import static_shapes
 from etbuild.spec import Method, ModelSpec
 
 __all__ = [
@@ -28,4 +29,5 @@ __all__ = [
     "RecipeContext",
     "groups_fit",
     "share_mutable_buffers",
+    "static_shapes",
 ]

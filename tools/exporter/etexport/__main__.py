@@ -1,7 +1,8 @@
 """The exporter's program.
 
-Contract: `etexport @FILE` runs one request; `etexport --persistent_worker` serves Bazel's
-WorkRequests on standard input. `etexport.flags` has a request's flags.
+Contract: `etexport [--packages JSON …] @FILE` runs one request; with `--persistent_worker` in the
+place of the file it serves WorkRequests on standard input. `etexport.flags` has a request's flags,
+`etexport.packages` what the JSON says.
 """
 
 from __future__ import annotations
@@ -9,13 +10,14 @@ from __future__ import annotations
 import os
 import sys
 
-from etexport import child
+from etexport import child, packages
 
 
 def main() -> int:
     """Runs a request, or serves them; returns the exit code."""
-    if "--persistent_worker" not in sys.argv[1:]:
-        code, message = child.execute(sys.argv[1:])
+    arguments = packages.install_given(sys.argv[1:])
+    if "--persistent_worker" not in arguments:
+        code, message = child.execute(arguments)
         sys.stderr.write(message)
         return code
     from etexport import lower

@@ -152,12 +152,13 @@ class Program:
             ) from error
         if loaded is None:
             raise BuildError(f'{self._path.name} has no method "{method}".')
-        flat = _leaves(tuple(inputs))
+        flat = leaves(tuple(inputs))
         # The runtime's outputs live in its memory, which goes with the program.
         return copy.deepcopy(list(loaded.execute(flat)))
 
 
-def _leaves(value: Any) -> list[Any]:
+def leaves(value: Any) -> list[Any]:
+    """The tensors and numbers of a nested value, in the order of a program's inputs or outputs."""
     import torch
 
     return torch.utils._pytree.tree_leaves(value)
@@ -174,7 +175,7 @@ def _compare_once(
     import torch
 
     with torch.no_grad():
-        wanted = _leaves(copy.deepcopy(module)(*copy.deepcopy(tuple(inputs))))
+        wanted = leaves(copy.deepcopy(module)(*copy.deepcopy(tuple(inputs))))
     got = program.call(method, copy.deepcopy(tuple(inputs)))
     if len(got) != len(wanted):
         return [f"{where}: got {len(got)} outputs, the eager model gives {len(wanted)}"]
@@ -185,7 +186,7 @@ def _compare_once(
 
 def _compare_constant(program: Program, name: str, wanted: Any) -> Iterable[str]:
     got = program.call(name, ())
-    flat = _leaves(wanted)
+    flat = leaves(wanted)
     import torch
 
     same = len(got) == len(flat) and all(
@@ -227,9 +228,7 @@ def difference(got: Any, wanted: Any, tolerance: Tolerance, where: str) -> str:
     if not wanted.numel():
         return ""
     left, right = got.double(), wanted.double()
-    both_nan = left.isnan() & right.isnan()
-    distance = torch.where(both_nan | (left == right), 0.0, (left - right).abs())
-    distance = torch.where(distance.isnan(), math.inf, distance)
+    distance = _distance(left, right)
     bad = distance > tolerance.atol + tolerance.rtol * right.abs().nan_to_num()
     sqnr = _sqnr_db(right, distance)
     print(f"{where}: largest difference {distance.max():.6g}, SQNR {sqnr:.1f} dB")
@@ -245,6 +244,21 @@ def difference(got: Any, wanted: Any, tolerance: Tolerance, where: str) -> str:
     if tolerance.min_sqnr_db is not None and sqnr < tolerance.min_sqnr_db:
         parts.append(f"the SQNR is {sqnr:.1f} dB, wanted {tolerance.min_sqnr_db:g} dB")
     return f"{where}: {'; '.join(parts)}" if parts else ""
+
+
+def sqnr_db(got: Any, wanted: Any) -> float:
+    """Signal-to-quantisation-noise ratio in dB of two tensors of one shape; infinite: no noise."""
+    left, right = got.double(), wanted.double()
+    return _sqnr_db(right, _distance(left, right))
+
+
+def _distance(left: Any, right: Any) -> Any:
+    """How far apart elements are; infinitely, where only one side is NaN."""
+    import torch
+
+    both_nan = left.isnan() & right.isnan()
+    distance = torch.where(both_nan | (left == right), 0.0, (left - right).abs())
+    return torch.where(distance.isnan(), math.inf, distance)
 
 
 def _sqnr_db(wanted: Any, distance: Any) -> float:

@@ -23,7 +23,7 @@ class Request:
       label: of the program, for messages.
       model_label: of the model, for messages.
       output: the directory or file to write.
-      facts: JSON file to write what was seen to: seconds, memory.
+      facts: JSON file to write what was seen to: seconds, memory, accuracy.
       entry_point: "module:function"; empty: the model is given as .pt2 files.
       exported: method name to .pt2 file.
       sources: path in the workspace ("_main/models/llama.py") to file: what may be imported.
@@ -33,6 +33,8 @@ class Request:
       arguments: for ModelContext.args.
       methods: the methods that become part of the program; empty: all.
       recipe: a tree: {"label", "builder", "options", "base", "recipes", "data"}.
+      quantize: "recipe", or "none": its quantisation is left out.
+      calibration: inputs for static quantisation (.safetensors), or None: the model's own.
       program: the linked .pte (bundle).
       program_data: the linked .ptd files (bundle).
     """
@@ -51,6 +53,8 @@ class Request:
     arguments: dict[str, str]
     methods: tuple[str, ...]
     recipe: dict[str, Any]
+    quantize: str
+    calibration: Path | None
     program: Path | None
     program_data: tuple[Path, ...]
 
@@ -77,6 +81,8 @@ def _parser() -> argparse.ArgumentParser:
         parser.add_argument(f"--{name}", action="append", default=[])
     parser.add_argument("--args", default="{}", help="JSON object of strings")
     parser.add_argument("--recipe", default="{}", help="JSON: a tree of recipes")
+    parser.add_argument("--quantize", choices=("recipe", "none"), default="recipe")
+    parser.add_argument("--calibration", type=Path)
     parser.add_argument("--program", type=Path)
     parser.add_argument("--program_data", type=Path, action="append", default=[])
     return parser
@@ -104,6 +110,8 @@ def parse(arguments: Sequence[str]) -> Request:
         arguments=json.loads(raw.args),
         methods=tuple(raw.method),
         recipe=json.loads(raw.recipe),
+        quantize=raw.quantize,
+        calibration=raw.calibration.absolute() if raw.calibration else None,
         program=raw.program.absolute() if raw.program else None,
         program_data=tuple(p.absolute() for p in raw.program_data),
     )

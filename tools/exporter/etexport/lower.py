@@ -9,7 +9,7 @@ import platform
 import shutil
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,11 +33,13 @@ def run(request: Request, progress: Progress, tree: Path) -> None:
     sources.install(tree, request.sources, request.roots)
     with progress.stage("load"):
         settle()
-        from etexport import model, recipe
+        from etexport import calibration, model, recipe
 
         # Both first: a typo in either must not wait for a model's weights.
         made = recipe.make(request) if request.recipe else None
-        spec = model.load_spec(request)
+        if made and request.quantize == "none":
+            made.quantization_recipe = None
+        spec = calibration.replaced(model.load_spec(request), made, request)
     commands = {"lower": _lower, "etrecord": _etrecord, "bundle": _bundle}
     commands[request.command](request, spec, made, progress, tree)
 
@@ -64,12 +66,25 @@ def versions() -> dict[str, str]:
 def _lower(request: Request, spec: Any, recipe: Any, progress: Progress, tree: Path) -> None:
     from executorch.exir import ExecutorchBackendConfig
 
-    from etexport import capture, stages
+    from etexport import accuracy, capture, delegation, stages
+    from etexport.reasons import Reasons
 
-    names = capture.WeightNames()
-    with names.watching():
+    names, reasons = capture.WeightNames(), Reasons()
+    seen: dict[str, Any] = {}
+
+    def quantised(modules: Mapping[str, Any]) -> None:
+        # Training changes the model that it would be compared with.
+        if not recipe.quantization_recipe.is_qat:
+            with progress.stage("compare"):
+                seen["accuracy"] = accuracy.measure(spec, modules)
+
+    def lowered(edge: Any) -> None:
+        seen["delegation"] = delegation.facts(edge, reasons, recipe)
+
+    watch = stages.Watch(quantised, names.keep, lowered)
+    with names.watching(), reasons.watching():
         manager = stages.run(
-            spec, recipe, progress, request.model_label, etrecord=False, exported=names.keep
+            spec, recipe, progress, request.model_label, etrecord=False, watch=watch
         )
     with progress.stage("split"), _whole(request.output), _scratch(tree) as scratch:
         program = scratch / "program.pte"
@@ -78,9 +93,12 @@ def _lower(request: Request, spec: Any, recipe: Any, progress: Progress, tree: P
         config = recipe.executorch_backend_config or ExecutorchBackendConfig()
         hints = capture.hints(manager, names, program, scratch, config)
         index = split(program, request.output, request.label, versions(), hints)
-        _write_facts(request.output / "facts.json", _facts(index, recipe, request))
+        facts = {**_facts(index, recipe, request), "delegation": seen["delegation"]}
+        _write_facts(request.output / "facts.json", facts)
     if request.facts:
-        _write_facts(request.facts, progress.as_json())
+        # Numbers that depend on the machine's instructions can't be part of the program.
+        accurate = {"accuracy": seen["accuracy"]} if "accuracy" in seen else {}
+        _write_facts(request.facts, {**progress.as_json(), **accurate})
 
 
 def _facts(index: Index, recipe: Any, request: Request) -> dict[str, Any]:

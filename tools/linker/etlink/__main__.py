@@ -2,7 +2,7 @@
 
 Contract: `etlink --lowered DIR --program OUT.pte [--data OUT.ptd] [--manifest OUT.json]
 [--summary OUT.json] [--shared INDEX.json]… [--label L] [--allow_unshared] [--own_data NAME]…
-[--min_shared AMOUNT] [--adapter_data by_content|by_name]`
+[--min_shared AMOUNT] [--min_delegated SHARE] [--adapter_data by_content|by_name]`
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 
 from etbuild.errors import BuildError
 
-from etlink import manifest
+from etlink import delegated, manifest
 from etlink.container import write_text
 from etlink.link import Options, link
 from etlink.lowered import Lowered
@@ -36,6 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--allow_unshared", action="store_true")
     parser.add_argument("--own_data", action="append", default=[], metavar="NAME")
     parser.add_argument("--min_shared", default="", metavar="AMOUNT")
+    parser.add_argument("--min_delegated", default="", metavar="SHARE")
     parser.add_argument("--adapter_data", default="by_content", choices=["by_content", "by_name"])
     given = parser.parse_args(arguments)
     try:
@@ -47,6 +48,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             given.min_shared,
             given.adapter_data,
         )
+        if given.min_delegated:
+            facts = delegated.read(given.lowered)
+            delegated.check(given.label or str(given.lowered), facts, given.min_delegated)
         linked = link(Lowered(given.lowered), given.program, given.data, options)
         if given.manifest:
             manifest.write(given.manifest, linked.manifest)

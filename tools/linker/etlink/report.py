@@ -15,6 +15,7 @@ from typing import Any
 import jinja2
 from etbuild.errors import BuildError
 
+from etlink import delegated
 from etlink.lowered import Index, Lowered
 
 
@@ -53,8 +54,9 @@ def make(
     Args:
       label: the program.
       index: of the lowered program.
-      facts: what the exporter saw: recipe, layers that it left alone.
-      run: seconds per stage and peak memory of this lowering; differs from run to run.
+      facts: what the exporter saw: recipe, layers that it left alone, what was delegated.
+      run: seconds per stage, peak memory and accuracy of quantisation in this lowering; may differ
+        from run to run.
       linked: what EtLink wrote.
     """
     blobs = {n.blob: n.size for n in index.named_data}
@@ -80,8 +82,10 @@ def make(
         "weight_cache": linked["manifest"]["weight_cache"],
         "not_quantised": facts["not_quantised"],
         "quantised_layers": facts["quantised_layers"],
+        "delegation": delegated.described(facts["delegation"]),
+        "accuracy": run.get("accuracy", {}),
         "largest": _largest(index),
-        "lowering": run,
+        "lowering": {key: run[key] for key in ("stages", "peak_memory_bytes")},
     }
 
 
@@ -128,6 +132,8 @@ def page(report: dict[str, Any]) -> str:
     """The report as an HTML page without references to anything outside of it."""
     environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     environment.filters["bytes"] = human_bytes
+    environment.filters["flops"] = human_flops
+    environment.filters["percent"] = _percent
     template = Path(__file__).with_name("report.html.jinja").read_text(encoding="utf-8")
     return environment.from_string(template).render(report=report)
 
@@ -140,6 +146,20 @@ def human_bytes(count: int) -> str:
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
         size /= 1000
     return str(count)
+
+
+def human_flops(count: int) -> str:
+    """Floating-point operations for people: "1.5 GFLOP"."""
+    number = float(count)
+    for unit in ("", "k", "M", "G", "T"):
+        if number < 1000 or unit == "T":
+            return f"{number:.1f} {unit}FLOP" if unit else f"{count} FLOP"
+        number /= 1000
+    return str(count)
+
+
+def _percent(share: float | None) -> str:
+    return "–" if share is None else f"{share:.1f}%"
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -53,10 +53,12 @@ def _classes() -> dict[str, Any]:
     found: dict[str, Any] = {}
     for module in modules.values():
         found.update({k: v for k, v in vars(module).items() if isinstance(v, type)})
-    found["BufferT"].Pack = _pack_aligned(modules["Buffer"], "Buffer", "storage", "Storage")
-    found["BackendDelegateInlineDataT"].Pack = _pack_aligned(
-        modules["BackendDelegateInlineData"], "BackendDelegateInlineData", "data", "Data"
-    )
+    for table, field, suffix in (
+        ("Buffer", "storage", "Storage"),
+        ("BackendDelegateInlineData", "data", "Data"),
+    ):
+        found[f"{table}T"]._UnPack = _unpack_bytes(field, suffix)
+        found[f"{table}T"].Pack = _pack_aligned(modules[table], table, field, suffix)
     return found
 
 
@@ -65,6 +67,22 @@ def _name_classes(module: ModuleType) -> None:
     for name, value in list(vars(module).items()):
         if isinstance(value, ModuleType) and isinstance(getattr(value, name, None), type):
             setattr(module, name, getattr(value, name))
+
+
+def _unpack_bytes(field: str, suffix: str) -> Any:
+    """An _UnPack method that takes all bytes at once, which flatc's does with NumPy only."""
+
+    def unpack(self: Any, table: Any) -> None:
+        if table is None or getattr(table, f"{suffix}IsNone")():
+            return
+        inner = table._tab
+        size = getattr(table, f"{suffix}Length")()
+        start = inner.Vector(inner.Offset(4))
+        if start + size > len(inner.Bytes):
+            raise ValueError(f"a vector of {size} bytes at {start} ends behind the last byte")
+        setattr(self, field, bytes(inner.Bytes[start : start + size]))
+
+    return unpack
 
 
 def _pack_aligned(module: ModuleType, table: str, field: str, suffix: str) -> Any:

@@ -1,0 +1,43 @@
+"""Packages of a recipe's backends, as inputs and flags of the exporter."""
+
+def recipe_packages(label, recipe):
+    """What the backends of a recipe need beside the exporter's environment.
+
+    Args:
+      label: Label of what is built, for messages.
+      recipe: EtRecipeInfo, or None.
+
+    Returns:
+      List of EtPackagesInfo, each once.
+    """
+    found = {}
+    for backend in recipe.backends.to_list() if recipe else []:
+        for packages in backend.packages:
+            if packages.missing:
+                fail("%s: %s delegates to the backend %s: %s" %
+                     (label, recipe.label, backend.label, packages.missing))
+            found[packages.label] = packages
+    return found.values()
+
+def add_packages(args, packages):
+    """Adds a flag for each; tools/exporter/etexport/packages.py reads them.
+
+    Args:
+      args: Args that a worker is started with.
+      packages: list of EtPackagesInfo.
+
+    Returns:
+      List of FilesToRunProvider: the action's tools.
+    """
+    for one in packages:
+        runfiles = one.holder.executable.path + ".runfiles/"
+        args.add(
+            "--packages",
+            json.encode(struct(
+                programs = [runfiles + place for place in one.programs],
+                roots = [runfiles + place for place in one.roots],
+                stamp = runfiles + one.stamp_path,
+                variables = {name: runfiles + place for name, place in one.variables.items()},
+            )),
+        )
+    return [one.holder for one in packages]

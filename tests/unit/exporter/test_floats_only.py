@@ -1,0 +1,79 @@
+"""Quantisers leave integers and booleans alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from etbuild import Method, ModelSpec
+from etexport.quantise import quantise
+from executorch.export import ExportRecipe, QuantizationRecipe
+from torchao.quantization.pt2e import HistogramObserver
+from torchao.quantization.pt2e.quantizer.quantizer import (
+    Q_ANNOTATION_KEY,
+    QuantizationAnnotation,
+    QuantizationSpec,
+    Quantizer,
+    SharedQuantizationSpec,
+)
+
+_SPEC = QuantizationSpec(
+    dtype=torch.int8,
+    quant_min=-128,
+    quant_max=127,
+    qscheme=torch.per_tensor_affine,
+    observer_or_fake_quant_ctr=HistogramObserver,
+)
+
+
+class Eager(Quantizer):
+    """Annotates every input of every operator; `shared`: with the scale of the first."""
+
+    def __init__(self, shared: bool) -> None:
+        self._shared = shared
+
+    def annotate(self, model: torch.fx.GraphModule) -> torch.fx.GraphModule:
+        for node in model.graph.nodes:
+            if node.op != "call_function":
+                continue
+            inputs: dict[Any, Any] = {}
+            for number, source in enumerate(node.all_input_nodes):
+                first = (node.all_input_nodes[0], node)
+                share = self._shared and number
+                inputs[source] = SharedQuantizationSpec(first) if share else _SPEC
+            node.meta[Q_ANNOTATION_KEY] = QuantizationAnnotation(inputs, _SPEC, _annotated=True)
+        return model
+
+    def validate(self, model: torch.fx.GraphModule) -> None:
+        pass
+
+
+class Masked(torch.nn.Module):
+    """A sum of an embedding and what a mask leaves of a linear layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = torch.nn.Embedding(8, 4)
+        self.linear = torch.nn.Linear(4, 4)
+
+    def forward(self, tokens: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        kept = torch.where(tokens.unsqueeze(1) > 3, self.linear(x), torch.zeros(4))
+        return self.table(tokens) + kept
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_integers_stay(shared: bool) -> None:
+    torch.manual_seed(0)
+    net = Masked().eval()
+    inputs = (torch.tensor([1, 5]), torch.randn(2, 4))
+    recipe = ExportRecipe(quantization_recipe=QuantizationRecipe(quantizers=[Eager(shared)]))
+    spec = ModelSpec({"forward": Method(net, inputs)})
+    (made,) = quantise({"forward": net}, spec, recipe, "//m:net").values()
+    nodes = [n for n in made.graph.nodes if "dequantize" in str(n.target)]
+    assert nodes
+    assert all(n.meta["val"].dtype == torch.float32 for n in nodes if "val" in n.meta)
+    torch.testing.assert_close(made(*inputs), net(*inputs), atol=0.1, rtol=0)
+    # A layer whose inputs are all floats is quantised still.
+    (linear,) = [n for n in made.graph.nodes if n.target is torch.ops.aten.linear.default]
+    assert all("dequantize" in str(n.target) for n in linear.all_input_nodes[:1])

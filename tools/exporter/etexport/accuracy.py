@@ -1,0 +1,80 @@
+"""How much quantisation changes a model's outputs, before anything is lowered."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from etbuild import Method, ModelSpec
+
+from etexport.compare import leaves, sqnr_db
+
+
+def measure(spec: ModelSpec, quantised: Mapping[str, Any]) -> dict[str, Any]:
+    """Compares quantised methods with eager ones on their example and test inputs.
+
+    Both run on copies, so that a state such as a KV cache stays as it was, and is the same for each
+    input. Random numbers that a model draws don't change what is drawn later.
+
+    Args:
+      spec: the model.
+      quantised: its quantised methods: modules, or exported programs.
+
+    Returns:
+      Per method the number of `inputs`, and `outputs` with the lowest ratio over these as
+      `sqnr_db`, rounded to 0.1 dB, or None and a `note`; or `skipped`, the reason why it was not
+      compared.
+    """
+    found: dict[str, Any] = {}
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        for name, method in spec.methods.items():
+            try:
+                found[name] = _compare(method, quantised[name])
+            except Exception as error:
+                # It is a figure of the report: a program can be right without it.
+                said = " ".join(str(error).split())[:300]
+                found[name] = {"skipped": f"{type(error).__name__}: {said}"}
+    return found
+
+
+def _compare(method: Method, quantised: Any) -> dict[str, Any]:
+    ratios: list[list[float | str]] = []
+    inputs = (method.example_inputs, *method.test_inputs)
+    for one in inputs:
+        wanted, got = _run(method.module, one), _run(quantised, one)
+        if len(got) != len(wanted):
+            return {"skipped": f"got {len(got)} outputs, the eager model gives {len(wanted)}"}
+        ratios.append([_ratio(g, w) for g, w in zip(got, wanted, strict=True)])
+    outputs = [_lowest(found) for found in zip(*ratios, strict=True)]
+    return {"inputs": len(inputs), "outputs": outputs}
+
+
+def _run(module: Any, inputs: Sequence[Any]) -> list[Any]:
+    module = module.module() if isinstance(module, torch.export.ExportedProgram) else module
+    # Weights don't change; all else may be state.
+    shared = {id(parameter): parameter for parameter in module.parameters()}
+    return leaves(copy.deepcopy(module, shared)(*copy.deepcopy(tuple(inputs))))
+
+
+def _ratio(got: Any, wanted: Any) -> float | str:
+    """In dB, or why there is none."""
+    if not isinstance(wanted, torch.Tensor) or not isinstance(got, torch.Tensor):
+        return "not a tensor"
+    if got.shape != wanted.shape:
+        return f"got {list(got.shape)}, the eager model gives {list(wanted.shape)}"
+    ratio = sqnr_db(got, wanted)
+    if ratio == math.inf:
+        return "the same as eager"
+    return ratio if math.isfinite(ratio) else "eager gives zeros, or one of them isn't finite"
+
+
+def _lowest(found: Sequence[float | str]) -> dict[str, Any]:
+    ratios = [ratio for ratio in found if isinstance(ratio, float)]
+    notes = [note for note in found if isinstance(note, str)]
+    bad = [note for note in notes if note != "the same as eager"]
+    if bad or not ratios:
+        return {"sqnr_db": None, "note": (bad or notes)[0]}
+    return {"sqnr_db": round(min(ratios), 1)}

@@ -1,0 +1,123 @@
+"""Calibration inputs from a file, in the place of the model's own."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from etbuild import BuildError, Method, ModelSpec
+from executorch.export import ExportRecipe
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+
+from etexport.flags import Request
+
+_FORM = (
+    'Name tensors by the position of an input ("0"), or by method and position ("prefill/0"), with '
+    "one sample beside the other in the first dimension: safetensors.torch.save_file("
+    '{"0": torch.stack(samples)}, file).'
+)
+
+
+def replaced(spec: ModelSpec, recipe: ExportRecipe | None, request: Request) -> ModelSpec:
+    """The model's specification with the inputs of a request's calibration file, if it has one.
+
+    Raises:
+      BuildError: the recipe doesn't calibrate; the file is damaged or doesn't fit the methods.
+    """
+    if request.calibration is None or recipe is None:
+        return spec
+    quantisation = recipe.quantization_recipe
+    if not (quantisation and quantisation.quantizers):
+        raise BuildError(
+            f"{request.label}: calibration is given, and the recipe {request.recipe['label']} "
+            "calibrates nothing.",
+            "Remove calibration, or use a recipe that quantises statically (PT2E).",
+        )
+    found = read(request.calibration, spec.methods, request.label)
+    return dataclasses.replace(spec, calibration=lambda: found)
+
+
+def read(
+    file: Path, methods: Mapping[str, Method], label: str
+) -> dict[str, list[tuple[torch.Tensor, ...]]]:
+    """Calibration inputs by method.
+
+    Args:
+      file: a .safetensors file; see et_program's attribute `calibration`.
+      methods: the model's.
+      label: of the program, for messages.
+
+    Raises:
+      BuildError: the file is damaged, names an unknown method or input, leaves one out, or has a
+        tensor whose dtype or shape isn't that of the input.
+    """
+    try:
+        tensors = load_file(file)
+    except (OSError, SafetensorError) as error:
+        raise BuildError(f"{label}: calibration: {file.name} can't be read: {error}.") from error
+    by_method: dict[str, dict[int, torch.Tensor]] = {name: {} for name in methods}
+    for key, tensor in sorted(tensors.items()):
+        for method, position in _places(key, methods, file, label):
+            by_method[method][position] = tensor
+    return {
+        name: _samples(name, by_method[name], method, file, label)
+        for name, method in methods.items()
+        if by_method[name]
+    }
+
+
+def _places(
+    key: str, methods: Mapping[str, Method], file: Path, label: str
+) -> list[tuple[str, int]]:
+    """Method and position that a key means; without a method: all that have the position."""
+    method, _, position = key.rpartition("/")
+    known = [method] if method else list(methods)
+    if position.isdigit() and all(name in methods for name in known):
+        number = int(position)
+        found = [(name, number) for name in known if number < len(methods[name].example_inputs)]
+        if found:
+            return found
+    takes = ", ".join(f"{n} takes {len(m.example_inputs)}" for n, m in sorted(methods.items()))
+    raise BuildError(
+        f'{label}: calibration: {file.name} has the tensor "{key}", which no input is called '
+        f"(inputs: {takes}).",
+        _FORM,
+    )
+
+
+def _samples(
+    name: str, tensors: Mapping[int, torch.Tensor], method: Method, file: Path, label: str
+) -> list[tuple[Any, ...]]:
+    where = f'{label}: calibration: {file.name}, method "{name}"'
+    wanted = method.example_inputs
+    missing = [str(i) for i in range(len(wanted)) if i not in tensors]
+    if missing:
+        raise BuildError(f"{where}: the input {', '.join(missing)} is missing.", _FORM)
+    counts = {len(tensor) if tensor.dim() else 0 for tensor in tensors.values()}
+    if len(counts) != 1 or 0 in counts:
+        sizes = ", ".join(f"{i}: {tuple(t.shape)}" for i, t in sorted(tensors.items()))
+        raise BuildError(f"{where}: its tensors don't have the same number of samples ({sizes}).")
+    for position, example in enumerate(wanted):
+        _check(tensors[position], example, f"{where}: input {position}", method)
+    return [tuple(tensors[i][sample] for i in range(len(wanted))) for sample in range(counts.pop())]
+
+
+def _check(tensor: torch.Tensor, example: Any, where: str, method: Method) -> None:
+    if not isinstance(example, torch.Tensor):
+        raise BuildError(f"{where} is a {type(example).__name__}, which no tensor can stand for.")
+    got, shape = tuple(tensor.shape[1:]), tuple(example.shape)
+    fits = len(got) == len(shape) if method.dynamic_shapes is not None else got == shape
+    if not fits or tensor.dtype != example.dtype:
+        raise BuildError(
+            f"{where}: got samples of {got} {_name(tensor.dtype)}, wanted {shape} "
+            f"{_name(example.dtype)}.",
+            _FORM,
+        )
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")

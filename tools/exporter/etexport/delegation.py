@@ -1,0 +1,141 @@
+"""What of each method is delegated, what stayed with ExecuTorch's own kernels, and why."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from executorch.exir.lowered_backend_module import LoweredBackendModule
+from torch.fx import GraphModule, Node
+
+from etexport import operators
+from etexport.flops import flops, size
+from etexport.reasons import Reasons
+
+NO_PARTITIONER = "the recipe delegates nothing"
+ELSEWHERE = "delegated in other places, but not with these inputs or arguments"
+NOWHERE = "no partitioner of the recipe takes this operator"
+NOT_HERE = "no partitioner took this operator anywhere in this program"
+
+
+def facts(edge: Any, reasons: Reasons, recipe: Any) -> dict[str, Any]:
+    """What the report says of a lowered program's delegation.
+
+    Args:
+      edge: upstream's EdgeProgramManager, lowered and not yet emitted.
+      reasons: what was said while it was lowered.
+      recipe: upstream's ExportRecipe.
+
+    Returns:
+      Per method: `nodes` and `flops` of all of it, `delegates` in the order of their calls with the
+      same of each, and `left`: the operators that stayed behind, those with the most FLOPs first.
+    """
+    graphs = {name: edge.exported_program(name).graph_module for name in sorted(edge.methods)}
+    taken: Counter[str] = Counter()
+    for module in graphs.values():
+        for delegate in _delegates(module):
+            taken.update(map(operators.name, _inside(delegate)))
+    lowering = recipe.lowering_recipe
+    partitioners = (lowering and lowering.partitioners) or []
+    found = {}
+    for name, module in graphs.items():
+        of_method = partitioners.get(name, []) if isinstance(partitioners, dict) else partitioners
+        found[name] = _method(module, _Why(reasons, of_method, taken))
+    return found
+
+
+def _method(module: GraphModule, why: _Why) -> dict[str, Any]:
+    delegates = [{"backend": d.backend_id, **_amount(_inside(d))} for d in _delegates(module)]
+    left = _operators(module)
+    by_operator: dict[str, list[Node]] = {}
+    for node in left:
+        by_operator.setdefault(operators.name(node), []).append(node)
+    listed = [
+        {"operator": name, **_amount(nodes), "why": why.of(nodes)}
+        for name, nodes in by_operator.items()
+    ]
+    whole = _amount(left)
+    for amount in delegates:
+        whole = {key: whole[key] + amount[key] for key in whole}
+    listed.sort(key=lambda one: (-one["flops"], -one["nodes"], one["operator"]))
+    return {**whole, "delegates": delegates, "left": listed}
+
+
+def _amount(nodes: Sequence[Node]) -> dict[str, int]:
+    return {"nodes": len(nodes), "flops": sum(map(flops, nodes))}
+
+
+def _delegates(module: GraphModule) -> Iterator[LoweredBackendModule]:
+    for owner, node in operators.walk(module):
+        delegate = node.args and getattr(owner, str(getattr(node.args[0], "target", "")), None)
+        if isinstance(delegate, LoweredBackendModule):
+            yield delegate
+
+
+def _inside(delegate: LoweredBackendModule) -> list[Node]:
+    return _operators(delegate.original_module.graph_module)
+
+
+def _operators(module: GraphModule) -> list[Node]:
+    return [node for _, node in operators.walk(module) if operators.name(node)]
+
+
+class _Why:
+    """Finds the reasons for nodes that stayed behind.
+
+    Args:
+      reasons: the partitioners' own.
+      partitioners: the recipe's for this method.
+      taken: how often each operator was delegated, in all methods.
+    """
+
+    def __init__(self, reasons: Reasons, partitioners: Sequence[Any], taken: Counter[str]) -> None:
+        self._reasons = reasons
+        self._partitioners = partitioners
+        self._taken = taken
+
+    def of(self, nodes: Sequence[Node]) -> list[dict[str, Any]]:
+        """The reasons for an operator's nodes, the most frequent first, with an example of each."""
+        found: dict[str, list[Node]] = {}
+        for node in nodes:
+            found.setdefault(self._one(node), []).append(node)
+        ordered = sorted(found.items(), key=lambda item: (-len(item[1]), item[0]))
+        return [
+            {"reason": reason, "nodes": len(same), "example": described(same[0])}
+            for reason, same in ordered
+        ]
+
+    def _one(self, node: Node) -> str:
+        said = self._reasons.of(node)
+        if said:
+            return "; ".join(f"{who}: {text}" if who else text for who, text in said.items())
+        if not self._partitioners:
+            return NO_PARTITIONER
+        name = operators.name(node)
+        if self._taken[name]:
+            return ELSEWHERE
+        if any(self._may_take(partitioner, name) for partitioner in self._partitioners):
+            return NOT_HERE
+        return NOWHERE
+
+    def _may_take(self, partitioner: Any, name: str) -> bool:
+        """Whether a partitioner knows an operator; those that list none may know all."""
+        known = getattr(partitioner, "target_partitioner_configs", None)
+        return known is None or name.split(".", 1)[1] in known
+
+
+def described(node: Node) -> str:
+    """A node's inputs: "float32 [1, ≤512]", where ≤ is the bound of a dynamic dimension.
+
+    Sizes that are computed are inputs, too.
+    """
+    found = []
+    for tensor in operators.inputs(node):
+        sizes = ((n if isinstance(n, int) else f"≤{size(n)}") for n in tensor.shape)
+        dtype = str(tensor.dtype).removeprefix("torch.")
+        found.append(f"{dtype} [{', '.join(map(str, sizes))}]")
+    computed = [given.meta.get("val") for given in node.all_input_nodes]
+    found += [f"size ≤{size(n)}" for n in computed if isinstance(n, torch.SymInt)]
+    return ", ".join(found) or "no inputs"

@@ -1,0 +1,50 @@
+"""What a node of an edge graph calls, and with what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+from torch.fx import GraphModule, Node
+
+_SIZES = (int, torch.SymInt, torch.SymFloat, torch.SymBool)
+
+
+def name(node: Node) -> str:
+    """Name of the operator that a node calls: "aten.add.Tensor"; empty: it calls none.
+
+    Picking one of several results, arithmetic on sizes, delegates and control flow are none.
+    """
+    target = node.target
+    if isinstance(node.meta.get("val"), _SIZES):
+        return ""
+    # An edge operator wraps one of ATen's; ATen's own have another attribute of that name.
+    overload = target if isinstance(target, OpOverload) else getattr(target, "_op", None)
+    return str(overload) if node.op == "call_function" and isinstance(overload, OpOverload) else ""
+
+
+def values(found: Any) -> list[torch.Tensor]:
+    """The tensors among a node's arguments or results; unset ones are left out."""
+    if isinstance(found, Node):
+        found = found.meta.get("val")
+    if isinstance(found, tuple | list):
+        return [tensor for part in found for tensor in values(part)]
+    return [found] if isinstance(found, torch.Tensor) else []
+
+
+def inputs(node: Node) -> list[torch.Tensor]:
+    """The tensors that a node is called with."""
+    return values([*node.args, *node.kwargs.values()])
+
+
+def walk(module: GraphModule) -> Iterator[tuple[GraphModule, Node]]:
+    """All calls of a graph and of the branches and loops in it, with the graph that each is in."""
+    for node in module.graph.nodes:
+        if node.op == "call_function":
+            yield module, node
+            for argument in node.all_input_nodes:
+                inner = getattr(module, str(argument.target), None)
+                if argument.op == "get_attr" and isinstance(inner, GraphModule):
+                    yield from walk(inner)

@@ -1,0 +1,97 @@
+"""What a backend needs beside the exporter's environment: packages, programs, an SDK."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+_FLAG = "--packages"
+
+# What programs of a layer are started with; toolchains/exporter/install writes their launchers.
+_INTERPRETER = "RULES_EXECUTORCH_INTERPRETER"
+_PATH = "RULES_EXECUTORCH_PATH"
+
+_SYSTEM_PATH = "/usr/bin:/bin"
+
+
+@dataclass(frozen=True)
+class Packages:
+    """Packages of one backend.
+
+    Attributes:
+      stamp: a file beside which all the others lie.
+      roots: folders that Python imports from.
+      programs: folders for PATH.
+      variables: environment variables: name to file or folder.
+    """
+
+    stamp: Path
+    roots: tuple[Path, ...]
+    programs: tuple[Path, ...]
+    variables: dict[str, Path]
+
+
+def install_given(arguments: Sequence[str]) -> list[str]:
+    """Installs what a command line names; returns the other arguments.
+
+    These flags are part of how a worker is started, and so of its key: it serves the requests of
+    one set of packages.
+    """
+    others = list(arguments)
+    found = []
+    while others[:1] == [_FLAG]:
+        found.append(parse(others[1]))
+        others = others[2:]
+    install(found)
+    return others
+
+
+def parse(text: str) -> Packages:
+    """Reads a flag's value.
+
+    Args:
+      text: a JSON object of paths.
+    """
+    raw = json.loads(text)
+    stamp = Path(raw["stamp"]).absolute()
+
+    def found(path: str) -> Path:
+        return _existing(Path(path).absolute(), stamp)
+
+    return Packages(
+        stamp=stamp,
+        roots=tuple(found(path) for path in raw["roots"]),
+        programs=tuple(found(path) for path in raw["programs"]),
+        variables={name: found(path) for name, path in sorted(raw["variables"].items())},
+    )
+
+
+def install(packages: Iterable[Packages]) -> None:
+    """Makes packages importable, behind those of the exporter, and their programs startable."""
+    programs: list[str] = []
+    for one in packages:
+        sys.path.extend(str(root) for root in one.roots if str(root) not in sys.path)
+        programs += [str(folder) for folder in one.programs]
+        os.environ.update({name: str(path) for name, path in one.variables.items()})
+    if not programs:
+        return
+    os.environ["PATH"] = os.pathsep.join([*programs, os.environ.get("PATH", _SYSTEM_PATH)])
+    os.environ[_INTERPRETER] = sys.executable
+    os.environ[_PATH] = os.pathsep.join(sys.path)
+    importlib.invalidate_caches()
+
+
+def _existing(path: Path, stamp: Path) -> Path:
+    """A path; where a sandbox left the folder out, the one beside the real stamp.
+
+    Bazel's sandbox for multiplex workers holds files only; the stamp is a link to the real one.
+    """
+    if path.exists():
+        return path
+    base, real = stamp.parent, Path(os.path.realpath(stamp)).parent
+    return real / path.relative_to(base) if path.is_relative_to(base) else path
