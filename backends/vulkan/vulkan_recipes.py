@@ -1,4 +1,10 @@
-"""Recipes for GPUs with Vulkan (executorch/backends/vulkan); upstream has no recipes for it."""
+"""Recipes for GPUs with Vulkan (executorch/backends/vulkan); upstream has no recipes for it.
+
+All take these options:
+  small_texture_limits: whether textures stay within 2048 in each dimension, which desktops' GPUs
+    and software drivers need; default false.
+  require_dynamic_shapes: whether only operators are delegated that can be resized; default false.
+"""
 
 from __future__ import annotations
 
@@ -6,22 +12,54 @@ from typing import Any
 
 from etbuild import RecipeContext
 from executorch.backends.vulkan.partitioner.vulkan_partitioner import VulkanPartitioner
-from executorch.export import ExportRecipe, LoweringRecipe
+from executorch.backends.vulkan.quantizer.vulkan_quantizer import (
+    VulkanQuantizer,
+    get_symmetric_quantization_config,
+)
+from executorch.export import ExportRecipe, LoweringRecipe, QuantizationRecipe
+
+_FLAGS = ("small_texture_limits", "require_dynamic_shapes")
 
 
 def fp32(ctx: RecipeContext) -> ExportRecipe:
     """The precision of the weights; what Vulkan can't take runs in portable kernels."""
-    ctx.options.only()
-    return _recipe("vulkan_fp32", {})
+    return _made(ctx, "vulkan_fp32")
 
 
 def fp16(ctx: RecipeContext) -> ExportRecipe:
     """Weights and arithmetic in 16-bit floats; inputs and outputs keep their types."""
-    ctx.options.only()
-    return _recipe("vulkan_fp16", {"force_fp16": True})
+    return _made(ctx, "vulkan_fp16", {"force_fp16": True})
 
 
-def _recipe(name: str, options: dict[str, Any]) -> ExportRecipe:
+def int8_weight_only(ctx: RecipeContext) -> ExportRecipe:
+    """8-bit weights of linear layers with one scale a channel (PT2E)."""
+    return _made(ctx, "vulkan_int8_weight_only", quantised={"is_dynamic": False, "weight_bits": 8})
+
+
+def int8_dynamic(ctx: RecipeContext) -> ExportRecipe:
+    """8-bit weights of linear layers; activations are quantised as they come (PT2E)."""
+    return _made(ctx, "vulkan_int8_dynamic", quantised={"is_dynamic": True, "weight_bits": 8})
+
+
+def _made(
+    ctx: RecipeContext,
+    name: str,
+    settings: dict[str, Any] | None = None,
+    quantised: dict[str, Any] | None = None,
+) -> ExportRecipe:
+    """A recipe; `settings`: of the partitioner; `quantised`: of the quantiser, None: none."""
+    ctx.options.only(*_FLAGS)
+    given = {flag: ctx.options.boolean(flag, default=False) for flag in _FLAGS}
+    chosen = {flag: True for flag, is_set in given.items() if is_set}
+    quantisation = None
+    if quantised is not None:
+        quantizer = VulkanQuantizer()
+        quantizer.set_global(get_symmetric_quantization_config(**quantised))
+        quantisation = QuantizationRecipe(quantizers=[quantizer])
     return ExportRecipe(
-        name=name, lowering_recipe=LoweringRecipe(partitioners=[VulkanPartitioner(options)])
+        name=name,
+        quantization_recipe=quantisation,
+        lowering_recipe=LoweringRecipe(
+            partitioners=[VulkanPartitioner({**(settings or {}), **chosen})]
+        ),
     )

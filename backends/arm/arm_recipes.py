@@ -1,0 +1,83 @@
+"""Upstream's recipes for Arm (executorch/backends/arm/recipes) by the names of our targets.
+
+Those for Ethos-U take these options, which are vela's:
+  macs: multiply-accumulate units; default 128 for U55, 256 for U65 and U85.
+  system_config: system of Arm/vela.ini: clock and memories; default: the high end of the family.
+  memory_mode: memory mode of Arm/vela.ini; default Shared_Sram for U55, Dedicated_Sram_384KB for
+    U65, Sram_Only for U85.
+  extra_flags: more flags of vela, with spaces: "--optimise Size".
+"""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any
+
+from etbuild import BuildError, RecipeContext, static_shapes
+from executorch.backends.arm.recipes import ArmRecipeType
+from executorch.export import ExportRecipe
+
+
+def tosa_fp(ctx: RecipeContext) -> ExportRecipe:
+    """TOSA 1.0 with floats, for tools that read TOSA."""
+    return _made(ctx, ArmRecipeType.TOSA_FP)
+
+
+def tosa_int8(ctx: RecipeContext) -> ExportRecipe:
+    """TOSA 1.0 with 8-bit weights, one scale a channel, and activations; needs calibration."""
+    return _made(ctx, ArmRecipeType.TOSA_INT8)
+
+
+def tosa_a16w8(ctx: RecipeContext) -> ExportRecipe:
+    """TOSA 1.0 with 16-bit activations and 8-bit weights; needs calibration."""
+    return _made(ctx, ArmRecipeType.TOSA_A16W8)
+
+
+def vgf_fp(ctx: RecipeContext) -> ExportRecipe:
+    """VGF with floats, for GPUs with Vulkan's extensions for machine learning."""
+    return _made(ctx, ArmRecipeType.VGF_FP)
+
+
+def vgf_int8(ctx: RecipeContext) -> ExportRecipe:
+    """VGF with 8-bit weights, one scale a channel, and activations; needs calibration."""
+    return _made(ctx, ArmRecipeType.VGF_INT8)
+
+
+def ethos_u55_int8(ctx: RecipeContext) -> ExportRecipe:
+    """Ethos-U55: 8-bit weights and activations; needs calibration."""
+    return _ethos_u(ctx, ArmRecipeType.ETHOS_U55_INT8)
+
+
+def ethos_u65_int8(ctx: RecipeContext) -> ExportRecipe:
+    """Ethos-U65: 8-bit weights and activations; needs calibration."""
+    return _ethos_u(ctx, ArmRecipeType.ETHOS_U65_INT8)
+
+
+def ethos_u85_int8(ctx: RecipeContext) -> ExportRecipe:
+    """Ethos-U85: 8-bit weights and activations; needs calibration."""
+    return _ethos_u(ctx, ArmRecipeType.ETHOS_U85_INT8)
+
+
+def _ethos_u(ctx: RecipeContext, kind: ArmRecipeType) -> ExportRecipe:
+    options = ctx.options
+    values: dict[str, Any] = {}
+    if "macs" in options:
+        values["macs"] = options.integer("macs", default=0)
+    for name in ("system_config", "memory_mode"):
+        if name in options:
+            values[name] = options[name]
+    if "extra_flags" in options:
+        values["extra_flags"] = shlex.split(options["extra_flags"])
+    return _made(ctx, kind, "macs", "system_config", "memory_mode", "extra_flags", **values)
+
+
+def _made(ctx: RecipeContext, kind: ArmRecipeType, *known: str, **values: Any) -> ExportRecipe:
+    """Upstream's recipe of a kind; `known`: the options that it takes."""
+    ctx.options.only(*known)
+    try:
+        recipe = ExportRecipe.get_recipe(kind, **values)
+    except ValueError as error:
+        raise BuildError(f"{ctx.label}: {error}.") from error
+    passes = recipe.aten_transform_passes or []
+    recipe.aten_transform_passes = [static_shapes(ctx.label, "TOSA"), *passes]
+    return recipe

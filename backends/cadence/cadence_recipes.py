@@ -1,0 +1,122 @@
+"""Recipes for Cadence's DSPs (executorch/backends/cadence); upstream has no recipes for it.
+
+All take the option `mode`: what the passes of upstream's compiler aim at: default, minimal (only
+the passes that it can't do without) or size (kernels for the types that occur, in the place of
+those that look at types when they run).
+"""
+
+from __future__ import annotations
+
+import typing
+from typing import Any
+
+import torch
+import typing_extensions
+from etbuild import BuildError, RecipeContext
+from executorch.exir import EdgeCompileConfig, ExecutorchBackendConfig
+from executorch.exir.passes import ToOutVarPass
+from executorch.exir.passes.sym_shape_eval_pass import ConstraintBasedSymShapeEvalPass
+from executorch.export import ExportRecipe, LoweringRecipe, QuantizationRecipe
+from torchao.quantization.pt2e import allow_exported_model_train_eval
+
+# Upstream's compiler for Cadence imports `override` from typing, which has it from Python 3.12 on.
+# It is a decorator that does nothing.
+if not hasattr(typing, "override"):
+    typing.override = typing_extensions.override
+
+from executorch.backends.cadence.aot import compiler, compiler_funcs, memory_planning, passes
+from executorch.backends.cadence.aot.pass_utils import CompileMode
+from executorch.backends.cadence.aot.quantizer import quantizer as quantizers
+from executorch.backends.cadence.aot.utils import get_default_memory_config
+
+# By the values of the option `quantizer`.
+_QUANTIZERS = {
+    "default": quantizers.CadenceDefaultQuantizer,
+    "fused_conv_relu": quantizers.CadenceFusedConvReluQuantizer,
+    "int16_conv": quantizers.CadenceWith16BitConvActivationsQuantizer,
+    "int16_linear": quantizers.CadenceWith16BitLinearActivationsQuantizer,
+    "int16_matmul": quantizers.CadenceWith16BitMatmulActivationsQuantizer,
+    "layer_norm": quantizers.CadenceWithLayerNormQuantizer,
+    "softmax": quantizers.CadenceWithSoftmaxQuantizer,
+    "wake_word": quantizers.CadenceWakeWordQuantizer,
+    "weight_only": quantizers.CadenceW8A32MixedQuantizer,
+}
+
+_MODES = tuple(mode.name.lower() for mode in CompileMode)
+
+
+def fp32(ctx: RecipeContext) -> ExportRecipe:
+    """32-bit floats."""
+    ctx.options.only("mode")
+    return _made(ctx, "cadence_fp32", None)
+
+
+def int8(ctx: RecipeContext) -> ExportRecipe:
+    """8-bit weights and activations; needs calibration (PT2E).
+
+    Options:
+      quantizer: which layers are quantised, and how. default: linear layers, convolutions, matrix
+        products, max pooling and ReLU. layer_norm, softmax (in 16 bits), wake_word (additions and
+        concatenations): these, too. fused_conv_relu: as wake_word, and ReLU becomes part of the
+        convolution or addition before it. int16_linear, int16_conv, int16_matmul: only these, in 16
+        bits. weight_only: the weights of linear layers, convolutions and GRUs; experimental
+        upstream, and it leaves many of them as they are.
+    """
+    ctx.options.only("mode", "quantizer")
+    kind = ctx.options.text("quantizer", "default", tuple(_QUANTIZERS))
+    return _made(ctx, "cadence_int8", _QUANTIZERS[kind]())
+
+
+def _made(ctx: RecipeContext, name: str, quantizer: Any) -> ExportRecipe:
+    """A recipe; `quantizer`: one of upstream's, or None."""
+    mode = CompileMode[ctx.options.text("mode", "default", _MODES).upper()]
+
+    def decomposed(captured: torch.fx.GraphModule) -> torch.fx.GraphModule:
+        values = [n.meta["val"] for n in captured.graph.nodes if n.op == "placeholder"]
+        if any(not isinstance(size, int) for value in values for size in value.shape):
+            raise BuildError(
+                f"{ctx.label}: a method has dynamic shapes, and Cadence's quantisers take static "
+                "ones only.",
+                "Give the model methods of fixed sizes (without dynamic_shapes).",
+            )
+        inputs = tuple(torch.zeros(value.shape, dtype=value.dtype) for value in values)
+        # The tracer calls its method eval.
+        allow_exported_model_train_eval(captured)
+        kept = quantizer.get_ops_to_preserve_from_decomposition()
+        traced = compiler_funcs.trace(captured, inputs, strict=True, ops_to_keep=kept)
+        return traced.module(check_guards=False)
+
+    def fused(_method: str, program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
+        if quantizer is None:
+            return passes.apply_torch_ops_passes(program)
+        # The patterns that it was quantised by are those that become kernels.
+        return compiler.apply_pre_edge_transform_passes(program, quantizer)
+
+    def optimised(_manager: Any) -> list[Any]:
+        return [(lambda graph, made=made: made()(graph)) for made in passes.get_passes(mode, None)]
+
+    quantisation = None
+    if quantizer is not None:
+        quantisation = QuantizationRecipe(quantizers=[quantizer], pre_prepare_passes=[decomposed])
+    return ExportRecipe(
+        name=name,
+        quantization_recipe=quantisation,
+        aten_transform_passes=[fused],
+        lowering_recipe=LoweringRecipe(
+            edge_compile_config=EdgeCompileConfig(
+                _skip_dim_order=True,
+                _core_aten_ops_exception_list=compiler.TO_EDGE_OP_EXCEPTION_LIST,
+                preserve_ops=compiler.TO_EDGE_PRESERVE_OPS,
+            ),
+            edge_manager_transform_passes=[optimised],
+        ),
+        executorch_backend_config=ExecutorchBackendConfig(
+            memory_planning_pass=memory_planning.CadenceMemoryPlanning(
+                get_default_memory_config(), mode=mode, mem_algo=0
+            ),
+            emit_stacktrace=False,
+            to_out_var_pass=ToOutVarPass(),
+            extract_delegate_segments=False,
+            sym_shape_eval_pass=ConstraintBasedSymShapeEvalPass(),
+        ),
+    )

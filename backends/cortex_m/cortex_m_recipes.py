@@ -1,0 +1,46 @@
+"""Recipes for Cortex-M CPUs (executorch/backends/cortex_m); upstream has no recipes for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from etbuild import RecipeContext
+from executorch.backends.cortex_m.edge_compile_config import cortex_m_edge_compile_config
+from executorch.backends.cortex_m.passes.cortex_m_pass_manager import CortexMPassManager
+from executorch.backends.cortex_m.quantizer.quantizer import CortexMQuantizer
+from executorch.backends.cortex_m.target_config import CortexM, CortexMTargetConfig
+from executorch.exir.capture import ExecutorchBackendConfig
+from executorch.export import ExportRecipe, LoweringRecipe, QuantizationRecipe
+
+_CPUS = tuple(cpu.name.lower() for cpu in CortexM if cpu is not CortexM.M0)
+
+
+def int8(ctx: RecipeContext) -> ExportRecipe:
+    """8-bit weights and activations in CMSIS-NN's kernels; needs calibration (PT2E).
+
+    Options:
+      cpu: m0plus, m3, m4, m7, m23, m33, m35p, m55 or m85: sizes of buffers and the choice of
+        kernels depend on it; default m55.
+    """
+    ctx.options.only("cpu")
+    cpu = ctx.options.text("cpu", "m55", _CPUS)
+    target = CortexMTargetConfig.from_target_string("cortex-" + cpu)
+
+    def transform(edge: Any) -> list[Any]:
+        for name in sorted(edge.methods):
+            program = edge.exported_program(name)
+            passes = CortexMPassManager(program, target_config=target, use_explicit_layout=True)
+            edge._edge_programs[name] = passes.transform()
+        return []
+
+    return ExportRecipe(
+        name="cortex_m_int8",
+        quantization_recipe=QuantizationRecipe(
+            quantizers=[CortexMQuantizer(use_explicit_layout=True)]
+        ),
+        lowering_recipe=LoweringRecipe(
+            edge_compile_config=cortex_m_edge_compile_config(),
+            edge_manager_transform_passes=[transform],
+        ),
+        executorch_backend_config=ExecutorchBackendConfig(extract_delegate_segments=False),
+    )

@@ -1,0 +1,110 @@
+"""Recipes for MLX on Apple's GPUs (executorch/backends/mlx); upstream has no recipes for it.
+
+Upstream generates a part of the backend's Python sources where it is built for macOS; its wheels
+for other platforms lack it. The folder of the SDK is executorch's wheel for macOS, unpacked.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import torch
+from etbuild import RecipeContext, groups_fit
+from executorch.exir import EdgeCompileConfig
+from executorch.export import (
+    AOQuantizationConfig,
+    ExportRecipe,
+    LoweringRecipe,
+    QuantizationRecipe,
+)
+from torchao.quantization.granularity import PerAxis, PerGroup
+from torchao.quantization.quant_api import IntxWeightOnlyConfig
+from vendor_sdk import Sdk
+
+_BACKENDS = "executorch/backends"
+_PACKAGE = "executorch.backends.mlx"
+
+# What the wheels for other platforms lack.
+_GENERATED = f"{_BACKENDS}/mlx/serialization/mlx_graph_schema.py"
+
+_GROUPS = ("32", "64", "128")
+
+
+def fp32(ctx: RecipeContext) -> ExportRecipe:
+    """The precision of the weights."""
+    ctx.options.only()
+    return _made(ctx, "mlx_fp32")
+
+
+def int8_weight_only(ctx: RecipeContext) -> ExportRecipe:
+    """8-bit weights of linear layers (torchao).
+
+    Options:
+      group_size: columns that share a scale: 32 (default), 64 or 128.
+    """
+    return _made(ctx, "mlx_int8_weight_only", torch.int8)
+
+
+def int4_weight_only(ctx: RecipeContext) -> ExportRecipe:
+    """4-bit weights of linear layers (torchao).
+
+    Options:
+      group_size: columns that share a scale: 32 (default), 64 or 128.
+    """
+    return _made(ctx, "mlx_int4_weight_only", torch.int4)
+
+
+def quantisation(dtype: torch.dtype, group_size: int) -> QuantizationRecipe:
+    """Weights of linear layers in few bits.
+
+    Args:
+      dtype: of a weight.
+      group_size: columns that share a scale; 0: a channel does.
+    """
+    config = IntxWeightOnlyConfig(
+        weight_dtype=dtype,
+        granularity=PerGroup(group_size) if group_size else PerAxis(0),
+        intx_choose_qparams_algorithm="hqq_scale_only",
+    )
+    fits = groups_fit(group_size or 1)
+    return QuantizationRecipe(
+        ao_quantization_configs=[AOQuantizationConfig(config, filter_fn=fits)]
+    )
+
+
+def _made(ctx: RecipeContext, name: str, dtype: torch.dtype | None = None) -> ExportRecipe:
+    """A recipe; `dtype`: of linear layers' weights, None: no quantisation."""
+    chosen = None
+    if dtype is not None:
+        ctx.options.only("group_size")
+        chosen = quantisation(dtype, int(ctx.options.text("group_size", "32", _GROUPS)))
+    upstream, passes = _upstream(Sdk(ctx.label, "mlx", "executorch's wheel for macOS"))
+    return ExportRecipe(
+        name=name,
+        quantization_recipe=chosen,
+        lowering_recipe=LoweringRecipe(
+            partitioners=[upstream.MLXPartitioner()],
+            edge_transform_passes=[lambda _method, _program: passes.get_default_passes()],
+            edge_compile_config=EdgeCompileConfig(_check_ir_validity=False, _skip_dim_order=True),
+        ),
+    )
+
+
+def _upstream(sdk: Sdk) -> tuple[Any, Any]:
+    """Upstream's package for MLX as the SDK has it, and its module of passes."""
+    import executorch.backends as backends
+
+    sdk.file(_GENERATED)
+    place = str(sdk.folder() / _BACKENDS)
+    # An import that failed before leaves modules of the exporter's own package behind.
+    known = getattr(sys.modules.get(_PACKAGE), "__file__", "") or ""
+    if not known.startswith(place):
+        for name in [name for name in sys.modules if (name + ".").startswith(_PACKAGE + ".")]:
+            del sys.modules[name]
+    backends.__path__.insert(0, place)
+    try:
+        return sdk.imported(_PACKAGE), sdk.imported(_PACKAGE + ".passes")
+    finally:
+        # Other backends are the exporter's own.
+        backends.__path__.remove(place)

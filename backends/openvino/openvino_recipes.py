@@ -1,0 +1,124 @@
+"""Recipes for Intel's OpenVINO (executorch/backends/openvino); upstream has no recipes for it.
+
+All take the option `device`: CPU (default), GPU or NPU: what the program is compiled for. OpenVINO
+compiles for GPU and NPU only on a machine that has one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import openvino_reproducible
+import torch
+from etbuild import RecipeContext, static_shapes
+from executorch.backends.openvino.partitioner import OpenvinoPartitioner
+from executorch.backends.openvino.quantizer import OpenVINOQuantizer, QuantizationMode
+from executorch.exir import EdgeCompileConfig
+from executorch.exir.backend.backend_details import CompileSpec
+from executorch.export import ExportRecipe, LoweringRecipe, QuantizationRecipe
+
+_DEVICES = ("CPU", "GPU", "NPU")
+
+_WEIGHT_ONLY = frozenset(OpenVINOQuantizer.WEIGHTS_ONLY_COMPRESSION_MODES)
+
+
+@dataclass
+class _Quantisation(QuantizationRecipe):
+    """Upstream's, with what its own tests for OpenVINO do: weights are quantised by the compiler.
+
+    Attributes:
+      fold_quantize: for convert_pt2e.
+    """
+
+    fold_quantize: bool = True
+
+
+def fp32(ctx: RecipeContext) -> ExportRecipe:
+    """The precision of the weights."""
+    return _made(ctx, "openvino_fp32")
+
+
+def int8(ctx: RecipeContext) -> ExportRecipe:
+    """8-bit weights and activations, symmetric; needs calibration (PT2E)."""
+    return _made(ctx, "openvino_int8", QuantizationMode.INT8_SYM)
+
+
+def int8_mixed(ctx: RecipeContext) -> ExportRecipe:
+    """8-bit symmetric weights, asymmetric activations; needs calibration (PT2E)."""
+    return _made(ctx, "openvino_int8_mixed", QuantizationMode.INT8_MIXED)
+
+
+def int8_transformer(ctx: RecipeContext) -> ExportRecipe:
+    """8-bit weights and activations, tuned for transformers; needs calibration (PT2E)."""
+    return _made(ctx, "openvino_int8_transformer", QuantizationMode.INT8_TRANSFORMER)
+
+
+def int8_weight_only(ctx: RecipeContext) -> ExportRecipe:
+    """8-bit weights with one scale a channel.
+
+    Options:
+      symmetric: whether zero is always 0; default true.
+    """
+    symmetric = ctx.options.boolean("symmetric", default=True)
+    mode = QuantizationMode.INT8WO_SYM if symmetric else QuantizationMode.INT8WO_ASYM
+    return _made(ctx, "openvino_int8_weight_only", mode, "symmetric")
+
+
+def int4_weight_only(ctx: RecipeContext) -> ExportRecipe:
+    """4-bit weights with one scale a group of columns; embeddings and the last layer get 8 bits.
+
+    Options:
+      group_size: columns that share a scale, a divisor of every layer's columns; default 32.
+      symmetric: whether zero is always 0; default true.
+    """
+    symmetric = ctx.options.boolean("symmetric", default=True)
+    group_size = ctx.options.integer("group_size", default=32, minimum=1)
+    mode = QuantizationMode.INT4WO_SYM if symmetric else QuantizationMode.INT4WO_ASYM
+    name = "openvino_int4_weight_only"
+    return _made(ctx, name, mode, "symmetric", "group_size", group_size=group_size)
+
+
+def _made(
+    ctx: RecipeContext,
+    name: str,
+    mode: QuantizationMode | None = None,
+    *known: str,
+    **settings: Any,
+) -> ExportRecipe:
+    """A recipe.
+
+    Args:
+      ctx: with the options.
+      name: of the recipe.
+      mode: of the quantiser; None: no quantisation.
+      known: options that it takes besides the device.
+      settings: of the quantiser.
+    """
+    ctx.options.only("device", *known)
+    openvino_reproducible.install()
+    device = ctx.options.text("device", "CPU", _DEVICES)
+    quantisation = None
+    if mode is not None:
+        quantisation = _Quantisation(
+            quantizers=[OpenVINOQuantizer(mode=mode, **settings)],
+            pre_prepare_passes=[_without_gradients],
+            fold_quantize=mode in _WEIGHT_ONLY,
+        )
+    return ExportRecipe(
+        name=name,
+        quantization_recipe=quantisation,
+        aten_transform_passes=[static_shapes(ctx.label, "OpenVINO")],
+        lowering_recipe=LoweringRecipe(
+            partitioners=[OpenvinoPartitioner([CompileSpec("device", device.encode())])],
+            # Its quantiser brings operators that are not among the edge dialect's.
+            edge_compile_config=EdgeCompileConfig(_check_ir_validity=False),
+        ),
+    )
+
+
+def _without_gradients(captured: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    """NNCF copies weights, which it can't where they have gradients."""
+    for parameter in captured.parameters():
+        parameter.requires_grad_(False)
+    return captured

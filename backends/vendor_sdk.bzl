@@ -1,0 +1,41 @@
+"""vendor_sdk: the packages of a backend whose compiler only its vendor gives."""
+
+load("//toolchains/exporter:packages.bzl", "et_packages")
+
+def vendor_sdk(
+        *,
+        backend,
+        present,
+        sdk,
+        example,
+        name = "sdk",
+        programs = [],
+        python = False,
+        variables = {}):
+    """An et_packages of the SDK that the root module names, or of the news that it names none.
+
+    The recipes' builders find the folder by vendor_sdk.py in //backends/vendor.
+
+    Args:
+      backend: name of the backend: the SDK's in `executorch.sdk(backend = …)`.
+      present: PRESENT of `@executorch_sdk_<backend>//:sdk.bzl`.
+      sdk: what the vendor calls it.
+      example: a folder to show in the message.
+      name: of the target.
+      programs: folders of the SDK that a lowering's PATH gets.
+      python: whether Python packages are imported from the SDK's folder.
+      variables: environment variables that upstream reads: name to folder in the SDK, "" for itself.
+    """
+    places = {variable: "/".join(["sdk"] + ([place] if place else [])) for variable, place in variables.items()}
+    missing = ("it compiles with %s, which these rules can't fetch; add executorch.sdk(backend = " +
+               "\"%s\", path = \"%s\"), or repository = \"@…\", to MODULE.bazel.") % (sdk, backend, example)
+    et_packages(
+        name = name,
+        missing = "" if present else missing,
+        package_imports = ["sdk"] if python else [],
+        packages = ["@executorch_sdk_%s//:files" % backend],
+        programs = ["sdk/" + folder for folder in programs],
+        stamp = "@executorch_sdk_%s//:sdk.json" % backend,
+        variables = places | {"EXECUTORCH_SDK_" + backend.upper(): "sdk"},
+        visibility = ["//visibility:public"],
+    )
