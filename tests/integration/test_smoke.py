@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,8 +28,19 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
 def test_all_tests_pass_and_nothing_is_built_twice(workspace: Workspace) -> None:
     """The workspace's own tests; then a null build."""
     printed = workspace.run("test", "//...")
-    assert "11 tests pass" in printed
+    assert "12 tests pass" in printed
     assert workspace.build("//...") == []
+
+
+def test_other_backends_compilers_are_not_fetched(workspace: Workspace) -> None:
+    """Programs for portable kernels and XNNPACK take the exporter's packages, and no others'."""
+    workspace.build(*_PROGRAMS)
+    module = (workspace.module / "MODULE.bazel").read_text()
+    layers = re.findall(r'backend_packages\(\s*name = "(\w+)"', module)
+    assert "executorch_openvino" in layers
+    fetched = [path.name for path in (workspace.base / "external").iterdir()]
+    assert not [name for name in fetched if any(layer in name for layer in layers)]
+    assert not [name for name in fetched if "executorch_sdk" in name]
 
 
 def test_programs_are_programs(workspace: Workspace) -> None:
@@ -73,6 +86,56 @@ def test_link_settings_never_lower_again(workspace: Workspace) -> None:
     finally:
         workspace.replace("BUILD.bazel", old + '        weights = "separate",\n', old)
     assert ran == ["EtLink //:pair2_xnnpack"]
+
+
+def test_a_report_says_what_was_delegated(workspace: Workspace) -> None:
+    """Shares, and what stayed behind with the reason; the page has them, too."""
+    workspace.build("--output_groups=report", "//:mixed_xnnpack")
+    folder = workspace.folder / "bazel-bin"
+    report = json.loads((folder / "mixed_xnnpack.report.json").read_text())
+    found = report["delegation"]["forward"]
+    layers, sums = 2 * 4 * (64 + 10) * 128, 4 * 128
+    assert found["flops"] == layers + sums
+    assert found["delegated"]["flops"] == layers
+    assert [d["backend"] for d in found["delegates"]] == ["XnnpackBackend"] * 2
+    [left] = [one for one in found["left"] if one["flops"]]
+    assert (left["operator"], left["nodes"], left["flops"]) == ("aten.cumsum.default", 1, sums)
+    assert left["why"][0]["reason"] == "no partitioner of the recipe takes this operator"
+    page = (folder / "mixed_xnnpack.report.html").read_text()
+    assert "aten.cumsum.default" in page and "99.3% of 76.3 kFLOP" in page
+    assert report["accuracy"] == {}
+
+
+def test_a_report_has_the_accuracy_of_quantisation(workspace: Workspace) -> None:
+    """By method and output, of all inputs."""
+    workspace.build("--output_groups=report", "//:two_methods_int8")
+    text = (workspace.folder / "bazel-bin/two_methods_int8.report.json").read_text()
+    found = json.loads(text)["accuracy"]
+    assert {name: method["inputs"] for name, method in found.items()} == {"batch": 3, "single": 1}
+    for method in found.values():
+        [output] = method["outputs"]
+        assert 15 < output["sqnr_db"] < 80
+
+
+def test_too_little_delegated_is_an_error(workspace: Workspace) -> None:
+    """Of a plain build, and of a link: nothing is lowered again."""
+    workspace.build("//:mixed_xnnpack")
+    old, new = 'min_delegated = "95%"', 'min_delegated = "99.9%"'
+    workspace.replace("BUILD.bazel", old, new)
+    try:
+        printed = workspace.failed("//:mixed_xnnpack")
+    finally:
+        workspace.replace("BUILD.bazel", new, old)
+    assert "//:mixed_xnnpack: less is delegated than min_delegated = 99.9% asks for." in printed
+    assert 'Method "forward": 99.3% of its FLOPs. What stayed behind:' in printed
+    listed = "aten.cumsum.default × 1, 0.7%: no partitioner of the recipe takes this operator"
+    assert f"{listed} (float32 [4, 128])" in printed
+    workspace.replace("BUILD.bazel", old, 'min_delegated = "96%"')
+    try:
+        ran = workspace.build("//:mixed_xnnpack")
+    finally:
+        workspace.replace("BUILD.bazel", 'min_delegated = "96%"', old)
+    assert ran == ["EtLink //:mixed_xnnpack"]
 
 
 def test_same_bytes_elsewhere_and_without_a_worker(workspace: Workspace, tmp_path: Path) -> None:

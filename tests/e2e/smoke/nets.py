@@ -50,6 +50,25 @@ def two_methods(ctx: ModelContext) -> ModelSpec:
     )
 
 
+class Mixed(nn.Module):
+    """Layers that XNNPACK takes, with a cumulative sum between them, which it doesn't."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(2)
+        self.first = nn.Linear(64, 128)
+        self.last = nn.Linear(128, 10)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Logits, (batch, 10)."""
+        return self.last(torch.cumsum(self.first(x), 1))
+
+
+def mixed(ctx: ModelContext) -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
+    """For what a report says of delegation."""
+    return Mixed(), (torch.randn(4, 64),)
+
+
 def pair(ctx: ModelContext) -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
     """Two models that differ in their last layer: "last" is its seed."""
     torch.manual_seed(7)

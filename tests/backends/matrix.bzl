@@ -1,0 +1,186 @@
+"""What every recipe that ships was tried on, and with what result."""
+
+def _row(backend, recipe, conv = "lowered", mlp = "lowered", llama = "lowered", options = {}, often = ["conv", "mlp"]):
+    """A recipe and what became of three nets with it.
+
+    Args:
+      backend: folder in //backends.
+      recipe: name of the target.
+      conv: "ran": in a runtime, with eager's numbers; "lowered": its payloads were opened;
+        otherwise why not.
+      mlp: the same.
+      llama: the same, of two layers of SmolLM2, for a single token.
+      options: of the recipe, without which it can't take the Llama.
+      often: nets that are lowered whenever all tests run; the others take a minute or two each,
+        and are in the tests that are run by name.
+
+    Returns:
+      A struct.
+    """
+    return struct(
+        backend = backend,
+        recipe = recipe,
+        nets = {"conv": conv, "mlp": mlp, "llama": llama},
+        options = options,
+        often = often,
+    )
+
+def _device(recipe, conv = "lowered", often = []):
+    """A recipe by device, which is tried on the convolutions only: its parts have rows of their own."""
+    return struct(backend = "targets", recipe = recipe, nets = {"conv": conv}, options = {}, often = often)
+
+_ALL = ["conv", "mlp", "llama"]
+
+_STATE = {"minimum_deployment_target": "iOS18"}
+
+_NORMS = "the pass DecomposeMeanDimPass of Arm's quantiser (ExecuTorch 1.5.1) fails: it takes the size that the " + \
+         "normalisation of a layer averages over for a dynamic one"
+
+_NO_SDK = "it is compiled by the vendor's SDK, which isn't public: the recipe was checked up to there"
+
+def _without(backend, recipes, reason):
+    """Rows of a backend that lowers nothing here."""
+    return [_row(backend, recipe, conv = reason, mlp = reason, llama = reason) for recipe in recipes]
+
+_CPUS = ["android-arm64", "ios-arm64", "linux-arm64", "linux-x86_64", "macos-arm64"]
+
+ROWS = [
+    _row("arm", "ethos_u55_int8", llama = _NORMS),
+    _row("arm", "ethos_u65_int8", llama = _NORMS),
+    _row("arm", "ethos_u85_int8", llama = _NORMS),
+    _row("arm", "tosa_a16w8", llama = _NORMS),
+    _row("arm", "tosa_fp", conv = "ran", mlp = "ran", often = _ALL),
+    _row("arm", "tosa_int8", llama = _NORMS),
+    _row("arm", "vgf_fp"),
+    _row("arm", "vgf_int8", llama = _NORMS),
+    _row("cadence", "fp32", often = _ALL),
+    _row("cadence", "int8"),
+    _row("coreai", "fp16"),
+    _row("coreai", "fp32"),
+    _row("coreml", "codebook_weight_only"),
+    _row("coreml", "fp16", options = _STATE, often = _ALL),
+    _row("coreml", "fp32", options = _STATE),
+    _row("coreml", "int4_weight_only_per_channel"),
+    _row("coreml", "int4_weight_only_per_group"),
+    _row("coreml", "int8_static", often = ["conv"]),
+    _row("coreml", "int8_weight_only", often = []),
+    _row("coreml", "int8_weight_only_per_channel", options = _STATE),
+    _row("coreml", "int8_weight_only_per_group"),
+    _row("cortex_m", "int8", llama = "the pass ReplaceScalarWithTensorArgPass (ExecuTorch 1.5.1) fails on the embedding, whose table has 8 bits"),
+    _row("mps", "fp16"),
+    _row("mps", "fp32"),
+    _row("openvino", "fp32", conv = "ran", mlp = "ran", llama = "ran"),
+    _row("openvino", "int4_weight_only", conv = "ran", mlp = "ran", llama = "ran"),
+    _row("openvino", "int8", conv = "ran", mlp = "ran", llama = "ran"),
+    _row("openvino", "int8_mixed", conv = "ran", mlp = "ran", llama = "ran"),
+    _row("openvino", "int8_transformer", conv = "ran", mlp = "ran", llama = "ran"),
+    _row("openvino", "int8_weight_only", conv = "ran", mlp = "ran", llama = "ran", often = _ALL),
+    _row("portable", "fp32", conv = "ran", mlp = "ran", llama = "ran", often = _ALL),
+    _row("vulkan", "fp16", often = _ALL),
+    _row("vulkan", "fp32"),
+    _row("vulkan", "int8_dynamic"),
+    _row("vulkan", "int8_weight_only"),
+    _row("xnnpack", "fp32", conv = "ran", mlp = "ran", llama = "ran", often = _ALL),
+    _row("xnnpack", "int8_dynamic_act_int4_weight", conv = "ran", mlp = "ran", llama = "ran"),
+    _row("xnnpack", "int8_dynamic_act_int4_weight_per_channel", conv = "ran", mlp = "ran", llama = "ran"),
+    _row("xnnpack", "int8_dynamic_per_channel", conv = "ran", mlp = "ran", llama = "ran"),
+    _row("xnnpack", "int8_static_per_channel", conv = "ran", mlp = "ran", llama = "ran"),
+    _row("xnnpack", "int8_static_per_tensor", conv = "ran", mlp = "ran", llama = "ran"),
+] + (
+    _without("cuda", ["fp32"], _NO_SDK) +
+    _without("mediatek", ["a16w16", "a16w4", "a16w8", "a8w4", "fp16", "int8"], _NO_SDK) +
+    _without("mlx", ["fp32", "int4_weight_only", "int8_weight_only"], _NO_SDK) +
+    _without("nxp", ["int8"], _NO_SDK) +
+    _without("qualcomm", ["a16w4", "a16w8", "fp16", "int8"], _NO_SDK) +
+    _without("samsung", ["fp16", "int8"], _NO_SDK)
+) + [
+    _device("android-arm64-snapdragon-fp16", conv = _NO_SDK),
+    _device("android-arm64-vulkan-fp16", often = ["conv"]),
+    _device("android-arm64-vulkan-fp32"),
+    _device("cortex-a-ethos-u65-int8"),
+    _device("cortex-a-ethos-u85-int8"),
+    _device("cortex-m33-int8"),
+    _device("cortex-m4-int8"),
+    _device("cortex-m55-ethos-u55-int8", often = ["conv"]),
+    _device("cortex-m55-int8"),
+    _device("cortex-m7-int8"),
+    _device("cortex-m85-ethos-u55-int8"),
+    _device("cortex-m85-ethos-u85-int8"),
+    _device("cortex-m85-int8"),
+    _device("ios-arm64-coreml-fp16", often = ["conv"]),
+    _device("ios-arm64-coreml-fp32"),
+    _device("ios-arm64-coreml-int8"),
+    _device("linux-x86_64-openvino-fp32", conv = "ran"),
+    _device("linux-x86_64-openvino-int8", conv = "ran", often = ["conv"]),
+    _device("macos-arm64-coreml-fp16"),
+    _device("macos-arm64-coreml-fp32"),
+] + [
+    _device("%s-xnnpack-%s" % (cpu, precision), conv = "ran")
+    for cpu in _CPUS
+    for precision in ["fp32", "int4", "int8"]
+]
+
+NETS = {
+    "conv": ":conv",
+    "llama": "//models:llama_tiny_methods",
+    "mlp": ":mlp",
+}
+
+# Every recipe's name in the tests, and whether it belongs to the tests that run always.
+LOWERED = [
+    struct(
+        name = "%s_%s_%s" % (net, row.backend, row.recipe),
+        net = net,
+        row = row,
+        recipe = ":llama_%s_%s_recipe" % (row.backend, row.recipe) if net == "llama" and row.options else "//backends/%s:%s" % (row.backend, row.recipe),
+        often = net in row.often,
+        ran = row.nets[net] == "ran",
+        twice = net == "conv" and row.backend != "targets",
+    )
+    for row in ROWS
+    for net in row.nets
+    if row.nets[net] in ("lowered", "ran")
+]
+
+# Lowest signal-to-noise ratio in dB where it is not that of the precision; see sqnr.
+_NOISE = {
+    "conv_openvino_int4_weight_only": 12,
+    # Static 8-bit activations, one scale a tensor, cost that much on two layers; the runtime gives
+    # what the quantised graph gives in eager mode.
+    "llama_openvino_int8": 10,
+    "llama_openvino_int8_mixed": 10,
+}
+
+def sqnr(net, row):
+    """The lowest signal-to-noise ratio in dB that a recipe's program of a net may have.
+
+    Args:
+      net: name of the net.
+      row: a struct of ROWS.
+
+    Returns:
+      An int.
+    """
+    known = _NOISE.get("%s_%s_%s" % (net, row.backend, row.recipe))
+    if known:
+        return known
+    if "int4" in row.recipe:
+        return 12
+    return 20 if "int8" in row.recipe else 40
+
+# Lowered twice whenever all tests run: one of each backend.
+TWICE_OFTEN = [
+    "conv_arm_ethos_u85_int8",
+    "conv_arm_tosa_fp",
+    "conv_arm_vgf_fp",
+    "conv_cadence_int8",
+    "conv_coreai_fp16",
+    "conv_coreml_fp16",
+    "conv_coreml_int4_weight_only_per_group",
+    "conv_cortex_m_int8",
+    "conv_mps_fp16",
+    "conv_openvino_int8",
+    "conv_portable_fp32",
+    "conv_vulkan_fp16",
+    "conv_xnnpack_int8_static_per_channel",
+]

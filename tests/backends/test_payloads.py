@@ -1,0 +1,51 @@
+"""What the programs of the matrix delegate, and that two lowerings give the same bytes."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import payloads
+import pytest
+
+# Written by the macro: rows of the matrix, and the names that runtimes know backends by.
+MATRIX = json.loads(Path("tests/backends/matrix.json").read_text())
+PROGRAMS = sorted(Path("tests/backends").glob("*.pte"))
+# CMSIS-NN's and Cadence's kernels are ordinary operators; Cadence has aten's linear layers, too.
+_KERNELS = {
+    "cadence": r"cadence::|aten::linear\.out",
+    "cortex_m": r"cortex_m::quantized_",
+    "portable": r"aten::",
+    "targets": r"cortex_m::quantized_",
+}
+
+
+@pytest.mark.parametrize(
+    "program", [p for p in PROGRAMS if not p.stem.endswith("_again")], ids=lambda p: p.stem
+)
+def test_what_is_delegated(program: Path) -> None:
+    (row,) = [
+        r
+        for r in MATRIX["rows"]
+        if re.fullmatch(rf"[a-z]+_{r['backend']}_{r['recipe']}", program.stem)
+    ]
+    found = payloads.delegates(program)
+    if row["ids"] == [""]:
+        assert not found
+        wanted = re.compile(_KERNELS[row["backend"]])
+        assert any(wanted.match(name) for name in payloads.operators(program))
+        return
+    assert found
+    # The first has what the others are there to complete.
+    assert row["ids"][0] in {payload.backend for payload in found} <= set(row["ids"])
+    for payload in found:
+        assert payloads.open_payload(payload)
+
+
+@pytest.mark.parametrize(
+    "program", [p for p in PROGRAMS if p.stem.endswith("_again")], ids=lambda p: p.stem
+)
+def test_the_same_bytes_twice(program: Path) -> None:
+    first = program.with_name(program.name.replace("_again", ""))
+    assert program.read_bytes() == first.read_bytes()

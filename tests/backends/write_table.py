@@ -1,0 +1,137 @@
+"""Writes docs/backends.md from the matrix: `write_table MATRIX.json OUTPUT`."""
+
+from __future__ import annotations
+
+import ast
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+_HEAD = """\
+# Backends
+
+Every recipe that ships, and what was really tried with it. Written from the targets by
+`bazel run //tests/backends:update_docs`; a test fails where it is out of date.
+
+| in the columns | |
+|---|---|
+| ran, N dB | ran on Linux, with a signal-to-noise ratio of N dB or more against the eager model |
+| lowered | lowered, and its payload opened with a reader of the format |
+| – | wasn't lowered: the number says why |
+
+The nets are a convolutional classifier, an MLP, and two layers of SmolLM2 (one token, with a KV
+cache). Each row is lowered, run and opened by `bazel test //tests/backends:all_rows`; those that
+take minutes aren't part of `bazel test //...`. Options are those of
+`et_recipe(base = …, options = …)`; [recipes.md](recipes.md) says how.
+
+"""
+
+_NETS = {"conv": "conv", "mlp": "MLP", "llama": "Llama"}
+
+# Where programs of a backend run; and what could be seen of that on the machine that tests run on.
+_RUNS = {
+    "arm": "TOSA: Arm's reference model, here; Ethos-U and VGF: their hardware",
+    "cadence": "Cadence's DSPs; not here",
+    "coreai": "Apple's devices; no runtime here",
+    "coreml": "Apple's devices: CPU, GPU and Neural Engine; not here",
+    "cortex_m": "Cortex-M with CMSIS-NN; not here",
+    "cuda": "NVIDIA's GPUs",
+    "mediatek": "MediaTek's NPUs",
+    "mlx": "Macs",
+    "mps": "Apple's GPUs, with runtimes of ExecuTorch 1.4 and older: its successor is Core ML",
+    "nxp": "NXP's Neutron NPUs",
+    "openvino": "Intel's CPUs, here; GPUs and NPUs: their hardware",
+    "portable": "everywhere, here too",
+    "qualcomm": "Qualcomm's NPUs",
+    "samsung": "Samsung's NPUs",
+    "targets": "the device in the name; made of the recipes above, tried with the convolutions",
+    "vulkan": "GPUs with Vulkan; ExecuTorch's runtime for Linux hasn't the backend, that for "
+    "Android has: nothing ran on a software driver here",
+    "xnnpack": "CPUs, here too",
+}
+
+
+def _summary(row: dict[str, Any]) -> str:
+    """The first sentence of the builder's docstring."""
+    if row["parts"]:
+        return " + ".join(row["parts"])
+    module, _, function = row["builder"].partition(":")
+    name = module.split(".")[-1] + ".py"
+    for path in row["sources"]:
+        if Path(path).name == name:
+            for node in ast.parse(Path(path).read_text(encoding="utf-8")).body:
+                if isinstance(node, ast.FunctionDef) and node.name == function:
+                    text = ast.get_docstring(node) or ""
+                    return " ".join(text.split("\n\n")[0].split()).rstrip(".")
+    return ""
+
+
+def _option(name: str, kind: str) -> str:
+    return f"`{name}`: " + kind.replace("|", ", ")
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """The page.
+
+    Args:
+      rows: of the matrix.
+    """
+    text, reasons = [_HEAD], []
+    for backend in sorted({row["backend"] for row in rows}):
+        own = [row for row in rows if row["backend"] == backend]
+        text.append(f"## {backend}\n\nRuns on: {_RUNS[backend]}.\n\n")
+        columns = [
+            "recipe",
+            "what it does",
+            *(_NETS[net] for net in _NETS if net in own[0]["nets"]),
+        ]
+        text.append(f"| {' | '.join(columns)} |\n{'|---' * len(columns)}|\n")
+        for row in own:
+            cells = [_cell(row, net, reasons) for net in _NETS if net in row["nets"]]
+            label = f"`//backends/{backend}:{row['recipe']}`"
+            text.append(f"| {label} | {_summary(row)} | {' | '.join(cells)} |\n")
+        # Recipes by device have their parts' options.
+        text.append("\n" + (_options(own) if backend != "targets" else ""))
+    if reasons:
+        text.append("## What wasn't lowered\n\n")
+        text += [f"{number}. {reason}\n" for number, reason in enumerate(reasons, 1)]
+    return "".join(text).rstrip("\n") + "\n"
+
+
+def _cell(row: dict[str, Any], net: str, reasons: list[str]) -> str:
+    """What became of a net; a reason that isn't known yet is added to the reasons."""
+    result: str = row["nets"][net]
+    if result in ("ran", "lowered"):
+        options = row["llama_options"] if net == "llama" else {}
+        if result == "ran" and row["backend"] != "arm":
+            result += f", {row['sqnr_db'][net]} dB"
+        given = ", ".join(f"`{name} = {value}`" for name, value in sorted(options.items()))
+        return f"{result}, with {given}" if given else result
+    if result not in reasons:
+        reasons.append(result)
+    return f"– ({reasons.index(result) + 1})"
+
+
+def _options(rows: list[dict[str, Any]]) -> str:
+    common = set.intersection(*(set((row["options"] or {}).items()) for row in rows))
+    lines = []
+    if common:
+        lines.append("Options: " + "; ".join(_option(*item) for item in sorted(common)) + ".\n\n")
+    for row in rows:
+        own = sorted(set((row["options"] or {}).items()) - common)
+        if own:
+            listed = "; ".join(_option(*item) for item in own)
+            lines.append(f"- `{row['recipe']}` takes {'also ' if common else ''}{listed}.\n")
+    return "".join(lines) + ("\n" if lines and not lines[-1].endswith("\n\n") else "")
+
+
+def main() -> None:
+    """Reads the matrix, writes the page."""
+    matrix, output = sys.argv[1:3]
+    rows = json.loads(Path(matrix).read_text(encoding="utf-8"))["rows"]
+    Path(output).write_text(table(rows), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

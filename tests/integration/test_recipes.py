@@ -1,0 +1,77 @@
+"""Builds a user's workspace whose recipes are another module's."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, os.path.dirname(__file__))
+from nested import Workspace
+
+
+@pytest.fixture(scope="module")
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
+    made = Workspace(tmp_path_factory.mktemp("recipes") / "one", source="recipe_user")
+    recipes = made.module / "tests/e2e/recipes"
+    made.replace("MODULE.bazel", 'path = "../recipes"', f'path = "{recipes}"')
+    made.run("test", "//...")
+    yield made
+    made.close()
+
+
+def program(workspace: Workspace, name: str) -> bytes:
+    path: Path = workspace.folder / "bazel-bin" / f"{name}.pte"
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("name", "has", "has_not"),
+    [
+        # Vulkan goes first, and leaves nothing to XNNPACK.
+        ("net_gpu", b"VulkanBackend", b"XnnpackBackend"),
+        ("net_int4", b"XnnpackBackend", b"VulkanBackend"),
+        ("net_doubled", b"double 1", b"XnnpackBackend"),
+        ("net_linear_only", b"XnnpackBackend", b"aten::addmm"),
+        # Its partitioner takes what is quantised only.
+        ("net_plain", b"aten::addmm", b"XnnpackBackend"),
+        ("net_without_dropout", b"XnnpackBackend", b"aten::native_dropout"),
+    ],
+)
+def test_what_the_programs_delegate_to(
+    name: str, has: bytes, has_not: bytes, workspace: Workspace
+) -> None:
+    data = program(workspace, name)
+    assert has in data
+    assert has_not not in data
+
+
+def test_calibration_from_a_file(workspace: Workspace) -> None:
+    """Other inputs give other scales."""
+    assert program(workspace, "net_calibrated") != program(workspace, "net_linear_only")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (
+            'recipe = "@team_recipes//team:linear_only",\n)\n\net_program(\n    name = "net_plain"',
+            'recipe = "@team_recipes//team:int4",\n)\n\net_program(\n    name = "net_plain"',
+            "//:net_calibrated: calibration is given, and the recipe @",
+        ),
+        (
+            'quantize = "none",',
+            'quantize = "none", calibration = "samples.safetensors",',
+            '//:net_plain: calibration is for quantisation, which quantize = "none" leaves out',
+        ),
+    ],
+)
+def test_what_does_not_go_together(old: str, new: str, message: str, workspace: Workspace) -> None:
+    workspace.replace("BUILD.bazel", old, new)
+    try:
+        assert message in workspace.failed("//:net_calibrated", "//:net_plain")
+    finally:
+        workspace.replace("BUILD.bazel", new, old)

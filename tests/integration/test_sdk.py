@@ -1,0 +1,74 @@
+"""A vendor's SDK in a user's workspace: a folder that stands for one is found and used."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+sys.path.insert(0, os.path.dirname(__file__))
+from nested import Workspace
+
+_LIBRARY = "lib/x86_64-linux-clang/libQnnHtp.so"
+
+
+@pytest.fixture(scope="module")
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
+    """The workspace; tests put back what they change."""
+    made = Workspace(tmp_path_factory.mktemp("sdk") / "sdk", source="sdk")
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def test_selected(workspace: Workspace) -> None:
+    """With an SDK, programs of its backend are analysed, others fail with a sentence."""
+    workspace.run("build", "--nobuild", "//:net_qualcomm", "//:net_phone")
+    said = workspace.failed("--nobuild", "//:net_nxp")
+    assert "it compiles with the wheels of NXP's eIQ Neutron SDK" in said
+    assert 'add executorch.sdk(backend = "nxp", path = ' in said
+
+
+def test_library_missing(workspace: Workspace) -> None:
+    """A lowering finds the folder, and names the library that it lacks."""
+    said = workspace.failed("//:net_qualcomm")
+    assert f"Qualcomm's AI Engine Direct SDK (QNN) has no {_LIBRARY}" in said
+    assert "the folder has: README.txt" in said
+
+
+def test_library_broken(workspace: Workspace) -> None:
+    """A file that is new in the folder is seen; one that is no library is named with the reason."""
+    library = workspace.folder / "sdks/qnn" / _LIBRARY
+    library.parent.mkdir(parents=True)
+    library.write_text("no library, but long enough for a header " * 9)
+    try:
+        said = workspace.failed("//:net_qualcomm")
+        assert f"{_LIBRARY} of Qualcomm's AI Engine Direct SDK (QNN) can't be loaded" in said
+    finally:
+        library.unlink()
+
+
+def test_gone(workspace: Workspace) -> None:
+    """A path that isn't there is named."""
+    workspace.replace("MODULE.bazel", "sdks/qnn", "sdks/gone")
+    try:
+        said = workspace.failed("--nobuild", "//:net_qualcomm")
+        assert 'executorch.sdk(backend = "qualcomm", path = "' in said
+        assert "sdks/gone" in said
+        assert "there is no such folder" in said
+    finally:
+        workspace.replace("MODULE.bazel", "sdks/gone", "sdks/qnn")
+
+
+def test_without(workspace: Workspace) -> None:
+    """Without the tag the same program fails before anything is built."""
+    kept = (workspace.folder / "MODULE.bazel").read_text()
+    (workspace.folder / "MODULE.bazel").write_text(kept[: kept.index("executorch = use_extension")])
+    try:
+        said = workspace.failed("--nobuild", "//:net_qualcomm")
+        assert 'add executorch.sdk(backend = "qualcomm", path = ' in said
+    finally:
+        (workspace.folder / "MODULE.bazel").write_text(kept)
