@@ -35,9 +35,7 @@ def program(workspace: Workspace, name: str) -> bytes:
         ("net_gpu", b"VulkanBackend", b"XnnpackBackend"),
         ("net_int4", b"XnnpackBackend", b"VulkanBackend"),
         ("net_doubled", b"double 1", b"XnnpackBackend"),
-        ("net_linear_only", b"XnnpackBackend", b"aten::addmm"),
-        # Its partitioner takes what is quantised only.
-        ("net_plain", b"aten::addmm", b"XnnpackBackend"),
+        ("net_linear_only", b"XnnpackBackend", b"aten::linear"),
         ("net_without_dropout", b"XnnpackBackend", b"aten::native_dropout"),
     ],
 )
@@ -47,6 +45,13 @@ def test_what_the_programs_delegate_to(
     data = program(workspace, name)
     assert has in data
     assert has_not not in data
+
+
+def test_without_its_quantisation(workspace: Workspace) -> None:
+    """Weights stay 32-bit floats, and the partitioner is the recipe's."""
+    plain, quantised = program(workspace, "net_plain"), program(workspace, "net_linear_only")
+    assert b"XnnpackBackend" in plain
+    assert len(plain) > 2 * len(quantised)
 
 
 def test_calibration_from_a_file(workspace: Workspace) -> None:
