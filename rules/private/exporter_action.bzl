@@ -3,7 +3,7 @@
 load("//rules/private:backend_packages.bzl", "add_packages", "recipe_packages")
 load("//rules/private:exporter_flags.bzl", "add_request", "request_files")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
-load("//toolchains/python:python_tool.bzl", "ENVIRONMENT")
+load("//toolchains/python:python_tool.bzl", "action_environment")
 
 _REQUIREMENTS = {
     "requires-worker-protocol": "json",
@@ -80,7 +80,7 @@ def exporter_action(
         outputs = outputs,
         mnemonic = mnemonic,
         progress_message = progress_message,
-        env = ENVIRONMENT,
+        env = action_environment(ctx),
         execution_requirements = _REQUIREMENTS,
         resource_set = _resources(model.memory_mb),
         toolchain = EXPORTER_TOOLCHAIN,

@@ -1,7 +1,7 @@
 """Actions without torch: EtLink, EtShare and EtReport."""
 
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
-load("//toolchains/python:python_tool.bzl", "ENVIRONMENT")
+load("//toolchains/python:python_tool.bzl", "action_environment")
 
 def linker_action(
         ctx,
@@ -36,7 +36,7 @@ def linker_action(
         outputs = outputs,
         mnemonic = mnemonic,
         progress_message = progress_message,
-        env = ENVIRONMENT,
+        env = action_environment(ctx),
         execution_requirements = execution_requirements,
         toolchain = EXPORTER_TOOLCHAIN,
     )

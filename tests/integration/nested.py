@@ -35,10 +35,10 @@ class Workspace:
         self.module = Path(os.path.realpath("bazelw")).parent
         self.folder = folder
         folder.parent.mkdir(parents=True, exist_ok=True)
-        self._overrides = [_outer_exporter(folder.parent / f"exporter-of-{folder.name}")]
+        self.overrides = [_outer_exporter(folder.parent / f"exporter-of-{folder.name}")]
         for name in repositories:
             place = folder.parent / f"{name}-of-{folder.name}"
-            self._overrides.append(_outer_repository(name, place))
+            self.overrides.append(_outer_repository(name, place))
         self.base = folder.parent / f"{base}-of-{folder.name}"
         shutil.copytree(
             self.module / "tests/e2e" / source, folder, ignore=shutil.ignore_patterns("bazel-*")
@@ -58,7 +58,7 @@ class Workspace:
         Raises:
           AssertionError: it failed.
         """
-        flags = [] if command in ("shutdown", "clean") else self._overrides
+        flags = [] if command in ("shutdown", "clean") else self.overrides
         done = self._bazel(command, *flags, *arguments, **environment)
         assert done.returncode == 0, f"{command} {arguments}:\n{done.stdout}{done.stderr}"
         return done.stdout + done.stderr
@@ -74,7 +74,7 @@ class Workspace:
 
     def failed(self, *arguments: str, command: str = "build") -> str:
         """Builds (or tests) what must fail; returns what Bazel prints."""
-        done = self._bazel(command, *self._overrides, *arguments)
+        done = self._bazel(command, *self.overrides, *arguments)
         assert done.returncode != 0, f"{arguments} were built"
         return done.stdout + done.stderr
 
@@ -153,6 +153,26 @@ def _outer_repository(name: str, folder: Path) -> str:
         (folder / entry.name).symlink_to(entry)
     (folder / "REPO.bazel").touch()
     return _override(name, "+" if "+" in outer.name else "~", folder)
+
+
+def outer_overrides(folder: Path) -> list[str]:
+    """Flags that hand all that the outer build fetched to one of a copy of its own checkout.
+
+    Args:
+      folder: where to lay out repositories of links to it.
+    """
+    stamps = list(Path("..").glob("*executorch_exporter/environment.json"))
+    assert stamps, "the test needs @executorch_exporter//:environment.json"
+    external = Path(os.path.realpath(stamps[0])).parent.parent
+    flags = []
+    for outer in sorted(external.glob("_main[~+]*executorch[~+]*")):
+        place = folder / outer.name
+        place.mkdir(parents=True)
+        for entry in outer.iterdir():
+            (place / entry.name).symlink_to(entry)
+        (place / "REPO.bazel").touch()
+        flags.append(f"--override_repository={outer.name}={place}")
+    return flags
 
 
 def _override(name: str, mark: str, folder: Path) -> str:

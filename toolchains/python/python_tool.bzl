@@ -18,6 +18,21 @@ ENVIRONMENT = {
     "PYTHONUTF8": "1",
 }
 
+_SEED = "PYTHONHASHSEED"
+
+def action_environment(ctx):
+    """Environment variables of an action that runs our Python.
+
+    Args:
+      ctx: rule context.
+
+    Returns:
+      ENVIRONMENT; with another hash seed where `--action_env=PYTHONHASHSEED=…` is given, to see that
+      nothing depends on it.
+    """
+    seed = ctx.configuration.default_shell_env.get(_SEED)
+    return ENVIRONMENT | {_SEED: seed} if seed else ENVIRONMENT
+
 # Labels of the tools' import roots, by name; each a filegroup of sources.
 TOOLS = {
     "etbuild": Label("//tools/etbuild:files"),
@@ -87,7 +102,7 @@ def launcher_script(ctx, output, *, interpreter, roots, words = [], enter = Fals
     ctx.actions.write(
         output,
         _SCRIPT.format(
-            environment = "".join(["export %s=%s\n" % (k, v) for k, v in sorted(ENVIRONMENT.items())]),
+            environment = "".join([_exported(k, v) for k, v in sorted(ENVIRONMENT.items())]),
             enter = "cd \"$runfiles/_main\"\n" if enter else "",
             command = " \\\n  ".join(command + [_quoted(w) for w in words]),
         ),
@@ -103,6 +118,10 @@ runfiles=$self.runfiles
 {environment}{enter}exec {command} \\
   "$@"
 """
+
+def _exported(name, value):
+    # An action may ask for another hash seed.
+    return "export %s=\"%s\"\n" % (name, "${%s:-%s}" % (name, value) if name == _SEED else value)
 
 def _quoted(word):
     return "'" + word.replace("'", "'\\''") + "'"

@@ -1,7 +1,7 @@
 """gguf_tokenizer and chat_format: what stands between a language model and text."""
 
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
-load("//toolchains/python:python_tool.bzl", "ENVIRONMENT")
+load("//toolchains/python:python_tool.bzl", "action_environment")
 
 def _run_tool(ctx, module, inputs, flags):
     """Runs a module of //tools/llm; `flags` is a dict of flags to the files that it writes or reads."""
@@ -21,7 +21,7 @@ def _run_tool(ctx, module, inputs, flags):
         outputs = outputs,
         mnemonic = "EtTokenizer",
         progress_message = "Making the tokenizer %{label}",
-        env = ENVIRONMENT,
+        env = action_environment(ctx),
         toolchain = EXPORTER_TOOLCHAIN,
     )
     return [DefaultInfo(files = depset(outputs), runfiles = ctx.runfiles(outputs))]

@@ -1,0 +1,141 @@
+"""Other paths, hash seeds, numbers of jobs, no worker: the same bytes; or what differs is named."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import etreproduce
+import pytest
+from etreproduce import checkout
+from etreproduce.build import Build, Output
+from etreproduce.cli import SECOND_FLAGS
+from etreproduce.compare import compare
+
+sys.path.insert(0, os.path.dirname(__file__))
+from nested import Workspace, outer_overrides
+
+_TARGETS = "//tests/integration/reproduce:targets"
+_CLOCK = """
+import time
+
+import nets
+import torch
+
+
+def build(ctx):
+    net = nets.Classifier(64)
+    with torch.no_grad():
+        net.last.bias[0] = time.time() % 1000
+    return net, (torch.ones(1, 64),)
+"""
+
+
+def test_one_program_of_each_backend_and_one_app_of_each_platform(tmp_path: Path) -> None:
+    """The outer build's outputs against those of a copy of its checkout."""
+    module = Path(os.path.realpath("bazelw")).parent
+    copy = tmp_path / "somewhere" / "else"
+    checkout.copy(module, copy)
+    overrides = outer_overrides(tmp_path / "repositories")
+    build = Build(
+        "elsewhere",
+        copy,
+        str(copy / "bazelw"),
+        tmp_path / "base",
+        # Three jobs instead of one: that is another number, too, and takes less time.
+        (*SECOND_FLAGS, "--jobs=3", *overrides),
+    )
+    try:
+        there = build.run([_TARGETS], tmp_path / "events.json")
+        here = {name: output for name, output in _outer_outputs() if name in there}
+        assert len([name for name in here if name.endswith(".pte")]) == 12
+        assert len([name for name in here if "app_" in name and name.endswith(".tar.gz")]) == 7
+        assert [d.name + ": " + "; ".join(d.reasons) for d in compare(here, there)] == []
+    finally:
+        build.end()
+
+
+def _outer_outputs() -> Iterator[tuple[str, Output]]:
+    """What the outer build put into the test's runfiles, by path under its execution root."""
+    for folder in ("tests/backends", "tests/integration/reproduce"):
+        for path in sorted(Path(folder).iterdir()):
+            real = os.path.realpath(path)
+            if "/bazel-out/" in real:
+                yield "bazel-out/" + real.split("/bazel-out/")[1], Output(path.name, Path(real))
+
+
+@pytest.fixture(scope="module")
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
+    made = Workspace(tmp_path_factory.mktemp("reproduce") / "one")
+    yield made
+    made.close()
+
+
+def reproduce(workspace: Workspace, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """The command, as `bazel run` starts it."""
+    tool = Path(etreproduce.__file__).parent.parent
+    wrapper = workspace.folder.parent / "bazel"
+    own_base = f"case $1 in --output_base*) ;; *) set -- --output_base={workspace.base} $@ ;; esac"
+    wrapper.write_text(f'#!/bin/sh\n{own_base}\nexec {workspace.module}/bazelw "$@"\n')
+    wrapper.chmod(0o755)
+    return subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "etreproduce",
+            f"--bazel={wrapper}",
+            f"--directory={workspace.folder.parent / 'copies'}",
+            *(f"--flag={flag}" for flag in workspace.overrides),
+            *arguments,
+        ],
+        env={
+            **os.environ,
+            "BUILD_WORKSPACE_DIRECTORY": str(workspace.folder),
+            "PYTHONPATH": os.pathsep.join([str(tool), *sys.path]),
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_same(workspace: Workspace, tmp_path: Path) -> None:
+    result = tmp_path / "result.json"
+    done = reproduce(workspace, f"--json={result}", "//:pair1_xnnpack", "//:two_methods_separate")
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads(result.read_text())
+    names = sorted(name.split("/")[-1] for name in found["outputs"])
+    assert names == ["pair1_xnnpack.pte", "two_methods_separate.pte", "two_methods_separate.ptd"]
+    assert found["differences"] == {"elsewhere": []}
+    assert "3 of 3 outputs are the same bytes in 2 builds." in done.stdout
+    assert not any((workspace.folder.parent / "copies").iterdir())
+
+
+def test_a_model_that_looks_at_the_clock(workspace: Workspace) -> None:
+    (workspace.folder / "clock.py").write_text(_CLOCK)
+    build = workspace.folder / "BUILD.bazel"
+    build.write_text(
+        build.read_text()
+        + 'et_model(name = "clock", srcs = ["clock.py", "nets.py"], deps = ["//lib:layers"], '
+        + 'entry_point = "clock:build")\n'
+        + 'et_program(name = "clock_portable", model = ":clock", '
+        + 'recipe = "@rules_executorch//backends/portable:fp32")\n'
+    )
+    done = reproduce(workspace, "//:clock_portable")
+    assert done.returncode == 1, done.stdout + done.stderr
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith("different")]
+    assert "(elsewhere)  @@//:clock_portable" in line or "(elsewhere)  //:clock_portable" in line
+    assert "constant" in done.stdout
+    assert "(float32 [" in done.stdout
+    assert "0 of 1 outputs are the same bytes" in done.stdout
+
+
+def test_a_build_that_fails(workspace: Workspace) -> None:
+    done = reproduce(workspace, "//:nothing_of_that_name")
+    assert done.returncode == 2
+    assert 'The build "here" failed:' in done.stderr
+    assert "no such target" in done.stderr

@@ -1,0 +1,54 @@
+"""Copies of a checkout."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from etreproduce import checkout
+
+
+def workspace(folder: Path) -> Path:
+    made = folder / "workspace"
+    (made / "package").mkdir(parents=True)
+    (made / "MODULE.bazel").write_text(
+        'module(name = "m")\n'
+        'local_path_override(module_name = "inner", path = "package")\n'
+        'local_path_override(\n    module_name = "outer",\n    path = "../outer",\n)\n'
+    )
+    (made / "package" / "tool").write_text("#!/bin/sh\n")
+    (made / "package" / "tool").chmod(0o755)
+    (made / "link").symlink_to("package/tool")
+    (made / "abroad").symlink_to("/etc/hosts")
+    (made / "bazel-out").symlink_to("/nonexistent")
+    return made
+
+
+def copied(source: Path, target: Path) -> set[str]:
+    checkout.copy(source, target)
+    return {p.relative_to(target).as_posix() for p in target.rglob("*") if not p.is_dir()}
+
+
+def test_without_git(tmp_path: Path) -> None:
+    target = tmp_path / "copy"
+    names = copied(workspace(tmp_path), target)
+    assert names == {"MODULE.bazel", "package/tool", "link", "abroad"}
+    assert (target / "package/tool").stat().st_mode & 0o111
+    assert (target / "link").resolve() == (target / "package/tool").resolve()
+    assert (target / "abroad").readlink() == Path("/etc/hosts")
+
+
+def test_with_git(tmp_path: Path) -> None:
+    """What isn't ignored belongs to it, added or not."""
+    source = workspace(tmp_path)
+    (source / ".gitignore").write_text("/bazel-*\n/secret\n")
+    (source / "secret").write_text("x")
+    subprocess.run(["git", "init", "-q"], cwd=source, check=True)
+    subprocess.run(["git", "add", "MODULE.bazel"], cwd=source, check=True)
+    names = copied(source, tmp_path / "copy")
+    assert names == {".gitignore", "MODULE.bazel", "package/tool", "link", "abroad"}
+
+
+def test_modules_beside_the_workspace(tmp_path: Path) -> None:
+    flags = checkout.module_flags(workspace(tmp_path))
+    assert flags == [f"--override_module=outer={tmp_path / 'outer'}"]

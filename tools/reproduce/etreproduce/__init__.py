@@ -1,0 +1,1 @@
+"""Builds targets twice under other conditions, compares the outputs and explains differences."""
