@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import tempfile
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
 from etbuild.errors import BuildError
 
-from etexport import failure, flags, lower
+from etexport import failure, flags, lower, packages
+from etexport.guard import Guard, declared
 from etexport.progress import Progress
 
 
@@ -39,7 +41,8 @@ def execute(arguments: Sequence[str], log: str | None = None) -> tuple[int, str]
         _private(work)
         # Elsewhere than the declared files, so that a file can only be found by asking for it.
         os.chdir(work)
-        lower.run(request, progress, tree)
+        with Guard(label, declared(request, work, packages.installed())).watching():
+            lower.run(request, progress, tree)
         return 0, ""
     except BaseException as error:
         if log:
@@ -66,3 +69,5 @@ def _private(work: Path) -> None:
         folder = work / name.lower()
         folder.mkdir()
         os.environ[name] = str(folder)
+    # Where a library has asked before, Python remembers the old place.
+    tempfile.tempdir = None

@@ -36,6 +36,17 @@ class Packages:
     variables: dict[str, Path]
 
 
+# What this process was started with.
+_installed: list[Packages] = []
+
+
+def installed() -> list[Path]:
+    """Folders and files of the packages that this process has."""
+    return [
+        path for one in _installed for path in (*one.roots, *one.programs, *one.variables.values())
+    ]
+
+
 def install_given(arguments: Sequence[str]) -> list[str]:
     """Installs what a command line names; returns the other arguments.
 
@@ -75,6 +86,7 @@ def install(packages: Iterable[Packages]) -> None:
     """Makes packages importable, behind those of the exporter, and their programs startable."""
     programs: list[str] = []
     for one in packages:
+        _installed.append(one)
         sys.path.extend(str(root) for root in one.roots if str(root) not in sys.path)
         programs += [str(folder) for folder in one.programs]
         os.environ.update({name: str(path) for name, path in one.variables.items()})

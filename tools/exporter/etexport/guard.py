@@ -1,0 +1,122 @@
+"""Keeps a lowering to what it declares: no other files, no network.
+
+Python's audit events (PEP 578) say what the code of models and recipes opens. They don't see what
+compiled code opens by itself; Bazel's sandbox and remote executors do.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from etbuild.errors import BuildError
+
+# What every machine that runs actions has; their contents must not matter, and can't be hidden.
+_SYSTEM = ("/bin", "/dev", "/etc", "/lib", "/lib64", "/proc", "/sbin", "/sys", "/usr")
+
+_ADDRESSES = frozenset({"socket.connect", "socket.sendto", "socket.sendmsg"})
+_LOOKUPS = frozenset({"socket.getaddrinfo", "socket.gethostbyname"})
+
+
+class Guard:
+    """Watches one request.
+
+    Args:
+      label: of the target, for messages.
+      declared: files and folders that the request may open.
+    """
+
+    def __init__(self, label: str, declared: Iterable[Path]) -> None:
+        self._label = label
+        own = [*declared, Path(sys.prefix), Path(sys.base_prefix)]
+        own += [Path(entry) for entry in sys.path if entry]
+        names = {os.path.abspath(path) for path in own}
+        names |= {os.path.realpath(path) for path in own} | set(_SYSTEM)
+        self._files = frozenset(names)
+        self._folders = tuple(sorted(name.rstrip("/") + "/" for name in names))
+        self._active = False
+        self._first: BuildError | None = None
+
+    @contextlib.contextmanager
+    def watching(self) -> Iterator[None]:
+        """Refuses what isn't declared.
+
+        Raises:
+          BuildError: at the end, too, where the code went on after a refusal.
+        """
+        # A hook stays for as long as the process does; one process serves one request.
+        sys.addaudithook(self._heard)
+        self._active = True
+        try:
+            yield
+        finally:
+            self._active = False
+        if self._first:
+            raise self._first
+
+    def _heard(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if not self._active:
+            return
+        if event == "open":
+            self._check_file(arguments[0])
+        elif event in _ADDRESSES:
+            address = arguments[1]
+            # Names of files are sockets of this machine, for example of a process pool.
+            if isinstance(address, tuple):
+                self._refuse_network(f"{address[0]}:{address[1]}")
+        elif event in _LOOKUPS and arguments[0]:
+            self._refuse_network(str(arguments[0]))
+
+    def _check_file(self, path: Any) -> None:
+        if isinstance(path, int) or path is None:
+            return
+        name = os.path.abspath(os.fsdecode(path))
+        if (
+            self._declares(name)
+            or not os.path.exists(name)
+            or self._declares(os.path.realpath(name))
+        ):
+            return
+        self._refuse(
+            f'{self._label}: the code of its model or recipe opens "{name}", which it does not '
+            "declare.",
+            'Add it to data, and ask for it with ctx.file("name").',
+        )
+
+    def _declares(self, name: str) -> bool:
+        return name in self._files or name.startswith(self._folders)
+
+    def _refuse_network(self, address: str) -> None:
+        self._refuse(
+            f"{self._label}: the code of its model or recipe wants a network connection to "
+            f"{address}; a lowering has none.",
+            "Make what it fetches a file of the build, and add that to data.",
+        )
+
+    def _refuse(self, message: str, advice: str) -> None:
+        error = BuildError(message, advice)
+        self._first = self._first or error
+        raise error
+
+
+def declared(request: Any, work: Path, more: Iterable[Path] = ()) -> list[Path]:
+    """What a request may open.
+
+    Args:
+      request: a flags.Request.
+      work: its own folder.
+      more: of the layers of packages: programs, SDKs.
+    """
+    named = (request.sources, request.data, request.recipe_data, request.exported)
+    single = (request.calibration, request.facts, request.output, request.program)
+    return [
+        *(path for files in named for path in files.values()),
+        *(path for path in single if path),
+        *request.program_data,
+        *more,
+        work,
+    ]
