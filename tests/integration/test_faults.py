@@ -1,0 +1,272 @@
+"""What goes wrong around a build costs a retry, and never gives a wrong artefact."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from etreproduce import checkout
+
+sys.path.insert(0, os.path.dirname(__file__))
+from nested import Workspace
+from processes import kill, lowerings, wait_for, workers
+
+_SLOW = """
+import time
+
+import nets
+import torch
+
+
+def build(ctx):
+    # Long enough to be disturbed.
+    time.sleep(6)
+    return nets.Classifier(64), (torch.ones(1, 64),)
+
+
+def large(ctx):
+    net = torch.nn.Linear(8192, 8192)
+    return net, (torch.ones(1, 8192),)
+"""
+_TARGETS = """
+et_model(
+    name = "slow",
+    srcs = ["nets.py", "slow.py"],
+    entry_point = "slow:build",
+    deps = ["//lib:layers"],
+)
+
+et_program(
+    name = "slow_portable",
+    model = ":slow",
+    recipe = "@rules_executorch//backends/portable:fp32",
+)
+
+et_model(
+    name = "large",
+    srcs = ["nets.py", "slow.py"],
+    entry_point = "slow:large",
+    deps = ["//lib:layers"],
+)
+
+et_program(
+    name = "large_portable",
+    model = ":large",
+    recipe = "@rules_executorch//backends/portable:fp32",
+)
+"""
+_PROGRAM = "//:slow_portable"
+
+
+@pytest.fixture(scope="module")
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
+    """A workspace on a copy of the module, which tests may change."""
+    folder = tmp_path_factory.mktemp("faults")
+    module = Path(os.path.realpath("bazelw")).parent
+    checkout.copy(module, folder / "module")
+    made = Workspace(folder / "one")
+    made.replace("MODULE.bazel", f'path = "{module}"', f'path = "{folder / "module"}"')
+    (made.folder / "slow.py").write_text(_SLOW)
+    build = made.folder / "BUILD.bazel"
+    build.write_text(build.read_text() + _TARGETS)
+    made.run("build", _PROGRAM)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def right(workspace: Workspace) -> bytes:
+    """The program, as an undisturbed build makes it."""
+    return program(workspace)
+
+
+def program(workspace: Workspace) -> bytes:
+    return (workspace.folder / "bazel-bin/slow_portable.pte").read_bytes()
+
+
+def start(workspace: Workspace, *arguments: str) -> subprocess.Popen[str]:
+    """A build that has everything to do and goes on beside the test."""
+    workspace.run("clean")
+    return subprocess.Popen(
+        [
+            workspace.module / "bazelw",
+            f"--output_base={workspace.base}",
+            "build",
+            *workspace.overrides,
+            *arguments,
+            _PROGRAM,
+        ],
+        cwd=workspace.folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def check_next_build(workspace: Workspace, right: bytes) -> None:
+    workspace.run("build", _PROGRAM)
+    assert program(workspace) == right
+
+
+def test_a_killed_worker(workspace: Workspace, right: bytes) -> None:
+    running = start(workspace)
+    wait_for(lambda: lowerings(workspace.base), "a lowering")
+    kill(workers(workspace.base))
+    printed = running.communicate()[0]
+    assert running.returncode == 1, printed
+    assert "Lowering //:slow_portable failed" in printed
+    wait_for(lambda: not lowerings(workspace.base), "the end of the lowering")
+    check_next_build(workspace, right)
+
+
+def test_a_killed_lowering(workspace: Workspace, right: bytes) -> None:
+    """As the kernel does where memory is short; the worker goes on."""
+    running = start(workspace)
+    wait_for(lambda: lowerings(workspace.base), "a lowering")
+    before = workers(workspace.base)
+    kill(lowerings(workspace.base))
+    printed = running.communicate()[0]
+    assert running.returncode == 1, printed
+    assert "//:slow_portable: the exporter was killed by signal 9" in printed
+    assert "memory" in printed
+    check_next_build(workspace, right)
+    assert workers(workspace.base) == before
+
+
+def test_bounded_memory(workspace: Workspace) -> None:
+    """A lowering that needs more address space than there is says so."""
+    workspace.run("build", _PROGRAM)
+    (worker,) = workers(workspace.base)
+    limits = resource.prlimit(worker, resource.RLIMIT_AS)
+    used = int(Path(f"/proc/{worker}/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.prlimit(worker, resource.RLIMIT_AS, (used + (200 << 20), limits[1]))
+    printed = workspace.failed("//:large_portable")
+    assert "//:large_portable" in printed
+    assert "memory" in printed
+    assert not (workspace.folder / "bazel-bin/large_portable.pte").exists()
+    resource.prlimit(worker, resource.RLIMIT_AS, limits)
+    workspace.run("build", "//:large_portable")
+    assert (workspace.folder / "bazel-bin/large_portable.pte").stat().st_size > 256 << 20
+
+
+def test_an_interrupted_build(workspace: Workspace, right: bytes) -> None:
+    """Ctrl-C ends the lowering, not only the wait for it."""
+    running = start(workspace)
+    wait_for(lambda: lowerings(workspace.base), "a lowering")
+    os.killpg(running.pid, signal.SIGINT)
+    printed = running.communicate()[0]
+    assert running.returncode == 8, printed
+    wait_for(lambda: not lowerings(workspace.base), "the end of the lowering")
+    check_next_build(workspace, right)
+
+
+def test_two_builds_at_once(workspace: Workspace, right: bytes, tmp_path: Path) -> None:
+    """Two output bases fill one disk cache at the same time."""
+    other = Workspace(tmp_path / "two", base="other")
+    other.replace("MODULE.bazel", str(other.module), str(workspace.folder.parent / "module"))
+    for name in ("BUILD.bazel", "slow.py"):
+        (other.folder / name).write_text((workspace.folder / name).read_text())
+    cache = f"--disk_cache={tmp_path / 'cache'}"
+    workspace.run("clean")
+    try:
+        together = [
+            threading.Thread(target=one.run, args=("build", cache, _PROGRAM))
+            for one in (workspace, other)
+        ]
+        for thread in together:
+            thread.start()
+        for thread in together:
+            thread.join()
+        assert program(workspace) == right
+        assert program(other) == right
+        other.run("clean")
+        assert other.build(cache, _PROGRAM) == ["EtLink //:slow_portable"]
+        assert program(other) == right
+    finally:
+        other.close()
+
+
+def test_a_damaged_blob_in_a_disk_cache(workspace: Workspace, right: bytes, tmp_path: Path) -> None:
+    """Caught where it is put together; without that cache the build is right."""
+    cache = tmp_path / "cache"
+    workspace.run("clean")
+    workspace.run("build", f"--disk_cache={cache}", _PROGRAM)
+    largest = max(
+        (p for p in (cache / "cas").rglob("*") if p.is_file()), key=lambda p: p.stat().st_size
+    )
+    largest.chmod(0o644)
+    damaged = bytearray(largest.read_bytes())
+    damaged[len(damaged) // 2] ^= 1
+    largest.write_bytes(damaged)
+    workspace.run("clean")
+    printed = workspace.failed(f"--disk_cache={cache}", _PROGRAM)
+    assert "//:slow_portable" in printed
+    assert "damaged" in printed
+    workspace.run("clean")
+    check_next_build(workspace, right)
+
+
+def test_a_full_disk(workspace: Workspace, right: bytes, tmp_path: Path) -> None:
+    """The output base lies in a file system that is too small for the program."""
+    small = tmp_path / "small"
+    small.mkdir()
+    base = small / "base"
+    bazel = f"{workspace.module}/bazelw --output_base={base}"
+    script = f"""
+mount -t tmpfs -o size=170m none {small} || exit 99
+{bazel} build {" ".join(workspace.overrides)} //:large_portable
+code=$?
+find {base} -name large_portable.pte
+{bazel} shutdown
+exit $code
+"""
+    done = subprocess.run(
+        ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script],
+        cwd=workspace.folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "No space left on device" in done.stderr
+    assert "large_portable.pte" not in done.stdout
+    check_next_build(workspace, right)
+
+
+def test_code_of_a_worker_that_changes(workspace: Workspace, right: bytes) -> None:
+    """A running worker doesn't answer with the old code."""
+    check_next_build(workspace, right)
+    before = workers(workspace.base)
+    source = workspace.folder.parent / "module/tools/exporter/etexport/lower.py"
+    text = source.read_text()
+    assert '"label": index.label,' in text
+    source.write_text(text.replace('"label": index.label,', '"label": index.label, "new": 1,'))
+    workspace.run("build", "--output_groups=lowered", _PROGRAM)
+    facts = (workspace.folder / "bazel-bin/slow_portable.lowered/facts.json").read_text()
+    assert '"new": 1' in facts
+    assert not set(before) & set(workers(workspace.base))
+    source.write_text(text)
+    check_next_build(workspace, right)
+
+
+@pytest.mark.parametrize("file", ["nets.py", "slow.py"])
+def test_a_build_beside_an_edit(workspace: Workspace, right: bytes, file: str) -> None:
+    """A source that changes while it is lowered: the next build lowers again."""
+    running = start(workspace)
+    wait_for(lambda: lowerings(workspace.base), "a lowering")
+    path = workspace.folder / file
+    text = path.read_text()
+    path.write_text(text + "# A comment.\n")
+    running.communicate()
+    assert "EtLower //:slow_portable" in workspace.build(_PROGRAM)
+    assert program(workspace) == right
+    path.write_text(text)
+    workspace.run("build", _PROGRAM)
