@@ -55,10 +55,9 @@ def test_code_that_goes_on(tmp_path: Path) -> None:
     secret.write_text("x")
     with (
         pytest.raises(BuildError, match="which it does not declare"),
-        Guard("//m:n", []).watching(),
+        Guard("//m:n", []).watching(),contextlib.suppress(Exception)
     ):
-        with contextlib.suppress(Exception):
-            secret.read_text()
+        secret.read_text()
 
 
 def test_afterwards(tmp_path: Path) -> None:
