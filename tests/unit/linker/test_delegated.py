@@ -101,4 +101,4 @@ def test_the_linker_checks_before_it_writes(
     assert not (tmp_path / "p.pte").exists()
     (tmp_path / "facts.json").write_text("{}")
     assert main([*flags, "--min_delegated=1%"]) == 1
-    assert "doesn't say what was delegated: KeyError" in capsys.readouterr().err
+    assert 'doesn\'t say what was delegated: it has no "delegation"' in capsys.readouterr().err

@@ -79,7 +79,7 @@ def test_another_kind_of_file_is_refused(tmp_path: Path, data: bytes) -> None:
     path.write_bytes(data)
     with pytest.raises(BuildError) as caught:
         pte.read(path)
-    assert str(caught.value) == (
+    assert caught.value.what == (
         f"{path} is not an ExecuTorch program: bytes 4 to 8 are {data[4:8]!r}, wanted b'ET12'."
     )
 
@@ -99,7 +99,7 @@ def test_a_truncated_file_says_what_is_missing(file: Path) -> None:
     file.write_bytes(whole[:-1])
     with pytest.raises(BuildError) as caught:
         pte.read(file)
-    assert str(caught.value) == (
+    assert caught.value.what == (
         f"{file} is truncated: segment {last} ends at byte {len(whole)}, the file at "
         f"{len(whole) - 1}."
     )

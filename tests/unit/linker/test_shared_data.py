@@ -199,11 +199,14 @@ def test_programs_without_data_give_no_file(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("", "is no index of a data file: JSONDecodeError"),
-        ("[]", "is no index of a data file: TypeError"),
-        ('{"format": 1}', "is no index of a data file: KeyError: 'label'"),
+        ("[]", "is no index of a data file: got a list, wanted an object"),
+        ('{"format": 1}', 'is no index of a data file: it has no "label"'),
         ('{"format": 99}', "got format 99, wanted 1"),
         ('{"format": 1, "label": "l", "file": "f", "size": 1, "entries": [1]}', "is no index"),
         ('{"format": 1, "label": "l", "file": "f", "size": 1, "entries": [{}]}', "is no index"),
+        ("[" * 100_000, "is no index of a data file: it is nested too deeply"),
+        ('{"format": 1, "label": "l", "file": "../f", "size": 1, "entries": []}', "name of a file"),
+        ('{"format": 1, "label": "l", "file": "f", "size": -1, "entries": []}', "number from 0"),
     ],
 )
 def test_damaged_indices_are_named(tmp_path: Path, text: str, message: str) -> None:

@@ -20,7 +20,8 @@ from typing import Any
 
 from etbuild.errors import BuildError
 from etlink import manifest as program_manifest
-from etlink.container import Piece, sha256_of, write_text
+from etlink.container import REBUILD, Piece, sha256_of, write_text
+from etlink.json_file import fields_of, read_object
 
 from etbundle.command import exit_code
 
@@ -124,7 +125,12 @@ def add_programs(
                     "Report this: the manifest and the target disagree.",
                 )
             loads[label] = app.add(f"data/{data_names[label]}", files[label])
-        methods = app.fit["programs"].get(program.label, {})
+        with fields_of("What EtFit wrote", REBUILD):
+            methods = app.fit["programs"].get(program.label, {})
+            uses = {
+                kind: sorted({name for m in methods.values() for name in m[kind]})
+                for kind in ("backends", "operators")
+            }
         described.append(
             {
                 "name": name,
@@ -133,8 +139,7 @@ def add_programs(
                 "manifest": app.add(f"programs/{name}.manifest.json", program.manifest),
                 "data": loads,
                 "methods": sorted(methods),
-                "backends": sorted({b for m in methods.values() for b in m["backends"]}),
-                "operators": sorted({o for m in methods.values() for o in m["operators"]}),
+                **uses,
             }
         )
     return described
@@ -150,7 +155,8 @@ def add_libraries(app: App, libraries: Iterable[Sequence[str]]) -> list[str]:
     Returns:
         Their paths in the app.
     """
-    needed = {one["label"] for one in app.fit["libraries"]}
+    with fields_of("What EtFit wrote", REBUILD):
+        needed = {one["label"] for one in app.fit["libraries"]}
     paths = []
     for label, place, library, *resources in libraries:
         if label in needed:
@@ -226,7 +232,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 "runtime": given.runtime_version,
             },
         }
-        app = App(facts, json.loads(given.fit.read_text()))
+        app = App(facts, read_object(given.fit, "doesn't say what programs use", REBUILD))
         app.executables.add(app.add(BINARY, given.binary))
         libraries = add_libraries(app, given.library)
         app.executables.update(libraries)

@@ -6,10 +6,12 @@ Contract: `etbundle.app_archive --app DIR --prefix FOLDER --output OUT.tar.zst|O
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+
+from etlink.container import REBUILD
+from etlink.json_file import fields_of, read_object
 
 from etbundle.app import MANIFEST
 from etbundle.archives import WRITERS
@@ -26,8 +28,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
 
     def work() -> None:
-        manifest = json.loads((given.app / MANIFEST).read_text())
-        executables = [manifest["binary"], *manifest["libraries"]]
+        manifest = read_object(given.app / MANIFEST, "is no manifest of an app", REBUILD)
+        with fields_of(given.app / MANIFEST, REBUILD):
+            executables = [manifest["binary"], *manifest["libraries"]]
         kind = next(kind for kind in WRITERS if given.output.name.endswith(kind))
         WRITERS[kind](given.output, tree(given.app, given.prefix, executables))
 

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from etbuild.errors import BuildError
+from etlink.container import REBUILD
+from etlink.json_file import fields_of, read_object
 
 from etbundle.app import MANIFEST
 from etbundle.entries import Entry, tree
@@ -45,13 +47,14 @@ class App:
         Raises:
             BuildError: the manifest doesn't list the file.
         """
-        listed = self.manifest["files"]
-        if path not in listed:
-            raise BuildError(
-                f"{self.name}: its {MANIFEST} does not list {path}, which is in the app.",
-                "Only directories that et_runner_app has made can be packed.",
-            )
-        return str(listed[path]["sha256"])
+        with fields_of(f"{self.directory}/{MANIFEST}", REBUILD):
+            listed = self.manifest["files"]
+            if path in listed:
+                return str(listed[path]["sha256"])
+        raise BuildError(
+            f"{self.name}: its {MANIFEST} does not list {path}, which is in the app.",
+            "Only directories that et_runner_app has made can be packed.",
+        )
 
     def below(self, folder: str) -> list[str]:
         """Paths of the files in a folder of it."""
@@ -68,7 +71,7 @@ def read(directory: Path) -> App:
     source = files.pop(MANIFEST, None)
     if not isinstance(source, Path):
         raise BuildError(f"{directory} is no app: it has no {MANIFEST}.")
-    manifest = json.loads(source.read_text(encoding="utf-8"))
+    manifest = read_object(source, "is no manifest of an app", REBUILD)
     if manifest.get("format") != 1:
         raise BuildError(
             f"{directory}/{MANIFEST} has format {manifest.get('format')}; this bundler reads 1."
@@ -112,11 +115,12 @@ def common(apps: Sequence[App], name: str) -> Common:
     for app in apps:
         for path in app.below(_LICENSES):
             _check_same(path, files.setdefault(path, app), app)
-    whole = _stated(first) | {
-        "app": name,
-        "files": {path: app.manifest["files"][path] for path, app in sorted(files.items())},
-        "platforms": [app.manifest["platform"] for app in apps],
-    }
+    with fields_of(f"The {MANIFEST} of {' or '.join(app.name for app in apps)}", REBUILD):
+        whole = _stated(first) | {
+            "app": name,
+            "files": {path: app.manifest["files"][path] for path, app in sorted(files.items())},
+            "platforms": [app.manifest["platform"] for app in apps],
+        }
     text = json.dumps(whole, indent=1, sort_keys=True) + "\n"
     return Common(text.encode(), {path: app.files[path] for path, app in sorted(files.items())})
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from etlink.container import REBUILD
+from etlink.json_file import fields_of, read_object
 
 
 @dataclass(frozen=True)
@@ -40,8 +42,10 @@ class Library:
 
 def read(label: str, path: str, scan: Path, deps: tuple[str, ...]) -> Library:
     """A library with what EtScan found in it."""
-    found = json.loads(scan.read_text())
-    return Library(label, path, deps, frozenset(found["operators"]), frozenset(found["backends"]))
+    found = read_object(scan, "doesn't say what a library registers", REBUILD)
+    with fields_of(scan, REBUILD):
+        names = (frozenset(found["operators"]), frozenset(found["backends"]))
+    return Library(label, path, deps, *names)
 
 
 def facts(library: Library, used: Mapping[str, frozenset[str]]) -> dict[str, Any]:

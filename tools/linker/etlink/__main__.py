@@ -17,7 +17,8 @@ from pathlib import Path
 from etbuild.errors import BuildError
 
 from etlink import delegated, manifest
-from etlink.container import write_text
+from etlink.container import REBUILD, write_text
+from etlink.json_file import fields_of
 from etlink.link import Options, link
 from etlink.lowered import Lowered
 from etlink.shared import read_index
@@ -50,7 +51,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         if given.min_delegated:
             facts = delegated.read(given.lowered)
-            delegated.check(given.label or str(given.lowered), facts, given.min_delegated)
+            with fields_of(given.lowered / "facts.json", REBUILD):
+                delegated.check(given.label or str(given.lowered), facts, given.min_delegated)
         linked = link(Lowered(given.lowered), given.program, given.data, options)
         if given.manifest:
             manifest.write(given.manifest, linked.manifest)

@@ -12,7 +12,9 @@ from etbuild.errors import BuildError
 
 from etlink import pte, schema
 from etlink.container import REBUILD, Piece, Segment, aligned
+from etlink.flatbuffer import DamagedError
 from etlink.lowered import BaseSegment, Constant, Index, Lowered, NamedData
+from etlink.program_check import check_program
 from etlink.tables import is_constant, tensors
 
 
@@ -73,7 +75,11 @@ def assemble(lowered: Lowered, changes: Changes | None = None) -> Assembled:
     index = lowered.index
     try:
         program = schema.unpack_program(lowered.program())
-    except Exception as error:
+        check_program(program, [segment.size for segment in index.segments])
+        _check_index(program, index)
+    except BuildError:
+        raise
+    except Exception as error:  # The generated code raises whatever damaged numbers lead to.
         raise BuildError(
             f"{lowered.folder}: the program's tables can't be read ({error}).", REBUILD
         ) from error
@@ -87,6 +93,26 @@ def assemble(lowered: Lowered, changes: Changes | None = None) -> Assembled:
     kept = [n for n in index.named_data if n.key not in changes.outside and not n.external]
     _add_named(lowered, program, segments, blobs, kept)
     return Assembled(program, tuple(segments), tuple(blobs), index.segment_alignment)
+
+
+def _check_index(program: Any, index: Index) -> None:
+    """Fails for an index of another program than that of the tables."""
+    buffers = {c.buffer for c in index.constants}
+    places = set()
+    for plan, number, tensor in tensors(program):
+        if not is_constant(tensor):
+            continue
+        places.add((plan, number))
+        if index.constants and tensor.dataBufferIdx not in buffers:
+            raise DamagedError(f"the index lacks constant {tensor.dataBufferIdx}")
+    for named in index.tensors:
+        if (named.plan, named.value) not in places:
+            raise DamagedError(
+                f"the index has a weight at value {named.value} of method {named.plan}, and there "
+                "is none"
+            )
+    if any(s.kind == "constants" for s in index.segments) and program.constantSegment is None:
+        raise DamagedError("the index has constants, and they refer to none")
 
 
 def _base_segment(

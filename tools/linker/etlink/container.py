@@ -19,6 +19,8 @@ from typing import BinaryIO
 from etbuild.errors import BuildError
 
 CHUNK = 4 << 20
+# Bytes: more is asked for by nothing but damaged files, and would fill a disk with zeros.
+MOST_ALIGNMENT = 1 << 24
 
 REBUILD = "Rebuild the target that makes it; if it is checked in, fetch it again."
 
@@ -74,11 +76,22 @@ def aligned(size: int, alignment: int) -> int:
 
 
 def place(segments: Sequence[Segment], alignment: int) -> list[tuple[int, int]]:
-    """Offsets and sizes of segments, in bytes from the segment base."""
+    """Offsets and sizes of segments, in bytes from the segment base.
+
+    Raises:
+      BuildError: a segment can't be aligned as it should be.
+    """
     placed: list[tuple[int, int]] = []
     end = 0
-    for segment in segments:
-        start = aligned(end, math.lcm(alignment, segment.alignment))
+    for number, segment in enumerate(segments):
+        both = math.lcm(alignment, segment.alignment)
+        if both > MOST_ALIGNMENT:
+            raise BuildError(
+                f"Segment {number} would be aligned to {both} bytes, wanted at most "
+                f"{MOST_ALIGNMENT}: its data ask for {segment.alignment}.",
+                REBUILD,
+            )
+        start = aligned(end, both)
         end = start + segment.size
         placed.append((start, segment.size))
     return placed

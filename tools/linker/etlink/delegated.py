@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,9 +10,12 @@ from typing import Any
 from etbuild.errors import BuildError
 
 from etlink.amounts import amount
+from etlink.json_file import read_object
 
 # As many operators as an error names; the report has all of them.
 _LISTED = 10
+
+_AGAIN = "Lower the program again with the rules_executorch that links it."
 
 
 def read(folder: Path) -> dict[str, Any]:
@@ -23,13 +25,11 @@ def read(folder: Path) -> dict[str, Any]:
       BuildError: there are none.
     """
     path = folder / "facts.json"
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))["delegation"]
-    except (OSError, ValueError, KeyError) as error:
-        raise BuildError(
-            f"{path} doesn't say what was delegated: {type(error).__name__}: {error}.",
-            "Lower the program again with the rules_executorch that links it.",
-        ) from error
+    problem = "doesn't say what was delegated"
+    facts = read_object(path, problem, _AGAIN).get("delegation")
+    if not isinstance(facts, dict):
+        raise BuildError(f'{path} {problem}: it has no "delegation".', _AGAIN)
+    return facts
 
 
 def described(methods: Mapping[str, Any]) -> dict[str, Any]:

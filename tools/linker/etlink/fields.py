@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flatbuffers.table import Table
+from etlink.flatbuffer import Table
 
 
 def offset_of(table: Table, number: int) -> int:

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import flatbuffers
 from flatbuffers import number_types
-from flatbuffers.table import Table
 
 from etlink.fields import field_table, field_tables, number, numbers_of, text_of
+from etlink.flatbuffer import Buffer, Table
 
 IDENTIFIER = b"FT01"
 
@@ -34,7 +34,13 @@ class Layout:
 
     def described(self) -> str:
         """For messages: "type 6 [2, 3], dimensions [0, 1]"."""
-        return f"type {self.scalar_type} {list(self.sizes)}, dimensions {list(self.dim_order)}"
+        return f"type {self.scalar_type} {_some(self.sizes)}, dimensions {_some(self.dim_order)}"
+
+
+def _some(numbers: Sequence[int], most: int = 20) -> str:
+    """A list for messages; a made-up one may be endless."""
+    shown = ", ".join(str(n) for n in numbers[:most])
+    return f"[{shown}{', …' if len(numbers) > most else ''}]"
 
 
 @dataclass(frozen=True)
@@ -73,9 +79,10 @@ def unpack(data: bytes) -> tuple[list[tuple[int, int]], list[Named]]:
       Offsets and sizes of the segments, and the keys.
 
     Raises:
-      Exception: whatever the flatbuffers library raises on offsets that lead outside of the data.
+      DamagedError: the data are no such tables.
     """
-    root = Table(data, flatbuffers.encode.Get(flatbuffers.packer.uoffset, data, 0))
+    buffer = Buffer(data)
+    root = Table(buffer, Table(buffer, 0).Indirect(0))
     segments = [
         (number(t, 0, number_types.Uint64Flags), number(t, 1, number_types.Uint64Flags))
         for t in field_tables(root, 1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from etlink import adapter, manifest, ptd, shared, sharing
 from etlink.assemble import Assembled, Changes, assemble
 from etlink.container import Digest, Piece, digest_of, write_atomically
 from etlink.data import Datum, data_of, unique_bytes
-from etlink.lowered import Index, Lowered
+from etlink.lowered import Index, Lowered, check_digest
 from etlink.payload import Packing
 from etlink.shared import DataIndex
 from etlink.sharing import Plan
@@ -102,6 +102,8 @@ def link(
     placed = _place(lowered, made, options, data_path is not None)
     assembled = assemble(lowered, placed.changes)
     unchanged = placed.changes == Changes()
+    if not unchanged or data_path:
+        _check_blobs(lowered, {*assembled.blobs, *(d.blob for d in placed.separate)})
     digest, frame = _write_program(assembled, index, label, program_path, unchanged)
     files = [
         manifest.DataFile(options.shared[n].file, options.shared[n].label, "shared", made.shared[n])
@@ -207,6 +209,23 @@ def _write_program(
             "A blob of the lowered program is damaged; build with an empty cache and report this.",
         )
     return Digest(index.sha256, digest.crc32), frames[-1]
+
+
+def _check_blobs(lowered: Lowered, used: Collection[str]) -> None:
+    """Checks blobs by their names, as far as reading them is cheap.
+
+    What is linked as upstream's API writes it is compared as a whole; nothing else would notice
+    here that a weight has changed on disk.
+    """
+    index = lowered.index
+    sizes = {s.blob: s.size for s in index.segments}
+    sizes |= {c.blob: c.size for c in index.constants} | {n.blob: n.size for n in index.named_data}
+    known = {blob: sizes[blob] for blob in used if sizes.get(blob)}
+    if sum(known.values()) > _HASHED:
+        return
+    for blob in sorted(known):
+        piece = lowered.piece(blob, known[blob])
+        check_digest(piece.path, digest_of(piece).sha256, blob)
 
 
 def _write_data(

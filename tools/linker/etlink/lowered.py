@@ -8,6 +8,7 @@ blobs/<sha256> the bytes of one constant, delegate payload or named datum
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import os
 from dataclasses import dataclass, field
@@ -16,11 +17,15 @@ from typing import Any
 
 from etbuild.errors import BuildError
 
-from etlink.container import Digest, Piece, copy_piece, digest_of
+from etlink.container import MOST_ALIGNMENT, Digest, Piece, copy_piece, digest_of
+from etlink.json_file import FormError, check_hash, decode, read_object
 from etlink.payload import Packing
 from etlink.ptd import Layout
+from etlink.tables import SCALAR_TYPES
 
 FORMAT = 2
+
+_AGAIN = "Build it again with an empty cache (bazel clean), and report it if it stays so."
 
 
 @dataclass(frozen=True)
@@ -175,24 +180,32 @@ class Lowered:
             self.index = index
             return
         path = folder / "index.json"
-        try:
-            raw = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise BuildError(f"{folder} is not a lowered program: {error}.") from error
+        raw = read_object(path, "is not a lowered program", _AGAIN, folder)
         if raw.get("format") != FORMAT:
             raise BuildError(
                 f"{path}: got format {raw.get('format')}, wanted {FORMAT}.",
                 "Lower it again with the rules_executorch that links it.",
             )
-        self.index = _index_from(raw)
+        try:
+            self.index = decode(Index, raw)
+            _check(self.index)
+        except FormError as error:
+            raise BuildError(f"{path} is damaged: {error}.", _AGAIN) from error
 
     def program(self) -> bytes:
         """The flatbuffer of the program's tables."""
         return (self.folder / "program.bin").read_bytes()
 
     def blob(self, blob: str) -> bytes:
-        """The bytes of a small blob, such as a delegate's payload."""
-        return (self.folder / "blobs" / blob).read_bytes()
+        """The bytes of a small blob, such as a delegate's payload.
+
+        Raises:
+          BuildError: it is missing, or has other bytes than its name says.
+        """
+        path = self.folder / "blobs" / blob
+        data = _bytes_of(path)
+        check_digest(path, hashlib.sha256(data).hexdigest(), blob)
+        return data
 
     def piece(self, blob: str, size: int) -> Piece:
         """The bytes of a blob; those of size 0 have no file."""
@@ -220,33 +233,63 @@ def store(folder: Path, piece: Piece) -> Digest:
     return digest
 
 
-def _index_from(raw: dict[str, Any]) -> Index:
-    def layout(value: dict[str, Any] | None) -> Layout | None:
-        if value is None:
-            return None
-        return Layout(value["scalar_type"], tuple(value["sizes"]), tuple(value["dim_order"]))
+def check_digest(path: Path | None, got: str, wanted: str) -> None:
+    """Fails for a blob whose bytes are others than its name says."""
+    if got != wanted:
+        raise BuildError(f"{path} is damaged: its sha256 is {got}, wanted {wanted}.", _AGAIN)
 
-    return Index(
-        **{
-            **raw,
-            "segments": tuple(BaseSegment(**s) for s in raw["segments"]),
-            "constants": tuple(Constant(**c) for c in raw["constants"]),
-            "tensors": tuple(
-                TensorName(**{**t, "layout": layout(t["layout"])}) for t in raw["tensors"]
-            ),
-            "named_data": tuple(
-                NamedData(
-                    **{
-                        **n,
-                        "layout": layout(n["layout"]),
-                        "names": tuple(n["names"]),
-                        "shape": tuple(n["shape"]),
-                    }
-                )
-                for n in raw["named_data"]
-            ),
-            "payloads": tuple(PayloadNames(p["blob"], tuple(p["names"])) for p in raw["payloads"]),
-            "packings": tuple(Packing(**p) for p in raw["packings"]),
-            "methods": tuple(raw["methods"]),
-        }
-    )
+
+def _bytes_of(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise BuildError(f"{path} can't be read: {error.strerror}.", _AGAIN) from error
+
+
+def _check(index: Index) -> None:
+    """Fails for an index whose parts don't fit together."""
+    blobs: dict[str, list[str]] = {
+        "segments": [s.blob for s in index.segments if s.kind != "constants"],
+        "constants": [c.blob for c in index.constants],
+        "named_data": [n.blob for n in index.named_data],
+        "payloads": [p.blob for p in index.payloads],
+    }
+    for name, listed in blobs.items():
+        for number, blob in enumerate(listed):
+            check_hash(blob, f"it.{name}[{number}].blob")
+    for name in ("segment_alignment", "tensor_alignment"):
+        _check_alignment(getattr(index, name), f"it.{name}")
+    for number, item in enumerate(index.named_data):
+        _check_alignment(item.alignment, f"it.named_data[{number}].alignment")
+        _check_layout(item.layout, f"it.named_data[{number}].layout")
+    for number, segment in enumerate(index.segments):
+        if segment.kind not in ("constants", "mutable", "delegate"):
+            raise FormError(f'it.segments[{number}].kind is "{segment.kind}", which there is not')
+    for number, packing in enumerate(index.packings):
+        _check_recipe(packing.recipe, f"it.packings[{number}].recipe")
+    buffers = {c.buffer for c in index.constants}
+    for number, tensor in enumerate(index.tensors):
+        _check_layout(tensor.layout, f"it.tensors[{number}].layout")
+        if tensor.buffer not in buffers:
+            raise FormError(
+                f"it.tensors[{number}].buffer is {tensor.buffer}, which no constant has"
+            )
+
+
+def _check_recipe(recipe: str, where: str) -> None:
+    try:
+        parts = json.loads(recipe)
+    except (ValueError, RecursionError):
+        parts = None
+    if not isinstance(parts, dict):
+        raise FormError(f"{where} is no object in JSON")
+
+
+def _check_alignment(alignment: int, where: str) -> None:
+    if not 0 < alignment <= MOST_ALIGNMENT:
+        raise FormError(f"{where} is {alignment}, wanted from 1 to {MOST_ALIGNMENT} bytes")
+
+
+def _check_layout(layout: Layout | None, where: str) -> None:
+    if layout is not None and layout.scalar_type not in SCALAR_TYPES:
+        raise FormError(f"{where} has the type {layout.scalar_type}, which there is not")

@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from etbuild.errors import BuildError
 from etlink import ptd
 from etlink.container import REBUILD, Digest, Piece, sha256_of, write_text
 from etlink.data import Datum
+from etlink.json_file import FormError, check_base_name, decode, fields_of, read_object
 from etlink.payload import Packing
 from etlink.shared import DataIndex, read_index
 
@@ -188,19 +189,55 @@ def _differing(recipes: set[str]) -> str:
     return ", ".join(words.get(k, f"different {k}") for k in differing)
 
 
+# What is read of a manifest, with its types.
+
+
+@dataclass(frozen=True)
+class _Key:
+    sha256: str = ""
+    size: int = 0
+    dtype: str = ""
+    shape: tuple[int, ...] = ()
+    scalar_type: int | None = None
+
+
+@dataclass(frozen=True)
+class _Data:
+    file: str
+    label: str
+    kind: str = ""
+    keys: dict[str, _Key] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Program:
+    sha256: str = ""
+    size: int = 0
+
+
+@dataclass(frozen=True)
+class _Manifest:
+    data: tuple[_Data, ...]
+    label: str = ""
+    interface: str = ""
+    program: _Program | None = None
+
+
 def read(path: Path) -> dict[str, Any]:
     """Reads a manifest.
 
     Raises:
       BuildError: it can't be read, or is of another format.
     """
+    manifest = read_object(path, "is no manifest of a program", REBUILD)
+    if manifest.get("format") != FORMAT:
+        raise BuildError(f"{path}: got format {manifest.get('format')}, wanted {FORMAT}.", REBUILD)
     try:
-        manifest = json.loads(path.read_text(encoding="utf-8"))
-        found = manifest["format"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        form = decode(_Manifest, manifest, extra=True)
+        for number, entry in enumerate(form.data):
+            check_base_name(entry.file, f"it.data[{number}].file")
+    except FormError as error:
         raise BuildError(f"{path} is no manifest of a program: {error}.", REBUILD) from error
-    if found != FORMAT:
-        raise BuildError(f"{path}: got format {found}, wanted {FORMAT}.", REBUILD)
     return manifest
 
 
@@ -218,6 +255,11 @@ def check(manifest: Mapping[str, Any], program: Path, files: Sequence[Path]) -> 
     Raises:
       BuildError: a file is missing, damaged, or another one.
     """
+    with fields_of(f"The manifest of {program}", REBUILD):
+        return _checked(manifest, program, files)
+
+
+def _checked(manifest: Mapping[str, Any], program: Path, files: Sequence[Path]) -> list[Path]:
     label, wanted = manifest["label"], manifest["program"]
     size = program.stat().st_size if program.exists() else -1
     digest = sha256_of(Piece.of_file(program)) if size == wanted["size"] else ""

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from flatbuffers import number_types as numbers
-from flatbuffers.table import Table
 
 from etlink.fields import field_table, field_tables, number, numbers_of, offset_of, text_of
+from etlink.flatbuffer import Buffer, Table
 
 MAGIC = b"XH00"
 # Padding, magic, length; then flatbuffer offset and size, constant data offset and size.
@@ -111,7 +111,8 @@ def read(data: bytes) -> Payload | None:
 
 
 def _read(flatbuffer: bytes) -> Payload:
-    graph = Table(flatbuffer, struct.unpack_from("<I", flatbuffer)[0])
+    buffer = Buffer(flatbuffer)
+    graph = Table(buffer, Table(buffer, 0).Indirect(0))
     keys = [text_of(c, 2) for c in field_tables(graph, _CONSTANT_DATA)]
     described: dict[int, PayloadConstant] = {}
     values: dict[int, _Value] = {}

@@ -13,6 +13,7 @@ from etbuild.errors import BuildError
 
 from etlink import flat_tensor
 from etlink.container import (
+    REBUILD,
     Piece,
     Segment,
     aligned,
@@ -21,12 +22,16 @@ from etlink.container import (
     write_segments,
 )
 from etlink.flat_tensor import Layout
+from etlink.flatbuffer import DamagedError
+from etlink.tables import MOST_DIMENSIONS, SCALAR_TYPES
 
 SEGMENT_ALIGNMENT = 128
 
 _MAGIC = b"FH01"
 _HEADER = struct.Struct("<4sIQQQQ")
 _HEADER_ALIGNMENT = 16
+# Offsets of flatbuffers have 32 bits, some with a sign.
+_LARGEST_TABLES = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -94,26 +99,72 @@ def read(path: Path) -> Mapping[str, tuple[Piece, Layout | None]]:
         if len(head) < 8 + _HEADER.size or not head[4:8].startswith(b"FT"):
             raise BuildError(
                 f"{path} is not an ExecuTorch data file: bytes 4 to 8 are {head[4:8]!r}, "
-                f"wanted {flat_tensor.IDENTIFIER!r}."
+                f"wanted {flat_tensor.IDENTIFIER!r}.",
+                REBUILD,
             )
         magic, _, start, length, base, data_size = _HEADER.unpack_from(head, 8)
         if magic != _MAGIC:
-            raise BuildError(f"{path} is damaged: its header has no {_MAGIC!r}.")
+            raise BuildError(f"{path} is damaged: its header has no {_MAGIC!r}.", REBUILD)
         if max(start + length, base + data_size) > size:
             raise BuildError(
                 f"{path} is truncated: it has {size} bytes, its header names "
-                f"{max(start + length, base + data_size)}."
+                f"{max(start + length, base + data_size)}.",
+                REBUILD,
+            )
+        if start + length > _LARGEST_TABLES:
+            raise BuildError(
+                f"{path} is damaged: its tables have {start + length} bytes, wanted at most "
+                f"{_LARGEST_TABLES}.",
+                REBUILD,
             )
         source.seek(0)
         flatbuffer = source.read(start + length)
     try:
-        segments, named = flat_tensor.unpack(flatbuffer)
-        found: dict[str, tuple[Piece, Layout | None]] = {}
-        for item in named:
-            offset, length = segments[item.segment]
-            if base + offset + length > size:
-                raise ValueError(f"the data of {item.key!r} ends after the file")
-            found[item.key] = (Piece(length, path=path, offset=base + offset), item.layout)
-    except Exception as error:
-        raise BuildError(f"{path} is damaged: its tables can't be read ({error}).") from error
+        return _pieces(path, base, size, *flat_tensor.unpack(flatbuffer))
+    except ValueError as error:
+        raise BuildError(
+            f"{path} is damaged: its tables can't be read ({error}).", REBUILD
+        ) from error
+
+
+def _pieces(
+    path: Path,
+    base: int,
+    size: int,
+    segments: Sequence[tuple[int, int]],
+    named: Sequence[flat_tensor.Named],
+) -> dict[str, tuple[Piece, Layout | None]]:
+    found: dict[str, tuple[Piece, Layout | None]] = {}
+    for item in named:
+        if item.segment >= len(segments):
+            raise DamagedError(
+                f"the data of {item.key!r} are segment {item.segment} of {len(segments)}"
+            )
+        offset, length = segments[item.segment]
+        if base + offset + length > size:
+            raise DamagedError(f"the data of {item.key!r} ends after the file")
+        if item.key in found:
+            raise DamagedError(f"two keys are {item.key!r}")
+        piece = Piece(length, path=path, offset=base + offset)
+        if item.layout:
+            _check_layout(path, item.key, piece, item.layout)
+        found[item.key] = (piece, item.layout)
     return found
+
+
+def _check_layout(path: Path, key: str, piece: Piece, layout: Layout) -> None:
+    """Fails for a tensor that isn't as long as its bytes: a runtime would read beyond them."""
+    _, width = SCALAR_TYPES.get(layout.scalar_type, ("", 0))
+    fits = (
+        width
+        and len(layout.sizes) <= MOST_DIMENSIONS
+        and min(layout.sizes, default=0) >= 0
+        and width * math.prod(layout.sizes) == piece.size
+    )
+    if fits and sorted(layout.dim_order) == list(range(len(layout.sizes))):
+        return
+    raise BuildError(
+        f'{path} is damaged: "{key}" has {piece.size} bytes, and its layout is '
+        f"{layout.described()}.",
+        REBUILD,
+    )

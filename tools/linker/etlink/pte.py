@@ -12,6 +12,7 @@ from etbuild.errors import BuildError
 
 from etlink import schema
 from etlink.container import (
+    REBUILD,
     Piece,
     Segment,
     aligned,
@@ -19,11 +20,15 @@ from etlink.container import (
     place,
     write_segments,
 )
+from etlink.flatbuffer import DamagedError
+from etlink.program_check import check_program
 
 SEGMENT_ALIGNMENT = 128
 
 _MAGIC = b"eh00"
 _HEADER = struct.Struct("<4sIQQQ")
+# Offsets of flatbuffers have 32 bits, some with a sign.
+_LARGEST_TABLES = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -58,30 +63,47 @@ def read(path: Path) -> ProgramFile:
         if len(head) < 8 or not head[4:8].startswith(b"ET"):
             raise BuildError(
                 f"{path} is not an ExecuTorch program: bytes 4 to 8 are {head[4:8]!r}, "
-                f"wanted {schema.PROGRAM_IDENTIFIER!r}."
+                f"wanted {schema.PROGRAM_IDENTIFIER!r}.",
+                REBUILD,
             )
         program_size, base, _ = _header(head, size)
         if max(program_size, base) > size:
             raise BuildError(
                 f"{path} is truncated: it has {size} bytes, its header names "
-                f"{max(program_size, base)}."
+                f"{max(program_size, base)}.",
+                REBUILD,
+            )
+        if program_size > _LARGEST_TABLES:
+            raise BuildError(
+                f"{path} is damaged: its tables have {program_size} bytes, wanted at most "
+                f"{_LARGEST_TABLES}.",
+                REBUILD,
             )
         source.seek(0)
         flatbuffer = source.read(program_size)
     try:
         program = schema.unpack_program(flatbuffer)
-    except Exception as error:
-        raise BuildError(f"{path} is damaged: its tables can't be read ({error}).") from error
+    except Exception as error:  # The generated code raises whatever damaged numbers lead to.
+        raise BuildError(
+            f"{path} is damaged: its tables can't be read ({error}).", REBUILD
+        ) from error
     if any(s.size for s in program.segments or []) and not base:
-        raise BuildError(f"{path} is damaged: it has segments, and no header that places them.")
+        raise BuildError(
+            f"{path} is damaged: it has segments, and no header that places them.", REBUILD
+        )
     segments = []
     for number, segment in enumerate(program.segments or []):
         end = base + segment.offset + segment.size
         if end > size:
             raise BuildError(
-                f"{path} is truncated: segment {number} ends at byte {end}, the file at {size}."
+                f"{path} is truncated: segment {number} ends at byte {end}, the file at {size}.",
+                REBUILD,
             )
         segments.append((base + segment.offset, segment.size))
+    try:
+        check_program(program, [length for _, length in segments])
+    except DamagedError as error:
+        raise BuildError(f"{path} is damaged: {error}.", REBUILD) from error
     return ProgramFile(path, program, tuple(segments))
 
 

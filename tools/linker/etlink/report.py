@@ -16,6 +16,8 @@ import jinja2
 from etbuild.errors import BuildError
 
 from etlink import delegated
+from etlink.container import REBUILD, write_text
+from etlink.json_file import fields_of, read_object
 from etlink.lowered import Index, Lowered
 
 
@@ -27,18 +29,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.add_argument(f"--{name}", type=Path, required=True)
     options = parser.parse_args(arguments)
     try:
-        report = make(
-            options.label,
-            Lowered(options.lowered).index,
-            _read(options.lowered / "facts.json"),
-            _read(options.facts),
-            _read(options.summary),
-        )
+        index = Lowered(options.lowered).index
+        files = (options.lowered / "facts.json", options.facts, options.summary)
+        read = [read_object(file, "is no part of a report", REBUILD) for file in files]
+        with fields_of(
+            f"{options.label}: {', '.join(f.name for f in files)}: one of them", REBUILD
+        ):
+            report = make(options.label, index, *read)
+            html = page(report)
+        write_text(options.json, json.dumps(report, indent=1, sort_keys=True) + "\n")
+        write_text(options.html, html)
     except BuildError as error:
         print(f"ERROR: {error}", file=sys.stderr)
         return 1
-    options.json.write_text(json.dumps(report, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-    options.html.write_text(page(report), encoding="utf-8")
     return 0
 
 
@@ -160,10 +163,6 @@ def human_flops(count: int) -> str:
 
 def _percent(share: float | None) -> str:
     return "–" if share is None else f"{share:.1f}%"
-
-
-def _read(path: Path) -> dict[str, Any]:
-    return json.loads(path.read_text(encoding="utf-8"))
 
 
 if __name__ == "__main__":

@@ -9,10 +9,12 @@ from __future__ import annotations
 import functools
 import importlib
 import pkgutil
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import flatbuffers
+
+from etlink.flatbuffer import Buffer, Table
 
 _PROGRAM_PACKAGE = "executorch.exir._serialize.generated.executorch_flatbuffer"
 
@@ -28,8 +30,13 @@ def program_class(name: str) -> Any:
 
 
 def unpack_program(flatbuffer: bytes) -> Any:
-    """Reads a program's flatbuffer (header removed or not) into a ProgramT."""
-    return program_class("ProgramT").InitFromPackedBuf(flatbuffer)
+    """Reads a program's flatbuffer (header removed or not) into a ProgramT.
+
+    Raises:
+      DamagedError: its offsets lead outside of it, or to the same places again and again.
+      Exception: whatever the generated code raises on numbers that have no meaning.
+    """
+    return program_class("ProgramT").InitFromPackedBuf(Buffer(flatbuffer))
 
 
 def pack_program(program: Any) -> bytes:
@@ -62,11 +69,18 @@ def _classes() -> dict[str, Any]:
     return found
 
 
+# What generated modules call "flatbuffers", with tables that check each access.
+_CHECKED = SimpleNamespace(**{**vars(flatbuffers), "table": SimpleNamespace(Table=Table)})
+
+
 def _name_classes(module: ModuleType) -> None:
     # The modules import each other in circles, so some names hold a module and not its class.
     for name, value in list(vars(module).items()):
         if isinstance(value, ModuleType) and isinstance(getattr(value, name, None), type):
             setattr(module, name, getattr(value, name))
+    module.flatbuffers = _CHECKED
+    if hasattr(module, "Table"):
+        module.Table = Table
 
 
 def _unpack_bytes(field: str, suffix: str) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -15,8 +14,9 @@ from typing import Any
 from etbuild.errors import BuildError
 
 from etlink import ptd
-from etlink.container import REBUILD, Piece, digest_of, sha256_of, write_text
+from etlink.container import REBUILD, digest_of, sha256_of, write_text
 from etlink.data import Datum, content_key, data_of
+from etlink.json_file import FormError, check_base_name, check_hash, decode, read_object
 from etlink.lowered import Lowered
 from etlink.ptd import Layout
 from etlink.tables import SCALAR_TYPES
@@ -128,32 +128,28 @@ def read_index(path: Path) -> DataIndex:
     Raises:
       BuildError: it can't be read, or is of another format.
     """
-    try:
-        raw = json.loads(path.read_text(encoding="utf-8"))
-        if raw["format"] != FORMAT:
-            raise BuildError(
-                f"{path}: got format {raw['format']}, wanted {FORMAT}.",
-                "Build it again with the rules_executorch that links with it.",
-            )
-        return DataIndex(
-            raw["label"],
-            raw["file"],
-            raw["size"],
-            tuple(_entry(e) for e in raw["entries"]),
-            raw["interface"],
-        )
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    raw = read_object(path, "is no index of a data file", REBUILD)
+    if raw.get("format") != FORMAT:
         raise BuildError(
-            f"{path} is no index of a data file: {type(error).__name__}: {error}.", REBUILD
-        ) from error
+            f"{path}: got format {raw.get('format')}, wanted {FORMAT}.",
+            "Build it again with the rules_executorch that links with it.",
+        )
+    try:
+        index = decode(DataIndex, {k: v for k, v in raw.items() if k != "format"})
+        _check(index)
+    except FormError as error:
+        raise BuildError(f"{path} is no index of a data file: {error}.", REBUILD) from error
+    return index
 
 
-def _entry(raw: dict[str, Any]) -> Entry:
-    layout = raw["layout"]
-    if layout:
-        layout = Layout(layout["scalar_type"], tuple(layout["sizes"]), tuple(layout["dim_order"]))
-    shape, names = tuple(raw["shape"]), tuple(raw["names"])
-    return Entry(**{**raw, "layout": layout, "shape": shape, "names": names})
+def _check(index: DataIndex) -> None:
+    """Fails for an index whose parts don't fit together."""
+    check_base_name(index.file, "it.file")
+    keys = [e.key for e in index.entries]
+    for number, entry in enumerate(index.entries):
+        check_hash(entry.sha256, f"it.entries[{number}].sha256")
+        if number and keys[number - 1] >= entry.key:
+            raise FormError(f'its keys are not sorted: "{keys[number - 1]}", "{entry.key}"')
 
 
 def union(
@@ -258,8 +254,6 @@ def index_of_file(path: Path, label: str) -> DataIndex:
                 f"{digest}.",
                 REBUILD,
             )
-        if layout:
-            _check_layout(path, key, piece, layout)
         dtype = SCALAR_TYPES[layout.scalar_type][0] if layout else ""
         shape = layout.sizes if layout else ()
         names = (key,) if by_name else ()
@@ -267,24 +261,6 @@ def index_of_file(path: Path, label: str) -> DataIndex:
             Entry(key, digest, piece.size, crc32, 1, dtype, shape, names, by_name, layout, label)
         )
     return DataIndex(label, path.name, path.stat().st_size, tuple(entries))
-
-
-def _check_layout(path: Path, key: str, piece: Piece, layout: Layout) -> None:
-    """Fails for a tensor that its bytes can't hold: a runtime would read beyond them."""
-    _, width = SCALAR_TYPES.get(layout.scalar_type, ("", 0))
-    dimensions = list(range(len(layout.sizes)))
-    fits = (
-        width
-        and width * math.prod(layout.sizes) <= piece.size
-        and min(layout.sizes, default=0) >= 0
-    )
-    if fits and sorted(layout.dim_order) == dimensions:
-        return
-    raise BuildError(
-        f'{path} is damaged: "{key}" has {piece.size} bytes, and its layout is '
-        f"{layout.described()}.",
-        REBUILD,
-    )
 
 
 def check_file(path: Path, index: DataIndex) -> None:

@@ -7,7 +7,6 @@ limit is exceeded.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,6 +15,8 @@ from typing import Any
 from etbuild.errors import BuildError
 
 from etlink.amounts import bytes_of
+from etlink.container import REBUILD
+from etlink.json_file import fields_of, read_object
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -26,10 +27,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--max_bytes", default="")
     parser.add_argument("--max_unshared_bytes", default="")
     given = parser.parse_args(arguments)
-    summary = json.loads(given.summary.read_text(encoding="utf-8"))
     limits = {"max_bytes": given.max_bytes, "max_unshared_bytes": given.max_unshared_bytes}
     try:
-        problems = exceeded(given.label, summary, {k: v for k, v in limits.items() if v})
+        summary = read_object(given.summary, "is no summary of a program", REBUILD)
+        with fields_of(given.summary, REBUILD):
+            problems = exceeded(given.label, summary, {k: v for k, v in limits.items() if v})
     except BuildError as error:
         problems = [str(error)]
     for problem in problems:

@@ -115,6 +115,7 @@ def split(
         else:
             kind = "mutable" if number in mutable_at else "delegate"
             base.append(BaseSegment(kind, store(folder, file.piece(number)).sha256, size))
+    _check_payloads(path, program, len(base))
     payloads = _payloads(file, base)
     parsed = {blob: found.parsed for blob, found in payloads.items() if found.parsed}
     index = Index(
@@ -143,6 +144,18 @@ def split(
     index = replace(index, frame=_checked_frame(Lowered(folder, index)))
     write_index(folder, index)
     return index
+
+
+def _check_payloads(path: Path, program: Any, count: int) -> None:
+    for plan in program.executionPlan or []:
+        for delegate in plan.delegates or []:
+            processed = delegate.processed
+            in_segment = processed.location == schema.program_class("DataLocation").SEGMENT
+            if in_segment and processed.index >= count:
+                raise BuildError(
+                    f"{path}: the payload of {text(delegate.id)} is segment {processed.index}, "
+                    "which is named data; this is not known."
+                )
 
 
 def _checked_frame(lowered: Lowered) -> str:

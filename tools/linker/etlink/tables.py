@@ -33,6 +33,9 @@ SCALAR_TYPES: dict[int, tuple[str, int]] = {
     29: ("uint64", 8),
 }
 
+# The runtime's kTensorDimensionLimit.
+MOST_DIMENSIONS = 16
+
 
 def text(value: Any) -> str:
     """A string of a flatbuffer."""
