@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import gguf
 import numpy as np
 import torch
-from etbuild import BuildError
+from etbuild import BuildError, check_gguf
 from gguf import GGML_QUANT_SIZES, GGMLQuantizationType
 
 _FETCH_AGAIN = "Fetch the file again, or correct what the target's data attribute names."
@@ -29,7 +30,9 @@ class _Reader(gguf.GGUFReader):
         for field in fields:
             _, _, _, dims, raw_type, offset = field.parts
             block, size = GGML_QUANT_SIZES[GGMLQuantizationType(raw_type[0])]
-            end = max(end, start_offs + int(offset[0]) + int(np.prod(dims)) // block * size)
+            # Not NumPy's product, which wraps around.
+            count = math.prod(int(n) for n in dims)
+            end = max(end, start_offs + int(offset[0]) + count // block * size)
         if end > len(self.data):
             raise _Truncated(end)
         super()._build_tensors(start_offs, fields)
@@ -53,18 +56,8 @@ class GgufFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        try:
-            size = path.stat().st_size
-            with path.open("rb") as stream:
-                magic = stream.read(4)
-        except OSError as error:
-            raise BuildError(f"{path}: cannot be read: {error.strerror}.", _FETCH_AGAIN) from None
-        if magic != b"GGUF":
-            raise BuildError(
-                f"{path}: expected a GGUF file, which starts with b'GGUF'; found {magic!r} "
-                f"({size} bytes in all).",
-                _FETCH_AGAIN,
-            )
+        check_gguf(path)
+        size = path.stat().st_size
         try:
             self._reader = _Reader(path)
         except _Truncated as error:
@@ -88,26 +81,35 @@ class GgufFile:
     def value(self, key: str, default: Any = None) -> Any:
         """A metadata value, or `default` where the file has none under this key."""
         field = self._reader.get_field(key)
-        return default if field is None else field.contents()
+        try:
+            return default if field is None else field.contents()
+        except (LookupError, ValueError) as error:
+            raise self._wrong(key, f"{type(error).__name__}: {error}", "a value") from None
 
-    def integer(self, key: str, default: int | None = None) -> int:
+    def integer(self, key: str, default: int | None = None, minimum: int = 0) -> int:
         """A metadata value that is a whole number.
 
         Args:
           key: its key, e.g. "llama.block_count".
           default: what to return where the key is missing; None makes it mandatory.
+          minimum: the least that makes sense.
 
         Raises:
-          BuildError: it is missing and has no default, or is no whole number.
+          BuildError: it is missing and has no default, or is no whole number, or less than `minimum`.
         """
         value = self._number(key, default, "a whole number")
         if not isinstance(value, int):
             raise self._wrong(key, value, "a whole number")
+        if value < minimum:
+            raise self._wrong(key, value, f"a whole number from {minimum}")
         return value
 
     def real(self, key: str, default: float | None = None) -> float:
-        """A metadata value that is a number; see `integer`."""
-        return float(self._number(key, default, "a number"))
+        """A metadata value that is a finite number; see `integer`."""
+        value = float(self._number(key, default, "a number"))
+        if not math.isfinite(value):
+            raise self._wrong(key, value, "a finite number")
+        return value
 
     def _number(self, key: str, default: float | None, wanted: str) -> int | float:
         value = self.value(key, default)
@@ -141,7 +143,7 @@ class GgufFile:
           BuildError: the file has no such tensor, one of another shape, or one whose storage type
             cannot be turned into numbers.
         """
-        raw = self._checked(name, shape)
+        raw = self.check(name, shape)
         try:
             values = gguf.quants.dequantize(raw.data, raw.tensor_type)
         except NotImplementedError as error:
@@ -174,7 +176,7 @@ class GgufFile:
                 f"multiple of {Q8_GROUP}.",
                 'Build the model with args = {"embedding": "float32"}.',
             )
-        raw = self._checked(name, shape)
+        raw = self.check(name, shape)
         blocks = raw.data
         if raw.tensor_type != GGMLQuantizationType.Q8_0:
             values = self.tensor(name, shape).numpy()
@@ -185,7 +187,16 @@ class GgufFile:
         numbers = blocks[:, :, 2:].copy().view(np.int8).reshape(rows, columns)
         return torch.from_numpy(numbers), torch.from_numpy(scales)
 
-    def _checked(self, name: str, shape: Sequence[int]) -> gguf.ReaderTensor:
+    def check(self, name: str, shape: Sequence[int]) -> gguf.ReaderTensor:
+        """Looks a tensor up, without reading its values.
+
+        Args:
+          name: its name in the file.
+          shape: the shape that the model needs, rows first.
+
+        Raises:
+          BuildError: the file has no such tensor, or one of another shape.
+        """
         raw = self._tensors.get(name)
         if raw is None:
             raise BuildError(

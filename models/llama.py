@@ -160,9 +160,9 @@ def model_args(file: GgufFile, args: Args, label: str) -> ModelArgs:
             f'{file.path}: expected general.architecture "llama", found "{kind}".',
             f"{label} takes GGUF files of Llama models only.",
         )
-    dim = file.integer("llama.embedding_length")
-    heads = file.integer("llama.attention.head_count")
-    head_dim = file.integer("llama.attention.key_length", dim // heads)
+    dim = file.integer("llama.embedding_length", minimum=1)
+    heads = file.integer("llama.attention.head_count", minimum=1)
+    head_dim = file.integer("llama.attention.key_length", dim // heads, minimum=1)
     rotated = file.integer("llama.rope.dimension_count", head_dim)
     wanted = {
         "llama.rope.dimension_count": (rotated, head_dim),
@@ -175,7 +175,8 @@ def model_args(file: GgufFile, args: Args, label: str) -> ModelArgs:
                 f'{file.path}: metadata "{key}": expected {expected!r}, found {found!r}.',
                 "models/llama.py doesn't map this kind of Llama model.",
             )
-    layers, context = file.integer("llama.block_count"), file.integer("llama.context_length")
+    layers = file.integer("llama.block_count", minimum=1)
+    context = file.integer("llama.context_length", minimum=1)
     for name, given, most in (
         ("layers", args.layers, layers),
         ("max_seq_len", args.max_seq_len, context),
@@ -183,14 +184,16 @@ def model_args(file: GgufFile, args: Args, label: str) -> ModelArgs:
     ):
         if given > most:
             raise BuildError(f'{label}: argument "{name}": got {given}, wanted at most {most}.')
-    return ModelArgs(
+    tokens = file.value("tokenizer.ggml.tokens", [])
+    words = len(tokens) if isinstance(tokens, list) else 0
+    params = ModelArgs(
         dim=dim,
         n_layers=args.layers or layers,
         n_heads=heads,
-        n_kv_heads=file.integer("llama.attention.head_count_kv", heads),
+        n_kv_heads=file.integer("llama.attention.head_count_kv", heads, minimum=1),
         head_dim=head_dim,
-        hidden_dim=file.integer("llama.feed_forward_length"),
-        vocab_size=file.integer("llama.vocab_size", len(file.value("tokenizer.ggml.tokens", []))),
+        hidden_dim=file.integer("llama.feed_forward_length", minimum=1),
+        vocab_size=file.integer("llama.vocab_size", words, minimum=1),
         norm_eps=file.real("llama.attention.layer_norm_rms_epsilon"),
         rope_theta=file.real("llama.rope.freq_base", 10000.0),
         max_seq_len=max(shape.most for shape in args.methods.values()),
@@ -198,6 +201,23 @@ def model_args(file: GgufFile, args: Args, label: str) -> ModelArgs:
         use_kv_cache=True,
         attention_type=ATTENTION,
     )
+    _check_sizes(file, params)
+    return params
+
+
+def _check_sizes(file: GgufFile, params: ModelArgs) -> None:
+    """Fails for metadata that the tensors don't bear out: a model of that size could be of any."""
+    queries, keys = params.n_heads * params.head_dim, params.n_kv_heads * params.head_dim
+    first = {
+        _EMBEDDING: (params.vocab_size, params.dim),
+        "blk.0.attn_q.weight": (queries, params.dim),
+        "blk.0.attn_k.weight": (keys, params.dim),
+        "blk.0.ffn_gate.weight": (params.hidden_dim, params.dim),
+    }
+    for name, shape in first.items():
+        file.check(name, shape)
+    last = f"blk.{params.n_layers - 1}.attn_q.weight"
+    file.check(last, (queries, params.dim))
 
 
 def transformer(file: GgufFile, params: ModelArgs, embedding: str = "auto") -> Transformer:
@@ -275,11 +295,12 @@ def _check_unused(file: GgufFile, used: set[str], layers: int) -> None:
 
 def _metadata(file: GgufFile, params: ModelArgs) -> dict[str, int | bool | list[int]]:
     """Constant methods by the names that ExecuTorch's LLM runners read."""
-    ends = [file.value(f"tokenizer.ggml.{kind}_token_id") for kind in ("eos", "eot", "eom")]
+    keys = [f"tokenizer.ggml.{kind}_token_id" for kind in ("eos", "eot", "eom")]
+    ends = {file.integer(key) for key in keys if file.value(key) is not None}
     start = "tokenizer.ggml.bos_token_id"
     first = {} if file.value(start) is None else {"get_bos_id": file.integer(start)}
     return first | {
-        "get_eos_ids": sorted({end for end in ends if end is not None}),
+        "get_eos_ids": sorted(ends),
         # What one call may read; runners cut a longer prompt to pieces of this size.
         "get_max_seq_len": params.max_seq_len,
         "get_max_context_len": params.max_context_len,

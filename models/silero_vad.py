@@ -70,11 +70,12 @@ def build(ctx: ModelContext) -> ModelSpec:
     path = ctx.file("silero_vad.jit")
     module = SileroVad()
     try:
-        held = torch.jit.load(path, map_location="cpu").state_dict()
+        held = ctx.checkpoint("silero_vad.jit")
         module.load_state_dict({name: held[_held_name(name)] for name in module.state_dict()})
-    except (OSError, KeyError, RuntimeError, ValueError) as error:
+    except (BuildError, LookupError, RuntimeError, TypeError) as error:
         no_tensor = isinstance(error, KeyError)
-        cause = f"no tensor {error}" if no_tensor else str(error).split(". ", maxsplit=1)[0]
+        text = error.what if isinstance(error, BuildError) else str(error)
+        cause = f"no tensor {error}" if no_tensor else text.split(". ", maxsplit=1)[0].rstrip(".")
         raise BuildError(
             f"{path}: expected the TorchScript file of silero-vad 6; found: {cause}.",
             "Take silero_vad/data/silero_vad.jit from the package silero-vad, version 6.",

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import gguf
+from etbuild import BuildError, check_gguf
 from etllm.chat_format import write_chat_format
 from etllm.errors import LlmError
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
@@ -35,9 +36,11 @@ def read_metadata(path: Path) -> dict[str, Any]:
       LlmError: the file is missing or no complete GGUF file.
     """
     try:
+        check_gguf(path)
         fields = gguf.GGUFReader(path).fields
-    except OSError as error:
-        raise LlmError(f"{path}: cannot be read: {error.strerror}.", _FETCH_AGAIN) from None
+        return {key: field.contents() for key, field in fields.items()}
+    except BuildError as error:
+        raise LlmError(error.what, error.hint) from None
     except Exception as error:  # the reader raises whatever a broken file leads it to
         size = path.stat().st_size
         raise LlmError(
@@ -45,7 +48,6 @@ def read_metadata(path: Path) -> dict[str, Any]:
             f"({type(error).__name__}: {error}).",
             _FETCH_AGAIN,
         ) from None
-    return {key: field.contents() for key, field in fields.items()}
 
 
 def build_tokenizer(metadata: Mapping[str, Any], where: str) -> Tokenizer:
@@ -75,6 +77,10 @@ def build_tokenizer(metadata: Mapping[str, Any], where: str) -> Tokenizer:
         )
     tokens, merges = _strings(metadata, "tokens", where), _strings(metadata, "merges", where)
     types = metadata.get(f"{_PREFIX}token_type") or [1] * len(tokens)
+    if not isinstance(types, list):
+        raise LlmError(
+            f"{where}: {_PREFIX}token_type: expected a list, found {types!r}.", _FETCH_AGAIN
+        )
     vocabulary = {token: number for number, token in enumerate(tokens)}
     if len(vocabulary) != len(tokens) or len(types) != len(tokens):
         raise LlmError(
@@ -127,7 +133,7 @@ def build_config(metadata: Mapping[str, Any], where: str) -> dict[str, Any]:
         }.items()
     }
     for name, number in ids.items():
-        if number is not None and not 0 <= number < len(tokens):
+        if number is not None and not (isinstance(number, int) and 0 <= number < len(tokens)):
             raise LlmError(
                 f"{where}: the {name} token: expected a number below {len(tokens)}, found "
                 f"{number}.",

@@ -12,9 +12,11 @@ Example (the entry point of an `et_model`):
         return ModelSpec(methods={"forward": Method(net, (torch.zeros(1, 8),))})
 """
 
+from etbuild.checkpoint import load_checkpoint
 from etbuild.context import ModelContext, RecipeContext
 from etbuild.errors import BuildError
 from etbuild.filters import groups_fit
+from etbuild.gguf_check import check_gguf
 from etbuild.memory import share_mutable_buffers
 from etbuild.options import Options
 from etbuild.passes import static_shapes
@@ -27,7 +29,9 @@ __all__ = [
     "ModelSpec",
     "Options",
     "RecipeContext",
+    "check_gguf",
     "groups_fit",
+    "load_checkpoint",
     "share_mutable_buffers",
     "static_shapes",
 ]

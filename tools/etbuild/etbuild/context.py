@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from etbuild.checkpoint import load_checkpoint
 from etbuild.errors import BuildError
 from etbuild.options import Options
 
@@ -65,6 +66,27 @@ class ModelContext:
             f"Add it to the data attribute of {self.label}"
             + (f', or ask for "{close[0]}".' if close else "."),
         )
+
+    def checkpoint(self, name: str) -> Any:
+        """Weights of a file from `data`; no code in it runs.
+
+        Args:
+          name: as for `file`: safetensors, what `torch.save` wrote, or TorchScript.
+
+        Returns:
+          What was saved, on the CPU: mostly a dict of tensors by name; see `load_checkpoint`.
+
+        Raises:
+          BuildError: as `file`; the file is damaged, of another kind, or a pickle that would run code.
+
+        Example:
+
+            net.load_state_dict(ctx.checkpoint("net.pt"))
+        """
+        try:
+            return load_checkpoint(self.file(name))
+        except BuildError as error:
+            raise BuildError(f"{self.label}: {error.what}", error.hint) from error
 
     def arg(self, name: str, default: str | None = None) -> str:
         """One of the target's `args`.

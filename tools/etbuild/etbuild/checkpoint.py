@@ -1,0 +1,122 @@
+"""Checkpoints: weights in files that may come from anywhere. No code in them runs."""
+
+from __future__ import annotations
+
+import io
+import pickle
+import re
+from pathlib import Path
+from typing import Any
+
+from etbuild import torch_archive
+from etbuild.errors import BuildError
+from etbuild.torch_archive import TorchArchive
+from etbuild.zip_check import ArchiveError
+
+_AGAIN = "Fetch the file again, or correct what the target's data attribute names."
+_TENSORS_ONLY = (
+    "A checkpoint is data: save the model's state_dict where it was made, with "
+    "safetensors.torch.save_file or torch.save. A class that is known to be harmless can be allowed "
+    "in the model's code with torch.serialization.add_safe_globals."
+)
+_REFUSED = re.compile(r"(?:GLOBAL|global|type|function|class) ([\w.]+\.\w+)")
+
+
+def load_checkpoint(path: Path) -> Any:
+    """Loads weights, on the CPU.
+
+    Args:
+      path: a .safetensors file; what `torch.save` wrote, of any ending; or a TorchScript file, of which
+        the tensors are taken and not the code.
+
+    Returns:
+      What was saved: a dict of tensors by name, or what else `torch.save` was given: dicts, lists,
+      tensors, numbers, text.
+
+    Raises:
+      BuildError: the file is missing, truncated or damaged, of another kind, or a pickle that would
+        run code.
+
+    Example:
+
+        module.load_state_dict(load_checkpoint(ctx.file("weights.pt")))
+    """
+    try:
+        with path.open("rb") as stream:
+            start = stream.read(16)
+    except OSError as error:
+        raise BuildError(f"{path}: can't be read: {error.strerror}.", _AGAIN) from error
+    if start.startswith(b"GGUF"):
+        raise BuildError(f"{path}: a GGUF file, which this doesn't read.", "Read it with gguf.")
+    if start.startswith(b"PK\3\4"):
+        return _from_archive(path)
+    if start[8:9] == b"{":
+        return _from_safetensors(path)
+    if start.startswith(b"\x80"):
+        return _unpickled(path, None)
+    raise BuildError(
+        f"{path}: no checkpoint: it begins with {start[:8]!r}, wanted a file of safetensors, "
+        "torch.save or TorchScript.",
+        _AGAIN,
+    )
+
+
+def _from_safetensors(path: Path) -> dict[str, Any]:
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        return load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise BuildError(f"{path}: a damaged safetensors file: {error}.", _AGAIN) from error
+
+
+def _from_archive(path: Path) -> Any:
+    try:
+        with path.open("rb") as stream:
+            archive = torch_archive.read(stream)
+            if archive.is_script:
+                return torch_archive.script_tensors(archive)
+    except ArchiveError as error:
+        raise BuildError(f"{path}: a damaged checkpoint: {error}.", _AGAIN) from error
+    return _unpickled(path, archive)
+
+
+def _unpickled(path: Path, archive: TorchArchive | None) -> Any:
+    import torch
+
+    try:
+        return torch.load(path, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError as error:
+        refused = refused_name(error, archive)
+        if refused:
+            raise BuildError(
+                f'{path}: a pickle that would run code: it names "{refused}".', _TENSORS_ONLY
+            ) from None
+        raise BuildError(f"{path}: a damaged checkpoint: {_first(error)}", _AGAIN) from error
+    except Exception as error:  # torch raises whatever a damaged file leads to.
+        raise BuildError(f"{path}: a damaged checkpoint: {_first(error)}", _AGAIN) from error
+
+
+def refused_name(error: Exception, archive: TorchArchive | None) -> str:
+    """What a pickle named that may not be called; empty: it failed in another way."""
+    names = [match[1] for match in _REFUSED.finditer(str(error)) if "torch.load" not in match[1]]
+    if archive is None:
+        return names[0] if names else ""
+    return next((name for name in names if name in archive.names), "")
+
+
+def check_pickled(data: bytes) -> None:
+    """Checks the archive of a `torch.save` that lies inside of another file.
+
+    Raises:
+      ArchiveError: it is damaged, or refers to bytes that it hasn't got.
+    """
+    if data.startswith(b"PK\3\4"):
+        torch_archive.read(io.BytesIO(data))
+
+
+def _first(error: Exception) -> str:
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    text = lines[0] if len(lines[0]) < 300 else f"{lines[0][:300]}…"
+    return text if text.endswith(".") else text + "."

@@ -1,0 +1,81 @@
+"""Zip archives of unknown origin: what is looked at before anything is read out of them."""
+
+from __future__ import annotations
+
+import zipfile
+from typing import BinaryIO
+
+# What deflate makes of zeros; more is claimed by archives that aren't what they say.
+_MOST_RATIO = 1032
+_MOST_COMPRESSED = 1 << 30
+_ENCRYPTED = 0x1
+
+
+class ArchiveError(ValueError):
+    """An archive can't be what a program wrote; the message is half a sentence."""
+
+
+def members(stream: BinaryIO) -> dict[str, zipfile.ZipInfo]:
+    """The members of a zip archive by name.
+
+    Args:
+      stream: the archive, which is left open.
+
+    Returns:
+      Each member; sizes are those that the archive states.
+
+    Raises:
+      ArchiveError: it is no whole zip archive; a member is there twice, is encrypted, or is packed in
+        a way that isn't known here; it states more bytes than it can have.
+    """
+    try:
+        with zipfile.ZipFile(stream) as archive:
+            listed = archive.infolist()
+    except (zipfile.BadZipFile, EOFError, OSError, ValueError, NotImplementedError) as error:
+        raise ArchiveError(f"it is no whole zip archive: {error}") from error
+    found: dict[str, zipfile.ZipInfo] = {}
+    for info in listed:
+        if info.filename in found:
+            raise ArchiveError(f'it has "{info.filename}" twice')
+        if info.flag_bits & _ENCRYPTED:
+            raise ArchiveError(f'"{info.filename}" is encrypted')
+        if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise ArchiveError(f'"{info.filename}" is packed in the way {info.compress_type}')
+        found[info.filename] = info
+    _check_sizes(stream, found)
+    return found
+
+
+def stored(found: dict[str, zipfile.ZipInfo], name: str) -> zipfile.ZipInfo:
+    """A member that must be there as it is, not compressed.
+
+    Raises:
+      ArchiveError: it is missing, or compressed.
+    """
+    if name not in found:
+        raise ArchiveError(f'it has no "{name}"')
+    if found[name].compress_type != zipfile.ZIP_STORED:
+        raise ArchiveError(f'"{name}" is compressed')
+    return found[name]
+
+
+def _check_sizes(stream: BinaryIO, found: dict[str, zipfile.ZipInfo]) -> None:
+    stream.seek(0, 2)
+    size = stream.tell()
+    plain = unpacked = 0
+    for info in found.values():
+        if info.compress_type == zipfile.ZIP_STORED:
+            plain += info.file_size
+        else:
+            plain += info.compress_size
+            unpacked += info.file_size
+            if info.file_size > _MOST_RATIO * info.compress_size + 64:
+                raise ArchiveError(
+                    f'"{info.filename}" states {info.file_size} bytes, which {info.compress_size} '
+                    "compressed ones can't hold"
+                )
+    # Members that lie over each other are how small archives become endless.
+    if plain > size:
+        raise ArchiveError(f"its members have {plain} bytes and it has {size}")
+    if unpacked > _MOST_COMPRESSED:
+        raise ArchiveError(f"its compressed members have {unpacked} bytes when they are unpacked")
