@@ -16,18 +16,20 @@ from etbuild.zip_check import ArchiveError
 _AGAIN = "Fetch the file again, or correct what the target's data attribute names."
 _TENSORS_ONLY = (
     "A checkpoint is data: save the model's state_dict where it was made, with "
-    "safetensors.torch.save_file or torch.save. A class that is known to be harmless can be allowed "
-    "in the model's code with torch.serialization.add_safe_globals."
+    "safetensors.torch.save_file or torch.save. A class that is known to be harmless can be "
+    "allowed in the model's code with torch.serialization.add_safe_globals."
 )
-_REFUSED = re.compile(r"(?:GLOBAL|global|type|function|class) ([\w.]+\.\w+)")
+# Of torch's messages, which begin with advice.
+_REFUSED = re.compile(r"GLOBAL ([A-Za-z_][\w.]*)")
+_CAUSE = re.compile(r"WeightsUnpickler error: *(.*)")
 
 
 def load_checkpoint(path: Path) -> Any:
     """Loads weights, on the CPU.
 
     Args:
-      path: a .safetensors file; what `torch.save` wrote, of any ending; or a TorchScript file, of which
-        the tensors are taken and not the code.
+      path: a .safetensors file; what `torch.save` wrote, of any ending; or a TorchScript file, of
+        which the tensors are taken and not the code.
 
     Returns:
       What was saved: a dict of tensors by name, or what else `torch.save` was given: dicts, lists,
@@ -100,23 +102,28 @@ def _unpickled(path: Path, archive: TorchArchive | None) -> Any:
 
 def refused_name(error: Exception, archive: TorchArchive | None) -> str:
     """What a pickle named that may not be called; empty: it failed in another way."""
-    names = [match[1] for match in _REFUSED.finditer(str(error)) if "torch.load" not in match[1]]
-    if archive is None:
-        return names[0] if names else ""
-    return next((name for name in names if name in archive.names), "")
+    match = _REFUSED.search(str(error))
+    if match is None:
+        return ""
+    known = archive.names if archive else ()
+    # torch leaves "builtins" out.
+    return next((name for name in sorted(known) if f".{name}".endswith(f".{match[1]}")), match[1])
 
 
-def check_pickled(data: bytes) -> None:
+def check_pickled(data: bytes) -> TorchArchive | None:
     """Checks the archive of a `torch.save` that lies inside of another file.
+
+    Returns:
+      What is in it; None: it is no archive, but a pickle alone.
 
     Raises:
       ArchiveError: it is damaged, or refers to bytes that it hasn't got.
     """
-    if data.startswith(b"PK\3\4"):
-        torch_archive.read(io.BytesIO(data))
+    return torch_archive.read(io.BytesIO(data)) if data.startswith(b"PK\3\4") else None
 
 
 def _first(error: Exception) -> str:
-    lines = str(error).strip().splitlines() or [type(error).__name__]
+    cause = _CAUSE.search(str(error))
+    lines = (cause[1] if cause else str(error)).strip().splitlines() or [type(error).__name__]
     text = lines[0] if len(lines[0]) < 300 else f"{lines[0][:300]}…"
     return text if text.endswith(".") else text + "."

@@ -140,6 +140,7 @@ class _Reader(pickle._Unpickler):  # type: ignore[name-defined]
         self._root = root
 
     def find_class(self, module: str, name: str) -> Any:
+        module = "builtins" if module == "__builtin__" else module
         self.names.add(f"{module}.{name}")
         if (module, name) == ("collections", "OrderedDict"):
             return collections.OrderedDict

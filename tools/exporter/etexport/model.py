@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import inspect
-import json
-import zipfile
 from collections.abc import Mapping
 from typing import Any
 
 import torch
 from etbuild import BuildError, Method, ModelContext, ModelSpec
 
+from etexport import pt2_file
 from etexport.flags import MAIN, Request
 from etexport.sources import load
 
@@ -102,20 +101,17 @@ def _from_files(request: Request) -> ModelSpec:
     methods = {}
     for name, path in request.exported.items():
         try:
-            with zipfile.ZipFile(path) as archive:
-                damaged = archive.testzip()
-            if damaged:
-                raise zipfile.BadZipFile(f"the member {damaged} has a wrong checksum")
-            program = torch.export.load(path)
-        except (zipfile.BadZipFile, RuntimeError, ValueError, KeyError, EOFError, OSError) as error:
+            program = pt2_file.load(path)
+        except MemoryError:
+            raise
+        except Exception as error:  # torch raises whatever a damaged file leads to.
+            text = str(error).strip() or type(error).__name__
             raise BuildError(
                 f'{request.model_label}: the exported program for "{name}", {path.name}, can\'t '
-                f"be read: {error}.",
+                f"be read: {text.splitlines()[0].rstrip('.')}.",
                 "Write it with torch.export.save of the exporter's torch "
                 f"({torch.__version__}); is it complete?",
             ) from error
-        except json.JSONDecodeError as error:
-            raise BuildError(f"{request.model_label}: {path.name} is damaged: {error}.") from error
         methods[name] = Method(program, _inputs_of(program))
     return ModelSpec(methods)
 

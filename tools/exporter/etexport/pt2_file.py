@@ -1,0 +1,130 @@
+"""Reads .pt2 files without running what is in them.
+
+torch's reader calls what pickles name, evaluates expressions of sizes as Python, and imports
+modules that a tree of arguments names. Here it reads tensors and graphs only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import functools
+import importlib
+import io
+import pickle
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import sympy
+import torch
+from etbuild import checkpoint
+from etbuild.zip_check import ArchiveError
+from torch._export.verifier import TrainingIRVerifier
+from torch._ops import HigherOrderOperator, OpOverload
+from torch.export import custom_ops
+from torch.utils import _pytree
+from torch.utils._sympy import functions as torch_functions
+
+from etexport.pt2_check import check_archive, check_expression
+from etexport.replaced import replaced
+
+_FUNCTIONS = frozenset(
+    name
+    for name, value in vars(torch_functions).items()
+    if isinstance(value, type) and issubclass(value, sympy.Basic)
+)
+# Calls a class that its arguments name.
+_CALLS_BY_NAME = custom_ops._call_custom_autograd_function_in_pre_dispatch
+
+
+def load(path: Path) -> torch.export.ExportedProgram:
+    """Reads a file that torch.export.save wrote.
+
+    Args:
+      path: the .pt2 file.
+
+    Returns:
+      The program, without the code that would check its inputs.
+
+    Raises:
+      ArchiveError: it is damaged, or holds something that would run.
+      Exception: whatever torch raises on a damaged one.
+    """
+    check_archive(path)
+    with contextlib.ExitStack() as stack:
+        for context in _harmless():
+            stack.enter_context(context)
+        program = torch.export.load(path)
+    # torch makes functions out of these.
+    if hasattr(program, "_guards_code"):
+        program._guards_code = []
+    TrainingIRVerifier().check(program)
+    _check_calls(program)
+    return program
+
+
+def _harmless() -> Iterator[contextlib.AbstractContextManager[None]]:
+    package = importlib.import_module("torch.export.pt2_archive._package")
+    yield replaced(torch, "load", functools.partial(_load, torch.load))
+    yield replaced(package, "pickle", SimpleNamespace(loads=_no_pickle))
+    yield replaced(torch._C, "_pickle_load_obj", _no_pickle)
+    yield replaced(sympy, "sympify", functools.partial(_sympify, sympy.sympify))
+    yield replaced(_pytree, "importlib", SimpleNamespace(import_module=_imported))
+    yield replaced(_pytree, "enum_object_hook", _enum)
+
+
+def _load(load: Callable[..., Any], file: Any, *args: Any, **options: Any) -> Any:
+    data = file.getvalue() if isinstance(file, io.BytesIO) else b""
+    archive = checkpoint.check_pickled(data)
+    try:
+        return load(file, *args, **{**options, "map_location": "cpu", "weights_only": True})
+    except pickle.UnpicklingError as error:
+        name = checkpoint.refused_name(error, archive)
+        raise ArchiveError(
+            f'a pickle in it would run code: it names "{name}"' if name else str(error)
+        ) from None
+
+
+def _no_pickle(*args: Any) -> Any:
+    raise ArchiveError("an object in it is a pickle, which would run code when it is loaded")
+
+
+def _sympify(sympify: Callable[..., Any], text: Any, *args: Any, **options: Any) -> Any:
+    if isinstance(text, str):
+        check_expression(text, _FUNCTIONS)
+    return sympify(text, *args, **options)
+
+
+def _imported(name: str) -> ModuleType:
+    """A module that is there already: to import one is to run it."""
+    if name not in sys.modules:
+        raise ArchiveError(f'the tree of its arguments wants to import "{name}"')
+    return sys.modules[name]
+
+
+def _enum(value: dict[str, Any]) -> Any:
+    if "__enum__" not in value:
+        return value
+    module, _, name = str(value.get("fqn")).partition(":")
+    found: Any = _imported(module)
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    if not (isinstance(found, type) and issubclass(found, enum.Enum)):
+        raise ArchiveError(f"the tree of its arguments has {value}, which is no enum")
+    return found[value["name"]]
+
+
+def _check_calls(program: torch.export.ExportedProgram) -> None:
+    """Fails for functions that aren't operators: a graph calls what it is given."""
+    for module in program.graph_module.modules():
+        if not isinstance(module, torch.fx.GraphModule):
+            continue
+        for node in module.graph.nodes:
+            if node.op == "call_function" and node.target is _CALLS_BY_NAME:
+                raise ArchiveError(f"its graph calls {node.target}")
+            for value in _pytree.tree_leaves((node.args, node.kwargs)):
+                if callable(value) and not isinstance(value, OpOverload | HigherOrderOperator):
+                    raise ArchiveError(f"its graph hands on {value}, which is no operator")
