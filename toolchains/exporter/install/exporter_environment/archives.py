@@ -5,13 +5,20 @@ from __future__ import annotations
 import re
 import stat
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from .errors import InstallError
 
 _DATA = re.compile(r"^[^/]+\.data/(purelib|platlib|scripts|headers|data)/(.+)$")
+_ENCRYPTED = 0x1
+# Bytes, of a file system's.
+_LONGEST_NAME = 255
+# What deflate makes of zeros, and what a whole wheel may grow by: those of programs do by 3 to 10.
+_MOST_OF_MEMBER = 1032
+_MOST_OF_WHEEL = 100
+_ALWAYS = 64 << 20
 _REFUSED = "do not use this file: fetch again, and if it stays so, report the package to its index"
 
 
@@ -41,7 +48,7 @@ def check_path(name: str, archive: object) -> str:
         not name
         or "\\" in name
         or "\0" in name
-        or any(part in ("", ".", "..") for part in parts)
+        or any(part in ("", ".", "..") or len(part.encode()) > _LONGEST_NAME for part in parts)
         or re.match(r"^[A-Za-z]:", name) is not None
     )
     if bad:
@@ -70,6 +77,7 @@ def contents(wheel: Path) -> Contents:
             wanted="a whole zip archive",
             todo="fetch again; the download may have been cut short",
         ) from error
+    check_sizes(members, wheel.stat().st_size, wheel.name)
     for info in members:
         if info.is_dir():
             check_path(info.filename.rstrip("/"), wheel.name)
@@ -89,10 +97,69 @@ def contents(wheel: Path) -> Contents:
         executable = kind == "scripts" or bool(mode & 0o111)
         member = Member(name, path, executable, info.file_size, info.CRC)
         if kind in ("purelib", "platlib"):
-            files[path] = member
+            _add(files, member, wheel.name)
         elif kind == "scripts":
-            scripts[path] = member
+            _add(scripts, member, wheel.name)
+    _check_folders(files, wheel.name)
     return Contents(tuple(files.values()), tuple(scripts.values()))
+
+
+def check_sizes(members: Sequence[zipfile.ZipInfo], size: int, archive: object) -> None:
+    """Refuses an archive whose members say that they are larger than they can be.
+
+    Args:
+      members: of the archive.
+      size: bytes of the archive.
+      archive: its name, for messages.
+    """
+    packed = sum(info.compress_size for info in members)
+    plain = sum(info.file_size for info in members)
+    worst = max(members, key=lambda i: i.file_size / (i.compress_size + 1), default=None)
+    if packed > size:
+        got = f"members of {packed} bytes in an archive of {size}: they lie over each other"
+    elif worst is not None and worst.file_size > _MOST_OF_MEMBER * worst.compress_size + 64:
+        got = f"{worst.filename!r}, {worst.file_size} bytes out of {worst.compress_size}"
+    elif plain > max(_MOST_OF_WHEEL * size, _ALWAYS):
+        got = f"{plain} bytes out of {size}"
+    else:
+        encrypted = [info.filename for info in members if info.flag_bits & _ENCRYPTED]
+        if not encrypted:
+            return
+        got = f"{encrypted[0]!r}, which is encrypted"
+    raise InstallError(
+        "a wheel is no archive of a package",
+        where=archive,
+        got=got,
+        wanted="files whose sizes fit the archive's",
+        todo=_REFUSED,
+    )
+
+
+def _add(found: dict[str, Member], member: Member, archive: object) -> None:
+    if member.path in found:
+        raise InstallError(
+            "a wheel holds a file twice",
+            where=archive,
+            got=f"{found[member.path].name!r} and {member.name!r}",
+            wanted=f"one file {member.path!r}",
+            todo=_REFUSED,
+        )
+    found[member.path] = member
+
+
+def _check_folders(files: Mapping[str, Member], archive: object) -> None:
+    """Refuses a file that is a folder of another one."""
+    for path in files:
+        parts = path.split("/")
+        for end in range(1, len(parts)):
+            if "/".join(parts[:end]) in files:
+                raise InstallError(
+                    "a wheel holds a file that is a folder, too",
+                    where=archive,
+                    got=f"{'/'.join(parts[:end])!r} and {path!r}",
+                    wanted="one of them",
+                    todo=_REFUSED,
+                )
 
 
 def check_overlaps(wheels: Mapping[str, Contents]) -> None:

@@ -6,6 +6,7 @@ import hashlib
 import os
 import shutil
 import zipfile
+import zlib
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass
@@ -75,7 +76,7 @@ def _unpack_one(
         with zipfile.ZipFile(wheel) as archive:
             for member in members:
                 write_member(archive, member, place)
-    except (zipfile.BadZipFile, EOFError) as error:
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
         raise InstallError(
             "a wheel is damaged",
             where=wheel.name,
