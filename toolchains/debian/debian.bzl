@@ -11,6 +11,7 @@ _HELPER = [
     Label("//tools/bootstrap:console.py"),
     Label("//tools/bootstrap:debian.py"),
     Label("//tools/bootstrap:sources.py"),
+    Label("//tools/bootstrap:unpacked.py"),
     Label("//tools/bootstrap:versions.py"),
 ]
 

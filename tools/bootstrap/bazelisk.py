@@ -10,6 +10,7 @@ import sys
 import tarfile
 import tempfile
 import urllib.request
+import zlib
 from pathlib import Path
 
 from bootstrap.console import BootstrapError, progress
@@ -21,6 +22,8 @@ BASE_URL_VARIABLE = "BAZELISK_BASE_URL"
 _DEFAULT_HOSTS = ("https://releases.bazel.build/", "https://github.com/")
 _RELEASES = "https://github.com/bazelbuild/bazelisk/releases/latest/download/"
 _NPM_PACKAGE = "@bazel/bazelisk"
+# Bazelisk has 10 MB.
+_MOST_BYTES = 200 << 20
 
 
 def unreachable() -> str:
@@ -51,13 +54,19 @@ def _from_npm(directory: Path, target: Path) -> str:
     if result.returncode or not archives:
         return f"npm pack {_NPM_PACKAGE}: {(result.stderr.strip().splitlines() or ['failed'])[-1]}"
     wanted = binary_name().replace("-", "_").replace("bazelisk_", "bazelisk-")
-    with tarfile.open(archives[0]) as archive:
-        for member in archive.getmembers():
-            base = member.name.rsplit("/", 1)[-1]
-            stream = archive.extractfile(member) if member.isfile() else None
-            if stream is not None and base in (wanted, binary_name()):
-                target.write_bytes(stream.read())
-                return ""
+    try:
+        with tarfile.open(archives[0]) as archive:
+            for member in archive:
+                base = member.name.rsplit("/", 1)[-1]
+                # A link is no program; only its bytes are taken, so its folder doesn't matter.
+                stream = archive.extractfile(member) if member.isfile() else None
+                if stream is not None and base in (wanted, binary_name()):
+                    if member.size > _MOST_BYTES:
+                        return f"npm's {_NPM_PACKAGE}: {member.name} has {member.size} bytes"
+                    target.write_bytes(stream.read())
+                    return ""
+    except (tarfile.TarError, EOFError, zlib.error) as error:
+        return f"npm's {_NPM_PACKAGE}: {archives[0].name} is damaged: {error}"
     return f"npm's {_NPM_PACKAGE} has no program {wanted}"
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import tempfile
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from bootstrap.apt import Apt
 from bootstrap.console import BootstrapError
+from bootstrap.unpacked import merge
 from bootstrap.versions import MINIMUM, Version, format_version, new_enough, parse_version
 
 BAZEL_PACKAGE = "bazel-bootstrap"
@@ -80,15 +82,26 @@ def extra_module_packages(apt: Apt) -> list[str]:
 
 
 def unpack(archives: Sequence[Path], prefix: Path) -> None:
-    """Unpacks packages below a directory; runs none of their scripts."""
+    """Unpacks packages below a directory; runs none of their scripts.
+
+    Raises:
+        BootstrapError: a package is damaged, or would write outside of the directory.
+    """
     prefix.mkdir(parents=True, exist_ok=True)
-    with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
-        list(pool.map(lambda archive: _unpack_one(archive, prefix), archives))
+    with (
+        tempfile.TemporaryDirectory(prefix=".unpacking-", dir=prefix) as scratch,
+        ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool,
+    ):
+        # Each in a directory of its own: a link of one package must not lead another's files away.
+        places = [Path(scratch) / str(number) for number in range(len(archives))]
+        list(pool.map(_unpack_one, archives, places))
+        for number, archive in enumerate(archives):
+            merge(places[number], prefix, archive.name)
 
 
-def _unpack_one(archive: Path, prefix: Path) -> None:
+def _unpack_one(archive: Path, place: Path) -> None:
     result = subprocess.run(
-        ["dpkg-deb", "-x", str(archive), str(prefix)],
+        ["dpkg-deb", "-x", str(archive), str(place)],
         capture_output=True,
         text=True,
         errors="replace",
@@ -97,6 +110,6 @@ def _unpack_one(archive: Path, prefix: Path) -> None:
     if result.returncode:
         raise BootstrapError(
             f"cannot unpack {archive.name}:\n{result.stderr.strip()}",
-            ["Check the free disk space and try again."],
+            ["Check the free disk space and fetch it again."],
         )
     archive.unlink()

