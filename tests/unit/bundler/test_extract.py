@@ -44,3 +44,26 @@ def test_a_damaged_archive(tmp_path: Path) -> None:
     with pytest.raises(BuildError, match=r"//x:y: .*a\.aar is damaged"):
         extract("//x:y", [given], MEMBER, tmp_path / "out.so")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a.aar"]
+
+
+def test_a_member_that_is_there_twice(tmp_path: Path) -> None:
+    with pytest.warns(UserWarning):
+        given = tmp_path / "a.aar"
+        with zipfile.ZipFile(given, "w") as opened:
+            opened.writestr(MEMBER, b"one")
+            opened.writestr(MEMBER, b"two")
+    with pytest.raises(BuildError, match=r"a\.aar is damaged: it has jni/.* twice"):
+        extract("//x:y", [given], MEMBER, tmp_path / "out.so")
+
+
+@pytest.mark.parametrize(("place", "value"), [(6, 1), (8, 99)], ids=["encrypted", "packed"])
+def test_members_that_are_read_in_no_way_known_here(tmp_path: Path, place: int, value: int) -> None:
+    given = archive(tmp_path / "a.aar", **{MEMBER: b"library"})
+    data = bytearray(given.read_bytes())
+    # In the member's own header and in the directory.
+    for start in (0, data.index(b"PK\1\2") + 2):
+        data[start + place] = value
+    given.write_bytes(data)
+    with pytest.raises(BuildError, match=r"//x:y: .*a\.aar is damaged"):
+        extract("//x:y", [given], MEMBER, tmp_path / "out.so")
+    assert not (tmp_path / "out.so").exists()

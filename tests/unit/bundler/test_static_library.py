@@ -84,3 +84,29 @@ def test_objects_of_backends(tmp_path: Path) -> None:
     kept, rest = tmp_path / "kept.a", tmp_path / "rest.a"
     assert select(library, (), {"OurNpu"}, kept, rest).objects == ("npu.o",)
     assert read(rest) == []
+
+
+def header(name: str, size: str) -> bytes:
+    """The header of a member."""
+    return f"{name:<16}{0:<12}{0:<6}{0:<6}{644:<8}{size:<10}`\n".encode()
+
+
+@pytest.mark.parametrize(
+    ("members", "message"),
+    [
+        # The next member would be this one, for ever.
+        (header("a.o/", "-60"), "its member at byte 8 is cut off"),
+        (header("a.o/", "9999999999"), "its member at byte 8 is cut off"),
+        (header("a.o/", "0x10"), "its member at byte 8 is cut off"),
+        (header("#1/-5", "4") + b"abcd", "the name of its member at byte 8 has -5 bytes"),
+        (header("#1/99", "4") + b"abcd", "the name of its member at byte 8 has 99 bytes"),
+        (header("/", "4") + b"\xff\xff\xff\xff", "its index names 4294967295 symbols"),
+        (header("__.SYMDEF", "8") + b"\xff\xff\xff\x7f\0\0\0\0", "has 2147483647 bytes of symbols"),
+    ],
+)
+def test_members_that_cannot_be(tmp_path: Path, members: bytes, message: str) -> None:
+    path = tmp_path / "lib.a"
+    path.write_bytes(b"!<arch>\n" + members)
+    with pytest.raises(BuildError, match=r"lib\.a is damaged: ") as caught:
+        read(path)
+    assert message in caught.value.what

@@ -9,10 +9,12 @@ from __future__ import annotations
 import argparse
 import sys
 import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from etbuild.errors import BuildError
+from etlink.container import REBUILD
 
 from etbundle.apps import App, common, read
 from etbundle.archives import stored_by_suffix, write_zip
@@ -72,8 +74,11 @@ def write_apk(
     Raises:
         BuildError: the apps don't go together, or are too large.
     """
-    with zipfile.ZipFile(base) as archive:
-        entries = [Entry(info.filename, archive.read(info)) for info in archive.infolist()]
+    try:
+        with zipfile.ZipFile(base) as archive:
+            entries = [Entry(info.filename, archive.read(info)) for info in archive.infolist()]
+    except (zipfile.BadZipFile, EOFError, zlib.error) as error:
+        raise BuildError(f"{base} is damaged: {error}.", REBUILD) from error
     entries += tree(dex)
     entries += native_libraries("lib", apps)
     entries += [Entry(f"lib/{abi}/{_JNI_LIBRARY}", file) for abi, file in jni.items()]

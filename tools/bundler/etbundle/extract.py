@@ -9,6 +9,7 @@ import argparse
 import shutil
 import sys
 import zipfile
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,6 +17,16 @@ from etbuild.errors import BuildError
 from etlink.container import write_atomically
 
 from etbundle.command import exit_code
+
+# What zipfile raises on archives that are cut off, encrypted, or packed in another way.
+_DAMAGED = (
+    EOFError,
+    NotImplementedError,
+    RuntimeError,
+    zipfile.BadZipFile,
+    zipfile.LargeZipFile,
+    zlib.error,
+)
 
 
 def extract(label: str, archives: Sequence[Path], member: str, output: Path) -> None:
@@ -38,10 +49,12 @@ def extract(label: str, archives: Sequence[Path], member: str, output: Path) -> 
                 names = opened.namelist()
                 beside.update(n for n in names if n.startswith(folder) and n != folder)
                 if member in names:
+                    if names.count(member) > 1:
+                        raise zipfile.BadZipFile(f"it has {member} twice")
                     with opened.open(member) as source:
                         write_atomically(output, lambda out, s=source: shutil.copyfileobj(s, out))
                     return
-        except (zipfile.BadZipFile, zipfile.LargeZipFile, EOFError) as error:
+        except _DAMAGED as error:
             raise BuildError(
                 f"{label}: {archive} is damaged: {error}.", "Fetch it again."
             ) from error

@@ -73,8 +73,10 @@ def _raw_members(data: bytes) -> Iterator[_Raw]:
     position = len(_MAGIC)
     while position < len(data):
         field, _, _, _, _, length, end = _HEADER.unpack_from(data, position)
-        start, size = position + _HEADER.size, int(length)
-        if end != _END or start + size > len(data):
+        # Digits only: a negative size would lead back, again and again.
+        size = int(length) if length.strip().isdigit() else -1
+        start = position + _HEADER.size
+        if end != _END or size < 0 or start + size > len(data):
             raise ValueError(f"its member at byte {position} is cut off")
         contents = data[start : start + size]
         name = field.decode().rstrip()
@@ -82,6 +84,8 @@ def _raw_members(data: bytes) -> Iterator[_Raw]:
             names = contents
         elif name.startswith(_BSD_LONG_NAME):
             split = int(name[len(_BSD_LONG_NAME) :])
+            if not 0 <= split <= len(contents):
+                raise ValueError(f"the name of its member at byte {position} has {split} bytes")
             name = contents[:split].rstrip(b"\0").decode()
             contents = contents[split:]
         elif name[:1] == "/" and name[1:].isdigit():
@@ -115,6 +119,8 @@ def _symbols(members: Sequence[_Raw]) -> dict[int, list[str]]:
 def _gnu_index(data: bytes, number: str) -> list[tuple[int, str]]:
     width = struct.calcsize(number)
     (count,) = struct.unpack_from(number, data)
+    if width * (count + 1) > len(data):
+        raise ValueError(f"its index names {count} symbols and has {len(data)} bytes")
     positions = [struct.unpack_from(number, data, width * (i + 1))[0] for i in range(count)]
     names = data[width * (count + 1) :].split(b"\0")
     return [(position, name.decode()) for position, name in zip(positions, names, strict=False)]
@@ -123,6 +129,8 @@ def _gnu_index(data: bytes, number: str) -> list[tuple[int, str]]:
 def _bsd_index(data: bytes, number: str) -> list[tuple[int, str]]:
     width = struct.calcsize(number)
     (size,) = struct.unpack_from(number, data)
+    if 2 * width + size > len(data):
+        raise ValueError(f"its index has {size} bytes of symbols in {len(data)}")
     strings = data[2 * width + size :]
     pairs = []
     for at in range(width, width + size, 2 * width):

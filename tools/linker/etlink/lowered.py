@@ -248,6 +248,9 @@ def _bytes_of(path: Path) -> bytes:
 
 def _check(index: Index) -> None:
     """Fails for an index whose parts don't fit together."""
+    for number, segment in enumerate(index.segments):
+        if segment.kind not in ("constants", "mutable", "delegate"):
+            raise FormError(f'it.segments[{number}].kind is "{segment.kind}", which there is not')
     blobs: dict[str, list[str]] = {
         "segments": [s.blob for s in index.segments if s.kind != "constants"],
         "constants": [c.blob for c in index.constants],
@@ -262,9 +265,6 @@ def _check(index: Index) -> None:
     for number, item in enumerate(index.named_data):
         _check_alignment(item.alignment, f"it.named_data[{number}].alignment")
         _check_layout(item.layout, f"it.named_data[{number}].layout")
-    for number, segment in enumerate(index.segments):
-        if segment.kind not in ("constants", "mutable", "delegate"):
-            raise FormError(f'it.segments[{number}].kind is "{segment.kind}", which there is not')
     for number, packing in enumerate(index.packings):
         _check_recipe(packing.recipe, f"it.packings[{number}].recipe")
     buffers = {c.buffer for c in index.constants}
