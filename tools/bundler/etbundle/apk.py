@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from etbuild.errors import BuildError
+from etbuild.zip_check import UNREADABLE
 from etlink.container import REBUILD
 
 from etbundle.apps import App, common, read
@@ -77,7 +78,7 @@ def write_apk(
     try:
         with zipfile.ZipFile(base) as archive:
             entries = [Entry(info.filename, archive.read(info)) for info in archive.infolist()]
-    except (zipfile.BadZipFile, EOFError, zlib.error) as error:
+    except (*UNREADABLE, zlib.error) as error:
         raise BuildError(f"{base} is damaged: {error}.", REBUILD) from error
     entries += tree(dex)
     entries += native_libraries("lib", apps)

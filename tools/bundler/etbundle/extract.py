@@ -14,19 +14,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from etbuild.errors import BuildError
+from etbuild.zip_check import UNREADABLE
 from etlink.container import write_atomically
 
 from etbundle.command import exit_code
 
-# What zipfile raises on archives that are cut off, encrypted, or packed in another way.
-_DAMAGED = (
-    EOFError,
-    NotImplementedError,
-    RuntimeError,
-    zipfile.BadZipFile,
-    zipfile.LargeZipFile,
-    zlib.error,
-)
+# And on those that are encrypted, too large, or packed in another way.
+_DAMAGED = (*UNREADABLE, RuntimeError, zipfile.LargeZipFile, zlib.error)
 
 
 def extract(label: str, archives: Sequence[Path], member: str, output: Path) -> None:
@@ -54,6 +48,8 @@ def extract(label: str, archives: Sequence[Path], member: str, output: Path) -> 
                     with opened.open(member) as source:
                         write_atomically(output, lambda out, s=source: shutil.copyfileobj(s, out))
                     return
+        except BuildError:
+            raise
         except _DAMAGED as error:
             raise BuildError(
                 f"{label}: {archive} is damaged: {error}.", "Fetch it again."

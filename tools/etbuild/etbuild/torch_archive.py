@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
-from etbuild.zip_check import ArchiveError, members, stored
+from etbuild.zip_check import ArchiveError, members, read_member, stored
 
 # dtype and bytes of an element, by the class of a storage.
 _STORAGES = {
@@ -99,8 +99,7 @@ class TorchArchive:
 
     def bytes_of(self, storage: Storage) -> bytes:
         """The bytes of a storage."""
-        with zipfile.ZipFile(self.stream) as archive:
-            return archive.read(storage.member)
+        return read_member(self.stream, storage.member)
 
 
 def read(stream: BinaryIO) -> TorchArchive:
@@ -115,12 +114,7 @@ def read(stream: BinaryIO) -> TorchArchive:
         raise ArchiveError('it has no "data.pkl", or several')
     root = roots[0]
     stored(found, f"{root}/data.pkl")
-    with zipfile.ZipFile(stream) as archive:
-        try:
-            text = archive.read(f"{root}/data.pkl")
-        except (zipfile.BadZipFile, EOFError) as error:
-            raise ArchiveError(str(error)) from error
-    reader = _Reader(text, found, root)
+    reader = _Reader(read_member(stream, f"{root}/data.pkl"), found, root)
     try:
         value = reader.load()
     except ArchiveError:

@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+import struct
 import zipfile
+import zlib
 from typing import BinaryIO
 
 # What deflate makes of zeros; more is claimed by archives that aren't what they say.
 _MOST_RATIO = 1032
 _MOST_COMPRESSED = 1 << 30
 _ENCRYPTED = 0x1
+_PIECE = 1 << 20
+
+# What zipfile raises on archives whose tables are damaged.
+UNREADABLE = (
+    EOFError,
+    LookupError,
+    NotImplementedError,
+    OSError,
+    ValueError,
+    struct.error,
+    zipfile.BadZipFile,
+)
 
 
 class ArchiveError(ValueError):
@@ -25,18 +39,20 @@ def members(stream: BinaryIO) -> dict[str, zipfile.ZipInfo]:
       Each member; sizes are those that the archive states.
 
     Raises:
-      ArchiveError: it is no whole zip archive; a member is there twice, is encrypted, or is packed in
-        a way that isn't known here; it states more bytes than it can have.
+      ArchiveError: it is no whole zip archive; a member is there twice, is encrypted, or is packed
+        in a way that isn't known here; it states more bytes than it can have.
     """
     try:
         with zipfile.ZipFile(stream) as archive:
             listed = archive.infolist()
-    except (zipfile.BadZipFile, EOFError, OSError, ValueError, NotImplementedError) as error:
+    except UNREADABLE as error:
         raise ArchiveError(f"it is no whole zip archive: {error}") from error
     found: dict[str, zipfile.ZipInfo] = {}
     for info in listed:
         if info.filename in found:
             raise ArchiveError(f'it has "{info.filename}" twice')
+        if info.header_offset < 0:
+            raise ArchiveError(f'"{info.filename}" begins before it')
         if info.flag_bits & _ENCRYPTED:
             raise ArchiveError(f'"{info.filename}" is encrypted')
         if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
@@ -44,6 +60,34 @@ def members(stream: BinaryIO) -> dict[str, zipfile.ZipInfo]:
         found[info.filename] = info
     _check_sizes(stream, found)
     return found
+
+
+def read_member(stream: BinaryIO, member: zipfile.ZipInfo | str) -> bytes:
+    """The bytes of a member, as one of `members`.
+
+    Raises:
+      ArchiveError: it is damaged.
+    """
+    name = member if isinstance(member, str) else member.filename
+    try:
+        with zipfile.ZipFile(stream) as archive:
+            return archive.read(member)
+    except (*UNREADABLE, RuntimeError, zlib.error) as error:
+        raise ArchiveError(f'"{name}" is damaged: {error}') from error
+
+
+def check_member(stream: BinaryIO, name: str) -> None:
+    """Checks the bytes of a member against its checksum, a piece at a time.
+
+    Raises:
+      ArchiveError: it is damaged.
+    """
+    try:
+        with zipfile.ZipFile(stream) as archive, archive.open(name) as source:
+            while source.read(_PIECE):
+                pass
+    except (*UNREADABLE, RuntimeError, zlib.error) as error:
+        raise ArchiveError(f'"{name}" is damaged: {error}') from error
 
 
 def stored(found: dict[str, zipfile.ZipInfo], name: str) -> zipfile.ZipInfo:

@@ -10,10 +10,10 @@ import re
 import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from etbuild import checkpoint
-from etbuild.zip_check import ArchiveError, members, stored
+from etbuild.zip_check import ArchiveError, check_member, members, read_member, stored
 
 # Strings that become Python source: torch makes functions out of graphs.
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -61,33 +61,28 @@ def check_archive(path: Path) -> None:
     """
     with path.open("rb") as stream:
         found = members(stream)
-        with zipfile.ZipFile(stream) as archive:
-            damaged = archive.testzip()
-            if damaged:
-                raise ArchiveError(f"the member {damaged} has a wrong checksum")
-            for name in found:
-                _check_member(archive, found, name)
+        for name in found:
+            check_member(stream, name)
+            _check_contents(stream, found, name)
 
 
-def _check_member(
-    archive: zipfile.ZipFile, found: Mapping[str, zipfile.ZipInfo], name: str
-) -> None:
+def _check_contents(stream: BinaryIO, found: Mapping[str, zipfile.ZipInfo], name: str) -> None:
     if "data/aotinductor/" in name:
         raise ArchiveError(f'it has compiled code ("{name}"), which is not run here')
     if name.endswith(("_weights_config.json", "_constants_config.json")):
-        config = _object(archive, name).get("config")
+        config = _object(stream, name).get("config")
         folder = name.rpartition("/")[0]
         for key, payload in (config if isinstance(config, dict) else {}).items():
-            _check_payload(archive, found, folder, key, payload)
+            _check_payload(stream, found, folder, key, payload)
     elif re.search(r"(^|/)(models/[^/]+|serialized_exported_program)\.json$", name):
-        _check_program(_object(archive, name))
+        _check_program(_object(stream, name))
     elif name.endswith(".pt"):
-        checkpoint.check_pickled(archive.read(name))
+        checkpoint.check_pickled(read_member(stream, name))
 
 
-def _object(archive: zipfile.ZipFile, name: str) -> dict[str, Any]:
+def _object(stream: BinaryIO, name: str) -> dict[str, Any]:
     try:
-        value = json.loads(archive.read(name))
+        value = json.loads(read_member(stream, name))
     except RecursionError:
         raise ArchiveError(f'"{name}" is nested too deeply') from None
     except ValueError as error:
@@ -98,7 +93,7 @@ def _object(archive: zipfile.ZipFile, name: str) -> dict[str, Any]:
 
 
 def _check_payload(
-    archive: zipfile.ZipFile,
+    stream: BinaryIO,
     found: Mapping[str, zipfile.ZipInfo],
     folder: str,
     key: str,
@@ -113,7 +108,7 @@ def _check_payload(
         )
     info = stored(found, f"{folder}/{place}")
     if payload.get("use_pickle"):
-        checkpoint.check_pickled(archive.read(info))
+        checkpoint.check_pickled(read_member(stream, info))
         return
     meta = payload.get("tensor_meta")
     sizes = meta.get("sizes") if isinstance(meta, dict) else None

@@ -24,6 +24,8 @@ def check_program(program: Any, segments: Sequence[int]) -> None:
         for.
     """
     plans = program.executionPlan or []
+    if not plans:
+        raise DamagedError("it has no methods")
     _check_unique((_text(plan.name, "a method") for plan in plans), "methods")
     for plan in plans:
         _check_plan(plan, f'method "{_text(plan.name, "")}"')

@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             f"{options.label}: {', '.join(f.name for f in files)}: one of them", REBUILD
         ):
             report = make(options.label, index, *read)
-            html = page(report)
+            html = _page(report)
         write_text(options.json, json.dumps(report, indent=1, sort_keys=True) + "\n")
         write_text(options.html, html)
     except BuildError as error:
@@ -139,6 +139,14 @@ def page(report: dict[str, Any]) -> str:
     environment.filters["percent"] = _percent
     template = Path(__file__).with_name("report.html.jinja").read_text(encoding="utf-8")
     return environment.from_string(template).render(report=report)
+
+
+def _page(report: dict[str, Any]) -> str:
+    """As `page`; a member that is missing is an error as it is anywhere else."""
+    try:
+        return page(report)
+    except jinja2.TemplateError as error:
+        raise ValueError(error) from error
 
 
 def human_bytes(count: int) -> str:

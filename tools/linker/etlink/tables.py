@@ -46,7 +46,7 @@ def tensors(program: Any) -> Iterator[tuple[int, int, Any]]:
     """(plan, value, TensorT) of every tensor in a program."""
     tensor_type = schema.program_class("KernelTypes").Tensor
     for plan_number, plan in enumerate(program.executionPlan):
-        for number, value in enumerate(plan.values):
+        for number, value in enumerate(plan.values or []):
             if value.valType == tensor_type:
                 yield plan_number, number, value.val
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Mapping, Sequence
+import signal
+import threading
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,11 @@ from tokenizers import Tokenizer
 from tokenizers.decoders import DecodeStream
 
 from etllm.errors import LlmError
+
+# Of a template: what it may make of two values, and how long it may take.
+_MOST_PRODUCT = 10**7
+_MOST_POWER = 10**4
+_MOST_SECONDS = 10.0
 
 _BUILD_AGAIN = "Build it again from the model's GGUF file with tokenizer_from_gguf."
 
@@ -25,9 +33,9 @@ def load_tokenizer(path: Path) -> Tokenizer:
     """
     try:
         return Tokenizer.from_str(_read(path))
-    except LlmError:
+    except (LlmError, KeyboardInterrupt, MemoryError):
         raise
-    except Exception as error:  # the library has no exception type of its own
+    except BaseException as error:  # the library has no type of its own, and its panics a base one
         raise LlmError(
             f"{path}: expected a Hugging Face tokenizer.json; found: {error}.", _BUILD_AGAIN
         ) from None
@@ -41,7 +49,9 @@ def load_config(path: Path) -> dict[str, Any]:
     """
     try:
         values = json.loads(_read(path))
-    except json.JSONDecodeError as error:
+    except RecursionError:
+        raise LlmError(f"{path}: expected JSON; found: it is nested too deeply.") from None
+    except ValueError as error:
         raise LlmError(f"{path}: expected JSON; found: {error}.", _BUILD_AGAIN) from None
     if not isinstance(values, dict):
         found = type(values).__name__
@@ -101,6 +111,41 @@ class PieceStream:
         return self._tokenizer.decode(rest) if rest else ""
 
 
+class _Environment(ImmutableSandboxedEnvironment):
+    """A sandbox that has no room for values that nobody reads."""
+
+    intercepted_binops = frozenset(["*", "**"])
+
+    def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
+        """Multiplies; refuses what would take a computer's memory."""
+        sizes = [len(v) if isinstance(v, str | list | tuple) else v for v in (left, right)]
+        if all(isinstance(size, int | float) for size in sizes):
+            most = _MOST_PRODUCT if operator == "*" else _MOST_POWER
+            if abs(sizes[0]) * abs(sizes[1]) > most:
+                raise jinja2.TemplateRuntimeError(f"{sizes[0]} {operator} {sizes[1]} is too large")
+        return super().call_binop(context, operator, left, right)
+
+
+@contextlib.contextmanager
+def _time_limit(seconds: float) -> Iterator[None]:
+    """Ends what takes too long; outside of the main thread, where signals don't come, nothing."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(*_: Any) -> None:
+        raise jinja2.TemplateRuntimeError(f"it takes more than {seconds:g} seconds")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        # None: it was set by other code than Python's, which has no way to set it again.
+        signal.signal(signal.SIGALRM, signal.SIG_DFL if before is None else before)
+
+
 class ChatTemplate:
     """The form in which a model wants a conversation.
 
@@ -122,12 +167,17 @@ class ChatTemplate:
         self._tokens = {name: _content(config.get(name)) for name in ("bos_token", "eos_token")}
         self._bos = self._tokens["bos_token"] if config.get("add_bos_token") else ""
         # A template comes with a model's file: it may not reach anything but its own values.
-        environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
+        environment = _Environment(trim_blocks=True, lstrip_blocks=True)
         environment.globals["raise_exception"] = self._refuse
+        source = _default(config.get("chat_template"))
+        if not isinstance(source, str):
+            raise LlmError(
+                f"{where}: chat_template: expected text, found {type(source).__name__}.",
+                _BUILD_AGAIN,
+            )
         try:
-            source = _default(config.get("chat_template"))
             self._template = environment.from_string(source) if source else None
-        except jinja2.TemplateError as error:
+        except Exception as error:  # jinja2 compiles to Python, which may fail in any way.
             raise self._wrong(error) from None
 
     def render(self, messages: Sequence[Mapping[str, str]]) -> str:
@@ -142,27 +192,32 @@ class ChatTemplate:
         if self._template is None:
             return self._bos + "\n".join(message["content"] for message in messages)
         try:
-            return self._template.render(
-                messages=list(messages), add_generation_prompt=True, **self._tokens
-            )
-        except jinja2.TemplateError as error:
+            with _time_limit(_MOST_SECONDS):
+                return self._template.render(
+                    messages=list(messages), add_generation_prompt=True, **self._tokens
+                )
+        except Exception as error:  # A template can do whatever an expression of Python can.
             raise self._wrong(error) from None
 
     def _refuse(self, reason: str) -> None:
         raise jinja2.TemplateError(reason)
 
-    def _wrong(self, error: jinja2.TemplateError) -> LlmError:
-        return LlmError(f"{self._where}: the chat template fails: {error}.", _BUILD_AGAIN)
+    def _wrong(self, error: Exception) -> LlmError:
+        text = str(error).splitlines()[0] if str(error) else type(error).__name__
+        return LlmError(
+            f"{self._where}: the chat template fails: {text.rstrip('.')}.", _BUILD_AGAIN
+        )
 
 
 def _content(token: Any) -> str:
     """The text of a special token, which may be an object with properties of it."""
-    return (token.get("content") if isinstance(token, Mapping) else token) or ""
+    text = token.get("content") if isinstance(token, Mapping) else token
+    return text if isinstance(text, str) else ""
 
 
-def _default(template: Any) -> str:
+def _default(template: Any) -> Any:
     """The template for conversations; some files have a list with others, too."""
     if not isinstance(template, list):
         return template or ""
-    named = {entry.get("name"): entry.get("template") for entry in template}
-    return named.get("default") or ""
+    named = [e for e in template if isinstance(e, Mapping) and e.get("name") == "default"]
+    return named[-1].get("template") or "" if named else ""

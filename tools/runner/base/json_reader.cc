@@ -1,6 +1,7 @@
 #include "tools/runner/base/json_reader.h"
 
 #include "tools/runner/base/fail.h"
+#include "tools/runner/base/json_depth.h"
 #include "tools/runner/base/mapped_file.h"
 
 namespace runner {
@@ -9,8 +10,11 @@ using nlohmann::json;
 
 JsonReader JsonReader::read(const std::string& path, const std::string& what) {
   const MappedFile file(path, what);
-  const auto* text = reinterpret_cast<const char*>(file.data());
-  json value = json::parse(text, text + file.size(), nullptr, /*allow_exceptions=*/false);
+  const std::string_view text = file.text();
+  if (is_nested_too_deeply(text)) {
+    fail(path + " is not " + what + ": it is nested too deeply; build it again.");
+  }
+  json value = json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
   if (!value.is_object()) {
     fail(path + " is not " + what + ": it is no JSON object; build it again.");
   }

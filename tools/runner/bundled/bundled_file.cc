@@ -94,7 +94,7 @@ BundledFile read_bundled(const MappedFile& file) {
     }
   }
   if (tables.damaged()) {
-    damaged(file, "its tables lead outside of it");
+    damaged(file, "its tables lead outside of it, or lie over each other");
   }
   return bundled;
 }

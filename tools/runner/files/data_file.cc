@@ -96,7 +96,7 @@ DataFile::DataFile(const std::string& path)
     }
   }
   if (tables.damaged()) {
-    damaged(path, "its tables lead outside of them");
+    damaged(path, "its tables lead outside of them, or lie over each other");
   }
 }
 

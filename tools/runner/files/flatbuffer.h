@@ -19,7 +19,8 @@ class FlatBuffer {
 
   FlatBuffer(const uint8_t* data, uint64_t size) : data_(data), size_(size) {}
 
-  // Whether an access so far led outside of the buffer. Such accesses give zeros.
+  // Whether an access so far led outside of the buffer, or vectors lie over each other: what a program
+  // wrote has each at a place of its own. Such accesses give zeros.
   bool damaged() const { return damaged_; }
 
   uint64_t root() { return read<uint32_t>(0); }
@@ -53,7 +54,13 @@ class FlatBuffer {
       return {};
     }
     const Vector found{position + 4, read<uint32_t>(position)};
-    return inside(found.start, found.length * element_size) ? found : Vector{};
+    const uint64_t bytes = found.length * element_size;
+    if (!inside(found.start, bytes)) {
+      return {};
+    }
+    visited_ += bytes;
+    damaged_ = damaged_ || visited_ > 2 * size_;
+    return damaged_ ? Vector{} : found;
   }
 
   uint64_t table_in(const Vector& vector, uint32_t index) {
@@ -89,6 +96,7 @@ class FlatBuffer {
 
   const uint8_t* data_;
   uint64_t size_;
+  uint64_t visited_ = 0;  // Bytes of all vectors so far.
   bool damaged_ = false;
 };
 

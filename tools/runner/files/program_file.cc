@@ -70,7 +70,7 @@ std::map<std::string, uint64_t> check_program_file(const std::string& path, std:
     named[std::string(tables.string(item, 0))] = sizes[segment];
   }
   if (tables.damaged()) {
-    fail(path + " is damaged: its tables lead outside of them; fetch or build it again.");
+    fail(path + " is damaged: its tables lead outside of them, or lie over each other; fetch or build it again.");
   }
   return named;
 }

@@ -11,8 +11,9 @@ namespace {
 
 using nlohmann::json;
 
-// More tokens than any vocabulary has; a damaged file may name any number.
+// More tokens than any vocabulary has; a damaged file may name any number. Vocabularies have few gaps.
 constexpr uint64_t kMostTokens = 1 << 24;
+constexpr uint64_t kMostGaps = 1 << 16;
 
 uint64_t pair_of(uint32_t left, uint32_t right) {
   return uint64_t{left} << 32 | right;
@@ -59,6 +60,10 @@ void Bpe::read_vocabulary(const JsonPart& json) {
     }
     ids_.emplace_back(entry.key(), entry->get<uint32_t>());
     count = std::max<uint64_t>(count, ids_.back().second + uint64_t{1});
+  }
+  if (count > ids_.size() + kMostGaps) {
+    json.fail_with("has " + std::to_string(ids_.size()) + " tokens and numbers up to " +
+                   std::to_string(count - 1));
   }
   std::sort(ids_.begin(), ids_.end());
   tokens_.resize(count);

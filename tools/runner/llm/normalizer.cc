@@ -5,6 +5,7 @@
 #include "tools/runner/base/fail.h"
 #include "tools/runner/llm/normal_form.h"
 #include "tools/runner/llm/replacement.h"
+#include "tools/runner/llm/text_split.h"
 
 namespace runner {
 namespace {
@@ -63,6 +64,7 @@ class Sequence final : public Normalizer {
     std::string result = text;
     for (const auto& part : parts_) {
       result = part->normalize(result);
+      check_length(result.size());
     }
     return result;
   }

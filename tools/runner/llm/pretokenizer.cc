@@ -108,6 +108,11 @@ class Sequence final : public Pretokenizer {
   Pieces cut(Pieces pieces, bool is_start) const override {
     for (const auto& part : parts_) {
       pieces = part->cut(std::move(pieces), is_start);
+      size_t size = 0;
+      for (const std::string& piece : pieces) {
+        size += piece.size();
+      }
+      check_length(size);
     }
     return pieces;
   }

@@ -3,11 +3,17 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
+#include "tools/runner/base/clock.h"
 #include "tools/runner/base/fail.h"
 #include "tools/runner/llm/utf8.h"
 
 namespace runner {
 namespace {
+
+// For one match, in KiB; PCRE2 would take 20 GB. And for all matches in a text, in milliseconds: one that
+// takes too many steps is an error of PCRE2's.
+constexpr uint32_t kMostMemory = 64 << 10;
+constexpr double kMostTime = 30'000;
 
 std::string words(int error) {
   PCRE2_UCHAR8 text[256] = {};
@@ -24,6 +30,7 @@ PCRE2_SPTR8 bytes(std::string_view text) {
 struct Regex::Compiled {
   pcre2_code_8* code = nullptr;
   pcre2_match_data_8* data = nullptr;
+  pcre2_match_context_8* context = nullptr;
 };
 
 Regex::Regex(const std::string& pattern, const std::string& where)
@@ -37,19 +44,26 @@ Regex::Regex(const std::string& pattern, const std::string& where)
          " at character " + std::to_string(place) + ".");
   }
   compiled_->data = pcre2_match_data_create_from_pattern_8(compiled_->code, nullptr);
-  if (compiled_->data == nullptr) {
+  compiled_->context = pcre2_match_context_create_8(nullptr);
+  if (compiled_->data == nullptr || compiled_->context == nullptr) {
     fail("there is no memory for a tokenizer.");
   }
+  pcre2_set_heap_limit_8(compiled_->context, kMostMemory);
 }
 
 Regex::~Regex() {
+  pcre2_match_context_free_8(compiled_->context);
   pcre2_match_data_free_8(compiled_->data);
   pcre2_code_free_8(compiled_->code);
 }
 
 std::vector<std::pair<size_t, size_t>> Regex::matches(std::string_view text) const {
   std::vector<std::pair<size_t, size_t>> found;
+  const auto began = now();
   for (size_t start = 0; start < text.size();) {
+    if (milliseconds_since(began) > kMostTime) {
+      fail(where_ + ": a text can't be split: its regular expression takes too long.");
+    }
     const int result = pcre2_match_8(
         compiled_->code,
         bytes(text),
@@ -57,7 +71,7 @@ std::vector<std::pair<size_t, size_t>> Regex::matches(std::string_view text) con
         start,
         PCRE2_NO_UTF_CHECK,
         compiled_->data,
-        nullptr);
+        compiled_->context);
     if (result == PCRE2_ERROR_NOMATCH) {
       break;
     }

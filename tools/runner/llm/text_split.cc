@@ -2,8 +2,12 @@
 
 #include <algorithm>
 
+#include "tools/runner/base/fail.h"
+
 namespace runner {
 namespace {
+
+constexpr size_t kMostText = 64 << 20;
 
 struct Part {
   size_t start;
@@ -101,6 +105,13 @@ std::vector<std::string_view> split(
   return pieces;
 }
 
+void check_length(size_t size) {
+  if (size > kMostText) {
+    fail("the tokenizer would make " + std::to_string(size) + " bytes of a text, wanted at most " +
+         std::to_string(kMostText) + "; its tokenizer.json is damaged, or the text is too long.");
+  }
+}
+
 std::string literal(const std::string& text) {
   std::string pattern;
   for (const char c : text) {
@@ -112,6 +123,12 @@ std::string literal(const std::string& text) {
 }
 
 std::string replaced(const std::string& text, const std::string& pattern, const std::string& by) {
+  size_t count = 0;
+  for (size_t found = 0; (found = text.find(pattern, found)) != std::string::npos;
+       found += pattern.size()) {
+    ++count;
+  }
+  check_length(text.size() + count * by.size());
   std::string result;
   size_t at = 0;
   for (size_t found = 0; (found = text.find(pattern, at)) != std::string::npos;

@@ -25,7 +25,11 @@ std::vector<std::string_view> split(
 // A regular expression for exactly this text.
 std::string literal(const std::string& text);
 
-// The text with each `pattern` replaced, which may not be empty.
+// Ends the process with a sentence if a tokenizer would make more of a text than anybody means: some of its
+// steps double a text, and a file can have any number of them.
+void check_length(size_t size);
+
+// The text with each `pattern` replaced, which may not be empty. Checks its length.
 std::string replaced(const std::string& text, const std::string& pattern, const std::string& by);
 
 }  // namespace runner

@@ -1,6 +1,7 @@
 #include "tools/runner/llm/tokenizer.h"
 
 #include "tools/runner/base/fail.h"
+#include "tools/runner/base/json_depth.h"
 #include "tools/runner/base/mapped_file.h"
 
 namespace runner {
@@ -10,6 +11,9 @@ using nlohmann::json;
 Tokenizer::Tokenizer(const std::string& path) {
   const MappedFile file(path, "a tokenizer");
   const std::string_view text = file.text();
+  if (is_nested_too_deeply(text)) {
+    fail(path + " is no tokenizer.json of Hugging Face's: it is nested too deeply.");
+  }
   const json value = json::parse(text.begin(), text.end(), nullptr, false);
   if (!value.is_object()) {
     fail(path + " is no tokenizer.json of Hugging Face's: it is no JSON object.");

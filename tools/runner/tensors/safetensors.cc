@@ -4,6 +4,7 @@
 
 #include "tools/runner/base/fail.h"
 #include "tools/runner/base/json.h"
+#include "tools/runner/base/json_depth.h"
 #include "tools/runner/base/mapped_file.h"
 #include "tools/runner/base/output.h"
 
@@ -67,6 +68,9 @@ Array read_safetensor(const std::string& path, const std::string& name) {
     damaged(path, "it is truncated, or doesn't start with the size of its header");
   }
   const std::string_view text = file.text().substr(kLengthSize, length);
+  if (is_nested_too_deeply(text)) {
+    damaged(path, "its header is nested too deeply");
+  }
   const Json header = Json::parse(text.begin(), text.end(), nullptr, false);
   if (!header.is_object()) {
     damaged(path, "its header is no JSON object");

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import stat
+import struct
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,15 @@ from .errors import InstallError
 
 _DATA = re.compile(r"^[^/]+\.data/(purelib|platlib|scripts|headers|data)/(.+)$")
 _ENCRYPTED = 0x1
+# What zipfile raises on archives whose tables are damaged.
+DAMAGED = (
+    EOFError,
+    LookupError,
+    NotImplementedError,
+    ValueError,
+    struct.error,
+    zipfile.BadZipFile,
+)
 # Bytes, of a file system's.
 _LONGEST_NAME = 255
 # What deflate makes of zeros, and what a whole wheel may grow by: those of programs do by 3 to 10.
@@ -69,7 +79,7 @@ def contents(wheel: Path) -> Contents:
     try:
         with zipfile.ZipFile(wheel) as archive:
             members = archive.infolist()
-    except (zipfile.BadZipFile, OSError) as error:
+    except (*DAMAGED, OSError) as error:
         raise InstallError(
             "a downloaded wheel can't be read",
             where=wheel.name,
@@ -79,7 +89,8 @@ def contents(wheel: Path) -> Contents:
         ) from error
     check_sizes(members, wheel.stat().st_size, wheel.name)
     for info in members:
-        if info.is_dir():
+        # zipfile asks for the last letter of a name that may have none.
+        if info.filename and info.is_dir():
             check_path(info.filename.rstrip("/"), wheel.name)
             continue
         name = check_path(info.filename, wheel.name)
@@ -115,7 +126,9 @@ def check_sizes(members: Sequence[zipfile.ZipInfo], size: int, archive: object) 
     packed = sum(info.compress_size for info in members)
     plain = sum(info.file_size for info in members)
     worst = max(members, key=lambda i: i.file_size / (i.compress_size + 1), default=None)
-    if packed > size:
+    if any(info.header_offset < 0 for info in members):
+        got = "a member that begins before the archive"
+    elif packed > size:
         got = f"members of {packed} bytes in an archive of {size}: they lie over each other"
     elif worst is not None and worst.file_size > _MOST_OF_MEMBER * worst.compress_size + 64:
         got = f"{worst.filename!r}, {worst.file_size} bytes out of {worst.compress_size}"

@@ -76,7 +76,7 @@ def _unpack_one(
         with zipfile.ZipFile(wheel) as archive:
             for member in members:
                 write_member(archive, member, place)
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
+    except (*archives.DAMAGED, RuntimeError, zlib.error) as error:
         raise InstallError(
             "a wheel is damaged",
             where=wheel.name,

@@ -1,0 +1,212 @@
+"""Makes the corpus: small whole files of every kind, out of real programs where there are some.
+
+`corpus --output DIR --program PTE PTD MANIFEST LOWERED …`
+
+Below DIR is a folder for each kind (see kinds.py): `seeds` holds the files that are mutated; what
+lies beside it belongs to them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import gguf
+import numpy as np
+import torch
+from etbundle import static_library
+from etlink import pte, report, schema, share, shared
+from etlink.__main__ import main as link
+from etlink.container import chunks
+from etlink.lowered import Lowered
+from etlink.ptd import Entry, write
+from safetensors.torch import save_file
+from tokenizer_from_gguf import build_config, build_tokenizer, read_metadata
+
+
+def make(output: Path, programs: list[list[Path]]) -> None:
+    """Writes the corpus.
+
+    Args:
+      output: where to.
+      programs: for each its .pte, .ptd, manifest and lowered program.
+    """
+    for number, (program, data, _, _) in enumerate(programs):
+        name = str(number)
+        _seed(output, "program", f"{name}.pte", program)
+        _seed(output, "data", f"{name}.ptd", data)
+        _payloads(output, name, program)
+    program, data, manifest, lowered = programs[0]
+    # These say something of the first program, which lies beside them.
+    _seed(output, "manifest", "first.json", manifest)
+    _seed(output, "index", "first.json", lowered / "index.json")
+    _seed(output, "facts", "first.json", lowered / "facts.json")
+    _beside(output, "manifest", program=program, data=data)
+    for kind in ("index", "facts", "shared_index"):
+        shutil.copytree(lowered, output / kind / "lowered")
+        (output / kind / "seeds").mkdir(parents=True, exist_ok=True)
+    _shared(output / "shared_index", lowered)
+    _report(output / "facts", lowered)
+    _other_data(output / "data" / "other")
+    _without_torch(output)
+    _with_torch(output)
+
+
+def _seed(output: Path, kind: str, name: str, source: Path) -> None:
+    folder = output / kind / "seeds"
+    folder.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(source, folder / name)
+
+
+def _written(output: Path, kind: str, name: str) -> Path:
+    folder = output / kind / "seeds"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / name
+
+
+def _beside(output: Path, kind: str, program: Path, data: Path) -> None:
+    # By the names that the manifest has.
+    shutil.copyfile(program, output / kind / "program.pte")
+    shutil.copyfile(data, output / kind / "program.ptd")
+
+
+def _payloads(output: Path, name: str, program: Path) -> None:
+    read = pte.read(program)
+    segment = schema.program_class("DataLocation").SEGMENT
+    for plan in read.program.executionPlan:
+        for number, delegate in enumerate(plan.delegates or []):
+            if delegate.processed.location == segment:
+                piece = read.piece(delegate.processed.index)
+                path = _written(output, "payload", f"{name}_{number}.bin")
+                path.write_bytes(b"".join(chunks(piece)))
+
+
+def _shared(folder: Path, lowered: Path) -> None:
+    index = share.share([Lowered(lowered)], folder / "shared.ptd", "//fuzz:shared")
+    shared.write_index(folder / "seeds" / "shared.json", index)
+
+
+def _report(folder: Path, lowered: Path) -> None:
+    summary = folder / "summary.json"
+    words = [f"--lowered={lowered}", f"--program={folder / 'p.pte'}", f"--summary={summary}"]
+    assert link(words) == 0
+    facts = {"stages": [{"name": "load", "seconds": 1.5}], "peak_memory_bytes": 1000}
+    (folder / "facts.json").write_text(json.dumps(facts))
+    words = ["--label=//fuzz:program", f"--lowered={lowered}"]
+    words += [f"--{name}={folder / name}.json" for name in ("facts", "summary")]
+    assert report.main([*words, f"--json={folder / 'json'}", f"--html={folder / 'html'}"]) == 0
+
+
+def _other_data(path: Path) -> None:
+    from etlink.container import Piece
+
+    with open(path, "wb") as out:
+        write(out, [Entry("of another file", "b", Piece.of(b"other"))])
+
+
+def _without_torch(output: Path) -> None:
+    members = [
+        static_library.Member("one.o", b"\x7fELF" + bytes(60), ("one",)),
+        static_library.Member("a_name_of_more_than_sixteen_letters.o", b"two", ("two", "three")),
+    ]
+    for bsd in (False, True):
+        path = _written(output, "static_library", f"{'bsd' if bsd else 'gnu'}.a")
+        static_library.write(path, members, bsd)
+    with zipfile.ZipFile(_written(output, "wheel", "demo.whl"), "w") as archive:
+        archive.writestr("demo/__init__.py", "NAME = 'demo'\n")
+        archive.writestr("demo-1.data/scripts/run", "#!/bin/sh\n")
+        archive.writestr("demo-1.dist-info/METADATA", "Name: demo\n", zipfile.ZIP_DEFLATED)
+    config: dict[str, Any] = {
+        "peft_type": "LORA",
+        "r": 8,
+        "lora_alpha": 16,
+        "target_modules": ["q_proj", "v_proj"],
+        "bias": "none",
+        "layers_to_transform": [0, 1],
+    }
+    _written(output, "adapter_config", "list.json").write_text(json.dumps(config))
+    config["target_modules"] = r".*\.(q_proj|v_proj)"
+    _written(output, "adapter_config", "regex.json").write_text(json.dumps(config))
+
+
+class _Net(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.linear(x).relu()
+
+
+def _with_torch(output: Path) -> None:
+    torch.manual_seed(0)
+    net = _Net().eval()
+    inputs = {"0": torch.zeros(3, 2, 3), "forward/1": torch.zeros(3, 1, dtype=torch.int64)}
+    save_file(inputs, _written(output, "calibration", "two.safetensors"))
+    torch.save(net.state_dict(), _written(output, "checkpoint", "net.pt"))
+    torch.jit.script(net).save(_written(output, "checkpoint", "net.jit"))
+    save_file(net.state_dict(), _written(output, "checkpoint", "net.safetensors"))
+    batch = torch.export.Dim("batch", min=2, max=8)
+    for name, shapes in (("static", None), ("dynamic", {"x": {0: batch}})):
+        program = torch.export.export(net, (torch.ones(3, 4),), dynamic_shapes=shapes)
+        torch.export.save(program, _written(output, "exported", f"{name}.pt2"))
+    metadata = _gguf(_written(output, "gguf", "tiny.gguf"))
+    tokenizer = build_tokenizer(metadata, "tiny.gguf")
+    _written(output, "tokenizer", "tiny.json").write_text(tokenizer.to_str(pretty=False))
+    text = json.dumps(build_config(metadata, "tiny.gguf"))
+    _written(output, "chat_config", "tiny.json").write_text(text)
+
+
+def _gguf(path: Path) -> dict[str, Any]:
+    """Writes a Llama model of one layer with a tokenizer; returns its metadata."""
+    width, words = 32, ["<s>", "</s>", "a", "b", "ab"]
+    writer = gguf.GGUFWriter(path, "llama")
+    for key, value in {
+        "block_count": 1,
+        "context_length": 8,
+        "embedding_length": width,
+        "feed_forward_length": width,
+        "attention.head_count": 2,
+        "rope.dimension_count": width // 2,
+        "vocab_size": len(words),
+    }.items():
+        writer.add_uint32(f"llama.{key}", value)
+    writer.add_float32("llama.attention.layer_norm_rms_epsilon", 1e-5)
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre("smollm")
+    writer.add_token_list(words)
+    writer.add_token_types([3, 3, 1, 1, 1])
+    writer.add_token_merges(["a b"])
+    writer.add_eos_token_id(1)
+    writer.add_chat_template("{{ bos_token }}{% for m in messages %}{{ m.content }}{% endfor %}")
+    square = np.zeros((width, width), np.float32)
+    writer.add_tensor("token_embd.weight", square[: len(words)])
+    writer.add_tensor("output_norm.weight", square[0])
+    for name in ("attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down"):
+        writer.add_tensor(f"blk.0.{name}.weight", square)
+    quantised = gguf.quants.quantize(square, gguf.GGMLQuantizationType.Q8_0)
+    writer.add_tensor(
+        "output.weight", quantised[: len(words)], raw_dtype=gguf.GGMLQuantizationType.Q8_0
+    )
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return read_metadata(path)
+
+
+def main() -> None:
+    """Runs the command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--program", type=Path, nargs=4, action="append", required=True)
+    options = parser.parse_args()
+    make(options.output, options.program)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,300 @@
+"""What reads each kind of file: rightly, or with a sentence that says what is wrong."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+LABEL = "//fuzz:target"
+_A_LABEL = re.compile(r"(^|[ (])//[\w/]*:\w+")
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a kind's files are read.
+
+    Attributes:
+      seeds: folder of the corpus with this kind's whole files, and files that belong to them.
+      scratch: a folder for what is written, emptied before each file.
+    """
+
+    seeds: Path
+    scratch: Path
+
+    def prepare(self) -> None:
+        """Empties the scratch folder."""
+        shutil.rmtree(self.scratch, ignore_errors=True)
+        self.scratch.mkdir(parents=True)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of file.
+
+    Attributes:
+      suffix: of the file's name.
+      read: reads the file at a path; raises what `check` lets pass.
+      torch: whether that needs torch, which takes seconds to import.
+    """
+
+    suffix: str
+    read: Callable[[Path, Place], None]
+    torch: bool = False
+
+
+def check(kind: Kind, path: Path, place: Place) -> None:
+    """Reads a file.
+
+    Raises:
+      Exception: it was neither read nor refused with a sentence that names it.
+    """
+    from etbuild import BuildError
+
+    place.prepare()
+    try:
+        kind.read(path, place)
+    except BuildError as error:
+        assert "\n" not in error.what, f"more than a sentence: {error.what!r}"
+        assert error.what.endswith("."), f"no sentence: {error.what!r}"
+        named = (path.name, path.stem, str(place.scratch), str(place.seeds))
+        names = any(name in error.what for name in named) or _A_LABEL.search(error.what)
+        assert names, f"names neither file nor target: {error.what!r}"
+
+
+def _program(path: Path, place: Place) -> None:
+    from etbundle.fit import uses_of
+    from etlink import payload
+    from etlink.container import chunks
+    from etlink.link import link
+    from etlink.lowered import Lowered
+    from etlink.pte import read
+    from etlink.split import split
+
+    uses_of(LABEL, path)
+    lowered, out = place.scratch / "lowered", place.scratch / "out.pte"
+    split(path, lowered, LABEL, {"executorch": "1", "python": "3", "torch": "2"})
+    link(Lowered(lowered), out)
+    assert out.read_bytes() == path.read_bytes(), "another program came out"
+    link(Lowered(lowered), place.scratch / "separate.pte", place.scratch / "separate.ptd")
+    file = read(path)
+    for number in range(len(file.segments)):
+        payload.read(b"".join(chunks(file.piece(number))))
+
+
+def _data(path: Path, place: Place) -> None:
+    from etlink import merge, ptd, share
+
+    out = place.scratch / "out.ptd"
+    index = share.adopt(path, None, out, LABEL)
+    assert out.read_bytes() == path.read_bytes()
+    assert {e.key for e in index.entries} == set(ptd.read(path))
+    merged = merge.merge([path, place.seeds / "other"], place.scratch / "merged.ptd")
+    assert set(ptd.read(merged)) > set(ptd.read(path))
+
+
+def _payload(path: Path, place: Place) -> None:
+    from etlink import payload
+
+    data = path.read_bytes()
+    parsed = payload.read(data)
+    keys = {n: f"name.{n}" for n, c in enumerate(parsed.constants if parsed else ()) if c.key}
+    if not keys:
+        return
+    again = payload.read(payload.rename(data, keys))
+    # Keys that lie in the midst of tables make nonsense of them.
+    assert again is None or len(again.constants) == len(parsed.constants)
+
+
+def _index(path: Path, place: Place) -> None:
+    from etlink.link import link
+    from etlink.lowered import Lowered
+
+    lowered = place.scratch / "lowered"
+    shutil.copytree(place.seeds / "lowered", lowered, ignore=shutil.ignore_patterns("index.json"))
+    shutil.copyfile(path, lowered / "index.json")
+    link(Lowered(lowered), place.scratch / "out.pte")
+    link(Lowered(lowered), place.scratch / "separate.pte", place.scratch / "separate.ptd")
+
+
+def _shared_index(path: Path, place: Place) -> None:
+    from etlink.link import Options, link
+    from etlink.lowered import Lowered
+    from etlink.shared import check_file, read_index
+
+    index = read_index(path)
+    check_file(place.seeds / "shared.ptd", index)
+    options = Options(LABEL, (index,), allow_unshared=True)
+    link(Lowered(place.seeds / "lowered"), place.scratch / "out.pte", None, options)
+
+
+def _manifest(path: Path, place: Place) -> None:
+    from etlink import manifest
+
+    program, data = place.seeds / "program.pte", place.seeds / "program.ptd"
+    manifest.check(manifest.read(path), program, [data])
+
+
+def _facts(path: Path, place: Place) -> None:
+    from etlink import delegated, report
+
+    lowered = place.scratch / "lowered"
+    shutil.copytree(place.seeds / "lowered", lowered, ignore=shutil.ignore_patterns("facts.json"))
+    shutil.copyfile(path, lowered / "facts.json")
+    words = [f"--label={LABEL}", f"--lowered={lowered}"]
+    words += [f"--{name}={place.seeds / name}.json" for name in ("facts", "summary")]
+    words += [f"--{name}={place.scratch / name}" for name in ("json", "html")]
+    said = io.StringIO()
+    with contextlib.redirect_stderr(said):
+        code = report.main(words)
+    assert bool(code) == said.getvalue().startswith("ERROR: "), said.getvalue()
+    delegated.read(lowered)
+
+
+def _static_library(path: Path, place: Place) -> None:
+    from etbundle import scan, static_library
+
+    scan.scan(path)
+    members = static_library.read(path)
+    static_library.write(place.scratch / "out.a", members)
+    again = static_library.read(place.scratch / "out.a")
+    assert [m.data for m in again] == [m.data for m in members]
+
+
+def _wheel(path: Path, place: Place) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    from etbuild import BuildError
+    from exporter_environment import locks, unpack
+    from exporter_environment.errors import InstallError
+
+    wheel = place.scratch / "wheels" / "demo-1-py3-none-any.whl"
+    wheel.parent.mkdir()
+    shutil.copyfile(path, wheel)
+    import hashlib
+
+    digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    requirement = locks.Requirement("demo", "1", "", frozenset({digest}))
+    out = place.scratch / "a" / "b" / "out"
+    try:
+        with ThreadPoolExecutor(1) as executor:
+            unpack.unpack({"demo": wheel}, {"demo": requirement}, out, executor)
+    except InstallError as error:
+        raise BuildError(f"{path.name}: {error.what}.") from error
+    finally:
+        outside = [p for p in place.scratch.rglob("*") if p.is_file() and out not in p.parents]
+        assert outside == [wheel], f"unpacked to {outside}"
+        assert not any(p.is_symlink() for p in out.rglob("*"))
+
+
+def _gguf(path: Path, place: Place) -> None:
+    from etbuild import BuildError, ModelContext
+    from etllm.errors import LlmError
+    from tokenizer_from_gguf import build_config, build_tokenizer, read_metadata
+
+    from models import llama
+    from models.gguf_file import GgufFile
+
+    file = GgufFile(path)
+    for name in file.names():
+        shape = tuple(int(n) for n in reversed(file._tensors[name].shape))
+        file.tensor(name, shape)
+    try:
+        metadata = read_metadata(path)
+        build_tokenizer(metadata, path.name)
+        build_config(metadata, path.name)
+    except LlmError as error:
+        raise BuildError(str(error).splitlines()[0]) from error
+    llama.model_args(file, llama.Args.of(ModelContext({"max_seq_len": "8"}, label=LABEL)), LABEL)
+
+
+def _calibration(path: Path, place: Place) -> None:
+    import torch
+    from etbuild import Method, load_checkpoint
+    from etexport import calibration
+
+    method = Method(torch.nn.Identity(), (torch.zeros(2, 3), torch.zeros(1, dtype=torch.int64)))
+    calibration.read(path, {"forward": method}, LABEL)
+    load_checkpoint(path)
+
+
+def _checkpoint(path: Path, place: Place) -> None:
+    import sys
+
+    from etbuild import load_checkpoint
+
+    try:
+        load_checkpoint(path)
+    finally:
+        assert not hasattr(sys, "ran_from_a_file"), "something in the file ran"
+
+
+def _exported(path: Path, place: Place) -> None:
+    import sys
+
+    from etbuild import BuildError
+    from etexport import pt2_file
+
+    try:
+        pt2_file.load(path)
+    except MemoryError:
+        raise
+    except Exception as error:
+        # As etexport.model has it.
+        text = str(error).strip().splitlines() or [type(error).__name__]
+        raise BuildError(f"{path.name} can't be read: {text[0].rstrip('.')}.") from error
+    finally:
+        assert not hasattr(sys, "ran_from_a_file"), "something in the file ran"
+
+
+def _tokenizer(path: Path, place: Place) -> None:
+    from etbuild import BuildError
+    from etllm.errors import LlmError
+    from etllm.text import load_tokenizer
+
+    try:
+        load_tokenizer(path)
+    except LlmError as error:
+        raise BuildError(str(error).splitlines()[0]) from error
+
+
+def _chat_config(path: Path, place: Place) -> None:
+    from etbuild import BuildError
+    from etllm.chat_format import write_chat_format
+    from etllm.errors import LlmError
+    from etllm.text import load_config
+
+    try:
+        write_chat_format(load_config(path), path.name, place.scratch / "chat_format.json")
+    except LlmError as error:
+        raise BuildError(str(error).splitlines()[0]) from error
+
+
+def _adapter_config(path: Path, place: Place) -> None:
+    from models.lora_config import Config
+
+    Config.read(path).takes("model.layers.0.self_attn.q_proj")
+
+
+KINDS = {
+    "adapter_config": Kind(".json", _adapter_config),
+    "calibration": Kind(".safetensors", _calibration, torch=True),
+    "chat_config": Kind(".json", _chat_config, torch=True),
+    "checkpoint": Kind(".pt", _checkpoint, torch=True),
+    "data": Kind(".ptd", _data),
+    "exported": Kind(".pt2", _exported, torch=True),
+    "facts": Kind(".json", _facts),
+    "gguf": Kind(".gguf", _gguf, torch=True),
+    "index": Kind(".json", _index),
+    "manifest": Kind(".json", _manifest),
+    "payload": Kind(".bin", _payload),
+    "program": Kind(".pte", _program),
+    "shared_index": Kind(".json", _shared_index),
+    "static_library": Kind(".a", _static_library),
+    "tokenizer": Kind(".json", _tokenizer, torch=True),
+    "wheel": Kind(".whl", _wheel),
+}
