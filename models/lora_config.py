@@ -12,6 +12,13 @@ from typing import Any
 
 from etbuild import BuildError
 
+# The standard library's own parser: it has no limit for the time that a match takes.
+_parser = re._parser  # type: ignore[attr-defined]
+_MOST_REPEATS = 5
+# More than any adapter has; a damaged file may have any number of digits.
+_MOST_RANK = 1 << 20
+_MOST_ALPHA = 1e30
+
 SAVE_AGAIN = "Save the adapter again with PEFT's save_pretrained, or fetch the file again."
 # Settings of PEFT that change what an adapter computes; each must be off (false, null or empty).
 _MUST_BE_OFF = (
@@ -79,9 +86,9 @@ class Config:
                 path, "init_lora_weights", values["init_lora_weights"], "one that keeps the base"
             )
         rank, alpha = values.get("r"), values.get("lora_alpha")
-        if not _is_number(rank, int) or rank < 1:
+        if not _is_number(rank, int) or not 1 <= rank <= _MOST_RANK:
             raise _wrong(path, "r", rank, "a whole number of at least 1")
-        if not _is_number(alpha, int | float) or not math.isfinite(alpha):
+        if not _is_number(alpha, int | float) or not abs(alpha) < _MOST_ALPHA:
             raise _wrong(path, "lora_alpha", alpha, "a number")
         rooted = values.get("use_rslora") or False
         if not isinstance(rooted, bool):
@@ -108,6 +115,10 @@ def _json(path: Path) -> dict[str, Any]:
         values = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise BuildError(f"{path}: cannot be read: {error.strerror}.", SAVE_AGAIN) from None
+    except RecursionError:
+        raise BuildError(
+            f"{path}: expected JSON; found: it is nested too deeply.", SAVE_AGAIN
+        ) from None
     except ValueError as error:
         raise BuildError(f"{path}: expected JSON; found: {error}.", SAVE_AGAIN) from None
     if not isinstance(values, dict):
@@ -150,13 +161,33 @@ def _names(
     if isinstance(found, str) and found:
         try:
             re.compile(found)
-        except re.error as error:
+        except (OverflowError, RecursionError, re.error) as error:
             raise _wrong(path, name, found, f"a regular expression ({error})") from None
+        if _may_take_for_ever(found):
+            raise _wrong(path, name, found, "a regular expression without repeats in repeats")
         # PEFT's own word for every linear layer but the head.
         return ".*" if found == "all-linear" else found
     if isinstance(found, list) and found and all(isinstance(n, str) for n in found):
         return tuple(sorted(set(found)))
     raise _wrong(path, name, found, "a list of layer names, or a regular expression")
+
+
+def _may_take_for_ever(pattern: str) -> bool:
+    """Whether a match may take exponentially long: a repeat is repeated, or there are many."""
+    repeats = 0
+    waiting: list[tuple[Any, bool]] = [(_parser.parse(pattern), False)]
+    while waiting:
+        part, repeated = waiting.pop()
+        if isinstance(part, tuple) and len(part) == 3 and isinstance(part[1], int):
+            # Least and most times, and what is repeated.
+            least, most, _ = part
+            if most > least and repeated:
+                return True
+            repeats += most > max(least, 1)
+            repeated = repeated or most > 1
+        if isinstance(part, _parser.SubPattern | list | tuple):
+            waiting += [(inner, repeated) for inner in part]
+    return repeats > _MOST_REPEATS
 
 
 def _layers(path: Path, found: object) -> tuple[int, ...] | None:

@@ -1,14 +1,15 @@
 """fuzz_corpus: whole files of every kind that has a reader, made out of programs."""
 
+load("//rules:providers.bzl", "EtProgramInfo")
+
 def _corpus_impl(ctx):
     output = ctx.actions.declare_directory(ctx.label.name)
     args = ctx.actions.args()
     args.add_all("--output", [output], expand_directories = False)
     inputs = []
     for program in ctx.attr.programs:
-        files = {f.basename.partition(".")[2]: f for f in program[DefaultInfo].files.to_list()}
-        lowered = program[OutputGroupInfo].lowered.to_list()
-        of_program = [files["pte"], files["ptd"], files["manifest.json"]] + lowered
+        info = program[EtProgramInfo]
+        of_program = [info.program, info.own_data, info.manifest, info.lowered.directory]
         args.add_all("--program", of_program, expand_directories = False)
         inputs += of_program
     ctx.actions.run(
@@ -28,6 +29,7 @@ fuzz_corpus = rule(
     attrs = {
         "programs": attr.label_list(
             mandatory = True,
+            providers = [EtProgramInfo],
             doc = "et_program targets with weights = \"separate\".",
         ),
         "_tool": attr.label(default = ":make_corpus", executable = True, cfg = "exec"),

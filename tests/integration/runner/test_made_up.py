@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import resource
 import struct
-import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,10 +24,9 @@ from tests.integration.runner.runner_process import (
 )
 
 TOKENIZE = Path("tests/integration/runner/tokenize").absolute()
-ROUNDS = 120
+ROUNDS = 100
 # Of any run: a program of these tests takes 35.
 _MOST_MB = 600
-_MOST_SECONDS = 45
 DEEP = "[" * 1_000_000
 
 
@@ -50,11 +48,10 @@ def run(*words: str | Path) -> Result:
 
 @pytest.fixture(autouse=True)
 def in_bounds() -> Iterator[None]:
-    """Fails a test that takes a gigabyte, or minutes."""
-    start, before = time.monotonic(), peak_mb()
+    """Fails a test in which a run takes a gigabyte; `run_binary` sees to those that hang."""
+    before = peak_mb()
     yield
     assert peak_mb() < max(_MOST_MB, before + 1), "a run took too much memory"
-    assert time.monotonic() - start < _MOST_SECONDS
 
 
 @pytest.mark.parametrize("name", ["types", "portable", "xnnpack", "methods", "twins_int8_static"])

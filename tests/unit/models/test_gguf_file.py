@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import struct
 from pathlib import Path
 
 import gguf
@@ -12,6 +13,7 @@ import torch
 from etbuild import BuildError
 
 from models.gguf_file import GgufFile
+from models.llama import build
 
 Q4_1, Q8_0 = gguf.GGMLQuantizationType.Q4_1, gguf.GGMLQuantizationType.Q8_0
 
@@ -97,3 +99,37 @@ def test_a_missing_tensor_and_a_wrong_shape_are_errors(tiny, tmp_path):
         file.tensor("nope", (2, 3))
     with pytest.raises(BuildError, match=r"expected shape \(64, 40\), found \(40, 64\)"):
         file.tensor("token_embd.weight", (64, 40))
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("llama.block_count", 2**31, r'tensor "blk.2147483647.attn_q.weight"'),
+        ("llama.block_count", 0, r'"llama.block_count": expected a whole number from 1, found 0'),
+        ("llama.attention.head_count", 0, r"expected a whole number from 1, found 0"),
+        ("llama.attention.head_count_kv", 2**31, r'"blk.0.attn_k.weight": expected shape'),
+        ("llama.embedding_length", 2**31, r'"token_embd.weight": expected shape'),
+        ("llama.feed_forward_length", 2**31, r'"blk.0.ffn_gate.weight": expected shape'),
+        ("llama.vocab_size", 2**31, r'"token_embd.weight": expected shape'),
+        ("llama.rope.freq_base", float("nan"), r"expected a finite number, found nan"),
+    ],
+)
+def test_gigantic_models_are_not_made(tiny, context, key, value, message):
+    tiny.metadata[key] = value
+    # It would otherwise be that of the heads.
+    if key.endswith("embedding_length"):
+        tiny.metadata["llama.attention.key_length"] = 16
+    with pytest.raises(BuildError, match=message):
+        build(context(tiny, max_seq_len="16", prefill="8"))
+
+
+def test_a_shape_whose_product_wraps_around(tiny, tmp_path):
+    path = tiny.write(tmp_path / "a.gguf")
+    whole = bytearray(path.read_bytes())
+    at = whole.index(b"output_norm.weight") + len("output_norm.weight")
+    # One dimension of 64, and then its type: 2^62 elements of 4 bytes are none in 64 bits.
+    assert whole[at : at + 12] == struct.pack("<IQ", 1, 64)
+    whole[at + 4 : at + 12] = struct.pack("<Q", 1 << 62)
+    path.write_bytes(whole)
+    with pytest.raises(BuildError, match="its tensors need 1844674407370956"):
+        GgufFile(path)

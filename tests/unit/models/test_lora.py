@@ -295,6 +295,12 @@ def test_an_adapter_of_one_file_is_an_error(tiny, tmp_path):
             '"target_modules": "qkv_proj" is no linear layer.*q_proj, k_proj, v_proj, o_proj',
         ),
         ({"layers_to_transform": "1"}, '"layers_to_transform": got "1", wanted a number'),
+        ({"target_modules": "(.*)*x"}, "wanted a regular expression without repeats in repeats"),
+        ({"target_modules": r"(l|\w+)+"}, "without repeats in repeats"),
+        ({"exclude_modules": ".*.*.*.*.*.*x"}, "without repeats in repeats"),
+        ({"r": 10**400}, '"r": got 1000.*wanted a whole number of at least 1'),
+        ({"lora_alpha": 10**400}, '"lora_alpha": got 1000.*wanted a number'),
+        ({"lora_alpha": float("nan")}, '"lora_alpha": got NaN, wanted a number'),
         ({"layers_to_transform": [7]}, "leave no layer of the model"),
     ],
 )
@@ -308,6 +314,7 @@ def test_a_wrong_setting_is_named(adapted, changes, message):
     [
         ("{", "expected JSON; found: Expecting property name"),
         ("[]", "expected a JSON object; found a list"),
+        ("[" * 100_000, "expected JSON; found: it is nested too deeply"),
     ],
 )
 def test_a_broken_configuration_is_named(adapted, text, message):

@@ -19,6 +19,10 @@ enum : uint8_t { kTensor = 1, kInt = 2, kBool = 3, kDouble = 4 };
   fail(file.path() + " is damaged: " + how + "; fetch or build it again.");
 }
 
+[[noreturn]] void damaged_tables(const MappedFile& file) {
+  damaged(file, "its tables lead outside of it, or lie over each other");
+}
+
 Array read_tensor(FlatBuffer& tables, uint64_t tensor, const MappedFile& file) {
   Array array;
   array.dtype = &dtype_or_fail(
@@ -32,7 +36,10 @@ Array read_tensor(FlatBuffer& tables, uint64_t tensor, const MappedFile& file) {
     dim_order.push_back(
         order.length == 0 ? static_cast<uint8_t>(i) : tables.read<uint8_t>(order.start + i));
   }
-  if (tables.damaged() || !is_order(dim_order, array.shape.size()) ||
+  if (tables.damaged()) {
+    damaged_tables(file);
+  }
+  if (!is_order(dim_order, array.shape.size()) ||
       bytes_of(*array.dtype, array.shape) != int64_t{data.length}) {
     damaged(file, "a tensor's shape doesn't fit its data");
   }
@@ -94,7 +101,7 @@ BundledFile read_bundled(const MappedFile& file) {
     }
   }
   if (tables.damaged()) {
-    damaged(file, "its tables lead outside of it, or lie over each other");
+    damaged_tables(file);
   }
   return bundled;
 }

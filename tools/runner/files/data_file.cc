@@ -87,7 +87,8 @@ DataFile::DataFile(const std::string& path)
     blob.data = file_->data() + base + offset;
     blob.size = bytes;
     const uint64_t layout = tables.table(item, 2);
-    if (layout != 0 && read_layout(tables, layout, blob) != static_cast<int64_t>(bytes)) {
+    const bool fits = layout == 0 || read_layout(tables, layout, blob) == static_cast<int64_t>(bytes);
+    if (!fits && !tables.damaged()) {
       damaged(path, "the shape of key \"" + key + "\" doesn't fit its " + std::to_string(bytes) +
                         " bytes");
     }
