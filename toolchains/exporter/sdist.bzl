@@ -1,5 +1,6 @@
 """Repositories of what a source archive of a Python package holds, pinned by hash: C libraries in it."""
 
+load("//toolchains/exporter:extract.bzl", "extract")
 load("//toolchains/exporter:host_python.bzl", "PYTHON_VARIABLE")
 load("//toolchains/exporter:pip_download.bzl", "pip_download")
 load("//toolchains/exporter:wheel.bzl", "move_unpacked")
@@ -38,7 +39,7 @@ def _sdist_folders_impl(rctx):
         options = ["--no-binary=:all:", "--no-build-isolation"],
         environment = {"PYTHONPATH": str(rctx.path("backend"))},
     )
-    rctx.extract(archive, output = "unpacked")
+    extract(rctx, archive, "unpacked", "the source of " + rctx.attr.requirement)
     for leftover in ("download", "backend"):
         rctx.delete(leftover)
     top = rctx.path("unpacked").readdir()

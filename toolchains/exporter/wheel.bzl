@@ -1,5 +1,6 @@
 """Repositories of what a wheel holds, pinned by hash: single files, or whole folders."""
 
+load("//toolchains/exporter:extract.bzl", "extract")
 load("//toolchains/exporter:host_python.bzl", "PYTHON_VARIABLE")
 load("//toolchains/exporter:pip_download.bzl", "pip_download")
 
@@ -29,7 +30,7 @@ def unpack_wheel(rctx, requirement, sha256, platform = ""):
 
     # Bazel tells an archive's kind by its name; a wheel is a zip.
     rctx.symlink(wheel, "wheel.zip")
-    rctx.extract("wheel.zip", output = "unpacked")
+    extract(rctx, "wheel.zip", "unpacked", "the wheel of " + requirement)
     for leftover in ("wheel.zip", "download"):
         rctx.delete(leftover)
     return rctx.path("unpacked")

@@ -1,5 +1,6 @@
 """Repositories of what an npm package holds, pinned by hash."""
 
+load("//toolchains/exporter:extract.bzl", "extract")
 load("//toolchains/exporter:host_python.bzl", "PYTHON_VARIABLE", "find_host_python")
 load("//toolchains/exporter:wheel.bzl", "move_unpacked", "unpack_wheel")
 
@@ -86,13 +87,13 @@ def _unpack_inner(rctx, folder, name):
 
     # Bazel tells an archive's kind by its name.
     rctx.execute(["mv", archive, "inner.zip"])
-    rctx.extract("inner.zip", output = archive)
+    extract(rctx, "inner.zip", archive, "%s in the npm package %s" % (name, rctx.attr.package))
     rctx.delete("inner.zip")
 
 def _npm_folders_impl(rctx):
     archive = _download(rctx)
     _check(rctx, archive)
-    rctx.extract(archive, output = "unpacked")
+    extract(rctx, archive, "unpacked", "the npm package " + rctx.attr.package)
     rctx.delete("archive")
     contents = rctx.path("unpacked").readdir()
     if len(contents) != 1:

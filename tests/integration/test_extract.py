@@ -1,0 +1,173 @@
+"""Archives that Bazel would unpack to other places than the one that they are meant for."""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import subprocess
+import tarfile
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+_MODULE = """
+module(name = "archive_user")
+bazel_dep(name = "rules_executorch", version = "0.1.0")
+local_path_override(module_name = "rules_executorch", path = "{module}")
+archives = use_extension("//:archives.bzl", "archives")
+use_repo(archives, {names})
+"""
+
+_ARCHIVES = """
+load("@rules_executorch//toolchains/exporter:extract.bzl", "extract")
+
+def _repository(rctx):
+    rctx.file("BUILD.bazel", 'exports_files(["file"])')
+    name = rctx.attr.archive.name
+    rctx.symlink(rctx.attr.archive, name)
+    if rctx.attr.is_checked:
+        extract(rctx, name, "unpacked", "the archive " + name)
+    else:
+        rctx.extract(name, output = "unpacked")
+    rctx.file("file")
+
+repository = repository_rule(
+    _repository,
+    attrs = {{"archive": attr.label(), "is_checked": attr.bool()}},
+)
+
+def _archives(module_ctx):
+    for name in [{names}]:
+        is_checked = name.startswith("checked")
+        archive = "//:" + name.split("__")[1].replace("_", ".")
+        repository(name = name, archive = archive, is_checked = is_checked)
+
+archives = module_extension(_archives)
+"""
+
+FILE, LINK, HARD = tarfile.REGTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE
+# Name to members: name, kind, contents or target. {out} is a folder outside, {up} leads to it.
+TARS = {
+    "good.tar.gz": [("a/b", FILE, "b"), ("a/c", LINK, "b"), ("a/d", HARD, "a/b")],
+    "dotdot.tar.gz": [("{up}/evil", FILE, "evil")],
+    "through.tar.gz": [("a", LINK, "{out}"), ("a/evil", FILE, "evil")],
+    "hard.tar.gz": [("a", HARD, "{up}/precious"), ("a", FILE, "evil")],
+}
+ZIPS = {
+    "good.zip": [("a/b", 0o100644, "b")],
+    "dotdot.zip": [("{up}/evil", 0o100644, "evil")],
+    "through.zip": [("a", 0o120777, "{out}"), ("a/evil", 0o100644, "evil")],
+}
+
+
+class User:
+    """A workspace with repositories that unpack archives, and a folder outside of them all."""
+
+    def __init__(self, folder: Path) -> None:
+        module = Path(os.path.realpath("bazelw")).parent
+        self._bazelw = module / "bazelw"
+        self.folder = folder / "workspace"
+        self._base = folder / "base"
+        self.folder.mkdir()
+        self.outside = folder / "outside"
+        self.outside.mkdir()
+        (self.outside / "precious").write_text("precious")
+        # From base/external/<repository>/unpacked.
+        places = {"out": str(self.outside), "up": "../../../../outside"}
+        for name, members in TARS.items():
+            self._write_tar(
+                name, [(n.format(**places), k, t.format(**places)) for n, k, t in members]
+            )
+        for name, files in ZIPS.items():
+            self._write_zip(
+                name, [(n.format(**places), m, t.format(**places)) for n, m, t in files]
+            )
+        kinds = [name.replace(".", "_") for name in [*TARS, *ZIPS]]
+        names = [f'"{how}__{kind}"' for how in ("checked", "plain") for kind in kinds]
+        listed = ", ".join(names)
+        (self.folder / "MODULE.bazel").write_text(_MODULE.format(module=module, names=listed))
+        (self.folder / "archives.bzl").write_text(_ARCHIVES.format(names=listed))
+        (self.folder / "BUILD.bazel").touch()
+
+    def _write_tar(self, name: str, members: list[tuple[str, bytes, str]]) -> None:
+        with tarfile.open(self.folder / name, "w:gz") as archive:
+            for member, kind, contents in members:
+                info = tarfile.TarInfo(member)
+                info.type = kind
+                if kind == FILE:
+                    info.size = len(contents)
+                else:
+                    info.linkname = contents
+                archive.addfile(info, io.BytesIO(contents.encode()) if kind == FILE else None)
+
+    def _write_zip(self, name: str, members: list[tuple[str, int, str]]) -> None:
+        with zipfile.ZipFile(self.folder / name, "w") as archive:
+            for member, mode, contents in members:
+                info = zipfile.ZipInfo(member)
+                info.external_attr = mode << 16
+                archive.writestr(info, contents)
+
+    def fetch(self, name: str) -> subprocess.CompletedProcess[str]:
+        """Has Bazel fetch a repository."""
+        command = [self._bazelw, f"--output_base={self._base}", "build", f"@{name}//:file"]
+        return subprocess.run(command, cwd=self.folder, capture_output=True, text=True)
+
+    def is_outside_intact(self) -> bool:
+        """Whether nothing outside of the repositories was written; it then is so again."""
+        intact = [p.name for p in self.outside.iterdir()] == ["precious"]
+        intact = intact and (self.outside / "precious").read_text() == "precious"
+        (self.outside / "evil").unlink(missing_ok=True)
+        (self.outside / "precious").unlink()
+        (self.outside / "precious").write_text("precious")
+        return intact
+
+    def close(self) -> None:
+        command = [self._bazelw, f"--output_base={self._base}", "shutdown"]
+        subprocess.run(command, cwd=self.folder, capture_output=True)
+        subprocess.run(["chmod", "-R", "u+w", str(self._base)], check=False)
+        shutil.rmtree(self._base, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[User]:
+    made = User(tmp_path_factory.mktemp("archives"))
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("kind", ["good_tar_gz", "good_zip"])
+def test_archives_that_stay_in_their_place(kind: str, user: User) -> None:
+    done = user.fetch(f"checked__{kind}")
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("dotdot_tar_gz", 'outside/evil" is a path that leads out of it.'),
+        ("through_tar_gz", '"a" is a link to "/'),
+        ("hard_tar_gz", '"a" is a path that leads out of it.'),
+        ("dotdot_zip", 'outside/evil" is a path that leads out of it.'),
+        ("through_zip", '"a" is a link to "/'),
+    ],
+)
+def test_archives_that_would_write_elsewhere(kind: str, words: str, user: User) -> None:
+    done = user.fetch(f"checked__{kind}")
+    assert done.returncode != 0
+    archive = kind.replace("_", ".")
+    assert f"checked__{kind}: the archive {archive} is refused: " in done.stderr
+    assert words in done.stderr
+    assert user.is_outside_intact()
+
+
+def test_what_bazel_does_itself(user: User) -> None:
+    """Where this fails, Bazel has become safer, and the check may go."""
+    written = set()
+    for kind in ("dotdot_tar_gz", "through_tar_gz", "hard_tar_gz", "dotdot_zip", "through_zip"):
+        user.fetch(f"plain__{kind}")
+        if not user.is_outside_intact():
+            written.add(kind)
+    assert written == {"dotdot_tar_gz", "hard_tar_gz", "dotdot_zip"}
