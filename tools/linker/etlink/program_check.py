@@ -23,8 +23,8 @@ def check_program(program: Any, segments: Sequence[int]) -> None:
       DamagedError: something that is referred to isn't there, or is too small for what it stands
         for.
     """
-    plans = program.executionPlan or []
-    if not plans:
+    plans = program.executionPlan
+    if plans is None:
         raise DamagedError("it has no methods")
     _check_unique((_text(plan.name, "a method") for plan in plans), "methods")
     for plan in plans:
