@@ -21,6 +21,12 @@ def good(ctx: ModelContext) -> Any:
     return nn.Linear(4, 4), (X,)
 
 
+def checkpoint(ctx: ModelContext) -> Any:
+    net = nn.Linear(8, 4)
+    net.load_state_dict(ctx.checkpoint("net.pt"))
+    return net, (torch.ones(1, 8),)
+
+
 def returns_none(ctx: ModelContext) -> None:
     return None
 

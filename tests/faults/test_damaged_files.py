@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import struct
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -74,6 +77,58 @@ def test_damaged_exported_program(
     said = exporter.refuse(flags(tmp_path / "out", "", PORTABLE, exported))
     assert 'the exported program for "forward", model.pt2, can\'t be read' in said
     assert "Write it with torch.export.save" in said
+
+
+class _Runs:
+    """A value whose pickle makes a file."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __reduce__(self) -> tuple[Callable[..., object], tuple[str, str]]:
+        return (open, (str(self._path), "w"))
+
+
+def test_a_checkpoint_that_would_run_code(exporter: Exporter, tmp_path: Path) -> None:
+    """A pickle is data: what it would call is named, and not called."""
+    path, made = tmp_path / "net.pt", tmp_path / "made_by_a_pickle"
+    net = torch.nn.Linear(8, 4)
+    data = f"--data=_main/net.pt={path}"
+    torch.save(net.state_dict(), path)
+    request = flags(tmp_path / "whole", "faulty:checkpoint", PORTABLE, data)
+    assert exporter.ask(request)["exitCode"] == 0
+    torch.save({**net.state_dict(), "more": _Runs(made)}, path)
+    said = exporter.refuse(flags(tmp_path / "out", "faulty:checkpoint", PORTABLE, data))
+    assert "net.pt: a pickle that would run code: it names" in said
+    assert "safetensors.torch.save_file" in said
+    assert not made.exists()
+
+
+def test_an_exported_program_that_would_run_code(exporter: Exporter, tmp_path: Path) -> None:
+    """Its example inputs are a pickle, too."""
+    path, made = tmp_path / "model.pt2", tmp_path / "made_by_a_pickle"
+    net = torch.nn.Linear(8, 4)
+    torch.export.save(torch.export.export(net, (torch.ones(1, 8),)), path)
+    inputs = io.BytesIO()
+    torch.save(_Runs(made), inputs)
+    with zipfile.ZipFile(io.BytesIO(path.read_bytes())) as old, zipfile.ZipFile(path, "w") as new:
+        for name in old.namelist():
+            is_inputs = name.endswith("sample_inputs/model.pt")
+            new.writestr(name, inputs.getvalue() if is_inputs else old.read(name))
+    said = exporter.refuse(flags(tmp_path / "out", "", PORTABLE, f"--exported=forward={path}"))
+    assert "model.pt2, can't be read: a pickle in it would run code: it names" in said
+    assert not made.exists()
+
+
+def test_an_endless_gguf(exporter: Exporter, tmp_path: Path) -> None:
+    """An array that is said to have 2^60 elements."""
+    key = b"general.name"
+    array = struct.pack("<IIQ", 9, 0, 1 << 60)
+    header = b"GGUF" + struct.pack("<IQQQ", 3, 0, 1, len(key)) + key + array
+    (tmp_path / "model.gguf").write_bytes(header)
+    data = f"--data=_main/model.gguf={tmp_path / 'model.gguf'}"
+    said = exporter.refuse(flags(tmp_path / "out", "faulty:llama", PORTABLE, data))
+    assert "it names 1152921504606846976 elements of an array at byte" in said
 
 
 def test_unwritable_output(exporter: Exporter, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from etbuild.errors import BuildError
 
-from etlink import manifest, ptd
+from etlink import manifest, ptd, pte
 from etlink.container import sha256_of, write_atomically
 
 
@@ -55,4 +55,7 @@ def checked(place: Path | None, program: Path, files: Sequence[Path], folder: Pa
     """
     if place:
         files = manifest.check(manifest.read(place), program, files)
+    elif program.is_file():
+        # The runtime takes a program's tables at their word.
+        pte.read(program)
     return merge(files, folder / "merged.ptd") if files else None

@@ -55,8 +55,10 @@ def read(path: Path) -> ProgramFile:
     """Reads a .pte file's tables; its segments stay on disk.
 
     Raises:
-      BuildError: it is no .pte file, or is truncated or damaged.
+      BuildError: it is missing, no .pte file, truncated or damaged.
     """
+    if not path.is_file():
+        raise BuildError(f"{path} is missing.", "Build it, or correct the path.")
     size = path.stat().st_size
     with open(path, "rb") as source:
         head = source.read(8 + _HEADER.size)
