@@ -1,5 +1,6 @@
 """et_android_aar: programs, data and the runtime as an Android library."""
 
+load("//rules:providers.bzl", "EtAppPackageInfo")
 load("//rules/private:android_apps.bzl", "APPS", "add_apps", "android_manifest", "apps_by_abi")
 load("//rules/private:link_action.bzl", "NO_CACHE", "linker_action")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
@@ -24,7 +25,16 @@ def _et_android_aar_impl(ctx):
         progress_message = "Packing %{output}",
         execution_requirements = NO_CACHE,
     )
-    return [DefaultInfo(files = depset([aar]))]
+    return [
+        DefaultInfo(files = depset([aar])),
+        EtAppPackageInfo(
+            label = ctx.label,
+            kind = "aar",
+            file = aar,
+            apps = apps.values(),
+            signing_key = "",
+        ),
+    ]
 
 et_android_aar = rule(
     implementation = _et_android_aar_impl,

@@ -1,5 +1,6 @@
 """et_android_apk: an Android app that runs programs and shows what comes out."""
 
+load("//rules:providers.bzl", "EtAppPackageInfo")
 load("//rules/private:android_apps.bzl", "APPS", "add_apps", "android_manifest", "apps_by_abi", "check_text")
 load("//rules/private:android_java.bzl", "MIN_SDK")
 load("//rules/private:link_action.bzl", "NO_CACHE", "linker_action")
@@ -39,6 +40,13 @@ def _et_android_apk_impl(ctx):
     return [
         DefaultInfo(files = depset([apk])),
         OutputGroupInfo(unsigned = depset([unsigned])),
+        EtAppPackageInfo(
+            label = ctx.label,
+            kind = "apk",
+            file = apk,
+            apps = apps.values(),
+            signing_key = "own" if ctx.attr.key else "debug",
+        ),
     ]
 
 def _base(ctx):

@@ -1,6 +1,6 @@
 """et_ios_xcframework: the runtime as XCFrameworks, with programs and data, for Xcode and rules_apple."""
 
-load("//rules:providers.bzl", "EtAppInfo")
+load("//rules:providers.bzl", "EtAppInfo", "EtAppPackageInfo")
 load("//rules/private:app_files.bzl", "license_path")
 load("//rules/private:link_action.bzl", "NO_CACHE", "linker_action")
 load("//rules/private:placed_programs.bzl", "place_file", "place_programs")
@@ -83,6 +83,13 @@ def _et_ios_xcframework_impl(ctx):
             archive = depset([archive]),
             frameworks = frameworks_files,
             resources = resource_files,
+        ),
+        EtAppPackageInfo(
+            label = ctx.label,
+            kind = "swift_package",
+            file = archive,
+            apps = apps.values(),
+            signing_key = "",
         ),
     ]
 

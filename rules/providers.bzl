@@ -36,6 +36,7 @@ EtPackagesInfo = provider(
         "programs": "List of strings: folders for PATH, as runfiles paths.",
         "variables": "Dict of environment variable to runfiles path.",
         "missing": "String: why they can't be used; empty: they can.",
+        "metadata_files": "Depset of Files: METADATA of each package.",
     },
 )
 
@@ -107,6 +108,7 @@ EtExporterInfo = provider(
         "package_roots": "List of strings: their import roots, as runfiles paths.",
         "executorch_version": "String.",
         "torch_version": "String.",
+        "metadata_files": "Depset of Files: METADATA of each package, for SBOMs.",
     },
 )
 
@@ -120,6 +122,8 @@ EtRuntimeLibraryInfo = provider(
         "resources": "List of Files that go to that folder with it.",
         "backends": "List of strings: names under which it registers backends.",
         "deps": "Depset of EtRuntimeLibraryInfo that it needs.",
+        "purl": "String: the package that it comes from (\"pkg:pypi/executorch@1.5.1\"); empty: unknown.",
+        "license": "String: that package's licence as an SPDX expression; empty: unknown.",
     },
 )
 
@@ -155,7 +159,32 @@ EtAppInfo = provider(
         "assets": "List of Files: the app's `data`.",
         "runtime": "EtRuntimeInfo.",
         "runtime_libraries": "Depset of Files: shared libraries that may be in the app.",
+        "libraries": "List of EtRuntimeLibraryInfo that its own were chosen from.",
+        "linked_packages": "Dict of purl to SPDX licence expression: what its binary holds beside the runtime.",
         "jni_library": "File: the runner as a shared library for Android apps, or None.",
+    },
+)
+
+EtAppPackageInfo = provider(
+    doc = "Apps as what another system installs or builds with. Made by `et_android_apk`, `et_android_aar` " +
+          "and `et_ios_xcframework`.",
+    fields = {
+        "label": "Label of the target.",
+        "kind": "String: \"apk\", \"aar\" or \"swift_package\".",
+        "file": "File: the package; a zip, whatever its name.",
+        "apps": "List of EtAppInfo that it is made of.",
+        "signing_key": "String: \"own\", \"debug\": the one that everybody has, or empty: it is not signed.",
+    },
+)
+
+EtReleaseInfo = provider(
+    doc = "Files that are given away together. Made by `et_release`.",
+    fields = {
+        "label": "Label of the release.",
+        "files": "List of struct(path, file): all Files and their places in the release, the lists included.",
+        "manifest": "File: what the release consists of (JSON).",
+        "sbom": "File: its bill of materials (CycloneDX, JSON).",
+        "checksums": "File: sha256 of all others, as `sha256sum -c` reads it.",
     },
 )
 

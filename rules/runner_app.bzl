@@ -11,6 +11,7 @@ load("//rules/private:link_action.bzl", "NO_CACHE", "linker_action")
 load("//rules/private:platform_transition.bzl", "platform_transition")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
 load("//toolchains/python:paths.bzl", "runfiles_path")
+load("//toolchains/runtime:origins.bzl", "RUNNER_PACKAGES")
 
 _SOURCES = [".c", ".cc", ".cpp", ".cxx", ".h", ".hpp"]
 
@@ -71,6 +72,8 @@ def _et_runner_app_impl(ctx):
             assets = ctx.files.data,
             runtime = runtime,
             runtime_libraries = depset([l.file for l in fitted.libraries if l.place]),
+            libraries = fitted.libraries,
+            linked_packages = _linked_packages(ctx),
             jni_library = _jni_library(ctx, runtime, fitted),
         ),
     ]
@@ -92,6 +95,15 @@ def _jni_library(ctx, runtime, fitted):
         name = ctx.label.name + ".bin/runner",
         shared = True,
     )
+
+def _linked_packages(ctx):
+    """What the binary holds beside the runtime, as far as it is known."""
+    own = ctx.attr.main or ctx.attr.srcs
+    for purl in ctx.attr.linked_packages:
+        if not purl.startswith("pkg:") or "@" not in purl:
+            fail(("%s: linked_packages names \"%s\"; wanted package URLs with a version: " +
+                  "\"pkg:github/opencv/opencv@4.12.0\".") % (ctx.label, purl))
+    return ({} if own else RUNNER_PACKAGES) | ctx.attr.linked_packages
 
 def _recorder(ctx):
     """The part of the runner that writes ETDump files."""
@@ -238,6 +250,10 @@ The programs are those of the build's own configuration: apps for many platforms
             providers = [CcInfo],
             doc = "cc_library targets (alwayslink = True) that register operators of your own, or " +
                   "operators that the runtime lacks.",
+        ),
+        "linked_packages": attr.string_dict(
+            doc = "Packages that `main`, `srcs`, `deps` and `kernels` are linked with, for SBOMs of releases: " +
+                  "package URL (\"pkg:github/opencv/opencv@4.12.0\") to SPDX expression of the licence, or \"\".",
         ),
         "main": attr.label(
             cfg = platform_transition,

@@ -37,6 +37,7 @@ et_exporter(
     light = [":light"],
     light_imports = ["lite"],
     package_imports = ["site-packages"],
+    metadata_files = [":metadata_files"],
     packages = [":site_packages"],
     python_files = [":python_home"],
     stamp = "environment.json",
@@ -57,6 +58,7 @@ py_library(
 et_packages(
     name = "packages",
     package_imports = ["site-packages"],
+    metadata_files = [":metadata_files"],
     packages = [":site_packages", ":programs"],
     programs = [%%s],
     stamp = "environment.json",

@@ -18,11 +18,47 @@ def place_programs(ctx, *, root, programs, files, platforms = [], runtime_versio
     Returns:
       struct(files = list of struct(path, file), manifest = File); the manifest is among the files.
     """
-    placed = []
-    for place, file in _places(ctx, programs, files).items():
-        link = place_file(ctx, root + place, file)
-        placed.append(struct(path = place, file = link))
+    placed = link_programs(ctx, root = root, programs = programs, files = files)
     manifest = ctx.actions.declare_file(root + "manifest.json")
+    describe_programs(
+        ctx,
+        manifest = manifest,
+        programs = programs,
+        files = files,
+        platforms = platforms,
+        runtime_version = runtime_version,
+    )
+    placed.append(struct(path = "manifest.json", file = manifest))
+    return struct(files = placed, manifest = manifest)
+
+def link_programs(ctx, *, root, programs, files = []):
+    """Declares links to programs and what they load.
+
+    Args:
+      ctx: rule context.
+      root: folder, relative to the package, with a slash at the end.
+      programs: list of EtProgramInfo.
+      files: list of Files that go to `assets/`.
+
+    Returns:
+      List of struct(path, file).
+    """
+    return [
+        struct(path = place, file = place_file(ctx, root + place, file))
+        for place, file in _places(ctx, programs, files).items()
+    ]
+
+def describe_programs(ctx, *, manifest, programs, files = [], platforms = [], runtime_version = ""):
+    """EtAssets: the manifest of programs and what they load.
+
+    Args:
+      ctx: rule context with the exporter toolchain.
+      manifest: File to write (JSON).
+      programs: list of EtProgramInfo.
+      files: list of Files that go to `assets/`.
+      platforms: list of strings: platforms that the manifest names.
+      runtime_version: version of the runtime that comes along; empty: none does.
+    """
     args = ctx.actions.args()
     args.add("--label", ctx.label)
     args.add("--name", ctx.label.name)
@@ -42,8 +78,6 @@ def place_programs(ctx, *, root, programs, files, platforms = [], runtime_versio
         mnemonic = "EtAssets",
         progress_message = "Describing %{label}",
     )
-    placed.append(struct(path = "manifest.json", file = manifest))
-    return struct(files = placed, manifest = manifest)
 
 def place_file(ctx, place, file):
     """Declares a link to a file.

@@ -66,6 +66,17 @@ exports_files(["environment.json"])
 {folders}
 """
 
+# Single files, beside the folder that they are in: an action has either among its inputs.
+_METADATA = """
+filegroup(
+    name = "metadata_files",
+    srcs = glob(
+        ["site-packages/*.dist-info/METADATA"],
+        allow_empty = True,
+    ),
+)
+"""
+
 _FOLDER = """
 filegroup(
     name = "{name}",
@@ -140,7 +151,7 @@ def _python_environment_impl(rctx):
             _FOLDER.format(name = name, srcs = repr(srcs))
             for name, srcs in folders.items()
         ]),
-    ) + rctx.attr.build_file_content)
+    ) + _METADATA + rctx.attr.build_file_content)
 
 python_environment = repository_rule(
     implementation = _python_environment_impl,

@@ -3,7 +3,7 @@
 load("@rules_python//python:defs.bzl", "PyInfo")
 load("//rules:providers.bzl", "EtExporterInfo")
 load("//toolchains/python:paths.bzl", "repository_root", "unique")
-load("//toolchains/python:python_tool.bzl", "BUNDLER", "launcher_script", "tool_attributes", "tool_files", "tool_root")
+load("//toolchains/python:python_tool.bzl", "BUNDLER", "RELEASE", "launcher_script", "tool_attributes", "tool_files", "tool_root")
 
 EXPORTER_TOOLCHAIN = Label("//toolchains/exporter:toolchain_type")
 
@@ -29,7 +29,7 @@ def _roots(ctx):
 def _python_tool_impl(ctx):
     packages = _roots(ctx)
     script = ctx.actions.declare_file(ctx.label.name)
-    more = [tool_root(ctx.files.more_tools)] if ctx.files.more_tools else []
+    more = [tool_root(target[DefaultInfo].files.to_list()) for target in ctx.attr.more_tools]
     launcher_script(ctx, script, interpreter = ctx.file.interpreter, roots = more + packages.roots)
     runfiles = ctx.runfiles(
         [ctx.file.interpreter] + ctx.files.python_files + ctx.files.more_tools,
@@ -50,7 +50,7 @@ _PYTHON_ATTRIBUTES = {
 _python_tool = rule(
     implementation = _python_tool_impl,
     attrs = _PYTHON_ATTRIBUTES | tool_attributes() | {
-        "more_tools": attr.label(allow_files = True, doc = "Modules of one more package of ours."),
+        "more_tools": attr.label_list(allow_files = True, doc = "Modules of more packages of ours, a target each."),
     },
     executable = True,
 )
@@ -67,6 +67,7 @@ def _exporter_toolchain_impl(ctx):
         package_roots = packages.roots,
         executorch_version = ctx.attr.executorch_version,
         torch_version = ctx.attr.torch_version,
+        metadata_files = depset(ctx.files.metadata_files),
     )
     return [
         platform_common.ToolchainInfo(exporter = info),
@@ -80,6 +81,7 @@ _exporter_toolchain = rule(
         "executorch_version": attr.string(mandatory = True),
         "linking_tool": attr.label(mandatory = True, executable = True, cfg = "exec"),
         "lowering_tool": attr.label(mandatory = True, executable = True, cfg = "exec"),
+        "metadata_files": attr.label_list(allow_files = True),
         "stamp": attr.label(allow_single_file = True, mandatory = True),
         "torch_version": attr.string(mandatory = True),
     },
@@ -99,6 +101,7 @@ def et_exporter(
         deps = [],
         light = [],
         light_imports = [],
+        metadata_files = [],
         tags = [],
         visibility = None):
     """The Python environment that lowers and links programs.
@@ -137,6 +140,8 @@ def et_exporter(
       light: labels of what tools without torch need (flatbuffers, jinja2, zstandard, the generated schema
         modules). Without it they get all packages.
       light_imports: folders that they are imported from, relative to the target's package.
+      metadata_files: labels of the packages' METADATA files, for SBOMs of releases; those among the files of
+        packages and deps count in any case.
       tags: of the target.
       visibility: of the target.
     """
@@ -149,13 +154,14 @@ def et_exporter(
     _python_tool(name = name + ".lowering_tool", **(python | heavy | hidden))
     _python_tool(
         name = name + ".linking_tool",
-        more_tools = BUNDLER,
+        more_tools = [BUNDLER, RELEASE],
         **(python | lean | hidden)
     )
     _exporter_toolchain(
         name = name,
         lowering_tool = name + ".lowering_tool",
         linking_tool = name + ".linking_tool",
+        metadata_files = metadata_files,
         stamp = stamp,
         executorch_version = executorch_version,
         torch_version = torch_version,

@@ -43,6 +43,7 @@ def _packages_impl(ctx):
             programs = ["%s/%s" % (here, folder) for folder in ctx.attr.programs],
             variables = {n: "%s/%s" % (here, place) for n, place in ctx.attr.variables.items()},
             missing = ctx.attr.missing,
+            metadata_files = depset(ctx.files.metadata_files),
         ),
     ]
 
@@ -53,6 +54,7 @@ _packages = rule(
         "holder": attr.label(mandatory = True, executable = True, cfg = "exec"),
         "missing": attr.string(),
         "package_imports": attr.string_list(),
+        "metadata_files": attr.label_list(allow_files = True),
         "programs": attr.string_list(),
         "stamp": attr.label(allow_single_file = True, mandatory = True),
         "variables": attr.string_dict(),
@@ -70,6 +72,7 @@ def et_packages(
         programs = [],
         variables = {},
         missing = "",
+        metadata_files = [],
         tags = [],
         visibility = None):
     """What a backend needs beside the exporter's environment, for `et_backend(packages = …)`.
@@ -94,6 +97,7 @@ def et_packages(
       deps: py_library targets that provide packages.
       programs: folders with programs that a lowering starts, relative to the stamp's; they are on PATH.
       variables: environment variables of a lowering: name to a file or folder, relative to the stamp's.
+      metadata_files: labels of the packages' METADATA files, for SBOMs of releases.
       missing: if not empty: why it can't be used, as the sentence that a build fails with.
       tags: of the target.
       visibility: of the target.
@@ -112,6 +116,7 @@ def et_packages(
         holder = name + ".files",
         missing = missing,
         package_imports = package_imports,
+        metadata_files = metadata_files,
         programs = programs,
         stamp = stamp,
         tags = tags,

@@ -43,6 +43,7 @@ LAUNCHER = Label("//tools/exporter:launch.py")
 
 # What only actions on apps need: its changes lower and test nothing again.
 BUNDLER = Label("//tools/bundler:files")
+RELEASE = Label("//tools/release:files")
 
 def tool_attributes():
     """Implicit attributes of a rule that runs our Python programs.

@@ -163,6 +163,8 @@ def _library(ctx, file, backends, deps):
         resources = tuple(file.resources),
         backends = tuple(backends),
         deps = depset(deps, transitive = [d.deps for d in deps], order = "topological"),
+        purl = ctx.attr.purl,
+        license = ctx.attr.license,
     )
 
 def _headers(ctx):
@@ -250,6 +252,9 @@ Of static libraries an app links the objects that register what its programs use
             providers = [CcInfo],
             doc = "A cc_library with the headers; default: those in the prefix.",
         ),
+        "license": attr.string(
+            doc = "SPDX expression of that package's licence, e.g. \"BSD-3-Clause\".",
+        ),
         "license_files": attr.label_list(allow_files = True, doc = "Go into every app."),
         "platform": attr.string(
             mandatory = True,
@@ -258,6 +263,10 @@ Of static libraries an app links the objects that register what its programs use
         "prefix": attr.label_list(
             allow_files = True,
             doc = "All files of a CMake install prefix.",
+        ),
+        "purl": attr.string(
+            doc = "Package that the libraries come from, for SBOMs, as a package URL: " +
+                  "\"pkg:github/pytorch/executorch@v1.5.1\".",
         ),
         "verified_exporters": attr.string_list(
             doc = "Newer versions of the exporter whose programs were run on it and found right.",

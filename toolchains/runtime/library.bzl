@@ -15,6 +15,8 @@ def _et_runtime_library_impl(ctx):
         resources = ctx.files.resources,
         backends = ctx.attr.backends,
         deps = depset(deps, transitive = [d.deps for d in deps], order = "topological"),
+        purl = ctx.attr.purl,
+        license = ctx.attr.license,
     )
     return [info, DefaultInfo(files = depset([ctx.file.library]))]
 
@@ -44,8 +46,14 @@ et_runtime_library(
             mandatory = True,
             doc = "A .so, .dylib or .a file, or the binary of a framework.",
         ),
+        "license": attr.string(
+            doc = "SPDX expression of that package's licence, e.g. \"BSD-3-Clause\".",
+        ),
         "place": attr.string(
             doc = "Folder of an app that a shared library goes to; default: \"lib\".",
+        ),
+        "purl": attr.string(
+            doc = "Package that it comes from, for SBOMs, as a package URL: \"pkg:pypi/executorch@1.5.1\".",
         ),
         "resources": attr.label_list(
             allow_files = True,

@@ -14,6 +14,11 @@ _EXECUTORCH_VERSION = "1.3.1"
 # Exporters whose programs are run on these runtimes by tests/integration/bionic.
 _VERIFIED_EXPORTERS = ["1.5.1"]
 
+# npm packages that the libraries come from; the first has no file of its licence, but names it in package.json.
+_LIBRARIES = "react-native-executorch@0.9.3"
+_SUPPORT = "react-native@0.70.15"
+_LICENSE = "MIT"
+
 _REACT_NATIVE_AAR = "android/com/facebook/react/react-native/0.70.15/react-native-0.70.15-release.aar"
 
 # Platform to Android's name of it.
@@ -54,7 +59,10 @@ def _substitutions(platform):
     return {
         "%{backends}": str(READY_MADE[platform].backends),
         "%{executorch_version}": _EXECUTORCH_VERSION,
+        "%{libraries_purl}": "pkg:npm/" + _LIBRARIES,
+        "%{license}": _LICENSE,
         "%{platform}": platform,
+        "%{support_purl}": "pkg:npm/" + _SUPPORT,
         "%{verified_exporters}": str(_VERIFIED_EXPORTERS),
     }
 
@@ -63,7 +71,6 @@ def _download_repositories():
     npm_folders(
         name = "executorch_mobile_libraries",
         build_file = Label("//toolchains/runtime:downloaded.BUILD"),
-        # The package has no file of its licence, MIT, but names it in package.json.
         folders = {
             "ExecutorchLib.xcframework": "third-party/ios/ExecutorchLib.xcframework",
             "arm64-v8a/libexecutorch.so": "third-party/android/libs/executorch/arm64-v8a/libexecutorch.so",
@@ -71,7 +78,7 @@ def _download_repositories():
             "package.json": "package.json",
             "x86_64/libexecutorch.so": "third-party/android/libs/executorch/x86_64/libexecutorch.so",
         },
-        package = "react-native-executorch@0.9.3",
+        package = _LIBRARIES,
         sha256 = "70a20a865b82f47ac46c82711d93c2038cf99eccbb9b287494219063f2217622",
     )
     npm_folders(
@@ -83,7 +90,7 @@ def _download_repositories():
             for abi in _ANDROID.values()
             for library in ["libc++_shared.so", "libfbjni.so"]
         } | {"LICENSE": "LICENSE"},
-        package = "react-native@0.70.15",
+        package = _SUPPORT,
         sha256 = "937d2850f71d42ed4341f0229dc132b95f20c52af290a8557a072e07c2c3d310",
     )
     wheel_folders(

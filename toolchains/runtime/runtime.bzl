@@ -2,6 +2,7 @@
 
 load("//toolchains/exporter:sdist.bzl", "sdist_folders")
 load("//toolchains/exporter:wheel.bzl", "wheel_folders")
+load("//toolchains/runtime:origins.bzl", "NLOHMANN_JSON_VERSION")
 
 # Platform to the tag of the wheel that has its runtime.
 RUNTIME_PLATFORMS = {
@@ -42,9 +43,9 @@ def json_repository():
         build_file = Label("//toolchains/runtime:json.BUILD"),
         folders = {
             "include": "nlohmann_json/include",
-            "license": "nlohmann_json-3.12.0.dist-info/licenses",
+            "license": "nlohmann_json-%s.dist-info/licenses" % NLOHMANN_JSON_VERSION,
         },
-        requirement = "nlohmann-json==3.12.0",
+        requirement = "nlohmann-json==" + NLOHMANN_JSON_VERSION,
         sha256 = "5f6132720fb25d0d70bf0742f8397b49a540dcc193e7312a914f6aa49f054810",
     )
 

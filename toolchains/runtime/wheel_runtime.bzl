@@ -1,6 +1,7 @@
 """wheel_runtime: the runtime out of one of executorch's wheels."""
 
 load("//toolchains/runtime:library.bzl", "et_runtime_library")
+load("//toolchains/runtime:origins.bzl", "EXECUTORCH_LICENSE")
 load("//toolchains/runtime:toolchain.bzl", "et_runtime_toolchain")
 
 # Libraries of wheels; each platform's wheel has some of them. Those of which an app gets the ones that it
@@ -27,19 +28,26 @@ def wheel_runtime(name, *, platform, executorch_version):
       executorch_version: of the wheel.
     """
     file = "lib/libexecutorch%s." + ("dylib" if platform.startswith("macos_") else "so")
+    origin = dict(
+        license = EXECUTORCH_LICENSE,
+        purl = "pkg:pypi/executorch@" + executorch_version,
+    )
     et_runtime_library(
         name = "core",
         library = file % "",
+        **origin
     )
     et_runtime_library(
         name = "threadpool",
         library = file % "_threadpool",
         deps = [":core"],
+        **origin
     )
     et_runtime_library(
         name = "etdump",
         library = file % "_etdump",
         deps = [":core"],
+        **origin
     )
     libraries = []
     for kernels in _KERNELS:
@@ -50,6 +58,7 @@ def wheel_runtime(name, *, platform, executorch_version):
                 name = "kernels_" + kernels,
                 library = library,
                 deps = [":threadpool", ":core"],
+                **origin
             )
     for backend, registered in _BACKENDS.items():
         library = file % ("_backend_" + backend)
@@ -61,6 +70,7 @@ def wheel_runtime(name, *, platform, executorch_version):
                 library = library,
                 resources = _RESOURCES.get(backend, []),
                 deps = [":core"] + ([":threadpool"] if backend == "xnnpack" else []),
+                **origin
             )
     et_runtime_toolchain(
         name = name,

@@ -42,6 +42,14 @@ def test_candidate() -> None:
     assert locking.candidate_hash(cuda, mac) == "f" * 64
 
 
+def test_what_an_input_names_is_not_left_out() -> None:
+    wanted = "# semver\npytest\nJsonSchema[format]>=4\n"
+    assert locking.exclusions(["jsonschema", "semver", "kgb"], wanted) == [
+        'semver ; python_version < "0"',
+        'kgb ; python_version < "0"',
+    ]
+
+
 def test_inputs() -> None:
     """Each lock has its input; what is recorded of torch is what the lock holds."""
     assert {p.stem for p in LOCKS.glob("*.in")} == {p.stem for p in LOCKS.glob("*.txt")}

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -164,8 +165,7 @@ def _write_lock(
     if lock.exists() and not options.upgrade:
         shutil.copyfile(lock, resolved)
     overrides = scratch / "overrides.txt"
-    excluded = settings.get("exclude", {})
-    lines = [f'{name} ; python_version < "0"' for name in excluded]
+    lines = exclusions(settings.get("exclude", {}), source.read_text(encoding="utf-8"))
     if source.parent != options.folder:
         lines += _pins(options.folder / _BASE)
     overrides.write_text("".join(f"{line}\n" for line in lines))
@@ -190,6 +190,17 @@ def _write_lock(
     ]
     lock.write_text(render(source.name, requirements), encoding="utf-8")
     print(f"{lock}: {len(requirements)} packages", file=sys.stderr)
+
+
+def exclusions(excluded: Iterable[str], wanted: str) -> list[str]:
+    """Overrides that leave packages out, but for those that an input asks for by name.
+
+    Args:
+        excluded: names.
+        wanted: text of the input.
+    """
+    asked = {canonical(found) for found in re.findall(r"^[A-Za-z0-9._-]+", wanted, re.MULTILINE)}
+    return [f'{name} ; python_version < "0"' for name in excluded if canonical(name) not in asked]
 
 
 def _pins(lock: Path) -> list[str]:

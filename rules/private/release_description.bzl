@@ -1,0 +1,133 @@
+"""What analysis knows of a release, as JSON for EtRelease."""
+
+load("//toolchains/python:paths.bzl", "shown")
+
+def app_description(app, *, file):
+    """What is known of an app.
+
+    Args:
+      app: EtAppInfo.
+      file: string: its archive's place in the release; empty: it is there as part of a package only.
+
+    Returns:
+      Struct, encodable as JSON.
+    """
+    return struct(
+        label = shown(app.label),
+        name = app.name,
+        platform = app.platform,
+        file = file,
+        manifest = app.manifest.path,
+        runtime = struct(
+            label = shown(app.runtime.label),
+            version = app.runtime.executorch_version,
+        ),
+        libraries = [_library(library) for library in app.libraries if library.place],
+        linked = app.linked_packages,
+    )
+
+def _library(library):
+    """A shared library, with the places in the app of all that belongs to it."""
+    folder = library.file.dirname + "/"
+    inside = [library.file.basename] + [
+        f.path.removeprefix(folder) if f.path.startswith(folder) else f.basename
+        for f in library.resources
+    ]
+    return struct(
+        label = shown(library.label),
+        paths = ["%s/%s" % (library.place, path) for path in inside],
+        purl = library.purl,
+        license = library.license,
+    )
+
+def package_description(package, *, file):
+    """What is known of an APK, AAR or Swift package.
+
+    Args:
+      package: EtAppPackageInfo.
+      file: string: its place in the release.
+
+    Returns:
+      Struct, encodable as JSON.
+    """
+    return struct(
+        label = shown(package.label),
+        kind = package.kind,
+        file = file,
+        signing_key = package.signing_key,
+        apps = [shown(app.label) for app in package.apps],
+    )
+
+def program_description(program):
+    """How a program is made.
+
+    Args:
+      program: EtProgramInfo.
+
+    Returns:
+      Struct, encodable as JSON.
+    """
+    return struct(
+        label = shown(program.label),
+        model = shown(program.model.label),
+        recipe = program.recipe.tree,
+        packages = [shown(one.label) for one in backend_packages([program])],
+    )
+
+def model_description(model):
+    """What a model is made of.
+
+    Args:
+      model: EtModelInfo.
+
+    Returns:
+      Struct, encodable as JSON.
+    """
+    return struct(
+        label = shown(model.label),
+        entry_point = model.entry_point,
+        files = [struct(label = shown(f.owner), path = f.path) for f in model_files(model)],
+    )
+
+def model_files(model):
+    """The files that a model gets its weights from.
+
+    Args:
+      model: EtModelInfo.
+
+    Returns:
+      List of Files.
+    """
+    return [e.file for e in model.exported] + model.data.to_list()
+
+def backend_packages(programs):
+    """What the backends of programs took beside the exporter's packages.
+
+    Args:
+      programs: list of EtProgramInfo.
+
+    Returns:
+      List of EtPackagesInfo, each once.
+    """
+    found = {}
+    for program in programs:
+        for backend in program.backends.to_list():
+            for packages in backend.packages:
+                found[packages.label] = packages
+    return found.values()
+
+def metadata_of(exporter):
+    """METADATA of the exporter's packages.
+
+    Args:
+      exporter: EtExporterInfo.
+
+    Returns:
+      List of Files.
+    """
+    given = exporter.metadata_files.to_list()
+    return given or [
+        f
+        for f in exporter.packages.to_list()
+        if f.basename == "METADATA" and f.dirname.endswith(".dist-info")
+    ]

@@ -1,0 +1,220 @@
+"""et_release: apps and programs as they are given away, with what is in them and their checksums."""
+
+load("//rules:providers.bzl", "EtAppInfo", "EtAppPackageInfo", "EtProgramInfo", "EtReleaseInfo")
+load("//rules/private:link_action.bzl", "linker_action")
+load("//rules/private:placed_programs.bzl", "describe_programs", "link_programs", "place_file")
+load(
+    "//rules/private:release_description.bzl",
+    "app_description",
+    "backend_packages",
+    "metadata_of",
+    "model_description",
+    "model_files",
+    "package_description",
+    "program_description",
+)
+load("//rules/private:stamping.bzl", "STAMPING_ATTRIBUTES", "status_files")
+load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
+load("//toolchains/python:paths.bzl", "runfiles_path", "shown")
+
+_MANIFEST = "manifest.json"
+_SBOM = "sbom.cdx.json"
+_CHECKSUMS = "SHA256SUMS"
+
+def _et_release_impl(ctx):
+    apps = [t[EtAppInfo] for t in ctx.attr.apps if EtAppInfo in t]
+    packages = [t[EtAppPackageInfo] for t in ctx.attr.apps if EtAppPackageInfo in t]
+    programs = [t[EtProgramInfo] for t in ctx.attr.programs]
+    _check(ctx, apps + packages, programs)
+    places = _places(ctx, apps, packages)
+    root = ctx.label.name + "/"
+    files = [struct(path = path, file = place_file(ctx, root + path, one.file)) for path, one in places.items()]
+    files += link_programs(ctx, root = root, programs = programs, files = ctx.files.data)
+    loose = None
+    if programs or ctx.files.data:
+        loose = ctx.actions.declare_file(ctx.label.name + ".programs.json")
+        describe_programs(ctx, manifest = loose, programs = programs, files = ctx.files.data)
+    lists = {name: ctx.actions.declare_file(root + name) for name in (_MANIFEST, _SBOM, _CHECKSUMS)}
+    _describe(ctx, places, apps, packages, programs, files, loose, lists)
+    every = files + [struct(path = name, file = file) for name, file in lists.items()]
+    copy = _copy(ctx, lists[_CHECKSUMS])
+    outputs = [one.file for one in every]
+    return [
+        DefaultInfo(
+            executable = copy,
+            files = depset(outputs),
+            runfiles = ctx.runfiles(outputs),
+        ),
+        OutputGroupInfo(
+            checksums = depset([lists[_CHECKSUMS]]),
+            manifest = depset([lists[_MANIFEST]]),
+            sbom = depset([lists[_SBOM]]),
+        ),
+        EtReleaseInfo(
+            label = ctx.label,
+            files = every,
+            manifest = lists[_MANIFEST],
+            sbom = lists[_SBOM],
+            checksums = lists[_CHECKSUMS],
+        ),
+    ]
+
+def _check(ctx, apps, programs):
+    if not apps and not programs:
+        fail("%s: it has neither apps nor programs, so there is nothing to release; give one at least." % ctx.label)
+    for what, given in (("apps", apps), ("programs", programs)):
+        labels = {}
+        for one in given:
+            if one.label in labels:
+                fail("%s: %s lists %s twice (once by another name); remove one." % (ctx.label, what, one.label))
+            labels[one.label] = True
+    named = {}
+    for app in apps:
+        # An APK or its like is told from others by its file alone.
+        if not hasattr(app, "platform"):
+            continue
+        other = named.setdefault((app.platform, app.name), app)
+        if other != app:
+            fail(("%s: %s and %s are both called \"%s\" and for %s, so their archives would have one name. " +
+                  "Rename one of them.") % (ctx.label, other.label, app.label, app.name, app.platform))
+
+def _places(ctx, apps, packages):
+    """Place in the release to struct(file, label) of archives and packages."""
+    places = {}
+    for app in apps:
+        suffix = app.archive.basename.removeprefix(app.name)
+        stem = app.name if app.name.endswith(app.platform) else "%s-%s" % (app.name, app.platform)
+        _place(ctx, places, stem + suffix, app.archive, app.label)
+    for package in packages:
+        _place(ctx, places, package.file.basename, package.file, package.label)
+    return places
+
+def _place(ctx, places, path, file, label):
+    if path in places:
+        fail("%s: %s and %s would both be \"%s\" in the release. Rename one of them." %
+             (ctx.label, places[path].label, label, path))
+    places[path] = struct(file = file, label = label)
+
+def _describe(ctx, places, apps, packages, programs, files, loose, lists):
+    """EtRelease: the lists of a release."""
+    place_of = {one.label: path for path, one in places.items()}
+    every_app = {app.label: app for app in apps}
+    for package in packages:
+        every_app.update({app.label: app for app in package.apps})
+    every_program = {program.label: program for program in programs}
+    for app in every_app.values():
+        every_program.update({program.label: program for program in app.programs})
+    every_model = {program.model.label: program.model for program in every_program.values()}
+    exporter = ctx.toolchains[EXPORTER_TOOLCHAIN].exporter
+    metadata = metadata_of(exporter)
+    layers = backend_packages(every_program.values())
+    description = ctx.actions.declare_file(ctx.label.name + ".description.json")
+    ctx.actions.write(description, json.encode(struct(
+        label = shown(ctx.label),
+        name = ctx.label.name,
+        version = ctx.attr.version,
+        exporter = struct(
+            executorch = exporter.executorch_version,
+            torch = exporter.torch_version,
+            metadata = [f.path for f in metadata],
+        ),
+        backend_packages = [
+            struct(label = shown(one.label), metadata = [f.path for f in one.metadata_files.to_list()])
+            for one in layers
+        ],
+        apps = [app_description(app, file = place_of.get(app.label, "")) for app in every_app.values()],
+        packages = [package_description(one, file = place_of[one.label]) for one in packages],
+        programs = [program_description(program) for program in every_program.values()],
+        models = [model_description(model) for model in every_model.values()],
+        loose = loose.path if loose else "",
+        files = {one.path: one.file.path for one in files},
+    )))
+    args = ctx.actions.args()
+    args.add("--description", description)
+    args.add("--manifest", lists[_MANIFEST])
+    args.add("--sbom", lists[_SBOM])
+    args.add("--checksums", lists[_CHECKSUMS])
+    status = status_files(ctx)
+    if status:
+        args.add("--stable_status", status.stable)
+        args.add("--volatile_status", status.volatile)
+    linker_action(
+        ctx,
+        module = "etrelease.release",
+        arguments = args,
+        inputs = depset(
+            [description] + ([loose] if loose else []) + ([status.stable, status.volatile] if status else []) +
+            [one.file for one in files] + [app.manifest for app in every_app.values()] + metadata +
+            [f for model in every_model.values() for f in model_files(model)],
+            transitive = [one.metadata_files for one in layers],
+        ),
+        outputs = lists.values(),
+        mnemonic = "EtRelease",
+        progress_message = "Listing what is in %{label}",
+    )
+
+def _copy(ctx, checksums):
+    """The script that `bazel run` starts."""
+    script = ctx.actions.declare_file(ctx.label.name + ".copy.sh")
+    ctx.actions.expand_template(
+        template = ctx.file._copy,
+        output = script,
+        is_executable = True,
+        substitutions = {
+            "%{label}": shown(ctx.label),
+            "%{release}": runfiles_path(checksums).rsplit("/", 1)[0],
+        },
+    )
+    return script
+
+et_release = rule(
+    implementation = _et_release_impl,
+    doc = """Apps and programs as they are given away: archives, a manifest, a bill of materials, checksums.
+
+```python
+et_release(
+    name = "release",
+    apps = [":chat_linux_arm64", ":chat_macos_arm64", ":chat_apk"],
+    programs = [":assistant_xnnpack"],    # updates for apps that are out already
+    version = "1.4.0",
+)
+```
+
+Outputs, in the folder `<name>`:
+
+    <app>-<platform>.tar.zst     an archive per app (.zip for Apple's platforms); .apk, .aar, .zip of packages
+    programs/<program>.pte       of `programs`, and <program>.manifest.json
+    data/<file>.ptd              what those load, every file once
+    assets/                      files of `data`
+    manifest.json                all files with size and sha256, versions, recipes, who shares which weights
+    sbom.cdx.json                CycloneDX 1.6: libraries, weights, and the packages that made them
+    SHA256SUMS                   for `sha256sum -c`
+
+Same inputs give the same bytes. The source's revision is in it where the build is stamped, and only then.
+`bazel run //x:release -- FOLDER` copies it out. Output groups: `manifest`, `sbom`, `checksums`. See
+docs/releases.md.
+""",
+    attrs = STAMPING_ATTRIBUTES | {
+        "apps": attr.label_list(
+            doc = "et_runner_app, et_android_apk, et_android_aar and et_ios_xcframework targets.",
+            providers = [[EtAppInfo], [EtAppPackageInfo]],
+        ),
+        "data": attr.label_list(
+            allow_files = True,
+            doc = "Files that go to `assets/`, below which they keep their path in their package: what " +
+                  "`programs` need beside their weights, such as a tokenizer.",
+        ),
+        "programs": attr.label_list(
+            doc = "Programs that are given away as files, whatever apps they are in.",
+            providers = [EtProgramInfo],
+        ),
+        "version": attr.string(doc = "Of the release, for manifest and bill of materials: \"1.4.0\"."),
+        "_copy": attr.label(
+            allow_single_file = True,
+            default = "//rules/private:release_copy.sh",
+        ),
+    },
+    executable = True,
+    provides = [EtReleaseInfo],
+    toolchains = [EXPORTER_TOOLCHAIN],
+)

@@ -1,0 +1,201 @@
+"""Builds a user's release with real Bazel: what is in it, stamped and not, here and elsewhere."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
+from license_expression import get_spdx_licensing
+
+sys.path.insert(0, os.path.dirname(__file__))
+from nested import Workspace
+
+_REPOSITORIES = (
+    "executorch_pcre2",
+    "executorch_runner_json",
+    "executorch_runtime_linux_x86_64",
+)
+_FILES = {
+    "SHA256SUMS",
+    "assets/labels/words.txt",
+    "data/foundation.ptd",
+    "manifest.json",
+    "programs/task_3.manifest.json",
+    "programs/task_3.pte",
+    "sbom.cdx.json",
+    "tasks-linux_x86_64.tar.zst",
+    "tasks_own_runtime-own_linux.tar.zst",
+}
+
+
+@pytest.fixture(scope="module")
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
+    made = Workspace(
+        tmp_path_factory.mktemp("release") / "one", source="apps", repositories=_REPOSITORIES
+    )
+    made.run("build", "//:release")
+    yield made
+    made.close()
+
+
+def release(workspace: Workspace) -> Path:
+    return workspace.folder / "bazel-bin/release"
+
+
+def read(workspace: Workspace, name: str) -> dict[str, Any]:
+    return json.loads((release(workspace) / name).read_text())
+
+
+def digests(folder: Path) -> dict[str, str]:
+    return {
+        p.relative_to(folder).as_posix(): hashlib.sha256(p.read_bytes()).hexdigest()
+        for p in folder.rglob("*")
+        if p.is_file()
+    }
+
+
+def check(folder: Path) -> None:
+    done = subprocess.run(
+        ["sha256sum", "-c", "--strict", "--quiet", "SHA256SUMS"], cwd=folder, capture_output=True
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_what_is_in_it(workspace: Workspace) -> None:
+    assert set(digests(release(workspace))) == _FILES
+    check(release(workspace))
+
+
+def test_the_manifest(workspace: Workspace) -> None:
+    manifest = read(workspace, "manifest.json")
+    assert manifest["version"] == "1.4.0"
+    assert manifest["exporter"]["executorch"] == "1.5.1"
+    assert manifest["exporter"]["python"].startswith("3.11.")
+    assert manifest["exporter"]["packages"]["torch"].startswith("2.13.0")
+    assert {p: list(one["runtimes"].values()) for p, one in manifest["platforms"].items()} == {
+        "linux_x86_64": ["1.5.1"],
+        "own_linux": ["1.5.1"],
+    }
+    (foundation,) = manifest["data"]
+    assert foundation["label"] == "//:foundation"
+    assert foundation["programs"] == ["//:task_1", "//:task_2", "//:task_3"]
+    assert foundation["files"] == ["data/foundation.ptd"]
+    task = manifest["programs"][0]
+    assert task["recipe"]["label"].endswith("//backends/xnnpack:fp32")
+    assert task["recipe"]["builder"] == "backends.xnnpack.xnnpack_recipes:build"
+    assert task["backends"] == ["XnnpackBackend"]
+    assert "source" not in manifest
+
+
+def test_archives_hold_what_the_manifest_says(workspace: Workspace, tmp_path: Path) -> None:
+    name = "tasks-linux_x86_64.tar.zst"
+    archive = workspace.folder / "bazel-bin/tasks.tar.zst"
+    assert (release(workspace) / name).read_bytes() == archive.read_bytes()
+    contents = read(workspace, "manifest.json")["files"][name]["contents"]
+    directory = digests(workspace.folder / "bazel-bin/tasks")
+    assert {path: one["sha256"] for path, one in contents.items()} == {
+        f"tasks/{path}": found for path, found in directory.items()
+    }
+
+
+def test_the_bill_of_materials(workspace: Workspace) -> None:
+    text = (release(workspace) / "sbom.cdx.json").read_text()
+    assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(text) is None
+    bill = json.loads(text)
+    assert "timestamp" not in bill["metadata"]
+    found = {one["bom-ref"]: one for one in bill["components"]}
+    runtime = found["pkg:pypi/executorch@1.5.1"]
+    names = {part["name"] for part in runtime["components"]}
+    assert {"lib/libexecutorch.so", "lib/libexecutorch_backend_xnnpack.so"} <= names
+    assert found["pkg:pypi/nlohmann-json@3.12.0"]["licenses"] == [{"expression": "MIT"}]
+    assert found["program://:task_1"]["type"] == "machine-learning-model"
+    assert (
+        found["data://:foundation"]["hashes"][0]["content"]
+        == (digests(release(workspace))["data/foundation.ptd"])
+    )
+    (made_with,) = bill["formulation"]
+    packages = {one["name"]: one for one in made_with["components"]}
+    assert {"cpython", "executorch", "torch", "torchao", "numpy"} <= set(packages)
+    for one in packages.values():
+        for given in one.get("licenses", []):
+            if "expression" in given:
+                get_spdx_licensing().parse(given["expression"], validate=True)
+    assert packages["executorch"]["licenses"] == [{"license": {"id": "BSD-3-Clause"}}]
+
+
+def test_the_version_of_pcre2(workspace: Workspace) -> None:
+    """The bill says what the header says."""
+    licence = next(Path("..").glob("*executorch_pcre2/license/LICENCE.md"))
+    header = (Path(os.path.realpath(licence)).parents[1] / "include/pcre2.h").read_text()
+    major, minor = (
+        re.search(rf"#define PCRE2_{part}\s+(\d+)", header).group(1) for part in ("MAJOR", "MINOR")
+    )
+    refs = [one["bom-ref"] for one in read(workspace, "sbom.cdx.json")["components"]]
+    assert f"pkg:github/pcre2project/pcre2@pcre2-{major}.{minor}" in refs
+
+
+def test_a_null_build(workspace: Workspace) -> None:
+    assert workspace.build("//:release") == []
+
+
+def test_a_stamped_release(workspace: Workspace, tmp_path: Path) -> None:
+    """It names the source; a new revision makes the lists again, and nothing else."""
+    program = tmp_path / "status.sh"
+
+    def build(revision: str) -> list[str]:
+        program.write_text(
+            f"#!/bin/sh\necho STABLE_GIT_COMMIT {revision}\necho BUILD_TIMESTAMP 7\n"
+        )
+        program.chmod(0o755)
+        return workspace.build("//:release", "--stamp", f"--workspace_status_command={program}")
+
+    before = digests(release(workspace))
+    build("4f1c0de")
+    source = read(workspace, "manifest.json")["source"]
+    assert source["revisions"] == ["4f1c0de"]
+    assert source["status"] == {"STABLE_GIT_COMMIT": "4f1c0de"}
+    bill = read(workspace, "sbom.cdx.json")
+    assert bill["metadata"]["component"]["pedigree"]["commits"] == [{"uid": "4f1c0de"}]
+    assert bill["metadata"]["timestamp"].endswith("Z")
+    check(release(workspace))
+    assert build("5eed") == ["EtRelease //:release"]
+    assert read(workspace, "manifest.json")["source"]["revisions"] == ["5eed"]
+    assert workspace.build("//:release") == ["EtRelease //:release"]
+    assert digests(release(workspace)) == before
+
+
+def test_copying_it_out(workspace: Workspace, tmp_path: Path) -> None:
+    # What an earlier version of the release left behind stays out.
+    (release(workspace) / "left.behind").write_text("old")
+    copy = tmp_path / "dist"
+    try:
+        workspace.run("run", "//:release", "--", str(copy))
+    finally:
+        (release(workspace) / "left.behind").unlink()
+    assert digests(copy) == digests(release(workspace))
+    assert not [path for path in copy.rglob("*") if path.is_symlink()]
+    said = workspace.failed("//:release", "--", str(copy), command="run")
+    assert f"error: {copy} is there already; name a folder that isn't, or that is empty." in said
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["dist"]
+    shutil.rmtree(copy)
+
+
+def test_the_same_bytes_elsewhere(workspace: Workspace, tmp_path: Path) -> None:
+    """In another folder and output base."""
+    other = Workspace(tmp_path / "some/other", source="apps", repositories=_REPOSITORIES)
+    try:
+        other.run("build", "//:release")
+        assert digests(release(other)) == digests(release(workspace))
+    finally:
+        other.close()

@@ -1,0 +1,206 @@
+"""The bill of materials of a release."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
+from etrelease import python_packages
+from license_expression import get_spdx_licensing
+from made_up import Release, whole
+from packageurl import PackageURL
+
+
+@pytest.fixture
+def release(tmp_path: Path) -> Release:
+    return whole(tmp_path)
+
+
+def bill(release: Release, **status: str) -> dict[str, Any]:
+    assert release.make(**status) == 0
+    return release.json("sbom.cdx.json")
+
+
+def every(value: object) -> Iterator[dict[str, Any]]:
+    """All JSON objects inside of one."""
+    if isinstance(value, dict):
+        yield value
+        value = list(value.values())
+    if isinstance(value, list):
+        for one in value:
+            yield from every(one)
+
+
+def components(made: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Those of the release, with their parts, by reference."""
+    top = [made["metadata"]["component"], *made["components"]]
+    return {c["bom-ref"]: c for one in top for c in [one, *one.get("components", [])]}
+
+
+def needs(made: dict[str, Any]) -> dict[str, list[str]]:
+    return {one["ref"]: one.get("dependsOn", []) for one in made["dependencies"]}
+
+
+def below(made: dict[str, Any], ref: str) -> set[str]:
+    """All that a component needs, directly or not."""
+    found: set[str] = set()
+    waiting = [ref]
+    while waiting:
+        for one in needs(made)[waiting.pop()]:
+            if one not in found:
+                found.add(one)
+                waiting.append(one)
+    return found
+
+
+STAMP = {
+    "stable_status": "STABLE_GIT_COMMIT 4f1c0de\n",
+    "volatile_status": "BUILD_TIMESTAMP 1700000000\n",
+}
+
+
+@pytest.mark.parametrize("status", [{}, STAMP])
+def test_it_is_cyclonedx(release: Release, status: dict[str, str]) -> None:
+    release.description["version"] = "1.4.0"
+    made = bill(release, **status)
+    text = (release.folder / "sbom.cdx.json").read_text()
+    assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(text) is None
+    # The validator does find mistakes.
+    made["components"][0]["type"] = "weights"
+    assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(json.dumps(made)) is not None
+
+
+def test_references_are_unique_and_lead_somewhere(release: Release) -> None:
+    made = bill(release)
+    refs = [one["bom-ref"] for one in every(made) if "bom-ref" in one]
+    assert len(refs) == len(set(refs))
+    there = set(components(made))
+    assert set(needs(made)) == there
+    for ref, wanted in needs(made).items():
+        assert set(wanted) <= there, ref
+    root = made["metadata"]["component"]["bom-ref"]
+    # A package is there as its parts.
+    assert below(made, root) | {root} >= {r for r in there if not r.startswith("pkg:")}
+
+
+def test_urls_and_licences_are_well_formed(release: Release) -> None:
+    made = bill(release)
+    purls = [one["purl"] for one in every(made) if "purl" in one]
+    assert "pkg:pypi/torch@2.13.0%2Bcpu" in purls
+    for purl in purls:
+        assert PackageURL.from_string(purl).to_string() == purl
+    for one in every(made):
+        if "expression" in one:
+            get_spdx_licensing().parse(one["expression"], validate=True)
+
+
+def test_libraries_are_parts_of_packages(release: Release) -> None:
+    found = components(bill(release))
+    runtime = found["pkg:pypi/executorch@1.5.1"]
+    assert (runtime["name"], runtime["version"]) == ("executorch", "1.5.1")
+    assert runtime["licenses"] == [{"expression": "BSD-3-Clause"}]
+    (library,) = runtime["components"]
+    manifest = release.json("manifest.json")
+    inside = manifest["files"]["chat-linux_x86_64.tar.zst"]["contents"]
+    assert library["name"] == "lib/libexecutorch.so"
+    assert library["hashes"] == [
+        {"alg": "SHA-256", "content": inside["chat/lib/libexecutorch.so"]["sha256"]}
+    ]
+    pcre2 = found["pkg:github/pcre2project/pcre2@pcre2-10.47"]
+    assert (pcre2["name"], pcre2["version"]) == ("pcre2", "pcre2-10.47")
+
+
+def test_a_runtime_of_unknown_origin(tmp_path: Path) -> None:
+    made = Release(tmp_path)
+    made.app("own", "linux_arm64", [], file="own-linux_arm64.tar.zst", purl="")
+    runtime = components(bill(made))["runtime://rt:linux_arm64"]
+    assert (runtime["name"], runtime["version"]) == ("//rt:linux_arm64", "1.5.1")
+    assert "purl" not in runtime and "licenses" not in runtime
+
+
+def test_weights_are_files_with_hashes(release: Release) -> None:
+    made = bill(release)
+    found = components(made)
+    (listed,) = release.json("manifest.json")["data"]
+    weights = found["data://m:foundation"]
+    assert weights["name"] == "foundation.ptd"
+    assert weights["hashes"] == [{"alg": "SHA-256", "content": listed["sha256"]}]
+    program = found["program://m:base"]
+    assert program["type"] == "machine-learning-model"
+    (source,) = program["pedigree"]["ancestors"]
+    assert source["name"] == "//m:model.gguf"
+    assert needs(made)["program://m:base"] == ["data://m:foundation"]
+
+
+def test_what_an_apk_holds(release: Release) -> None:
+    made = bill(release)
+    wanted = needs(made)["package://x:chat_apk"]
+    assert "program://m:base" in wanted and "data://m:foundation" in wanted
+    assert "program://m:task" not in wanted
+    assert [ref for ref in wanted if ref.startswith("library:android_arm64/lib/")]
+    assert "pkg:github/pcre2project/pcre2@pcre2-10.47" in wanted
+    # Its app's own binary is not in it, nor anywhere else.
+    assert "app://x:phone" not in components(made)
+
+
+def test_what_made_it(release: Release) -> None:
+    (exporter,) = bill(release)["formulation"]
+    found = {one["name"]: one for one in exporter["components"]}
+    assert set(found) == {"cpython", "jinja2", "torch"}
+    assert found["torch"]["licenses"] == [{"expression": "BSD-3-Clause AND MIT"}]
+    assert found["jinja2"]["licenses"] == [{"license": {"name": "BSD License"}}]
+
+
+def test_packages_of_backends(release: Release) -> None:
+    metadata = release.file(
+        "tosa.dist-info/METADATA", "Name: tosa_tools\nVersion: 1\nLicense: MIT\n"
+    )
+    release.description["backend_packages"] = [{"label": "//b:tosa", "metadata": [str(metadata)]}]
+    _, layer = bill(release)["formulation"]
+    assert layer["bom-ref"] == "formulation://b:tosa"
+    (package,) = layer["components"]
+    assert package["purl"] == "pkg:pypi/tosa-tools@1"
+    assert package["licenses"] == [{"license": {"id": "MIT"}}]
+
+
+def test_the_serial_number_follows_from_the_contents(release: Release, tmp_path: Path) -> None:
+    one = bill(release)
+    assert bill(whole(tmp_path / "again"))["serialNumber"] == one["serialNumber"]
+    release.description["programs"][0]["recipe"]["options"] = {"group_size": "64"}
+    assert bill(release)["serialNumber"] != one["serialNumber"]
+
+
+def test_times_and_revisions_of_stamped_builds_only(release: Release) -> None:
+    plain = bill(release)
+    assert "timestamp" not in plain["metadata"]
+    assert "pedigree" not in plain["metadata"]["component"]
+    stamped = bill(release, **STAMP)
+    assert stamped["metadata"]["timestamp"] == "2023-11-14T22:13:20Z"
+    assert stamped["metadata"]["component"]["pedigree"] == {"commits": [{"uid": "4f1c0de"}]}
+
+
+@pytest.mark.parametrize(
+    ("fields", "expression", "names"),
+    [
+        ("License-Expression: MIT\nLicense: whatever\n", "MIT", ()),
+        ("License: Apache 2.0\n", "", ("Apache 2.0",)),
+        ("License: " + "all of it " * 30 + "\nClassifier: License :: OSI Approved :: BSD License\n",
+         "", ("BSD License",)),
+        ("License: Copyright (c) 2001\n  Redistribution …\n", "", ("Copyright (c) 2001",)),
+        ("Classifier: License :: OSI Approved\n", "", ()),
+        ("", "", ()),
+    ],
+)  # fmt: skip
+def test_licences_of_metadata(
+    tmp_path: Path, fields: str, expression: str, names: tuple[str, ...]
+) -> None:
+    path = tmp_path / "METADATA"
+    path.write_text("Name: Some.Package_x\nVersion: 1.0\n" + fields)
+    (package,) = python_packages.read([path])
+    assert package.name == "some-package-x"
+    assert (package.expression, package.licenses) == (expression, names)

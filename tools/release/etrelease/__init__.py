@@ -1,0 +1,1 @@
+"""Lists what a release consists of: manifest, bill of materials, checksums."""

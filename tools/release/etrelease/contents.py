@@ -1,0 +1,155 @@
+"""What is in a release: every file with its digest, every program and data file once."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from etbuild.errors import BuildError
+from etbundle.app import MANIFEST
+
+from etrelease.description import Release
+
+# What a manifest says of a file: "size" in bytes and "sha256".
+Digest = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program, wherever it is.
+
+    Attributes:
+        label: its target.
+        name: what apps call it.
+        digest: of the .pte.
+        methods: their names.
+        backends: that it delegates to.
+        operators: that it needs of a runtime.
+        data: labels of the data files that it loads.
+    """
+
+    label: str
+    name: str
+    digest: Digest
+    methods: tuple[str, ...]
+    backends: tuple[str, ...]
+    operators: tuple[str, ...]
+    data: tuple[str, ...]
+
+
+@dataclass
+class Contents:
+    """All that is in a release.
+
+    Attributes:
+        files: place in the release to digest.
+        inside: place of an archive to what is in it, path to digest.
+        programs: by label.
+        data: data files by label of the target that makes them.
+        apps: manifests of apps by label.
+        loose: manifest of what lies in the release as files; None: there is none.
+    """
+
+    files: dict[str, Digest]
+    inside: dict[str, dict[str, Digest]] = field(default_factory=dict)
+    programs: dict[str, Program] = field(default_factory=dict)
+    data: dict[str, Digest] = field(default_factory=dict)
+    apps: dict[str, dict[str, Any]] = field(default_factory=dict)
+    loose: dict[str, Any] | None = None
+
+    def users(self, data: str) -> list[str]:
+        """Labels of the programs that load a data file."""
+        return sorted(p.label for p in self.programs.values() if data in p.data)
+
+
+def digest(path: Path) -> Digest:
+    """Size and sha256 of a file."""
+    with open(path, "rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    return {"size": path.stat().st_size, "sha256": found}
+
+
+def read(release: Release) -> Contents:
+    """Hashes all files and reads all manifests.
+
+    Raises:
+        BuildError: two apps have different files of one target.
+    """
+    contents = Contents({place: digest(path) for place, path in sorted(release.files.items())})
+    for label, app in sorted(release.apps.items()):
+        manifest = json.loads(app.manifest.read_text(encoding="utf-8"))
+        contents.apps[label] = manifest
+        _take(contents, manifest)
+        if app.file:
+            inside = {f"{app.name}/{path}": one for path, one in manifest["files"].items()}
+            inside[f"{app.name}/{MANIFEST}"] = digest(app.manifest)
+            contents.inside[app.file] = inside
+    for package in release.packages:
+        contents.inside[package.file] = dict(_members(release.files[package.file]))
+    if release.loose:
+        contents.loose = json.loads(release.loose.read_text(encoding="utf-8"))
+        _take(contents, contents.loose)
+    return contents
+
+
+def _take(contents: Contents, manifest: Mapping[str, Any]) -> None:
+    """Adds the programs and data files that an app's manifest lists."""
+    files = manifest["files"]
+    for one in manifest["programs"]:
+        program = Program(
+            label=one["label"],
+            name=one["name"],
+            digest=files[one["file"]],
+            methods=tuple(one["methods"]),
+            backends=tuple(one["backends"]),
+            operators=tuple(one["operators"]),
+            data=tuple(sorted(one["data"])),
+        )
+        before = contents.programs.setdefault(program.label, program)
+        _check_same(program.label, before.digest, program.digest)
+        for label, path in one["data"].items():
+            _check_same(label, contents.data.setdefault(label, files[path]), files[path])
+
+
+def _check_same(label: str, one: Digest, another: Digest) -> None:
+    if one != another:
+        raise BuildError(
+            f"{label} is in the release with different contents (sha256 {one['sha256']} and "
+            f"{another['sha256']}).",
+            "All apps of a release take their programs from one configuration of the build.",
+        )
+
+
+def _members(path: Path) -> Iterator[tuple[str, Digest]]:
+    """The files in a zip."""
+    with zipfile.ZipFile(path) as archive:
+        for info in sorted(archive.infolist(), key=lambda one: one.filename):
+            if not info.is_dir():
+                with archive.open(info) as file:
+                    found = hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
+                yield info.filename, {"size": info.file_size, "sha256": found}
+
+
+def weights(release: Release, model: str) -> list[tuple[str, Digest]]:
+    """The files that a model's weights come from: label (and path in a folder) and digest."""
+    found = []
+    for label, path in release.models[model].files:
+        if path.is_dir():
+            found += [(f"{label}/{name}", digest(path / name)) for name in _below(path)]
+        else:
+            found.append((label, digest(path)))
+    return sorted(found, key=lambda one: one[0])
+
+
+def _below(folder: Path) -> Sequence[str]:
+    return sorted(
+        Path(parent, name).relative_to(folder).as_posix()
+        for parent, _, names in os.walk(folder, followlinks=True)
+        for name in names
+    )

@@ -1,0 +1,90 @@
+"""EtRelease: the lists of a release: manifest, bill of materials, checksums.
+
+Contract: `etrelease.release --description IN.json --manifest OUT.json --sbom OUT.cdx.json
+--checksums OUT [--stable_status IN.txt --volatile_status IN.txt]`
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from etbundle.command import exit_code
+from etlink.container import write_text
+
+from etrelease import contents, description, listing, python_packages, sbom, status
+
+
+def write(
+    release: description.Release,
+    stamp: status.Stamp | None,
+    *,
+    manifest: Path,
+    bill: Path,
+    checksums: Path,
+) -> None:
+    """Writes all lists.
+
+    Args:
+        release: what analysis knows.
+        stamp: what a stamped build says of its source; None: it isn't stamped.
+        manifest: file to write; its name is its place in the release.
+        bill: the same for the bill of materials.
+        checksums: the same for the checksums of all others.
+
+    Raises:
+        BuildError: something that the release is made from is not as it should be.
+    """
+    found = contents.read(release)
+    made_with = {
+        "python": platform.python_version(),
+        "exporter": python_packages.read(release.exporter.metadata),
+        "layers": {
+            label: python_packages.read(files)
+            for label, files in sorted(release.backend_packages.items())
+        },
+        "stamp": stamp,
+    }
+    _write_json(bill, sbom.make(release, found, **made_with))
+    found.files[bill.name] = contents.digest(bill)
+    _write_json(manifest, listing.make(release, found, **made_with))
+    found.files[manifest.name] = contents.digest(manifest)
+    lines = [f"{one['sha256']}  {place}\n" for place, one in sorted(found.files.items())]
+    write_text(checksums, "".join(lines))
+
+
+def _write_json(path: Path, value: Mapping[str, Any]) -> None:
+    write_text(path, json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs EtRelease; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="etrelease.release", description=__doc__)
+    parser.add_argument("--description", type=Path, required=True, help="what analysis knows")
+    parser.add_argument("--manifest", type=Path, required=True, help="JSON to write")
+    parser.add_argument("--sbom", type=Path, required=True, help="CycloneDX to write")
+    parser.add_argument("--checksums", type=Path, required=True, help="SHA256SUMS to write")
+    parser.add_argument("--stable_status", type=Path, help="of a stamped build")
+    parser.add_argument("--volatile_status", type=Path, help="of a stamped build")
+    given = parser.parse_args(arguments)
+
+    def work() -> None:
+        stamped = given.stable_status and given.volatile_status
+        write(
+            description.read(given.description),
+            status.read(given.stable_status, given.volatile_status) if stamped else None,
+            manifest=given.manifest,
+            bill=given.sbom,
+            checksums=given.checksums,
+        )
+
+    return exit_code(work)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
