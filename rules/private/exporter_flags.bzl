@@ -19,9 +19,12 @@ def add_request(args, *, label, model, recipe, methods, in_runfiles = False):
     args.add(label, format = "--label=%s")
     args.add(model.label, format = "--model_label=%s")
     args.add(model.entry_point, format = "--entry_point=%s")
-    args.add(json.encode(model.args), format = "--args=%s")
+
+    # Encoded where the line is written: what analysis keeps is the providers' own values.
+    args.add_all([model.args], map_each = _encoded, format_each = "--args=%s")
     args.add_all(
-        ["%s=%s" % (e.method, e.file.short_path if in_runfiles else e.file.path) for e in model.exported],
+        model.exported,
+        map_each = _exported_in_runfiles if in_runfiles else _exported,
         format_each = "--exported=%s",
     )
     args.add_all(methods, format_each = "--method=%s")
@@ -29,7 +32,7 @@ def add_request(args, *, label, model, recipe, methods, in_runfiles = False):
     _add_files(args, "--source=%s", model.sources, place)
     args.add_all(model.roots, format_each = "--root=%s")
     if recipe:
-        args.add(json.encode(recipe.tree), format = "--recipe=%s")
+        args.add_all([recipe.tree], map_each = _encoded, format_each = "--recipe=%s")
         _add_files(args, "--recipe_data=%s", recipe.data, place)
         _add_files(args, "--source=%s", recipe.sources, place)
         args.add_all(recipe.roots, format_each = "--root=%s")
@@ -48,6 +51,15 @@ def request_files(*, model, recipe):
         [e.file for e in model.exported],
         transitive = [model.sources, model.data] + ([recipe.sources, recipe.data] if recipe else []),
     )
+
+def _encoded(value):
+    return json.encode(value)
+
+def _exported(exported):
+    return "%s=%s" % (exported.method, exported.file.path)
+
+def _exported_in_runfiles(exported):
+    return "%s=%s" % (exported.method, exported.file.short_path)
 
 def _add_files(args, flag, files, place):
     args.add_all(files, map_each = place, format_each = flag, expand_directories = False)

@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 
@@ -19,7 +19,7 @@ class Workspace:
     Args:
       folder: where to copy it; the output base goes beside it.
       base: name of the output base.
-      source: its name in tests/e2e.
+      source: its name in tests/e2e; or what writes one, called with its folder and the module's.
       repositories: repositories of the outer build that it uses, too, so that they aren't fetched
         once more; the test needs a file of each.
     """
@@ -28,7 +28,7 @@ class Workspace:
         self,
         folder: Path,
         base: str = "base",
-        source: str = "smoke",
+        source: str | Callable[[Path, Path], None] = "smoke",
         repositories: Sequence[str] = (),
     ) -> None:
         # The runfile is a link to the source tree: that is the module under test.
@@ -40,6 +40,9 @@ class Workspace:
             place = folder.parent / f"{name}-of-{folder.name}"
             self.overrides.append(_outer_repository(name, place))
         self.base = folder.parent / f"{base}-of-{folder.name}"
+        if callable(source):
+            source(folder, self.module)
+            return
         shutil.copytree(
             self.module / "tests/e2e" / source, folder, ignore=shutil.ignore_patterns("bazel-*")
         )

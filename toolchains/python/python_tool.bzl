@@ -67,9 +67,11 @@ def tool_files(ctx):
     Returns:
       Depset of Files.
     """
+
+    # The filegroups' own depsets: a new one for each target would hold a list of all files once more.
     return depset(
         [ctx.file._launcher],
-        transitive = [depset(getattr(ctx.files, "_" + name)) for name in TOOLS],
+        transitive = [getattr(ctx.attr, "_" + name)[DefaultInfo].files for name in TOOLS],
     )
 
 def tool_root(files):

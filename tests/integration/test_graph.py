@@ -1,0 +1,88 @@
+"""What Bazel's queries show of a workspace of many programs, and what it builds again."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+
+import pytest
+from monorepo import Monorepo
+
+sys.path.insert(0, os.path.dirname(__file__))
+from nested import Workspace
+
+_REPOSITORIES = (
+    "executorch_pcre2",
+    "executorch_runner_json",
+    "executorch_runtime_linux_x86_64",
+)
+_SMALL = Monorepo(programs=6, foundations=2, apps=1)
+
+
+@pytest.fixture(scope="module")
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
+    made = Workspace(
+        tmp_path_factory.mktemp("graph") / "one", source=_SMALL.write, repositories=_REPOSITORIES
+    )
+    yield made
+    made.close()
+
+
+def query(workspace: Workspace, expression: str, command: str = "query") -> list[str]:
+    said = workspace.run(command, "--noshow_progress", "--noimplicit_deps", expression)
+    return sorted(line for line in said.splitlines() if line.startswith("//"))
+
+
+def test_programs_of_a_foundation(workspace: Workspace) -> None:
+    assert query(workspace, "kind(et_program, rdeps(//..., //foundation_01:foundation, 1))") == [
+        "//foundation_01:task_1",
+        "//foundation_01:task_3",
+        "//foundation_01:task_5",
+    ]
+
+
+def test_what_a_program_needs(workspace: Workspace) -> None:
+    expression = "deps(//foundation_01:task_3, 1) except //foundation_01:task_3"
+    wanted = ["//foundation_01:foundation", "//foundation_01:task_3_model", "//recipes:fp32"]
+    assert query(workspace, expression) == wanted
+
+
+def test_what_a_changed_model_is_felt_by(workspace: Workspace) -> None:
+    assert query(workspace, "rdeps(//..., //foundation_00:task_2_model)") == [
+        "//apps:app_0",
+        "//foundation_00:task_2",
+        "//foundation_00:task_2_model",
+        "//foundation_00:task_2_test",
+    ]
+
+
+def test_programs_have_one_configuration(workspace: Workspace) -> None:
+    """Those of apps for other platforms, too."""
+    build = workspace.folder / "apps/BUILD.bazel"
+    before = build.read_text()
+    build.write_text(
+        before + 'et_runner_app(name = "arm", programs = ["//foundation_00:task_0"],\n'
+        '    platform = "@rules_executorch//toolchains/platforms:linux_arm64")\n'
+    )
+    try:
+        found = query(
+            workspace, 'kind("et_(program|model|recipe) rule", deps(//apps:all))', "cquery"
+        )
+    finally:
+        build.write_text(before)
+    names = [line.split()[0] for line in found]
+    assert "//foundation_00:task_0" in names
+    assert len(names) == len(set(names)), found
+    assert len({line.split()[1] for line in found}) == 1, found
+
+
+def test_a_change_is_felt_by_what_needs_it(workspace: Workspace) -> None:
+    """And by nothing else: not even by other programs of the foundation."""
+    programs = [f"//{_SMALL.package(n)}:task_{n}" for n in range(_SMALL.programs)]
+    first = workspace.build(*programs)
+    assert len([one for one in first if one.startswith("EtLower ")]) == 8
+    assert workspace.build(*programs) == []
+    workspace.replace("foundation_01/BUILD.bazel", '"head": "3"', '"head": "33"')
+    ran = workspace.build(*programs)
+    assert ran == ["EtLink //foundation_01:task_3", "EtLower //foundation_01:task_3"]
