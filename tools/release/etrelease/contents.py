@@ -63,9 +63,13 @@ class Contents:
     apps: dict[str, dict[str, Any]] = field(default_factory=dict)
     loose: dict[str, Any] | None = None
 
-    def users(self, data: str) -> list[str]:
-        """Labels of the programs that load a data file."""
-        return sorted(p.label for p in self.programs.values() if data in p.data)
+    def users(self) -> dict[str, list[str]]:
+        """Data file to the programs that load it; all by label."""
+        found: dict[str, list[str]] = {label: [] for label in self.data}
+        for program in self.programs.values():
+            for label in program.data:
+                found[label].append(program.label)
+        return found
 
 
 def digest(path: Path) -> Digest:

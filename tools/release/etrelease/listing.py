@@ -32,6 +32,7 @@ def make(
         layers: packages of backends by label.
         stamp: what a stamped build says of its source; None: it isn't stamped.
     """
+    places, users = _Places(contents), contents.users()
     whole: dict[str, Any] = {
         "format": FORMAT,
         "label": release.label,
@@ -57,13 +58,15 @@ def make(
             }
             for package in sorted(release.packages, key=lambda one: one.label)
         ],
-        "programs": [_program(release, contents, label) for label in sorted(contents.programs)],
+        "programs": [
+            _program(release, contents, places, label) for label in sorted(contents.programs)
+        ],
         "data": [
             {
                 "label": label,
                 **one,
-                **_places(contents, one["sha256"]),
-                "programs": contents.users(label),
+                **places.of(one["sha256"]),
+                "programs": sorted(users[label]),
             }
             for label, one in sorted(contents.data.items())
         ],
@@ -82,6 +85,26 @@ def make(
         if stamp.timestamp:
             whole["source"]["timestamp"] = stamp.timestamp
     return whole
+
+
+class _Places:
+    """Where in a release the bytes of a file are, and in which archives."""
+
+    def __init__(self, contents: Contents) -> None:
+        self._files: dict[str, list[str]] = {}
+        self._archives: dict[str, set[str]] = {}
+        for place, one in contents.files.items():
+            self._files.setdefault(one["sha256"], []).append(place)
+        for place, inside in contents.inside.items():
+            for one in inside.values():
+                self._archives.setdefault(one["sha256"], set()).add(place)
+
+    def of(self, sha256: str) -> dict[str, list[str]]:
+        """Both, by the file's hash."""
+        return {
+            "files": sorted(self._files.get(sha256, ())),
+            "archives": sorted(self._archives.get(sha256, ())),
+        }
 
 
 def _platforms(release: Release) -> dict[str, Any]:
@@ -109,14 +132,14 @@ def _app(release: Release, contents: Contents, label: str) -> dict[str, Any]:
     }
 
 
-def _program(release: Release, contents: Contents, label: str) -> dict[str, Any]:
+def _program(release: Release, contents: Contents, places: _Places, label: str) -> dict[str, Any]:
     program, made = contents.programs[label], release.programs[label]
     model = release.models[made.model]
     return {
         "label": label,
         "name": program.name,
         **program.digest,
-        **_places(contents, program.digest["sha256"]),
+        **places.of(program.digest["sha256"]),
         "model": {
             "label": model.label,
             **({"entry_point": model.entry_point} if model.entry_point else {}),
@@ -127,16 +150,4 @@ def _program(release: Release, contents: Contents, label: str) -> dict[str, Any]
         "methods": list(program.methods),
         "operators": list(program.operators),
         "data": list(program.data),
-    }
-
-
-def _places(contents: Contents, sha256: str) -> dict[str, list[str]]:
-    """Where in the release the bytes of a file are, and in which archives."""
-    return {
-        "files": sorted(place for place, one in contents.files.items() if one["sha256"] == sha256),
-        "archives": sorted(
-            place
-            for place, inside in contents.inside.items()
-            if any(one["sha256"] == sha256 for one in inside.values())
-        ),
     }
