@@ -10,7 +10,7 @@ def graph_test(*, name, expression, scope, edges):
       name: of the query; the test is called name_test.
       expression: of the query.
       scope: labels of targets whose dependencies it may look at.
-      edges: sorted list of strings: labels that it finds.
+      edges: list of strings: labels that it finds, by package and name.
     """
     native.genquery(
         name = name,
