@@ -93,7 +93,7 @@ def test_the_manifest(workspace: Workspace) -> None:
     assert foundation["files"] == ["data/foundation.ptd"]
     task = manifest["programs"][0]
     assert task["recipe"]["label"].endswith("//backends/xnnpack:fp32")
-    assert task["recipe"]["builder"] == "backends.xnnpack.xnnpack_recipes:build"
+    assert task["recipe"]["builder"] == "xnnpack_recipes:fp32"
     assert task["backends"] == ["XnnpackBackend"]
     assert "source" not in manifest
 
