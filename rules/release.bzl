@@ -7,6 +7,7 @@ load(
     "//rules/private:release_description.bzl",
     "app_description",
     "backend_packages",
+    "labels_of_repositories",
     "metadata_of",
     "model_description",
     "model_files",
@@ -131,6 +132,8 @@ def _describe(ctx, places, apps, packages, programs, files, loose, lists):
     )))
     args = ctx.actions.args()
     args.add("--description", description)
+    for label in labels_of_repositories(every_app.values(), every_program.values()):
+        args.add_all("--repository", [str(label), label])
     args.add("--manifest", lists[_MANIFEST])
     args.add("--sbom", lists[_SBOM])
     args.add("--checksums", lists[_CHECKSUMS])

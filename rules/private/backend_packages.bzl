@@ -29,15 +29,15 @@ def add_packages(args, packages):
     Returns:
       List of FilesToRunProvider: the action's tools.
     """
-    for one in packages:
-        runfiles = one.holder.executable.path + ".runfiles/"
-        args.add(
-            "--packages",
-            json.encode(struct(
-                programs = [runfiles + place for place in one.programs],
-                roots = [runfiles + place for place in one.roots],
-                stamp = runfiles + one.stamp_path,
-                variables = {name: runfiles + place for name, place in one.variables.items()},
-            )),
-        )
+    args.add_all(packages, map_each = _packages_flag, before_each = "--packages")
     return [one.holder for one in packages]
+
+def _packages_flag(one):
+    """The flag's value; made where the line is written, as all programs of a backend have the same."""
+    runfiles = one.holder.executable.path + ".runfiles/"
+    return json.encode(struct(
+        programs = [runfiles + place for place in one.programs],
+        roots = [runfiles + place for place in one.roots],
+        stamp = runfiles + one.stamp_path,
+        variables = {name: runfiles + place for name, place in one.variables.items()},
+    ))

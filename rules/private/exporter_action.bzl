@@ -68,6 +68,7 @@ def exporter_action(
             args.add(settings.calibration, format = "--calibration=%s")
             inputs.append(settings.calibration)
     add_request(args, label = label, model = model, recipe = recipe, methods = methods)
+
     ctx.actions.run(
         executable = exporter.lowering_tool,
         arguments = [start, args],

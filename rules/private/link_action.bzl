@@ -28,6 +28,7 @@ def linker_action(
     exporter = ctx.toolchains[EXPORTER_TOOLCHAIN].exporter
     start = ctx.actions.args()
     start.add(module)
+
     ctx.actions.run(
         executable = exporter.linking_tool,
         arguments = [start, arguments],

@@ -116,6 +116,28 @@ def backend_packages(programs):
                 found[packages.label] = packages
     return found.values()
 
+def labels_of_repositories(apps, programs):
+    """One label of each repository that a description names, but for the main one.
+
+    Bazel writes labels on command lines, and so into what actions write, as the main repository would
+    ("@repo//x:y"), and as strings in its own way ("@@repo~1.0//x:y"): EtRelease is told of both.
+
+    Args:
+      apps: list of EtAppInfo.
+      programs: list of EtProgramInfo.
+
+    Returns:
+      List of Labels.
+    """
+    labels = [app.label for app in apps] + [app.runtime.label for app in apps]
+    labels += [library.label for app in apps for library in app.libraries]
+    labels += [one.label for one in backend_packages(programs)]
+    for program in programs:
+        labels += [program.label, program.model.label, program.recipe.label]
+        labels += [backend.label for backend in program.backends.to_list()]
+        labels += [f.owner for f in model_files(program.model)]
+    return {label.repo_name: label for label in labels if label.repo_name}.values()
+
 def metadata_of(exporter):
     """METADATA of the exporter's packages.
 

@@ -92,7 +92,7 @@ def test_the_manifest(workspace: Workspace) -> None:
     assert foundation["programs"] == ["//:task_1", "//:task_2", "//:task_3"]
     assert foundation["files"] == ["data/foundation.ptd"]
     task = manifest["programs"][0]
-    assert task["recipe"]["label"].endswith("//backends/xnnpack:fp32")
+    assert task["recipe"]["label"] == "@rules_executorch//backends/xnnpack:fp32"
     assert task["recipe"]["builder"] == "xnnpack_recipes:fp32"
     assert task["backends"] == ["XnnpackBackend"]
     assert "source" not in manifest

@@ -27,11 +27,11 @@ def action_environment(ctx):
       ctx: rule context.
 
     Returns:
-      ENVIRONMENT; with another hash seed where `--action_env=PYTHONHASHSEED=…` is given, to see that
-      nothing depends on it.
+      None, as the tool's script sets ENVIRONMENT and each action would keep a copy. Another hash seed
+      where `--action_env=PYTHONHASHSEED=…` is given, to see that nothing depends on it.
     """
     seed = ctx.configuration.default_shell_env.get(_SEED)
-    return ENVIRONMENT | {_SEED: seed} if seed else ENVIRONMENT
+    return {_SEED: seed} if seed else None
 
 # Labels of the tools' import roots, by name; each a filegroup of sources.
 TOOLS = {

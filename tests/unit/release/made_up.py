@@ -179,8 +179,13 @@ class Release:
             path.write_bytes(source.read_bytes())
             self.description["files"][place] = str(path)
 
-    def make(self, **status: str) -> int:
-        """Runs EtRelease; returns its exit code."""
+    def make(self, repository: Sequence[str] = (), **status: str) -> int:
+        """Runs EtRelease; returns its exit code.
+
+        Args:
+            repository: a label as the description and as manifests have it.
+            **status: contents of the files of the workspace's status.
+        """
         given = self.file("description.json", json.dumps(self.description))
         lists = {
             "description": given,
@@ -189,7 +194,8 @@ class Release:
             "checksums": self.folder / "SHA256SUMS",
         }
         lists |= {name: self.file(name, text) for name, text in status.items()}
-        return release.main([f"--{name}={path}" for name, path in lists.items()])
+        flags = [f"--{name}={path}" for name, path in lists.items()]
+        return release.main(flags + (["--repository", *repository] if repository else []))
 
     def json(self, name: str) -> dict[str, Any]:
         """A list of the release."""

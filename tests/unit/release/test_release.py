@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import shutil
@@ -123,6 +124,20 @@ def test_the_same_bytes_elsewhere(release: Release, tmp_path: Path) -> None:
         text = (release.folder / name).read_bytes()
         assert (other.folder / name).read_bytes() == text
         assert str(tmp_path).encode() not in text
+
+
+def test_labels_of_other_repositories(tmp_path: Path) -> None:
+    """As manifests of apps have them, whatever analysis calls the repository."""
+    made = Release(tmp_path)
+    program = made.program("net")
+    program = dataclasses.replace(program, label="@nets//m:net")
+    said = made.description["programs"][0]
+    said |= {"label": "@@nets~1.0//m:net", "recipe": {"label": "@@nets~1.0//r:fp32"}}
+    made.app("own", "linux_arm64", [program], file="own-linux_arm64.tar.zst")
+    assert made.make(repository=["@@nets~1.0//x:y", "@nets//x:y"]) == 0
+    (listed,) = made.json("manifest.json")["programs"]
+    assert listed["label"] == "@nets//m:net"
+    assert listed["recipe"] == {"label": "@nets//r:fp32"}
 
 
 STABLE = "BUILD_HOST secret\nBUILD_USER someone\nSTABLE_GIT_COMMIT 4f1c0de\nSTABLE_DIRTY \n"

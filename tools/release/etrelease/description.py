@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -150,9 +150,16 @@ class Release:
     files: Mapping[str, Path]
 
 
-def read(path: Path) -> Release:
-    """Reads the description of a release."""
-    given = json.loads(path.read_text(encoding="utf-8"))
+def read(path: Path, repositories: Sequence[tuple[str, str]] = ()) -> Release:
+    """Reads the description of a release.
+
+    Args:
+        path: of it.
+        repositories: for each repository a label as the description has it ("@@repo~1//x:y") and as
+            manifests have it ("@repo//x:y").
+    """
+    spelled = {_repository(one): _repository(another) for one, another in repositories}
+    given = _as_in_manifests(json.loads(path.read_text(encoding="utf-8")), spelled)
     apps = [_app(one) for one in given["apps"]]
     programs = [Program(**one | {"packages": tuple(one["packages"])}) for one in given["programs"]]
     return Release(
@@ -168,6 +175,22 @@ def read(path: Path) -> Release:
         loose=Path(given["loose"]) if given["loose"] else None,
         files={place: Path(file) for place, file in given["files"].items()},
     )
+
+
+def _repository(label: str) -> str:
+    return label.partition("//")[0] + "//"
+
+
+def _as_in_manifests(value: Any, repositories: Mapping[str, str]) -> Any:
+    """A JSON value with all its labels written as manifests have them."""
+    if isinstance(value, dict):
+        return {key: _as_in_manifests(one, repositories) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_as_in_manifests(one, repositories) for one in value]
+    if isinstance(value, str) and value.startswith("@@"):
+        repository = _repository(value)
+        return repositories.get(repository, repository) + value.removeprefix(repository)
+    return value
 
 
 def _paths(given: Mapping[str, Any]) -> tuple[Path, ...]:

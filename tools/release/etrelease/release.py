@@ -1,7 +1,7 @@
 """EtRelease: the lists of a release: manifest, bill of materials, checksums.
 
 Contract: `etrelease.release --description IN.json --manifest OUT.json --sbom OUT.cdx.json
---checksums OUT [--stable_status IN.txt --volatile_status IN.txt]`
+--checksums OUT [--repository LABEL LABEL]… [--stable_status IN.txt --volatile_status IN.txt]`
 """
 
 from __future__ import annotations
@@ -66,6 +66,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs EtRelease; returns the exit code."""
     parser = argparse.ArgumentParser(prog="etrelease.release", description=__doc__)
     parser.add_argument("--description", type=Path, required=True, help="what analysis knows")
+    parser.add_argument(
+        "--repository",
+        nargs=2,
+        action="append",
+        default=[],
+        metavar="LABEL",
+        help="a label as the description and as manifests have it",
+    )
     parser.add_argument("--manifest", type=Path, required=True, help="JSON to write")
     parser.add_argument("--sbom", type=Path, required=True, help="CycloneDX to write")
     parser.add_argument("--checksums", type=Path, required=True, help="SHA256SUMS to write")
@@ -76,7 +84,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     def work() -> None:
         stamped = given.stable_status and given.volatile_status
         write(
-            description.read(given.description),
+            description.read(given.description, given.repository),
             status.read(given.stable_status, given.volatile_status) if stamped else None,
             manifest=given.manifest,
             bill=given.sbom,
