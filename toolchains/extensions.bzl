@@ -6,6 +6,7 @@ load("//toolchains/exporter:environment.bzl", "python_environment")
 load("//toolchains/exporter:sdk.bzl", "sdk_repository")
 load("//toolchains/exporter:wheel.bzl", "wheel_files")
 load("//toolchains/qemu:qemu.bzl", "qemu_repository")
+load("//toolchains/remote:repositories.bzl", "remote_repositories")
 load("//toolchains/runtime:mobile.bzl", "mobile_runtime_repositories")
 load("//toolchains/runtime:runtime.bzl", "RUNTIME_PLATFORMS", "json_repository", "pcre2_repository", "runtime_repository")
 
@@ -153,6 +154,7 @@ def _executorch_impl(module_ctx):
     android_repositories()
     qemu_repository()
     cc_repositories()
+    remote_repositories()
     owner = {}
     for module in module_ctx.modules:
         for wheel in module.tags.wheel:

@@ -113,6 +113,8 @@ def _target_repository_impl(rctx):
     rctx.file("BUILD.bazel", """\
 load("@rules_executorch//toolchains/cc:toolchain.bzl", "target_toolchain")
 
+exports_files(["BUILD.bazel"])
+
 target_toolchain(platform = "%s")
 """ % rctx.attr.platform)
 

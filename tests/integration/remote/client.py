@@ -1,0 +1,107 @@
+"""A client of a cache or an executor: a workspace with an output base of its own."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+
+from nested import Workspace
+
+# What the outer build has, so that it isn't fetched once more.
+REPOSITORIES = (
+    "executorch_cc_linux_x86_64",
+    "executorch_libstdcxx_linux_x86_64",
+    "executorch_pcre2",
+    "executorch_runner_json",
+    "executorch_runtime_linux_x86_64",
+    "executorch_zig",
+)
+
+# Of the targets that are built: all that a client is to have in the end.
+TARGETS = ("//:app", "//:foundation", "//:task")
+
+# The base's weights: 4 layers of 1024 × 1024 in fp32; the adapter: two matrices of 4 × 1024.
+FOUNDATION_BYTES = 4 * 1024 * 1024 * 4
+ADAPTER_BYTES = 2 * 4 * 1024 * 4
+
+# For builds on this machine: the C++ toolchain that the preset "remote" has.
+_PLATFORM = "@rules_executorch//toolchains/platforms:linux_x86_64"
+SAME_PLATFORM = (f"--platforms={_PLATFORM}", f"--host_platform={_PLATFORM}")
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a build did.
+
+    Args:
+        runners: how many actions ran how: {"remote": 9, "remote cache hit": 2}; what Bazel does by
+            itself is left out.
+        mnemonics: the kinds of actions that were executed or found in a cache.
+    """
+
+    runners: dict[str, int]
+    mnemonics: frozenset[str]
+
+
+class Client:
+    """A copy of the workspace tests/e2e/remote and Bazel in it, with the presets in its .bazelrc.
+
+    Args:
+        folder: where to copy it.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.workspace = Workspace(folder, source="remote", repositories=REPOSITORIES)
+        presets = self.workspace.module / "tools/remote/remote.bazelrc"
+        with (folder / ".bazelrc").open("a") as out:
+            out.write(presets.read_text())
+
+    def build(self, *arguments: str, command: str = "build") -> Ran:
+        """Builds (or tests) with arguments; the app and its programs where they name no target."""
+        targets = [] if any(a.startswith("//") for a in arguments) else TARGETS
+        events = self.workspace.folder.parent / f"events-{self.workspace.folder.name}.json"
+        self.workspace.run(command, f"--build_event_json_file={events}", *arguments, *targets)
+        metrics = {}
+        for line in events.read_text().splitlines():
+            metrics = json.loads(line).get("buildMetrics", metrics)
+        summary = metrics["actionSummary"]
+        runners = {one["name"]: one["count"] for one in summary.get("runnerCount", [])}
+        return Ran(
+            runners={k: v for k, v in runners.items() if k not in ("total", "internal")},
+            mnemonics=frozenset(one["mnemonic"] for one in summary.get("actionData", [])),
+        )
+
+    def forget(self) -> None:
+        """Removes all outputs, and what Bazel knows of them."""
+        self.workspace.run("clean")
+
+    def outputs(self) -> dict[str, str]:
+        """sha256 of the outputs that are here, by their path: programs, data, all of the app."""
+        place = self.workspace.folder / "bazel-bin"
+        found = {}
+        for path in [*place.glob("*.pte"), *place.glob("*.ptd"), *place.glob("app*")]:
+            files = [p for p in path.rglob("*") if p.is_file()] if path.is_dir() else [path]
+            for file in files:
+                if ".runfiles" not in str(file):
+                    digest = hashlib.sha256(file.read_bytes()).hexdigest()
+                    found[file.relative_to(place).as_posix()] = digest
+        return found
+
+    def change_adapter(self, value: float) -> None:
+        """Gives the task another adapter of the same size, with numbers up to a value."""
+        path = self.workspace.folder / "adapter.safetensors"
+        data = path.read_bytes()
+        (length,) = struct.unpack_from("<Q", data)
+        start = 8 + length
+        count = (len(data) - start) // 4
+        numbers = [value * (1 + i % 97) / 97 for i in range(count)]
+        path.write_bytes(data[:start] + struct.pack(f"<{count}f", *numbers))
+
+    def close(self) -> None:
+        """Ends Bazel."""
+        self.workspace.close()
+        shutil.rmtree(self.workspace.folder, ignore_errors=True)

@@ -1,0 +1,40 @@
+"""One executor and two clients for all tests: the executor gets the exporter's environment once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from client import Client
+from etremote import Engines, Executor, load_engines
+
+
+@pytest.fixture(scope="session")
+def engines() -> Engines:
+    """What servers are made of."""
+    return load_engines()
+
+
+@pytest.fixture(scope="session")
+def executor(engines: Engines) -> Iterator[Executor]:
+    """An executor whose actions see nothing of this machine: no Python, no compiler."""
+    with Executor(engines, quota="6G", root=engines.worker) as server:
+        yield server
+
+
+def _client(tmp_path_factory: pytest.TempPathFactory, name: str) -> Iterator[Client]:
+    made = Client(tmp_path_factory.mktemp("client") / name)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="session")
+def first(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    """Builds before the other one does."""
+    yield from _client(tmp_path_factory, "first")
+
+
+@pytest.fixture(scope="session")
+def second(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    """Has nothing of what the first one built, and lies in another folder."""
+    yield from _client(tmp_path_factory, "second")

@@ -1,0 +1,97 @@
+"""Remote execution: buildbox-casd, whose actions run in sandboxes of bubblewrap."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import socket
+from pathlib import Path
+
+from etremote.engines import Engines, loaded_with
+from etremote.errors import ServerError
+from etremote.server import HOST, Server, answers_http2
+
+# What of a worker's root folder actions see, read-only.
+_SEEN = ("usr", "bin", "sbin", "lib", "lib64", "etc")
+
+
+class Executor(Server):
+    """The Remote Execution API on this machine, with its caches.
+
+    An action sees its declared inputs, /usr, /bin, /sbin, /lib, /lib64 and /etc of the worker's root,
+    read-only, an empty /tmp, /dev and /proc. It has no network, and no rights beyond those of the user
+    who started the server.
+
+    Args:
+        engines: what it is made of.
+        port: of 127.0.0.1; 0: any that is free.
+        directory: where it keeps its data, also after its end; None: a temporary one.
+        verbose: whether its log goes to standard error.
+        jobs: how many actions run at once; None: as many as there are processors.
+        quota: bytes that its data may take ("20G"): the least recently used is removed.
+        root: the worker's root folder.
+    """
+
+    name = "executor"
+    scheme = "grpc"
+    # Actions that are running would try for longer to hand in results that nobody takes.
+    end_seconds = 3.0
+
+    def __init__(
+        self,
+        engines: Engines,
+        *,
+        port: int = 0,
+        directory: Path | None = None,
+        verbose: bool = False,
+        jobs: int | None = None,
+        quota: str = "20G",
+        root: Path = Path("/"),
+    ) -> None:
+        super().__init__(engines, port=port, directory=directory, verbose=verbose)
+        self.jobs = jobs or os.cpu_count() or 1
+        self._quota = quota
+        self._root = root
+
+    @property
+    def flags(self) -> list[str]:
+        """Bazel's flags that use it."""
+        return ["--config=remote", f"--remote_executor={self.address}"]
+
+    def _command(self) -> list[str]:
+        programs = self.scratch / "bin"
+        programs.mkdir()
+        bubblewrap = self.engines.bubblewrap
+        start = shlex.join(loaded_with(bubblewrap / "usr/bin/bwrap", bubblewrap))
+        script = programs / "bwrap"
+        script.write_text(f'#!/bin/sh\nexec {start} "$@"\n', encoding="utf-8")
+        script.chmod(0o755)
+        return [
+            str(self.engines.buildbox / "buildbox-casd"),
+            f"--bind={HOST}:{self.port}",
+            f"--jobs={self.jobs}",
+            f"--quota-high={self._quota}",
+            "--cache-failures=false",
+            "--shutdown-deadline=1",
+            f"--log-level={'info' if self._verbose else 'warning'}",
+            f"--buildbox-run={self.engines.buildbox / 'buildbox-run'}",
+            *(f"--runner-arg=--ro-bind-mount={mount}" for mount in self._mounts()),
+            str(self.directory),
+        ]
+
+    def _mounts(self) -> list[str]:
+        found = [name for name in _SEEN if (self._root / name).is_dir()]
+        if "usr" not in found:
+            raise ServerError(
+                f"{self.name}: {self._root} has no folder usr, so it is no root of a system",
+                "Give --root a folder with usr, bin, lib and lib64.",
+            )
+        # /bin is a link to usr/bin on most systems.
+        return [f"{(self._root / name).resolve()}:/{name}" for name in found]
+
+    def _environment(self) -> dict[str, str]:
+        path = f"{self.scratch / 'bin'}:{self.engines.buildbox}:{os.defpath}"
+        return super()._environment() | {"PATH": path}
+
+    def _answers(self, connection: socket.socket) -> bool:
+        return answers_http2(connection)
