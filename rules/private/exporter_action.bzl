@@ -77,7 +77,7 @@ def exporter_action(
             transitive = [request_files(model = model, recipe = recipe)],
         ),
         # In the worker's key, which sees the environment's folders by name only.
-        tools = [exporter.stamp] + holders,
+        tools = [exporter.stamp, exporter.interpreter] + holders,
         outputs = outputs,
         mnemonic = mnemonic,
         progress_message = progress_message,

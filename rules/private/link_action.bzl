@@ -33,7 +33,7 @@ def linker_action(
         executable = exporter.linking_tool,
         arguments = [start, arguments],
         inputs = inputs,
-        tools = [exporter.stamp],
+        tools = [exporter.stamp, exporter.interpreter],
         outputs = outputs,
         mnemonic = mnemonic,
         progress_message = progress_message,

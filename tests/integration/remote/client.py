@@ -13,7 +13,6 @@ from nested import Workspace
 
 # What the outer build has, so that it isn't fetched once more.
 REPOSITORIES = (
-    "executorch_cc_linux_x86_64",
     "executorch_libstdcxx_linux_x86_64",
     "executorch_pcre2",
     "executorch_runner_json",
@@ -60,11 +59,13 @@ class Client:
         with (folder / ".bazelrc").open("a") as out:
             out.write(presets.read_text())
 
-    def build(self, *arguments: str, command: str = "build") -> Ran:
+    def build(self, *arguments: str, command: str = "build", **environment: str) -> Ran:
         """Builds (or tests) with arguments; the app and its programs where they name no target."""
         targets = [] if any(a.startswith("//") for a in arguments) else TARGETS
         events = self.workspace.folder.parent / f"events-{self.workspace.folder.name}.json"
-        self.workspace.run(command, f"--build_event_json_file={events}", *arguments, *targets)
+        self.workspace.run(
+            command, f"--build_event_json_file={events}", *arguments, *targets, **environment
+        )
         metrics = {}
         for line in events.read_text().splitlines():
             metrics = json.loads(line).get("buildMetrics", metrics)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import socket
+
 import pytest
 from client import ADAPTER_BYTES, FOUNDATION_BYTES, SAME_PLATFORM, Client
 from counting_proxy import CountingProxy
@@ -29,6 +32,22 @@ def test_a_second_client_runs_nothing(
         assert second.outputs() == first.outputs()
         if kind is GrpcCache:
             _moves_no_foundation(flags, proxy, first, second)
+
+
+def test_nothing_of_the_machine_leaves(engines: Engines, first: Client) -> None:
+    """No path, no variable, no name of the host, in all that a cache gets."""
+    secret = "Mellon-4c1f"
+    first.forget()
+    with HttpCache(engines) as server:
+        first.build(*server.flags, *SAME_PLATFORM, PASSWORD=secret)
+        names = [str(first.workspace.folder), str(first.workspace.base), os.path.expanduser("~/")]
+        # A host's name may be a common word.
+        names += [secret, f"@{socket.gethostname()}", f"/{socket.gethostname()}"]
+        stored = [path for path in server.directory.rglob("*") if path.is_file()]
+        assert len(stored) > 20
+        for path in stored:
+            contents = path.read_bytes()
+            assert [name for name in names if name.encode() in contents] == [], path
 
 
 def _moves_no_foundation(

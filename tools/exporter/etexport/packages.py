@@ -99,11 +99,17 @@ def install(packages: Iterable[Packages]) -> None:
 
 
 def _existing(path: Path, stamp: Path) -> Path:
-    """A path; where a sandbox left the folder out, the one beside the real stamp.
+    """A path; where Bazel left the folder out, the same one elsewhere.
 
-    Bazel's sandbox for multiplex workers holds files only; the stamp is a link to the real one.
+    Bazel's sandbox for multiplex workers holds files only; the stamp is a link to the real one. On
+    remote workers Bazel before 8.3 has folders of runfiles only where they lie for actions.
     """
-    if path.exists():
-        return path
     base, real = stamp.parent, Path(os.path.realpath(stamp)).parent
-    return real / path.relative_to(base) if path.is_relative_to(base) else path
+    if path.exists() or not path.is_relative_to(base):
+        return path
+    place = path.relative_to(base)
+    root, inside, repository = str(base).rpartition(".runfiles/")
+    for_actions = Path(root.rpartition("/bazel-out/")[0] or "/", "external", repository)
+    if inside and (for_actions / place).exists():
+        return for_actions / place
+    return real / place

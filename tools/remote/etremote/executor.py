@@ -18,9 +18,9 @@ _SEEN = ("usr", "bin", "sbin", "lib", "lib64", "etc")
 class Executor(Server):
     """The Remote Execution API on this machine, with its caches.
 
-    An action sees its declared inputs, /usr, /bin, /sbin, /lib, /lib64 and /etc of the worker's root,
-    read-only, an empty /tmp, /dev and /proc. It has no network, and no rights beyond those of the user
-    who started the server.
+    An action sees its declared inputs; read-only /usr, /bin, /sbin, /lib, /lib64 and /etc of the
+    worker's root; /dev, /proc and an empty /tmp. It has no network, and no rights beyond those of the
+    user who started the server.
 
     Args:
         engines: what it is made of.
