@@ -67,8 +67,10 @@ class Workspace:
         return done.stdout + done.stderr
 
     def _bazel(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        # In tests a server ends after 15 s without a build, if nobody says otherwise.
+        startup = [f"--output_base={self.base}", "--max_idle_secs=300"]
         return subprocess.run(
-            [self.module / "bazelw", f"--output_base={self.base}", *arguments],
+            [self.module / "bazelw", *startup, *arguments],
             cwd=self.folder,
             env={**os.environ, **environment},
             capture_output=True,

@@ -20,7 +20,7 @@ _PACKAGES = {
         "zlib1g": "d7dd1d1411fedf27f5e27650a6eff20ef294077b568f4c8c5e51466dc7c08ce4",
     } | _LIBPCRE2,
     # All that a worker needs: a shell and coreutils for scripts, the C and C++ libraries for the
-    # exporter's packages. bash is for Bazel's own scripts that run tests.
+    # exporter's packages. bash and sed are for Bazel's own scripts that run tests.
     "executorch_worker": {
         "bash": "82130bb6a560cd2a7234d8018baf73f188f5dd56413d5aa0accc987b2197a6a1",
         "coreutils": "61038f857e346e8500adf53a2a0a20859f4d3a3b51570cc876b153a2d51a3091",
@@ -32,6 +32,7 @@ _PACKAGES = {
         "libgmp10": "187aedef2ed763f425c1e523753b9719677633c7eede660401739e9c893482bd",
         "libstdc++6": "5cd3171216d4ab0fc911cfe9c35509bf2dd8f47761c43b7f6a4296701551a24d",
         "libtinfo6": "072d908f38f51090ca28ca5afa3b46b2957dc61fe35094c0b851426859a49a51",
+        "sed": "fd557efeee8aae4619c2cb7f68aadccb804322ad4a99ab048aaae5901d253885",
     } | _LIBPCRE2 | _LIBSELINUX,
 }
 

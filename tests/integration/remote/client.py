@@ -76,21 +76,20 @@ class Client:
             mnemonics=frozenset(one["mnemonic"] for one in summary.get("actionData", [])),
         )
 
-    def forget(self) -> None:
-        """Removes all outputs, and what Bazel knows of them."""
+    def begin(self, adapter: float) -> None:
+        """Removes all outputs and what Bazel knows of them, and gives the task an adapter."""
         self.workspace.run("clean")
+        self.change_adapter(adapter)
 
     def outputs(self) -> dict[str, str]:
         """sha256 of the outputs that are here, by their path: programs, data, all of the app."""
         place = self.workspace.folder / "bazel-bin"
-        found = {}
-        for path in [*place.glob("*.pte"), *place.glob("*.ptd"), *place.glob("app*")]:
-            files = [p for p in path.rglob("*") if p.is_file()] if path.is_dir() else [path]
-            for file in files:
-                if ".runfiles" not in str(file):
-                    digest = hashlib.sha256(file.read_bytes()).hexdigest()
-                    found[file.relative_to(place).as_posix()] = digest
-        return found
+        paths = [p for p in place.glob("*") if p.suffix in (".pte", ".ptd", ".zst")]
+        paths += [p for p in (place / "app").rglob("*") if p.is_file()]
+        return {
+            path.relative_to(place).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+            for path in paths
+        }
 
     def change_adapter(self, value: float) -> None:
         """Gives the task another adapter of the same size, with numbers up to a value."""
