@@ -32,6 +32,20 @@ _PLATFORM = "@rules_executorch//toolchains/platforms:linux_x86_64"
 SAME_PLATFORM = (f"--platforms={_PLATFORM}", f"--host_platform={_PLATFORM}")
 
 
+# Kinds of actions that make those; Bazel's own aside.
+OUR_MNEMONICS = {
+    "CppCompile",
+    "CppLink",
+    "EtApp",
+    "EtArchive",
+    "EtFit",
+    "EtLink",
+    "EtLower",
+    "EtScan",
+    "EtShare",
+}
+
+
 @dataclass(frozen=True)
 class Ran:
     """What a build did.
@@ -105,3 +119,18 @@ class Client:
         """Ends Bazel."""
         self.workspace.close()
         shutil.rmtree(self.workspace.folder, ignore_errors=True)
+
+
+@dataclass(frozen=True)
+class Built:
+    """A client that built remotely.
+
+    Args:
+        client: the client.
+        adapter: what it gave the task.
+        outputs: what it got.
+    """
+
+    client: Client
+    adapter: float
+    outputs: dict[str, str]

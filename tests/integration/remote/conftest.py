@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from client import Client
+from client import OUR_MNEMONICS, Built, Client
 from etremote import Engines, Executor, load_engines
 
 
@@ -38,3 +38,15 @@ def first(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
 def second(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
     """Has nothing of what the first one built, and lies in another folder."""
     yield from _client(tmp_path_factory, "second")
+
+
+@pytest.fixture(scope="session")
+def built(executor: Executor, first: Client) -> Built:
+    """The first client, when it has built all, and each action on the worker."""
+    first.begin(adapter=0.01)
+    ran = first.build(*executor.flags)
+    assert set(ran.runners) == {"remote"}
+    assert ran.mnemonics >= OUR_MNEMONICS
+    outputs = first.outputs()
+    assert set(outputs) >= {"app.tar.zst", "app/runner", "foundation.ptd", "task.pte", "task.ptd"}
+    return Built(first, 0.01, outputs)

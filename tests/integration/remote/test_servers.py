@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import signal
 import socket
@@ -161,6 +162,15 @@ def test_a_root_without_a_system(engines: Engines, tmp_path: Path) -> None:
     with pytest.raises(ServerError) as caught, Executor(engines, root=tmp_path):
         pass
     assert f"executor: {tmp_path} has no folder usr" in str(caught.value)
+
+
+def test_a_system_without_sandboxes(engines: Engines, tmp_path: Path) -> None:
+    """Is told before any action is."""
+    broken = dataclasses.replace(engines, bubblewrap=tmp_path)
+    with pytest.raises(ServerError) as caught, Executor(broken):
+        pass
+    assert "executor: no sandbox can be made for actions: " in str(caught.value)
+    assert "Allow user namespaces" in str(caught.value)
 
 
 @pytest.mark.parametrize("kind", _SERVERS)

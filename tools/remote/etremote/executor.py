@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import socket
+import subprocess
 from pathlib import Path
 
 from etremote.engines import Engines, loaded_with
 from etremote.errors import ServerError
 from etremote.server import HOST, Server, answers_http2
+
+_CAP_SYS_ADMIN = 1 << 21
 
 # What of a worker's root folder actions see, read-only.
 _SEEN = ("usr", "bin", "sbin", "lib", "lib64", "etc")
@@ -19,8 +23,8 @@ class Executor(Server):
     """The Remote Execution API on this machine, with its caches.
 
     An action sees its declared inputs; read-only /usr, /bin, /sbin, /lib, /lib64 and /etc of the
-    worker's root; /dev, /proc and an empty /tmp. It has no network, and no rights beyond those of the
-    user who started the server.
+    worker's root; /dev, /proc and an empty /tmp. It has no network, and no rights beyond those of
+    the user who started the server.
 
     Args:
         engines: what it is made of.
@@ -62,9 +66,10 @@ class Executor(Server):
         programs = self.scratch / "bin"
         programs.mkdir()
         bubblewrap = self.engines.bubblewrap
-        start = shlex.join(loaded_with(bubblewrap / "usr/bin/bwrap", bubblewrap))
+        start = loaded_with(bubblewrap / "usr/bin/bwrap", bubblewrap)
+        self._try_sandbox(start)
         script = programs / "bwrap"
-        script.write_text(f'#!/bin/sh\nexec {start} "$@"\n', encoding="utf-8")
+        script.write_text(f'#!/bin/sh\nexec {shlex.join(start)} "$@"\n', encoding="utf-8")
         script.chmod(0o755)
         return [
             str(self.engines.buildbox / "buildbox-casd"),
@@ -75,9 +80,33 @@ class Executor(Server):
             "--shutdown-deadline=1",
             f"--log-level={'info' if self._verbose else 'warning'}",
             f"--buildbox-run={self.engines.buildbox / 'buildbox-run'}",
+            # Without FUSE each action's inputs are copied, among them a gigabyte of packages.
+            f"--runner-arg=--staging-mode={'fuse' if _may_use_fuse() else 'copy-or-link'}",
             *(f"--runner-arg=--ro-bind-mount={mount}" for mount in self._mounts()),
             str(self.directory),
         ]
+
+    def _try_sandbox(self, start: list[str]) -> None:
+        """Fails where the system forbids what each action needs."""
+        trial = [
+            *start,
+            "--unshare-user",
+            "--unshare-net",
+            "--bind",
+            "/",
+            "/",
+            "/bin/sh",
+            "-c",
+            ":",
+        ]
+        done = subprocess.run(trial, capture_output=True, text=True, errors="replace")
+        if done.returncode:
+            raise ServerError(
+                f"{self.name}: no sandbox can be made for actions: {done.stderr.strip()}",
+                "Allow user namespaces to whoever starts the server (sysctl "
+                "kernel.unprivileged_userns_clone, user.max_user_namespaces; on Ubuntu "
+                "kernel.apparmor_restrict_unprivileged_userns).",
+            )
 
     def _mounts(self) -> list[str]:
         found = [name for name in _SEEN if (self._root / name).is_dir()]
@@ -95,3 +124,12 @@ class Executor(Server):
 
     def _answers(self, connection: socket.socket) -> bool:
         return answers_http2(connection)
+
+
+def _may_use_fuse() -> bool:
+    """Whether buildbox-fuse can mount: by a right of this process, or by the system's program."""
+    if not os.access("/dev/fuse", os.R_OK | os.W_OK):
+        return False
+    status = Path("/proc/self/status").read_text(encoding="utf-8")
+    effective = int(status.partition("CapEff:")[2].split()[0], 16)
+    return bool(effective & _CAP_SYS_ADMIN) or bool(shutil.which("fusermount3", path=os.defpath))

@@ -4,50 +4,57 @@ from __future__ import annotations
 
 import os
 import socket
+from pathlib import Path
 
 import pytest
-from client import ADAPTER_BYTES, FOUNDATION_BYTES, SAME_PLATFORM, Client
+from client import ADAPTER_BYTES, FOUNDATION_BYTES, SAME_PLATFORM, Built, Client
 from counting_proxy import CountingProxy
 from etremote import Engines, GrpcCache, HttpCache
+
+_SECRET = "Mellon-4c1f"
 
 
 @pytest.mark.parametrize("kind", [HttpCache, GrpcCache])
 def test_a_second_client_runs_nothing(
-    engines: Engines, first: Client, second: Client, kind: type[HttpCache | GrpcCache]
+    engines: Engines,
+    first: Client,
+    second: Client,
+    built: Built,
+    kind: type[HttpCache | GrpcCache],
 ) -> None:
-    """It gets the outputs, also of directories, and they are the same."""
+    """It gets the outputs, also of directories; they are those that an executor made."""
     with kind(engines) as server, CountingProxy(server.port) as proxy:
         flags = [flag.replace(f":{server.port}", f":{proxy.port}") for flag in server.flags]
+        flags += SAME_PLATFORM
         for client in (first, second):
-            client.begin(adapter=0.02)
-        ran = first.build(*flags, *SAME_PLATFORM)
+            client.begin(built.adapter)
+        ran = first.build(*flags, PASSWORD=_SECRET)
         assert ran.runners and not {name for name in ran.runners if "remote" in name}
+        assert first.outputs() == built.outputs
         assert proxy.sent > FOUNDATION_BYTES
-        ran = second.build(*flags, *SAME_PLATFORM, "--config=remote-minimal")
+        _has_nothing_of(first, server.directory)
+
+        ran = second.build(*flags, "--config=remote-minimal")
         assert set(ran.runners) == {"remote cache hit"}
         assert second.outputs() == {}
-        ran = second.build(*flags, *SAME_PLATFORM)
+        ran = second.build(*flags)
         assert set(ran.runners) <= {"remote cache hit"}
-        assert second.outputs() == first.outputs()
+        assert second.outputs() == built.outputs
         if kind is GrpcCache:
             _moves_no_foundation(flags, proxy, first, second)
 
 
-def test_nothing_of_the_machine_leaves(engines: Engines, first: Client) -> None:
-    """No path, no variable, no name of the host, in all that a cache gets."""
-    secret = "Mellon-4c1f"
-    first.begin(adapter=0.02)
-    with HttpCache(engines) as server:
-        first.build(*server.flags, *SAME_PLATFORM, PASSWORD=secret)
-        names = [str(first.workspace.folder), str(first.workspace.base), secret]
-        names += [os.path.expanduser("~/"), socket.gethostname()]
-        # Shorter ones are in weights by chance.
-        names = [name for name in names if len(name) > 5]
-        stored = [path for path in server.directory.rglob("*") if path.is_file()]
-        assert len(stored) > 20
-        for path in stored:
-            contents = path.read_bytes()
-            assert [name for name in names if name.encode() in contents] == [], path
+def _has_nothing_of(client: Client, directory: Path) -> None:
+    """No path of the machine, no variable, no name of the host, in all that a server got."""
+    names = [str(client.workspace.folder), str(client.workspace.base), os.path.expanduser("~/")]
+    names += [socket.gethostname(), _SECRET]
+    # Shorter ones are in weights by chance.
+    names = [name for name in names if len(name) > 5]
+    stored = [path for path in directory.rglob("*") if path.is_file()]
+    assert len(stored) > 20
+    for path in stored:
+        contents = path.read_bytes()
+        assert [name for name in names if name.encode() in contents] == [], path
 
 
 def _moves_no_foundation(
@@ -57,7 +64,7 @@ def _moves_no_foundation(
     for client in (first, second):
         client.change_adapter(0.03)
         proxy.reset()
-        ran = client.build(*flags, *SAME_PLATFORM, "//:task", "//:foundation")
+        ran = client.build(*flags, "//:task", "//:foundation")
         moved = proxy.sent, proxy.received
         assert (ran.runners == {"remote cache hit": 2}) == (client is second)
         assert ADAPTER_BYTES < sum(moved) < 10 * ADAPTER_BYTES < FOUNDATION_BYTES / 40, moved
