@@ -95,7 +95,7 @@ class GgufFile:
           minimum: the least that makes sense.
 
         Raises:
-          BuildError: it is missing and has no default, or is no whole number, or less than `minimum`.
+          BuildError: it is missing without a default, no whole number, or less than `minimum`.
         """
         value = self._number(key, default, "a whole number")
         if not isinstance(value, int):

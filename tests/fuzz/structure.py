@@ -1,7 +1,7 @@
 """Programs that are damaged in what they say, and not in how they say it.
 
 Bits that are flipped in a flatbuffer mostly give one that can't be read at all. Here its tables are
-read, one number, name or list is changed, and they are written again: what comes out is well-formed.
+read, one number, name or list is changed, and they are written again: the result is well-formed.
 """
 
 from __future__ import annotations

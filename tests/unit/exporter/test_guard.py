@@ -55,7 +55,8 @@ def test_code_that_goes_on(tmp_path: Path) -> None:
     secret.write_text("x")
     with (
         pytest.raises(BuildError, match="which it does not declare"),
-        Guard("//m:n", []).watching(),contextlib.suppress(Exception)
+        Guard("//m:n", []).watching(),
+        contextlib.suppress(Exception),
     ):
         secret.read_text()
 

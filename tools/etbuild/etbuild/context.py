@@ -77,7 +77,7 @@ class ModelContext:
           What was saved, on the CPU: mostly a dict of tensors by name; see `load_checkpoint`.
 
         Raises:
-          BuildError: as `file`; the file is damaged, of another kind, or a pickle that would run code.
+          BuildError: as `file`; it is damaged, of another kind, or a pickle that would run code.
 
         Example:
 

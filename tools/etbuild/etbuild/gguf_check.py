@@ -1,7 +1,7 @@
 """GGUF files of unknown origin: a look at the header before the gguf library reads it.
 
-The library counts on what a header says: of an array that is said to have 2^60 elements it makes as many,
-long after the file has ended.
+The library counts on what a header says: of an array that is said to have 2^60 elements it makes as
+many, long after the file has ended.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def check_gguf(path: Path) -> None:
         raise BuildError(f"{path}: cannot be read: {error.strerror}.", _AGAIN) from None
     except _DamagedError as error:
         raise BuildError(
-            f"{path}: expected a complete GGUF file; found {size} bytes whose header cannot be read "
+            f"{path}: expected a complete GGUF file; found {size} bytes whose header is unreadable "
             f"({error}).",
             _AGAIN,
         ) from None
@@ -117,4 +117,6 @@ class _Header:
         """Fails where the file has no room for something that it says it has."""
         left = len(self._data) - self._at
         if count * least > left:
-            raise _DamagedError(f"it names {count} {what} at byte {self._at}, and {left} bytes follow")
+            raise _DamagedError(
+                f"it names {count} {what} at byte {self._at}, and {left} bytes follow"
+            )
