@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import resource
 import signal
+import socket
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -25,6 +28,26 @@ def checkpoint(ctx: ModelContext) -> Any:
     net = nn.Linear(8, 4)
     net.load_state_dict(ctx.checkpoint("net.pt"))
     return net, (torch.ones(1, 8),)
+
+
+def opens_undeclared(ctx: ModelContext) -> Any:
+    """Scales its weights by what stands in a file that the target has not among its data."""
+    net = nn.Linear(4, 4)
+    with torch.no_grad():
+        net.weight.mul_(float(Path(ctx.args["place"]).read_text()))
+    return net, (X,)
+
+
+def opens_undeclared_or_not(ctx: ModelContext) -> Any:
+    """Goes on where it can't."""
+    with contextlib.suppress(Exception):
+        return opens_undeclared(ctx)
+    return good(ctx)
+
+
+def connects(ctx: ModelContext) -> Any:
+    socket.create_connection(("127.0.0.1", int(ctx.args["place"])), 5).close()
+    return good(ctx)
 
 
 def returns_none(ctx: ModelContext) -> None:

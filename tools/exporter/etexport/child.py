@@ -28,11 +28,12 @@ def execute(arguments: Sequence[str], log: str | None = None) -> tuple[int, str]
       Exit code and message; the message of a success is empty.
     """
     progress = Progress()
-    work = tree = Path("/nonexistent")
+    work = tree = output = Path("/nonexistent")
     label = "the exporter"
     try:
         request = flags.parse(flags.expand(arguments))
         label = request.label
+        output = request.output
         # Beside the output: the one place that every kind of sandbox lets an action write to.
         work = request.output.with_name(f"{request.output.name}.work")
         tree = work / "sources"
@@ -45,6 +46,8 @@ def execute(arguments: Sequence[str], log: str | None = None) -> tuple[int, str]
             lower.run(request, progress, tree)
         return 0, ""
     except BaseException as error:
+        # The guard may speak when all is written.
+        lower.remove(output)
         if log:
             traceback.print_exc(file=sys.stderr)
             sys.stderr.flush()

@@ -139,6 +139,14 @@ def _scratch(tree: Path) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def remove(output: Path) -> None:
+    """Removes a file or folder of a request that failed, if there is one."""
+    if output.is_dir():
+        shutil.rmtree(output, ignore_errors=True)
+    else:
+        output.unlink(missing_ok=True)
+
+
 @contextlib.contextmanager
 def _whole(output: Path) -> Iterator[None]:
     """Removes a half-written output."""
@@ -146,10 +154,7 @@ def _whole(output: Path) -> Iterator[None]:
         output.parent.mkdir(parents=True, exist_ok=True)
         yield
     except BaseException as error:
-        if output.is_dir():
-            shutil.rmtree(output, ignore_errors=True)
-        else:
-            output.unlink(missing_ok=True)
+        remove(output)
         if isinstance(error, OSError):
             raise BuildError(
                 f"Can't write {output.name}: {error.strerror or error}.",

@@ -1,0 +1,56 @@
+"""A cache that goes away or holds damaged files: the build goes on, and is right."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from client import FOUNDATION_BYTES, SAME_PLATFORM, Built, Client
+from counting_proxy import CountingProxy
+from etremote import Engines, HttpCache
+
+
+@pytest.fixture
+def cache(engines: Engines) -> Iterator[HttpCache]:
+    with HttpCache(engines) as server:
+        yield server
+
+
+def flags_of(cache: HttpCache, port: int) -> list[str]:
+    through = [flag.replace(f":{cache.port}", f":{port}") for flag in cache.flags]
+    return [*through, *SAME_PLATFORM, "--remote_retries=1", "--remote_timeout=10"]
+
+
+def test_a_cache_that_ends_during_a_build(engines: Engines, built: Built, first: Client) -> None:
+    """When it has got some outputs and not the others; they are made here."""
+    first.begin(built.adapter)
+    with ThreadPoolExecutor() as pool, HttpCache(engines) as server:
+        with CountingProxy(server.port) as proxy:
+            building = pool.submit(first.build, *flags_of(server, proxy.port))
+            while proxy.sent < FOUNDATION_BYTES // 2 and not building.done():
+                time.sleep(0.01)
+            assert not building.done()
+            server.__exit__(None, None, None)
+        ran = building.result()
+    assert not {name for name in ran.runners if "remote" in name}
+    assert first.outputs() == built.outputs
+
+
+def test_damaged_files_in_a_cache(
+    cache: HttpCache, built: Built, first: Client, second: Client
+) -> None:
+    """Bazel compares what it gets with its digest; what isn't right is made again."""
+    flags = flags_of(cache, cache.port)
+    first.begin(built.adapter)
+    first.build(*flags)
+    largest = max((cache.directory / "cas").iterdir(), key=lambda path: path.stat().st_size)
+    assert largest.stat().st_size > FOUNDATION_BYTES
+    data = bytearray(largest.read_bytes())
+    data[len(data) // 2] ^= 1
+    largest.write_bytes(data)
+    second.begin(built.adapter)
+    printed = second.workspace.run("build", *flags, "//:app", "//:foundation", "//:task")
+    assert "does not match received digest" in printed, printed
+    assert second.outputs() == built.outputs
