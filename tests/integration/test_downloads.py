@@ -1,0 +1,133 @@
+"""Downloads that break off or bring other bytes: a message, and the next build is right."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import http.server
+import os
+import shutil
+import subprocess
+import threading
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+_MODULE = """
+module(name = "downloader")
+bazel_dep(name = "rules_executorch", version = "0.1.0")
+local_path_override(module_name = "rules_executorch", path = "{module}")
+executorch = use_extension("@rules_executorch//toolchains:extensions.bzl", "executorch")
+executorch.wheel(
+    name = "weights",
+    files = {{"model.bin": "madeup_weights/model.bin"}},
+    requirement = "madeup-weights==1.0",
+    sha256 = "{sha256}",
+)
+use_repo(executorch, "weights")
+"""
+_WEIGHTS = bytes(range(256)) * 4096
+_WHEEL = "madeup_weights-1.0-py3-none-any.whl"
+
+
+class _Index(http.server.SimpleHTTPRequestHandler):
+    """A package index of one wheel, as broken as its server says."""
+
+    def do_GET(self) -> None:
+        if not self.path.endswith(_WHEEL):
+            return self._send(f'<a href="/{_WHEEL}">{_WHEEL}</a>'.encode(), "text/html")
+        data = (Path(self.directory) / _WHEEL).read_bytes()
+        fault = self.server.fault  # type: ignore[attr-defined]
+        if fault == "other":
+            data = data[: len(data) // 2] + bytes(len(data) - len(data) // 2)
+        sent = data[: len(data) // 3] if fault == "truncated" else data
+        return self._send(sent, "application/zip", len(data))
+
+    def _send(self, data: bytes, kind: str, length: int | None = None) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(length or len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+
+class Downloader:
+    """A workspace whose weights come in a wheel of an index of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        module = Path(os.path.realpath("bazelw")).parent
+        self._bazelw = module / "bazelw"
+        self._base = folder / "base"
+        self.folder = folder / "workspace"
+        self.folder.mkdir()
+        served = folder / "served"
+        served.mkdir()
+        with zipfile.ZipFile(served / _WHEEL, "w") as wheel:
+            wheel.writestr("madeup_weights/model.bin", _WEIGHTS)
+            wheel.writestr(
+                "madeup_weights-1.0.dist-info/METADATA",
+                "Metadata-Version: 2.1\nName: madeup-weights\nVersion: 1.0\n",
+            )
+            wheel.writestr(
+                "madeup_weights-1.0.dist-info/WHEEL",
+                "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+            )
+        self.sha256 = hashlib.sha256((served / _WHEEL).read_bytes()).hexdigest()
+        module_file = _MODULE.format(module=module, sha256=self.sha256)
+        (self.folder / "MODULE.bazel").write_text(module_file)
+        (self.folder / "BUILD.bazel").touch()
+        handler = functools.partial(_Index, directory=str(served))
+        self.index = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        threading.Thread(target=self.index.serve_forever, daemon=True).start()
+
+    def build(self, fault: str) -> subprocess.CompletedProcess[str]:
+        """Builds the weights while the index is broken in a way; "": it isn't."""
+        self.index.fault = fault  # type: ignore[attr-defined]
+        address = f"http://127.0.0.1:{self.index.server_address[1]}/simple"
+        words = ["build", "@weights//:model.bin", f"--repo_env=PIP_INDEX_URL={address}"]
+        words += ["--repo_env=PIP_NO_CACHE_DIR=1", "--repo_env=PIP_RETRIES=0"]
+        return self._bazel(*words)
+
+    def _bazel(self, *words: str) -> subprocess.CompletedProcess[str]:
+        command = [self._bazelw, f"--output_base={self._base}", *words]
+        return subprocess.run(command, cwd=self.folder, capture_output=True, text=True)
+
+    def placed(self) -> list[Path]:
+        """The weights, where Bazel has them."""
+        return list((self._base / "external").glob("*weights*/model.bin"))
+
+    def close(self) -> None:
+        self._bazel("shutdown")
+        self.index.shutdown()
+        self.index.server_close()
+        subprocess.run(["chmod", "-R", "u+w", str(self._base)], check=False)
+        shutil.rmtree(self._base, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def downloader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Downloader]:
+    made = Downloader(tmp_path_factory.mktemp("downloads"))
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("fault", ["truncated", "other"])
+def test_weights_that_arrive_wrong(downloader: Downloader, fault: str) -> None:
+    done = downloader.build(fault)
+    assert done.returncode != 0
+    assert "the wheel of madeup-weights==1.0 can't be had" in done.stderr, done.stderr
+    assert f"sha256 wanted: {downloader.sha256}" in done.stderr
+    assert downloader.placed() == []
+
+
+def test_the_next_download(downloader: Downloader) -> None:
+    """After the ones that went wrong."""
+    done = downloader.build("")
+    assert done.returncode == 0, done.stderr
+    (weights,) = downloader.placed()
+    assert weights.read_bytes() == _WEIGHTS
