@@ -54,10 +54,12 @@ class Ran:
         runners: how many actions ran how: {"remote": 9, "remote cache hit": 2}; what Bazel does by
             itself is left out.
         mnemonics: the kinds of actions that were executed or found in a cache.
+        printed: by Bazel.
     """
 
     runners: dict[str, int]
     mnemonics: frozenset[str]
+    printed: str
 
 
 class Client:
@@ -77,7 +79,7 @@ class Client:
         """Builds (or tests) with arguments; the app and its programs where they name no target."""
         targets = [] if any(a.startswith("//") for a in arguments) else TARGETS
         events = self.workspace.folder.parent / f"events-{self.workspace.folder.name}.json"
-        self.workspace.run(
+        printed = self.workspace.run(
             command, f"--build_event_json_file={events}", *arguments, *targets, **environment
         )
         metrics = {}
@@ -88,6 +90,7 @@ class Client:
         return Ran(
             runners={k: v for k, v in runners.items() if k not in ("total", "internal")},
             mnemonics=frozenset(one["mnemonic"] for one in summary.get("actionData", [])),
+            printed=printed,
         )
 
     def begin(self, adapter: float) -> None:

@@ -144,7 +144,8 @@ def remove(output: Path) -> None:
     if output.is_dir():
         shutil.rmtree(output, ignore_errors=True)
     else:
-        output.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            output.unlink()
 
 
 @contextlib.contextmanager

@@ -30,6 +30,17 @@ SECOND_FLAGS = (
     *(f"--strategy={name}=sandboxed,local" for name in _WORKERS),
 )
 
+# What each action may see in a hermetic build, besides its inputs.
+_SYSTEM = ("/bin", "/etc", "/lib", "/lib64", "/proc", "/sys", "/usr")
+
+# Bazel's sandbox of Linux with nothing of this machine but its system: no home, no network.
+HERMETIC_FLAGS = (
+    "--spawn_strategy=sandboxed",
+    "--experimental_use_hermetic_linux_sandbox",
+    "--sandbox_default_allow_network=false",
+    *(f"--sandbox_add_mount_pair={place}" for place in _SYSTEM if os.path.isdir(place)),
+)
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Builds, compares, prints.
@@ -62,6 +73,12 @@ def _parser() -> argparse.ArgumentParser:
         "without caches. Compares every default output by sha256, and explains differences.",
     )
     parser.add_argument("labels", nargs="+", help="targets, patterns too: //models:all //x:app")
+    parser.add_argument(
+        "--hermetic",
+        action="store_true",
+        help="the second build's actions see their inputs and the system's folders, and have no "
+        "network (Linux)",
+    )
     parser.add_argument("--remote", metavar="URL", help="build once more, on this executor")
     parser.add_argument("--bazel", help="command; default: the workspace's bazelw, else bazel")
     parser.add_argument(
@@ -87,7 +104,7 @@ def _builds(workspace: Path, bazel: str, folder: Path, options: argparse.Namespa
             there,
             inner,
             folder / "base",
-            (*elsewhere, *SECOND_FLAGS, "--jobs=1"),
+            (*elsewhere, *SECOND_FLAGS, *(HERMETIC_FLAGS if options.hermetic else ()), "--jobs=1"),
         ),
     ]
     if options.remote:
