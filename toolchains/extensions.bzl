@@ -3,6 +3,7 @@
 load("//toolchains/android:repositories.bzl", "android_repositories")
 load("//toolchains/cc:repositories.bzl", "cc_repositories")
 load("//toolchains/exporter:environment.bzl", "python_environment")
+load("//toolchains/exporter:lock_repository.bzl", "lock_repository")
 load("//toolchains/exporter:sdk.bzl", "sdk_repository")
 load("//toolchains/exporter:wheel.bzl", "wheel_files")
 load("//toolchains/qemu:qemu.bzl", "qemu_repository")
@@ -66,18 +67,26 @@ et_packages(
 )
 """ % Label("//toolchains/exporter:packages.bzl")
 
-def _exporter_tag(module_ctx):
-    """The root module's choice of exporter, else the default of these rules."""
-    default = None
+def _exporter_choice(module_ctx):
+    """The root module's choice of exporter, with the defaults of these rules."""
+    chosen = {}
     for module in module_ctx.modules:
         tags = module.tags.exporter
         if len(tags) > 1:
             fail("module %s: executorch.exporter() is given %d times, wanted once." % (module.name, len(tags)))
-        if tags and module.is_root:
-            return tags[0]
         if tags and module.name == _OWN:
-            default = tags[0]
-    return default
+            chosen["own"] = tags[0]
+        if tags and module.is_root:
+            chosen["root"] = tags[0]
+    own = chosen["own"]
+    tag = chosen.get("root", own)
+    return struct(
+        executorch_version = tag.executorch_version or own.executorch_version,
+        locks = tag.locks,
+        python = tag.python,
+        torch_index = tag.torch_index,
+        torch_version = tag.torch_version or own.torch_version,
+    )
 
 def _chosen(module_ctx, tag_class, key, everybody = False):
     """Tags by one of their attributes: the root module's, else the default of these rules.
@@ -134,7 +143,7 @@ def _backend_packages(module_ctx, base_locks):
         )
 
 def _executorch_impl(module_ctx):
-    tag = _exporter_tag(module_ctx)
+    tag = _exporter_choice(module_ctx)
     settings = {"torch_index": tag.torch_index} if tag.torch_index else {}
     python_environment(
         name = "executorch_exporter",
@@ -144,10 +153,21 @@ def _executorch_impl(module_ctx):
         build_file_content = _EXPORTER_BUILD % (tag.executorch_version, tag.torch_version),
         **settings
     )
+    lock_repository(
+        name = "executorch_lock",
+        executorch_version = tag.executorch_version,
+        locks = [str(label) for label in tag.locks],
+        torch_version = tag.torch_version,
+    )
     _backend_packages(module_ctx, tag.locks)
     _sdks(module_ctx)
-    for platform, runtime in _chosen(module_ctx, "runtime", "platform").items():
-        runtime_repository(platform, runtime.executorch_version, runtime.sha256)
+    runtimes = _chosen(module_ctx, "runtime", "platform")
+    for platform in RUNTIME_PLATFORMS:
+        if platform in runtimes:
+            runtime = runtimes[platform]
+            runtime_repository(platform, runtime.executorch_version, sha256 = runtime.sha256)
+        else:
+            runtime_repository(platform, tag.executorch_version, locks = tag.locks)
     mobile_runtime_repositories()
     json_repository()
     pcre2_repository()
@@ -197,12 +217,12 @@ executorch.exporter(locks = ["//:exporter.lock"])
 """,
     attrs = {
         "executorch_version": attr.string(
-            default = "1.5.1",
-            doc = "ExecuTorch's version; must be the lock's.",
+            doc = "ExecuTorch's version; must be the lock's. Default: that of these rules.",
         ),
         "locks": attr.label_list(
             default = [Label("//toolchains/exporter/locks:exporter_cp311.txt")],
-            doc = "Requirements with hashes, as pip-compile and uv write them.",
+            doc = "Requirements with hashes, as `bazel run @rules_executorch//toolchains/exporter:lock.update`, " +
+                  "pip-compile and uv write them.",
         ),
         "python": _PYTHON,
         "torch_index": attr.string(
@@ -211,8 +231,7 @@ executorch.exporter(locks = ["//:exporter.lock"])
                   "another build; default: PyTorch's.",
         ),
         "torch_version": attr.string(
-            default = "2.13.0",
-            doc = "PyTorch's version; must be the lock's.",
+            doc = "PyTorch's version; must be the lock's. Default: that of these rules.",
         ),
     },
 )
@@ -220,8 +239,8 @@ executorch.exporter(locks = ["//:exporter.lock"])
 _runtime = tag_class(
     doc = """ExecuTorch's C++ runtime for a platform: `@executorch_runtime_<platform>//:runtime`.
 
-Only the root module's tags count, and these rules' own for platforms that it doesn't name. The version
-should be the exporter's.
+Only the root module's tags count. A platform that it doesn't name has the runtime of the exporter's version,
+whose hash the exporter's lock has.
 
 ```python
 executorch.runtime(

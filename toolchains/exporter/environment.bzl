@@ -98,7 +98,8 @@ def _check_versions(rctx):
         got = found.get(package, "none")
         if got.split("+")[0] != wanted:
             fail(("@{}: {}: the lock has version {}, wanted {}.\nMake the version attributes of " +
-                  "executorch.exporter() and its locks agree.").format(rctx.name, package, got, wanted))
+                  "executorch.exporter() and its locks agree: bazel run " +
+                  "@rules_executorch//toolchains/exporter:lock.update").format(rctx.name, package, got, wanted))
 
 def _python_environment_impl(rctx):
     locks = [_watched(rctx, label) for label in rctx.attr.locks]

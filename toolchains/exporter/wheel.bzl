@@ -2,6 +2,7 @@
 
 load("//toolchains/exporter:extract.bzl", "extract")
 load("//toolchains/exporter:host_python.bzl", "PYTHON_VARIABLE")
+load("//toolchains/exporter:lock_hashes.bzl", "lock_hashes")
 load("//toolchains/exporter:pip_download.bzl", "pip_download")
 
 # pip wants it named where the wheel may be of another system.
@@ -54,8 +55,8 @@ def move_unpacked(rctx, folder, places, origin):
             fail("@%s: can't place %s: %s" % (rctx.name, place, moved.stderr))
     rctx.delete("unpacked")
 
-def _place(rctx, places, platform = ""):
-    folder = unpack_wheel(rctx, rctx.attr.requirement, [rctx.attr.sha256], platform)
+def _place(rctx, places, hashes, platform):
+    folder = unpack_wheel(rctx, rctx.attr.requirement, hashes, platform)
     move_unpacked(rctx, folder, places, "the wheel of " + rctx.attr.requirement)
 
 _FOLDER = """
@@ -66,7 +67,7 @@ filegroup(
 """
 
 def _wheel_files_impl(rctx):
-    _place(rctx, rctx.attr.files, rctx.attr.platform)
+    _place(rctx, rctx.attr.files, [rctx.attr.sha256], rctx.attr.platform)
     places = sorted(rctx.attr.files.keys())
     folders = [place for place in places if rctx.path(place).is_dir]
     files = [place for place in places if place not in folders]
@@ -89,7 +90,9 @@ wheel_files = repository_rule(
 )
 
 def _wheel_folders_impl(rctx):
-    _place(rctx, rctx.attr.folders, rctx.attr.platform)
+    locks = rctx.attr.locks
+    hashes = lock_hashes(rctx, locks, rctx.attr.requirement) if locks else [rctx.attr.sha256]
+    _place(rctx, rctx.attr.folders, hashes, rctx.attr.platform)
     rctx.template("BUILD.bazel", rctx.attr.build_file, rctx.attr.substitutions, executable = False)
 
 wheel_folders = repository_rule(
@@ -98,9 +101,13 @@ wheel_folders = repository_rule(
     attrs = {
         "build_file": attr.label(mandatory = True, allow_single_file = True),
         "folders": attr.string_dict(mandatory = True),
+        "locks": attr.label_list(
+            allow_files = [".txt"],
+            doc = "In the place of sha256: locks, of which one has the requirement with its hashes.",
+        ),
         "platform": attr.string(),
         "requirement": attr.string(mandatory = True),
-        "sha256": attr.string(mandatory = True),
+        "sha256": attr.string(),
         "substitutions": attr.string_dict(doc = "Text in the BUILD file to what stands in its place."),
     },
     environ = [PYTHON_VARIABLE],

@@ -11,13 +11,14 @@ RUNTIME_PLATFORMS = {
     "macos_arm64": "macosx_14_0_arm64",
 }
 
-def runtime_repository(platform, executorch_version, sha256):
+def runtime_repository(platform, executorch_version, *, sha256 = "", locks = []):
     """One platform's runtime, as the repository `executorch_runtime_<platform>`.
 
     Args:
       platform: a key of RUNTIME_PLATFORMS.
       executorch_version: e.g. "1.5.1".
       sha256: of the wheel that has it.
+      locks: list of labels, in the place of sha256: one of them has the wheel's hash.
     """
     wheel_folders(
         name = "executorch_runtime_" + platform,
@@ -27,6 +28,7 @@ def runtime_repository(platform, executorch_version, sha256):
             "lib": "executorch/lib",
             "license/executorch": "executorch-%s.dist-info/licenses" % executorch_version,
         },
+        locks = locks,
         platform = RUNTIME_PLATFORMS[platform],
         requirement = "executorch==" + executorch_version,
         sha256 = sha256,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -26,7 +27,8 @@ from .locks import Requirement, canonical
 from .markers import matches
 
 _HEADER = """\
-# Written from {source} by `python3.11 toolchains/exporter/install lock`; change that file instead.
+# Written from {source} and the versions in MODULE.bazel, by
+# `bazel run @rules_executorch//toolchains/exporter:lock.update`; change those instead.
 # For CPython {python} on {targets}.
 """
 
@@ -119,6 +121,21 @@ def main(arguments: list[str], folder: Path) -> int:
     )
     parser.add_argument("names", nargs="*", help="locks to write, such as exporter_cp311 (all)")
     parser.add_argument("--upgrade", action="store_true", help="take the newest versions allowed")
+    parser.add_argument(
+        "--version",
+        action="append",
+        default=[],
+        metavar="PACKAGE==VERSION",
+        help="take this version of a package, whatever the input says; may be given again",
+    )
+    parser.add_argument(
+        "--input",
+        action="append",
+        default=[],
+        type=Path,
+        metavar="FILE.in",
+        help="write FILE.txt beside it and no other lock; may be given again",
+    )
     parser.add_argument("--uv", default=shutil.which("uv"), help="the program uv")
     parser.add_argument(
         "--cpu-index", default="", metavar="URL", help="index of CPU builds (see locking.toml)"
@@ -132,9 +149,11 @@ def main(arguments: list[str], folder: Path) -> int:
     )
     options = parser.parse_args(arguments)
     settings = tomllib.loads((options.folder / "locking.toml").read_text(encoding="utf-8"))
-    inputs = sorted(options.folder.glob("*.in"))
-    # Layers of the exporter's environment take its versions, whatever bounds their packages set.
-    inputs += sorted(options.layers.glob("*/*.in"))
+    inputs = options.input
+    if not inputs:
+        inputs = sorted(options.folder.glob("*.in"))
+        # Layers of the exporter's environment take its versions, whatever bounds packages set.
+        inputs += sorted(options.layers.glob("*/*.in"))
     if options.names:
         inputs = [path for path in inputs if path.stem in options.names]
     with tempfile.TemporaryDirectory() as scratch:
@@ -166,13 +185,17 @@ def _write_lock(
         shutil.copyfile(lock, resolved)
     overrides = scratch / "overrides.txt"
     lines = exclusions(settings.get("exclude", {}), source.read_text(encoding="utf-8"))
-    if source.parent != options.folder:
+    if source.parent != options.folder and not options.input:
         lines += _pins(options.folder / _BASE)
+    else:
+        lines += options.version
     overrides.write_text("".join(f"{line}\n" for line in lines))
     command = [uv, "pip", "compile", str(source), "--output-file", str(resolved), "--quiet"]
     command += ["--universal", "--python-version", RUNNING, "--generate-hashes"]
     command += ["--no-header", "--no-annotate", "--override", str(overrides)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    # As pip does, trust what the machine trusts; by variables, for the option's name has changed.
+    environment = {"UV_NATIVE_TLS": "1", "UV_SYSTEM_CERTS": "1", **os.environ}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         raise InstallError(
             "uv could not resolve a lock",

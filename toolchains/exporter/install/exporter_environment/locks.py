@@ -12,7 +12,9 @@ from .markers import matches
 
 _PIN = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)(?:\[[^\]]*\])?\s*==\s*([^\s;]+)\s*(?:;\s*(.*))?$")
 _HASH = re.compile(r"^sha256:[0-9a-f]{64}$")
-_REGENERATE = "write the lock again with `python3.11 toolchains/exporter/install lock`"
+_REGENERATE = (
+    "write the lock again with `bazel run @rules_executorch//toolchains/exporter:lock.update`"
+)
 
 
 @dataclass(frozen=True)

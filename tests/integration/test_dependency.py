@@ -1,0 +1,154 @@
+"""The module as a dependency: out of its release archive, under another name, of the root and of a
+module that isn't the root, and with another version of ExecuTorch."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import archive
+import pytest
+
+sys.path.insert(0, os.path.dirname(__file__))
+from nested import Workspace
+
+_USER = """\
+module(name = "user")
+
+bazel_dep(name = "rules_executorch", version = "{version}", repo_name = "et")
+archive_override(
+    module_name = "rules_executorch",
+    integrity = "{integrity}",
+    strip_prefix = "rules_executorch-{version}",
+    urls = ["file://{path}"],
+)
+
+bazel_dep(name = "team_models", version = "1.0")
+local_path_override(
+    module_name = "team_models",
+    path = "team",
+)
+"""
+_TEAM = """\
+module(
+    name = "team_models",
+    version = "1.0",
+)
+
+bazel_dep(name = "rules_executorch", version = "{version}", repo_name = "their_rules")
+"""
+_BUILD = """\
+load("@{rules}//rules:defs.bzl", "et_model", "et_program", "et_program_test")
+
+et_model(
+    name = "net",
+    srcs = ["{name}.py"],
+    entry_point = "{name}:build",
+)
+
+et_program(
+    name = "{name}",
+    model = ":net",
+    recipe = "@{rules}//backends/portable:fp32",
+)
+
+et_program_test(
+    name = "{name}_test",
+    program = ":{name}",
+)
+"""
+_NET = """\
+import torch
+
+
+def build(ctx):
+    return torch.nn.Linear(4, {width}), (torch.ones(1, 4),)
+"""
+
+
+def released(workspace: Path, folder: Path) -> Path:
+    """The archive of the module under test, with changes that are not committed yet."""
+    identity = {
+        f"GIT_{who}_{key}": "x" for who in ("AUTHOR", "COMMITTER") for key in ("NAME", "EMAIL")
+    }
+    made = subprocess.run(
+        ["git", "stash", "create"],
+        cwd=workspace,
+        env={**os.environ, **identity},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return archive.make(workspace, folder, made.stdout.strip() or "HEAD")
+
+
+@pytest.fixture(scope="module")
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
+    top = tmp_path_factory.mktemp("dependency")
+
+    def write(folder: Path, module: Path) -> None:
+        path = released(module, top / "dist")
+        version = path.name.removeprefix("rules_executorch-").removesuffix(".tar.gz")
+        given = {"version": version, "integrity": archive.integrity(path), "path": path}
+        for place, text, rules, name in (
+            (folder, _USER, "et", "mine"),
+            (folder / "team", _TEAM, "their_rules", "theirs"),
+        ):
+            place.mkdir()
+            (place / "MODULE.bazel").write_text(text.format(**given))
+            (place / "BUILD.bazel").write_text(_BUILD.format(rules=rules, name=name))
+            (place / f"{name}.py").write_text(_NET.format(width=len(name)))
+
+    made = Workspace(top / "one", source=write)
+    (made.folder / ".bazelignore").write_text("team\n")
+    yield made
+    made.close()
+
+
+def test_what_a_release_holds(workspace: Workspace) -> None:
+    """No test but the registry's, and no setting of this repository's own."""
+    (path,) = (workspace.folder.parent / "dist").iterdir()
+    with tarfile.open(path) as opened:
+        names = [member.name.split("/", 1)[1] for member in opened.getmembers()]
+    assert {"LICENSE", "MODULE.bazel", "README.md", "bazelw", "rules/defs.bzl"} <= set(names)
+    tests = [name for name in names if name.startswith("tests/")]
+    assert "tests/e2e/smoke/MODULE.bazel" in tests
+    assert all(name.startswith("tests/e2e/smoke/") for name in tests)
+    assert not [name for name in names if name.startswith((".ci", ".bcr", ".git"))]
+    assert path.stat().st_size < 5_000_000
+
+
+def test_programs_of_both_modules(workspace: Workspace) -> None:
+    """The root's and its dependency's run, each under its own name of the rules."""
+    printed = workspace.run("test", "//...", "@team_models//:all")
+    assert "2 tests pass" in printed
+    folder = workspace.folder / "bazel-bin"
+    assert (folder / "mine.pte").read_bytes()[4:8] == b"ET12"
+    (fetched,) = (workspace.base / "external").glob("rules_executorch[~+]")
+    assert fetched.resolve() != workspace.module
+
+
+def test_another_version_of_executorch(workspace: Workspace) -> None:
+    """One attribute and one command; until then a program says what is missing."""
+    said = workspace.failed("@et//toolchains/exporter:lock.update", command="run")
+    assert "error: the exporter of this workspace has no lock of its own" in said
+    with open(workspace.folder / "MODULE.bazel", "a") as out:
+        out.write(
+            'executorch = use_extension("@et//toolchains:extensions.bzl", "executorch")\n'
+            'executorch.exporter(executorch_version = "1.4.1", locks = ["//:exporter.txt"])\n'
+        )
+    workspace.run("run", "@et//toolchains/exporter:lock.update")
+    lock = (workspace.folder / "exporter.txt").read_text()
+    assert "\nexecutorch==1.4.1 \\\n    --hash=sha256:" in lock
+    assert "\ntorch==2.13.0 \\\n    --hash=sha256:" in lock
+    assert "@rules_executorch//toolchains/exporter:lock.update" in lock.splitlines()[1]
+    assert (workspace.folder / "exporter.in").exists()
+    workspace.replace("MODULE.bazel", "1.4.1", "1.5.0")
+    said = workspace.failed(
+        "@et//toolchains/runtime", "--platforms=@et//toolchains/platforms:linux_arm64"
+    )
+    assert "executorch: the locks have version 1.4.1, wanted 1.5.0." in said

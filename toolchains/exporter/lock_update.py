@@ -1,0 +1,134 @@
+"""Writes the exporter's locks again, as `bazel run …//toolchains/exporter:lock.update`.
+
+The versions of ExecuTorch and PyTorch are those of `executorch.exporter()` in MODULE.bazel. Each
+lock that it names has an input beside it (`exporter.in` for `exporter.txt`), which lists the
+packages; where there is none, that of these rules is copied. Arguments go to `install lock`:
+
+    bazel run @rules_executorch//toolchains/exporter:lock.update -- --upgrade
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+_PYTHON = "3.11"
+_VARIABLE = "RULES_EXECUTORCH_PYTHON"
+_MAIN = "@@//"
+
+
+class LockError(Exception):
+    """Something a person has to put right."""
+
+
+def own_locks(labels: Sequence[str], workspace: Path) -> list[Path]:
+    """The files of those locks that lie in the main repository.
+
+    Args:
+      labels: canonical, "@@//:exporter.txt".
+      workspace: folder of the main repository.
+
+    Raises:
+      LockError: there is none.
+    """
+    found = []
+    for label in labels:
+        if label.startswith(_MAIN):
+            package, _, name = label.removeprefix(_MAIN).partition(":")
+            found.append(workspace / package / name)
+    if not found:
+        raise LockError(
+            "the exporter of this workspace has no lock of its own\n"
+            f"  where: executorch.exporter() in {workspace / 'MODULE.bazel'}\n"
+            f"  got: locks = {json.dumps(list(labels))}\n"
+            '  wanted: a file of this workspace, such as locks = ["//:exporter.txt"]; it need not '
+            "be there yet\n"
+            "  what to do: name one in the root module's executorch.exporter() tag, and try again"
+        )
+    return found
+
+
+def find_python(environment: Mapping[str, str]) -> str:
+    """The CPython that the locks are for.
+
+    Args:
+      environment: variables: $RULES_EXECUTORCH_PYTHON, PATH.
+
+    Raises:
+      LockError: there is none.
+    """
+    asked = environment.get(_VARIABLE)
+    path = environment.get("PATH")
+    for name in [asked] if asked else ["python" + _PYTHON, "python3"]:
+        found = shutil.which(name, path=path)
+        if found and _version(found) == _PYTHON:
+            return found
+    raise LockError(
+        f"no Python {_PYTHON} to write locks with\n"
+        f"  what to do: install it and put it on PATH, or name it in the variable {_VARIABLE}"
+    )
+
+
+def _version(python: str) -> str:
+    code = "import sys; print('%d.%d' % sys.version_info[:2])"
+    done = subprocess.run([python, "-I", "-c", code], capture_output=True, text=True, check=False)
+    return done.stdout.strip()
+
+
+def run(wanted: Mapping[str, object], installer: Path, workspace: Path, words: list[str]) -> int:
+    """Writes the locks; returns the installer's exit code.
+
+    Args:
+      wanted: what lock.json has: "locks", "versions".
+      installer: its folder.
+      workspace: folder of the main repository.
+      words: for `install lock`.
+    """
+    command = [find_python(os.environ), "-I", "-B", str(installer), "lock"]
+    for package, version in sorted(wanted["versions"].items()):
+        command.append(f"--version={package}=={version}")
+    made = []
+    ours = installer.parent / "locks"
+    locks = own_locks(wanted["locks"], workspace)
+    if all(lock.parent.resolve() == ours.resolve() for lock in locks):
+        # In these rules' own repository: all locks, those of backends as well.
+        locks = []
+    for lock in locks:
+        source = lock.with_suffix(".in")
+        if not source.exists():
+            shutil.copyfile(ours / "exporter_cp311.in", source)
+            made.append(source)
+        command.append(f"--input={source}")
+    code = subprocess.run([*command, *words], cwd=workspace, check=False).returncode
+    for source in made:
+        if code:
+            source.unlink()
+        else:
+            print(f"{source}: a copy of these rules' own; add packages to it", file=sys.stderr)
+    return code
+
+
+def main() -> int:
+    """Runs the command."""
+    folder = os.environ.get("BUILD_WORKSPACE_DIRECTORY")
+    if not folder:
+        print("error: start this with `bazel run`", file=sys.stderr)
+        return 1
+    here = Path(__file__).absolute()
+    wanted = json.loads((here.parents[3] / sys.argv[1]).read_text())
+    # Resolved: what the installer reads lies beside it in the source tree.
+    installer = (here.parent / "install/__main__.py").resolve().parent
+    try:
+        return run(wanted, installer, Path(folder), sys.argv[2:])
+    except LockError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
