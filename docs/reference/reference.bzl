@@ -1,0 +1,69 @@
+"""Pages of reference: made from docstrings, checked in, and tested to be current."""
+
+load("@bazel_skylib//rules:diff_test.bzl", "diff_test")
+load("@bazel_skylib//rules:run_binary.bzl", "run_binary")
+
+PAGES = [
+    "apps",
+    "backends",
+    "etbuild",
+    "extension",
+    "llm",
+    "providers",
+    "rules",
+    "toolchains",
+]
+
+# What our files load from others.
+_OTHERS = [
+    "@rules_cc//cc/common",
+    "@rules_python//python:defs_bzl",
+]
+
+def extract(name, src, deps):
+    """The docstrings of a .bzl file: `<name>.binaryproto`.
+
+    Args:
+      name: of the target.
+      src: label of the file.
+      deps: bzl_library targets of it and of all that it loads from this repository.
+    """
+    native.starlark_doc_extract(
+        name = name,
+        src = src,
+        render_main_repo_name = True,
+        visibility = ["//tests/docs:__pkg__"],
+        deps = deps + _OTHERS,
+    )
+
+def page(name, title, extracted = [], package = [], symbols = [], without = []):
+    """`<name>.md` as it should be, and a test that the one in the sources is.
+
+    Args:
+      name: of the page.
+      title: its heading.
+      extracted: targets of `extract`.
+      package: instead: the files of a Python package.
+      symbols: names that it shows; default: all.
+      without: names that it leaves out.
+    """
+    run_binary(
+        name = name,
+        srcs = extracted + package,
+        outs = ["made/%s.md" % name],
+        args = [
+                   "--title=" + title,
+                   "--output=$(execpath made/%s.md)" % name,
+               ] + ["--symbol=" + symbol for symbol in symbols] +
+               ["--without=" + symbol for symbol in without] +
+               ["--package=$(execpath %s)" % file for file in package if file.endswith("__init__.py")] +
+               ["$(execpath %s)" % target for target in extracted],
+        tool = "//tools/reference:render",
+        visibility = ["//docs:__pkg__"],
+    )
+    diff_test(
+        name = name + "_test",
+        failure_message = "Run: bazel run //docs:update",
+        file1 = name + ".md",
+        file2 = "made/%s.md" % name,
+    )

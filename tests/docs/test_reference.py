@@ -1,0 +1,118 @@
+"""Everything public has a docstring, and pages are made of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from etreference import extracted, pages
+from etreference.python import Package
+
+_FILES = sorted(Path("docs/reference").glob("*.binaryproto"))
+_ETBUILD = Path("tools/etbuild/etbuild")
+
+
+def module(**more: Any) -> Any:
+    """A made-up file with a rule, a provider, a function and an extension."""
+    attributes = [
+        {"name": "srcs", "doc_string": "Files, *.py | *.pt2.\n\nAll of them.", "type": 7},
+        {"name": "kind", "doc_string": "", "type": 4, "values": ["a", "b"], "mandatory": True},
+    ]
+    function = {"function_name": "et_fun", "doc_string": "Makes it."}
+    parameter = {"name": "deps", "default_value": "[]", "doc_string": "Labels."}
+    tag = {"tag_name": "sdk", "doc_string": "An SDK.", "attribute": attributes[:1]}
+    return extracted.ModuleInfo(
+        file="//rules:made_up.bzl",
+        rule_info=[{"rule_name": "et_rule", "doc_string": "A rule.", "attribute": attributes}],
+        provider_info=[
+            {
+                "provider_name": "EtInfo",
+                "doc_string": "A provider.",
+                "field_info": [{"name": "label", "doc_string": "Its label."}, {"name": "file"}],
+            }
+        ],
+        func_info=[{**function, "parameter": [parameter], "returns": {"doc_string": "A struct."}}],
+        module_extension_info=[{"extension_name": "ext", "tag_class": [tag]}],
+        **more,
+    )
+
+
+@pytest.mark.parametrize("path", _FILES, ids=lambda path: path.stem)
+def test_everything_is_documented(path: Path) -> None:
+    """Rules, attributes, providers, fields, functions, parameters, tags, and the files."""
+    missing = extracted.undocumented(extracted.read(path))
+    assert not missing, "these have no docstring:\n" + "\n".join(missing)
+
+
+def test_all_files_are_checked() -> None:
+    found = {extracted.read(path).file.partition("//")[2] for path in _FILES}
+    assert {"rules:defs.bzl", "rules:providers.bzl", "toolchains:extensions.bzl"} <= found
+
+
+def test_the_python_package_is_documented() -> None:
+    missing = Package("", _ETBUILD).undocumented()
+    assert not missing, "these have no docstring:\n" + "\n".join(missing)
+
+
+def test_what_is_missing_is_named() -> None:
+    """As where it is."""
+    assert extracted.undocumented(module()) == [
+        "//rules:made_up.bzl: the file",
+        "//rules:made_up.bzl: et_rule: attribute kind",
+        "//rules:made_up.bzl: EtInfo: field file",
+        "//rules:made_up.bzl: ext",
+    ]
+
+
+@pytest.mark.parametrize("text", ["backends = …", "backends = …".encode().decode("latin-1"), "é"])
+def test_text_is_the_sources(text: str) -> None:
+    """Whether or not Bazel encodes it twice."""
+    one = extracted.ModuleInfo(rule_info=[{"attribute": [{"doc_string": text}]}])
+    got = extracted.repaired(one).rule_info[0].attribute[0].doc_string
+    assert got == ("é" if text == "é" else "backends = …")
+
+
+def test_a_page() -> None:
+    """Tables hold what Markdown would take for their ends; a default is code."""
+    page = pages.render(pages.Page("Made up", [module()]), "starlark.md.jinja")
+    assert page.startswith("# Made up\n\n<!-- Made from docstrings")
+    assert (
+        "- [EtInfo](#etinfo)\n- [et_fun](#et_fun)\n- [et_rule](#et_rule)\n- [ext](#ext)\n" in page
+    )
+    assert "A rule of `@rules_executorch//rules:made_up.bzl`.\n\nA rule.\n\n| attribute |" in page
+    assert "| `srcs` | list of labels |  | Files, *.py \\| *.pt2.<br>All of them. |\n" in page
+    assert "| `kind` | string | required |  One of `a`, `b`. |\n" in page
+    assert "| `deps` | `[]` | Labels. |\n\nReturns: A struct.\n" in page
+    assert "### ext.sdk\n\nAn SDK.\n" in page
+    assert "| `label` | Its label. |\n" in page
+
+
+def test_part_of_a_file() -> None:
+    names = [
+        [entry["name"] for entry in pages.Page("", [module()], symbols, without).entries()]
+        for symbols, without in ((["et_rule"], []), ([], ["et_rule", "ext"]))
+    ]
+    assert names == [["et_rule"], ["EtInfo", "et_fun"]]
+    with pytest.raises(ValueError, match="Apps: no such symbol: et_gone"):
+        pages.Page("Apps", [module()], ["et_gone"]).entries()
+
+
+def test_a_python_package(tmp_path: Path) -> None:
+    """Only what __all__ lists; private members stay out."""
+    folder = tmp_path / "made_up"
+    folder.mkdir()
+    (folder / "__init__.py").write_text(
+        '"""A package."""\nfrom made_up.nets import Net, run\n__all__ = ["run", "Net"]\n'
+    )
+    (folder / "nets.py").write_text(
+        'class Net(dict):\n    """A net."""\n    def go(self) -> int: ...\n'
+        "    def _no(self): ...\n\n\ndef run(x: int = 1) -> str: ...\n\n\ndef hidden(): ...\n"
+    )
+    package = Package("Nets", folder)
+    assert package.undocumented() == ["made_up.Net.go", "made_up.run"]
+    page = pages.render(package, "python.md.jinja")
+    assert "- [Net](#net)\n- [run](#run)\n" in page
+    assert "class Net(dict)\n\nA net.\n\ndef go(self) -> int\n" in page
+    assert "def run(x: int=1) -> str" in page
+    assert "hidden" not in page and "_no" not in page

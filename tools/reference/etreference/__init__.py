@@ -1,0 +1,1 @@
+"""Pages of reference, made of the docstrings of .bzl files and Python packages."""
