@@ -1,0 +1,65 @@
+"""Each message that docs/troubleshooting.md lists is one that source code can print."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import catalogue
+import pytest
+
+_SUFFIXES = {".bzl", ".cc", ".h", ".jinja", ".py", ".sh"}
+_FILES = [
+    path
+    for top in ("backends", "models", "rules", "toolchains", "tools")
+    for path in sorted(Path(top).rglob("*"))
+    if path.suffix in _SUFFIXES
+]
+_TEXTS = [text for path in _FILES for text in catalogue.messages(path)]
+_PATTERNS = catalogue.patterns(Path("docs/troubleshooting.md").read_text())
+
+
+@pytest.mark.parametrize("pattern", _PATTERNS)
+def test_the_message_is_there(pattern: str) -> None:
+    assert catalogue.occurs(pattern, _TEXTS), (
+        f'no source prints "{pattern}". Was the message changed? Change docs/troubleshooting.md, '
+        'too: "…" there stands for a value'
+    )
+
+
+def test_all_kinds_of_sources_are_searched() -> None:
+    assert {path.suffix for path in _FILES} >= {".bzl", ".cc", ".py"}
+    assert len(_PATTERNS) > 40
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.py", "raise E(f'{x}: no \"{name}\" in '\n  'the file.', 'hint')"),
+        ("a.py", "say(f'no \"{name}\" in ' + ('the ' + 'file' if x else ''))"),
+        ("a.bzl", 'fail("%s: no \\"%s\\" in the file." % (a, b))'),
+        ("a.bzl", 'fail(("{}: no \\"{}\\" in " +\n "the file.").format(a, b))'),
+        ("a.bzl", 'fail("\\n".join(["@{}: no \\"{}\\" in the file".format(a, b), "  got: " + c]))'),
+        ("a.cc", 'fail(path + ": no \\"" + name +\n    "\\" in the file.");\n'),
+        ("a.sh", 'echo "no "…" in the file"'),
+    ],
+)
+def test_how_messages_are_written(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text)
+    found = catalogue.messages(tmp_path / name)
+    assert catalogue.occurs('no "…" in', found), found
+    assert not catalogue.occurs('no "…" in that file', found)
+
+
+def test_what_is_no_message(tmp_path: Path) -> None:
+    """Docstrings, comments, and what stands in two texts."""
+    path = tmp_path / "a.py"
+    path.write_text(
+        '"""It is gone."""\n# It is gone.\na = attr(doc = "It is gone.")\nb("It is", "gone.")\n'
+    )
+    assert not catalogue.occurs("It is gone", catalogue.messages(path))
+
+
+def test_patterns() -> None:
+    page = "| message | cause |\n|---|---|\n| `a …`, or `b \\| c` | `d` |\n"
+    page += "\n| other |\n|---|\n| `e` |\n"
+    assert catalogue.patterns(page) == ["a …", "b \\| c"]
