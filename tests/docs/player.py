@@ -1,0 +1,148 @@
+"""Plays a page: lays its files into an empty workspace and runs its commands, in their order."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+from blocks import Block, read, starts_from
+from nested import Workspace
+
+
+class PlayError(AssertionError):
+    """A command failed, or printed something else: page, line, and what it printed."""
+
+
+class Player:
+    """One workspace and one Bazel server for all pages.
+
+    The workspace is `hello`, with `rules_executorch` beside it, as the README says. `bazel` and
+    `bazelw` use the outer build's exporter environment, and so does `python3`, which has PyTorch.
+
+    Args:
+      folder: where to make it.
+      module: the repository's folder, with the pages.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._workspace = Workspace(
+            folder / "hello",
+            source=lambda made, _: made.mkdir(),
+            repositories=["executorch_runtime_linux_x86_64"],
+        )
+        self.module = self._workspace.module
+        (folder / "rules_executorch").symlink_to(self.module)
+        home, programs = folder / "home", folder / "bin"
+        home.mkdir()
+        programs.mkdir()
+        (home / ".bazelrc").write_text(
+            f"startup --output_base={self._workspace.base}\nstartup --max_idle_secs=300\n"
+            + "".join(f"common {flag}\n" for flag in self._workspace.overrides)
+        )
+        (programs / "bazel").symlink_to(self.module / "bazelw")
+        exporter = folder / "exporter-of-hello"
+        python = programs / "python3"
+        python.write_text(
+            f"#!/bin/sh\nexport PYTHONPATH={exporter}/site-packages\n"
+            f'exec {exporter}/python/bin/python3.11 -s -B "$@"\n'
+        )
+        python.chmod(0o755)
+        # Settings of the machine's user, but for Bazel's; none of the test's own Python.
+        real = Path(os.environ["HOME"])
+        self._environment = {
+            **{name: text for name, text in os.environ.items() if not name.startswith("PYTHON")},
+            "HOME": str(home),
+            "PATH": f"{programs}:{os.environ['PATH']}",
+            "XDG_CACHE_HOME": os.environ.get("XDG_CACHE_HOME") or str(real / ".cache"),
+            "XDG_CONFIG_HOME": os.environ.get("XDG_CONFIG_HOME") or str(real / ".config"),
+        }
+
+    def play(self, page: str) -> None:
+        """Plays a page, from an empty workspace or from where the page says.
+
+        Args:
+          page: its path in the repository.
+
+        Raises:
+          PlayError: a block doesn't do what the page says.
+        """
+        for entry in self._workspace.folder.iterdir():
+            if entry.is_dir() and not entry.is_symlink():
+                shutil.rmtree(entry)
+            else:
+                entry.unlink()
+        self._lay_start(page)
+        printed = ""
+        for block in read((self.module / page).read_text(encoding="utf-8"), page):
+            if block.kind == "commands":
+                printed = self._run(block, page)
+            elif block.kind == "output":
+                check_output(block, printed, page)
+            else:
+                self._lay(block)
+        # What the page's files declare, whether it was built or not.
+        self._run(Block(0, "sh", "bazel query --noshow_progress //...", "commands"), page)
+
+    def _lay_start(self, page: str) -> None:
+        """Lays the files of the page that this one goes on from; its commands have had a test."""
+        start = starts_from((self.module / page).read_text(encoding="utf-8"))
+        if start is None:
+            return
+        before = os.path.normpath(os.path.join(os.path.dirname(page), start))
+        self._lay_start(before)
+        for block in read((self.module / before).read_text(encoding="utf-8"), before):
+            self._lay(block)
+
+    def _lay(self, block: Block) -> None:
+        if block.kind not in ("file", "append"):
+            return
+        path = self._workspace.folder / block.name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a" if block.kind == "append" else "w", encoding="utf-8") as out:
+            out.write(("\n" if block.kind == "append" else "") + block.text)
+
+    def _run(self, block: Block, page: str) -> str:
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", block.text],
+            cwd=self._workspace.folder,
+            env=self._environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        if (done.returncode != 0) != block.fails:
+            wanted = "a failure" if block.fails else "0"
+            raise PlayError(
+                f"{page}:{block.line}: exit code {done.returncode}, wanted {wanted}\n{block.text}"
+                f"---\n{done.stdout}"
+            )
+        return done.stdout
+
+    def close(self) -> None:
+        """Ends the server."""
+        self._workspace.close()
+
+
+def check_output(block: Block, printed: str, page: str) -> None:
+    """Whether commands printed what a block says: its lines, in this order.
+
+    Args:
+      block: with "…" for anything.
+      printed: by the commands.
+      page: its name, for messages.
+
+    Raises:
+      PlayError: they didn't.
+    """
+    rest = printed
+    for line in block.text.strip().split("\n"):
+        wanted = ".*".join(re.escape(part) for part in line.strip().split("…"))
+        found = re.search(wanted, rest)
+        if not found:
+            raise PlayError(
+                f"{page}:{block.line}: {line.strip()!r} is not in what follows:\n{rest}"
+            )
+        rest = rest[found.end() :]

@@ -1,0 +1,69 @@
+"""The README and every guide, block by block, in a workspace of a user with real Bazel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from blocks import Block, read, starts_from
+from player import Player, PlayError, check_output
+
+_PAGES = ["README.md", *sorted(str(page) for page in Path("docs/guides").glob("*.md"))]
+
+# Blocks that the tests leave alone, by page. A new one needs a good reason.
+_SKIPPED = {
+    "README.md": 2,
+    "docs/guides/platforms.md": 2,
+    "docs/guides/remote.md": 4,
+}
+
+
+@pytest.fixture(scope="module")
+def player(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Player]:
+    made = Player(tmp_path_factory.mktemp("guides"))
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("page", _PAGES)
+def test_the_page_works(page: str, player: Player) -> None:
+    player.play(page)
+
+
+def test_what_is_skipped() -> None:
+    """Few blocks, each with a reason in its first line."""
+    skipped = {}
+    for page in _PAGES:
+        found = [b for b in read(Path(page).read_text(), page) if b.kind == "skipped"]
+        for block in found:
+            print(f"{page}:{block.line}: not tested: {block.name}")
+        if found:
+            skipped[page] = len(found)
+    assert skipped == _SKIPPED
+
+
+@pytest.mark.parametrize("page", _PAGES)
+def test_links(page: str) -> None:
+    """A page that goes on from another one names one that is there."""
+    start = starts_from(Path(page).read_text())
+    assert start is None or (Path(page).parent / start).exists()
+
+
+def test_a_wrong_page(player: Player, tmp_path: Path) -> None:
+    """A command that fails, one that should, and one that prints something else."""
+    block = Block(7, "text", "one … three\nfour\n", "output")
+    check_output(block, "zero\none two three\nx\nfour five\n", "a.md")
+    with pytest.raises(PlayError, match=r"a.md:7: 'four' is not in what follows"):
+        check_output(block, "four\none two three\n", "a.md")
+    page = tmp_path / "a.md"
+    for text, says in (
+        ("```sh\necho no; false\n```\n", r"a.md:1: exit code 1, wanted 0\n(?s:.*)---\nno"),
+        (
+            "```sh\ntrue\n```\n\nIt fails:\n\n```text\nx\n```\n",
+            "a.md:1: exit code 0, wanted a fail",
+        ),
+    ):
+        page.write_text(text)
+        with pytest.raises(PlayError, match=says):
+            player.play(str(page))
