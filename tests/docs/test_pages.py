@@ -1,0 +1,71 @@
+"""Links lead somewhere, every page can be found from the README, and commands paste as they are."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+_LINK = re.compile(r"\[[^\]\n]*(?:\n[^\]\n]*)?\]\(([^)\s]+)\)")
+_BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_TOP = [Path(name) for name in ("ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "README.md")]
+_PAGES = [*_TOP, *sorted(Path("docs").rglob("*.md"))]
+
+
+def links(page: Path) -> list[str]:
+    """Relative ones, outside of code."""
+    text = re.sub(r"`[^`\n]*`", "", _BLOCK.sub("", page.read_text(encoding="utf-8")))
+    return [link for link in _LINK.findall(text) if "://" not in link and "@" not in link]
+
+
+def anchors(page: Path) -> set[str]:
+    """What GitHub makes of the page's headings."""
+    text = _BLOCK.sub("", page.read_text(encoding="utf-8"))
+    found = set()
+    for heading in re.findall(r"^#+ (.*)$", text, re.MULTILINE):
+        words = re.sub(r"[^\w\- ]", "", heading.lower())
+        found.add(words.strip().replace(" ", "-"))
+    return found
+
+
+@pytest.mark.parametrize("page", _PAGES, ids=str)
+def test_links_to_pages(page: Path) -> None:
+    """Their files and headings; links to sources are not followed."""
+    for link in links(page):
+        name, _, anchor = link.partition("#")
+        target = Path(os.path.normpath(page.parent / name)) if name else page
+        if target.suffix == ".md":
+            assert target in _PAGES, f"{page}: {link}: there is no such page"
+            assert not anchor or anchor in anchors(target), f"{page}: {link}: no such heading"
+
+
+def test_every_page_can_be_found() -> None:
+    seen, pending = set(), [Path("README.md")]
+    while pending:
+        page = pending.pop()
+        if page in seen:
+            continue
+        seen.add(page)
+        targets = [os.path.normpath(page.parent / link.partition("#")[0]) for link in links(page)]
+        pending += [Path(target) for target in targets if Path(target) in _PAGES]
+    assert not set(_PAGES) - seen, "the README doesn't lead to these pages"
+
+
+@pytest.mark.parametrize("page", _PAGES, ids=str)
+def test_commands_can_be_pasted(page: Path) -> None:
+    """No prompts; and nothing that Bazel's users would need to be root for."""
+    for language, text in _BLOCK.findall(page.read_text(encoding="utf-8")):
+        if language in ("sh", "bash", "console"):
+            assert language == "sh", f"{page}: blocks of commands are sh, not {language}"
+            assert not re.search(r"^\s*\$ ", text, re.MULTILINE), f"{page}: a prompt:\n{text}"
+            assert not re.search(r"\bsudo\b", text), f"{page}: a command needs root:\n{text}"
+
+
+def test_what_links_are() -> None:
+    assert _LINK.findall("[a](b.md), [two\nwords](c.md#d) [x](https://e.f)") == [
+        "b.md",
+        "c.md#d",
+        "https://e.f",
+    ]
