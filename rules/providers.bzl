@@ -106,6 +106,8 @@ EtExporterInfo = provider(
         "python_files": "Depset of Files: what the interpreter needs, its standard library.",
         "packages": "Depset of Files: torch, executorch and what they need.",
         "package_roots": "List of strings: their import roots, as runfiles paths.",
+        "light_packages": "Depset of Files: what tools without torch need; no more than `packages`.",
+        "light_roots": "List of strings: their import roots, as runfiles paths.",
         "executorch_version": "String.",
         "torch_version": "String.",
         "metadata_files": "Depset of Files: METADATA of each package, for SBOMs.",

@@ -160,6 +160,15 @@ def _executorch_impl(module_ctx):
         torch_version = tag.torch_version,
     )
     _backend_packages(module_ctx, tag.locks)
+
+    # What the command-line tools print with; fetched where one of them is run.
+    python_environment(
+        name = "executorch_cli",
+        base_locks = tag.locks,
+        build_file_content = _LAYER_BUILD % "",
+        lite = False,
+        locks = [Label("//toolchains/exporter/locks:cli_cp311.txt")],
+    )
     _sdks(module_ctx)
     runtimes = _chosen(module_ctx, "runtime", "platform")
     for platform in RUNTIME_PLATFORMS:

@@ -55,8 +55,19 @@ _python_tool = rule(
     executable = True,
 )
 
+def _light(ctx, packages):
+    """Files and import roots of what tools without torch need; where it isn't apart: of all packages."""
+    if not ctx.attr.light:
+        return packages
+    here = "/".join([p for p in [repository_root(ctx.label), ctx.label.package] if p])
+    return struct(
+        files = depset(ctx.files.light),
+        roots = ["%s/%s" % (here, i) for i in ctx.attr.light_imports],
+    )
+
 def _exporter_toolchain_impl(ctx):
     packages = _roots(ctx)
+    light = _light(ctx, packages)
     info = EtExporterInfo(
         lowering_tool = ctx.attr.lowering_tool[DefaultInfo].files_to_run,
         linking_tool = ctx.attr.linking_tool[DefaultInfo].files_to_run,
@@ -65,6 +76,8 @@ def _exporter_toolchain_impl(ctx):
         python_files = depset(ctx.files.python_files),
         packages = packages.files,
         package_roots = packages.roots,
+        light_packages = light.files,
+        light_roots = light.roots,
         executorch_version = ctx.attr.executorch_version,
         torch_version = ctx.attr.torch_version,
         metadata_files = depset(ctx.files.metadata_files),
@@ -79,6 +92,8 @@ _exporter_toolchain = rule(
     implementation = _exporter_toolchain_impl,
     attrs = _PYTHON_ATTRIBUTES | {
         "executorch_version": attr.string(mandatory = True),
+        "light": attr.label_list(allow_files = True),
+        "light_imports": attr.string_list(),
         "linking_tool": attr.label(mandatory = True, executable = True, cfg = "exec"),
         "lowering_tool": attr.label(mandatory = True, executable = True, cfg = "exec"),
         "metadata_files": attr.label_list(allow_files = True),
@@ -160,6 +175,8 @@ def et_exporter(
     _exporter_toolchain(
         name = name,
         lowering_tool = name + ".lowering_tool",
+        light = light,
+        light_imports = light_imports,
         linking_tool = name + ".linking_tool",
         metadata_files = metadata_files,
         stamp = stamp,

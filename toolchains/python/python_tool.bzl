@@ -87,7 +87,7 @@ def tool_root(files):
     # tools/linker/etlink/pte.py: the package etlink is imported from tools/linker.
     return runfiles_path(files[0]).rsplit("/", 2)[0]
 
-def launcher_script(ctx, output, *, interpreter, roots, words = [], enter = False):
+def launcher_script(ctx, output, *, interpreter, roots, words = [], enter = False, path_variables = {}):
     """Writes a shell script that runs our Python with a module, from the script's runfiles.
 
     Args:
@@ -97,7 +97,11 @@ def launcher_script(ctx, output, *, interpreter, roots, words = [], enter = Fals
       roots: import roots of packages, as runfiles paths.
       words: the module and its arguments; more come from the script's own command line.
       enter: whether to change to the main repository's runfiles first.
+      path_variables: environment variables: name to a list of runfiles paths, joined by colons.
     """
+    environment = [_exported(k, v) for k, v in sorted(ENVIRONMENT.items())]
+    for name, paths in sorted(path_variables.items()):
+        environment.append(_exported(name, ":".join(["$runfiles/" + p for p in paths])))
     command = ["\"$interpreter\""] + INTERPRETER_FLAGS
     command.append("\"$runfiles/%s\"" % runfiles_path(ctx.file._launcher))
     for root in [tool_root(getattr(ctx.files, "_" + name)) for name in TOOLS] + roots:
@@ -105,7 +109,7 @@ def launcher_script(ctx, output, *, interpreter, roots, words = [], enter = Fals
     ctx.actions.write(
         output,
         _SCRIPT.format(
-            environment = "".join([_exported(k, v) for k, v in sorted(ENVIRONMENT.items())]),
+            environment = "".join(environment),
             enter = "cd \"$runfiles/_main\"\n" if enter else "",
             interpreter = runfiles_path(interpreter),
             interpreter_folder = runfiles_path(interpreter).rsplit("/", 2)[0],

@@ -40,10 +40,10 @@ def _differences(one: Path, other: Path) -> Iterator[str]:
     if one.is_dir():
         yield from _of_members(archives.of_folder(one), archives.of_folder(other))
         return
-    kind = _kind(one)
+    kind = kind_of(one)
     try:
-        if kind != _kind(other):
-            yield f"they begin as files of two kinds: {kind} and {_kind(other)}"
+        if kind != kind_of(other):
+            yield f"they begin as files of two kinds: {kind} and {kind_of(other)}"
         else:
             yield from _READERS[kind](one, other)
             return
@@ -52,7 +52,7 @@ def _differences(one: Path, other: Path) -> Iterator[str]:
     yield from first_byte(one.read_bytes(), other.read_bytes())
 
 
-def _kind(path: Path) -> str:
+def kind_of(path: Path) -> str:
     """What a file is by its first bytes, or its name."""
     with open(path, "rb") as source:
         head = source.read(512)
@@ -60,6 +60,8 @@ def _kind(path: Path) -> str:
         return "program"
     if head[4:8].startswith(b"FT"):
         return "data file"
+    if head[4:8].startswith(b"BP"):
+        return "bundled program"
     if head[:4] == b"PK\3\4":
         return "zip file"
     if head[:2] == b"\x1f\x8b" or path.suffix == ".tar":
@@ -104,6 +106,7 @@ def _first_out_of_order(one: archives.Members, other: archives.Members) -> str:
 
 _READERS: dict[str, Callable[[Path, Path], Iterator[str]]] = {
     "JSON document": documents.of_json,
+    "bundled program": lambda a, b: first_byte(a.read_bytes(), b.read_bytes()),
     "data file": programs.of_data_files,
     "file": lambda a, b: first_byte(a.read_bytes(), b.read_bytes()),
     "program": programs.of_programs,

@@ -1,0 +1,68 @@
+"""Makes the tools importable, and makes files for `et`."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from pathlib import Path
+
+import pytest
+
+# Not resolved: under Bazel the files are links, and their neighbours lie beside the links.
+HERE = Path(__file__).absolute().parent
+_NAMES = ("etbuild", "linker", "exporter", "reproduce", "bundler", "cli")
+sys.path[:0] = [
+    str(HERE),
+    str(HERE.parent / "linker"),
+    *(str(HERE.parents[2] / "tools" / name) for name in _NAMES),
+]
+
+from commands import Et, Linked, Result  # noqa: E402
+from etbundle.app import App, Program, add_programs, write  # noqa: E402
+from etcli import cli  # noqa: E402
+from etlink import manifest  # noqa: E402
+from made_up import link_with, program, shared_file  # noqa: E402
+
+
+@pytest.fixture
+def et(capsys: pytest.CaptureFixture[str]) -> Et:
+    """Runs the command line in this process."""
+
+    def run(*arguments: object) -> Result:
+        try:
+            code = cli.main([str(a) for a in arguments])
+        except SystemExit as end:
+            code = int(end.code or 0)
+        printed = capsys.readouterr()
+        return Result(code, printed.out, printed.err)
+
+    return run
+
+
+@pytest.fixture
+def linked(tmp_path: Path) -> Linked:
+    """A program whose weight "embedding" lies in a shared file."""
+    weights = {"embedding": b"e" * 64}
+    base = program(tmp_path / "base", "//m:base", weights)
+    (tmp_path / "p").mkdir()
+    shared = shared_file(tmp_path / "p" / "f.ptd", "//m:f", base)
+    task = program(tmp_path / "task", "//m:task", weights | {"head": b"h" * 8})
+    wrote, path, _ = link_with(task, tmp_path / "p", shared)
+    manifest.write(path.with_name("p.manifest.json"), dataclasses.asdict(wrote)["manifest"])
+    return Linked(path, tmp_path / "p" / "f.ptd")
+
+
+@pytest.fixture
+def app(linked: Linked, tmp_path: Path) -> Path:
+    """An app with that program."""
+    fit = {"programs": {"//m:task": {"forward": {"operators": [], "backends": []}}}}
+    made = App({"label": "//a:app", "platform": "linux_x86_64"}, fit | {"libraries": []})
+    runner = tmp_path / "runner"
+    runner.write_text('#!/bin/sh\necho "started with $*"\nexit 7\n')
+    made.executables.add(made.add("runner", runner))
+    one = Program("//m:task", "p", linked.program, linked.program.with_name("p.manifest.json"))
+    described = add_programs(made, [one], [("//m:f", linked.shared)])
+    folder = tmp_path / "app"
+    folder.mkdir()
+    write(made, {"binary": "runner", "libraries": [], "programs": described}, folder)
+    return folder

@@ -1,0 +1,121 @@
+"""Messages, exit codes, and files that nobody should trust. Needs no torch."""
+
+from __future__ import annotations
+
+import io
+import random
+from pathlib import Path
+
+import pytest
+from commands import Et, Linked
+from etcli import cli
+from etcli.console import Printer, bar
+from made_up import MadeUp
+
+
+def test_help_has_the_exit_codes(et: Et) -> None:
+    result = et("--help")
+    assert result.code == 0
+    for text in ("inspect", "diff", "verify", "run", "exit codes:", "diff: they differ"):
+        assert text in result.out
+
+
+@pytest.mark.parametrize("arguments", [(), ("inspect",), ("look", "x"), ("run", "x", "--repeat=0")])
+def test_a_wrong_command_line(et: Et, arguments: tuple[str, ...]) -> None:
+    result = et(*arguments)
+    assert (result.code, result.out) == (2, "")
+    assert "usage: et" in result.err
+
+
+@pytest.mark.parametrize("command", ["inspect", "verify", "run"])
+def test_a_missing_file(et: Et, command: str, tmp_path: Path) -> None:
+    result = et(command, tmp_path / "no.pte")
+    assert (result.code, result.out) == (2, "")
+    assert result.err == (f"error: {tmp_path}/no.pte is missing. Build it, or correct the path.\n")
+
+
+@pytest.mark.parametrize("data", [b"", b"abc", b"PK\3\4 an archive", b"{}", bytes(100)])
+def test_a_file_of_another_kind(et: Et, data: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "x.pte"
+    path.write_bytes(data)
+    result = et("inspect", path)
+    assert (result.code, result.out) == (2, "")
+    assert result.err.startswith(f"error: {path} is no .pte, .ptd or .bpte file: bytes 4 to 8 are")
+    assert result.err.count("\n") == 1
+
+
+def test_truncated_and_changed_files(et: Et, linked: Linked, tmp_path: Path) -> None:
+    """Each is read, or refused with one sentence that names it."""
+    generator = random.Random(0)
+    seeds = [MadeUp().write(tmp_path / "seed.pte"), linked.program, linked.shared]
+    refused = 0
+    for seed in seeds:
+        whole = seed.read_bytes()
+        path = tmp_path / f"damaged{seed.suffix}"
+        for number in range(120):
+            data = bytearray(whole)
+            if number % 3:
+                for _ in range(generator.randint(1, 8)):
+                    data[generator.randrange(len(data) // 2)] = generator.randrange(256)
+            else:
+                data = data[: generator.randrange(len(data))]
+            path.write_bytes(data)
+            for result in (et("inspect", path), et("diff", seed, path)):
+                assert result.code in (0, 1, 2)
+                if result.code == 2:
+                    refused += 1
+                    assert result.out == ""
+                    assert result.err.startswith("error: ") and result.err.count("\n") == 1
+                    assert str(path) in result.err
+    assert refused > 100
+
+
+class Terminal(io.StringIO):
+    """Text that calls itself a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_colour_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    for out, coloured in ((Terminal(), True), (io.StringIO(), False)):
+        printer = Printer(out)
+        printer.line("wrong", "red")
+        printer.table(["name", "bytes"], [["[red]a", "1"], ["b", "22"]], numbers=[1])
+        assert ("\x1b[31m" in out.getvalue()) == coloured
+        # Markup in a name is text.
+        assert "[red]a" in out.getvalue()
+    assert out.getvalue().splitlines() == [
+        "wrong",
+        "name    bytes",
+        "[red]a      1",
+        "b          22",
+    ]
+    monkeypatch.setenv("NO_COLOR", "1")
+    plain = Terminal()
+    Printer(plain).line("wrong", "red")
+    assert "\x1b[31m" not in plain.getvalue()
+
+
+def test_an_app_is_started_with_its_arguments(app: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["run", str(app), "--", "--list", "x"]) == 7
+    assert capfd.readouterr().out == "started with --list x\n"
+    (app / "runner").chmod(0o644)
+    assert cli.main(["run", str(app)]) == 2
+    assert "can't be started: Permission denied. Is the app for this platform?" in (
+        capfd.readouterr().err
+    )
+
+
+def test_a_bar_for_what_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setattr("etcli.console._PATIENCE", 0.0)
+    terminal, pipe = Terminal(), io.StringIO()
+    for out in (terminal, pipe):
+        with bar("Verifying", 100, out) as advance:
+            advance(50)
+    assert "Verifying" in terminal.getvalue()
+    assert pipe.getvalue() == ""

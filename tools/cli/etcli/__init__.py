@@ -1,0 +1,1 @@
+"""`et`: looks into programs, compares, checks and runs them."""

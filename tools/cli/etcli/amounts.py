@@ -1,0 +1,36 @@
+"""Numbers for people."""
+
+from __future__ import annotations
+
+
+def size(count: int) -> str:
+    """Bytes: "999 B", "1.5 MB"."""
+    value = float(count)
+    for unit in ("B", "kB", "MB", "GB"):
+        if abs(value) < 1000 or unit == "GB":
+            return f"{count} B" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1000
+    return str(count)
+
+
+def change(before: int, after: int) -> str:
+    """A difference of bytes: "+1.5 kB", "−20 B", "0 B"."""
+    difference = after - before
+    sign = "+" if difference > 0 else "−" if difference < 0 else ""
+    return sign + size(abs(difference))
+
+
+def shape(dtype: str, sizes: object) -> str:
+    """A tensor's type and shape: "float32 [1, 64]"; empty: nothing is known."""
+    numbers = list(sizes) if isinstance(sizes, (list, tuple)) else []
+    return f"{dtype} [{', '.join(str(n) for n in numbers)}]" if dtype else ""
+
+
+def number(text_of: int) -> str:
+    """A count: "12 345" as "12,345"."""
+    return f"{text_of:,}"
+
+
+def shortened(name: str, most: int = 60) -> str:
+    """A name that may be very long, such as a key of two hashes."""
+    return name if len(name) <= most else f"{name[: most - 13]}…{name[-12:]}"

@@ -1,0 +1,142 @@
+"""What a command prints: tables and colours on a terminal, plain aligned text in a pipe."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import TextIO
+
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+
+# Seconds after which something that takes long shows a bar.
+_PATIENCE = 0.5
+
+
+class Printer:
+    """Prints a result.
+
+    Args:
+      out: where to; tables and colours are for terminals. NO_COLOR is honoured.
+
+    Example:
+
+        printer = Printer(sys.stdout)
+        printer.heading("Methods")
+        printer.table(["name", "bytes"], [["forward", "1.5 MB"]], numbers=[1])
+    """
+
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+        self._console = Console(file=out, highlight=False, soft_wrap=False)
+        self.rich = self._console.is_terminal
+
+    def heading(self, text: str) -> None:
+        """A line above what belongs together."""
+        if self.rich:
+            self._console.print()
+            self._console.print(Text(printable(text), style="bold cyan"))
+        else:
+            self._out.write(f"\n{printable(text)}\n")
+
+    def line(self, text: str, style: str = "") -> None:
+        """A line of text; the style is rich's ("bold", "red") and for terminals only."""
+        if self.rich:
+            self._console.print(Text(printable(text), style=style))
+        else:
+            self._out.write(printable(text) + "\n")
+
+    def warning(self, text: str) -> None:
+        """A line that should be seen."""
+        self.line(f"! {text}", "yellow")
+
+    def table(
+        self,
+        columns: Sequence[str],
+        rows: Sequence[Sequence[str]],
+        numbers: Sequence[int] = (),
+        styles: Sequence[str] = (),
+    ) -> None:
+        """A table.
+
+        Args:
+          columns: their titles.
+          rows: a cell for each column.
+          numbers: columns that are aligned to the right.
+          styles: rich's style of each row, for terminals only.
+        """
+        clean = [[printable(cell) for cell in row] for row in rows]
+        if not self.rich:
+            self._plain(columns, clean, numbers)
+            return
+        table = Table(box=None, pad_edge=False, header_style="dim")
+        for number, title in enumerate(columns):
+            right = number in numbers
+            table.add_column(
+                title, justify="right" if right else "left", no_wrap=right, overflow="fold"
+            )
+        for row, style in zip(clean, [*styles, *[""] * len(clean)], strict=False):
+            table.add_row(*(Text(cell) for cell in row), style=style)
+        self._console.print(table)
+
+    def _plain(
+        self, columns: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequence[int]
+    ) -> None:
+        widths = [max(len(r[n]) for r in [columns, *rows]) for n in range(len(columns))]
+        for row in [columns, *rows]:
+            cells = [
+                cell.rjust(width) if number in numbers else cell.ljust(width)
+                for number, (cell, width) in enumerate(zip(row, widths, strict=True))
+            ]
+            self._out.write("  ".join(cells).rstrip() + "\n")
+
+
+def printable(text: str) -> str:
+    """Text from a file without what a terminal would obey: `\\x1b[2J`."""
+    return "".join(
+        c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text
+    )
+
+
+@contextlib.contextmanager
+def bar(title: str, total: int, err: TextIO | None = None) -> Iterator[Callable[[int], None]]:
+    """Shows how far something is, on a terminal, if it takes long.
+
+    Args:
+      title: what is being done.
+      total: bytes in all.
+      err: the terminal; default: the standard error output.
+
+    Yields:
+      A function that is told how many bytes were done.
+    """
+    console = Console(file=err or sys.stderr)
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
+    progress = Progress(*columns, TimeRemainingColumn(), console=console, transient=True)
+    task = progress.add_task(title, total=total)
+    begin = time.monotonic()
+    shown = contextlib.ExitStack()
+
+    def advance(count: int) -> None:
+        progress.advance(task, count)
+        late = time.monotonic() - begin > _PATIENCE
+        if late and console.is_terminal and not progress.live.is_started:
+            shown.enter_context(progress)
+
+    with shown:
+        yield advance
+
+
+@contextlib.contextmanager
+def waiting(title: str, err: TextIO | None = None) -> Iterator[None]:
+    """Shows on a terminal that something of unknown length is going on."""
+    console = Console(file=err or sys.stderr)
+    if not console.is_terminal:
+        yield
+        return
+    with console.status(title):
+        yield
