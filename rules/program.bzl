@@ -44,6 +44,7 @@ def _et_program_impl(ctx):
         ),
         min_delegated = ctx.attr.min_delegated,
     )
+    reports = _report(ctx, lowered, summary)
     own = [data] if data else []
     data_files = own + [info.data for info in shared]
     indexes = ([index] if index else []) + [info.index for info in shared]
@@ -53,7 +54,7 @@ def _et_program_impl(ctx):
             runfiles = ctx.runfiles([program, manifest] + data_files + indexes),
         ),
         OutputGroupInfo(
-            report = depset(_report(ctx, lowered, summary)),
+            report = depset(reports),
             etrecord = depset([_etrecord(ctx, lowered)]),
             bundled = depset([_bundled(ctx, model, lowered, program, data_files)]),
             lowered = depset([lowered.directory]),
@@ -69,6 +70,7 @@ def _et_program_impl(ctx):
             own_index = index,
             shared_data = shared,
             summary = summary,
+            report = reports[0],
             data_files = depset(data_files),
             lowered = lowered,
             model = model,

@@ -87,6 +87,7 @@ EtProgramInfo = provider(
         "own_index": "File: the index of that, or None.",
         "shared_data": "List of EtSharedDataInfo.",
         "summary": "File: what went where (JSON).",
+        "report": "File: what the program consists of (JSON).",
         "data_files": "Depset of Files: the .ptd files that it may need at run time; the " +
                       "manifest says which of them it loads.",
         "lowered": "EtLoweredInfo that it was linked from.",

@@ -6,6 +6,7 @@ load("//rules:providers.bzl", "EtAppInfo", "EtProgramInfo", "EtRuntimeInfo")
 load("//rules/private:app_files.bzl", "add_programs", "below_its_package", "by_repository")
 load("//rules/private:app_fit.bzl", "check_fit", "fit")
 load("//rules/private:app_link.bzl", "cc_infos", "compile_main", "link_app")
+load("//rules/private:app_report.bzl", "app_report")
 load("//rules/private:app_size.bzl", "selection_size")
 load("//rules/private:link_action.bzl", "NO_CACHE", "linker_action")
 load("//rules/private:platform_transition.bzl", "platform_transition")
@@ -45,6 +46,7 @@ def _et_runner_app_impl(ctx):
     directory = ctx.actions.declare_directory(name)
     manifest = ctx.actions.declare_file(name + ".manifest.json")
     _write_app(ctx, programs, runtime, exporter_version, fitted, binary, directory, manifest)
+    report += app_report(ctx, programs = programs, manifest = manifest)
     archive = _archive(ctx, runtime, directory)
     launcher, needed = _launcher(ctx, runtime, directory)
     return [
@@ -221,8 +223,8 @@ Outputs: the directory `<name>`, and the same as `<name>.tar.zst` (`.zip` for Ap
     licenses/
     manifest.json              programs, files, sizes and sha256
 
-Output groups: `archive`, `binary`, `directory`, `manifest`, `report` (as JSON: which library has what the
-programs use; and, where the runtime has static libraries, in `<name>.size.json` the binary's size with
+Output groups: `archive`, `binary`, `directory`, `manifest`, `report` (`<name>.report.html`: a page on the app's
+bytes and its programs; as JSON: the same, which library has what the programs use; and, where the runtime has static libraries, in `<name>.size.json` the binary's size with
 what is used of them and with all of them). `bazel run` starts it where the machine can: see docs/apps.md.
 
 Before anything is linked it is checked that the runtime has the backends (at analysis) and operators of

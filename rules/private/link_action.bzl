@@ -157,7 +157,7 @@ def report(ctx, *, lowered, facts, summary, json, html):
     args.add("--html", html)
     linker_action(
         ctx,
-        module = "etlink.report",
+        module = "etreport.program",
         arguments = args,
         inputs = [lowered, facts, summary],
         outputs = [json, html],

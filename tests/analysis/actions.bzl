@@ -93,7 +93,7 @@ def _program_actions_impl(ctx):
 
     # A report never waits for a lowering of its own.
     report = actions["EtReport"][0]
-    asserts.equals(env, "etlink.report", report.argv[1])
+    asserts.equals(env, "etreport.program", report.argv[1])
     asserts.false(env, "net.py" in _inputs(report), "EtReport depends on the model's source")
     return analysistest.end(env)
 

@@ -3,7 +3,7 @@
 load("@rules_python//python:defs.bzl", "PyInfo")
 load("//rules:providers.bzl", "EtExporterInfo")
 load("//toolchains/python:paths.bzl", "repository_root", "unique")
-load("//toolchains/python:python_tool.bzl", "BUNDLER", "RELEASE", "launcher_script", "tool_attributes", "tool_files", "tool_root")
+load("//toolchains/python:python_tool.bzl", "BUNDLER", "RELEASE", "REPORT", "launcher_script", "tool_attributes", "tool_files", "tool_root")
 
 EXPORTER_TOOLCHAIN = Label("//toolchains/exporter:toolchain_type")
 
@@ -169,7 +169,7 @@ def et_exporter(
     _python_tool(name = name + ".lowering_tool", **(python | heavy | hidden))
     _python_tool(
         name = name + ".linking_tool",
-        more_tools = [BUNDLER, RELEASE],
+        more_tools = [BUNDLER, RELEASE, REPORT],
         **(python | lean | hidden)
     )
     _exporter_toolchain(

@@ -41,9 +41,10 @@ TOOLS = {
 }
 LAUNCHER = Label("//tools/exporter:launch.py")
 
-# What only actions on apps need: its changes lower and test nothing again.
+# What only actions on apps, releases and reports need: its changes lower and test nothing again.
 BUNDLER = Label("//tools/bundler:files")
 RELEASE = Label("//tools/release:files")
+REPORT = Label("//tools/report:files")
 
 def tool_attributes():
     """Implicit attributes of a rule that runs our Python programs.

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
+from etlink.amounts import human_bytes as size
 
-def size(count: int) -> str:
-    """Bytes: "999 B", "1.5 MB"."""
-    value = float(count)
-    for unit in ("B", "kB", "MB", "GB"):
-        if abs(value) < 1000 or unit == "GB":
-            return f"{count} B" if unit == "B" else f"{value:.1f} {unit}"
-        value /= 1000
-    return str(count)
+__all__ = ["change", "shape", "shortened", "size"]
 
 
 def change(before: int, after: int) -> str:
@@ -24,11 +18,6 @@ def shape(dtype: str, sizes: object) -> str:
     """A tensor's type and shape: "float32 [1, 64]"; empty: nothing is known."""
     numbers = list(sizes) if isinstance(sizes, (list, tuple)) else []
     return f"{dtype} [{', '.join(str(n) for n in numbers)}]" if dtype else ""
-
-
-def number(text_of: int) -> str:
-    """A count: "12 345" as "12,345"."""
-    return f"{text_of:,}"
 
 
 def shortened(name: str, most: int = 60) -> str:

@@ -47,3 +47,13 @@ def bytes_of(text: str, what: str) -> float:
     if is_share:
         raise BuildError(f'{what} = "{text}": a share says nothing here; write bytes ("100 MB").')
     return number
+
+
+def human_bytes(count: int) -> str:
+    """Bytes for people: "1.5 MB"."""
+    size = float(count)
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000 or unit == "GB":
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1000
+    return str(count)

@@ -1,48 +1,13 @@
-"""EtReport: what a program consists of, as JSON and as one self-contained page.
-
-Contract: `etlink.report --label L --lowered DIR --facts JSON --summary JSON --json OUT --html OUT`
-"""
+"""What a program consists of, and what was seen while it was lowered, as one JSON object."""
 
 from __future__ import annotations
 
-import argparse
-import json
-import sys
-from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-import jinja2
-from etbuild.errors import BuildError
-
 from etlink import delegated
-from etlink.container import REBUILD, write_text
-from etlink.json_file import fields_of, read_object
-from etlink.lowered import Index, Lowered
+from etlink.lowered import Index
 
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Writes the report; returns the exit code."""
-    parser = argparse.ArgumentParser(prog="etlink.report", description=__doc__)
-    parser.add_argument("--label", required=True, help="the program")
-    for name in ("lowered", "facts", "summary", "json", "html"):
-        parser.add_argument(f"--{name}", type=Path, required=True)
-    options = parser.parse_args(arguments)
-    try:
-        index = Lowered(options.lowered).index
-        files = (options.lowered / "facts.json", options.facts, options.summary)
-        read = [read_object(file, "is no part of a report", REBUILD) for file in files]
-        with fields_of(
-            f"{options.label}: {', '.join(f.name for f in files)}: one of them", REBUILD
-        ):
-            report = make(options.label, index, *read)
-            html = _page(report)
-        write_text(options.json, json.dumps(report, indent=1, sort_keys=True) + "\n")
-        write_text(options.html, html)
-    except BuildError as error:
-        print(f"ERROR: {error}", file=sys.stderr)
-        return 1
-    return 0
+from etreport import contents
 
 
 def make(
@@ -88,6 +53,7 @@ def make(
         "delegation": delegated.described(facts["delegation"]),
         "accuracy": run.get("accuracy", {}),
         "largest": _largest(index),
+        "contents": contents.of_program(index, linked),
         "lowering": {key: run[key] for key in ("stages", "peak_memory_bytes")},
     }
 
@@ -129,49 +95,3 @@ def _largest(index: Index, most: int = 20) -> list[dict[str, Any]]:
         for c in index.constants
     ]
     return sorted(found, key=lambda f: (-f["bytes"], f["name"]))[:most]
-
-
-def page(report: dict[str, Any]) -> str:
-    """The report as an HTML page without references to anything outside of it."""
-    environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    environment.filters["bytes"] = human_bytes
-    environment.filters["flops"] = human_flops
-    environment.filters["percent"] = _percent
-    template = Path(__file__).with_name("report.html.jinja").read_text(encoding="utf-8")
-    return environment.from_string(template).render(report=report)
-
-
-def _page(report: dict[str, Any]) -> str:
-    """As `page`; a member that is missing is an error as it is anywhere else."""
-    try:
-        return page(report)
-    except jinja2.TemplateError as error:
-        raise ValueError(error) from error
-
-
-def human_bytes(count: int) -> str:
-    """Bytes for people: "1.5 MB"."""
-    size = float(count)
-    for unit in ("B", "kB", "MB", "GB"):
-        if size < 1000 or unit == "GB":
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1000
-    return str(count)
-
-
-def human_flops(count: int) -> str:
-    """Floating-point operations for people: "1.5 GFLOP"."""
-    number = float(count)
-    for unit in ("", "k", "M", "G", "T"):
-        if number < 1000 or unit == "T":
-            return f"{number:.1f} {unit}FLOP" if unit else f"{count} FLOP"
-        number /= 1000
-    return str(count)
-
-
-def _percent(share: float | None) -> str:
-    return "–" if share is None else f"{share:.1f}%"
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,0 +1,33 @@
+"""EtAppReport: what an app consists of, from its manifest and its programs' reports."""
+
+load("//rules/private:link_action.bzl", "linker_action")
+
+def app_report(ctx, *, programs, manifest):
+    """Declares the report of an app; its programs' reports are made only if it is asked for.
+
+    Args:
+      ctx: rule context with the exporter toolchain.
+      programs: list of EtProgramInfo.
+      manifest: File: the app's.
+
+    Returns:
+      List of Files: JSON and a page.
+    """
+    json = ctx.actions.declare_file(ctx.label.name + ".report.json")
+    html = ctx.actions.declare_file(ctx.label.name + ".report.html")
+    args = ctx.actions.args()
+    args.add("--manifest", manifest)
+    args.add("--json", json)
+    args.add("--html", html)
+    for program in programs:
+        args.add_all("--report", [program.label, program.report])
+    linker_action(
+        ctx,
+        module = "etreport.app",
+        arguments = args,
+        inputs = [manifest] + [program.report for program in programs],
+        outputs = [json, html],
+        mnemonic = "EtAppReport",
+        progress_message = "Reporting on %{label}",
+    )
+    return [json, html]

@@ -1,0 +1,107 @@
+"""What the report of an app and its page say. Needs no torch."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from etreport import app, facts, modules
+from etreport.treemap import Node
+from made_up import link_with, program, shared_file
+from test_page import ACCURACY, DELEGATION, FACTS, RUN
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> dict[str, Any]:
+    """An app of two programs that load one file: its manifest and their reports."""
+    wide = {"body": b"b" * 8000}
+    base = program(tmp_path / "base", "//m:base", {}, wide)
+    shared = shared_file(tmp_path / "f.ptd", "//m:f", base)
+    reports, programs, files = {}, [], {"runner": 5000, "lib/libx.so": 9000, "manifest": 10}
+    for name in ("one", "two"):
+        label = f"//m:{name}"
+        lowered = program(tmp_path / name, label, {"head": name.encode() * 400}, wide)
+        linked, path, _ = link_with(lowered, tmp_path / f"{name}.out", shared)
+        seen = {**FACTS, "delegation": DELEGATION, "not_quantised": {name: "why"}}
+        run = {**RUN, "accuracy": ACCURACY}
+        reports[label] = facts.make(label, lowered.index, seen, run, dataclasses.asdict(linked))
+        file = f"programs/{name}.pte"
+        files[file] = path.stat().st_size
+        programs.append(
+            {
+                "name": name,
+                "label": label,
+                "file": file,
+                "data": {"//m:f": "data/f.ptd"},
+                "backends": ["XnnpackBackend"],
+                "operators": ["aten::sin.out"],
+            }
+        )
+    files["data/f.ptd"] = (tmp_path / "f.ptd").stat().st_size
+    manifest = {
+        "label": "//a:app",
+        "platform": "linux_x86_64",
+        "executorch": {"exporter": "1.5.1", "runtime": "1.5.1"},
+        "binary": "runner",
+        "libraries": ["lib/libx.so"],
+        "programs": programs,
+        "files": {path: {"size": size, "sha256": ""} for path, size in files.items()},
+    }
+    return {"manifest": manifest, "reports": reports}
+
+
+def test_bytes_by_kind(made: dict[str, Any]) -> None:
+    report = app.make(**made)
+    sizes = {path: f["size"] for path, f in made["manifest"]["files"].items()}
+    assert report["bytes"] == {
+        "binary": 5000,
+        "data": sizes["data/f.ptd"],
+        "library": 9000,
+        "other": 10,
+        "program": sizes["programs/one.pte"] + sizes["programs/two.pte"],
+    }
+    assert report["files"][0]["path"] == "lib/libx.so"
+
+
+def test_the_page(made: dict[str, Any]) -> None:
+    page = app.of_app(app.make(**made))
+    assert page == app.of_app(json.loads(json.dumps(app.make(**made))))
+    assert page.index("one: A layer was left unquantised: one.") < page.index('id="bytes"')
+    # What two programs share lies in one file, once.
+    assert page.count("data/f.ptd › delegates weights › body") == 1
+    assert "programs/two.pte › portable constants › head, float32 [300]: 1.2 kB" in page
+    assert '<td class="n">95.0%</td>' in page
+    assert "41.3 dB" in page
+
+
+def test_the_command_line(made: dict[str, Any], tmp_path: Path) -> None:
+    manifest = tmp_path / "app.json"
+    manifest.write_text(json.dumps(made["manifest"]))
+    arguments = ["--manifest", str(manifest)]
+    for label, report in made["reports"].items():
+        place = tmp_path / f"{report['label'][4:]}.json"
+        place.write_text(json.dumps(report))
+        arguments += ["--report", label, str(place)]
+    out = {"json": tmp_path / "r.json", "html": tmp_path / "r.html"}
+    arguments += [word for name, p in out.items() for word in (f"--{name}", str(p))]
+    assert app.main(arguments) == 0
+    assert json.loads(out["json"].read_text())["platform"] == "linux_x86_64"
+    for path in out.values():
+        path.unlink()
+    manifest.write_text("{}")
+    assert app.main(arguments) == 1
+    assert not out["html"].exists()
+
+
+def test_modules() -> None:
+    names = [f"net.layers.{n}.{w}" for n in range(11) for w in ("wq", "wk")] + ["net.head.weight"]
+    nodes = modules.by_module([Node(name, 10) for name in names])
+    assert [n.name for n in nodes] == [*(f"layers.{n}" for n in range(11)), "net.head.weight"]
+    assert [n.size for n in nodes] == [20] * 11 + [10]
+    few = [Node(name, 10) for name in names[:4]]
+    assert modules.by_module(few) == tuple(few)
+    assert modules.common_prefix(["a.b.c", "a.b.d", "a.bx.c"]) == "a."
+    assert modules.common_prefix(["weight", "bias"]) == ""

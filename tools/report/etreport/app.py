@@ -1,0 +1,184 @@
+"""EtAppReport: what an app consists of, as JSON and as one self-contained page.
+
+Contract: `etreport.app --manifest APP.json --report LABEL REPORT.json … --json OUT --html OUT`
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from etbuild.errors import BuildError
+from etlink.container import REBUILD, write_text
+from etlink.json_file import fields_of, read_object
+
+from etreport import page, treemap
+from etreport.findings import LOW_SQNR_DB, findings
+from etreport.modules import by_module
+from etreport.treemap import Node
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Writes the report; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="etreport.app", description=__doc__)
+    for name in ("manifest", "json", "html"):
+        parser.add_argument(f"--{name}", type=Path, required=True)
+    parser.add_argument("--report", nargs=2, action="append", default=[])
+    options = parser.parse_args(arguments)
+    try:
+        manifest = read_object(options.manifest, "is no manifest of an app", REBUILD)
+        reports = {
+            label: read_object(Path(file), "is no report of a program", REBUILD)
+            for label, file in options.report
+        }
+        with fields_of(f"{options.manifest}, or a report of its programs,", REBUILD):
+            report = make(manifest, reports)
+            html = of_app(report)
+        write_text(options.json, json.dumps(report, indent=1, sort_keys=True) + "\n")
+        write_text(options.html, html)
+    except BuildError as error:
+        print(f"ERROR: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def make(manifest: Mapping[str, Any], reports: Mapping[str, Any]) -> dict[str, Any]:
+    """The report as one JSON object.
+
+    Args:
+      manifest: of the app, as EtApp writes it.
+      reports: of its programs, by label.
+    """
+    sizes = {path: file["size"] for path, file in manifest["files"].items()}
+    kinds = {path: _kind(path, manifest) for path in sizes}
+    return {
+        "label": manifest["label"],
+        "platform": manifest["platform"],
+        "executorch": manifest["executorch"],
+        "bytes": {
+            kind: sum(size for path, size in sizes.items() if kinds[path] == kind)
+            for kind in sorted(set(kinds.values()))
+        },
+        "files": [
+            {"path": path, "kind": kinds[path], "bytes": size}
+            for path, size in sorted(sizes.items(), key=lambda i: (-i[1], i[0]))
+        ],
+        "programs": [
+            {
+                "name": program["name"],
+                "file": program["file"],
+                "data": program["data"],
+                "backends": program["backends"],
+                "operators": program["operators"],
+                "report": reports[program["label"]],
+            }
+            for program in manifest["programs"]
+        ],
+    }
+
+
+def _kind(path: str, manifest: Mapping[str, Any]) -> str:
+    if path == manifest["binary"]:
+        return "binary"
+    if path in manifest["libraries"]:
+        return "library"
+    folder = path.split("/", 1)[0]
+    if folder == "programs":
+        return "program" if path.endswith(".pte") else "other"
+    return {"data": "data", "assets": "asset", "licenses": "licence"}.get(folder, "other")
+
+
+def of_app(report: Mapping[str, Any]) -> str:
+    """The page of an app.
+
+    Raises:
+      ValueError: a member is missing.
+    """
+    programs = report["programs"]
+    found = [
+        {"text": f"{program['name']}: {one['text']}", "section": f"program-{number}"}
+        for number, program in enumerate(programs)
+        for one in findings(program["report"])
+    ]
+    return page.render(
+        "app.html.jinja",
+        report=report,
+        findings=found,
+        map=treemap.layout(_nodes(report)),
+        low_sqnr=LOW_SQNR_DB,
+        whole=sum(report["bytes"].values()),
+        rows=[_row(program) for program in programs],
+    )
+
+
+def _nodes(report: Mapping[str, Any]) -> list[Node]:
+    """The app's files for a treemap, with what is known to be in them."""
+    inside: dict[str, list[Node]] = {}
+    for program in report["programs"]:
+        places = {**program["data"], program["report"]["label"]: program["file"]}
+        for node, file in zip(
+            page.program_nodes(program["report"]), program["report"]["contents"], strict=True
+        ):
+            own_data = file["kind"] == "own" and file["file"].endswith(".ptd")
+            label = file["label"]
+            path = program["data"].get(label) if own_data else places.get(label)
+            if path:
+                inside.setdefault(path, []).extend(node.children)
+    nodes = []
+    for file in report["files"]:
+        kind = {"asset": "other", "licence": "other", "data": "shared"}.get(
+            file["kind"], file["kind"]
+        )
+        children = _united(inside.get(file["path"], []))
+        rest = file["bytes"] - sum(n.size for n in children)
+        if children and rest > 0:
+            children.append(Node("what no program of the app takes, and tables", rest, "tables"))
+        if rest < 0:
+            children = []
+        nodes.append(Node(file["path"], file["bytes"], kind, children=tuple(children)))
+    return nodes
+
+
+def _united(nodes: Sequence[Node]) -> list[Node]:
+    """Groups of one name as one, with each datum once: programs share what is in a data file."""
+    groups: dict[str, dict[str, Node]] = {}
+    kinds: dict[str, str] = {}
+    for node in nodes:
+        kinds[node.name] = node.kind
+        data = (leaf for child in node.children for leaf in child.children or (child,))
+        groups.setdefault(node.name, {}).update({leaf.name: leaf for leaf in data})
+    return [
+        Node(
+            name,
+            sum(n.size for n in data.values()),
+            kinds[name],
+            children=by_module(list(data.values())),
+        )
+        for name, data in groups.items()
+    ]
+
+
+def _row(program: Mapping[str, Any]) -> dict[str, Any]:
+    """What the table of programs says of one."""
+    report = program["report"]
+    methods = report["delegation"].values()
+    flops = sum(m["flops"] for m in methods)
+    delegated = sum(m["delegated"]["flops"] for m in methods)
+    return {
+        "name": program["name"],
+        "label": report["label"],
+        "recipe": report["recipe"]["label"],
+        "own": report["bytes"]["own"],
+        "shared": report["bytes"]["shared"],
+        "delegated": 100 * delegated / flops if flops else None,
+        "sqnr": page.lowest_sqnr(report["accuracy"]),
+        "operators": len(program["operators"]),
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,82 @@
+"""What of a report should be looked at first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from etlink.amounts import human_bytes
+
+from etreport.amounts import human_flops, percent
+
+# Below that a delegate does less than half of the work.
+LITTLE_DELEGATED = 50.0
+# A tenth of noise.
+LOW_SQNR_DB = 20.0
+# Bytes of program-owned data below which sharing is not worth a word.
+_LITTLE = 100_000
+
+
+def findings(report: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Warnings on a program, the gravest first.
+
+    Args:
+      report: as `facts.make` returns it.
+
+    Returns:
+      Per warning its `text` and the `section` of the page that has more.
+    """
+    return [{"text": text, "section": section} for text, section in _all(report)]
+
+
+def _all(report: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    if not report["weight_cache"]["safe"]:
+        reasons = "; ".join(report["weight_cache"]["reasons"])
+        yield f"XNNPACK's weight cache must stay off: {reasons}.", "bytes"
+    yield from _accuracy(report["accuracy"])
+    yield from _delegation(report["delegation"])
+    names = sorted(report["not_quantised"])
+    if names:
+        some = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
+        number = "A layer was" if len(names) == 1 else f"{len(names)} layers were"
+        yield f"{number} left unquantised: {some}.", "unquantised"
+    for item in report["duplicated"]:
+        methods = ", ".join(f"{n} {human_bytes(s)}" for n, s in sorted(item["methods"].items()))
+        yield (
+            f"{item['backend']} puts weights into the payload of each method: {methods}. Up to "
+            f"{human_bytes(item['bytes'])} of that are there twice.",
+            "bytes",
+        )
+    for label in report["unused_shared_data"]:
+        yield f"{label} is not loaded: the others hold what it could give.", "sharing"
+    rest = sum(item["bytes"] for item in report["not_shared"])
+    if report["shared"] and rest > max(_LITTLE, report["bytes"]["shared"]):
+        yield f"More data are the program's own ({human_bytes(rest)}) than are shared.", "sharing"
+
+
+def _accuracy(methods: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for name, method in sorted(methods.items()):
+        if "skipped" in method:
+            yield f"{name} was not compared with the eager model: {method['skipped']}", "accuracy"
+            continue
+        for number, output in enumerate(method["outputs"]):
+            ratio = output["sqnr_db"]
+            if ratio is not None and ratio < LOW_SQNR_DB:
+                yield (
+                    f"Quantisation leaves {ratio:.1f} dB in output {number} of {name}; 20 dB are a "
+                    "tenth of noise.",
+                    "accuracy",
+                )
+
+
+def _delegation(methods: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for name, method in sorted(methods.items()):
+        share = method["delegated"]["flops_percent"]
+        if not method["delegates"] or share is None or share >= LITTLE_DELEGATED:
+            continue
+        left = method["left"][0]["operator"] if method["left"] else ""
+        most = f"; most of the rest is {left}" if left else ""
+        yield (
+            f"{percent(share)} of {human_flops(method['flops'])} in {name} are delegated{most}.",
+            "delegation",
+        )
