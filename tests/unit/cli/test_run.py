@@ -11,7 +11,7 @@ import pytest
 import safetensors.torch
 import torch
 from commands import Et
-from etcli import execution, running
+from etcli import execution, process
 from executorch.devtools import BundledProgram
 from executorch.devtools.bundled_program.config import MethodTestCase, MethodTestSuite
 from executorch.devtools.bundled_program.serialize import (
@@ -31,10 +31,10 @@ class Double(torch.nn.Module):
 def here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs programs in this process, which has torch: another one takes seconds to import it."""
 
-    def answer(request: dict[str, Any], *_: object) -> dict[str, Any]:
+    def answer(_: str, request: dict[str, Any], *__: object) -> dict[str, Any]:
         return execution.answer(json.loads(json.dumps(request, default=str)))
 
-    monkeypatch.setattr(running, "_in_a_process", answer)
+    monkeypatch.setattr(process, "in_a_process", answer)
 
 
 INPUTS = (torch.arange(6.0).reshape(2, 3), torch.ones(2, 3))

@@ -6,7 +6,7 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from etbuild.errors import BuildError
@@ -28,9 +28,13 @@ With --json each command prints one JSON object. NO_COLOR turns colours off.
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command; returns the exit code."""
     options = _parser().parse_args(arguments)
-    out = Printer(sys.stdout)
+    return guarded(lambda: options.run(options, Printer(sys.stdout)))
+
+
+def guarded(command: Callable[[], int]) -> int:
+    """Runs a command whose errors become a sentence; returns the exit code."""
     try:
-        code: int = options.run(options, out)
+        code = command()
         sys.stdout.flush()
         return code
     except BuildError as error:
@@ -123,7 +127,7 @@ def _run_command(commands: Any) -> None:
         help="inputs without a file; integers are never random (%(default)s)",
     )
     parser.add_argument("--seed", type=int, default=0, help="of random inputs (%(default)s)")
-    parser.add_argument("--repeat", type=_positive, default=1, help="times to run (%(default)s)")
+    parser.add_argument("--repeat", type=positive, default=1, help="times to run (%(default)s)")
     parser.add_argument("--output", default="", metavar="FILE", help=".safetensors to write")
     parser.add_argument("--atol", type=float, default=1e-4, help="of a .bpte (%(default)s)")
     parser.add_argument("--rtol", type=float, default=1e-4, help="of a .bpte (%(default)s)")
@@ -140,7 +144,8 @@ def _data_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _positive(text: str) -> int:
+def positive(text: str) -> int:
+    """A number of the command line that is at least 1."""
     number = int(text)
     if number < 1:
         raise argparse.ArgumentTypeError(f"{number} is less than 1")

@@ -103,20 +103,24 @@ def printable(text: str) -> str:
 
 
 @contextlib.contextmanager
-def bar(title: str, total: int, err: TextIO | None = None) -> Iterator[Callable[[int], None]]:
+def bar(
+    title: str, total: int, err: TextIO | None = None, unit: str = ""
+) -> Iterator[Callable[[int], None]]:
     """Shows how far something is, on a terminal, if it takes long.
 
     Args:
       title: what is being done.
-      total: bytes in all.
+      total: how much there is to do.
       err: the terminal; default: the standard error output.
+      unit: of that; default: bytes.
 
     Yields:
-      A function that is told how many bytes were done.
+      A function that is told how much was done.
     """
     console = Console(file=err or sys.stderr)
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
-    progress = Progress(*columns, TimeRemainingColumn(), console=console, transient=True)
+    done = TextColumn(f"{{task.completed}}/{{task.total}} {unit}") if unit else DownloadColumn()
+    columns = (TextColumn("{task.description}"), BarColumn(), done, TimeRemainingColumn())
+    progress = Progress(*columns, console=console, transient=True)
     task = progress.add_task(title, total=total)
     begin = time.monotonic()
     shown = contextlib.ExitStack()

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import os
-import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -17,11 +13,10 @@ from etbuild.errors import BuildError
 from etbundle.app import BINARY, MANIFEST
 from etlink import merge
 
-from etcli import amounts, bundled_file, inspection, places
+from etcli import amounts, bundled_file, inspection, places, process
 from etcli.console import Printer, waiting
 
-# Import roots of what holds ExecuTorch's runtime and torch; set by the script that starts et.
-ROOTS = "ET_RUNTIME_ROOTS"
+_MODULE = "etcli.execution"
 
 
 @dataclass(frozen=True)
@@ -112,7 +107,7 @@ def missing(needs: Mapping[str, Any]) -> dict[str, Any]:
       needs: "backends" and "operators".
     """
     with tempfile.TemporaryDirectory(prefix="et-") as folder:
-        return _ask({"command": "missing", **needs}, Path(folder), "the runtime")
+        return process.ask(_MODULE, {"command": "missing", **needs}, Path(folder), "the runtime")
 
 
 def _start(
@@ -134,7 +129,7 @@ def _start(
         "cases": cases,
     }
     with waiting(f"Running {path.name}"):
-        return _ask(request, folder, path.name)
+        return process.ask(_MODULE, request, folder, path.name)
 
 
 def _default_method(program: Path) -> str:
@@ -143,49 +138,6 @@ def _default_method(program: Path) -> str:
     plans = pte.read(program).program.executionPlan
     names = [tables.text(plan.name) for plan in plans]
     return "forward" if "forward" in names or not names else names[0]
-
-
-def _ask(request: Mapping[str, Any], folder: Path, name: str) -> dict[str, Any]:
-    """What `etcli.execution` answers.
-
-    Raises:
-      BuildError: it says what is wrong, or ends without a word.
-    """
-    result = _in_a_process(request, folder, name)
-    if "error" in result:
-        raise BuildError(result["error"], result["hint"])
-    return result
-
-
-def _in_a_process(request: Mapping[str, Any], folder: Path, name: str) -> dict[str, Any]:
-    asked, answered = folder / "request.json", folder / "result.json"
-    asked.write_text(json.dumps(request, default=str), encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "-B", "-s", "-P", "-m", "etcli.execution", str(asked), str(answered)],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(_paths()), "PYTHONWARNINGS": "ignore"},
-        capture_output=True,
-        text=True,
-        errors="replace",
-        check=False,
-    )
-    if answered.is_file():
-        result: dict[str, Any] = json.loads(answered.read_text(encoding="utf-8"))
-        return result
-    said = done.stderr.strip().splitlines()
-    how = f"said: {said[-1]}" if said and done.returncode > 0 else "said nothing"
-    if done.returncode < 0:
-        how = f"crashed with {signal.Signals(-done.returncode).name}"
-    raise BuildError(
-        f"{name}: ExecuTorch's runtime {how}.",
-        "et inspect --runtime says what the program needs.",
-    )
-
-
-def _paths() -> list[str]:
-    """Import paths with torch and the whole ExecuTorch in the place of the linker's small one."""
-    roots = [r for r in os.environ.get(ROOTS, "").split(os.pathsep) if r]
-    paths = [p for p in sys.path if p]
-    return [p for p in paths if not Path(p, "executorch").is_dir()] + roots if roots else paths
 
 
 def _value(value: bundled_file.Value) -> dict[str, Any]:

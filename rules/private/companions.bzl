@@ -1,0 +1,106 @@
+"""What can be run beside a program: <program>.evaluate and <program>.benchmark."""
+
+load("//rules:providers.bzl", "EtPackagesInfo", "EtProgramInfo")
+load("//rules/private:backend_packages.bzl", "recipe_packages")
+load("//rules/private:exporter_flags.bzl", "add_request", "request_files")
+load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
+load("//toolchains/python:python_tool.bzl", "launcher_script", "tool_attributes", "tool_files", "tool_root")
+
+def _companion_impl(ctx):
+    info = ctx.attr.program[EtProgramInfo]
+    model = info.model
+    exporter = ctx.toolchains[EXPORTER_TOOLCHAIN].exporter
+    data = [info.own_data] if info.own_data else []
+    indexes = [info.own_index] if info.own_index else []
+    for shared in info.shared_data:
+        data.append(shared.data)
+        indexes.append(shared.index)
+    flags = ctx.actions.declare_file(ctx.label.name + ".flags")
+    args = ctx.actions.args()
+    add_request(
+        args,
+        label = info.label,
+        model = model,
+        recipe = None,
+        methods = info.lowered.methods,
+        in_runfiles = True,
+    )
+    args.add(info.program.short_path, format = "--program=%s")
+    args.add_all([f.short_path for f in data], format_each = "--program_data=%s")
+    ctx.actions.write(flags, args)
+
+    # Some runtimes are the compiler's own libraries.
+    layers = recipe_packages(ctx.label, info.recipe) + [ctx.attr._cli[EtPackagesInfo]]
+    roots = [tool_root(target[DefaultInfo].files.to_list()) for target in ctx.attr._tools]
+    package = [f for f in ctx.files._llm if f.short_path.endswith("/etllm/__init__.py")]
+    roots.append(tool_root(package))
+    script = ctx.actions.declare_file(ctx.label.name)
+    launcher_script(
+        ctx,
+        script,
+        interpreter = exporter.interpreter,
+        roots = roots + exporter.package_roots + [root for one in layers for root in one.roots],
+        words = [
+            ctx.attr.module,
+            "--target_flags",
+            flags.short_path,
+            "--target_manifest",
+            info.manifest.short_path,
+            "--target_recipe",
+            str(info.recipe.label).removeprefix("@@"),
+        ],
+        enter = True,
+    )
+    files = depset(
+        [flags, info.program, info.manifest, exporter.interpreter] + data + indexes + ctx.files._tools + ctx.files._llm,
+        transitive = [
+            request_files(model = model, recipe = None),
+            tool_files(ctx),
+            exporter.packages,
+            exporter.python_files,
+        ] + [one.files for one in layers],
+    )
+    return [DefaultInfo(executable = script, runfiles = ctx.runfiles(transitive_files = files))]
+
+_companion = rule(
+    implementation = _companion_impl,
+    attrs = {
+        "module": attr.string(mandatory = True, doc = "The Python module that is run."),
+        "program": attr.label(mandatory = True, providers = [EtProgramInfo], doc = "The et_program."),
+        "_cli": attr.label(default = "@executorch_cli//:packages", providers = [EtPackagesInfo]),
+        "_llm": attr.label(allow_files = True, default = "//tools/llm:files"),
+        "_tools": attr.label_list(
+            allow_files = True,
+            default = [
+                "//tools/bundler:files",
+                "//tools/cli:files",
+                "//tools/measure:files",
+                "//tools/report:files",
+                "//tools/reproduce:files",
+            ],
+        ),
+    } | tool_attributes(),
+    executable = True,
+    toolchains = [EXPORTER_TOOLCHAIN],
+)
+
+# What a program's companions have of its attributes.
+_COMMON = ("compatible_with", "exec_compatible_with", "restricted_to", "target_compatible_with", "testonly", "visibility")
+
+def companions(name, attributes):
+    """Declares what can be run beside a program. Analysed only by those who run it.
+
+    Args:
+      name: of the program.
+      attributes: dict: the program's.
+    """
+    common = {key: attributes[key] for key in _COMMON if key in attributes}
+    tags = [tag for tag in attributes.get("tags") or [] if tag != "manual"] + ["manual"]
+    for tool in ("benchmark", "evaluate"):
+        _companion(
+            name = "%s.%s" % (name, tool),
+            module = "etmeasure." + tool,
+            program = name,
+            tags = tags,
+            **common
+        )

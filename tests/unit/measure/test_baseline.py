@@ -1,0 +1,144 @@
+"""Figures, what makes one worse, and saved ones. Needs no torch."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from etbuild import BuildError
+from etmeasure import baseline, page
+from etmeasure.baseline import Figure
+from etmeasure.benchmark import show, shown, slower
+from etmeasure.events import by_backend
+
+FOUND: dict[str, Any] = {
+    "label": "//m:p",
+    "recipe": "//r:int4",
+    "machine": {"processor": "a <processor>", "cores": 4},
+    "load_seconds": [0.5, 0.1, 0.3, 0.2],
+    "cases": {"forward": {"method": "forward", "seconds": [0.004, 0.002, 0.003]}},
+    "generation": {
+        "prompt_tokens": 64,
+        "first_token_seconds": 0.5,
+        "token_seconds": [0.02, 0.05, 0.02],
+    },
+    "memory_bytes": {"loaded": 1_000_000, "run": 2_000_000},
+    "file_bytes": 3_000_000,
+    "events": {
+        "forward": {
+            "total_ms": 4.0,
+            "operators": [{"name": "add.out", "calls": 2, "ms": 1.0}],
+            "delegates": [
+                {"backend": "B", "number": 0, "ms": 2.0, "operators": []},
+                {
+                    "backend": "X",
+                    "number": 1,
+                    "ms": 0.5,
+                    "operators": [{"name": "<conv>", "calls": 3, "ms": 0.4}],
+                },
+                {
+                    "backend": "X",
+                    "number": 2,
+                    "ms": 0.5,
+                    "operators": [{"name": "<conv>", "calls": 1, "ms": 0.4}],
+                },
+            ],
+        }
+    },
+}
+
+
+def test_figures() -> None:
+    values = {f.name: (round(f.value, 3), f.unit) for f in baseline.figures(FOUND)}
+    assert values == {
+        "load": (200.0, "ms"),
+        "load, the first time": (500.0, "ms"),
+        "forward": (3.0, "ms"),
+        "first token": (500.0, "ms"),
+        "reading": (128.0, "tokens/s"),
+        "writing": (50.0, "tokens/s"),
+        "memory, loaded": (1_000_000, "bytes"),
+        "memory, after running": (2_000_000, "bytes"),
+        "files": (3_000_000, "bytes"),
+    }
+
+
+def test_what_is_slower() -> None:
+    assert Figure("forward", 12.0, "ms").slowdown(10.0) == pytest.approx(1.2)
+    assert Figure("writing", 10.0, "tokens/s").slowdown(12.0) == pytest.approx(1.2)
+    assert Figure("forward", 12.0, "ms").slowdown(0.0) is None
+    before = {"forward": 2.0, "writing": 60.0, "files": 1.0, "load, the first time": 1.0}
+    assert slower(baseline.figures(FOUND), before, 1.3) == [
+        "forward: 3.00 ms, was 2.00 ms: 1.50 times worse, wanted at most 1.3"
+    ]
+    assert len(slower(baseline.figures(FOUND), before, 1.1)) == 2
+    assert slower(baseline.figures(FOUND), {}, 1.1) == []
+
+
+def test_numbers_for_people() -> None:
+    given = [(123.456, "ms"), (1.234, "ms"), (0.01234, "ms"), (41.26, "tokens/s")]
+    texts = [shown(Figure("", value, unit)) for value, unit in given]
+    assert texts == ["123.5 ms", "1.23 ms", "0.012 ms", "41.26 tokens/s"]
+    assert shown(Figure("", 1_500_000, "bytes")) == "1.5 MB"
+
+
+def test_delegates_of_one_backend_are_taken_together() -> None:
+    assert by_backend(FOUND["events"]["forward"]) == [
+        {"backend": "B", "calls": 1, "ms": 2.0, "operators": []},
+        {
+            "backend": "X",
+            "calls": 2,
+            "ms": 1.0,
+            "operators": [{"name": "<conv>", "calls": 4, "ms": 0.8}],
+        },
+    ]
+
+
+def test_a_saved_benchmark(tmp_path: Path) -> None:
+    path = tmp_path / "b.json"
+    path.write_text(json.dumps({"format": 1, "label": "//m:p", "figures": {"load": 1.5}}))
+    assert baseline.read(path) == {"load": 1.5}
+    for text, message in (
+        ("{", "b.json is no saved benchmark: JSONDecodeError"),
+        ('{"format": 1, "label": ""}', 'b.json is no saved benchmark: it has no "figures".'),
+        ('{"format": 2, "label": "", "figures": {}}', "b.json: got format 2, wanted 1."),
+        (
+            '{"format": 1, "label": "", "figures": {"load": "x"}}',
+            'b.json is no saved benchmark: it.figures.load is "x", wanted a number.',
+        ),
+    ):
+        path.write_text(text)
+        with pytest.raises(BuildError) as caught:
+            baseline.read(path)
+        assert message in caught.value.what
+
+
+def test_tables(capsys: pytest.CaptureFixture[str]) -> None:
+    import sys
+
+    from etcli.console import Printer
+
+    figures = baseline.figures(FOUND)
+    show(FOUND, figures, {"forward": 2.0}, Printer(sys.stdout))
+    lines = capsys.readouterr().out.splitlines()
+    assert next(line for line in lines if line.startswith("forward ")).split() == [
+        *("forward", "3.00", "ms", "2.00", "ms", "+50.0%")
+    ]
+    assert ["<conv>", "4", "0.800", "20.0%"] in [line.split() for line in lines]
+
+
+def test_a_page(tmp_path: Path) -> None:
+    made = page.of(FOUND, baseline.figures(FOUND), {"forward": 2.0})
+    assert made == page.of(FOUND, baseline.figures(FOUND), {"forward": 2.0})
+    for text in (
+        "a &lt;processor&gt;, 4 cores",
+        "&lt;conv&gt;",
+        '<td class="n">+50.0%</td>',
+        "3 runs: median 3.000 ms (the line), from 2.000 to 4.000 ms.",
+        "writing, token by token",
+        "2.000 ms (50.0%) in B",
+    ):
+        assert text in made, text
+    assert "baseline below" not in page.of(FOUND, baseline.figures(FOUND), {})

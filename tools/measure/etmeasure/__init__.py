@@ -1,0 +1,1 @@
+"""Evaluates programs against their eager models, and measures how fast they are."""
