@@ -4,6 +4,7 @@ load("//rules:providers.bzl", "EtPackagesInfo", "EtProgramInfo")
 load("//rules/private:backend_packages.bzl", "recipe_packages")
 load("//rules/private:exporter_flags.bzl", "add_request", "request_files")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
+load("//toolchains/python:paths.bzl", "shown")
 load("//toolchains/python:python_tool.bzl", "launcher_script", "tool_attributes", "tool_files", "tool_root")
 
 def _companion_impl(ctx):
@@ -47,7 +48,7 @@ def _companion_impl(ctx):
             "--target_manifest",
             info.manifest.short_path,
             "--target_recipe",
-            str(info.recipe.label).removeprefix("@@"),
+            shown(info.recipe.label),
         ],
         enter = True,
     )
@@ -62,8 +63,9 @@ def _companion_impl(ctx):
     )
     return [DefaultInfo(executable = script, runfiles = ctx.runfiles(transitive_files = files))]
 
-_companion = rule(
+et_companion = rule(
     implementation = _companion_impl,
+    doc = "Runs a module of tools/measure with a program, its model and its manifest.",
     attrs = {
         "module": attr.string(mandatory = True, doc = "The Python module that is run."),
         "program": attr.label(mandatory = True, providers = [EtProgramInfo], doc = "The et_program."),
@@ -97,7 +99,7 @@ def companions(name, attributes):
     common = {key: attributes[key] for key in _COMMON if key in attributes}
     tags = [tag for tag in attributes.get("tags") or [] if tag != "manual"] + ["manual"]
     for tool in ("benchmark", "evaluate"):
-        _companion(
+        et_companion(
             name = "%s.%s" % (name, tool),
             module = "etmeasure." + tool,
             program = name,

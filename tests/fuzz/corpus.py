@@ -19,11 +19,12 @@ import gguf
 import numpy as np
 import torch
 from etbundle import static_library
-from etlink import pte, report, schema, share, shared
+from etlink import pte, schema, share, shared
 from etlink.__main__ import main as link
 from etlink.container import chunks
 from etlink.lowered import Lowered
 from etlink.ptd import Entry, write
+from etreport import program as report
 from safetensors.torch import save_file
 from tokenizer_from_gguf import build_config, build_tokenizer, read_metadata
 
@@ -154,11 +155,27 @@ def _with_torch(output: Path) -> None:
     for name, shapes in (("static", None), ("dynamic", {"x": {0: batch}})):
         program = torch.export.export(net, (torch.ones(3, 4),), dynamic_shapes=shapes)
         torch.export.save(program, _written(output, "exported", f"{name}.pt2"))
+    _bundle(_written(output, "bundle", "net.bpte"), net)
     metadata = _gguf(_written(output, "gguf", "tiny.gguf"))
     tokenizer = build_tokenizer(metadata, "tiny.gguf")
     _written(output, "tokenizer", "tiny.json").write_text(tokenizer.to_str(pretty=False))
     text = json.dumps(build_config(metadata, "tiny.gguf"))
     _written(output, "chat_config", "tiny.json").write_text(text)
+
+
+def _bundle(path: Path, net: torch.nn.Module) -> None:
+    from executorch.devtools import BundledProgram
+    from executorch.devtools.bundled_program.config import MethodTestCase, MethodTestSuite
+    from executorch.devtools.bundled_program.serialize import (
+        serialize_from_bundled_program_to_flatbuffer,
+    )
+    from executorch.exir import to_edge
+
+    inputs = (torch.ones(2, 4),)
+    program = to_edge(torch.export.export(net, inputs)).to_executorch()
+    case = MethodTestCase(inputs=list(inputs), expected_outputs=[net(*inputs).detach()])
+    suites = [MethodTestSuite(method_name="forward", test_cases=[case])]
+    path.write_bytes(serialize_from_bundled_program_to_flatbuffer(BundledProgram(program, suites)))
 
 
 def _gguf(path: Path) -> dict[str, Any]:

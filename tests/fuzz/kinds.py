@@ -66,8 +66,15 @@ def check(kind: Kind, path: Path, place: Place) -> None:
         assert names, f"names neither file nor target: {error.what!r}"
 
 
+def _bundle(path: Path, place: Place) -> None:
+    from etcli.inspection import inspect
+
+    inspect(path)
+
+
 def _program(path: Path, place: Place) -> None:
     from etbundle.fit import uses_of
+    from etcli.inspection import inspect
     from etlink import payload
     from etlink.container import chunks
     from etlink.link import link
@@ -76,6 +83,7 @@ def _program(path: Path, place: Place) -> None:
     from etlink.split import split
 
     uses_of(LABEL, path)
+    inspect(path)
     lowered, out = place.scratch / "lowered", place.scratch / "out.pte"
     split(path, lowered, LABEL, {"executorch": "1", "python": "3", "torch": "2"})
     link(Lowered(lowered), out)
@@ -140,7 +148,8 @@ def _manifest(path: Path, place: Place) -> None:
 
 
 def _facts(path: Path, place: Place) -> None:
-    from etlink import delegated, report
+    from etlink import delegated
+    from etreport import program as report
 
     lowered = place.scratch / "lowered"
     shutil.copytree(place.seeds / "lowered", lowered, ignore=shutil.ignore_patterns("facts.json"))
@@ -282,6 +291,7 @@ def _adapter_config(path: Path, place: Place) -> None:
 
 KINDS = {
     "adapter_config": Kind(".json", _adapter_config),
+    "bundle": Kind(".bpte", _bundle),
     "calibration": Kind(".safetensors", _calibration, torch=True),
     "chat_config": Kind(".json", _chat_config, torch=True),
     "checkpoint": Kind(".pt", _checkpoint, torch=True),

@@ -29,7 +29,16 @@ from tests.fuzz import kinds, mutation  # noqa: E402  (needs the path set above)
 
 _CORPUS = _REPOSITORY / "tests/fuzz/corpus"
 # What of it is watched.
-_OURS = ["etbuild", "etbundle", "etexport", "etlink", "etllm", "exporter_environment", "models"]
+_OURS = [
+    "etbuild",
+    "etbundle",
+    "etcli",
+    "etexport",
+    "etlink",
+    "etllm",
+    "exporter_environment",
+    "models",
+]
 _SECONDS_PER_FILE = 20
 _MOST_MB = 3000
 _MOST_BYTES = 1 << 16

@@ -52,6 +52,8 @@ def test_what_a_changed_model_is_felt_by(workspace: Workspace) -> None:
     assert query(workspace, "rdeps(//..., //foundation_00:task_2_model)") == [
         "//apps:app_0",
         "//foundation_00:task_2",
+        "//foundation_00:task_2.benchmark",
+        "//foundation_00:task_2.evaluate",
         "//foundation_00:task_2_model",
         "//foundation_00:task_2_test",
     ]

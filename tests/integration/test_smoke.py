@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -115,6 +116,44 @@ def test_a_report_has_the_accuracy_of_quantisation(workspace: Workspace) -> None
     for method in found.values():
         [output] = method["outputs"]
         assert 15 < output["sqnr_db"] < 80
+
+
+def test_what_can_be_run_beside_a_program(workspace: Workspace) -> None:
+    """No pattern builds it, nor fetches what it prints with; it runs the program that is built."""
+    workspace.build("//...")
+    assert not [p for p in (workspace.base / "external").iterdir() if "executorch_cli" in p.name]
+    program = "//:two_methods_int8"
+    found = printed_json(workspace.run("run", f"{program}.evaluate", "--", "--json"))
+    assert found["label"] == program
+    assert found["recipe"].endswith("//backends/xnnpack:int8_static_per_channel")
+    assert {row["method"] for row in found["outputs"]} == {"batch", "single"}
+    assert all(15 < row["sqnr_db"] < 80 for row in found["outputs"])
+    flags = ["--repeat", "2", "--save", "saved.json", "--html", "saved.html"]
+    printed = workspace.run("run", f"{program}.benchmark", "--", *flags)
+    assert "XnnpackBackend" in printed
+    assert json.loads((workspace.folder / "saved.json").read_text())["label"] == program
+    assert "XnnpackBackend" in (workspace.folder / "saved.html").read_text()
+
+
+def test_et(workspace: Workspace) -> None:
+    """Of the rules' repository, on files where the user is."""
+    workspace.build("//:two_methods_xnnpack", "//:two_methods_separate")
+    et = ["@rules_executorch//tools:et", "--"]
+    one, other = "bazel-bin/two_methods_xnnpack.pte", "bazel-bin/two_methods_separate.pte"
+    found = printed_json(workspace.run("run", *et, "inspect", one, "--json"))
+    assert {"batch", "single"} <= {m["name"] for m in found["methods"]}
+    found = printed_json(workspace.run("run", *et, "inspect", other, "--json"))
+    assert found["data_files"][0]["file"] == "two_methods_separate.ptd"
+    assert found["missing"] == [] and found["needs"]["keys"] > 0
+    assert "removed" in workspace.failed(*et, "diff", one, other, command="run")
+    assert "what was built" in workspace.run("run", *et, "verify", other)
+    ran = printed_json(workspace.run("run", *et, "run", other, "--method", "single", "--json"))
+    assert ran["runs"][0]["outputs"][0]["shape"][0] == 1
+
+
+def printed_json(printed: str) -> Any:
+    """The JSON object that a program printed, of all that Bazel printed with it."""
+    return json.JSONDecoder().raw_decode(printed[printed.index("{") :])[0]
 
 
 def test_too_little_delegated_is_an_error(workspace: Workspace) -> None:
