@@ -15,10 +15,11 @@ Example (BUILD):
 
     et_model(
         name = "llama",
-        srcs = LLAMA_SRCS,  # those of models/BUILD.bazel
+        srcs = ["llama.py"],
         entry_point = "models.llama:build",
         args = {"max_seq_len": "512", "prefill": "128"},
         data = ["@smollm2//:model.gguf"],
+        deps = ["@rules_executorch//tools/decoder"],
     )
 """
 
@@ -30,14 +31,13 @@ from dataclasses import dataclass
 
 import torch
 from etbuild import BuildError, ModelContext, ModelSpec, Options
+from etdecoder import lora, methods
+from etdecoder.gguf_file import GgufFile
+from etdecoder.layers import ATTENTION, Int8Embedding, Norm, causal_mask
 from executorch.examples.models.llama.llama_transformer import Transformer, construct_transformer
 from executorch.examples.models.llama.model_args import ModelArgs
 from gguf import GGMLQuantizationType
 from torch import nn
-
-from models import llama_methods, lora
-from models.gguf_file import GgufFile
-from models.llama_layers import ATTENTION, Int8Embedding, Norm, causal_mask
 
 _EMBEDDING = "token_embd.weight"
 _HEAD = "output.weight"
@@ -71,7 +71,7 @@ class Args:
     max_seq_len: int
     prefill: int
     embedding: str
-    methods: Mapping[str, llama_methods.Shape]
+    methods: Mapping[str, methods.Shape]
 
     @classmethod
     def of(cls, ctx: ModelContext) -> Args:
@@ -79,13 +79,12 @@ class Args:
         given.only("embedding", "layers", "max_seq_len", "methods", "prefill")
         context = given.integer("max_seq_len", 512, minimum=2)
         prefill = given.integer("prefill", min(128, context), minimum=2)
-        methods = given.text("methods", "forward")
         return cls(
             layers=given.integer("layers", 0, minimum=1),
             max_seq_len=context,
             prefill=prefill,
             embedding=given.text("embedding", "auto", ("auto", "float32", "int8")),
-            methods=llama_methods.parse(methods, prefill, context, ctx.label),
+            methods=methods.parse(given.text("methods", "forward"), prefill, context, ctx.label),
         )
 
 
@@ -113,12 +112,12 @@ def build(ctx: ModelContext) -> ModelSpec:
     """The entry point of the `et_model`.
 
     Args:
-      ctx: data: "model.gguf", and for an adapter the two files of `models/lora.py`. args, all
+      ctx: data: "model.gguf", and for an adapter the two files of `etdecoder.lora`. args, all
         optional: `layers` (the first so many; default: all), `max_seq_len` (tokens that a
         conversation may have, which is the size of the KV cache; default 512), `prefill` (tokens
         that one call may read; default 128), `embedding` ("int8", "float32", or "auto": int8 where
         the file stores it so, which loses nothing), `methods` (names with commas, see
-        `llama_methods.parse`; default "forward").
+        `methods.parse`; default "forward").
 
     Returns:
       The model with its metadata methods.
@@ -134,9 +133,9 @@ def build(ctx: ModelContext) -> ModelSpec:
     if {path.rsplit("/", 1)[-1] for path in ctx.files} & {lora.CONFIG, lora.WEIGHTS}:
         paths = ctx.file(lora.CONFIG), ctx.file(lora.WEIGHTS)
         lora.attach(model, lora.load_adapter(*paths, model, file.integer("llama.block_count")))
-    methods = llama_methods.make(args.methods, CausalLM(model).eval(), params.vocab_size)
+    made = methods.make(args.methods, CausalLM(model).eval(), params.vocab_size)
     dynamic = any(shape.dynamic for shape in args.methods.values())
-    return ModelSpec(methods, _metadata(file, params) | {"enable_dynamic_shape": dynamic})
+    return ModelSpec(made, _metadata(file, params) | {"enable_dynamic_shape": dynamic})
 
 
 def model_args(file: GgufFile, args: Args, label: str) -> ModelArgs:
@@ -255,7 +254,7 @@ def transformer(file: GgufFile, params: ModelArgs, embedding: str = "auto") -> T
 
 
 def _fit_for_delegates(model: Transformer) -> None:
-    """Puts in the parts of `llama_layers` that go with its attention."""
+    """Puts in the parts of `etdecoder.layers` that go with its attention."""
     model.norm = Norm(model.norm)
     for layer in model.layers:
         layer.attention_norm = Norm(layer.attention_norm)

@@ -21,14 +21,15 @@ from pathlib import Path
 
 import torch
 from etbuild import BuildError, ModelContext
+from etdecoder import lora
+from etdecoder.gguf_file import GgufFile
 from etllm.text import ChatTemplate
 from executorch.examples.models.llama.llama_transformer import Transformer
 from safetensors import torch as safetensors
 from tokenizer_from_gguf import build_config, build_tokenizer, read_metadata
 from torch.nn import functional
 
-from models import llama, lora
-from models.gguf_file import GgufFile
+from models import llama
 
 # What each adapter is trained with.
 ADAPTERS = {"assistant": {"alpha": 16}, "summarizer": {"alpha": 32}}

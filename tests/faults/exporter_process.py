@@ -15,10 +15,13 @@ STATIC = {"label": "//x:static", "builder": "xnnpack_recipes:int8_static_per_cha
 _SOURCES = {
     "_main/faulty.py": "tests/faults/faulty.py",
     "_main/models/llama.py": "models/llama.py",
-    "_main/models/gguf_file.py": "models/gguf_file.py",
-    "_main/models/llama_layers.py": "models/llama_layers.py",
     "re/portable_recipes.py": "backends/portable/portable_recipes.py",
     "re/xnnpack_recipes.py": "backends/xnnpack/xnnpack_recipes.py",
+}
+_DECODER = "tools/decoder/etdecoder"
+_SOURCES |= {
+    f"re/etdecoder/{file.name}": f"{_DECODER}/{file.name}"
+    for file in sorted((REPOSITORY / _DECODER).glob("*.py"))
 }
 
 

@@ -202,11 +202,11 @@ def _wheel(path: Path, place: Place) -> None:
 
 def _gguf(path: Path, place: Place) -> None:
     from etbuild import BuildError, ModelContext
+    from etdecoder.gguf_file import GgufFile
     from etllm.errors import LlmError
     from tokenizer_from_gguf import build_config, build_tokenizer, read_metadata
 
     from models import llama
-    from models.gguf_file import GgufFile
 
     file = GgufFile(path)
     for name in file.names():
@@ -284,7 +284,7 @@ def _chat_config(path: Path, place: Place) -> None:
 
 
 def _adapter_config(path: Path, place: Place) -> None:
-    from models.lora_config import Config
+    from etdecoder.lora_config import Config
 
     Config.read(path).takes("model.layers.0.self_attn.q_proj")
 

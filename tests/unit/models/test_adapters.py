@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 import torch
 from etbuild import ModelContext
+from etdecoder import lora
+from etdecoder.gguf_file import GgufFile
 from executorch.examples.models.llama.llama_transformer import construct_transformer
 from safetensors import safe_open
 
-from models import llama, lora
-from models.gguf_file import GgufFile
+from models import llama
 
 ADAPTERS = ("assistant", "summarizer")
 # Not resolved: under Bazel the files are links, and their neighbours lie beside the links.

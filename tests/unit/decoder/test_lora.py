@@ -1,4 +1,4 @@
-"""models/lora.py: reading PEFT's files, the arithmetic, the rotary layout, and errors."""
+"""etdecoder/lora.py: reading PEFT's files, the arithmetic, the rotary layout, and errors."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 import torch
 from etbuild import BuildError, ModelContext
+from etdecoder import lora
 from safetensors.torch import save_file
 from torchao.quantization import quantize_
 from torchao.quantization.granularity import PerGroup
 from torchao.quantization.quant_api import Int8DynamicActivationIntxWeightConfig
 
-from models import lora
 from models.llama import build
 
 TOKENS = torch.tensor([[3, 17, 8, 30, 2, 25]])

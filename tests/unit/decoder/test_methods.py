@@ -1,13 +1,13 @@
-"""models/llama_methods.py, and what models/llama.py makes of it."""
+"""etdecoder/methods.py, and what models/llama.py makes of it."""
 
 from __future__ import annotations
 
 import pytest
 import torch
 from etbuild import BuildError
+from etdecoder.methods import Shape, make, parse
 
 from models.llama import build
-from models.llama_methods import Shape, make, parse
 
 SMALL = {"max_seq_len": "16", "prefill": "8"}
 

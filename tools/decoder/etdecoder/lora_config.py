@@ -1,4 +1,4 @@
-"""An adapter_config.json of PEFT: what it says, and whether models/lora.py computes that."""
+"""An adapter_config.json of PEFT: what it says, and whether lora.py computes that."""
 
 from __future__ import annotations
 

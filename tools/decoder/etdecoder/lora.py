@@ -26,7 +26,7 @@ from safetensors import SafetensorError, safe_open
 from torch import nn
 from torch.nn import functional
 
-from models.lora_config import SAVE_AGAIN, Config, matches
+from etdecoder.lora_config import SAVE_AGAIN, Config, matches
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 # Linear layer of a Hugging Face Llama block to that of ExecuTorch's Transformer.

@@ -1,4 +1,4 @@
-"""models/gguf_file.py: values, tensors and errors."""
+"""etdecoder/gguf_file.py: values, tensors and errors."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import torch
 from etbuild import BuildError
+from etdecoder.gguf_file import GgufFile
 
-from models.gguf_file import GgufFile
 from models.llama import build
 
 Q4_1, Q8_0 = gguf.GGMLQuantizationType.Q4_1, gguf.GGMLQuantizationType.Q8_0

@@ -1,11 +1,10 @@
-"""models/llama_layers.py: the parts against ExecuTorch's own."""
+"""etdecoder/layers.py: the parts against ExecuTorch's own."""
 
 from __future__ import annotations
 
 import torch
+from etdecoder.layers import Int8Embedding, Norm, causal_mask, quarter_turns
 from executorch.examples.models.llama.norm import RMSNorm
-
-from models.llama_layers import Int8Embedding, Norm, causal_mask, quarter_turns
 
 
 def test_a_quarter_turn_of_each_pair():
