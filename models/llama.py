@@ -25,34 +25,18 @@ Example (BUILD):
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import torch
 from etbuild import BuildError, ModelContext, ModelSpec, Options
-from etdecoder import lora, methods
+from etdecoder import decoder, gguf_checkpoint, lora, methods
+from etdecoder.gguf_checkpoint import EMBEDDING
 from etdecoder.gguf_file import GgufFile
-from etdecoder.layers import ATTENTION, Int8Embedding, Norm, causal_mask
-from executorch.examples.models.llama.llama_transformer import Transformer, construct_transformer
+from etdecoder.layers import Int8Embedding
+from etdecoder.rotary import Rotary
+from executorch.examples.models.llama.llama_transformer import Transformer
 from executorch.examples.models.llama.model_args import ModelArgs
 from gguf import GGMLQuantizationType
-from torch import nn
-
-_EMBEDDING = "token_embd.weight"
-_HEAD = "output.weight"
-# Parameter of a transformer block to tensor of a GGUF block.
-_BLOCK = {
-    "attention.wq": "attn_q",
-    "attention.wk": "attn_k",
-    "attention.wv": "attn_v",
-    "attention.wo": "attn_output",
-    "attention_norm": "attn_norm",
-    "feed_forward.w1": "ffn_gate",
-    "feed_forward.w2": "ffn_down",
-    "feed_forward.w3": "ffn_up",
-    "ffn_norm": "ffn_norm",
-}
 
 
 @dataclass(frozen=True)
@@ -88,26 +72,6 @@ class Args:
         )
 
 
-class CausalLM(nn.Module):
-    """Logits of the last of some tokens that continue what the KV cache holds.
-
-    Args:
-      transformer: ExecuTorch's Transformer with a KV cache.
-    """
-
-    def __init__(self, transformer: Transformer) -> None:
-        super().__init__()
-        self.transformer = transformer
-        columns = torch.arange(transformer.max_context_len, dtype=torch.float32).view(1, -1)
-        self.register_buffer("columns", columns, persistent=False)
-
-    def forward(self, tokens: torch.Tensor, input_pos: torch.Tensor) -> torch.Tensor:
-        """Reads int64 tokens (1, n) at int64 position input_pos (1,); logits (1, vocabulary)."""
-        positions = torch.arange(tokens.shape[1]) + input_pos
-        mask = causal_mask(positions, self.columns)
-        return self.transformer(tokens, {"input_pos": positions, "mask": mask})
-
-
 def build(ctx: ModelContext) -> ModelSpec:
     """The entry point of the `et_model`.
 
@@ -133,7 +97,7 @@ def build(ctx: ModelContext) -> ModelSpec:
     if {path.rsplit("/", 1)[-1] for path in ctx.files} & {lora.CONFIG, lora.WEIGHTS}:
         paths = ctx.file(lora.CONFIG), ctx.file(lora.WEIGHTS)
         lora.attach(model, lora.load_adapter(*paths, model, file.integer("llama.block_count")))
-    made = methods.make(args.methods, CausalLM(model).eval(), params.vocab_size)
+    made = methods.make(args.methods, decoder.CausalLM(model).eval(), params.vocab_size)
     dynamic = any(shape.dynamic for shape in args.methods.values())
     return ModelSpec(made, _metadata(file, params) | {"enable_dynamic_shape": dynamic})
 
@@ -198,25 +162,9 @@ def model_args(file: GgufFile, args: Args, label: str) -> ModelArgs:
         max_seq_len=max(shape.most for shape in args.methods.values()),
         max_context_len=args.max_seq_len,
         use_kv_cache=True,
-        attention_type=ATTENTION,
     )
-    _check_sizes(file, params)
+    gguf_checkpoint.check_sizes(file, params)
     return params
-
-
-def _check_sizes(file: GgufFile, params: ModelArgs) -> None:
-    """Fails for metadata that the tensors don't bear out: a model of that size could be of any."""
-    queries, keys = params.n_heads * params.head_dim, params.n_kv_heads * params.head_dim
-    first = {
-        _EMBEDDING: (params.vocab_size, params.dim),
-        "blk.0.attn_q.weight": (queries, params.dim),
-        "blk.0.attn_k.weight": (keys, params.dim),
-        "blk.0.ffn_gate.weight": (params.hidden_dim, params.dim),
-    }
-    for name, shape in first.items():
-        file.check(name, shape)
-    last = f"blk.{params.n_layers - 1}.attn_q.weight"
-    file.check(last, (queries, params.dim))
 
 
 def transformer(file: GgufFile, params: ModelArgs, embedding: str = "auto") -> Transformer:
@@ -233,73 +181,26 @@ def transformer(file: GgufFile, params: ModelArgs, embedding: str = "auto") -> T
     Raises:
       BuildError: a tensor is missing, has another shape, or has no place in the model.
     """
-    # On "meta" the weights take no memory until the file's are assigned; buffers are on the CPU.
-    with torch.device("meta"):
-        model = construct_transformer(params)
-    _fit_for_delegates(model)
-    tied = _HEAD not in file.names()
-    names = {name: _gguf_name(name, tied) for name, _ in model.named_parameters()}
-    _check_unused(file, set(names.values()), params.n_layers)
-    shapes = {name: tuple(value.shape) for name, value in model.named_parameters()}
+    model = decoder.construct(params)
+    cos, sin = Rotary(params.rope_freq_base).tables(params.head_dim, params.max_context_len, False)
+    model.rope.freqs_cos, model.rope.freqs_sin = cos, sin
+    names = [name for name, _ in model.named_parameters()]
+    gguf_checkpoint.check_unused(file, names, params.n_layers)
     if embedding == "auto":
-        stored = _EMBEDDING in file.names() and file.type_of(_EMBEDDING)
+        stored = EMBEDDING in file.names() and file.type_of(EMBEDDING)
         embedding = "int8" if stored == GGMLQuantizationType.Q8_0 else "float32"
+    make = None
     if embedding == "int8":
-        name = "tok_embeddings.weight"
-        del names[name]
-        model.tok_embeddings = Int8Embedding(*file.q8(_EMBEDDING, shapes[name]))
-    weights = {name: file.tensor(source, shapes[name]) for name, source in names.items()}
-    model.load_state_dict(weights, strict=False, assign=True)
-    return model.requires_grad_(False)
 
+        def make(shape: Sequence[int]) -> Int8Embedding:
+            return Int8Embedding(*file.q8(EMBEDDING, shape))
 
-def _fit_for_delegates(model: Transformer) -> None:
-    """Puts in the parts of `etdecoder.layers` that go with its attention."""
-    model.norm = Norm(model.norm)
-    for layer in model.layers:
-        layer.attention_norm = Norm(layer.attention_norm)
-        layer.ffn_norm = Norm(layer.ffn_norm)
-    rope = model.rope
-    rope.freqs_cos = rope.freqs_cos.repeat_interleave(2, dim=-1)
-    rope.freqs_sin = rope.freqs_sin.repeat_interleave(2, dim=-1)
-
-
-def _gguf_name(name: str, tied: bool) -> str:
-    """Name in a GGUF file of one of the Transformer's parameters."""
-    if name == "tok_embeddings.weight" or (name == "output.weight" and tied):
-        return _EMBEDDING
-    if name == "output.weight":
-        return _HEAD
-    if name == "norm.weight":
-        return "output_norm.weight"
-    match = re.fullmatch(r"layers\.(\d+)\.(.+)\.weight", name)
-    return f"blk.{match[1]}.{_BLOCK[match[2]]}.weight" if match else name
-
-
-def _check_unused(file: GgufFile, used: set[str], layers: int) -> None:
-    """Raises BuildError where the file has tensors that the model would leave out."""
-
-    def cut(name: str) -> bool:
-        match = re.match(r"blk\.(\d+)\.", name)
-        return match is not None and int(match[1]) >= layers
-
-    extra = [name for name in file.names() if name not in used and not cut(name)]
-    if extra:
-        raise BuildError(
-            f"{file.path}: {len(extra)} tensors have no place in a Llama model: "
-            f"{', '.join(extra[:6])}{' …' if len(extra) > 6 else ''}.",
-            "models/llama.py doesn't map this kind of model; its answers would be wrong.",
-        )
+    return decoder.assign(model, lambda *which: gguf_checkpoint.weight(file, *which), make)
 
 
 def _metadata(file: GgufFile, params: ModelArgs) -> dict[str, int | bool | list[int]]:
     """Constant methods by the names that ExecuTorch's LLM runners read."""
-    keys = [f"tokenizer.ggml.{kind}_token_id" for kind in ("eos", "eot", "eom")]
-    ends = {file.integer(key) for key in keys if file.value(key) is not None}
-    start = "tokenizer.ggml.bos_token_id"
-    first = {} if file.value(start) is None else {"get_bos_id": file.integer(start)}
-    return first | {
-        "get_eos_ids": sorted(ends),
+    return gguf_checkpoint.special_tokens(file) | {
         # What one call may read; runners cut a longer prompt to pieces of this size.
         "get_max_seq_len": params.max_seq_len,
         "get_max_context_len": params.max_context_len,

@@ -50,7 +50,7 @@ class Adapter:
     Attributes:
       rank: r.
       factors: A (r, in) and B (out, r) by the Transformer's layer ("layers.0.attention.wq"):
-        float32, in the layout of GGUF files, B multiplied by the adapter's scale.
+        float32, in the model's own layout, B multiplied by the adapter's scale.
     """
 
     rank: int
@@ -85,7 +85,7 @@ class LoraLinear(nn.Linear):
     quantise it as before.
 
     Args:
-      base: the layer without an adapter, without bias; its weight is used, not copied.
+      base: the layer without an adapter; its weight and bias are used, not copied.
       a: A, float32, (r, in).
       b: B, float32, (out, r), the adapter's scale included.
 
@@ -97,7 +97,7 @@ class LoraLinear(nn.Linear):
 
     def __init__(self, base: nn.Linear, a: torch.Tensor, b: torch.Tensor) -> None:
         super().__init__(base.in_features, base.out_features, bias=False, device="meta")
-        self.weight = base.weight
+        self.weight, self.bias = base.weight, base.bias
         self.lora_a, self.lora_b = Factor(a), Factor(b)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -106,7 +106,11 @@ class LoraLinear(nn.Linear):
 
 
 def load_adapter(
-    config: Path, weights: Path, model: Transformer, layers: int | None = None
+    config: Path,
+    weights: Path,
+    model: Transformer,
+    layers: int | None = None,
+    halves: bool = False,
 ) -> Adapter:
     """Reads an adapter in PEFT's format for a model and checks that it fits.
 
@@ -116,6 +120,8 @@ def load_adapter(
       model: what it is for; its weights may be on "meta".
       layers: how many blocks the uncut model has; default: those that `model` has. What belongs
         to the blocks that `model` lacks is checked and left out.
+      halves: whether the model's queries and keys lie as in Hugging Face's files, as the
+        adapter's do; else as in GGUF files of Llama models.
 
     Returns:
       The adapter.
@@ -139,7 +145,7 @@ def load_adapter(
             rows, columns = shapes[theirs]
             a = _tensor(file, weights, theirs, "A", (settings.rank, columns))
             b = _tensor(file, weights, theirs, "B", (rows, settings.rank)) * settings.scale
-            if theirs.endswith((".q_proj", ".k_proj")):
+            if not halves and theirs.endswith((".q_proj", ".k_proj")):
                 b = to_interleaved(b, rows // model.params.head_dim)
             if int(theirs.split(".")[2]) < present:
                 factors[places[theirs]] = a, b

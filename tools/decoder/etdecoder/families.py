@@ -1,0 +1,108 @@
+"""Families of decoders that differ by weights and configuration only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from etbuild import BuildError
+
+_SUPPORTED_HINT = (
+    "Write an entry point for this model with et_model, or take a model of a supported family."
+)
+
+
+@dataclass(frozen=True)
+class Family:
+    """What all models of a family have in common and their config.json doesn't say.
+
+    Attributes:
+      classes: values of upstream's `base.model_class` that are of this family.
+      qkv_bias: whether queries, keys and values have a bias.
+      qk_norm: whether queries and keys are normalised before they are turned.
+      fused: whether checkpoints hold queries, keys and values in one matrix, and gate and up.
+      offset_norm: whether norms multiply by 1 + weight.
+      post_norms: whether attention and feed-forward have a norm after them, too.
+      scaled_embedding: whether embeddings are multiplied by the root of their width.
+      activation: of the feed-forward where config.json says nothing.
+    """
+
+    classes: tuple[str, ...] = ()
+    qkv_bias: bool = False
+    qk_norm: bool = False
+    fused: bool = False
+    offset_norm: bool = False
+    post_norms: bool = False
+    scaled_embedding: bool = False
+    activation: str = "silu"
+
+
+_GEMMA = {"offset_norm": True, "scaled_embedding": True, "activation": "gelu_pytorch_tanh"}
+
+# By model_type of config.json.
+FAMILIES = {
+    "gemma": Family(**_GEMMA),
+    "gemma2": Family(post_norms=True, **_GEMMA),
+    "gemma3_text": Family(post_norms=True, qk_norm=True, **_GEMMA),
+    "granite": Family(),
+    "llama": Family(
+        ("llama2", "llama3", "llama3_1", "llama3_2", "smollm2", "stories110m"),
+    ),
+    "mistral": Family(),
+    "phi3": Family(("phi_4_mini",), fused=True),
+    "qwen2": Family(("qwen2_5_0_5b", "qwen2_5_1_5b", "qwen2_5_coder_32b"), qkv_bias=True),
+    "qwen3": Family(("qwen3_0_6b", "qwen3_1_7b", "qwen3_4b"), qk_norm=True),
+    "smollm3": Family(),
+}
+
+_EXPERTS = "a mixture of experts in place of the feed-forward"
+_VISION = "its vision encoder; the text model alone has a model_type of its own"
+_STATE_SPACE = "layers with a state of their own in place of attention"
+# What a known model needs and is not here.
+_MISSING = {
+    "bloom": "ALiBi positions and layer norms",
+    "cohere": "layer norms, and attention and feed-forward side by side",
+    "cohere2": "layer norms, and attention and feed-forward side by side",
+    "deepseek_v2": "multi-head latent attention and " + _EXPERTS,
+    "deepseek_v3": "multi-head latent attention and " + _EXPERTS,
+    "falcon": "layer norms, and attention and feed-forward side by side",
+    "gemma3": _VISION + " (gemma3_text)",
+    "gemma3n": "per-layer embeddings and alternating updates",
+    "gpt2": "learned positions and layer norms",
+    "gpt_neox": "layer norms, and attention and feed-forward side by side",
+    "gpt_oss": _EXPERTS + ", and attention sinks",
+    "lfm2": "short convolutions in place of some attention",
+    "llama4": _EXPERTS + ", and " + _VISION,
+    "mamba": _STATE_SPACE,
+    "mamba2": _STATE_SPACE,
+    "mixtral": _EXPERTS,
+    "mllama": _VISION,
+    "olmo2": "norms after attention and feed-forward without those before them",
+    "phi": "layer norms, and attention and feed-forward side by side",
+    "phimoe": _EXPERTS,
+    "qwen2_moe": _EXPERTS,
+    "qwen2_vl": _VISION,
+    "qwen3_5": _STATE_SPACE,
+    "qwen3_moe": _EXPERTS,
+    "qwen3_next": _STATE_SPACE + ", and " + _EXPERTS,
+}
+
+
+def family(model_type: str, where: str) -> Family:
+    """The family of a `model_type`.
+
+    Args:
+      model_type: "qwen3".
+      where: file and key that say so, for messages.
+
+    Raises:
+      BuildError: it is not supported; the message says what is missing, where that is known.
+    """
+    if model_type in FAMILIES:
+        return FAMILIES[model_type]
+    missing = _MISSING.get(model_type)
+    raise BuildError(
+        f'{where}: got "{model_type}", which is not supported'
+        + (f": missing is {missing}. " if missing else ". ")
+        + f"Supported are {', '.join(sorted(FAMILIES))}.",
+        _SUPPORTED_HINT,
+    )

@@ -1,0 +1,108 @@
+"""Which keys of upstream's LlmConfig have an effect here, and why the others have none."""
+
+from __future__ import annotations
+
+_IN_BUILD = "Remove the key."
+
+# Each is read by settings.py, entry.py, attention_options.py or a backend's *_llm.py.
+HONOURED = frozenset(
+    {
+        "base.checkpoint",
+        "base.metadata",
+        "base.model_class",
+        "base.params",
+        "debug.generate_full_logits",
+        "export.max_context_length",
+        "export.max_seq_length",
+        "model.dtype_override",
+        "model.enable_dynamic_shape",
+        # The tables of the rotary embedding are expanded in any case.
+        "model.expand_rope_table",
+        "model.local_global_attention",
+        "model.quantize_kv_cache",
+        "model.use_kv_cache",
+        "model.use_sdpa_with_kv_cache",
+        "multimethod.methods.*.export_seq_len",
+        "multimethod.methods.*.method_name",
+        "multimethod.share_mutable_buffers",
+        "quantization.embedding_quantize",
+        "quantization.group_size",
+        "quantization.pt2e_quantize",
+        "quantization.qmode",
+        "quantization.use_hqq",
+    }
+    | {f"backend.coreml.{key}" for key in ("compute_units", "enabled", "ios", "quantize")}
+    | {f"backend.vulkan.{key}" for key in ("enabled", "force_fp16")}
+    | {f"backend.xnnpack.{key}" for key in ("enabled", "extended_ops")}
+)
+
+# Key or section to why not, and what to do instead.
+REASONS: dict[str, tuple[str, str]] = {
+    "backend": (
+        "et_llm has no recipe for it that a YAML file chooses",
+        'Name one of the backend\'s recipes in the target: recipes = {"openvino": '
+        '"@rules_executorch//backends/openvino:fp32"}, and remove the section.',
+    ),
+    "base.lora_config": (
+        "adapters are files of the target",
+        'Give et_llm adapters = {"name": [its two files]}: each makes a program of its own.',
+    ),
+    "base.preq_mode": (
+        "quantised checkpoints are not read",
+        "Take a checkpoint in floating point, or a GGUF file.",
+    ),
+    "base.tokenizer_path": (
+        "the tokenizer is a file of the target",
+        "Give et_llm tokenizer = [tokenizer.json, tokenizer_config.json], and remove the key.",
+    ),
+    "base.use_lora": (
+        "it is for training with quantisation",
+        'Give et_llm adapters = {"name": [its two files]}.',
+    ),
+    "debug": ("a build has its own ways for this", _IN_BUILD),
+    "debug.generate_etrecord": (
+        "each program has one without being told",
+        "Build the output group: --output_groups=etrecord.",
+    ),
+    "debug.profile_path": (
+        "each program's report has the seconds of each stage",
+        "Build the output group: --output_groups=report.",
+    ),
+    "export": ("Bazel decides on outputs", _IN_BUILD),
+    "export.export_only": (
+        "a program is what is built",
+        "Build the output group: --output_groups=lowered.",
+    ),
+    "export.foundation_weights_file": (
+        "Bazel decides on names of outputs",
+        "Give et_llm foundation = True: all programs of a backend then share one .ptd.",
+    ),
+    "export.lora_weights_file": (
+        "Bazel decides on names of outputs",
+        "Give et_llm foundation = True: each adapter's weights are then in a .ptd of its own.",
+    ),
+    "export.so_library": (
+        "libraries with operators are not loaded while lowering",
+        "Write a recipe of your own and give it in recipes.",
+    ),
+    "model.input_prune_map": ("vocabularies are not pruned", _IN_BUILD),
+    "model.output_prune_map": ("vocabularies are not pruned", _IN_BUILD),
+    "model.use_attention_sink": (
+        "a conversation ends when its context is full",
+        "Remove the key, and raise export.max_context_length.",
+    ),
+    "model.use_shared_embedding": (
+        "it needs torchao's own kernels, which ExecuTorch's runtime in the wheel lacks",
+        _IN_BUILD,
+    ),
+    "model.static_quantize_kv_cache": (
+        "it needs a calibration of the cache",
+        "Take quantize_kv_cache: true.",
+    ),
+    "model.static_quantize_kv_cache_scale": ("see static_quantize_kv_cache", _IN_BUILD),
+    "model.use_moe_quantized_op": ("mixtures of experts are not supported", _IN_BUILD),
+    "quantization": (
+        "quantisation goes by qmode, pt2e_quantize and embedding_quantize alone",
+        "Remove the key; for a recipe with its own calibration use recipes = {…}.",
+    ),
+}
