@@ -26,6 +26,8 @@ def _launch(ctx, module, words):
     indexes = [adapter.own_index] if adapter.own_index else []
     tool = [f for f in ctx.files._tool if f.basename == "chat.py"][0]
     root = runfiles_path(tool)
+    own = named.get("chat_template.jinja")
+    template = ["--template", own.short_path] if own else []
     script = ctx.actions.declare_file(ctx.label.name)
     launcher_script(
         ctx,
@@ -42,7 +44,7 @@ def _launch(ctx, module, words):
             named["tokenizer.json"].short_path,
             "--config",
             named["tokenizer_config.json"].short_path,
-        ] + [w for f in data for w in ("--data", f.short_path)] + words,
+        ] + template + [w for f in data for w in ("--data", f.short_path)] + words,
         enter = True,
     )
     files = depset(

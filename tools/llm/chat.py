@@ -21,7 +21,7 @@ from etlink.merge import checked
 from etllm.errors import ContextFull, LlmError
 from etllm.sampler import Sampler
 from etllm.session import Answer, Session, answer
-from etllm.text import ChatTemplate, PieceStream, load_config, load_tokenizer
+from etllm.text import ChatTemplate, PieceStream, load_config, load_template, load_tokenizer
 
 if TYPE_CHECKING:
     from etllm.session import Program
@@ -118,6 +118,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--manifest", type=Path, help="what files are checked against")
     parser.add_argument("--tokenizer", type=Path, required=True, help="tokenizer.json")
     parser.add_argument("--config", type=Path, required=True, help="tokenizer_config.json")
+    parser.add_argument("--template", type=Path, help="in the place of the one in the config")
     parser.add_argument("--max_new_tokens", type=int, default=256, help="of one answer")
     parser.add_argument("--temperature", type=float, default=0.0, help="0: the most likely token")
     parser.add_argument("--seed", type=int, help="of the random numbers")
@@ -129,7 +130,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             found = options.max_new_tokens
             raise LlmError(f"--max_new_tokens: expected at least 1, found {found}.")
         config = load_config(options.config)
-        template = ChatTemplate(config, str(options.config))
+        if options.template:
+            config["chat_template"] = load_template(options.template)
+        template = ChatTemplate(config, str(options.template or options.config))
         tokenizer = load_tokenizer(options.tokenizer)
         sampler = Sampler(options.temperature, options.seed)
         # Imported late: it loads the runtime, which takes seconds that a wrong path needn't cost.

@@ -1,0 +1,226 @@
+"""et_llm: a language model, from its checkpoint to apps."""
+
+load("//rules:lowering.bzl", "et_lowering")
+load("//rules:model.bzl", "et_model")
+load("//rules:program.bzl", "et_program")
+load("//rules:recipe.bzl", "et_recipe")
+load("//rules:runner_app.bzl", "et_runner_app")
+load("//rules:shared_data.bzl", "et_shared_data")
+load("//tools/llm:chat.bzl", "llm_chat")
+load("//tools/llm:tokenizer.bzl", "llm_tokenizer")
+
+# What a lowering doesn't read, so that a change of it lowers nothing.
+_OF_TOKENIZERS = [
+    "added_tokens.json",
+    "chat_template.jinja",
+    "chat_template.json",
+    "merges.txt",
+    "special_tokens_map.json",
+    "tokenizer.json",
+    "tokenizer.model",
+    "tokenizer_config.json",
+    "vocab.json",
+]
+
+def et_llm(
+        *,
+        name,
+        checkpoint,
+        config,
+        tokenizer = None,
+        backends = ["xnnpack"],
+        recipes = {},
+        adapters = {},
+        foundation = False,
+        app = True,
+        platforms = [],
+        layers = 0,
+        memory_mb = 0,
+        tags = [],
+        testonly = None,
+        visibility = None):
+    """A language model: programs, tokenizer, chat and apps out of a checkpoint and one YAML file.
+
+    ```python
+    et_llm(
+        name = "qwen",
+        checkpoint = glob(["qwen3-0.6b/*"]),
+        config = "qwen.yaml",
+        backends = ["xnnpack", "vulkan"],
+        adapters = {"summarizer": glob(["summarizer/*"])},
+        platforms = ["android_arm64", "linux_arm64"],
+    )
+    ```
+
+    | target | |
+    |---|---|
+    | `<name>` | all programs and the tokenizer |
+    | `<name>_<backend>`, `<name>_<adapter>_<backend>` | programs (et_program) |
+    | `<name>_<backend>_foundation` | with `foundation`: the weights of a backend's programs (et_shared_data) |
+    | `<name>_tokenizer` | tokenizer.json, tokenizer_config.json, chat_format.json |
+    | `<name>_chat`, `<name>_<adapter>_chat` | `bazel run`: a conversation on this machine |
+    | `<name>_app`, `<name>_app_<platform>` | apps (et_runner_app) with all programs of the first backend |
+    | `<name>_model`, `<name>_<adapter>_model` | what is lowered (et_model) |
+
+    The checkpoint says what the model is: config.json with .safetensors files (Hugging Face), a GGUF
+    file, or params.json with a .pth file (Meta). The YAML file is that of upstream's `export_llm`
+    (`LlmConfig`); what it asks for and can't be had fails the build with its line. See docs/llm.md.
+
+    Args:
+      name: of the targets.
+      checkpoint: labels of the checkpoint's files.
+      config: label of the YAML file.
+      tokenizer: labels of tokenizer.json, tokenizer_config.json and, if there is one,
+        chat_template.jinja; or of a GGUF file. Default: those among the checkpoint's files.
+      backends: folders of @rules_executorch//backends. Each makes a program with the recipe that the
+        YAML file asks for; except for "portable", the file has to enable it.
+      recipes: more programs: name in the place of a backend's to the label of a recipe of one's own.
+      adapters: LoRA adapters: name to labels of adapter_config.json and adapter_model.safetensors.
+      foundation: whether all programs of a backend share one .ptd with the base weights.
+      app: whether there is an app for the build's own target platform.
+      platforms: more apps, by names of @rules_executorch//toolchains/platforms; a dict says which
+        backend's programs each takes ({"ios_arm64": "coreml"}).
+      layers: the first so many layers only, for tests; 0: all.
+      memory_mb: peak of a lowering in MiB, as in et_model.
+      tags: of all targets.
+      testonly: as for any target.
+      visibility: of all targets.
+    """
+    common = dict(tags = tags, testonly = testonly, visibility = visibility)
+    _check(name, backends, recipes, adapters)
+    files = [f for f in checkpoint if _base_name(f) not in _OF_TOKENIZERS]
+    args = {"backends": ",".join(backends)}
+    if layers:
+        args["layers"] = str(layers)
+    models = {"": []} | adapters
+    for adapter, more in models.items():
+        et_model(
+            name = _joined(name, adapter, "model"),
+            args = args,
+            data = files + [config] + more,
+            entry_point = "etdecoder.entry:build",
+            memory_mb = memory_mb,
+            deps = [Label("//tools/decoder")],
+            **common
+        )
+    chosen = dict(recipes)
+    for backend in backends:
+        chosen[backend] = _recipe(name, backend, config, common)
+    programs = {
+        of: _programs(name, of, recipe, list(models), foundation, common)
+        for of, recipe in chosen.items()
+    }
+    first = (backends + list(recipes))[0]
+    llm_tokenizer(
+        name = name + "_tokenizer",
+        srcs = checkpoint if tokenizer == None else tokenizer,
+        **common
+    )
+    for adapter in models:
+        llm_chat(
+            name = _joined(name, adapter, "chat"),
+            program = _joined(name, adapter, first),
+            tokenizer = name + "_tokenizer",
+            **common
+        )
+    where = platforms if type(platforms) == "dict" else {platform: first for platform in platforms}
+    for platform, of in where.items():
+        if of not in programs:
+            fail("et_llm %s: platforms: \"%s\" takes the programs of \"%s\", wanted one of: %s." %
+                 (name, platform, of, ", ".join(sorted(programs))))
+        _app(name, programs[of], common, platform)
+    if app:
+        _app(name, programs[first], common)
+    native.filegroup(
+        name = name,
+        srcs = [p for of in programs.values() for p in of] + [name + "_tokenizer"],
+        **common
+    )
+
+def _check(name, backends, recipes, adapters):
+    """Fails for names that would make two targets of one name, or none."""
+    if not backends and not recipes:
+        fail("et_llm %s: there is neither a backend nor a recipe, so it would have no program." % name)
+    for backend in backends:
+        if backend in recipes:
+            fail("et_llm %s: \"%s\" is in both backends and recipes; remove it from one of them." %
+                 (name, backend))
+    for adapter in adapters:
+        if adapter in backends + list(recipes) + ["app", "chat", "model", "tokenizer"]:
+            fail("et_llm %s: an adapter is called \"%s\", which is the name of another target; rename it." %
+                 (name, adapter))
+
+def _recipe(name, backend, config, common):
+    """The recipe of a backend that the YAML file chooses; returns its name."""
+    recipe = "%s_%s_recipe" % (name, backend)
+    et_recipe(
+        name = recipe,
+        backends = [Label("//backends/" + backend)],
+        builder = "etdecoder.recipes:build",
+        data = [config],
+        option_types = {"backend": "text"},
+        options = {"backend": backend},
+        deps = [
+            Label("//backends/%s:recipes" % backend),
+            Label("//tools/decoder"),
+        ],
+        **common
+    )
+    return recipe
+
+def _programs(name, backend, recipe, adapters, foundation, common):
+    """Programs of a backend, the base first; returns their names."""
+    names = [_joined(name, adapter, backend) for adapter in adapters]
+    if not foundation:
+        for adapter, program in zip(adapters, names):
+            et_program(
+                name = program,
+                model = _joined(name, adapter, "model"),
+                recipe = recipe,
+                **common
+            )
+        return names
+    lowering, shared = names[0] + "_lowering", names[0] + "_foundation"
+    et_lowering(
+        name = lowering,
+        model = name + "_model",
+        recipe = recipe,
+        **common
+    )
+    et_shared_data(
+        name = shared,
+        lowerings = [lowering],
+        **common
+    )
+    et_program(
+        name = names[0],
+        lowering = lowering,
+        shared_data = [shared],
+        **common
+    )
+    for adapter, program in zip(adapters[1:], names[1:]):
+        et_program(
+            name = program,
+            model = _joined(name, adapter, "model"),
+            recipe = recipe,
+            shared_data = [shared],
+            weights = "separate",
+            **common
+        )
+    return names
+
+def _app(name, programs, common, platform = None):
+    et_runner_app(
+        name = _joined(name, "app", platform),
+        data = [name + "_tokenizer"],
+        platform = Label("//toolchains/platforms:" + platform) if platform else None,
+        programs = programs,
+        **common
+    )
+
+def _joined(*parts):
+    """Parts of a target's name that aren't empty."""
+    return "_".join([part for part in parts if part])
+
+def _base_name(label):
+    return str(label).rsplit("/", 1)[-1].rsplit(":", 1)[-1]
