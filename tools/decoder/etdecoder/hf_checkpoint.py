@@ -110,7 +110,7 @@ class WeightNames:
     """
 
     def __init__(self, its: Architecture, has_head: bool) -> None:
-        self._family, self._args = FAMILIES[its.family], its.args
+        self._family, self._args, self._depth = FAMILIES[its.family], its.args, its.depth
         self._tied = its.tied or not has_head
         self._parts = _POST_NORM_PARTS if self._family.post_norms else _PARTS
         if self._family.fused:
@@ -130,7 +130,7 @@ class WeightNames:
     def may_be_left_out(self, name: str) -> bool:
         """Whether the model needn't have a tensor: of layers that are cut off, or derived."""
         match = re.match(r"model\.layers\.(\d+)\.", name)
-        cut = match is not None and int(match[1]) >= self._args.n_layers
+        cut = match is not None and self._args.n_layers <= int(match[1]) < self._depth
         return cut or bool(_DERIVED.search(name)) or (self._tied and name == _HEAD)
 
     def whole_shape(self, name: str, shape: Sequence[int]) -> Sequence[int]:

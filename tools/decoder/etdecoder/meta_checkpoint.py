@@ -97,7 +97,7 @@ def opened(
     def check_unused(used: Collection[str]) -> None:
         def cut(tensor: str) -> bool:
             match = re.match(r"layers\.(\d+)\.", tensor)
-            return match is not None and int(match[1]) >= its.args.n_layers
+            return match is not None and its.args.n_layers <= int(match[1]) < its.depth
 
         extra = [n for n in held if n not in used and not cut(n) and not _DERIVED.search(n)]
         if extra:

@@ -1,0 +1,323 @@
+"""Checkpoints in three layouts: what they are made of, their weights, and errors."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tiny_checkpoint
+import torch
+from etbuild import BuildError, ModelContext
+from etdecoder import entry
+from executorch.examples.models.llama.llama_transformer import construct_transformer
+from executorch.examples.models.llama.model_args import ModelArgs
+from safetensors.torch import load_file, save_file
+
+YAML = """
+model:
+  use_kv_cache: true
+export:
+  max_seq_length: 16
+  max_context_length: 32
+"""
+TOKENS = torch.tensor([[3, 170, 8, 30, 2, 25, 111, 5, 19]])
+
+
+@pytest.fixture
+def folder(tmp_path: Path):
+    """A function from a family to the folder of a fresh checkpoint with a YAML file."""
+
+    def make(family: str, shards: int = 1, yaml: str = YAML) -> Path:
+        place = tmp_path / family
+        tiny_checkpoint.write(family, place, shards)
+        (place / "llm.yaml").write_text(yaml)
+        return place
+
+    return make
+
+
+def build(folder: Path, **args: str) -> Any:
+    files = {f"m/{path.name}": path for path in folder.iterdir()}
+    return entry.build(ModelContext({"backends": "portable"} | args, files, "//m:llm"))
+
+
+def logits(spec: Any, tokens: torch.Tensor = TOKENS) -> torch.Tensor:
+    with torch.no_grad():
+        return spec.methods["forward"].module(tokens, torch.tensor([0]))
+
+
+def change(path: Path, **values: Any) -> None:
+    path.write_text(json.dumps(json.loads(path.read_text()) | values))
+
+
+def failure(folder: Path, **args: str) -> str:
+    with pytest.raises(BuildError) as caught:
+        build(folder, **args)
+    return str(caught.value)
+
+
+def test_shards_give_what_one_file_gives(folder):
+    place = folder("qwen3", shards=3)
+    several = logits(build(place))
+    merged: dict[str, torch.Tensor] = {}
+    for shard in sorted(place.glob("*.safetensors")):
+        merged |= load_file(shard)
+        shard.unlink()
+    (place / "model.safetensors.index.json").unlink()
+    save_file(merged, place / "model.safetensors")
+    torch.testing.assert_close(logits(build(place)), several)
+
+
+@pytest.mark.parametrize("family", ["llama", "phi3", "qwen2", "qwen3"])
+def test_layers_compute_what_upstreams_own_do(folder, family):
+    """The same weights in upstream's attention, which a source transform leaves as it is."""
+    place = folder(family)
+    ours = build(place)
+    (place / "llm.yaml").write_text(
+        YAML.replace("use_kv_cache: true", "use_kv_cache: true\n  use_sdpa_with_kv_cache: true")
+    )
+    theirs = build(place)
+    layers = [spec.methods["forward"].module.transformer.layers[0] for spec in (ours, theirs)]
+    kinds = [type(layer.attention).__name__ for layer in layers]
+    assert kinds == ["GroupedAttention", "AttentionMHA"]
+    torch.testing.assert_close(logits(theirs), logits(ours), atol=1e-4, rtol=1e-4)
+
+
+def test_a_quantised_cache_is_near(folder):
+    place = folder("qwen3")
+    exact = logits(build(place))
+    (place / "llm.yaml").write_text(
+        YAML.replace("use_kv_cache: true", "use_kv_cache: true\n  quantize_kv_cache: true")
+    )
+    near = logits(build(place))
+    assert not torch.equal(near, exact)
+    torch.testing.assert_close(near, exact, atol=0.2, rtol=0.1)
+
+
+def test_transforms_need_upstreams_transformer(folder):
+    yaml = YAML.replace("use_kv_cache: true", "use_kv_cache: true\n  quantize_kv_cache: true")
+    text = failure(folder("gemma3_text", yaml=yaml))
+    assert text.startswith("m/llm.yaml:4: model.quantize_kv_cache: got true, wanted false")
+    assert "lacks an activation other than silu and scaled embeddings and norms after" in text
+
+
+def test_transforms_that_exclude_each_other(folder):
+    both = "use_kv_cache: true\n  quantize_kv_cache: true\n  use_sdpa_with_kv_cache: true"
+    text = failure(folder("qwen3", yaml=YAML.replace("use_kv_cache: true", both)))
+    assert text.startswith("m/llm.yaml:5: model.use_sdpa_with_kv_cache: got true, wanted false")
+    assert "m/llm.yaml:4" in text
+
+
+def test_windows_of_the_file_apply(folder):
+    windows = "use_kv_cache: true\n  local_global_attention: [0, 3]"
+    place = folder("qwen3", yaml=YAML.replace("use_kv_cache: true", windows))
+    narrow = build(place)
+    (place / "llm.yaml").write_text(YAML)
+    wide = build(place)
+    assert torch.equal(logits(narrow, TOKENS[:, :3]), logits(wide, TOKENS[:, :3]))
+    assert not torch.allclose(logits(narrow), logits(wide), atol=1e-2)
+
+
+@pytest.mark.parametrize(
+    ("choice", "tolerance"), [("8,32", 0.1), ("8,0", 0.2), ("4,32", 2.0), ("4,0", 3.0)]
+)
+def test_quantised_embeddings_are_near(folder, choice, tolerance):
+    place = folder("qwen3")
+    exact = logits(build(place))
+    (place / "llm.yaml").write_text(f"{YAML}quantization:\n  embedding_quantize: {choice}\n")
+    near = logits(build(place))
+    assert not torch.equal(near, exact)
+    assert (near - exact).abs().max() < tolerance
+
+
+@pytest.mark.parametrize("choice", ["3,32", "8", "8,48", "torchao:8,32"])
+def test_embeddings_that_fit_no_form(folder, choice):
+    yaml = f"{YAML}quantization:\n  embedding_quantize: {choice}\n"
+    text = failure(folder("qwen3", yaml=yaml))
+    assert text.startswith("m/llm.yaml:8: quantization.embedding_quantize: got")
+
+
+def test_metadata_comes_from_the_checkpoint_and_the_file_goes_before(folder):
+    place = folder("llama")
+    found = build(place).constant_methods
+    assert found["get_eos_ids"] == [256, 258]  # generation_config.json
+    assert found["get_bos_id"] == 256
+    assert (found["get_max_seq_len"], found["get_max_context_len"]) == (16, 32)
+    assert (found["get_vocab_size"], found["get_n_layers"]) == (259, 2)
+    (place / "llm.yaml").write_text(YAML + "base:\n  metadata: '{\"get_eos_ids\": [7]}'\n")
+    assert build(place).constant_methods["get_eos_ids"] == [7]
+
+
+def test_layers_cut_the_model(folder):
+    spec = build(folder("gemma2"), layers="1")
+    assert spec.constant_methods["get_n_layers"] == 1
+    assert "got 2, wanted at least layers (3) of the target" in failure(
+        folder("gemma2"), layers="3"
+    )
+
+
+def test_methods_have_one_module(folder):
+    yaml = YAML + (
+        "multimethod:\n  share_mutable_buffers: true\n  methods:\n"
+        "    - method_name: prefill_8\n    - method_name: decode\n      export_seq_len: 1\n"
+    )
+    spec = build(folder("gemma3_text", yaml=yaml))
+    assert spec.methods["prefill_8"].module is spec.methods["decode"].module
+    assert spec.constant_methods["get_max_seq_len"] == 8
+    assert spec.constant_methods["enable_dynamic_shape"] is False
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ({"model_type": "mixtral"}, "missing is a mixture of experts"),
+        ({"model_type": "mamba"}, "missing is layers with a state of their own"),
+        ({"model_type": "nobodys"}, '"model_type": got "nobodys", which is not supported. Supp'),
+        ({"attention_bias": True}, 'm/config.json: "attention_bias": got true, wanted false'),
+        ({"quantization_config": {"bits": 4}}, '"quantization_config": got {"bits": 4}, wanted'),
+        ({"rope_scaling": {"rope_type": "yarn"}}, '"rope_type": got "yarn", wanted one of'),
+        ({"hidden_act": "relu2"}, '"hidden_act": got "relu2", wanted one of gelu, '),
+        ({"hidden_size": "64"}, '"hidden_size": got "64", wanted a whole number'),
+        ({"num_key_value_heads": 3}, "wanted a divisor of num_attention_heads (4)"),
+        ({"max_position_embeddings": 16}, "wanted at least export.max_context_length (32)"),
+        ({"layer_types": ["linear_attention"] * 2}, "no other kind is supported"),
+        ({"intermediate_size": 100}, "expected shape (100, 64), found (96, 64)"),
+        ({"num_hidden_layers": 1}, "9 tensors of the checkpoint have no place in a model of the"),
+        ({"num_hidden_layers": 3}, 'expected a tensor "model.layers.2.self_attn.q_proj.weight"'),
+    ],
+)
+def test_configurations_that_are_not_supported(folder, values, expected):
+    place = folder("mistral")
+    change(place / "config.json", **values)
+    assert expected in failure(place)
+
+
+@pytest.mark.parametrize(
+    ("classes", "expected"),
+    [("qwen3_0_6b", None), ("llama3_2", "wanted qwen3_0_6b, qwen3_1_7b, qwen3_4b: the checkpoint")],
+)
+def test_model_class_must_be_the_checkpoints(folder, classes, expected):
+    place = folder("qwen3", yaml=f"{YAML}base:\n  model_class: {classes}\n")
+    if expected is None:
+        build(place)
+    else:
+        assert expected in failure(place)
+
+
+def test_a_missing_shard_is_named(folder):
+    place = folder("qwen2", shards=2)
+    (place / "model-00002-of-00002.safetensors").unlink()
+    text = failure(place)
+    assert "model.safetensors.index.json: 1 of its files are missing: model-00002-of-00002" in text
+
+
+def test_shards_of_another_revision(folder):
+    place = folder("qwen2", shards=2)
+    names = sorted(place.glob("*.safetensors"))
+    names[0].rename(place / "x")
+    names[1].rename(names[0])
+    (place / "x").rename(names[1])
+    assert "expected in model-00001-of-00002.safetensors, found in model-0000" in failure(place)
+
+
+def test_quantised_and_damaged_weights(folder):
+    place = folder("qwen2")
+    weights = load_file(place / "model.safetensors")
+    name = "model.layers.0.mlp.up_proj.weight"
+    save_file(weights | {name: weights[name].to(torch.int8)}, place / "model.safetensors")
+    assert f'tensor "{name}" is stored as I8, wanted one of F32' in failure(place)
+    (place / "model.safetensors").write_bytes(b"\x08\0\0\0\0\0\0\0{}")
+    assert "expected a complete safetensors file; found 10 bytes" in failure(place)
+
+
+def test_halves_of_bf16_are_read(folder):
+    place = folder("qwen2")
+    exact = logits(build(place))
+    weights = load_file(place / "model.safetensors")
+    save_file({k: v.bfloat16() for k, v in weights.items()}, place / "model.safetensors")
+    torch.testing.assert_close(logits(build(place)), exact, atol=0.1, rtol=0.1)
+
+
+@pytest.mark.parametrize(
+    ("gone", "expected"),
+    [
+        ("model.safetensors", "checkpoint: got no file of weights, wanted a GGUF file; or config"),
+        ("config.json", "found 0 files config.json, wanted one"),
+        ("llm.yaml", "config: found 0 YAML files; wanted one."),
+    ],
+)
+def test_missing_files(folder, gone, expected):
+    place = folder("qwen2")
+    (place / gone).unlink()
+    assert expected in failure(place)
+
+
+def test_files_that_the_yaml_names_must_be_the_targets(folder):
+    place = folder("qwen2", yaml=f"{YAML}base:\n  checkpoint: other.pth\n")
+    text = failure(place)
+    assert text.startswith('m/llm.yaml:8: base.checkpoint: got "other.pth", wanted one of the targ')
+
+
+META = {"dim": 64, "n_layers": 2, "n_heads": 4, "n_kv_heads": 2, "hidden_dim": 96} | {
+    "norm_eps": 1e-5,
+    "rope_theta": 5e5,
+    "use_scaled_rope": True,
+    "rope_scale_factor": 8,
+    "vocab_size": -1,
+}
+ENDS = "base:\n  metadata: '{\"get_eos_ids\": [1]}'\n"
+
+
+def meta_checkpoint(place: Path, **values: Any) -> ModelArgs:
+    torch.manual_seed(1)
+    args = ModelArgs(**(META | {"vocab_size": 40, "max_context_len": 32}))
+    model = construct_transformer(args)
+    place.mkdir()
+    torch.save(model.state_dict() | {"rope.freqs": torch.zeros(8)}, place / "consolidated.00.pth")
+    (place / "params.json").write_text(json.dumps(META | values))
+    (place / "llm.yaml").write_text(YAML + ENDS)
+    return model.eval()
+
+
+def test_metas_layout_gives_upstreams_numbers(tmp_path):
+    place = tmp_path / "meta"
+    reference = meta_checkpoint(place)
+    tokens = TOKENS % 40
+    with torch.no_grad():
+        wanted = reference(tokens)
+    torch.testing.assert_close(logits(build(place), tokens), wanted, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ({"n_head": 4}, 'm/params.json: "n_head": got 4, wanted a key of upstream\'s ModelArgs.'),
+        ({"n_head": 4}, 'Do you mean "n_heads"?'),
+        ({"moe": True}, '"moe": got true, wanted False; nothing else is supported.'),
+        ({"hidden_dim": 100}, "expected shape (100, 64), found (96, 64)"),
+        ({"n_layers": "2"}, '"n_layers": got "2", wanted a whole number'),
+        ({"n_layers": 3}, "there are 22 tensors and none of that name"),
+    ],
+)
+def test_params_that_are_not_supported(tmp_path, values, expected):
+    meta_checkpoint(tmp_path / "meta", **values)
+    assert expected in failure(tmp_path / "meta")
+
+
+def test_tokens_that_end_an_answer_have_to_be_known(tmp_path):
+    place = tmp_path / "meta"
+    meta_checkpoint(place)
+    (place / "llm.yaml").write_text(YAML)
+    text = failure(place)
+    assert text.startswith("m/llm.yaml:1: base.metadata: got nothing (upstream's default), wanted")
+    assert "which tokens end an answer" in text
+
+
+def test_two_checkpoints_are_one_too_many(folder, tmp_path):
+    place = folder("qwen2")
+    meta_checkpoint(tmp_path / "meta")
+    shutil.copy(tmp_path / "meta" / "consolidated.00.pth", place)
+    assert "checkpoint: got model.safetensors, consolidated.00.pth, wanted" in failure(place)

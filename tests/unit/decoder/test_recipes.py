@@ -1,0 +1,145 @@
+"""Which recipes a YAML file chooses, and what they refuse."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from etbuild import BuildError, Options, RecipeContext
+from etdecoder import recipes
+from etdecoder.settings import Settings
+
+BACKENDS = Path(__file__).absolute().parents[3] / "backends"
+for _backend in ("coreml", "portable", "vulkan", "xnnpack"):
+    sys.path.append(str(BACKENDS / _backend))
+
+MODEL = "model:\n  use_kv_cache: true\n"
+
+
+@pytest.fixture
+def chosen(tmp_path: Path):
+    """A function from a backend and a file's text to the recipe's name and options."""
+    import importlib
+
+    def make(backend: str, text: str):
+        path = tmp_path / "llm.yaml"
+        path.write_text(MODEL + text, encoding="utf-8")
+        settings = Settings.read(path, "llm.yaml")
+        return importlib.import_module(f"{backend}_llm").choose(settings)
+
+    return make
+
+
+def quantised(**values: object) -> str:
+    return "quantization:\n" + "".join(f"  {k}: {v}\n" for k, v in values.items())
+
+
+DYNAMIC = {"require_dynamic_shapes": "true"}
+IOS = {"compute_unit": "CPU_ONLY", "minimum_deployment_target": "iOS15"}
+
+
+@pytest.mark.parametrize(
+    ("backend", "text", "recipe"),
+    [
+        ("xnnpack", "", ("fp32", {})),
+        (
+            "xnnpack",
+            quantised(qmode="8da4w"),
+            ("int8_dynamic_act_int4_weight", {"group_size": "128"}),
+        ),
+        (
+            "xnnpack",
+            quantised(qmode="8da4w", group_size=64),
+            ("int8_dynamic_act_int4_weight", {"group_size": "64"}),
+        ),
+        (
+            "xnnpack",
+            quantised(qmode="8da4w", group_size=0),
+            ("int8_dynamic_act_int4_weight_per_channel", {}),
+        ),
+        (
+            "xnnpack",
+            quantised(pt2e_quantize="xnnpack_dynamic"),
+            ("int8_dynamic_per_channel", {}),
+        ),
+        ("portable", "", ("fp32", {})),
+        ("vulkan", "", ("fp32", DYNAMIC)),
+        ("vulkan", "backend:\n  vulkan:\n    force_fp16: true\n", ("fp16", DYNAMIC)),
+        ("vulkan", quantised(pt2e_quantize="vulkan_8w"), ("int8_weight_only", DYNAMIC)),
+        ("coreml", "", ("fp16", IOS)),
+        (
+            "coreml",
+            "backend:\n  coreml:\n    quantize: b4w\n    ios: 18\n    compute_units: cpu_and_ne\n",
+            (
+                "int4_weight_only_per_group",
+                {
+                    "compute_unit": "CPU_AND_NE",
+                    "group_size": "32",
+                    "minimum_deployment_target": "iOS18",
+                },
+            ),
+        ),
+    ],
+)
+def test_chosen_recipes(chosen, backend, text, recipe):
+    assert chosen(backend, text) == recipe
+
+
+@pytest.mark.parametrize(
+    ("backend", "text", "expected"),
+    [
+        ("xnnpack", quantised(qmode="int8"), 'llm.yaml:4: quantization.qmode: got "int8", wanted'),
+        ("xnnpack", quantised(qmode="8da4w", group_size=48), "llm.yaml:5: quantization.group_size"),
+        ("xnnpack", quantised(group_size=32), "nothing without qmode"),
+        ("xnnpack", quantised(pt2e_quantize="qnn_8a8w"), "llm.yaml:4: quantization.pt2e_quantize"),
+        (
+            "xnnpack",
+            quantised(qmode="8da4w", pt2e_quantize="xnnpack_dynamic"),
+            "wanted nothing beside qmode",
+        ),
+        (
+            "xnnpack",
+            "backend:\n  xnnpack:\n    extended_ops: false\n",
+            "llm.yaml:5: backend.xnnpack.extended_ops: got false, wanted true",
+        ),
+        ("portable", quantised(qmode="8da4w"), "llm.yaml:4: quantization.qmode: got"),
+        ("vulkan", quantised(qmode="8da4w"), '"vulkan_8w" is Vulkan\'s'),
+        (
+            "coreml",
+            "backend:\n  coreml:\n    quantize: c4w\n",
+            "backend.coreml.ios: got 15 (upstream's default), wanted 18",
+        ),
+        ("coreml", quantised(qmode="8da4w"), "backend.coreml.quantize is Core ML's"),
+    ],
+)
+def test_refused_quantisation(chosen, backend, text, expected):
+    with pytest.raises(BuildError) as caught:
+        chosen(backend, text)
+    assert expected in str(caught.value)
+
+
+def context(tmp_path: Path, text: str, backend: str = "xnnpack") -> RecipeContext:
+    path = tmp_path / "llm.yaml"
+    path.write_text(MODEL + text, encoding="utf-8")
+    return RecipeContext(Options({"backend": backend}), "//m:recipe", {"m/llm.yaml": path})
+
+
+@pytest.mark.parametrize(("value", "algorithm"), [("true", "hqq_scale_only"), ("false", "affine")])
+def test_hqq_is_as_the_file_says(tmp_path, value, algorithm):
+    recipe = recipes.build(context(tmp_path, quantised(qmode="8da4w", use_hqq=value)))
+    (config,) = recipe.quantization_recipe.ao_quantization_configs
+    found = config.ao_base_config.intx_choose_qparams_algorithm
+    assert getattr(found, "value", found) == algorithm
+    assert config.ao_base_config.weight_granularity.group_size == 128
+
+
+def test_several_methods_share_their_cache(tmp_path):
+    text = "multimethod:\n  share_mutable_buffers: true\n  methods:\n    - method_name: forward\n"
+    recipe = recipes.build(context(tmp_path, text))
+    assert recipe.executorch_backend_config.memory_planning_pass.share_mutable_buffers
+
+
+def test_a_backend_without_a_choice_is_named(tmp_path):
+    with pytest.raises(BuildError, match='"npu", for which a YAML file can\'t choose recipes'):
+        recipes.build(context(tmp_path, "", backend="npu"))
