@@ -1,9 +1,9 @@
 """Writes a tiny checkpoint of a decoder with random weights, in Hugging Face's layout.
 
-    tiny_checkpoint --family qwen3 --output DIR [--shards 2]
+    tiny_checkpoint --family qwen3 --output DIR [--shards 2 | --adapter]
 
 config.json, generation_config.json, .safetensors (with several shards an index), tokenizer.json and
-tokenizer_config.json. The standard library is all that it needs; the same arguments give the same
+tokenizer_config.json; or the two files of a LoRA adapter. The standard library is all that it needs; the same arguments give the same
 bytes.
 """
 
@@ -224,6 +224,24 @@ def write(family: str, folder: Path, shards: int = 1, seed: int = 0) -> None:
         _safetensors(folder / file, dict(names[i::shards]), source)
 
 
+def write_adapter(family: str, folder: Path, rank: int = 4) -> None:
+    """Writes a LoRA adapter of queries and values, in PEFT's layout."""
+    folder.mkdir(parents=True, exist_ok=True)
+    targets = ["q_proj", "v_proj"]
+    settings = {"peft_type": "LORA", "r": rank, "lora_alpha": 2 * rank, "target_modules": targets}
+    _json(folder / "adapter_config.json", settings | {"bias": "none"})
+    named: dict[str, tuple[int, ...]] = {}
+    for i in range(LAYERS):
+        for target, rows in zip(targets, (HEADS * HEAD, KV_HEADS * HEAD), strict=True):
+            layer = f"base_model.model.model.layers.{i}.self_attn.{target}"
+            named |= {
+                f"{layer}.lora_A.weight": (rank, WIDTH),
+                f"{layer}.lora_B.weight": (rows, rank),
+            }
+    source = random.Random(f"{family} adapter")
+    _safetensors(folder / "adapter_model.safetensors", named, source)
+
+
 def _safetensors(path: Path, named: dict[str, tuple[int, ...]], source: random.Random) -> None:
     header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
     data = bytearray()
@@ -250,7 +268,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--family", choices=sorted(FAMILIES), required=True)
     parser.add_argument("--output", type=Path, required=True, help="a folder")
     parser.add_argument("--shards", type=int, default=1)
+    parser.add_argument("--adapter", action="store_true", help="one for such a checkpoint")
     options = parser.parse_args(arguments)
+    if options.adapter:
+        write_adapter(options.family, options.output)
+        return 0
     write(options.family, options.output, options.shards)
     return 0
 

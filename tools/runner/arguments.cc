@@ -71,6 +71,7 @@ struct Flag {
   bool Arguments::* value;
 };
 constexpr Flag kFlags[] = {
+    {"--chat", &Arguments::chat},
     {"--json", &Arguments::json},
     {"--list", &Arguments::list},
     {"--raw_prompt", &Arguments::raw_prompt},

@@ -34,12 +34,16 @@ struct Arguments {
   double temperature = 0;
   int max_new_tokens = 256;
   int seed = 0;  // 0: another one each time.
+  bool chat = false;
   bool raw_prompt = false;
   bool weight_cache = false;
   bool verify = false;
   bool json = false;
   bool list = false;
   bool runtime_info = false;
+
+  // Whether a language model answers, in the place of runs with inputs.
+  bool answers() const { return chat || !prompt.empty(); }
 };
 
 // Ends the process with a sentence if the command line is wrong, and with the usage for --help.

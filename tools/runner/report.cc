@@ -67,8 +67,14 @@ void print_json(const Report& report) {
     if (!program.etdump.empty()) {
       programs.back()["etdump"] = program.etdump;
     }
-    if (program.answer) {
-      programs.back()["answer"] = to_json(*program.answer);
+    if (report.is_chat) {
+      Json answers = Json::array();
+      for (const Answer& answer : program.answers) {
+        answers.push_back(to_json(answer));
+      }
+      programs.back()["answers"] = answers;
+    } else if (!program.answers.empty()) {
+      programs.back()["answer"] = to_json(program.answers.front());
     }
     if (program.bundled) {
       programs.back()["bundled"] = {
@@ -92,7 +98,7 @@ void print_json(const Report& report) {
 void print_text(const Report& report) {
   for (const ProgramReport& program : report.programs) {
     // Printed as it came.
-    if (program.answer) {
+    if (report.is_chat || !program.answers.empty()) {
       continue;
     }
     if (program.bundled) {

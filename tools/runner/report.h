@@ -31,11 +31,12 @@ struct ProgramReport {
   std::vector<std::string> output_files;
   std::string etdump;  // A file; "": none.
   std::optional<BundledReport> bundled;
-  std::optional<Answer> answer;
+  std::vector<Answer> answers;
 };
 
 struct Report {
   Memory at_start;
+  bool is_chat = false;
   bool weight_cache = false;
   std::vector<ProgramReport> programs;
 };

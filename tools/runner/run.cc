@@ -92,7 +92,7 @@ Loaded load(const ChosenProgram& chosen, const CheckedFiles& files, const Argume
   }
   const auto start = now();
   loaded.program = std::make_unique<Program>(files, loaded.method_options(arguments));
-  if (arguments.prompt.empty()) {
+  if (!arguments.answers()) {
     loaded.report.method = loaded.program->choose_method(chosen.options.method);
     loaded.program->method(loaded.report.method);
   }
@@ -129,7 +129,7 @@ void run_method(const Arguments::Program& options, int repeat, Loaded& loaded) {
 
 // Of an app whose programs are not named, the only one that answers prompts.
 void keep_language_model(const Arguments& arguments, std::vector<Loaded>& loaded) {
-  if (arguments.prompt.empty() || !arguments.programs.empty()) {
+  if (!arguments.answers() || !arguments.programs.empty()) {
     return;
   }
   std::string names;
@@ -151,7 +151,7 @@ void keep_language_model(const Arguments& arguments, std::vector<Loaded>& loaded
 void run(const Arguments& arguments, const Prompter* prompter, Loaded& loaded) {
   const Arguments::Program& options = loaded.chosen->options;
   if (prompter != nullptr) {
-    loaded.report.answer = prompter->answer(*loaded.program);
+    loaded.report.answers = prompter->converse(*loaded.program);
     loaded.report.after_run = memory_now();
   } else if (options.is_bundled) {
     const Tolerance tolerance = {arguments.atol, arguments.rtol};
@@ -186,8 +186,9 @@ void main_of_runner(int count, char** values) {
     set_threads(arguments.threads);
   }
   const auto prompter =
-      arguments.prompt.empty() ? nullptr : std::make_unique<Prompter>(arguments, chosen.app);
+      arguments.answers() ? std::make_unique<Prompter>(arguments, chosen.app) : nullptr;
   Report report;
+  report.is_chat = arguments.chat;
   report.weight_cache = arguments.weight_cache;
   report.at_start = memory_now();
   std::vector<Loaded> loaded;

@@ -25,6 +25,7 @@ constexpr char kUsage[] =
     "For all programs:\n"
     "\n"
     "  --prompt TEXT         a language model answers it; with these:\n"
+    "  --chat                it answers each line of standard input, in one conversation\n"
     "  --system TEXT         what it is told first; default: what its chat template says\n"
     "  --raw_prompt          the prompt is all that it gets, without a chat template\n"
     "  --tokenizer FILE      tokenizer.json, with chat_format.json beside it; default: the app's\n"

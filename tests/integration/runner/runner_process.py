@@ -31,23 +31,32 @@ class Result:
         return json.loads(self.output)
 
 
-def run(*arguments: str | Path) -> Result:
-    """Runs the runner, and checks that it ended as it promises: well, or with one sentence."""
-    return run_binary(RUNNER, *arguments)
+def run(*arguments: str | Path, stdin: str | None = None) -> Result:
+    """Runs the runner, and checks that it ended as it promises: well, or with one sentence.
+
+    With input, of --chat, it may say more on standard error.
+    """
+    return run_binary(RUNNER, *arguments, stdin=stdin)
 
 
-def run_binary(binary: Path, *arguments: str | bytes | Path, folder: Path | None = None) -> Result:
+def run_binary(
+    binary: Path,
+    *arguments: str | bytes | Path,
+    folder: Path | None = None,
+    stdin: str | None = None,
+) -> Result:
     """The same with the runner of an app, in a folder."""
     done = subprocess.run(
         [binary, *arguments],
         capture_output=True,
         cwd=folder,
         errors="replace",
+        input=stdin,
         text=True,
         timeout=60,
     )
     if done.returncode == 0:
-        assert done.stderr == "", arguments
+        assert done.stderr == "" or stdin is not None, arguments
     else:
         assert done.returncode == 1, (arguments, done.returncode, done.stderr)
         assert done.stdout == "", arguments

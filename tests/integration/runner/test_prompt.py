@@ -109,6 +109,64 @@ def test_the_context_ends_an_answer() -> None:
     assert "tokens, and " in result.error and "holds 256 (get_max_context_len)" in result.error
 
 
+def chat(lines: str, *arguments: str) -> tuple[list[dict], str]:
+    """The answers of a conversation, and what is said on standard error."""
+    given = ["--program", LLAMA, "--tokenizer", TOKENIZER, "--json", "--chat", *arguments]
+    result = run(*given, stdin=lines)
+    assert result.code == 0, result.error
+    return result.report["programs"][0]["answers"], result.error
+
+
+def test_a_conversation_goes_on_in_one_cache(program: PteProgram) -> None:
+    """Each turn reads what is new only, and says what the whole conversation leads to."""
+    lines = ("Hello there", "What did I say?", "And now?")
+    answers, _ = chat("\n\n".join(lines), "--max_new_tokens", "20")
+    assert len(answers) == 3
+    conversation: list[int] = []
+    for got in answers:
+        conversation += got["prompt_tokens"]
+        # A session of its own each time: nothing is left of the turn before.
+        wanted = list(answer(Session(program), conversation, Sampler(), 20, Answer()))
+        assert got["tokens"] == wanted
+        conversation += wanted
+    text = load_tokenizer(TOKENIZER).decode(conversation, skip_special_tokens=False)
+    template = ChatTemplate(load_config(FOLDER / "tokenizer_config.json"))
+    messages = []
+    for line, got in zip(lines, answers, strict=True):
+        messages.append({"role": "user", "content": line})
+        assert text.startswith(template.render(messages))
+        messages.append({"role": "assistant", "content": got["text"]})
+
+
+def test_a_full_conversation_ends_and_another_begins() -> None:
+    lines = ["Hello there", "word " * 120, "word " * 120, "Hello there", "word " * 300, "Bye"]
+    answers, error = chat("\n".join(lines), "--max_new_tokens", "8")
+    first, second, again, bye = answers
+    assert again["prompt_tokens"] == first["prompt_tokens"]
+    assert again["tokens"] == first["tokens"]
+    assert len(second["prompt_tokens"]) > 120
+    # A first turn again: it has the system message.
+    assert bye["prompt_tokens"][:8] == first["prompt_tokens"][:8]
+    assert error.count("a new conversation begins here.") == 2
+    assert "holds 256 (get_max_context_len)" in error
+
+
+def test_a_prompt_may_begin_a_conversation() -> None:
+    answers, _ = chat("What did I say?", "--prompt", "Hello there", "--max_new_tokens", "4")
+    by_lines, _ = chat("Hello there\nWhat did I say?\n", "--max_new_tokens", "4")
+    assert [a["tokens"] for a in answers] == [a["tokens"] for a in by_lines]
+
+
+def test_a_template_without_a_next_turn(tmp_path: Path) -> None:
+    shutil.copy(TOKENIZER, tmp_path)
+    values = json.loads((FOLDER / "chat_format.json").read_text()) | {"next": None}
+    (tmp_path / "chat_format.json").write_text(json.dumps(values))
+    given = ["--program", LLAMA, "--tokenizer", tmp_path / "tokenizer.json", "--chat"]
+    result = run(*given, stdin="Hello")
+    assert result.code == 1
+    assert "chat_format.json has no form of what follows an answer" in result.error
+
+
 def test_speed_and_text_are_printed() -> None:
     options = ["--prompt", PROMPT, "--max_new_tokens", "8"]
     result = run("--program", LLAMA, "--tokenizer", TOKENIZER, *options)

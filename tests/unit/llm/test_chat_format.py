@@ -125,3 +125,20 @@ def test_the_command_line(tmp_path, capsys):
     config.write_text("[]")
     assert chat_format_from_config.main(arguments) == 1
     assert "expected a JSON object" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("source", [CHATML, WITH_DEFAULT, GEMMA])
+def test_what_follows_an_answer_is_as_the_template_has_it(source):
+    values = made(source)
+    turns = [("user", "Hello"), ("assistant", "Hi."), ("user", "And now?")]
+    template = ChatTemplate({"chat_template": source} | TOKENS)
+    wanted = template.render([{"role": r, "content": c} for r, c in turns])
+    before, after = values["next"]
+    assert rendered(values, "Hello") + "Hi." + before + "And now?" + after == wanted
+
+
+def test_a_template_that_retells_the_past_has_no_next_turn():
+    """The last message only: what the model has read would be no part of the conversation."""
+    values = made("{{ messages[-1].role }}: {{ messages[-1].content }}\n")
+    assert values["prompt"] == ["user: ", "\n"]
+    assert values["next"] is None

@@ -14,6 +14,8 @@ FORMAT = 1
 # Private-use characters: no template has them, and none changes them.
 _SYSTEM = "\ue000system\ue001"
 _PROMPT = "\ue000prompt\ue001"
+_ANSWER = "\ue000answer\ue001"
+_NEXT = "\ue000next\ue001"
 _SPACE = " \n"
 _IN_PYTHON = "Such a template needs a template engine: talk with the model in Python."
 
@@ -27,8 +29,9 @@ def chat_format(template: ChatTemplate, where: str) -> dict[str, Any]:
 
     Returns:
       Values for JSON: `prompt` (the texts before and after it), `system_and_prompt` (before,
-      between and after; None where the template takes no system message), and `trims`: whether
-      the template drops the space around what is said.
+      between and after; None where the template takes no system message), `next` (between an answer
+      and the next prompt, and after it; None where the template tells the past in another way than
+      it came), and `trims`: whether the template drops the space around what is said.
 
     Raises:
       LlmError: the template fails, or does something else to a prompt than putting text around it.
@@ -42,7 +45,13 @@ def chat_format(template: ChatTemplate, where: str) -> dict[str, Any]:
         both, _ = _around(template, [("system", _SYSTEM), ("user", _PROMPT)], where)
     except LlmError:
         both = None
-    return {"format": FORMAT, "prompt": plain, "system_and_prompt": both, "trims": trims}
+    return {
+        "format": FORMAT,
+        "next": _next(template, plain, trims, where),
+        "prompt": plain,
+        "system_and_prompt": both,
+        "trims": trims,
+    }
 
 
 def write_chat_format(config: Mapping[str, Any], where: str, path: Path) -> None:
@@ -59,6 +68,19 @@ def write_chat_format(config: Mapping[str, Any], where: str, path: Path) -> None
         values = {"format": FORMAT, "problem": str(error).splitlines()[0]}
     text = json.dumps(values, ensure_ascii=False, indent=1, sort_keys=True)
     path.write_text(text + "\n", encoding="utf-8")
+
+
+def _next(template: ChatTemplate, plain: list[str], trims: bool, where: str) -> list[str] | None:
+    """The texts around a prompt that follows an answer."""
+    turns = [("user", _PROMPT), ("assistant", _ANSWER), ("user", _NEXT)]
+    try:
+        pieces, next_trims = _around(template, turns, where)
+    except LlmError:
+        return None
+    # What the model has read and said must be how the template tells it afterwards.
+    if pieces[:2] != plain or next_trims != trims:
+        return None
+    return pieces[2:]
 
 
 def _around(

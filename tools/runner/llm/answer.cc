@@ -1,23 +1,11 @@
 #include "tools/runner/llm/answer.h"
 
 #include "tools/runner/base/clock.h"
-#include "tools/runner/base/fail.h"
 #include "tools/runner/base/output.h"
 #include "tools/runner/llm/utf8.h"
 
 namespace runner {
 namespace {
-
-// Reads all of the tokens; the logits after the last one.
-const std::vector<float>& prefill(const std::vector<uint32_t>& tokens, LanguageModel& model) {
-  const std::vector<float>* logits = nullptr;
-  for (size_t at = 0; at < tokens.size();) {
-    const size_t count = model.next_count(tokens.size() - at);
-    logits = &model.run(tokens.data() + at, count, at);
-    at += count;
-  }
-  return *logits;
-}
 
 // Adds what the tokens say and was not said yet; whole characters only, or, at the end, all.
 void say_more(
@@ -50,48 +38,38 @@ std::string speed_of(const Answer& answer) {
 }
 
 Answer answer(
-    const std::string& prompt,
+    const std::vector<uint32_t>& said,
     const Tokenizer& tokenizer,
-    LanguageModel& model,
+    Session& session,
     const std::string& program,
     Sampler& sampler,
     size_t max_new_tokens,
     const std::function<void(std::string_view)>& say) {
-  if (!is_utf8(prompt)) {
-    fail("--prompt and --system have to be text in UTF-8.");
-  }
   Answer record;
-  record.prompt_tokens = tokenizer.encode(prompt);
-  size_t position = record.prompt_tokens.size();
-  if (position == 0) {
-    fail("--prompt: there are no tokens to read; give a prompt that isn't empty.");
-  }
-  if (position > model.context()) {
-    fail("--prompt has " + std::to_string(position) + " tokens, and " + program + " holds " +
-         std::to_string(model.context()) +
-         " (get_max_context_len); shorten it, or build the program with a larger max_seq_len.");
-  }
+  record.prompt_tokens = said;
   const auto reading = now();
-  const std::vector<float>* logits = &prefill(record.prompt_tokens, model);
+  const std::vector<float>* logits = &session.read(said);
   record.prefill_ms = milliseconds_since(reading);
   while (true) {
     const uint32_t token = sampler.choose(*logits, program);
-    if (model.ends_with(token)) {
+    if (session.model().ends_with(token)) {
       record.reason = "end";
       break;
     }
     record.tokens.push_back(token);
     say_more(tokenizer, false, record, say);
     if (record.tokens.size() == max_new_tokens) {
+      session.say(token);
       record.reason = "length";
       break;
     }
-    if (position == model.context()) {
+    if (session.room() == 0) {
+      session.say(token);
       record.reason = "context";
       break;
     }
     const auto decoding = now();
-    logits = &model.run(&token, 1, position++);
+    logits = &session.read({token});
     record.decode_ms += milliseconds_since(decoding);
     record.decode_tokens += 1;
   }

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "tools/runner/llm/language_model.h"
 #include "tools/runner/llm/sampler.h"
+#include "tools/runner/llm/session.h"
 #include "tools/runner/llm/tokenizer.h"
 
 namespace runner {
@@ -24,13 +24,12 @@ struct Answer {
   double decode_ms = 0;
 };
 
-// Answers a prompt in the model's own form. `say` gets whole characters as they come.
-//
-// Ends the process with a sentence if the prompt is empty, no UTF-8 or too long, or the program fails.
+// Answers what is said next in a conversation, which fits into it. `say` gets whole characters as they
+// come. Ends the process with a sentence if the program fails.
 Answer answer(
-    const std::string& prompt,
+    const std::vector<uint32_t>& said,
     const Tokenizer& tokenizer,
-    LanguageModel& model,
+    Session& session,
     const std::string& program,
     Sampler& sampler,
     size_t max_new_tokens,

@@ -48,6 +48,9 @@ ChatFormat ChatFormat::read(const std::string& path) {
   if (json.has_value("system_and_prompt")) {
     format.around_system_and_prompt_ = texts(json, "system_and_prompt", 3, path);
   }
+  if (json.has_value("next")) {
+    format.around_next_ = texts(json, "next", 2, path);
+  }
   return format;
 }
 
@@ -62,6 +65,18 @@ std::string ChatFormat::render(const std::string& prompt, const std::string& sys
   }
   const std::vector<std::string>& around = *around_system_and_prompt_;
   return around[0] + (trims_ ? trimmed(system) : system) + around[1] + said + around[2];
+}
+
+std::string ChatFormat::render_next(const std::string& prompt) const {
+  check_has_next();
+  return (*around_next_)[0] + (trims_ ? trimmed(prompt) : prompt) + (*around_next_)[1];
+}
+
+void ChatFormat::check_has_next() const {
+  if (!around_next_) {
+    fail("--chat: " + path_ + " has no form of what follows an answer, as its template changes what was "
+         "said before; ask with --prompt, or talk with the model in Python.");
+  }
 }
 
 }  // namespace runner

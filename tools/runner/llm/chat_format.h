@@ -17,10 +17,18 @@ class ChatFormat {
   // template says. Ends the process with a sentence if the template takes none.
   std::string render(const std::string& prompt, const std::string& system) const;
 
+  // The next prompt of a conversation, as it comes after an answer. Ends the process with a sentence if
+  // the template has no form for that.
+  std::string render_next(const std::string& prompt) const;
+
+  // Ends the process with that sentence.
+  void check_has_next() const;
+
  private:
   std::string path_;
   std::vector<std::string> around_prompt_;  // Two texts.
   std::optional<std::vector<std::string>> around_system_and_prompt_;  // Three texts.
+  std::optional<std::vector<std::string>> around_next_;  // Two texts.
   bool trims_ = false;
 };
 

@@ -1,10 +1,14 @@
 #include "tools/runner/llm/prompt.h"
 
+#include <unistd.h>
+
 #include "tools/runner/base/clock.h"
 #include "tools/runner/base/fail.h"
 #include "tools/runner/base/mapped_file.h"
 #include "tools/runner/base/output.h"
 #include "tools/runner/base/paths.h"
+#include "tools/runner/llm/lines.h"
+#include "tools/runner/llm/utf8.h"
 
 namespace runner {
 namespace {
@@ -65,13 +69,15 @@ void check_no_inputs(const Arguments::Program& options) {
   }
 }
 
-// The prompt as the model wants it.
-std::string text_for(const Arguments& arguments, const std::optional<AppManifest>& app) {
+// How the model wants a conversation; none: it gets the prompt alone.
+std::optional<ChatFormat> format_for(
+    const Arguments& arguments,
+    const std::optional<AppManifest>& app) {
   if (arguments.raw_prompt) {
     if (!arguments.system.empty()) {
       fail("--system: with --raw_prompt the prompt is all that the model gets; leave one of them out.");
     }
-    return arguments.prompt;
+    return std::nullopt;
   }
   const std::string tokenizer = tokenizer_path(arguments, app);
   const std::string path = format_path(arguments, tokenizer, app);
@@ -81,13 +87,24 @@ std::string text_for(const Arguments& arguments, const std::optional<AppManifest
          (is_file(beside(tokenizer, kConfig)) ? std::string(" from ") + kConfig : "") +
          ", or give the whole text with --raw_prompt.");
   }
-  return ChatFormat::read(path).render(arguments.prompt, arguments.system);
+  ChatFormat format = ChatFormat::read(path);
+  if (arguments.chat) {
+    format.check_has_next();
+  }
+  return format;
+}
+
+void complain(const std::string& sentence) {
+  const std::string line = "runner: " + sentence + "\n";
+  if (write(STDERR_FILENO, line.data(), line.size()) < 0) {
+    return;
+  }
 }
 
 }  // namespace
 
 void check_prompt_options(const Arguments& arguments) {
-  if (!arguments.prompt.empty()) {
+  if (arguments.answers()) {
     check_no_inputs(arguments.leading);
     for (const Arguments::Program& program : arguments.programs) {
       check_no_inputs(program);
@@ -99,37 +116,99 @@ void check_prompt_options(const Arguments& arguments) {
       : !arguments.tokenizer.empty()        ? "--tokenizer"
                                             : nullptr;
   if (option != nullptr) {
-    fail(std::string(option) + " needs a --prompt.");
+    fail(std::string(option) + " needs a --prompt or --chat.");
   }
 }
 
 Prompter::Prompter(const Arguments& arguments, const std::optional<AppManifest>& app)
     : arguments_(arguments),
-      text_(text_for(arguments, app)),
+      format_(format_for(arguments, app)),
       tokenizer_(tokenizer_path(arguments, app)) {}
 
-Answer Prompter::answer(Program& program) const {
-  LanguageModel model(program);
-  const auto seed = arguments_.seed > 0 ? static_cast<uint64_t>(arguments_.seed)
-                                         : static_cast<uint64_t>(now().time_since_epoch().count());
-  Sampler sampler(arguments_.temperature, seed);
+std::vector<uint32_t> Prompter::tokens_of(const std::string& said, bool is_first) const {
+  std::string text = said;
+  if (format_) {
+    text = is_first ? format_->render(said, arguments_.system) : format_->render_next(said);
+  }
+  if (!is_utf8(text)) {
+    fail("--prompt, --system and lines of --chat have to be text in UTF-8.");
+  }
+  std::vector<uint32_t> tokens = tokenizer_.encode(text);
+  if (tokens.empty()) {
+    fail("--prompt: there are no tokens to read; give a prompt that isn't empty.");
+  }
+  return tokens;
+}
+
+std::optional<Answer> Prompter::turn(
+    const std::string& said,
+    Session& session,
+    Sampler& sampler,
+    const std::string& program) const {
+  const bool is_first = session.position() == 0;
+  const std::vector<uint32_t> tokens = tokens_of(said, is_first);
+  if (tokens.size() > session.room()) {
+    const std::string held = " holds " + std::to_string(session.model().context()) +
+        " (get_max_context_len)";
+    const std::string remedy = "; shorten it, or build the program with a larger max_seq_len.";
+    if (is_first && !arguments_.chat) {
+      fail("--prompt has " + std::to_string(tokens.size()) + " tokens, and " + program + held + remedy);
+    }
+    complain(
+        "the conversation needs " + std::to_string(session.position() + tokens.size()) +
+        " tokens, and " + program + held + (is_first ? remedy : "; a new conversation begins here."));
+    session.clear();
+    return std::nullopt;
+  }
   const auto say = [this](std::string_view text) {
     if (!arguments_.json) {
       print(text);
     }
   };
   Answer answer = runner::answer(
-      text_,
+      tokens,
       tokenizer_,
-      model,
-      program.path(),
+      session,
+      program,
       sampler,
       static_cast<size_t>(arguments_.max_new_tokens),
       say);
   if (!arguments_.json) {
     print("\n" + speed_of(answer) + "\n");
   }
+  if (arguments_.chat && answer.reason == "context") {
+    complain("the answer ends here: the context of " + std::to_string(session.model().context()) +
+             " tokens is full.");
+  }
   return answer;
+}
+
+std::vector<Answer> Prompter::converse(Program& program) const {
+  LanguageModel model(program);
+  Session session(model);
+  const auto seed = arguments_.seed > 0 ? static_cast<uint64_t>(arguments_.seed)
+                                         : static_cast<uint64_t>(now().time_since_epoch().count());
+  Sampler sampler(arguments_.temperature, seed);
+  std::vector<Answer> answers;
+  const auto add = [&](const std::string& said) {
+    if (std::optional<Answer> answer = turn(said, session, sampler, program.path())) {
+      answers.push_back(std::move(*answer));
+    }
+  };
+  if (!arguments_.prompt.empty()) {
+    add(arguments_.prompt);
+  }
+  Lines lines;
+  while (arguments_.chat) {
+    const std::optional<std::string> line = lines.next();
+    if (!line) {
+      break;
+    }
+    if (line->find_first_not_of(" \t\r") != std::string::npos) {
+      add(*line);
+    }
+  }
+  return answers;
 }
 
 }  // namespace runner

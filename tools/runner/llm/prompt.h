@@ -1,8 +1,9 @@
-// --prompt: what files an answer needs, and what is printed of it.
+// --prompt and --chat: what files answers need, and what is printed of them.
 #pragma once
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "tools/runner/app/app_manifest.h"
 #include "tools/runner/arguments.h"
@@ -21,12 +22,21 @@ class Prompter {
   // Of --tokenizer, or of the app's assets. Ends the process with a sentence if there is none.
   Prompter(const Arguments& arguments, const std::optional<AppManifest>& app);
 
-  // Answers --prompt; prints it as it comes, unless --json is given.
-  Answer answer(Program& program) const;
+  // Answers --prompt, and with --chat each line of standard input; prints answers as they come, unless
+  // --json is given. A conversation that is full ends with a sentence, and the next line begins another.
+  std::vector<Answer> converse(Program& program) const;
 
  private:
+  std::vector<uint32_t> tokens_of(const std::string& said, bool is_first) const;
+  // The answer; none: the conversation has no room for what was said.
+  std::optional<Answer> turn(
+      const std::string& said,
+      Session& session,
+      Sampler& sampler,
+      const std::string& program) const;
+
   const Arguments& arguments_;
-  std::string text_;
+  std::optional<ChatFormat> format_;  // None: --raw_prompt.
   Tokenizer tokenizer_;
 };
 
