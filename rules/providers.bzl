@@ -50,6 +50,7 @@ EtRecipeInfo = provider(
         "roots": "List of strings: import roots as runfiles paths.",
         "data": "Depset of Files that its builders ask for.",
         "tree": "Struct, encodable as JSON: what the exporter builds the recipe from.",
+        "lowering": "String: \"stock\" where it wants upstream's own functions, else \"fast\".",
     },
 )
 
@@ -112,6 +113,7 @@ EtExporterInfo = provider(
         "executorch_version": "String.",
         "torch_version": "String.",
         "metadata_files": "Depset of Files: METADATA of each package, for SBOMs.",
+        "lowering": "String: \"fast\" or \"stock\": whether upstream's functions have faster stand-ins.",
     },
 )
 

@@ -37,6 +37,7 @@ def _et_recipe_impl(ctx):
             roots = unique(python.roots + [r for i in infos for r in i.roots]),
             data = depset(ctx.files.data, transitive = [i.data for i in infos]),
             tree = tree,
+            lowering = "stock" if "stock" in [attr.lowering] + [i.lowering for i in infos] else "fast",
         ),
     ]
 
@@ -127,6 +128,12 @@ them, `base` the ExportRecipe of the recipe that is extended.
         ),
         "imports": attr.string_list(
             doc = "More import roots, relative to the package, as in py_library.",
+        ),
+        "lowering": attr.string(
+            default = "fast",
+            values = ["fast", "stock"],
+            doc = "\"stock\": programs with this recipe, and with those that extend it, are lowered by " +
+                  "upstream's own functions, as with `--//tools/exporter:lowering=stock`.",
         ),
         "option_types": attr.string_dict(
             doc = "Options that a builder takes: name to type, which is int, int>=N, int*N (a " +

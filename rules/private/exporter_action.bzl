@@ -67,6 +67,9 @@ def exporter_action(
         if settings.calibration:
             args.add(settings.calibration, format = "--calibration=%s")
             inputs.append(settings.calibration)
+    if command != "bundle":
+        stock = "stock" in (exporter.lowering, recipe.lowering)
+        args.add("--lowering=%s" % ("stock" if stock else "fast"))
     add_request(args, label = label, model = model, recipe = recipe, methods = methods)
 
     ctx.actions.run(

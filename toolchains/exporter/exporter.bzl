@@ -1,5 +1,6 @@
 """et_exporter: the Python environment of the toolchain that lowers and links."""
 
+load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
 load("@rules_python//python:defs.bzl", "PyInfo")
 load("//rules:providers.bzl", "EtExporterInfo")
 load("//toolchains/python:paths.bzl", "repository_root", "unique")
@@ -81,6 +82,7 @@ def _exporter_toolchain_impl(ctx):
         executorch_version = ctx.attr.executorch_version,
         torch_version = ctx.attr.torch_version,
         metadata_files = depset(ctx.files.metadata_files),
+        lowering = ctx.attr._lowering[BuildSettingInfo].value,
     )
     return [
         platform_common.ToolchainInfo(exporter = info),
@@ -99,6 +101,7 @@ _exporter_toolchain = rule(
         "metadata_files": attr.label_list(allow_files = True),
         "stamp": attr.label(allow_single_file = True, mandatory = True),
         "torch_version": attr.string(mandatory = True),
+        "_lowering": attr.label(default = Label("//tools/exporter:lowering"), providers = [BuildSettingInfo]),
     },
     provides = [EtExporterInfo],
 )

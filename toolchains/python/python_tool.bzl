@@ -37,6 +37,7 @@ def action_environment(ctx):
 TOOLS = {
     "etbuild": Label("//tools/etbuild:files"),
     "etexport": Label("//tools/exporter:files"),
+    "etfast": Label("//tools/exporter/fastpath:files"),
     "etlink": Label("//tools/linker:files"),
 }
 LAUNCHER = Label("//tools/exporter:launch.py")

@@ -28,6 +28,7 @@ def request(**fields: Any) -> flags.Request:
         "recipe": {},
         "quantize": "recipe",
         "calibration": None,
+        "lowering": "fast",
         "program": None,
         "program_data": (),
     }

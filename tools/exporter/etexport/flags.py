@@ -35,6 +35,7 @@ class Request:
       recipe: a tree: {"label", "builder", "options", "base", "recipes", "data"}.
       quantize: "recipe", or "none": its quantisation is left out.
       calibration: inputs for static quantisation (.safetensors), or None: the model's own.
+      lowering: "fast", or "stock": upstream's functions have no stand-ins (etfast).
       program: the linked .pte (bundle).
       program_data: the linked .ptd files (bundle).
     """
@@ -55,6 +56,7 @@ class Request:
     recipe: dict[str, Any]
     quantize: str
     calibration: Path | None
+    lowering: str
     program: Path | None
     program_data: tuple[Path, ...]
 
@@ -83,6 +85,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--recipe", default="{}", help="JSON: a tree of recipes")
     parser.add_argument("--quantize", choices=("recipe", "none"), default="recipe")
     parser.add_argument("--calibration", type=Path)
+    parser.add_argument("--lowering", choices=("fast", "stock"), default="fast")
     parser.add_argument("--program", type=Path)
     parser.add_argument("--program_data", type=Path, action="append", default=[])
     return parser
@@ -112,6 +115,7 @@ def parse(arguments: Sequence[str]) -> Request:
         recipe=json.loads(raw.recipe),
         quantize=raw.quantize,
         calibration=raw.calibration.absolute() if raw.calibration else None,
+        lowering=raw.lowering,
         program=raw.program.absolute() if raw.program else None,
         program_data=tuple(p.absolute() for p in raw.program_data),
     )

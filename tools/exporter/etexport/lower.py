@@ -66,6 +66,8 @@ def versions() -> dict[str, str]:
 def _lower(request: Request, spec: Any, recipe: Any, progress: Progress, tree: Path) -> None:
     from executorch.exir import ExecutorchBackendConfig
 
+    from etfast import path
+
     from etexport import accuracy, capture, delegation, stages
     from etexport.reasons import Reasons
 
@@ -82,7 +84,11 @@ def _lower(request: Request, spec: Any, recipe: Any, progress: Progress, tree: P
         seen["delegation"] = delegation.facts(edge, reasons, recipe)
 
     watch = stages.Watch(quantised, names.keep, lowered)
-    with names.watching(), reasons.watching():
+    with (
+        path.chosen(request.lowering) as used,
+        names.watching(),
+        reasons.watching(),
+    ):
         manager = stages.run(
             spec, recipe, progress, request.model_label, etrecord=False, watch=watch
         )
@@ -98,7 +104,7 @@ def _lower(request: Request, spec: Any, recipe: Any, progress: Progress, tree: P
     if request.facts:
         # Numbers that depend on the machine's instructions can't be part of the program.
         accurate = {"accuracy": seen["accuracy"]} if "accuracy" in seen else {}
-        _write_facts(request.facts, {**progress.as_json(), **accurate})
+        _write_facts(request.facts, {**progress.as_json(), **accurate, "path": used.as_json()})
 
 
 def _facts(index: Index, recipe: Any, request: Request) -> dict[str, Any]:
@@ -116,11 +122,14 @@ def _facts(index: Index, recipe: Any, request: Request) -> dict[str, Any]:
 
 
 def _etrecord(request: Request, spec: Any, recipe: Any, progress: Progress, tree: Path) -> None:
+    from etfast import path
+
     from etexport import stages
 
-    manager = stages.run(spec, recipe, progress, request.model_label, etrecord=True)
-    with progress.stage("record"), _whole(request.output):
-        manager.get_etrecord().save(str(request.output))
+    with path.chosen(request.lowering):
+        manager = stages.run(spec, recipe, progress, request.model_label, etrecord=True)
+        with progress.stage("record"), _whole(request.output):
+            manager.get_etrecord().save(str(request.output))
 
 
 def _bundle(request: Request, spec: Any, recipe: Any, progress: Progress, tree: Path) -> None:

@@ -54,7 +54,10 @@ def make(
         "accuracy": run.get("accuracy", {}),
         "largest": _largest(index),
         "contents": contents.of_program(index, linked),
-        "lowering": {key: run[key] for key in ("stages", "peak_memory_bytes")},
+        "lowering": {
+            **{key: run[key] for key in ("stages", "peak_memory_bytes")},
+            "path": run.get("path", {}),
+        },
     }
 
 

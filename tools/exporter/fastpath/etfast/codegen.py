@@ -1,0 +1,139 @@
+"""Python code of a graph is generated when it is asked for, where upstream does so on each change.
+
+Replaces `torch.fx.GraphModule.recompile`. Lowering changes graphs thousands of times, and calls
+few of them: passes interpret them node by node.
+
+Why it is equivalent: whoever calls the module, or asks for its `forward` or its code, gets code
+generated from its graph, as torch's own `_LazyGraphModule` does. What a graph's code generator says
+of the module's inputs and outputs is still set at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import weakref
+from typing import Any
+
+from torch.fx import GraphModule
+from torch.fx import graph as fx_graph
+from torch.fx import graph_module as fx_graph_module
+from torch.fx.experimental import _config as fx_config
+
+from etfast.unit import Unit, Upstream, replaced
+
+# What generated code leaves in the module, as GraphModule.recompile sets it.
+_FACTS = ("_code", "_lineno_map", "_prologue_start")
+# The class that GraphModule.__new__ makes for each module.
+_OWN_CLASS = "GraphModuleImpl"
+
+
+class _Later:
+    """Stands in the class of one module for something generated, until someone asks for it."""
+
+    def __init__(self, name: str, module: GraphModule, generate: Any) -> None:
+        self._name = name
+        self._module = weakref.ref(module)
+        self._generate = generate
+
+    def __get__(self, module: Any, owner: type) -> Any:
+        found = self._module() if module is None else module
+        if found is None:
+            raise AttributeError(self._name)
+        self._generate(found)
+        return getattr(owner if module is None else found, self._name)
+
+
+class _Code:
+    """What `recompile` returns: torch's PythonCode, once someone looks at it."""
+
+    def __init__(self, module: GraphModule, generate: Any) -> None:
+        self._module = module
+        self._generate = generate
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._generate(self._module), name)
+
+
+def _install() -> contextlib.AbstractContextManager[None]:
+    upstream = GraphModule.recompile
+    reduce = GraphModule.__reduce__
+    reduce_package = GraphModule.__reduce_package__
+
+    def recompile(self: GraphModule) -> Any:
+        cls = type(self)
+        if fx_config.enrich_profiler_metadata or not cls.__qualname__.endswith(_OWN_CLASS):
+            return upstream(self)
+        if isinstance(self._graph._codegen, fx_graph._PyTreeCodeGen):
+            self._in_spec = self._graph._codegen.pytree_info.in_spec
+            self._out_spec = self._graph._codegen.pytree_info.out_spec
+        for name in _FACTS:
+            self.__dict__.pop(name, None)
+            setattr(cls, name, _Later(name, self, upstream))
+        cls.forward = _Later("forward", self, upstream)
+        if "_wrapped_call" not in vars(cls):
+            made = cls.__call__ if "__call__" in vars(cls) else None
+            cls._wrapped_call = fx_graph_module._WrappedCall(cls, made)
+        cls.__call__ = _call_wrapped
+        self._recompile_submodules()
+        return _Code(self, upstream)
+
+    def generated(self: GraphModule) -> None:
+        if "_code" not in self.__dict__:
+            upstream(self)
+
+    def __reduce__(self: GraphModule) -> Any:
+        generated(self)
+        return reduce(self)
+
+    def __reduce_package__(self: GraphModule, exporter: Any) -> Any:
+        generated(self)
+        return reduce_package(self, exporter)
+
+    return replaced(
+        (GraphModule, "recompile", recompile),
+        (GraphModule, "__reduce__", __reduce__),
+        (GraphModule, "__reduce_package__", __reduce_package__),
+    )
+
+
+def _call_wrapped(self: Any, *args: Any, **kwargs: Any) -> Any:
+    return self._wrapped_call(self, *args, **kwargs)
+
+
+UNIT = Unit(
+    name="codegen",
+    versions="torch 2.13.0",
+    relies_on=(
+        Upstream(
+            "torch.fx.graph_module",
+            "GraphModule.recompile",
+            ("98adb1519c457ae430b046da8ec7bf6f00a488e22f777e6e13568d4bbb7fb6b1",),
+        ),
+        Upstream(
+            "torch.fx.graph_module",
+            "GraphModule.__new__",
+            ("9b3b555879e4a3e71044aff3f04e56ae68c78f47931f714a310312bbdb09ec7d",),
+        ),
+        Upstream(
+            "torch.fx.graph_module",
+            "GraphModule.__reduce__",
+            ("479fb053d55614eecb409944efc0e0e1bfdccaac48dd76994beb894ca5ad160f",),
+        ),
+        Upstream(
+            "torch.fx.graph_module",
+            "GraphModule.code",
+            ("520d5912f275d853565d26e98bfc3f9fbda51f849de6d1992e28ec502da0b45e",),
+        ),
+        Upstream(
+            "torch.fx.graph_module",
+            "GraphModule._recompile_submodules",
+            ("d8d048e4dfec55eb17bcfafc4cc5ee590de3d20d4a47028c8f9a4407becd360e",),
+        ),
+        Upstream(
+            "torch.fx.graph_module",
+            "_WrappedCall",
+            ("d6224e8eaeaba03838654acdb002a86de0b4712b1e78eca66a16e7cd8566ed27",),
+        ),
+    ),
+    install=_install,
+)
