@@ -64,9 +64,8 @@ def versions() -> dict[str, str]:
 
 
 def _lower(request: Request, spec: Any, recipe: Any, progress: Progress, tree: Path) -> None:
-    from executorch.exir import ExecutorchBackendConfig
-
     from etfast import path
+    from executorch.exir import ExecutorchBackendConfig
 
     from etexport import accuracy, capture, delegation, stages
     from etexport.reasons import Reasons

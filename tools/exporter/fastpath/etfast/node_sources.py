@@ -1,8 +1,7 @@
 """Where a node came from is shared by its copies, where upstream copies all of it each time.
 
 Replaces nothing; adds `NodeSource.__deepcopy__`. Each retracing of a graph puts a NodeSource around
-the ones before it, and copies these deeply, so that the hundredth retracing copies a hundred of them
-for every node.
+the ones before it, and copies these deeply: the hundredth retracing copies a hundred for each node.
 
 Why it is equivalent: nothing changes a NodeSource once it is made, but for what it keeps of its own
 text (`_dict`, `_action_string`), which is computed from it.

@@ -14,8 +14,11 @@ from etfast.unit import Unit
 UNITS = (
     "codegen",
     "node_sources",
+    "merging",
     "ordering",
+    "quantisers",
     "retracing",
+    "symbols",
 )
 
 

@@ -4,11 +4,11 @@ Replaces `_ExportPassBase._fx` of ExecuTorch, through which every node goes in e
 operator is run on fake tensors to find its result's shape and type: a millisecond a node where
 shapes are symbolic, dozens of times a node.
 
-Why it is equivalent: a result is taken over only where it came from running the same operator on the
-very same fake tensors and on equal numbers, which is written down with the result when it is
-computed. So a pass that leaves a node and all before it alone gets the result that it had; after a
-change, everything that depends on it is computed. Not taken over are results that may differ each
-time: with sizes that depend on data, of constants, of operators that write to their inputs.
+Why it is equivalent: a result is taken over only where it came from running the same operator on
+the very same fake tensors and on equal numbers, which is written down with the result when it is
+computed. What is computed anew and turns out to say the same as what the node had before gives way
+to that, so that what depends on it is known, too. Not taken over are results that may differ each
+time: with sizes that depend on data, constants, of operators that write to or view their inputs.
 """
 
 from __future__ import annotations

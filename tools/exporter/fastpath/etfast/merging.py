@@ -1,0 +1,232 @@
+"""Whether two partitions may be one is read off sets of bits, where upstream searches the graph.
+
+Replaces `_merge_partitions` of ExecuTorch's GroupBasedPartitioner and the two `_DependencyViewer`s.
+Upstream asks for each pair of partitions whether a path leaves both and comes back, each time by a
+walk through the graph behind them, and keeps a set of nodes for each node, which grows with the
+square of the graph.
+
+Why it is equivalent: the pairs are tried in the same order, and the same question has the same
+answer. What can be reached from a node is an integer with a bit for each node, computed once from
+the graph; a pair is refused if what its outer users reach has a node of the pair. The graph must be
+what it was when the partitioner was made and be sorted, else upstream's function runs.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from torch.fx import GraphModule, Node
+
+from etfast.unit import Unit, Upstream, replaced
+
+_Neighbours = list[tuple[Node, tuple[Node, ...], tuple[Node, ...]]]
+
+
+def neighbours(graph_module: GraphModule) -> _Neighbours:
+    """Each node with its users and inputs, in the order of the graph."""
+    nodes = graph_module.graph.nodes
+    return [(node, tuple(node.users), tuple(node.all_input_nodes)) for node in nodes]
+
+
+class DependencyViewer:
+    """Upstream's, of the graph as it was when this was made, with sets that are made on demand."""
+
+    def __init__(self, graph_module: GraphModule) -> None:
+        self.neighbours = neighbours(graph_module)
+        self._down: dict[Node, set[Node]] | None = None
+        self._up: dict[Node, set[Node]] | None = None
+
+    @property
+    def downstreams(self) -> dict[Node, set[Node]]:
+        """All that depends on a node, by node."""
+        if self._down is None:
+            found: dict[Node, set[Node]] = collections.defaultdict(set)
+            for node, users, _ in reversed(self.neighbours):
+                for user in users:
+                    found[node].add(user)
+                    found[node].update(found[user])
+            self._down = found
+        return self._down
+
+    @property
+    def upstreams(self) -> dict[Node, set[Node]]:
+        """All that a node depends on, by node."""
+        if self._up is None:
+            found: dict[Node, set[Node]] = collections.defaultdict(set)
+            for node, _, inputs in self.neighbours:
+                for source in inputs:
+                    found[node].add(source)
+                    found[node].update(found[source])
+            self._up = found
+        return self._up
+
+    def downstreams_of(self, node: Node) -> set[Node]:
+        """All that depends on a node."""
+        return self.downstreams[node]
+
+    def upstreams_of(self, node: Node) -> set[Node]:
+        """All that a node depends on."""
+        return self.upstreams[node]
+
+
+class Reach:
+    """What can be reached from each node, as bits.
+
+    Attributes:
+      place: a node's bit.
+      users: bits of a node's users, by place.
+      below: bits of all that depends on a node, by place.
+    """
+
+    def __init__(self, graph: _Neighbours) -> None:
+        self.place = {node: number for number, (node, _, _) in enumerate(graph)}
+        self.users = [sum(1 << self.place[user] for user in users) for _, users, _ in graph]
+        self.below = [0] * len(graph)
+        for number in range(len(graph) - 1, -1, -1):
+            found = self.users[number]
+            for user in graph[number][1]:
+                found |= self.below[self.place[user]]
+            self.below[number] = found
+
+    def below_all(self, nodes: int) -> int:
+        """All that depends on any of these."""
+        found = 0
+        for number in _bits(nodes):
+            found |= self.below[number]
+        return found
+
+
+class _Part:
+    """A partition: its nodes, their users outside, and what depends on those, as bits."""
+
+    def __init__(self, nodes: int, users: int, reach: Reach) -> None:
+        self.nodes = nodes
+        self.users = users & ~nodes
+        self.below = reach.below_all(self.users)
+
+    @classmethod
+    def of(cls, nodes: Any, reach: Reach) -> _Part:
+        own = users = 0
+        for node in nodes:
+            number = reach.place[node]
+            own |= 1 << number
+            users |= reach.users[number]
+        return cls(own, users, reach)
+
+
+def can_merge(one: _Part, other: _Part, reach: Reach) -> bool:
+    """Whether no path leaves both partitions and comes back to one of them."""
+    both = one.nodes | other.nodes
+    if not (one.below | other.below) & both:
+        return True
+    if not (one.users & other.nodes or other.users & one.nodes):
+        return False
+    # A user outside of one may lie in the other: what depends on that alone doesn't count.
+    return not reach.below_all((one.users | other.users) & ~both) & both
+
+
+def _bits(number: int) -> Iterator[int]:
+    while number:
+        low = number & -number
+        yield low.bit_length() - 1
+        number ^= low
+
+
+def _sorted(graph: _Neighbours) -> bool:
+    place = {node: number for number, (node, _, _) in enumerate(graph)}
+    return all(place[node] < place[user] for node, users, _ in graph for user in users)
+
+
+def _install() -> contextlib.AbstractContextManager[None]:
+    from executorch.exir.backend.canonical_partitioners import group_partitioner
+    from torch.fx.passes.infra import partitioner
+
+    group = group_partitioner.GroupBasedPartitioner
+    upstream = group._merge_partitions
+    parts = {name: getattr(group, name) for name in ("_can_merge_partitions",)}
+
+    def _merge_partitions(
+        self: Any,
+        partitions_by_id: Any,
+        assignment: Any,
+        partition_users: Any,
+        partition_map: Any,
+        partitions_order: Any,
+    ) -> None:
+        given = (partitions_by_id, assignment, partition_users, partition_map, partitions_order)
+        graph = neighbours(self.graph_module)
+        viewer = self.dependency_viewer
+        if (
+            any(getattr(type(self), name) is not function for name, function in parts.items())
+            or not isinstance(viewer, DependencyViewer)
+            or viewer.neighbours != graph
+            or not _sorted(graph)
+        ):
+            upstream(self, *given)
+            return
+        reach = Reach(graph)
+        found = {key: _Part.of(p.nodes, reach) for key, p in partitions_by_id.items()}
+        left = list(found)
+        while left:
+            first, *rest = left
+            left = []
+            one = found[first]
+            for second in rest:
+                other = found[second]
+                if not can_merge(one, other, reach):
+                    left.append(second)
+                    continue
+                self._perform_partition_merge(
+                    first,
+                    second,
+                    partitions_by_id,
+                    assignment,
+                    partition_users,
+                    partition_map,
+                    partitions_order,
+                )
+                one = _Part(one.nodes | other.nodes, one.users | other.users, reach)
+                found[first] = one
+
+    return replaced(
+        (group, "_merge_partitions", _merge_partitions),
+        (group_partitioner, "_DependencyViewer", DependencyViewer),
+        (partitioner, "_DependencyViewer", DependencyViewer),
+    )
+
+
+UNIT = Unit(
+    name="merging",
+    versions="torch 2.13.0, executorch 1.5.1",
+    relies_on=(
+        Upstream(
+            "executorch.exir.backend.canonical_partitioners.group_partitioner",
+            "_DependencyViewer",
+            ("a6d3ee37edb6ec3a38fee24f234fdd747fafc048f85997d0e5603b531edb22a3",),
+        ),
+        Upstream(
+            "executorch.exir.backend.canonical_partitioners.group_partitioner",
+            "GroupBasedPartitioner",
+            ("fb0bdbfa065f977f652d563f2f1ed6a200a8ffebeda6678494a63592ffb8f90a",),
+        ),
+        Upstream(
+            "torch.fx.passes.infra.partitioner",
+            "_DependencyViewer",
+            ("47bacdf03efdce209aab6679808aec39e7d484687d716df6945107ea0f3d40e7",),
+        ),
+        Upstream(
+            "torch.fx.passes.infra.partitioner",
+            "CapabilityBasedPartitioner.__init__",
+            ("657423ae157fa2dd846b9a42da90b7b75f47b7b27ea664cd064db6084f6446d4",),
+        ),
+        Upstream(
+            "torch.fx.passes.utils.fuser_utils",
+            "validate_partition",
+            ("a0c37557e1ac636ac22e4a8556dc683e66cb8f16e052c60553a4156579ef89c8",),
+        ),
+    ),
+    install=_install,
+)
