@@ -14,6 +14,7 @@ from etfast.unit import Unit
 UNITS = (
     "codegen",
     "node_sources",
+    "extraction",
     "merging",
     "ordering",
     "quantisers",

@@ -1,0 +1,36 @@
+"""Lowers nets in this process, with stand-ins or without, and says what came out."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from typing import Any
+
+import torch
+from etbuild import Method, ModelSpec
+from etexport import stages
+from etexport.progress import Progress
+from etfast import path
+from executorch.export import ExportRecipe
+
+
+def digest(spec: ModelSpec, recipe: ExportRecipe, lowering: str) -> str:
+    """The sha256 of a net's program.
+
+    Args:
+      spec: the net.
+      recipe: made anew for each call: partitioners keep state.
+      lowering: "fast" or "stock".
+    """
+    torch.manual_seed(0)
+    with path.chosen(lowering) as used:
+        manager = stages.run(spec, recipe, Progress(), "//t:net", etrecord=False)
+        out = io.BytesIO()
+        manager.write_to_file(out)
+    assert not used.aside, used.aside
+    return hashlib.sha256(out.getvalue()).hexdigest()
+
+
+def spec(module: torch.nn.Module, *inputs: Any, **more: Any) -> ModelSpec:
+    """A net of one method."""
+    return ModelSpec({"forward": Method(module.eval(), inputs, **more)})
