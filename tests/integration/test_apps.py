@@ -173,20 +173,3 @@ def test_what_is_refused(workspace: Workspace, target: str, message: str) -> Non
     printed = workspace.failed(target)
     assert message in printed
     assert "Traceback" not in printed
-
-
-def test_the_same_bytes_twice(workspace: Workspace, tmp_path: Path) -> None:
-    """In another folder and output base."""
-    names = ["tasks.tar.zst", "scaled_app.tar.zst", "scaled_own_runtime.tar.zst"]
-    targets = [f"//:{name}" for name in ("tasks", "scaled_app", "scaled_own_runtime")]
-
-    def digests(where: Workspace) -> list[str]:
-        where.run("build", *targets)
-        folder = where.folder / "bazel-bin"
-        return [hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in names]
-
-    other = Workspace(tmp_path / "other", source="apps", repositories=_REPOSITORIES)
-    try:
-        assert digests(other) == digests(workspace)
-    finally:
-        other.close()

@@ -177,28 +177,6 @@ def test_too_little_delegated_is_an_error(workspace: Workspace) -> None:
     assert ran == ["EtLink //:mixed_xnnpack"]
 
 
-def test_same_bytes_elsewhere_and_without_a_worker(workspace: Workspace, tmp_path: Path) -> None:
-    """Another folder, output base, hash seed and job count; one process a lowering."""
-    workspace.build("//...")
-    other = Workspace(tmp_path / "deeper" / "two", base="other")
-    try:
-        other.build(
-            "--strategy=EtLower=sandboxed",
-            "--action_env=PYTHONHASHSEED=77",
-            "--jobs=1",
-            *[f"//:{name.removesuffix('.pte')}" for name in _COMPARED],
-            PYTHONHASHSEED="77",
-        )
-        here, there = workspace.outputs(), other.outputs()
-    finally:
-        other.close()
-    assert set(_COMPARED) <= set(there)
-    assert there == {name: here[name] for name in there}
-
-
-_COMPARED = ["classifier_groups.pte", "two_methods_int8.pte", "two_methods_separate.pte"]
-
-
 def test_a_disk_cache_holds_common_weights_once(workspace: Workspace, tmp_path: Path) -> None:
     """Two programs that differ in one layer, from nothing into an empty cache."""
     cache = tmp_path / "cache"
