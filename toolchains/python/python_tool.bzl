@@ -112,13 +112,18 @@ def launcher_script(ctx, output, *, interpreter, roots, words = [], enter = Fals
         output,
         _SCRIPT.format(
             environment = "".join(environment),
-            enter = "cd \"$runfiles/_main\"\n" if enter else "",
+            enter = _ENTER if enter else "",
             interpreter = runfiles_path(interpreter),
             interpreter_folder = runfiles_path(interpreter).rsplit("/", 2)[0],
             command = " \\\n  ".join(command + [_quoted(w) for w in words]),
         ),
         is_executable = True,
     )
+
+# Where the user is, as `bazel run` says it, too.
+_ENTER = """export BUILD_WORKING_DIRECTORY="${BUILD_WORKING_DIRECTORY:-$PWD}"
+cd "$runfiles/_main"
+"""
 
 _SCRIPT = """#!/bin/sh
 # Runs a Python program of rules_executorch from the runfiles of this script.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from etreproduce.programs import of_fields
 
 from etcli import amounts, bundled_file, inspection
 from etcli.console import Printer, bar
+from etcli.hashing import sha256_of
 
 # Where data lie in a file follows from their sizes, which are compared themselves.
 _LAYOUT = ("program.segments", "program.constantSegment", "program.namedData")
@@ -128,8 +129,8 @@ def _of_data(
 ) -> list[dict[str, Any]]:
     """Data that differ, those with the largest change of bytes first."""
     with bar("Comparing", sum(d.piece.size for d in [*one, *other])) as advance:
-        first = {d.name: (d, _digest(d.piece, advance)) for d in one}
-        second = {d.name: (d, _digest(d.piece, advance)) for d in other}
+        first = {d.name: (d, sha256_of(d.piece, advance)) for d in one}
+        second = {d.name: (d, sha256_of(d.piece, advance)) for d in other}
     lost = {hash_: name for name, (_, hash_) in first.items() if name not in second}
     found = []
     for name in {*first, *second}:
@@ -168,16 +169,6 @@ def _row(
         "before": before.piece.size if before else 0,
         "after": after.piece.size if after else 0,
     }
-
-
-def _digest(piece: Piece, advance: Callable[[int], None]) -> str:
-    import hashlib
-
-    digest = hashlib.sha256()
-    for data in chunks(piece):
-        digest.update(data)
-        advance(len(data))
-    return digest.hexdigest()
 
 
 def _differing(one: Piece, other: Piece) -> int:

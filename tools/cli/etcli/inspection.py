@@ -55,18 +55,14 @@ def checked_kind(path: Path) -> str:
         )
     kind = kind_of(path)
     if kind not in (PROGRAM, DATA_FILE, BUNDLE):
-        head = path.read_bytes()[4:8] if path.stat().st_size < 1 << 20 else _head(path)
+        with open(path, "rb") as source:
+            head = source.read(8)[4:]
         raise BuildError(
             f"{path} is no .pte, .ptd or .bpte file: bytes 4 to 8 are {head!r}, wanted "
             "b'ET12', b'FT01' or b'BP08'.",
             "Give one that a build has made.",
         )
     return kind
-
-
-def _head(path: Path) -> bytes:
-    with open(path, "rb") as source:
-        return source.read(8)[4:]
 
 
 def describe(program: pte.ProgramFile, data: Sequence[Path]) -> dict[str, Any]:

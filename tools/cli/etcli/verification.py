@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,11 +12,12 @@ from etbuild.errors import BuildError
 from etbundle import apps
 from etbundle.app import MANIFEST
 from etlink import manifest
-from etlink.container import REBUILD, Piece, chunks
+from etlink.container import REBUILD, Piece
 from etlink.json_file import FormError, decode
 
 from etcli import places
 from etcli.console import Printer, bar
+from etcli.hashing import sha256_of
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ def _listed(app: apps.App, said: _Manifest) -> list[str]:
                 problems.append(f"{name} is missing; {MANIFEST} lists it.")
                 continue
             size = app.files[name].stat().st_size
-            got = _sha256(app.files[name], advance)
+            got = sha256_of(Piece.of_file(app.files[name]), advance)
             if size != wanted.size:
                 problems.append(f"{name} has {size} bytes, wanted {wanted.size}.")
             elif got != wanted.sha256:
@@ -154,14 +154,6 @@ def _check(own: Mapping[str, Any], path: Path, data: list[Path], problems: list[
         problems.append(error.what)
         return 0
     return sum(len(entry["keys"]) for entry in own["data"])
-
-
-def _sha256(path: Path, advance: Callable[[int], None]) -> str:
-    digest = hashlib.sha256()
-    for data in chunks(Piece.of_file(path)):
-        digest.update(data)
-        advance(len(data))
-    return digest.hexdigest()
 
 
 def show(found: Mapping[str, Any], out: Printer) -> None:

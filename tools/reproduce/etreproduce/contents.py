@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from etlink import payload, pte, schema, tables
-from etlink.container import Piece
+from etlink.container import Piece, chunks
 
 CONSTANT, NAMED, PAYLOAD, MUTABLE = "constant", "named data", "payload", "initial state"
 _XNNPACK = "XnnpackBackend"
@@ -88,7 +88,7 @@ def wanted_keys(file: pte.ProgramFile) -> list[Wanted]:
     for one in _payloads(file):
         if one.backend != _XNNPACK:
             continue
-        read = payload.read(_bytes_of(one.piece))
+        read = payload.read(b"".join(chunks(one.piece)))
         for constant in read.constants if read else ():
             if constant.key:
                 known = Wanted(
@@ -159,11 +159,3 @@ def _described(tensor: Any) -> tuple[str, tuple[int, ...]]:
     kind = int(tensor.scalarType)
     sizes = () if tensor.sizes is None else tuple(int(n) for n in tensor.sizes)
     return tables.SCALAR_TYPES.get(kind, (f"type {kind}", 0))[0], sizes
-
-
-def _bytes_of(piece: Piece) -> bytes:
-    if piece.path is None:
-        return piece.data
-    with open(piece.path, "rb") as source:
-        source.seek(piece.offset)
-        return source.read(piece.size)
