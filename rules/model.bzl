@@ -1,7 +1,7 @@
 """et_model: an eager PyTorch model."""
 
 load("@rules_python//python:defs.bzl", "PyInfo")
-load("//rules:providers.bzl", "EtModelInfo")
+load("//rules:providers.bzl", "EtModelInfo", "EtPackagesInfo")
 load("//toolchains/python:paths.bzl", "first_repeated", "python_sources")
 
 def _exported(ctx):
@@ -45,6 +45,7 @@ def _et_model_impl(ctx):
             sources = python.sources,
             roots = python.roots,
             data = depset(ctx.files.data),
+            packages = [target[EtPackagesInfo] for target in ctx.attr.packages],
             memory_mb = ctx.attr.memory_mb,
         ),
     ]
@@ -99,6 +100,11 @@ et_model(
         "memory_mb": attr.int(
             doc = "Expected peak of a lowering's memory in MiB, so that two big ones do not run at " +
                   "once. 0: a default for small models; a worker also counts the weights' bytes.",
+        ),
+        "packages": attr.label_list(
+            providers = [EtPackagesInfo],
+            doc = "Layers of Python packages that the sources import, beside the exporter's own: " +
+                  "et_packages targets, as `executorch.backend_packages` makes them of a lock.",
         ),
     },
     provides = [EtModelInfo],

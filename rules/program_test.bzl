@@ -39,7 +39,7 @@ def _et_program_test_impl(ctx):
         tolerances += ["--min_sqnr_db", ctx.attr.min_sqnr_db]
 
     # Some runtimes are the compiler's own libraries.
-    packages = recipe_packages(ctx.label, info.recipe)
+    packages = recipe_packages(ctx.label, info.recipe, model)
     launcher_script(
         ctx,
         script,

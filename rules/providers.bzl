@@ -10,6 +10,7 @@ EtModelInfo = provider(
         "sources": "Depset of Files that the model's code may import or find beside itself.",
         "roots": "List of strings: import roots as runfiles paths (\"_main\", \"repo/folder\").",
         "data": "Depset of Files that the model's code asks for with `ModelContext.file`.",
+        "packages": "List of EtPackagesInfo that the model's code imports.",
         "memory_mb": "Int: expected peak of a lowering in MiB; 0: estimated.",
     },
 )

@@ -1,16 +1,20 @@
-"""Packages of a recipe's backends, as inputs and flags of the exporter."""
+"""Packages of a recipe's backends and of a model, as inputs and flags of the exporter."""
 
-def recipe_packages(label, recipe):
-    """What the backends of a recipe need beside the exporter's environment.
+def recipe_packages(label, recipe, model = None):
+    """What the backends of a recipe, and a model's code, need beside the exporter's environment.
 
     Args:
       label: Label of what is built, for messages.
       recipe: EtRecipeInfo, or None.
+      model: EtModelInfo, or None.
 
     Returns:
       List of EtPackagesInfo, each once.
     """
-    found = {}
+    found = {packages.label: packages for packages in (model.packages if model else [])}
+    for packages in found.values():
+        if packages.missing:
+            fail("%s: %s needs %s: %s" % (label, model.label, packages.label, packages.missing))
     for backend in recipe.backends.to_list() if recipe else []:
         for packages in backend.packages:
             if packages.missing:

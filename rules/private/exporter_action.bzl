@@ -50,7 +50,7 @@ def exporter_action(
     # What a worker is started with: nothing of the model, so that one serves all programs of a backend.
     start = ctx.actions.args()
     start.add("etexport")
-    holders = add_packages(start, recipe_packages(label, recipe))
+    holders = add_packages(start, recipe_packages(label, recipe, model))
     args = ctx.actions.args()
     args.use_param_file("@%s", use_always = True)
     args.add(command)

@@ -48,7 +48,7 @@ def tokens_of(count: int) -> torch.Tensor:
 
 @pytest.mark.parametrize(("family", "context"), CASES)
 def test_logits_equal_those_of_transformers(family: str, context: int, tmp_path: Path) -> None:
-    """Prompts in pieces and single tokens, over a cache; windows are 6 tokens, where there are any."""
+    """Prompts in pieces and single tokens, over a cache; a window is 6 tokens."""
     tiny_checkpoint.write(family, tmp_path, shards=2)
     tokens = tokens_of(COUNT)
     module = built(tmp_path, context)

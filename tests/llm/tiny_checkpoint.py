@@ -3,8 +3,8 @@
     tiny_checkpoint --family qwen3 --output DIR [--shards 2 | --adapter]
 
 config.json, generation_config.json, .safetensors (with several shards an index), tokenizer.json and
-tokenizer_config.json; or the two files of a LoRA adapter. The standard library is all that it needs; the same arguments give the same
-bytes.
+tokenizer_config.json; or the two files of a LoRA adapter. The standard library is all that it
+needs; the same arguments give the same bytes.
 """
 
 from __future__ import annotations

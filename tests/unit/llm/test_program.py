@@ -85,3 +85,20 @@ def test_files_that_cannot_be_loaded_are_named(pte, tmp_path):
 def test_a_call_that_fails_says_where(pte):
     with pytest.raises(LlmError, match="failed on 9 tokens at position 3"):
         PteProgram(pte).run([1] * 9, 3)
+
+
+def test_methods_of_fixed_sizes_read_a_prompt_in_pieces(tmp_path):
+    """Two calls of prefill_4 and one of decode; single tokens go to decode."""
+    exported = {
+        name: torch.export.export(
+            Counter(), (torch.zeros((1, count), dtype=torch.long), torch.zeros(1).long())
+        )
+        for name, count in (("prefill_4", 4), ("decode", 1))
+    }
+    path = tmp_path / "methods.pte"
+    edge = to_edge(exported, constant_methods=METADATA)
+    path.write_bytes(edge.to_executorch().buffer)
+    session = Session(PteProgram(path))
+    assert list(answer(session, [9] * 9, Sampler(), 2, Answer())) == [9, 10]
+    with pytest.raises(LlmError, match=r'expected a method "forward", or "decode" and "prefill"'):
+        PteProgram(write(tmp_path / "half.pte", name="prefill"))

@@ -67,6 +67,8 @@ def in_8_bits(table: torch.Tensor, group: int) -> tuple[torch.Tensor, torch.Tens
 
 def _packed(table: torch.Tensor, bits: int, group: int, use_hqq: bool) -> nn.Module:
     """Upstream's embedding of 2 or 4 bits."""
+    # Its operators, for whoever runs the program in this process, too.
+    import executorch.kernels.quantized  # noqa: F401
     from executorch.examples.models.llama.source_transformation.quantize import (
         EmbeddingQuantHandler,
     )

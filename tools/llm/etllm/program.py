@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from collections.abc import Sequence
+import re
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,7 @@ from etllm.errors import LlmError  # noqa: E402
 
 
 class PteProgram:
-    """A program with `forward(tokens, input_pos)`, or with `prefill` and `decode` of that form.
+    """A program with `forward(tokens, input_pos)`, or with `decode` and prefills of that form.
 
     Args:
       path: the .pte file.
@@ -43,14 +45,20 @@ class PteProgram:
         except RuntimeError as error:
             raise self._unloadable(error) from None
         names = self._program.method_names
-        if "forward" in names:
-            self._prefill = self._decode = self._method("forward")
-        elif {"prefill", "decode"} <= names:
-            self._prefill, self._decode = self._method("prefill"), self._method("decode")
-        else:
-            raise self._no_model('a method "forward", or "prefill" and "decode"')
         self.max_context_len = int(self._constant("get_max_context_len"))
         self.max_seq_len = int(self._constant("get_max_seq_len"))
+        # Method to how many tokens it reads: at most, or exactly.
+        self._readers: list[tuple[Method, int, bool]] = []
+        if "forward" in names:
+            self._readers = [(self._method("forward"), self.max_seq_len, False)]
+        elif "decode" in names:
+            exact = {f"prefill_{n}": n for n in _sizes(names)} | {"decode": 1}
+            self._readers = [(self._method(name), count, True) for name, count in exact.items()]
+            if "prefill" in names:
+                self._readers.append((self._method("prefill"), self.max_seq_len, False))
+            self._readers.sort(key=lambda reader: -reader[1])
+        if not self._readers or (len(self._readers) == 1 and "decode" in names):
+            raise self._no_model('a method "forward", or "decode" and "prefill" or "prefill_N"')
         ends = self._constant("get_eos_ids", several=True)
         self.eos_ids = frozenset(int(token) for token in ends)
 
@@ -67,17 +75,36 @@ class PteProgram:
         Raises:
           LlmError: the runtime failed.
         """
-        method = self._decode if len(tokens) == 1 else self._prefill
-        inputs = (torch.tensor([list(tokens)]), torch.tensor([position]))
-        try:
-            return method.execute(inputs)[0].float().numpy().reshape(-1)
-        except RuntimeError as error:
-            raise LlmError(
-                f"{self.path}: the program failed on {len(tokens)} tokens at position {position}: "
-                f"{error}.",
-            ) from None
+        left = list(tokens)
+        while left:
+            method, count = self._reader(len(left))
+            piece, left = left[:count], left[count:]
+            inputs = (torch.tensor([piece]), torch.tensor([position]))
+            try:
+                logits = method.execute(inputs)[0].float().numpy()
+            except RuntimeError as error:
+                raise LlmError(
+                    f"{self.path}: the program failed on {count} tokens at position {position}: "
+                    f"{error}.",
+                ) from None
+            position += count
+        # Those of the last token, where it gives those of all.
+        return logits.reshape(-1, logits.shape[-1])[-1]
+
+    def _reader(self, left: int) -> tuple[Method, int]:
+        """The method that reads the most of so many tokens, and how many."""
+        fitting = [r for r in self._readers if r[1] <= left or not r[2]]
+        if left == 1:
+            # A method of its own, where there is one.
+            return fitting[-1][0], 1
+        method, most, is_exact = fitting[0]
+        return method, most if is_exact else left
 
     def _method(self, name: str) -> Method:
+        try:
+            return self._program.load_method(name)
+        except RuntimeError:
+            _load_operators()
         try:
             return self._program.load_method(name)
         except RuntimeError as error:
@@ -102,3 +129,16 @@ class PteProgram:
             f"{self.path}: expected {wanted}; the program has: {found}.",
             "Give the .pte of a language model, e.g. that of models/llama.py.",
         )
+
+
+def _sizes(names: Collection[str]) -> list[int]:
+    """N of each method "prefill_N"."""
+    found = (re.fullmatch(r"prefill_([1-9][0-9]{0,6})", name) for name in names)
+    return sorted(int(match[1]) for match in found if match)
+
+
+def _load_operators() -> None:
+    """Loads upstream's operators for attention and for embeddings of 2 and 4 bits."""
+    with contextlib.suppress(ImportError, OSError, RuntimeError):
+        import executorch.extension.llm.custom_ops.custom_ops
+        import executorch.kernels.quantized  # noqa: F401
