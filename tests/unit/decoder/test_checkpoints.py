@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import gguf
 import pytest
 import tiny_checkpoint
 import torch
@@ -321,3 +322,74 @@ def test_two_checkpoints_are_one_too_many(folder, tmp_path):
     meta_checkpoint(tmp_path / "meta")
     shutil.copy(tmp_path / "meta" / "consolidated.00.pth", place)
     assert "checkpoint: got model.safetensors, consolidated.00.pth, wanted" in failure(place)
+
+
+def test_an_adapter_computes_what_merged_weights_do(folder):
+    """In Hugging Face's layout of queries and keys, which the adapter has, too."""
+    place = folder("qwen2")
+    tiny_checkpoint.write_adapter("qwen2", place)
+    adapted = logits(build(place))
+    factors = load_file(place / "adapter_model.safetensors")
+    scale = json.loads((place / "adapter_config.json").read_text())["lora_alpha"] / 4
+    weights = load_file(place / "model.safetensors")
+    for name in [n for n in factors if n.endswith("lora_A.weight")]:
+        a, b = factors[name], factors[name.replace("lora_A", "lora_B")]
+        layer = name.removeprefix("base_model.model.").replace("lora_A.", "")
+        weights[layer] = weights[layer] + scale * b @ a
+    for file in place.glob("adapter_*"):
+        file.unlink()
+    plain = logits(build(place))
+    save_file(weights, place / "model.safetensors")
+    merged = logits(build(place))
+    torch.testing.assert_close(adapted, merged, atol=1e-3, rtol=1e-3)
+    assert not torch.allclose(plain, merged, atol=1e-2)
+
+
+def to_gguf(place: Path, kind: str) -> Path:
+    """The checkpoint of a folder as a GGUF file, beside its YAML file in a folder of its own."""
+    config = json.loads((place / "config.json").read_text())
+    made = place.parent / "gguf"
+    made.mkdir()
+    shutil.copy(place / "llm.yaml", made)
+    writer = gguf.GGUFWriter(made / "model.gguf", kind)
+    writer.add_block_count(config["num_hidden_layers"])
+    writer.add_context_length(config["max_position_embeddings"])
+    writer.add_embedding_length(config["hidden_size"])
+    writer.add_feed_forward_length(config["intermediate_size"])
+    writer.add_head_count(config["num_attention_heads"])
+    writer.add_head_count_kv(config["num_key_value_heads"])
+    writer.add_key_length(config["head_dim"])
+    writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
+    writer.add_rope_freq_base(config["rope_theta"])
+    writer.add_vocab_size(config["vocab_size"])
+    writer.add_eos_token_id(258)
+    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH[kind.upper()], 2)
+    for name, values in load_file(place / "model.safetensors").items():
+        theirs = names.get_name(name, try_suffixes=(".weight", ".bias"))
+        writer.add_tensor(theirs, values.numpy())
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return made
+
+
+@pytest.mark.parametrize("kind", ["qwen2", "qwen3"])
+def test_gguf_files_of_qwen_give_the_same_numbers(folder, kind):
+    """gguf's own table of names says what a converter would call the tensors."""
+    place = folder(kind)
+    wanted = logits(build(place))
+    spec = build(to_gguf(place, kind))
+    assert spec.constant_methods["get_eos_ids"] == [258]
+    torch.testing.assert_close(logits(spec), wanted, atol=1e-5, rtol=1e-5)
+
+
+def test_other_gguf_files_are_named(folder):
+    place = to_gguf(folder("qwen2"), "qwen2")
+    data = (place / "model.gguf").read_bytes()
+    (place / "model.gguf").write_bytes(
+        data.replace(b"\x05\0\0\0\0\0\0\0qwen2", b"\x05\0\0\0\0\0\0\0gemma")
+    )
+    text = failure(place)
+    assert 'general.architecture: got "gemma", wanted one of llama, qwen2, qwen3.' in text
+    assert "config.json and .safetensors" in text

@@ -63,6 +63,12 @@ def test_upstreams_own_file_is_read_but_for_what_is_not_supported(read):
         ("model:\n  use_kv_cache: true\n  use_kv_cache: true\n", "the first one is in line 2"),
         ("model: [\n", "llm.yaml:2: no YAML:"),
         ("- 1\n", "llm.yaml:1: expected a mapping, found list."),
+        ("a: &a [*a]\n", "llm.yaml:1: the file is nested too deeply, or in itself."),
+        (MODEL + "export:\n", "llm.yaml:3: export:"),
+        (MODEL + "export: 3\n", "llm.yaml:3: export:"),
+        (MODEL + "quantization:\n  qmode: [a]\n", "llm.yaml:4: quantization.qmode:"),
+        (MODEL + "multimethod:\n  methods:\n    - name: a\n", "llm.yaml:5: unknown key"),
+        (MODEL + "multimethod:\n  methods:\n    - export_seq_len: 3\n", "multimethod.methods.0"),
         (MODEL + "export:\n  output_name: ${oc.env:HOME}\n", "llm.yaml:4: export.output_name"),
         ("model:\n  quantize_kv_cache: true\n", "llm.yaml:2: model.quantize_kv_cache: Cannot"),
         (

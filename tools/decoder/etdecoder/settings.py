@@ -10,7 +10,8 @@ import dataclasses
 import difflib
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+import typing
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,6 @@ from omegaconf.errors import OmegaConfBaseException
 
 from etdecoder.unsupported import HONOURED, REASONS
 from etdecoder.yaml_lines import YamlFile
-
-_KEY_ERRORS = ("ConfigKeyError", "ConfigAttributeError", "KeyValidationError")
 
 
 class Settings:
@@ -106,6 +105,7 @@ class Settings:
         return values
 
     def _parsed(self) -> LlmConfig:
+        self._check_keys(self.file.values, LlmConfig)
         schema = OmegaConf.structured(LlmConfig)
         try:
             merged = OmegaConf.merge(schema, OmegaConf.create(dict(self.file.values)))
@@ -117,22 +117,38 @@ class Settings:
         assert isinstance(result, LlmConfig)
         return result
 
+    def _check_keys(self, values: Mapping[str, Any], section: type, path: str = "") -> None:
+        """Fails for a key that a section of LlmConfig lacks, and for a value where keys belong."""
+        hints = typing.get_type_hints(section)
+        known = [field.name for field in dataclasses.fields(section)]
+        for name, value in values.items():
+            key = f"{path}.{name}" if path else name
+            if name not in known:
+                close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+                raise BuildError(
+                    f"{self.file.place(key)}: unknown key {key}. {path or 'The file'} takes: "
+                    f"{', '.join(sorted(known))}.",
+                    f'Do you mean "{close[0]}"?' if close else "Remove it.",
+                )
+            inner, is_list = _section_of(hints[name])
+            if inner is None:
+                continue
+            items = list(enumerate(value)) if is_list and isinstance(value, list) else [("", value)]
+            for number, item in items:
+                place = f"{key}.{number}" if number != "" else key
+                if not isinstance(item, dict) or (is_list and number == ""):
+                    wanted = "a list of sections" if is_list else "a section with keys"
+                    raise BuildError(
+                        f"{self.file.place(place)}: {place}: got {_shown(item)}, wanted {wanted}.",
+                        "Write its keys in lines of their own, each with two spaces more.",
+                    )
+                self._check_keys(item, inner, place)
+
     def _wrong(self, error: OmegaConfBaseException) -> BuildError:
-        """For a key that LlmConfig lacks, or a value of another type."""
+        """For a value of another type than LlmConfig has."""
         key = re.sub(r"\[(\d+)\]", r".\1", error.full_key or "")
-        key = key or str(error.key or "")
-        place = self.file.place(key)
-        if type(error).__name__ in _KEY_ERRORS:
-            section, _, name = key.rpartition(".")
-            known = _keys(section)
-            close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-            return BuildError(
-                f"{place}: unknown key {key}. "
-                + (f"{section or 'The file'} takes: {', '.join(sorted(known))}." if known else ""),
-                f'Do you mean "{close[0]}"?' if close else "Remove it.",
-            )
         text = str(error).splitlines()[0].rstrip(".")
-        return BuildError(f"{place}: {key}: {text}.", "Correct the value.")
+        return BuildError(f"{self.file.place(key)}: {key}: {text}.", "Correct the value.")
 
     def _contradiction(self, error: ValueError) -> BuildError:
         """For values that LlmConfig refuses; its messages name keys without their section."""
@@ -211,14 +227,12 @@ def _reason(key: str) -> tuple[str, str]:
     return "these rules have nothing like it", "Remove the key."
 
 
-def _keys(section: str) -> Sequence[str]:
-    """Names that a section of LlmConfig takes."""
-    found: Any = LlmConfig()
-    for part in filter(None, section.split(".")):
-        if part.isdigit() or not hasattr(found, part):
-            return []
-        found = getattr(found, part)
-    return [f.name for f in dataclasses.fields(found)] if dataclasses.is_dataclass(found) else []
+def _section_of(hint: Any) -> tuple[type | None, bool]:
+    """The dataclass that a field holds, and whether it holds a list of them; None: plain values."""
+    if dataclasses.is_dataclass(hint):
+        return hint, False
+    inner = [a for a in typing.get_args(hint) if dataclasses.is_dataclass(a)]
+    return (inner[0], typing.get_origin(hint) is list) if inner else (None, False)
 
 
 def _shown(value: Any) -> str:

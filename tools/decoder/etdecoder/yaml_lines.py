@@ -52,7 +52,10 @@ class YamlFile:
         if node is None:
             return cls(name, {})
         reader = _Reader(name)
-        values = reader.value(node, "")
+        try:
+            values = reader.value(node, "")
+        except RecursionError:
+            raise BuildError(f"{name}:1: the file is nested too deeply, or in itself.") from None
         if not isinstance(values, dict):
             raise BuildError(
                 f"{name}:1: expected a mapping, found {type(values).__name__}.",
