@@ -29,7 +29,11 @@ UNIT = Unit(
     name="node_sources",
     versions="torch 2.13.0",
     relies_on=(
-        Upstream("torch.fx.traceback", "NodeSource", ("0e29c3d55d6345c34657e0c97227bd3d35cb7d4949a689171a7224ff48d5c74f",)),
+        Upstream(
+            "torch.fx.traceback",
+            "NodeSource",
+            ("0e29c3d55d6345c34657e0c97227bd3d35cb7d4949a689171a7224ff48d5c74f",),
+        ),
     ),
     install=_install,
 )

@@ -52,9 +52,21 @@ UNIT = Unit(
     name="quantisers",
     versions="torch 2.13.0, torchao 0.18.0",
     relies_on=(
-        Upstream("torch._subclasses.fake_tensor", "FakeTensorMode._validate_cache_key", ("6e680de04c253adae1f96aabf06f1683b174d2b658649f1b441c3ba2459083d4",)),
-        Upstream("torch._subclasses.fake_tensor", "FakeTensorMode._cached_dispatch_impl", ("adf4bc424fae16f3b617891964538bfb022953de1d0d1f3ebc161af26a63cbc9",)),
-        Upstream("torch._subclasses.fake_tensor", "FakeTensorMode._make_cache_entry", ("acbd9c87030fe241543dc0ddcf652be49bff08d3ae31de6c2bc0ffc08d243131",)),
+        Upstream(
+            "torch._subclasses.fake_tensor",
+            "FakeTensorMode._validate_cache_key",
+            ("6e680de04c253adae1f96aabf06f1683b174d2b658649f1b441c3ba2459083d4",),
+        ),
+        Upstream(
+            "torch._subclasses.fake_tensor",
+            "FakeTensorMode._cached_dispatch_impl",
+            ("adf4bc424fae16f3b617891964538bfb022953de1d0d1f3ebc161af26a63cbc9",),
+        ),
+        Upstream(
+            "torch._subclasses.fake_tensor",
+            "FakeTensorMode._make_cache_entry",
+            ("acbd9c87030fe241543dc0ddcf652be49bff08d3ae31de6c2bc0ffc08d243131",),
+        ),
     ),
     install=_install,
 )

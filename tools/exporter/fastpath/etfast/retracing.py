@@ -264,8 +264,16 @@ UNIT = Unit(
     name="retracing",
     versions="executorch 1.5.1",
     relies_on=(
-        Upstream("executorch.exir.pass_base", "_ExportPassBase._fx", ("d21aacbb5c107fba936892ddf1aa96b79921e01ca1e3cedd79da0fc115aa54ea",)),
-        Upstream("executorch.exir.pass_base", "_ExportPassBase.ExportTracer.set_metadata", ("ca07dc1f7371761765a582fe2651ccbb4a390a95bccfa7d3b0a3a9d3991cc0b1",)),
+        Upstream(
+            "executorch.exir.pass_base",
+            "_ExportPassBase._fx",
+            ("d21aacbb5c107fba936892ddf1aa96b79921e01ca1e3cedd79da0fc115aa54ea",),
+        ),
+        Upstream(
+            "executorch.exir.pass_base",
+            "_ExportPassBase.ExportTracer.set_metadata",
+            ("ca07dc1f7371761765a582fe2651ccbb4a390a95bccfa7d3b0a3a9d3991cc0b1",),
+        ),
     ),
     install=_install,
 )

@@ -1,0 +1,193 @@
+"""Passes take over results that they would compute again, and no others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+from etfast import path, retracing
+from executorch.exir import EdgeCompileConfig, to_edge
+from executorch.exir.dialects._ops import ops as exir_ops
+from executorch.exir.pass_base import ExportPass
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.fx import GraphModule
+
+
+@pytest.fixture(autouse=True)
+def _installed() -> Iterator[None]:
+    with path.installed(path.units(["retracing"])) as used:
+        assert used.active == ["retracing"]
+        yield
+
+
+class Net(torch.nn.Module):
+    """A layer, an operator of several results, and a chain."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = torch.nn.Linear(8, 8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y, z = torch.relu(self.fc(x)).chunk(2, dim=-1)
+        return torch.tanh(torch.exp(y) + z)
+
+
+class Count(ExportPass):
+    """A pass that changes nothing and counts what is run."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ran: list[str] = []
+
+    def call(self, graph_module: GraphModule) -> Any:
+        ran = self.ran
+
+        class Mode(torch.utils._python_dispatch.TorchDispatchMode):
+            def __torch_dispatch__(
+                self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+            ) -> Any:
+                ran.append(str(func))
+                return func(*args, **(kwargs or {}))
+
+        with Mode():
+            return super().call(graph_module)
+
+
+class Wider(ExportPass):
+    """Changes one operator in the middle to one with results of another type."""
+
+    def call_operator(self, op: Any, args: Any, kwargs: Any, meta: Any) -> Any:
+        if op == exir_ops.edge.aten.exp.default:
+            args = (super().call_operator(op, args, kwargs, meta),)
+            op, kwargs = exir_ops.edge.aten._to_copy.default, {"dtype": torch.float64}
+        return super().call_operator(op, args, kwargs, meta)
+
+
+class Other(ExportPass):
+    """Changes one operator in the middle to one with results of the same shape and type."""
+
+    def call_operator(self, op: Any, args: Any, kwargs: Any, meta: Any) -> Any:
+        op = exir_ops.edge.aten.sin.default if op == exir_ops.edge.aten.exp.default else op
+        return super().call_operator(op, args, kwargs, meta)
+
+
+def edge() -> GraphModule:
+    """The net in the edge dialect."""
+    batch = torch.export.Dim("batch", min=2, max=8)
+    program = torch.export.export(Net().eval(), (torch.randn(3, 8),), dynamic_shapes=({0: batch},))
+    config = EdgeCompileConfig(_check_ir_validity=False)
+    return to_edge(program, compile_config=config).exported_program().graph_module
+
+
+def values(module: GraphModule) -> dict[str, Any]:
+    """Fake results by node, with shape and type."""
+    found = {}
+    for node in module.graph.nodes:
+        leaves = torch.utils._pytree.tree_leaves(node.meta.get("val"))
+        found[node.name] = [(str(v.shape), v.dtype) for v in leaves if isinstance(v, torch.Tensor)]
+    return found
+
+
+def test_nothing_is_computed_twice() -> None:
+    """The second pass runs no operator, and its graph is that of the first."""
+    first = ExportPass()(edge()).graph_module
+    count = Count()
+    second = count(first).graph_module
+    assert count.ran == []
+    assert values(second) == values(first)
+    assert second.code == first.code
+
+
+def test_behind_a_change_results_are_computed() -> None:
+    """Their types follow the change, as without the fast path."""
+    module = ExportPass()(edge()).graph_module
+    changed = values(Wider()(module).graph_module)
+    with path.installed(()):
+        assert changed == values(Wider()(module).graph_module)
+    assert any((torch.float64) in (kind for _, kind in found) for found in changed.values())
+
+
+def test_behind_a_change_of_no_consequence_they_are_not() -> None:
+    """What says the same gives way to what was there."""
+    module = ExportPass()(edge()).graph_module
+    other = Other()(module).graph_module
+    count = Count()
+    count(other)
+    assert count.ran == []
+
+
+def _result(*args: Any, before: Any = None) -> tuple[Any, tuple[Any, ...]]:
+    key = retracing.key_of(torch.ops.aten.add.Tensor, args, {})
+    made = torch.ops.aten.add.Tensor(*args)
+    return retracing.kept_result(made, before, key, {id(arg) for arg in args}), key
+
+
+def test_keys_tell_arguments_apart() -> None:
+    """Equal shapes are not the same tensor; 1 is not 1.0 or True."""
+    add = torch.ops.aten.add.Tensor
+    with FakeTensorMode():
+        x, y = torch.empty(2), torch.empty(2)
+        keys = [
+            retracing.key_of(add, args, {})
+            for args in ((x, x), (x, y), (x, 1), (x, 1.0), (x, True))
+        ]
+        assert len(set(keys)) == len(keys)
+        assert retracing.key_of(add, (x, y), {}) == keys[1]
+        assert retracing.key_of(add, (x, object()), {}) is None
+
+
+def test_a_copy_is_another_tensor() -> None:
+    """What was said of a fake tensor isn't said of its deep copy."""
+    import copy
+
+    with FakeTensorMode():
+        x = torch.empty(2)
+        made, key = _result(x, x)
+        assert retracing.known_result(made, key)
+        twin = copy.deepcopy(made)
+        assert not retracing.known_result(twin, key)
+        assert retracing.key_of(torch.ops.aten.neg.default, (twin,), {}) != retracing.key_of(
+            torch.ops.aten.neg.default, (made,), {}
+        )
+
+
+def test_results_that_differ_do_not_give_way() -> None:
+    """By shape, type or strides."""
+    with FakeTensorMode():
+        x = torch.empty(4, 4)
+        for before in (torch.empty(4, 5), torch.empty(4, 4).t(), torch.empty(4, 4).double(), None):
+            made, key = _result(x, x, before=before)
+            assert made is not before
+        before = torch.empty(4, 4)
+        assert _result(x, x, before=before)[0] is before
+        # An argument is not a result.
+        assert _result(x, x, before=x)[0] is not x
+
+
+@pytest.mark.parametrize(
+    ("function", "taken"),
+    [
+        (torch.ops.aten.add.Tensor, True),
+        (torch.ops.aten.add_.Tensor, False),
+        (torch.ops.aten.view.default, False),
+        (torch.ops.aten.nonzero.default, False),
+        (torch.ops.aten.item.default, False),
+    ],
+)
+def test_operators_that_are_taken_over(function: Any, taken: bool) -> None:
+    """Neither those that write or view, nor those whose results depend on data."""
+    assert retracing._functional(function) is taken
+
+
+def test_sizes_that_depend_on_data_are_not_kept() -> None:
+    """Each tracing gives them new names."""
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+    env = ShapeEnv()
+    with FakeTensorMode(shape_env=env):
+        x = torch.empty(env.create_unbacked_symint())
+        made, key = _result(x, x)
+        assert isinstance(made, FakeTensor)
+        assert not retracing.known_result(made, key)

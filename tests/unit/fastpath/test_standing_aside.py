@@ -1,0 +1,118 @@
+"""A unit that upstream doesn't suit leaves upstream's functions alone, and the report says so."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import nets
+import pytest
+import recipes
+import torch
+from etexport import lower
+from etfast import path
+from etfast.unit import Upstream
+from lowerings import digest
+from torch.fx import GraphModule
+from torch.fx.passes import tools_common
+
+lower.settle()
+
+UNITS = {unit.name: unit for unit in path.units()}
+
+
+def _functions() -> dict[str, Any]:
+    """What units replace."""
+    from executorch.exir import lowered_backend_module, pass_base
+    from executorch.exir.backend import backend_api
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.fx.experimental.sym_node import SymNode
+
+    return {
+        "codegen": GraphModule.recompile,
+        "extraction": backend_api._get_node_list_with_same_tag,
+        "ordering": lowered_backend_module.legalize_graph,
+        "quantisers": FakeTensorMode._validate_cache_key,
+        "retracing": pass_base._ExportPassBase._fx,
+        "symbols": SymNode._mul,
+    }
+
+
+@pytest.mark.parametrize("name", sorted(UNITS))
+def test_suits_this_upstream(name: str) -> None:
+    """With the versions of the lock every unit is in place."""
+    assert UNITS[name].mismatches() == []
+
+
+@pytest.mark.parametrize("name", sorted(_functions()))
+def test_is_put_in_place_and_taken_away(name: str) -> None:
+    """One process may lower with it and without."""
+    before = _functions()[name]
+    with path.installed([UNITS[name]]) as used:
+        assert used.active == [name]
+        assert _functions()[name] is not before
+    assert _functions()[name] is before
+
+
+def test_taken_away_after_an_error() -> None:
+    """A lowering that fails leaves nothing behind."""
+    before = _functions()
+    with pytest.raises(ValueError, match="wrong"), path.installed():
+        raise ValueError("wrong")
+    assert _functions() == before
+
+
+@pytest.mark.parametrize("name", sorted(UNITS))
+def test_another_upstream(name: str) -> None:
+    """One digest that differs is enough, and the reason names function and digest."""
+    part = UNITS[name].relies_on[-1]
+    other = dataclasses.replace(part, sha256=("0" * 64,))
+    unit = dataclasses.replace(UNITS[name], relies_on=(*UNITS[name].relies_on[:-1], other))
+    before = _functions()
+    with path.installed([unit]) as used:
+        assert _functions() == before
+    assert used.as_json() == {
+        "lowering": "fast",
+        "units": [],
+        "stood_aside": {
+            name: f"{part.module}:{part.name} has another source (sha256 {part.sha256[0][:12]})"
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    ("part", "why"),
+    [
+        (Upstream("torch.nowhere", "f", ()), "torch.nowhere:f can't be imported"),
+        (Upstream("torch.fx.graph", "Graph.gone", ()), "torch.fx.graph:Graph.gone isn't there"),
+    ],
+)
+def test_what_is_gone(part: Upstream, why: str) -> None:
+    """Functions come and go between versions."""
+    assert part.mismatch() == why
+
+
+def test_a_changed_function(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same bytes come out of the units that are left."""
+
+    def legalize_graph(gm: GraphModule) -> GraphModule:
+        return upstream(gm)
+
+    recipe = recipes.ALL["fp32"]
+    torch.manual_seed(0)
+    stock = digest(nets.tied(), recipe(), "stock")
+    upstream = tools_common.legalize_graph
+    monkeypatch.setattr(tools_common, "legalize_graph", legalize_graph)
+    with path.installed() as used:
+        pass
+    assert sorted(used.aside) == ["extraction", "ordering"]
+    torch.manual_seed(0)
+    assert digest(nets.tied(), recipe(), "fast", aside=2) == stock
+
+
+def test_stock() -> None:
+    """The flag and the recipe's attribute turn all of it off."""
+    before = _functions()
+    with path.chosen("stock") as used:
+        assert _functions() == before
+    assert used.as_json() == {"lowering": "stock", "units": [], "stood_aside": {}}
