@@ -136,18 +136,21 @@ def test_keys_tell_arguments_apart() -> None:
         assert len(set(keys)) == len(keys)
         assert retracing.key_of(add, (x, y), {}) == keys[1]
         assert retracing.key_of(add, (x, object()), {}) is None
+        with torch.no_grad():
+            assert retracing.key_of(add, (x, y), {}) != keys[1]
 
 
 def test_a_copy_is_another_tensor() -> None:
     """What was said of a fake tensor isn't said of its deep copy."""
     import copy
 
-    with FakeTensorMode():
+    with FakeTensorMode() as mode:
         x = torch.empty(2)
         made, key = _result(x, x)
-        assert retracing.known_result(made, key)
+        assert retracing.known_result(made, key, mode)
+        assert not retracing.known_result(made, key, FakeTensorMode())
         twin = copy.deepcopy(made)
-        assert not retracing.known_result(twin, key)
+        assert not retracing.known_result(twin, key, mode)
         assert retracing.key_of(torch.ops.aten.neg.default, (twin,), {}) != retracing.key_of(
             torch.ops.aten.neg.default, (made,), {}
         )
@@ -186,8 +189,8 @@ def test_sizes_that_depend_on_data_are_not_kept() -> None:
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
     env = ShapeEnv()
-    with FakeTensorMode(shape_env=env):
+    with FakeTensorMode(shape_env=env) as mode:
         x = torch.empty(env.create_unbacked_symint())
         made, key = _result(x, x)
         assert isinstance(made, FakeTensor)
-        assert not retracing.known_result(made, key)
+        assert not retracing.known_result(made, key, mode)

@@ -54,6 +54,12 @@ def test_is_put_in_place_and_taken_away(name: str) -> None:
     assert _functions()[name] is before
 
 
+def test_all_at_once() -> None:
+    """What one unit replaces another one may rely on."""
+    with path.installed() as used:
+        assert used.as_json() == {"lowering": "fast", "units": [*path.UNITS], "stood_aside": {}}
+
+
 def test_taken_away_after_an_error() -> None:
     """A lowering that fails leaves nothing behind."""
     before = _functions()
@@ -104,8 +110,7 @@ def test_a_changed_function(monkeypatch: pytest.MonkeyPatch) -> None:
     upstream = tools_common.legalize_graph
     monkeypatch.setattr(tools_common, "legalize_graph", legalize_graph)
     with path.installed() as used:
-        pass
-    assert sorted(used.aside) == ["extraction", "ordering"]
+        assert sorted(used.aside) == ["extraction", "ordering"]
     torch.manual_seed(0)
     assert digest(nets.tied(), recipe(), "fast", aside=2) == stock
 

@@ -67,9 +67,10 @@ def installed(wanted: Sequence[Unit] | None = None) -> Iterator[Used]:
       What became of them.
     """
     used = Used("fast" if wanted is None or wanted else "stock")
+    # All before any is in place: one replaces what another one knows.
+    checked = [(unit, unit.mismatches()) for unit in (units() if wanted is None else wanted)]
     with contextlib.ExitStack() as stack:
-        for unit in units() if wanted is None else wanted:
-            mismatches = unit.mismatches()
+        for unit, mismatches in checked:
             if mismatches:
                 used.aside[unit.name] = "; ".join(mismatches)
                 continue

@@ -49,7 +49,7 @@ def key_of(target: Any, args: Any, kwargs: Any) -> tuple[Any, ...] | None:
       args: its arguments: fake tensors, numbers, lists of them.
       kwargs: more of them.
     """
-    found: list[Any] = [target]
+    found: list[Any] = [target, torch.is_grad_enabled(), torch.get_default_dtype()]
     try:
         for arg in args:
             _add(found, arg)
@@ -101,15 +101,20 @@ def _serial_of_real(tensor: torch.Tensor) -> tuple[str, int]:
     return known
 
 
-def known_result(value: Any, key: tuple[Any, ...]) -> bool:
-    """Whether a value is what running an operator on the key's arguments gave."""
+def known_result(value: Any, key: tuple[Any, ...], mode: Any) -> bool:
+    """Whether a value is what running an operator on the key's arguments gave, in this mode.
+
+    Operators without fake arguments (`full`) give a result of the mode that they are run in.
+    """
     if type(value) is FakeTensor:
-        return _was_made(value, key, (0, 0))
+        return value.fake_mode is mode and _was_made(value, key, (0, 0))
     if not isinstance(value, list | tuple) or not value:
         return False
     count = len(value)
     return all(
-        type(item) is FakeTensor and _was_made(item, key, (number + 1, count))
+        type(item) is FakeTensor
+        and item.fake_mode is mode
+        and _was_made(item, key, (number + 1, count))
         for number, item in enumerate(value)
     )
 
@@ -241,7 +246,7 @@ def _install() -> contextlib.AbstractContextManager[None]:
                 key = key_of(target, args_data[1:], kwargs_data)
                 key = key and (*key, args_data[0])
         known = meta.data.get("val") if key else None
-        if known is not None and known_result(known, key):
+        if known is not None and known_result(known, key, self.tracer.fake_tensor_mode):
             res_data = known
         else:
             res_data = getattr(self.interpreter, kind)(target, args_data, kwargs_data)
