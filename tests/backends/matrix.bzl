@@ -135,7 +135,6 @@ LOWERED = [
         recipe = ":llama_%s_%s_recipe" % (row.backend, row.recipe) if net == "llama" and row.options else "//backends/%s:%s" % (row.backend, row.recipe),
         often = net in row.often,
         ran = row.nets[net] == "ran",
-        twice = net == "conv" and row.backend != "targets",
     )
     for row in ROWS
     for net in row.nets
@@ -168,7 +167,7 @@ def sqnr(net, row):
         return 12
     return 20 if "int8" in row.recipe else 40
 
-# Lowered twice whenever all tests run: one of each backend.
+# Lowered again by upstream's own functions whenever all tests run: one of each backend.
 TWICE_OFTEN = [
     "conv_arm_ethos_u85_int8",
     "conv_arm_tosa_fp",

@@ -46,6 +46,6 @@ def test_what_is_delegated(program: Path) -> None:
 @pytest.mark.parametrize(
     "program", [p for p in PROGRAMS if p.stem.endswith("_again")], ids=lambda p: p.stem
 )
-def test_the_same_bytes_twice(program: Path) -> None:
+def test_the_same_bytes_by_upstreams_own_functions(program: Path) -> None:
     first = program.with_name(program.name.replace("_again", ""))
     assert program.read_bytes() == first.read_bytes()
