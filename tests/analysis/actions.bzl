@@ -46,13 +46,19 @@ def _lower_action_impl(ctx):
         asserts.true(env, file in _inputs(lower), "%s is no input" % file)
     return analysistest.end(env)
 
-lower_action_test = analysistest.make(
+_LOWER_ATTRIBUTES = {
+    "absent": attr.string_list(doc = "Prefixes that no word may have."),
+    "flags": attr.string_list(doc = "Words that must be there."),
+    "inputs": attr.string_list(doc = "Names of files that must be inputs."),
+}
+
+lower_action_test = analysistest.make(_lower_action_impl, attrs = _LOWER_ATTRIBUTES)
+
+# The same with `--//tools/exporter:lowering=stock`.
+stock_lower_action_test = analysistest.make(
     _lower_action_impl,
-    attrs = {
-        "absent": attr.string_list(doc = "Prefixes that no word may have."),
-        "flags": attr.string_list(doc = "Words that must be there."),
-        "inputs": attr.string_list(doc = "Names of files that must be inputs."),
-    },
+    attrs = _LOWER_ATTRIBUTES,
+    config_settings = {str(Label("//tools/exporter:lowering")): "stock"},
 )
 
 def _launcher_impl(ctx):
