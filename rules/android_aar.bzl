@@ -40,7 +40,7 @@ et_android_aar = rule(
     implementation = _et_android_aar_impl,
     doc = """An .aar with an app's programs, data and libraries, for `aar_import` or Gradle.
 
-```python
+```starlark
 et_android_aar(
     name = "chat_programs",
     apps = [":chat_android_arm64", ":chat_android_x86_64"],

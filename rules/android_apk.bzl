@@ -164,7 +164,7 @@ def et_android_apk(
         **kwargs):
     """An APK that runs the programs of apps on a phone or in an emulator, and shows what comes out.
 
-    ```python
+    ```starlark
     et_android_apk(
         name = "chat_apk",
         app = [":chat_android_arm64", ":chat_android_x86_64"],

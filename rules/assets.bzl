@@ -23,7 +23,7 @@ et_assets = rule(
     implementation = _et_assets_impl,
     doc = """Programs and what they load, each file once, for an app that brings ExecuTorch's runtime itself.
 
-```python
+```starlark
 et_assets(
     name = "chat_files",
     data = [":tokenizer"],

@@ -13,7 +13,7 @@ et_backend = rule(
     implementation = _et_backend_impl,
     doc = """A backend, by the name that runtimes register it under.
 
-```python
+```starlark
 et_backend(name = "xnnpack", id = "XnnpackBackend")
 et_backend(name = "npu", id = "OurNpuBackend", packages = [":npu_compiler"])
 ```

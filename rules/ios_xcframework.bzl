@@ -182,7 +182,7 @@ et_ios_xcframework = rule(
     implementation = _et_ios_xcframework_impl,
     doc = """The runtime, programs and data of iOS apps as a Swift package: for Xcode, and for rules_apple.
 
-```python
+```starlark
 et_ios_xcframework(
     name = "chat_ios",
     apps = [":chat_ios_arm64", ":chat_ios_sim_arm64"],

@@ -41,7 +41,7 @@ def et_llm(
         visibility = None):
     """A language model: programs, tokenizer, chat and apps out of a checkpoint and one YAML file.
 
-    ```python
+    ```starlark
     et_llm(
         name = "qwen",
         checkpoint = glob(["qwen3-0.6b/*"]),

@@ -22,7 +22,7 @@ et_lowering = rule(
 
 A base program and the shared data made from it are lowered once:
 
-```python
+```starlark
 et_lowering(name = "base", model = ":llama", recipe = ":int4")
 et_shared_data(name = "foundation", lowerings = [":base"])
 et_program(name = "llama", lowering = ":base", shared_data = [":foundation"])

@@ -58,7 +58,7 @@ The entry point is a Python function that is called with an `etbuild.ModelContex
 `(module, example_inputs)` or an `etbuild.ModelSpec`. In the place of code, a `.pt2` file (made by
 `torch.export.save`, checked in or built by another target) may stand in `srcs`.
 
-```python
+```starlark
 et_model(
     name = "llama",
     srcs = ["llama.py"],

@@ -168,7 +168,7 @@ et_program = rule(
     implementation = _et_program_impl,
     doc = """A program: a model, lowered with a recipe, as one `.pte`.
 
-```python
+```starlark
 et_program(
     name = "llama_xnnpack",
     model = ":llama",
@@ -186,7 +186,7 @@ With embedded weights and nothing shared the file equals, byte for byte, what up
 
 What files in `shared_data` hold is left out of the program and of its own .ptd:
 
-```python
+```starlark
 et_program(
     name = "assistant",
     model = ":llama_assistant",

@@ -70,7 +70,7 @@ Each method runs on its example inputs and test inputs; every output element mus
 `|got - wanted| <= atol + rtol * |wanted|`. The message of a failure gives the largest difference and
 where it is.
 
-```python
+```starlark
 et_program_test(name = "llama_test", program = ":llama_xnnpack", atol = "1e-3", rtol = "1e-3")
 ```
 """,

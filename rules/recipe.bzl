@@ -98,7 +98,7 @@ et_recipe = rule(
 
 One of three kinds:
 
-```python
+```starlark
 et_recipe(name = "mine", base = "//backends/xnnpack:int8_dynamic_act_int4_weight", options = {"group_size": "64"})
 et_recipe(name = "own", backends = ["//backends/xnnpack"], builder = "my.recipes:build", srcs = ["recipes.py"])
 et_recipe(name = "both", recipes = ["//backends/coreml:fp16", "//backends/xnnpack:fp32"])

@@ -174,7 +174,7 @@ et_release = rule(
     implementation = _et_release_impl,
     doc = """Apps and programs as they are given away: archives, a manifest, a bill of materials, checksums.
 
-```python
+```starlark
 et_release(
     name = "release",
     apps = [":chat_linux_arm64", ":chat_macos_arm64", ":chat_apk"],

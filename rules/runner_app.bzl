@@ -204,7 +204,7 @@ et_runner_app = rule(
     implementation = _et_runner_app_impl,
     doc = """A binary with programs and what they load, for one platform.
 
-```python
+```starlark
 et_runner_app(
     name = "chat_linux_arm64",
     data = [":tokenizer"],

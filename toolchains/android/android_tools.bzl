@@ -23,7 +23,7 @@ et_android_tools = rule(
 
 The ready-made ones come out of package registries and run on Linux on x86_64. An SDK of one's own:
 
-```python
+```starlark
 et_android_tools(
     name = "android_tools",
     aapt2 = "@sdk//:build-tools/35.0.0/aapt2",

@@ -46,7 +46,7 @@ They come from the Debian archive that the machine's apt knows, or that of the e
 RULES_EXECUTORCH_DEBIAN_MIRROR, without touching the machine's packages. None of their scripts runs, and
 what they depend on does not come with them.
 
-```python
+```starlark
 debian_packages(
     name = "qemu",
     build_file = "//:qemu.BUILD",

@@ -128,7 +128,7 @@ def et_exporter(
 
     The ready-made one comes from the module extension's lock. One's own, from a pip hub:
 
-    ```python
+    ```starlark
     et_exporter(
         name = "exporter",
         interpreter = "@python_3_11//:python",

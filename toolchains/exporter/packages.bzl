@@ -79,7 +79,7 @@ def et_packages(
 
     Those of the backends that ship come from the module extension's locks. One's own, from a pip hub:
 
-    ```python
+    ```starlark
     et_packages(
         name = "packages",
         deps = ["@pypi//our_npu_compiler"],

@@ -108,7 +108,7 @@ npm_folders = repository_rule(
     implementation = _npm_folders_impl,
     doc = """Files and folders of an npm package, with a BUILD file; no script of the package runs.
 
-```python
+```starlark
 npm_folders(
     name = "some_libraries",
     archives = ["android/some.aar"],

@@ -188,7 +188,7 @@ et_runtime_import = rule(
 
 What `cmake --install` wrote, static or shared:
 
-```python
+```starlark
 et_runtime_import(
     name = "runtime",
     executorch_version = "1.5.1",
@@ -199,7 +199,7 @@ et_runtime_import(
 
 An AAR (with the C++ headers of its version, which AARs don't hold):
 
-```python
+```starlark
 et_runtime_import(
     name = "runtime",
     aar_core = "libexecutorch.so",
@@ -213,7 +213,7 @@ et_runtime_import(
 
 Xcframeworks, with dynamic frameworks or with static libraries as in ExecuTorch's Swift package:
 
-```python
+```starlark
 et_runtime_import(
     name = "runtime",
     executorch_version = "1.5.1",

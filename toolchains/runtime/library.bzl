@@ -24,7 +24,7 @@ et_runtime_library = rule(
     implementation = _et_runtime_library_impl,
     doc = """A library of an ExecuTorch runtime. The operators that it registers are read from the file.
 
-```python
+```starlark
 et_runtime_library(
     name = "backend_xnnpack",
     backends = ["XnnpackBackend"],

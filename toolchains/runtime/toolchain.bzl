@@ -40,7 +40,7 @@ et_runtime_toolchain = rule(
 For a `toolchain` of the type `@rules_executorch//toolchains/runtime:toolchain_type`; one that the root
 module registers takes precedence over the ready-made ones.
 
-```python
+```starlark
 et_runtime_toolchain(
     name = "runtime",
     core = ":core",

@@ -79,7 +79,7 @@ llm_chat = rule(
     implementation = _llm_chat_impl,
     doc = """A program to `bazel run`: answers a prompt, prints tokens as they come and their speed.
 
-```python
+```starlark
 llm_chat(name = "llama_chat", program = ":llama_xnnpack", tokenizer = ":tokenizer")
 ```
 
@@ -97,7 +97,7 @@ llm_answer_test = rule(
     implementation = _llm_answer_test_impl,
     doc = """Asks a language model's program one question; the answer must contain a text.
 
-```python
+```starlark
 llm_answer_test(
     name = "llama_answer_test",
     expect = "Paris",

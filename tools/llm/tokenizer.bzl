@@ -97,7 +97,7 @@ gguf_tokenizer = rule(
 The files are `<name>/tokenizer.json`, `<name>/tokenizer_config.json` and `<name>/chat_format.json`,
 the form of conversations for the runner.
 
-```python
+```starlark
 gguf_tokenizer(name = "tokenizer", gguf = "@smollm2//:model.gguf")
 ```
 """,
@@ -116,7 +116,7 @@ chat_format = rule(
     implementation = _chat_format_impl,
     doc = """`<name>/chat_format.json`: a chat template as plain texts, for the runner, which has no template engine.
 
-```python
+```starlark
 chat_format(name = "chat", config = "tokenizer_config.json")
 
 et_runner_app(name = "app", data = ["tokenizer.json", ":chat"], programs = [":llama"])
@@ -147,7 +147,7 @@ llm_tokenizer = rule(
 The files are `<name>/tokenizer.json`, `<name>/tokenizer_config.json`, `<name>/chat_format.json` and, if
 there is one, `<name>/chat_template.jinja`.
 
-```python
+```starlark
 llm_tokenizer(name = "tokenizer", srcs = glob(["qwen3-0.6b/*"]))
 ```
 """,
