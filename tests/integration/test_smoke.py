@@ -120,7 +120,7 @@ def test_a_report_has_the_accuracy_of_quantisation(workspace: Workspace) -> None
 
 def test_what_can_be_run_beside_a_program(workspace: Workspace) -> None:
     """No pattern builds it, nor fetches what it prints with; it runs the program that is built."""
-    workspace.build("//...")
+    workspace.run("build", "--nobuild", "//...")
     assert not [p for p in (workspace.base / "external").iterdir() if "executorch_cli" in p.name]
     program = "//:two_methods_int8"
     found = printed_json(workspace.run("run", f"{program}.evaluate", "--", "--json"))

@@ -145,6 +145,8 @@ if [ ! -h "$interpreter" ] && [ ! -e "${{interpreter%/*}}/../lib" ]; then
   fi
   [ ! -d "$home/lib" ] || interpreter=$home/bin/${{interpreter##*/}}
 fi
+# What `bazel run` hands on of a user's shell: other packages must not hide these.
+unset PYTHONHOME PYTHONPATH
 {environment}{enter}exec {command} \\
   "$@"
 """
