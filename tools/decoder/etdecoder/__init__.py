@@ -1,1 +1,1 @@
-"""Language models as PyTorch modules: checkpoints, configurations, layers, methods of decoders."""
+"""Language models as PyTorch modules: checkpoints, configurations, layers, methods."""

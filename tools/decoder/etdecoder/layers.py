@@ -113,7 +113,7 @@ class GroupedAttention(Attention):
         return self.wo(y.reshape(1, -1, self.heads * self.size)), None
 
     def _normed(self, x: torch.Tensor, norm: str) -> torch.Tensor:
-        """x of (1, n, heads * head size), each head normalised, where the model has norms."""
+        """x of (1, n, heads * head size), each head normalised if the model has norms for it."""
         return getattr(self, norm)(x.view(-1, self.size)) if self.norms else x
 
     def _rotated(
