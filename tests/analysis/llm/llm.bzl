@@ -8,13 +8,13 @@ def _model_impl(ctx):
     info = analysistest.target_under_test(env)[EtModelInfo]
     asserts.equals(env, sorted(ctx.attr.data), sorted([f.basename for f in info.data.to_list()]))
     asserts.equals(env, "etdecoder.entry:build", info.entry_point)
-    asserts.equals(env, ctx.attr.arguments, info.args)
+    asserts.equals(env, ctx.attr.model_args, info.args)
     return analysistest.end(env)
 
 llm_model_test = analysistest.make(
     _model_impl,
     attrs = {
-        "arguments": attr.string_dict(),
+        "model_args": attr.string_dict(),
         "data": attr.string_list(),
     },
 )
