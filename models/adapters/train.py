@@ -23,6 +23,7 @@ import torch
 from etbuild import BuildError, ModelContext
 from etdecoder import lora
 from etdecoder.gguf_file import GgufFile
+from etdecoder.layers import causal_mask
 from etllm.text import ChatTemplate
 from executorch.examples.models.llama.llama_transformer import Transformer
 from safetensors import torch as safetensors
@@ -104,7 +105,7 @@ def loss_of(model: Transformer, example: Example) -> torch.Tensor:
     count = tokens.shape[1] - 1
     positions = torch.arange(count)
     columns = torch.arange(model.max_context_len, dtype=torch.float32).view(1, -1)
-    mask = llama.causal_mask(positions, columns)
+    mask = causal_mask(positions, columns)
     logits = model(tokens[:, :-1], {"input_pos": positions, "mask": mask})
     return functional.cross_entropy(logits[0, asked - 1 :], tokens[0, asked:])
 

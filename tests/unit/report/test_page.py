@@ -130,7 +130,7 @@ def test_delegation_and_accuracy(tmp_path: Path) -> None:
     made = facts.make("//m:task", base.index, seen, run, linked)
     assert made["delegation"]["forward"]["delegated"]["flops_percent"] == 95.0
     assert made["accuracy"] == ACCURACY
-    assert made["lowering"] == RUN
+    assert made["lowering"] == {**RUN, "path": {}}
     page = pages.of_program(made)
     for text in (
         "95.0% of 2.0 MFLOP and\n75.0% of 4 nodes are delegated",
