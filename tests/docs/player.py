@@ -39,7 +39,7 @@ class Player:
         home.mkdir()
         programs.mkdir()
         (home / ".bazelrc").write_text(
-            f"startup --output_base={self._workspace.base}\nstartup --max_idle_secs=300\n"
+            f"startup --output_base={self._workspace.base}\nstartup --max_idle_secs=900\n"
             + "".join(f"common {flag}\n" for flag in self._workspace.overrides)
         )
         (programs / "bazel").symlink_to(self.module / "bazelw")
