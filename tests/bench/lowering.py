@@ -62,14 +62,15 @@ def _action(workspace: Path, program: str) -> tuple[Path, list[str], list[str]]:
     # What the action reads must be there; its own output comes from a cache where there is one.
     _run([bazel, "build", program], workspace)
     question = f'mnemonic("EtLower", deps({program}))'
-    asked = [bazel, "aquery", "--output=jsonproto", "--include_param_files", question]
-    answer = json.loads(_run(asked, workspace))
+    answer = json.loads(_run([bazel, "aquery", "--output=jsonproto", question], workspace))
     actions = answer.get("actions", [])
     if len(actions) != 1:
         sys.exit(f"{program}: expected one action EtLower, found {len(actions)}.")
-    words = actions[0]["paramFiles"][0]["arguments"]
-    command = [word for word in actions[0]["arguments"] if not word.startswith("@")]
-    environment = {v["key"]: v["value"] for v in actions[0]["environmentVariables"]}
+    # The words before the command start a worker; those behind it are the request.
+    arguments = actions[0]["arguments"]
+    start = arguments.index("lower")
+    command, words = arguments[:start], arguments[start:]
+    environment = {v["key"]: v.get("value", "") for v in actions[0]["environmentVariables"]}
     settings = [f"{name}={value}" for name, value in sorted(environment.items())]
     root = Path(_run([bazel, "info", "execution_root"], workspace).strip())
     return root, ["env", "-i", *settings, *command], words
