@@ -185,10 +185,13 @@ def preload() -> None:
     settle()
     import executorch.backends.xnnpack.recipes as xnnpack
     import torch
+    from etfast import path
     from executorch.export import ExportRecipe
 
     from etexport import stages
 
+    for unit in path.units():
+        unit.mismatches()
     spec = ModelSpec({"forward": Method(torch.nn.Linear(8, 8), (torch.zeros(1, 8),))})
     recipe = ExportRecipe.get_recipe(xnnpack.XNNPackRecipeType.FP32)
     stages.run(spec, recipe, Progress(), "//:warm_up", etrecord=False)

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import importlib
 import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
+
+
+@functools.cache
+def _digest(found: Any) -> str:
+    """The sha256 of a function's or a class's source: once, as workers have their children do."""
+    return hashlib.sha256(inspect.getsource(found).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -37,7 +44,7 @@ class Upstream:
                 # As it is stored: a class method or a property has its function inside.
                 found = inspect.getattr_static(found, part)
             found = getattr(found, "fget", None) or getattr(found, "__func__", found)
-            digest = hashlib.sha256(inspect.getsource(found).encode()).hexdigest()
+            digest = _digest(found)
         except ImportError:
             return f"{where} can't be imported"
         except (AttributeError, OSError, TypeError):
