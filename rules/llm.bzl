@@ -2,7 +2,7 @@
 
 load("//rules:lowering.bzl", "et_lowering")
 load("//rules:model.bzl", "et_model")
-load("//rules:program.bzl", "et_program")
+load("//rules:program_with_companions.bzl", "et_program")
 load("//rules:recipe.bzl", "et_recipe")
 load("//rules:runner_app.bzl", "et_runner_app")
 load("//rules:shared_data.bzl", "et_shared_data")
