@@ -31,7 +31,7 @@ def _companion_impl(ctx):
     ctx.actions.write(flags, args)
 
     # Some runtimes are the compiler's own libraries.
-    layers = recipe_packages(ctx.label, info.recipe) + [ctx.attr._cli[EtPackagesInfo]]
+    layers = recipe_packages(ctx.label, info.recipe, model) + [ctx.attr._cli[EtPackagesInfo]]
     roots = [tool_root(target[DefaultInfo].files.to_list()) for target in ctx.attr._tools]
     package = [f for f in ctx.files._llm if f.short_path.endswith("/etllm/__init__.py")]
     roots.append(tool_root(package))

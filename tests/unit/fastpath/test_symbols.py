@@ -69,11 +69,13 @@ def test_quantising_operators_are_kept() -> None:
     assert quantisers.depends_on_shapes(function)
     with path.installed(path.units(["quantisers"])), FakeTensorMode() as mode:
         args = (torch.empty(4, 32), 0.1, 0, -128, 127, torch.int8)
+        # The cache is the process's, and other tests have used it.
+        bypasses = mode.cache_info().bypasses
         first = function(*args)
-        hits, bypasses = mode.cache_info().hits, mode.cache_info().bypasses
+        hits = mode.cache_info().hits
         second = function(*args)
         assert mode.cache_info().hits == hits + 1
-        assert mode.cache_info().bypasses == bypasses == {}
+        assert mode.cache_info().bypasses == bypasses
         assert (first.shape, first.dtype) == (second.shape, second.dtype) == ((4, 32), torch.int8)
 
 

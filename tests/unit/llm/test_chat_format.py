@@ -30,7 +30,8 @@ LLAMA_2 = (
 )
 GEMMA = (
     "{{ bos_token }}{% if messages[0].role == 'system' %}{{ raise_exception('no system role') }}"
-    "{% endif %}{% for m in messages %}<start_of_turn>{{ m.role }}\n{{ m.content | trim }}"
+    "{% endif %}{% for m in messages %}"
+    "<start_of_turn>{{ 'model' if m.role == 'assistant' else m.role }}\n{{ m.content | trim }}"
     "<end_of_turn>\n{% endfor %}<start_of_turn>model{{ '\\n' }}"
 )
 TOKENS = {"bos_token": "<s>", "eos_token": "</s>"}
@@ -139,6 +140,6 @@ def test_what_follows_an_answer_is_as_the_template_has_it(source):
 
 def test_a_template_that_retells_the_past_has_no_next_turn():
     """The last message only: what the model has read would be no part of the conversation."""
-    values = made("{{ messages[-1].role }}: {{ messages[-1].content }}\n")
+    values = made("{{ messages[-1].role }}: {{ messages[-1].content }}{{ '\\n' }}")
     assert values["prompt"] == ["user: ", "\n"]
     assert values["next"] is None

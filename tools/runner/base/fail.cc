@@ -57,6 +57,10 @@ void fail(const std::string& sentence) {
   _exit(1);
 }
 
+void note(const std::string& sentence) {
+  write_text(("runner: " + sentence + "\n").c_str());
+}
+
 void fail_in_runtime(const char* what) {
   claim_the_end();
   write_text("error: ExecuTorch's runtime ");

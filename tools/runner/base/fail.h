@@ -10,6 +10,9 @@ namespace runner {
 // Prints "error: <sentence>" as one line and ends the process with code 1.
 [[noreturn]] void fail(const std::string& sentence);
 
+// Prints "runner: <sentence>" as one line; the process goes on.
+void note(const std::string& sentence);
+
 // As `fail`, without allocating: for a process whose heap may be spoiled.
 // Prints "error: ExecuTorch's runtime <what> while <stage>; ...".
 [[noreturn]] void fail_in_runtime(const char* what);

@@ -1,7 +1,5 @@
 #include "tools/runner/llm/prompt.h"
 
-#include <unistd.h>
-
 #include "tools/runner/base/clock.h"
 #include "tools/runner/base/fail.h"
 #include "tools/runner/base/mapped_file.h"
@@ -94,13 +92,6 @@ std::optional<ChatFormat> format_for(
   return format;
 }
 
-void complain(const std::string& sentence) {
-  const std::string line = "runner: " + sentence + "\n";
-  if (write(STDERR_FILENO, line.data(), line.size()) < 0) {
-    return;
-  }
-}
-
 }  // namespace
 
 void check_prompt_options(const Arguments& arguments) {
@@ -154,7 +145,7 @@ std::optional<Answer> Prompter::turn(
     if (is_first && !arguments_.chat) {
       fail("--prompt has " + std::to_string(tokens.size()) + " tokens, and " + program + held + remedy);
     }
-    complain(
+    note(
         "the conversation needs " + std::to_string(session.position() + tokens.size()) +
         " tokens, and " + program + held + (is_first ? remedy : "; a new conversation begins here."));
     session.clear();
@@ -177,7 +168,7 @@ std::optional<Answer> Prompter::turn(
     print("\n" + speed_of(answer) + "\n");
   }
   if (arguments_.chat && answer.reason == "context") {
-    complain("the answer ends here: the context of " + std::to_string(session.model().context()) +
+    note("the answer ends here: the context of " + std::to_string(session.model().context()) +
              " tokens is full.");
   }
   return answer;
