@@ -70,7 +70,7 @@ def _action(workspace: Path, program: str) -> tuple[Path, list[str], list[str]]:
     arguments = actions[0]["arguments"]
     start = arguments.index("lower")
     command, words = arguments[:start], arguments[start:]
-    environment = {v["key"]: v.get("value", "") for v in actions[0]["environmentVariables"]}
+    environment = {v["key"]: v.get("value", "") for v in actions[0].get("environmentVariables", [])}
     settings = [f"{name}={value}" for name, value in sorted(environment.items())]
     root = Path(_run([bazel, "info", "execution_root"], workspace).strip())
     return root, ["env", "-i", *settings, *command], words
