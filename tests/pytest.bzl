@@ -24,13 +24,14 @@ def pytest_test(*, name, srcs, deps = [], torch = False, data = [], **kwargs):
         **kwargs
     )
 
-def bazel_test(*, name, srcs, data = [], **kwargs):
-    """A pytest_test that starts Bazel itself, alone and with what Bazel needs of the machine.
+def bazel_test(*, name, srcs, data = [], alone = False, **kwargs):
+    """A pytest_test that starts Bazel itself, with what Bazel needs of the machine.
 
     Args:
       name: of the test.
       srcs: pytest files, and helpers beside them.
       data: files that it reads, beside bazelw.
+      alone: whether no other test may run meanwhile.
       **kwargs: for pytest_test.
     """
     pytest_test(
@@ -45,9 +46,8 @@ def bazel_test(*, name, srcs, data = [], **kwargs):
             "XDG_CACHE_HOME",
         ],
         tags = [
-            "exclusive",
             "local",
             "requires-network",
-        ],
+        ] + (["exclusive"] if alone else []),
         **kwargs
     )

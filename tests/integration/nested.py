@@ -10,6 +10,13 @@ import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+# Repositories of the outer build that nested builds of apps use, too.
+FOR_APPS = (
+    "executorch_pcre2",
+    "executorch_runner_json",
+    "executorch_runtime_linux_x86_64",
+)
+
 
 class Workspace:
     """A copy of a workspace of tests/e2e that can be built and changed.

@@ -10,20 +10,15 @@ import pytest
 from monorepo import Monorepo
 
 sys.path.insert(0, os.path.dirname(__file__))
-from nested import Workspace
+from nested import FOR_APPS, Workspace
 
-_REPOSITORIES = (
-    "executorch_pcre2",
-    "executorch_runner_json",
-    "executorch_runtime_linux_x86_64",
-)
 _SMALL = Monorepo(programs=6, foundations=2, apps=1)
 
 
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
     made = Workspace(
-        tmp_path_factory.mktemp("graph") / "one", source=_SMALL.write, repositories=_REPOSITORIES
+        tmp_path_factory.mktemp("graph") / "one", source=_SMALL.write, repositories=FOR_APPS
     )
     yield made
     made.close()

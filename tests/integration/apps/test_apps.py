@@ -4,33 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-sys.path.insert(0, os.path.dirname(__file__))
 from nested import Workspace
-
-_REPOSITORIES = (
-    "executorch_pcre2",
-    "executorch_runner_json",
-    "executorch_runtime_linux_x86_64",
-)
-
-
-@pytest.fixture(scope="module")
-def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
-    made = Workspace(
-        tmp_path_factory.mktemp("apps") / "one", source="apps", repositories=_REPOSITORIES
-    )
-    made.run("build", "//...")
-    yield made
-    made.close()
 
 
 def files(app: Path) -> list[str]:

@@ -8,24 +8,14 @@ import os
 import re
 import shutil
 import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 from license_expression import get_spdx_licensing
+from nested import FOR_APPS, Workspace
 
-sys.path.insert(0, os.path.dirname(__file__))
-from nested import Workspace
-
-_REPOSITORIES = (
-    "executorch_pcre2",
-    "executorch_runner_json",
-    "executorch_runtime_linux_x86_64",
-)
 _FILES = {
     "SHA256SUMS",
     "assets/labels/words.txt",
@@ -37,16 +27,6 @@ _FILES = {
     "tasks-linux_x86_64.tar.zst",
     "tasks_own_runtime-own_linux.tar.zst",
 }
-
-
-@pytest.fixture(scope="module")
-def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
-    made = Workspace(
-        tmp_path_factory.mktemp("release") / "one", source="apps", repositories=_REPOSITORIES
-    )
-    made.run("build", "//:release")
-    yield made
-    made.close()
 
 
 def release(workspace: Workspace) -> Path:
@@ -193,7 +173,7 @@ def test_copying_it_out(workspace: Workspace, tmp_path: Path) -> None:
 
 def test_the_same_bytes_elsewhere(workspace: Workspace, tmp_path: Path) -> None:
     """In another folder and output base."""
-    other = Workspace(tmp_path / "some/other", source="apps", repositories=_REPOSITORIES)
+    other = Workspace(tmp_path / "some/other", source="apps", repositories=FOR_APPS)
     try:
         other.run("build", "//:release")
         assert digests(release(other)) == digests(release(workspace))

@@ -1,0 +1,16 @@
+"""The workspace of apps, built once for the tests of apps and those of releases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from nested import FOR_APPS, Workspace
+
+
+@pytest.fixture(scope="session")
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
+    made = Workspace(tmp_path_factory.mktemp("apps") / "one", source="apps", repositories=FOR_APPS)
+    made.run("build", "//...")
+    yield made
+    made.close()
