@@ -11,6 +11,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import pytest
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 from license_expression import get_spdx_licensing
@@ -27,6 +28,12 @@ _FILES = {
     "tasks-linux_x86_64.tar.zst",
     "tasks_own_runtime-own_linux.tar.zst",
 }
+
+
+@pytest.fixture(scope="module", autouse=True)
+def build_after_other_tests(workspace: Workspace) -> None:
+    """Those of apps change files and change them back."""
+    workspace.run("build", "//:release")
 
 
 def release(workspace: Workspace) -> Path:
