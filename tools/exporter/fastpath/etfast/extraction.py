@@ -14,6 +14,7 @@ isn't sorted, upstream's functions run.
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections import defaultdict
 from typing import Any
 
@@ -118,8 +119,16 @@ def _install() -> contextlib.AbstractContextManager[None]:
         if not is_sorted(tagged_graph_module.graph):
             return create(*given)
         current.append(Tags(tagged_graph_module, owning_program))
+        # Upstream writes the whole graph out for a message that is shown when debugging alone.
+        unseen = not logging.getLogger().isEnabledFor(logging.DEBUG)
+        quiet = (
+            replaced((GraphModule, "__str__", object.__repr__))
+            if unseen
+            else contextlib.nullcontext()
+        )
         try:
-            return create(*given)
+            with quiet:
+                return create(*given)
         finally:
             current.pop()
 

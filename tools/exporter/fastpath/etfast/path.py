@@ -12,7 +12,10 @@ from etfast.unit import Unit
 
 # In the order in which they are put in place. Their modules are imported on use: torch is slow.
 UNITS = (
+    "arguments",
     "codegen",
+    "collecting",
+    "decomposing",
     "node_sources",
     "extraction",
     "merging",

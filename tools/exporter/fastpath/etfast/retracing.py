@@ -1,8 +1,8 @@
 """A pass that traces a graph anew takes known results over, where upstream computes all again.
 
-Replaces `_ExportPassBase._fx` of ExecuTorch, through which every node goes in every pass. There the
-operator is run on fake tensors to find its result's shape and type: a millisecond a node where
-shapes are symbolic, dozens of times a node.
+Replaces `_fx` of ExecuTorch's passes and of torch's, through which every node goes in every pass.
+There the operator is run on fake tensors to find its result's shape and type: a millisecond a node
+where shapes are symbolic, dozens of times a node.
 
 Why it is equivalent: a result is taken over only where it came from running the same operator on
 the very same fake tensors and on equal numbers, which is written down with the result when it is
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import operator
 from typing import Any
 
 import torch
@@ -220,22 +221,32 @@ def _functional(target: Any) -> bool:
     return known
 
 
-def _install() -> contextlib.AbstractContextManager[None]:
-    from executorch.exir import pass_base
+def _unwrapped(value: Any, kind: type, name: str) -> Any:
+    """An argument with the given attribute of each proxy value in the proxy value's place."""
+    cls = type(value)
+    if cls is kind:
+        return getattr(value, name)
+    if cls is list:
+        return [_unwrapped(item, kind, name) for item in value]
+    if cls is tuple:
+        return tuple(_unwrapped(item, kind, name) for item in value)
+    if cls is dict:
+        return {key: _unwrapped(item, kind, name) for key, item in value.items()}
+    if cls in _PLAIN or cls in _SYMBOLIC or cls is FakeTensor:
+        return value
+    return pytree.tree_map_only(kind, operator.attrgetter(name), value)
+
+
+def _replacement(value_of: type) -> Any:
+    """The `_fx` for passes whose values are of a class."""
     from executorch.exir.delegate import executorch_call_delegate
     from executorch.exir.dialects.edge._ops import EdgeOpOverload
 
-    value_of = pass_base.ProxyValue
     operators = (OpOverload, EdgeOpOverload)
 
-    def _data(item: Any) -> Any:
-        return item.data
-
-    def _proxy(item: Any) -> Any:
-        return item.proxy
-
     def _fx(self: Any, kind: str, target: Any, args: Any, kwargs: Any, meta: Any) -> Any:
-        args_data, kwargs_data = pytree.tree_map_only(value_of, _data, (args, kwargs))
+        args_data = _unwrapped(args, value_of, "data")
+        kwargs_data = _unwrapped(kwargs, value_of, "data")
         key = None
         if kind == "call_function":
             if isinstance(target, operators) and _functional(target):
@@ -248,26 +259,39 @@ def _install() -> contextlib.AbstractContextManager[None]:
         known = meta.data.get("val") if key else None
         if known is not None and known_result(known, key, self.tracer.fake_tensor_mode):
             res_data = known
+        elif target is operator.getitem:
+            res_data = target(*args_data)
         else:
             res_data = getattr(self.interpreter, kind)(target, args_data, kwargs_data)
             if key:
                 leaves = {id(leaf) for leaf in pytree.tree_leaves((args_data, kwargs_data))}
                 res_data = kept_result(res_data, known, key, leaves)
-        args_proxy, kwargs_proxy = pytree.tree_map_only(value_of, _proxy, (args, kwargs))
         name = None
         if isinstance(target, OpOverload):
             name = self.tracer.graph._target_to_str(target.overloadpacket.__name__)
+        args_proxy = _unwrapped(args, value_of, "proxy")
+        kwargs_proxy = _unwrapped(kwargs, value_of, "proxy")
         res_proxy = self.tracer.create_proxy(kind, target, args_proxy, kwargs_proxy, name=name)
         res_proxy.node.meta.update(meta.data)
         self.tracer.set_metadata(res_proxy.node, res_data)
         return value_of(res_data, res_proxy)
 
-    return replaced((pass_base._ExportPassBase, "_fx", _fx))
+    return _fx
+
+
+def _install() -> contextlib.AbstractContextManager[None]:
+    from executorch.exir import pass_base
+    from torch._export import pass_base as older
+
+    return replaced(
+        (pass_base._ExportPassBase, "_fx", _replacement(pass_base.ProxyValue)),
+        (older._ExportPassBaseDeprecatedDoNotUse, "_fx", _replacement(older.ProxyValue)),
+    )
 
 
 UNIT = Unit(
     name="retracing",
-    versions="executorch 1.5.1",
+    versions="torch 2.13.0, executorch 1.5.1",
     relies_on=(
         Upstream(
             "executorch.exir.pass_base",
@@ -278,6 +302,16 @@ UNIT = Unit(
             "executorch.exir.pass_base",
             "_ExportPassBase.ExportTracer.set_metadata",
             ("ca07dc1f7371761765a582fe2651ccbb4a390a95bccfa7d3b0a3a9d3991cc0b1",),
+        ),
+        Upstream(
+            "torch._export.pass_base",
+            "_ExportPassBaseDeprecatedDoNotUse._fx",
+            ("fc5bee485d9e884b47c847e126cb831c4b971f69c61454a6dee743f827439dfb",),
+        ),
+        Upstream(
+            "torch._export.pass_base",
+            "_ExportPassBaseDeprecatedDoNotUse.ExportTracer.set_metadata",
+            ("a220bfbf1f92d4a85fe9d7392846760fa3c97941b0d9e41f2583481b3a1a942f",),
         ),
     ),
     install=_install,
