@@ -26,10 +26,14 @@ def _functions() -> dict[str, Any]:
     from executorch.exir import lowered_backend_module, pass_base
     from executorch.exir.backend import backend_api
     from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.export import _trace
+    from torch.fx.experimental.proxy_tensor import PythonKeyTracer
     from torch.fx.experimental.sym_node import SymNode
 
     return {
+        "arguments": PythonKeyTracer.create_arg,
         "codegen": GraphModule.recompile,
+        "decomposing": _trace._aot_export_joint_with_descriptors,
         "extraction": backend_api._get_node_list_with_same_tag,
         "ordering": lowered_backend_module.legalize_graph,
         "quantisers": FakeTensorMode._validate_cache_key,

@@ -17,353 +17,18 @@ symbolic sizes are only traced here for backends that don't write names of nodes
 from __future__ import annotations
 
 import contextlib
-import operator
 import types
 from typing import Any
 
 import torch
 from torch._export import utils as export_utils
-from torch._ops import OpOverload
-from torch._subclasses.fake_tensor import FakeTensor
-from torch._subclasses.functional_tensor import FunctionalTensor, FunctionalTensorMode
-from torch.fx import GraphModule, Interpreter, Node
-from torch.fx import traceback as fx_traceback
-from torch.fx.experimental import proxy_tensor
 from torch.utils import _pytree as pytree
 
+from etfast import tracing
 from etfast.unit import Unit, Upstream, replaced
 
-# Name of the attribute of a fake tensor that a trace made for a node.
-_TRACED = "_etfast_traced"
-_COPY = torch.ops.aten.copy_.default
-_ASSERTION = torch.ops.aten._assert_tensor_metadata.default
-_SIZE = torch.ops.aten.sym_size.int
-_COMPOSITE = torch._C.DispatchKey.CompositeImplicitAutograd
-# ExecuTorch's namespace of operators that stand for others, with their implementation.
-_STAYS = "EDGE_DO_NOT_DECOMP"
 # Partitioners of backends whose payloads hold no names of nodes.
 _NAMELESS = "executorch.backends.xnnpack."
-# Functions that a tracer sees by itself, or needn't see: on sizes, and on lists of results.
-_PLAIN = frozenset(
-    {
-        operator.add,
-        operator.floordiv,
-        operator.ge,
-        operator.getitem,
-        operator.gt,
-        operator.le,
-        operator.lt,
-        operator.eq,
-        operator.ne,
-        operator.mod,
-        operator.mul,
-        operator.neg,
-        operator.pow,
-        operator.sub,
-        operator.truediv,
-        torch.sym_float,
-        torch.sym_int,
-        torch.sym_max,
-        torch.sym_min,
-        torch.sym_not,
-        torch.ops.aten.sym_size.int,
-    }
-)
-# Traced in other ways than as one node of their own.
-_SPECIAL = frozenset(
-    {
-        torch.ops.aten.detach.default,
-        torch.ops.aten.is_nonzero.default,
-        torch.ops.aten.lift.default,
-        torch.ops.aten.lift_fresh.default,
-        torch.ops.aten.lift_fresh_copy.default,
-    }
-)
-
-
-class Unsuitable(Exception):
-    """A graph that upstream's function must trace."""
-
-
-def mark(graph_module: GraphModule) -> None:
-    """Marks the fake tensors that a trace has just made for a graph's nodes."""
-    for node in graph_module.graph.nodes:
-        for leaf in _leaves(node.meta.get("val")):
-            if type(leaf) is FakeTensor:
-                leaf.__dict__[_TRACED] = (id(leaf), node.target)
-
-
-def _leaves(value: Any) -> Any:
-    return value if isinstance(value, list | tuple) else (value,)
-
-
-def check(graph_module: Any, symbolic: bool) -> None:
-    """Looks for what only upstream's function can trace.
-
-    Args:
-      graph_module: what is to be traced.
-      symbolic: whether sizes may be symbolic.
-
-    Raises:
-      Unsuitable: there is some.
-    """
-    if not isinstance(graph_module, GraphModule):
-        raise Unsuitable
-    written: set[str] = set()
-    for node in graph_module.graph.nodes:
-        if "unbacked_bindings" in node.meta:
-            raise Unsuitable
-        if not symbolic and any(map(_is_symbolic, _leaves(node.meta.get("val")))):
-            raise Unsuitable
-        if node.op in ("placeholder", "get_attr"):
-            continue
-        if node.op == "output":
-            _check_output(node)
-        elif node.op != "call_function":
-            raise Unsuitable
-        elif node.target is _COPY:
-            # As the value of a buffer at the end is put into the graph of a program.
-            buffer, value = node.args
-            if buffer.op != "get_attr" or buffer.target in written or _is_input(value):
-                raise Unsuitable
-            written.add(buffer.target)
-        elif isinstance(node.target, OpOverload) and node.target is not _SIZE:
-            if written or not _functional(node.target) or not _known(node.meta.get("val"), node):
-                raise Unsuitable
-        elif node.target not in _PLAIN:
-            raise Unsuitable
-
-
-def _is_symbolic(value: Any) -> bool:
-    if isinstance(value, FakeTensor):
-        return value._has_symbolic_sizes_strides
-    return isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool)
-
-
-def _is_input(value: Any) -> bool:
-    return not isinstance(value, Node) or value.op in ("placeholder", "get_attr")
-
-
-def _check_output(node: Node) -> None:
-    for value in pytree.tree_leaves(node.args):
-        if not isinstance(value, Node):
-            continue
-        if _is_input(value) or not isinstance(value.meta.get("val"), torch.Tensor):
-            raise Unsuitable
-
-
-_FUNCTIONAL: dict[OpOverload, bool] = {}
-
-
-def _functional(target: OpOverload) -> bool:
-    """Whether an operator writes to nothing and its result's shape depends on shapes alone."""
-    known = _FUNCTIONAL.get(target)
-    if known is None:
-        known = _FUNCTIONAL[target] = not (
-            target in _SPECIAL
-            or target._schema.is_mutable
-            or (not target._schema.returns and target is not _ASSERTION)
-            or torch.Tag.data_dependent_output in target.tags
-        )
-    return known
-
-
-class Tracing(Interpreter):
-    """Runs a graph under a tracer; nodes that stay as they are aren't run.
-
-    Args:
-      graph_module: its parameters and buffers are fake tensors that the tracer knows.
-      table: the decompositions.
-    """
-
-    def __init__(self, graph_module: GraphModule, table: Any) -> None:
-        super().__init__(graph_module)
-        self.written: dict[str, Any] = {}
-        self._table = table
-        self._tracer = proxy_tensor.get_proxy_mode().tracer
-        self._stays = export_utils._special_op_to_preserve_cia
-
-    def run_node(self, n: Node) -> Any:
-        if n.op == "call_function":
-            if n.target is _SIZE:
-                return self.env[n.args[0]].shape[n.args[1]]
-            if n.target is _COPY:
-                return self._written(n)
-            if isinstance(n.target, OpOverload):
-                return self._operator(n, n.target)
-        return super().run_node(n)
-
-    def _written(self, node: Node) -> Any:
-        """What a buffer holds in the end: an output, too."""
-        with self._set_current_node(node):
-            args, kwargs = self.fetch_args_kwargs_from_env(node)
-            value = torch.ops.aten.copy.default(*args, **kwargs)
-        self.written[node.args[0].target] = value
-        return value
-
-    def _operator(self, node: Node, target: OpOverload) -> Any:
-        with self._set_current_node(node):
-            args, kwargs = self.fetch_args_kwargs_from_env(node)
-            if target in self._table:
-                return target(*args, **kwargs)
-            if target._can_decompose() and target.py_kernels.get(_COMPOSITE) is not self._stays:
-                found = self._decomposed(target, args, kwargs)
-                if found is not NotImplemented:
-                    return found
-            if target is not _ASSERTION and self._unchanged(node):
-                return self._kept(target, args, kwargs, node.meta["val"])
-            return target(*args, **kwargs)
-
-    def _decomposed(self, target: OpOverload, args: Any, kwargs: Any) -> Any:
-        """An operator that is made of others: these may write to what they make themselves."""
-        mode = FunctionalTensorMode(export=True)
-        with mode:
-            args, kwargs = pytree.tree_map_only(
-                FakeTensor, FunctionalTensor.to_functional, (args, kwargs)
-            )
-            found = target.decompose(*args, **kwargs)
-        if found is NotImplemented:
-            return found
-        return pytree.tree_map_only(FunctionalTensor, FunctionalTensor.from_functional, found)
-
-    def _unchanged(self, node: Node) -> bool:
-        """Whether a node's inputs are what they were when its value was made."""
-        for source in node._input_nodes:
-            now, then = self.env[source], source.meta.get("val")
-            if now is then:
-                continue
-            if type(now) is not type(then):
-                return False
-            same = _same if type(now) is FakeTensor else _same_size
-            if not same(now, then):
-                return False
-        return True
-
-    def _kept(self, target: OpOverload, args: Any, kwargs: Any, value: Any) -> Any:
-        tracer = self._tracer
-        # As TorchFunctionMetadataMode counts calls.
-        tracer.torch_fn_metadata = target
-        tracer.torch_fn_counts[target] = tracer.torch_fn_counts.get(target, 0) + 1
-        args, kwargs = pytree.tree_map(tracer.unwrap_proxy, (args, kwargs))
-        name = tracer.graph._target_to_str(target.overloadpacket.__name__)
-        with proxy_tensor.set_original_aten_op(target):
-            proxy = tracer.create_proxy("call_function", target, args, kwargs, name=name)
-        return proxy_tensor.track_tensor_tree(value, proxy, constant=None, tracer=tracer)
-
-
-def _known(value: Any, node: Node) -> bool:
-    """Whether a trace made a value for a node."""
-    if node.target is _ASSERTION:
-        return value is None
-    leaves = _leaves(value)
-    for leaf in leaves:
-        if type(leaf) is not FakeTensor:
-            return False
-        serial, target = leaf.__dict__.get(_TRACED, (0, None))
-        if serial != id(leaf) or not _same_operator(node.target, target):
-            return False
-    return bool(leaves)
-
-
-def _same_operator(now: OpOverload, then: Any) -> bool:
-    """Whether operators do the same: ExecuTorch has other names for those that shall stay."""
-    if now is then:
-        return True
-    return (
-        now.namespace == _STAYS
-        and isinstance(then, OpOverload)
-        and now._schema.name.partition("::")[2] == then._schema.name.partition("::")[2]
-        and now._overloadname == then._overloadname
-    )
-
-
-def _same(now: FakeTensor, then: FakeTensor) -> bool:
-    """Whether fake tensors say the same, with the very same sizes."""
-    return (
-        now.dtype is then.dtype
-        and now.fake_mode is then.fake_mode
-        and now.fake_device == then.fake_device
-        and now.requires_grad == then.requires_grad
-        and now.layout is then.layout
-        and now.constant is None
-        and then.constant is None
-        and _same_sizes(now.shape, then.shape)
-        and _same_sizes(now.stride(), then.stride())
-        and _same_sizes((now.storage_offset(),), (then.storage_offset(),))
-    )
-
-
-def _same_sizes(now: Any, then: Any) -> bool:
-    return len(now) == len(then) and all(map(_same_size, now, then))
-
-
-def _same_size(now: Any, then: Any) -> bool:
-    """Whether two sizes are the same number or expression; False for anything else."""
-    if type(now) is int and type(then) is int:
-        return now == then
-    if type(now) is torch.SymInt and type(then) is torch.SymInt:
-        return now.node is then.node or now.node.expr == then.node.expr
-    return False
-
-
-def trace(
-    module: GraphModule, args: Any, kwargs: Any, table: Any
-) -> tuple[GraphModule, list[str], Any, Any]:
-    """Traces a graph that `check` let pass.
-
-    Args:
-      module: its parameters and buffers are fake tensors.
-      args: fake tensors, nested as the module takes them.
-      kwargs: more of them.
-      table: the decompositions.
-
-    Returns:
-      The traced graph; names of the buffers that it writes to; the trees of inputs and outputs.
-
-    Raises:
-      Unsuitable: inputs that are not fake tensors, or one of them twice.
-    """
-    from torch._functorch._aot_autograd.functional_utils import (
-        propagate_input_mutation_stacktraces,
-    )
-
-    held = {
-        **dict(module.named_parameters(remove_duplicate=False)),
-        **dict(module.named_buffers(remove_duplicate=False)),
-    }
-    names = list(held)
-    flat, in_spec = pytree.tree_flatten(([*held.values(), *args], kwargs))
-    if not all(type(leaf) is FakeTensor or isinstance(leaf, FakeTensor) for leaf in flat):
-        raise Unsuitable
-    if len({id(leaf) for leaf in flat}) < len(flat):
-        raise Unsuitable
-    out: dict[str, Any] = {}
-
-    def run(*flat_args: Any) -> tuple[Any, ...]:
-        given = dict(zip(names, flat_args[: len(names)], strict=True))
-        with (
-            torch.nn.utils.stateless._reparametrize_module(module, given),
-            proxy_tensor.maybe_disable_thunkify(),
-            fx_traceback.preserve_node_meta(),
-        ):
-            tracing = Tracing(module, table)
-            found = tracing.run(*flat_args[len(names) :])
-        leaves, out["spec"] = pytree.tree_flatten(found)
-        out["written"] = [name for name in names if name in tracing.written]
-        return *(tracing.written[name] for name in out["written"]), *leaves
-
-    run._orig_mod = module
-    from torch._dispatch.python import enable_python_dispatcher
-
-    with enable_python_dispatcher():
-        made = proxy_tensor.make_fx(run, decomposition_table=table, record_module_stack=True)(*flat)
-    for node in made.graph.nodes:
-        if isinstance(node.target, OpOverload) and node.target._schema.is_mutable:
-            raise Unsuitable
-    made.graph.eliminate_dead_code()
-    made.recompile()
-    propagate_input_mutation_stacktraces(made.graph)
-    return made, out["written"], in_spec, out["spec"]
 
 
 def _install() -> contextlib.AbstractContextManager[None]:
@@ -404,9 +69,9 @@ def _install() -> contextlib.AbstractContextManager[None]:
         _record_nn_module_stack: bool = True,
     ) -> Any:
         try:
-            check(mod, symbolic=bool(nameless and nameless[-1]))
-            made, written, in_spec, out_spec = trace(mod, args, kwargs, decompositions)
-        except Unsuitable:
+            tracing.check(mod, symbolic=bool(nameless and nameless[-1]))
+            made, written, in_spec, out_spec = tracing.trace(mod, args, kwargs, decompositions)
+        except tracing.Unsuitable:
             made, signature = upstream(
                 stack,
                 mod,
@@ -416,9 +81,9 @@ def _install() -> contextlib.AbstractContextManager[None]:
                 fake_params_buffers=fake_params_buffers,
                 _record_nn_module_stack=_record_nn_module_stack,
             )
-            mark(made)
+            tracing.mark(made)
             return made, signature
-        mark(made)
+        tracing.mark(made)
         parameters = [name for name, _ in mod.named_parameters(remove_duplicate=False)]
         buffers = [name for name, _ in mod.named_buffers(remove_duplicate=False)]
         held = [*parameters, *buffers]

@@ -1,0 +1,144 @@
+"""A graph is decomposed to the nodes that upstream makes, without running those that stay."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import nets
+import pytest
+import torch
+from etbuild import ModelSpec
+from etexport import lower
+from etfast import path, tracing
+from torch.export import ExportedProgram, default_decompositions
+from torch.fx import GraphModule
+
+lower.settle()
+
+
+@pytest.fixture(autouse=True)
+def _installed() -> Iterator[None]:
+    with path.installed(path.units(["decomposing"])) as used:
+        assert used.active == ["decomposing"]
+        yield
+
+
+@pytest.fixture
+def traced(monkeypatch: pytest.MonkeyPatch) -> list[GraphModule]:
+    """The graphs that the unit traced instead of upstream."""
+    found: list[GraphModule] = []
+    trace = tracing.trace
+
+    def watched(*args: Any) -> Any:
+        made = trace(*args)
+        found.append(made[0])
+        return made
+
+    monkeypatch.setattr(tracing, "trace", watched)
+    return found
+
+
+@pytest.fixture
+def kept(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Names of the operators that weren't run."""
+    found: list[str] = []
+    keep = tracing.Tracing._kept
+
+    def watched(self: Any, target: Any, *rest: Any) -> Any:
+        found.append(str(target))
+        return keep(self, target, *rest)
+
+    monkeypatch.setattr(tracing.Tracing, "_kept", watched)
+    return found
+
+
+def exported(net: ModelSpec) -> ExportedProgram:
+    (method,) = net.methods.values()
+    program = torch.export.export(
+        method.module, method.example_inputs, dynamic_shapes=method.dynamic_shapes, strict=False
+    )
+    # Without them there is no module that checks inputs, as there is none under ExecuTorch.
+    program.example_inputs = None
+    return program
+
+
+def nodes(program: ExportedProgram) -> list[tuple[Any, ...]]:
+    """All of a graph that a backend may see."""
+
+    def facts(value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            return tuple(value.shape), value.stride(), value.dtype
+        return value if isinstance(value, list | tuple) else str(value)
+
+    return [
+        (
+            node.op,
+            node.name,
+            str(node.target),
+            str(node.args),
+            str(node.kwargs),
+            torch.utils._pytree.tree_map(facts, node.meta.get("val")),
+            node.meta.get("stack_trace"),
+            str(node.meta.get("nn_module_stack")),
+        )
+        for node in program.graph.nodes
+    ]
+
+
+@pytest.mark.parametrize("net", [nets.diamond, nets.outputs, nets.state, nets.tied, nets.picture])
+def test_the_nodes_that_upstream_makes(
+    net: Callable[[], ModelSpec], traced: list[GraphModule], kept: list[str]
+) -> None:
+    torch.manual_seed(0)
+    functional = exported(net()).run_decompositions({})
+    # What torch.export wrote down isn't taken for what a decomposition did.
+    assert not traced
+    here = functional.run_decompositions(default_decompositions())
+    assert len(traced) == 1
+    assert kept
+    again = here.run_decompositions(default_decompositions())
+    stock = _stock(functional)
+    assert nodes(here) == nodes(stock)
+    assert here.graph_signature == stock.graph_signature
+    assert nodes(again) == nodes(_stock(stock))
+
+
+def _stock(program: ExportedProgram) -> ExportedProgram:
+    """By upstream's function."""
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise tracing.Unsuitable
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tracing, "check", refuse)
+        return program.run_decompositions(default_decompositions())
+
+
+def test_an_operator_whose_inputs_have_changed_is_run(kept: list[str]) -> None:
+    """A pass that gives a node another type."""
+    program = exported(nets.diamond()).run_decompositions({})
+    program.run_decompositions({})
+    assert kept.count("aten.tanh.default") == 1
+    kept.clear()
+    first = next(n for n in program.graph.nodes if n.target is torch.ops.aten.linear.default)
+    mode = first.meta["val"].fake_mode
+    with mode:
+        first.meta["val"] = torch.empty(4, 32, dtype=torch.float64)
+    program.run_decompositions({})
+    assert "aten.tanh.default" not in kept
+
+
+def test_symbolic_sizes_are_upstreams(traced: list[GraphModule]) -> None:
+    """Unless all backends are known to write no names down, as the sizes' nodes count in names."""
+    functional = exported(nets.attention()).run_decompositions({})
+    functional.run_decompositions(default_decompositions())
+    assert not traced
+    assert tracing.check(functional.run_decompositions({}).module(), True) is None
+    with pytest.raises(tracing.Unsuitable):
+        tracing.check(functional.module(), False)
+
+
+def test_a_branch_is_upstreams(traced: list[GraphModule]) -> None:
+    exported(nets.choice()).run_decompositions({}).run_decompositions(default_decompositions())
+    assert not any("cond" in str(node.target) for made in traced for node in made.graph.nodes)
