@@ -17,6 +17,7 @@ from typing import Any
 
 import gguf
 import numpy as np
+import tiny_checkpoint
 import torch
 from etbundle import static_library
 from etlink import pte, schema, share, shared
@@ -25,8 +26,37 @@ from etlink.container import chunks
 from etlink.lowered import Lowered
 from etlink.ptd import Entry, write
 from etreport import program as report
+from executorch.examples.models.llama.llama_transformer import construct_transformer
+from executorch.examples.models.llama.model_args import ModelArgs
 from safetensors.torch import save_file
 from tokenizer_from_gguf import build_config, build_tokenizer, read_metadata
+
+_YAML = """\
+model:
+  use_kv_cache: true
+export:
+  max_seq_length: 8
+  max_context_length: 16
+backend:
+  xnnpack:
+    enabled: true
+"""
+_SEVERAL = """\
+multimethod:
+  share_mutable_buffers: true
+  methods:
+    - method_name: prefill
+      export_seq_len: 8
+    - method_name: decode
+"""
+_QUANTISED = """\
+quantization:
+  qmode: 8da4w
+  group_size: 32
+  embedding_quantize: 8,32
+base:
+  metadata: '{"get_bos_id": 1}'
+"""
 
 
 def make(output: Path, programs: list[list[Path]]) -> None:
@@ -55,6 +85,7 @@ def make(output: Path, programs: list[list[Path]]) -> None:
     _other_data(output / "data" / "other")
     _without_torch(output)
     _with_torch(output)
+    _language_models(output)
 
 
 def _seed(output: Path, kind: str, name: str, source: Path) -> None:
@@ -100,6 +131,42 @@ def _report(folder: Path, lowered: Path) -> None:
     words = ["--label=//fuzz:program", f"--lowered={lowered}"]
     words += [f"--{name}={folder / name}.json" for name in ("facts", "summary")]
     assert report.main([*words, f"--json={folder / 'json'}", f"--html={folder / 'html'}"]) == 0
+
+
+def _language_models(output: Path) -> None:
+    """Tiny checkpoints of families that differ, and the files that lie beside each kind's."""
+    yamls = {"plain": _YAML, "several": _YAML + _SEVERAL, "quantised": _YAML + _QUANTISED}
+    for name, text in yamls.items():
+        _written(output, "llm_yaml", f"{name}.yaml").write_text(text)
+    whole = output / "llm_yaml" / "beside"
+    tiny_checkpoint.write("qwen3", whole)
+    named = {"hf_config": "config.json", "hf_generation": "generation_config.json"}
+    named |= {"hf_weights": "model.safetensors"}
+    for kind, file in named.items():
+        beside = shutil.copytree(whole, output / kind / "beside")
+        (beside / "llm.yaml").write_text(_YAML)
+        _seed(output, kind, file, beside / file)
+        (beside / file).unlink()
+    sharded = output / "hf_index" / "beside"
+    tiny_checkpoint.write("qwen3", sharded, shards=2)
+    (sharded / "llm.yaml").write_text(_YAML)
+    index = sharded / "model.safetensors.index.json"
+    _seed(output, "hf_index", index.name, index)
+    index.unlink()
+    _meta(output)
+
+
+def _meta(output: Path) -> None:
+    """A params.json, and beside it weights of upstream's own names."""
+    beside = output / "meta_params" / "beside"
+    beside.mkdir(parents=True)
+    metadata = "\n  metadata: '{\"get_eos_ids\": [2]}'\n"
+    (beside / "llm.yaml").write_text(_YAML + f"base:{metadata}")
+    params = {"dim": 32, "n_heads": 4, "n_kv_heads": 2, "n_layers": 1, "hidden_dim": 48}
+    params |= {"norm_eps": 1e-5, "rope_theta": 10000.0, "vocab_size": -1, "use_scaled_rope": False}
+    model = construct_transformer(ModelArgs(**{**params, "vocab_size": 16}))
+    torch.save(model.state_dict(), beside / "model.pth")
+    _written(output, "meta_params", "params.json").write_text(json.dumps(params))
 
 
 def _other_data(path: Path) -> None:

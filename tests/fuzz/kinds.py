@@ -289,6 +289,33 @@ def _adapter_config(path: Path, place: Place) -> None:
     Config.read(path).takes("model.layers.0.self_attn.q_proj")
 
 
+def _language_model(name: str) -> Callable[[Path, Place], None]:
+    """Reads a checkpoint as et_llm does, with the file in the place of the one of this name."""
+
+    def read(path: Path, place: Place) -> None:
+        from etbuild import ModelContext
+        from etdecoder import entry
+
+        # Messages call files of a target as its label does: with their folder.
+        files = {f"{path.stem}/{file.name}": file for file in (place.seeds / "beside").iterdir()}
+        files[f"{path.stem}/{name}"] = path
+        entry.build(ModelContext({"backends": "xnnpack"}, files, LABEL))
+
+    return read
+
+
+def _llm_yaml(path: Path, place: Place) -> None:
+    import importlib
+
+    from etdecoder.settings import Settings
+
+    settings = Settings.read(path, path.name)
+    for backend in settings.enabled_backends():
+        if backend in ("coreml", "vulkan", "xnnpack"):
+            importlib.import_module(f"{backend}_llm").choose(settings)
+    _language_model("llm.yaml")(path, place)
+
+
 KINDS = {
     "adapter_config": Kind(".json", _adapter_config),
     "bundle": Kind(".bpte", _bundle),
@@ -299,8 +326,14 @@ KINDS = {
     "exported": Kind(".pt2", _exported, torch=True),
     "facts": Kind(".json", _facts),
     "gguf": Kind(".gguf", _gguf, torch=True),
+    "hf_config": Kind(".json", _language_model("config.json"), torch=True),
+    "hf_generation": Kind(".json", _language_model("generation_config.json"), torch=True),
+    "hf_index": Kind(".json", _language_model("model.safetensors.index.json"), torch=True),
+    "hf_weights": Kind(".safetensors", _language_model("model.safetensors"), torch=True),
     "index": Kind(".json", _index),
+    "llm_yaml": Kind(".yaml", _llm_yaml, torch=True),
     "manifest": Kind(".json", _manifest),
+    "meta_params": Kind(".json", _language_model("params.json"), torch=True),
     "payload": Kind(".bin", _payload),
     "program": Kind(".pte", _program),
     "shared_index": Kind(".json", _shared_index),

@@ -11,6 +11,8 @@ import zipfile
 from collections.abc import Callable
 from typing import Any
 
+import yaml
+
 # Changes bytes anywhere: of libFuzzer.
 Plain = Callable[[bytes, int], bytes]
 # Data, most bytes of the result, and a seed to changed data.
@@ -51,7 +53,9 @@ def mutator(suffix: str, plain: Plain) -> Mutator:
         ".pt2": _archive,
         ".pte": _words,
         ".ptd": _words,
+        ".safetensors": _safetensors,
         ".whl": _archive,
+        ".yaml": _yaml,
     }
     of_format = kinds.get(suffix, _words)
 
@@ -88,6 +92,30 @@ def _words(data: bytes, generator: random.Random, plain: Plain) -> bytes:
         )
         struct.pack_into(form, changed, at, new % (1 << 8 * width))
     return bytes(changed)
+
+
+def _safetensors(data: bytes, generator: random.Random, plain: Plain) -> bytes:
+    """Changes the JSON in which tensors are described, or numbers around it."""
+    (length,) = struct.unpack_from("<Q", data) if len(data) >= 8 else (0,)
+    if not 0 < length <= len(data) - 8 or generator.random() < 0.2:
+        return _words(data, generator, plain)
+    header = _json(data[8 : 8 + length], generator, plain)
+    return struct.pack("<Q", len(header)) + header + data[8 + length :]
+
+
+def _yaml(data: bytes, generator: random.Random, plain: Plain) -> bytes:
+    """Changes values as in JSON, which is YAML, too; or bytes of its lines."""
+    try:
+        value = json.dumps(yaml.safe_load(data))
+    except (RecursionError, TypeError, ValueError, yaml.YAMLError):
+        return plain(data, max(len(data), 64))
+    changed = _json(value.encode(), generator, plain)
+    if generator.random() < 0.5:
+        return changed
+    try:
+        return yaml.safe_dump(json.loads(changed), allow_unicode=True).encode()
+    except (RecursionError, ValueError, yaml.YAMLError):
+        return changed
 
 
 def _json(data: bytes, generator: random.Random, plain: Plain) -> bytes:

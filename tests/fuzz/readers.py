@@ -33,6 +33,7 @@ _OURS = [
     "etbuild",
     "etbundle",
     "etcli",
+    "etdecoder",
     "etexport",
     "etlink",
     "etllm",

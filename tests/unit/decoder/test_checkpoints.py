@@ -300,7 +300,12 @@ def test_metas_layout_gives_upstreams_numbers(tmp_path):
         ({"moe": True}, '"moe": got true, wanted False; nothing else is supported.'),
         ({"hidden_dim": 100}, "expected shape (100, 64), found (96, 64)"),
         ({"n_layers": "2"}, '"n_layers": got "2", wanted a whole number'),
-        ({"n_layers": 3}, "there are 22 tensors and none of that name"),
+        ({"n_layers": 3}, '"n_layers": got 3, wanted the number of layers of the weights'),
+        ({"n_layers": 10**9}, '"n_layers": got 1000000000, wanted at most 4096'),
+        ({"hidden_dim": "96"}, '"hidden_dim": got "96", wanted a whole number'),
+        ({"rope_theta": "1e4"}, '"rope_theta": got "1e4", wanted a number above 0'),
+        ({"use_hf_rope": "no"}, '"use_hf_rope": got "no", wanted true or false'),
+        ({"n_kv_heads": 3}, '"n_kv_heads": got 3, wanted a divisor of n_heads (4)'),
     ],
 )
 def test_params_that_are_not_supported(tmp_path, values, expected):

@@ -62,6 +62,7 @@ def test_upstreams_own_file_is_read_but_for_what_is_not_supported(read):
         (MODEL + "model:\n  use_kv_cache: true\n", "llm.yaml:3: model is there twice; the first"),
         ("model:\n  use_kv_cache: true\n  use_kv_cache: true\n", "the first one is in line 2"),
         ("model: [\n", "llm.yaml:2: no YAML:"),
+        ("model:\0\n", "llm.yaml:1: no YAML: unacceptable character #x0000: special characters"),
         ("- 1\n", "llm.yaml:1: expected a mapping, found list."),
         ("a: &a [*a]\n", "llm.yaml:1: the file is nested too deeply, or in itself."),
         (MODEL + "export:\n", "llm.yaml:3: export:"),

@@ -10,7 +10,7 @@ from executorch.examples.models.llama.model_args import ModelArgs
 
 from etdecoder.architecture import Architecture, Layer
 from etdecoder.families import Family, family
-from etdecoder.json_values import JsonValues
+from etdecoder.json_values import MOST_LAYERS, JsonValues
 from etdecoder.rotary import Rotary, longrope_scale
 
 # Names of activations to upstream's.
@@ -73,7 +73,7 @@ def architecture(config: JsonValues, generation: JsonValues | None, sizes: Sizes
         args=args,
         rotaries=rotaries,
         layers=layers,
-        depth=config.integer("num_hidden_layers", minimum=1),
+        depth=config.integer("num_hidden_layers", minimum=1, maximum=MOST_LAYERS),
         halves=True,
         tied=config.flag("tie_word_embeddings", kind.startswith("gemma")),
         only_here=only_here,
@@ -148,7 +148,7 @@ def _layers(
     config: JsonValues, kind: str, sizes: Sizes
 ) -> tuple[tuple[Layer, ...], tuple[Rotary, ...]]:
     """What each layer has of its own, and the rotary embeddings."""
-    count = config.integer("num_hidden_layers", minimum=1)
+    count = config.integer("num_hidden_layers", minimum=1, maximum=MOST_LAYERS)
     if sizes.layers > count:
         raise config.error("num_hidden_layers", f"at least layers ({sizes.layers}) of the target")
     kinds = _layer_types(config, kind, count)

@@ -10,6 +10,8 @@ from typing import Any
 
 from etbuild import BuildError
 
+# Far more than any model has, and few enough for the arithmetic that sizes go into.
+MOST_LAYERS, MOST_WIDTH = 1 << 12, 1 << 30
 _AGAIN = "Fetch the file again, or take the one that its model was published with."
 
 
@@ -59,12 +61,16 @@ class JsonValues:
         """Whether the key is there and not null."""
         return self.values.get(key) is not None
 
-    def integer(self, key: str, default: int | None = None, minimum: int = 0) -> int:
-        """A whole number of at least `minimum`; without a default it must be there."""
+    def integer(
+        self, key: str, default: int | None = None, minimum: int = 0, maximum: int = MOST_WIDTH
+    ) -> int:
+        """A whole number from `minimum` to `maximum`; without a default it must be there."""
         value = self.values.get(key)
         value = default if value is None else value
-        if not isinstance(value, int) or isinstance(value, bool) or not minimum <= value < 1 << 31:
+        if not isinstance(value, int) or isinstance(value, bool) or value < minimum:
             raise self.error(key, f"a whole number of at least {minimum}", _AGAIN)
+        if value > maximum:
+            raise self.error(key, f"at most {maximum}", _AGAIN)
         return value
 
     def real(self, key: str, default: float | None = None) -> float:

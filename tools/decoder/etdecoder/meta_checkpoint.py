@@ -15,34 +15,36 @@ from executorch.examples.models.llama.model_args import ModelArgs
 
 from etdecoder.architecture import Architecture, Layer
 from etdecoder.hf_config import Sizes, features_beyond_upstream
-from etdecoder.json_values import JsonValues
+from etdecoder.json_values import MOST_LAYERS, MOST_WIDTH, JsonValues
 from etdecoder.rotary import Rotary
 
-# What a params.json may say: names of ModelArgs that the layers here compute.
-_TAKEN = frozenset(
-    {
-        "attention_qkv_bias",
-        "dim",
-        "ffn_dim_multiplier",
-        "head_dim",
-        "hidden_dim",
-        "high_freq_factor",
-        "multiple_of",
-        "n_heads",
-        "n_kv_heads",
-        "n_layers",
-        "norm_eps",
-        "partial_rotary_factor",
-        "qk_norm_before_rope",
-        "rope_freq_base",
-        "rope_scale_factor",
-        "rope_theta",
-        "use_hf_rope",
-        "use_qk_norm",
-        "use_scaled_rope",
-        "vocab_size",
-    }
+# What a params.json may say: names of ModelArgs that the layers here compute, by kind of value.
+_WHOLE = {
+    "dim": MOST_WIDTH,
+    "head_dim": MOST_WIDTH,
+    "hidden_dim": MOST_WIDTH,
+    "multiple_of": MOST_WIDTH,
+    "n_heads": MOST_WIDTH,
+    "n_kv_heads": MOST_WIDTH,
+    "n_layers": MOST_LAYERS,
+}
+_REAL = (
+    "ffn_dim_multiplier",
+    "high_freq_factor",
+    "norm_eps",
+    "partial_rotary_factor",
+    "rope_freq_base",
+    "rope_scale_factor",
+    "rope_theta",
 )
+_FLAGS = (
+    "attention_qkv_bias",
+    "qk_norm_before_rope",
+    "use_hf_rope",
+    "use_qk_norm",
+    "use_scaled_rope",
+)
+_TAKEN = frozenset({*_WHOLE, *_REAL, *_FLAGS, "vocab_size"})
 # What says nothing about what a model computes, or is of no use here.
 _LEFT_OUT = frozenset({"attention_multiplier", "max_batch_size", "max_seq_len", "max_context_len"})
 # Llama 3's own: low frequency factor and original context.
@@ -130,15 +132,29 @@ def architecture(
             raise params.error(key, "a key of upstream's ModelArgs", hint)
         if value != getattr(default, key):
             raise params.error(key, f"{getattr(default, key)!r}; nothing else is supported")
+    values = {k: v for k, v in values.items() if v is not None}
     for key in ("dim", "n_layers", "n_heads"):
         params.integer(key, minimum=1)
+    for key in values:
+        if key in _WHOLE:
+            params.integer(key, minimum=1, maximum=_WHOLE[key])
+        elif key in _REAL:
+            params.real(key)
+        elif key in _FLAGS:
+            params.flag(key, False)
+    _check_heads(params)
     layers = params.integer("n_layers", minimum=1)
     if sizes.layers > layers:
         raise params.error("n_layers", f"at least layers ({sizes.layers}) of the target")
+    if f"layers.{layers - 1}.attention_norm.weight" not in held:
+        count = sum(bool(re.fullmatch(r"layers\.\d+\.attention_norm\.weight", n)) for n in held)
+        raise params.error("n_layers", f"the number of layers of the weights, which is {count}")
     embedding = held.get("tok_embeddings.weight")
     words = embedding.shape[0] if embedding is not None else 0
-    if params.values.get("vocab_size", -1) == -1:
+    if values.get("vocab_size", -1) == -1:
         values["vocab_size"] = words
+    else:
+        params.integer("vocab_size", minimum=1)
     args = ModelArgs(**values)
     args.n_layers = sizes.layers or layers
     args.max_seq_len, args.max_context_len = sizes.most, sizes.context
@@ -160,3 +176,18 @@ def architecture(
         tied="output.weight" not in held,
         only_here=features_beyond_upstream(args, stack),
     )
+
+
+def _check_heads(params: JsonValues) -> None:
+    """Fails for heads whose sizes don't come out even."""
+    heads = params.integer("n_heads", minimum=1)
+    kv_heads = params.integer("n_kv_heads", heads, minimum=1)
+    if heads % kv_heads:
+        raise params.error("n_kv_heads", f"a divisor of n_heads ({heads})")
+    head = params.integer("head_dim", params.integer("dim", minimum=1) // heads)
+    share = params.real("partial_rotary_factor", 1.0)
+    if head < 2 or head % 2:
+        key = "head_dim" if params.given("head_dim") else "dim"
+        raise params.error(key, f"an even size of each of the {heads} heads")
+    if share > 1.0 or int(head * share) < 2 or int(head * share) % 2:
+        raise params.error("partial_rotary_factor", "a share of each head with an even size")

@@ -131,5 +131,6 @@ class _Reader:
 def _no_yaml(name: str, error: Exception) -> BuildError:
     mark = getattr(error, "problem_mark", None)
     problem = getattr(error, "problem", None) or str(error) or type(error).__name__
+    problem = problem.splitlines()[0].rstrip(".")
     line = mark.line + 1 if mark else 1
     return BuildError(f"{name}:{line}: no YAML: {problem}.", "Correct the line.")
