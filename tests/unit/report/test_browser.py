@@ -71,6 +71,14 @@ def test_nothing_is_wider_than_the_window(browser: Chromium, report: Path, windo
     assert width <= window.width
 
 
+# Tables that lose columns at the edge of their section.
+CUT = "[...document.querySelectorAll('.scroll')].filter(e => e.scrollWidth > e.clientWidth).length"
+
+
+def test_tables_fit_a_phone(browser: Chromium, report: Path) -> None:
+    assert browser.evaluate(report, CUT, PHONE) == 0
+
+
 def test_areas_are_bytes(browser: Chromium, report: Path) -> None:
     """As the browser lays them out: twice the bytes take twice the pixels."""
     cells = browser.evaluate(
@@ -126,3 +134,4 @@ def test_an_app(browser: Chromium, made: dict[str, Any], tmp_path: Path) -> None
     for name, window in (("desktop", DESKTOP), ("phone", PHONE)):
         pictured(browser, path, f"app_{name}", window)
     assert browser.evaluate(path, "document.documentElement.scrollWidth", PHONE) <= PHONE.width
+    assert browser.evaluate(path, CUT, PHONE) == 0
