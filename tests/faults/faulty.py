@@ -194,3 +194,10 @@ def recipe_of_wrong_type(ctx: Any) -> Any:
 
 def recipe_with_option(ctx: Any, size: int) -> Any:
     return size
+
+
+def imports_late(ctx: Any) -> Any:
+    """A package that is missed only when the entry point is called."""
+    import absent_package
+
+    return absent_package

@@ -61,6 +61,13 @@ def test_missing_import(exporter: Exporter, tmp_path: Path) -> None:
     assert "Add a py_library that provides it to deps" in said
 
 
+def test_missing_import_in_a_function(exporter: Exporter, tmp_path: Path) -> None:
+    """Found when the entry point runs."""
+    said = exporter.refuse(flags(tmp_path / "out", "faulty:imports_late", PORTABLE))
+    assert "ModuleNotFoundError: No module named 'absent_package'\nAdd a py_library that" in said
+    assert "in imports_late: import absent_package" in said
+
+
 def test_syntax_error(exporter: Exporter, tmp_path: Path) -> None:
     """A source that isn't Python."""
     source = tmp_path / "broken.py"

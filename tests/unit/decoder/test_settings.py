@@ -63,6 +63,7 @@ def test_upstreams_own_file_is_read_but_for_what_is_not_supported(read):
         ("model:\n  use_kv_cache: true\n  use_kv_cache: true\n", "the first one is in line 2"),
         ("model: [\n", "llm.yaml:2: no YAML:"),
         ("model:\0\n", "llm.yaml:1: no YAML: unacceptable character #x0000: special characters"),
+        ("a:\n  b: 1\n c: 2\n", "Keys of one section begin in the same column"),
         ("- 1\n", "llm.yaml:1: expected a mapping, found list."),
         ("a: &a [*a]\n", "llm.yaml:1: the file is nested too deeply, or in itself."),
         (MODEL + "export:\n", "llm.yaml:3: export:"),

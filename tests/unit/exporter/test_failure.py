@@ -148,3 +148,16 @@ def test_progress_counts_stages() -> None:
     facts = progress.as_json()
     assert [stage["name"] for stage in facts["stages"]] == ["load", "lower"]
     assert 1 << 20 < facts["peak_memory_bytes"] < 1 << 40
+
+
+def test_inputs_are_named_from_the_workspace(tmp_path: Path) -> None:
+    """Not by where this machine's Bazel lays them out."""
+    error = BuildError("/home/me/.cache/base/execroot/_main/bazel-out/k8/bin/m/cut.gguf: is cut.")
+    text = failure.message(error, "//m:p", failed("load"), tmp_path, None)
+    assert text.startswith("ERROR: //m:p: bazel-out/k8/bin/m/cut.gguf: is cut.\n")
+
+
+def test_an_absent_package_is_to_be_added(tmp_path: Path) -> None:
+    error = ModuleNotFoundError("No module named 'absent_package'", name="absent_package")
+    text = failure.message(error, "//m:p", failed("load"), tmp_path, "/logs/w.log")
+    assert "No module named 'absent_package'\nAdd a py_library that provides it to deps" in text

@@ -133,4 +133,7 @@ def _no_yaml(name: str, error: Exception) -> BuildError:
     problem = getattr(error, "problem", None) or str(error) or type(error).__name__
     problem = problem.splitlines()[0].rstrip(".")
     line = mark.line + 1 if mark else 1
-    return BuildError(f"{name}:{line}: no YAML: {problem}.", "Correct the line.")
+    hint = "Correct the line."
+    if "block" in problem:
+        hint = "Keys of one section begin in the same column, with spaces; correct the indentation."
+    return BuildError(f"{name}:{line}: no YAML: {problem}.", hint)

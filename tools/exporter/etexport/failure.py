@@ -16,6 +16,11 @@ from etexport.progress import Progress
 # torch has no exception of its own for this.
 _NO_MEMORY = "DefaultCPUAllocator: can't allocate memory"
 
+_ABSENT = (
+    "Add a py_library that provides it to deps of the model or recipe, or the package to the lock "
+    "of the exporter environment."
+)
+
 
 def message(
     error: BaseException, label: str, progress: Progress, tree: Path, log: str | None
@@ -50,6 +55,8 @@ def message(
 def _without_paths(text: str, tree: Path) -> str:
     """A message that names files as the workspace does."""
     text = text.replace(f"{tree}{os.sep}{MAIN}", "").replace(f"{tree}{os.sep}", "")
+    # Where Bazel lays out inputs: what follows is a path from the workspace.
+    text = re.sub(r"/[^\s\"']*/execroot/[^/\s\"']+/", "", text)
     return re.sub(r"/[^\s\"']*/site-packages/", "", text)
 
 
@@ -74,7 +81,8 @@ def _headline(error: BaseException, progress: Progress) -> str:
     if isinstance(error, SystemExit):
         return f"the model's code called exit({error.code}){stage}."
     text = str(error).strip() or "no message"
-    return f"failed{stage}: {type(error).__name__}: {_shortened(text)}"
+    hint = f"\n{_ABSENT}" if isinstance(error, ModuleNotFoundError) else ""
+    return f"failed{stage}: {type(error).__name__}: {_shortened(text)}{hint}"
 
 
 def _shortened(text: str, most: int = 4000) -> str:
