@@ -175,6 +175,8 @@ def test_methods_have_one_module(folder):
     ("values", "expected"),
     [
         ({"model_type": "mixtral"}, "missing is a mixture of experts"),
+        ({"model_type": "arcee"}, "missing is a feed-forward without a gate."),
+        ({"num_hidden_layers": 10**9}, '"num_hidden_layers": got 1000000000, wanted at most 4096'),
         ({"model_type": "mamba"}, "missing is layers with a state of their own"),
         ({"model_type": "nobodys"}, '"model_type": got "nobodys", which is not supported. Supp'),
         ({"attention_bias": True}, 'm/config.json: "attention_bias": got true, wanted false'),

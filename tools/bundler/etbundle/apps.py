@@ -70,7 +70,10 @@ def read(directory: Path) -> App:
     files = {entry.name: entry.source for entry in tree(directory)}
     source = files.pop(MANIFEST, None)
     if not isinstance(source, Path):
-        raise BuildError(f"{directory} is no app: it has no {MANIFEST}.")
+        raise BuildError(
+            f"{directory} is no app: it has no {MANIFEST}.",
+            "Give the folder that an et_runner_app has made.",
+        )
     manifest = read_object(source, "is no manifest of an app", REBUILD)
     if manifest.get("format") != 1:
         raise BuildError(

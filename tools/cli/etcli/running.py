@@ -91,7 +91,10 @@ def run_app(path: Path, arguments: Sequence[str]) -> int:
     """
     binary = path / BINARY
     if not (path / MANIFEST).is_file() or not binary.is_file():
-        raise BuildError(f"{path} is no app: it has no {MANIFEST} and {BINARY}.")
+        raise BuildError(
+            f"{path} is no app: it has no {MANIFEST} and {BINARY}.",
+            "Give the folder that an et_runner_app has made.",
+        )
     try:
         return subprocess.run([str(binary), *arguments], check=False).returncode
     except OSError as error:

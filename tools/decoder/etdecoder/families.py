@@ -56,27 +56,43 @@ FAMILIES = {
 
 _EXPERTS = "a mixture of experts in place of the feed-forward"
 _VISION = "its vision encoder; the text model alone has a model_type of its own"
+_NEIGHBOURS = "rotary embeddings that turn neighbouring elements"
+_NO_GATE = "a feed-forward without a gate"
 _STATE_SPACE = "layers with a state of their own in place of attention"
 # What a known model needs and is not here.
 _MISSING = {
+    "arcee": _NO_GATE,
+    "bamba": _STATE_SPACE,
     "bloom": "ALiBi positions and layer norms",
     "cohere": "layer norms, and attention and feed-forward side by side",
     "cohere2": "layer norms, and attention and feed-forward side by side",
     "deepseek_v2": "multi-head latent attention and " + _EXPERTS,
     "deepseek_v3": "multi-head latent attention and " + _EXPERTS,
+    "ernie4_5": _NEIGHBOURS,
+    "exaone4": "norms after attention and feed-forward without those before them",
     "falcon": "layer norms, and attention and feed-forward side by side",
     "gemma3": _VISION + " (gemma3_text)",
     "gemma3n": "per-layer embeddings and alternating updates",
+    "glm": _NEIGHBOURS,
+    "glm4": _NEIGHBOURS,
     "gpt2": "learned positions and layer norms",
     "gpt_neox": "layer norms, and attention and feed-forward side by side",
     "gpt_oss": _EXPERTS + ", and attention sinks",
+    "granitemoe": _EXPERTS,
+    "helium": _NEIGHBOURS,
+    "hunyuan_v1_dense": "norms of queries and keys after they are turned",
+    "jamba": _STATE_SPACE,
     "lfm2": "short convolutions in place of some attention",
     "llama4": _EXPERTS + ", and " + _VISION,
     "mamba": _STATE_SPACE,
     "mamba2": _STATE_SPACE,
     "mixtral": _EXPERTS,
     "mllama": _VISION,
+    "nemotron": "layer norms, and " + _NO_GATE,
+    "olmo": "layer norms without weights",
     "olmo2": "norms after attention and feed-forward without those before them",
+    "olmo3": "norms after attention and feed-forward without those before them",
+    "opt": "learned positions and layer norms",
     "phi": "layer norms, and attention and feed-forward side by side",
     "phimoe": _EXPERTS,
     "qwen2_moe": _EXPERTS,
@@ -84,6 +100,9 @@ _MISSING = {
     "qwen3_5": _STATE_SPACE,
     "qwen3_moe": _EXPERTS,
     "qwen3_next": _STATE_SPACE + ", and " + _EXPERTS,
+    "seed_oss": "biases of queries, keys and values",
+    "stablelm": "layer norms",
+    "starcoder2": "layer norms, and " + _NO_GATE,
 }
 
 

@@ -123,6 +123,13 @@ class Settings:
         known = [field.name for field in dataclasses.fields(section)]
         for name, value in values.items():
             key = f"{path}.{name}" if path else name
+            if not path and name == "benchmark":
+                raise BuildError(
+                    f"{self.file.place(key)}: unknown key benchmark: a build gives the same bytes "
+                    "on each machine, so it measures none.",
+                    "Remove it, and run the program's own target: bazel run "
+                    "//x:<name>_<backend>.benchmark -- --html benchmark.html.",
+                )
             if name not in known:
                 close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
                 raise BuildError(
