@@ -55,8 +55,8 @@ def message(
 def _without_paths(text: str, tree: Path) -> str:
     """A message that names files as the workspace does."""
     text = text.replace(f"{tree}{os.sep}{MAIN}", "").replace(f"{tree}{os.sep}", "")
-    # Where Bazel lays out inputs: what follows is a path from the workspace.
-    text = re.sub(r"/[^\s\"']*/execroot/[^/\s\"']+/", "", text)
+    # Where this machine's Bazel lays out what other actions made.
+    text = re.sub(r"/[^\s\"']*/execroot/[^/\s\"']+/(?=bazel-out/)", "", text)
     return re.sub(r"/[^\s\"']*/site-packages/", "", text)
 
 
