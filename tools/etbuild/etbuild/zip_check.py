@@ -12,6 +12,8 @@ _MOST_RATIO = 1032
 _MOST_COMPRESSED = 1 << 30
 _ENCRYPTED = 0x1
 _PIECE = 1 << 20
+# Characters of a message.
+_MOST_MESSAGE = 300
 
 # What zipfile raises on archives whose tables are damaged.
 UNREADABLE = (
@@ -26,7 +28,17 @@ UNREADABLE = (
 
 
 class ArchiveError(ValueError):
-    """An archive can't be what a program wrote; the message is half a sentence."""
+    """An archive can't be what a program wrote; the message is half a sentence.
+
+    Args:
+      what: names of members in it may be of any length and of any characters; the message is one
+        line, of which the middle is left out where it is long.
+    """
+
+    def __init__(self, what: str) -> None:
+        line = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in what)
+        most = _MOST_MESSAGE // 2
+        super().__init__(line if len(line) <= 2 * most else f"{line[:most]}…{line[-most:]}")
 
 
 def members(stream: BinaryIO) -> dict[str, zipfile.ZipInfo]:
