@@ -6,6 +6,7 @@ load("//rules:program_with_companions.bzl", "et_program")
 load("//rules:recipe.bzl", "et_recipe")
 load("//rules:runner_app.bzl", "et_runner_app")
 load("//rules:shared_data.bzl", "et_shared_data")
+load("//rules/private:llm_benchmarks.bzl", "llm_benchmarks")
 load("//tools/llm:chat.bzl", "llm_chat")
 load("//tools/llm:tokenizer.bzl", "llm_tokenizer")
 
@@ -54,10 +55,11 @@ def et_llm(
 
     | target | |
     |---|---|
-    | `<name>` | all programs and the tokenizer |
+    | `<name>` | all programs, the tokenizer, and the figures if the YAML file says `benchmark: true` |
     | `<name>_<backend>`, `<name>_<adapter>_<backend>` | programs (et_program) |
     | `<name>_<backend>_foundation` | with `foundation`: the weights of a backend's programs (et_shared_data) |
     | `<name>_tokenizer` | tokenizer.json, tokenizer_config.json, chat_format.json |
+    | `<name>_benchmark` | with `benchmark: true` in the YAML file: a page, a table and JSON for each program |
     | `<name>_chat`, `<name>_<adapter>_chat` | `bazel run`: a conversation on this machine |
     | `<name>_app`, `<name>_app_<platform>` | apps (et_runner_app) with all programs of the first backend |
     | `<name>_model`, `<name>_<adapter>_model` | what is lowered (et_model) |
@@ -131,9 +133,16 @@ def et_llm(
         _app(name, programs[of], common, platform)
     if app:
         _app(name, programs[first], common)
+    built = [p for of in programs.values() for p in of]
+    llm_benchmarks(
+        name = name + "_benchmark",
+        benchmarks = [p + ".benchmark" for p in built],
+        config = config,
+        **common
+    )
     native.filegroup(
         name = name,
-        srcs = [p for of in programs.values() for p in of] + [name + "_tokenizer"],
+        srcs = built + [name + "_tokenizer", name + "_benchmark"],
         **common
     )
 
@@ -146,7 +155,7 @@ def _check(name, backends, recipes, adapters):
             fail("et_llm %s: \"%s\" is in both backends and recipes; remove it from one of them." %
                  (name, backend))
     for adapter in adapters:
-        if adapter in backends + list(recipes) + ["app", "chat", "model", "tokenizer"]:
+        if adapter in backends + list(recipes) + ["app", "benchmark", "chat", "model", "tokenizer"]:
             fail("et_llm %s: an adapter is called \"%s\", which is the name of another target; rename it." %
                  (name, adapter))
 

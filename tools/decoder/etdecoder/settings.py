@@ -23,6 +23,23 @@ from omegaconf.errors import OmegaConfBaseException
 from etdecoder.unsupported import HONOURED, REASONS
 from etdecoder.yaml_lines import YamlFile
 
+_BENCHMARK = "benchmark"
+
+
+def benchmark_wanted(file: YamlFile) -> bool:
+    """Whether a file asks for benchmarks of the programs.
+
+    Raises:
+      BuildError: its key "benchmark" is neither true nor false.
+    """
+    wanted = file.values.get(_BENCHMARK, False)
+    if not isinstance(wanted, bool):
+        raise BuildError(
+            f"{file.place(_BENCHMARK)}: {_BENCHMARK}: got {_shown(wanted)}, wanted true or false.",
+            "With true, the target of et_llm measures its programs, too.",
+        )
+    return wanted
+
 
 class Settings:
     """A language model's configuration file.
@@ -32,6 +49,7 @@ class Settings:
 
     Attributes:
       llm: upstream's LlmConfig.
+      benchmark: whether programs are measured, too; a key of our own.
       file: the values as they stand there, with their lines.
 
     Raises:
@@ -44,7 +62,10 @@ class Settings:
     """
 
     def __init__(self, file: YamlFile) -> None:
-        self.file = file
+        self.benchmark = benchmark_wanted(file)
+        self.file = dataclasses.replace(
+            file, values={k: v for k, v in file.values.items() if k != _BENCHMARK}
+        )
         self.llm = self._parsed()
         self._check_supported()
         self._check_related()
@@ -123,13 +144,6 @@ class Settings:
         known = [field.name for field in dataclasses.fields(section)]
         for name, value in values.items():
             key = f"{path}.{name}" if path else name
-            if not path and name == "benchmark":
-                raise BuildError(
-                    f"{self.file.place(key)}: unknown key benchmark: a build gives the same bytes "
-                    "on each machine, so it measures none.",
-                    "Remove it, and run the program's own target: bazel run "
-                    "//x:<name>_<backend>.benchmark -- --html benchmark.html.",
-                )
             if name not in known:
                 close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
                 raise BuildError(

@@ -21,6 +21,7 @@ UNITS = (
     "merging",
     "ordering",
     "quantisers",
+    "repeating",
     "retracing",
     "symbols",
 )

@@ -22,6 +22,7 @@ import torch
 from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.experimental.symbolic_shapes import has_free_unbacked_symbols
+from torch.fx.immutable_collections import immutable_dict, immutable_list
 from torch.utils import _pytree as pytree
 from torch.utils.weak import WeakTensorKeyDictionary
 
@@ -226,12 +227,10 @@ def _unwrapped(value: Any, kind: type, name: str) -> Any:
     cls = type(value)
     if cls is kind:
         return getattr(value, name)
-    if cls is list:
-        return [_unwrapped(item, kind, name) for item in value]
-    if cls is tuple:
-        return tuple(_unwrapped(item, kind, name) for item in value)
-    if cls is dict:
-        return {key: _unwrapped(item, kind, name) for key, item in value.items()}
+    if cls is list or cls is tuple or cls is immutable_list:
+        return cls([_unwrapped(item, kind, name) for item in value])
+    if cls is dict or cls is immutable_dict:
+        return cls({key: _unwrapped(item, kind, name) for key, item in value.items()})
     if cls in _PLAIN or cls in _SYMBOLIC or cls is FakeTensor:
         return value
     return pytree.tree_map_only(kind, operator.attrgetter(name), value)

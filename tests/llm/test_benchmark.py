@@ -1,0 +1,25 @@
+"""Programs are measured where the YAML file asks for it, and nowhere else."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+HERE = Path("tests/llm")
+
+
+def test_with_benchmark_true() -> None:
+    folder = HERE / "qwen_benchmark"
+    suffixes = ("html", "json", "txt")
+    programs = ("qwen_poet_xnnpack", "qwen_xnnpack")
+    names = [f"{program}.{suffix}" for program in programs for suffix in suffixes]
+    assert sorted(path.name for path in folder.iterdir()) == names
+    figures = json.loads((folder / names[1]).read_text())
+    assert "tokens per second" in (folder / names[2]).read_text()
+    assert figures
+    assert (folder / names[0]).read_text().startswith("<!doctype html>")
+
+
+def test_without() -> None:
+    folder = HERE / "gemma_benchmark"
+    assert not folder.exists() or not list(folder.iterdir())

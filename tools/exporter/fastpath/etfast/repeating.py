@@ -1,0 +1,123 @@
+"""A pass that found nothing to change doesn't make the same graph once more.
+
+Replaces `_ExportPassBase.call` of ExecuTorch, which passes that look for a pattern call in the end,
+found or not: it traces all nodes anew. XNNPACK's pipeline has a dozen of those, for each partition.
+
+Why it is equivalent: tracing is skipped where the graph is what such a tracing made, node for node,
+with the same arguments, names and facts, and the pass has none of the functions that see nodes
+while they are traced. It would make the same nodes with the same names again. Graphs that refer to
+modules or attributes, which may have changed by themselves, are traced.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+from torch.fx import Graph, GraphModule, Node
+from torch.fx.passes.infra.pass_base import PassResult
+
+from etfast.unit import Unit, Upstream, replaced
+
+# Name of the attribute of a graph that says what tracing made.
+_MADE = "_etfast_made"
+# Functions of a pass that don't see nodes while they are traced.
+_BLIND = frozenset({"__call__", "__init__", "call", "ensures", "requires"})
+_BY_VALUE = (bool, float, int, str, type(None))
+
+
+def facts(graph: Graph) -> list[Any] | None:
+    """All that tells a graph from a changed one; None: it refers to what isn't in it."""
+    found: list[Any] = []
+    for node in graph.nodes:
+        if node.op in ("get_attr", "call_module"):
+            return None
+        found.append(id(node))
+        found.append(node.op)
+        found.append(node.name)
+        found.append(id(node.target))
+        _add(found, node.args)
+        _add(found, node.kwargs)
+        for name, value in node.meta.items():
+            found.append(name)
+            found.append(id(value))
+    return found
+
+
+def _add(found: list[Any], value: Any) -> None:
+    if isinstance(value, Node):
+        found.append(id(value))
+    elif type(value) in _BY_VALUE:
+        # Texts, as numbers of two types may be equal, and one is not equal to itself.
+        found.append(repr(value))
+    elif isinstance(value, list | tuple):
+        found.append(len(value))
+        for item in value:
+            _add(found, item)
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            found.append(name)
+            _add(found, item)
+    else:
+        found.append(id(value))
+
+
+_PLAIN: dict[type, bool] = {}
+
+
+def _is_plain(given: Any, base: type) -> bool:
+    """Whether a pass sees no node while it is traced."""
+    kind = type(given)
+    known = _PLAIN.get(kind)
+    if known is None:
+        names = {name for cls in base.__mro__[:-1] for name in vars(cls)} - _BLIND
+        known = _PLAIN[kind] = isinstance(given, base) and all(
+            getattr(kind, name, None) is getattr(base, name)
+            for name in names
+            if not name.startswith("__") and name != "_abc_impl"
+        )
+    return known
+
+
+def _install() -> contextlib.AbstractContextManager[None]:
+    from executorch.exir import pass_base
+
+    upstream = pass_base._ExportPassBase.call
+    base = pass_base.ExportPass
+
+    def call(self: Any, graph_module: GraphModule) -> PassResult:
+        if not _is_plain(self, base):
+            return upstream(self, graph_module)
+        made = graph_module.graph.__dict__.get(_MADE)
+        if made is not None and made == facts(graph_module.graph):
+            return PassResult(graph_module, True)
+        result = upstream(self, graph_module)
+        graph = result.graph_module.graph
+        graph.__dict__[_MADE] = facts(graph)
+        return result
+
+    return replaced((pass_base._ExportPassBase, "call", call))
+
+
+UNIT = Unit(
+    name="repeating",
+    versions="executorch 1.5.1",
+    relies_on=(
+        Upstream(
+            "executorch.exir.pass_base",
+            "_ExportPassBase.call",
+            ("689e39bb23b9834cd8d0862b213ef51001a668aea6bf53c7398d4ff45c70ab0c",),
+        ),
+        Upstream(
+            "executorch.exir.pass_base",
+            "_ExportPassBase.call_submodule",
+            ("d0245b732570ca521ae3e63e5c463d64701e51bbfcae3a050ac1451210d55e83",),
+        ),
+        Upstream(
+            "executorch.exir.pass_base",
+            "ExportPass",
+            ("e5dbf59cc1c2ba4f19468ba3f1ea32045ae513e4d2da8b01d16ff60f462e7d62",),
+        ),
+    ),
+    install=_install,
+)
