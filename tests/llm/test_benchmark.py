@@ -15,7 +15,7 @@ def test_with_benchmark_true() -> None:
     names = [f"{program}.{suffix}" for program in programs for suffix in suffixes]
     assert sorted(path.name for path in folder.iterdir()) == names
     figures = json.loads((folder / names[1]).read_text())
-    assert "tokens per second" in (folder / names[2]).read_text()
+    assert "tokens/s" in (folder / names[2]).read_text()
     assert figures
     assert (folder / names[0]).read_text().startswith("<!doctype html>")
 
