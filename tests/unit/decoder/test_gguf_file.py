@@ -26,6 +26,26 @@ def test_values_have_the_types_that_the_file_gives_them(tiny, tmp_path):
     assert file.integer("llama.absent", 4) == 4
 
 
+def test_long_arrays_are_the_librarys(tmp_path):
+    """They are walked over at first, and there when they are asked for."""
+    path = tmp_path / "a.gguf"
+    writer = gguf.GGUFWriter(path, "llama")
+    writer.add_array("tokenizer.ggml.tokens", [f"<{n * 'é'}>" for n in range(400)])
+    writer.add_array("tokenizer.ggml.scores", [n / 4 for n in range(300)])
+    writer.add_array("few", ["a", "b"])
+    writer.add_string("after", "them")
+    writer.add_tensor("last", np.arange(32, dtype=np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    file = GgufFile(path)
+    for key, field in gguf.GGUFReader(path).fields.items():
+        assert file.value(key) == field.contents(), key
+    assert file.value("after") == "them"
+    assert file.tensor("last", (32,))[31] == 31
+
+
 @pytest.mark.parametrize("key", ["llama.absent", "general.architecture", "llama.rope.freq_base"])
 def test_a_value_that_is_no_whole_number_is_an_error(tiny, tmp_path, key):
     path = tiny.write(tmp_path / "a.gguf")

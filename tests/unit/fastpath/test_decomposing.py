@@ -45,9 +45,9 @@ def kept(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     found: list[str] = []
     keep = tracing.Tracing._kept
 
-    def watched(self: Any, target: Any, *rest: Any) -> Any:
-        found.append(str(target))
-        return keep(self, target, *rest)
+    def watched(self: Any, node: Any, *rest: Any) -> Any:
+        found.append(str(node.target))
+        return keep(self, node, *rest)
 
     monkeypatch.setattr(tracing.Tracing, "_kept", watched)
     return found
@@ -79,6 +79,7 @@ def nodes(program: ExportedProgram) -> list[tuple[Any, ...]]:
             str(node.args),
             str(node.kwargs),
             torch.utils._pytree.tree_map(facts, node.meta.get("val")),
+            str(node.meta.get("tensor_meta")),
             node.meta.get("stack_trace"),
             str(node.meta.get("nn_module_stack")),
         )

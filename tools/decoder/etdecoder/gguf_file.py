@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,11 @@ import gguf
 import numpy as np
 import torch
 from etbuild import BuildError, check_gguf
-from gguf import GGML_QUANT_SIZES, GGMLQuantizationType
+from gguf import GGML_QUANT_SIZES, GGMLQuantizationType, GGUFValueType
 
 _FETCH_AGAIN = "Fetch the file again, or correct what the target's data attribute names."
+# Items of an array that are read at once.
+_FEW = 256
 # Columns that share one scale in GGML's 8-bit blocks.
 Q8_GROUP = 32
 
@@ -36,6 +39,34 @@ class _Reader(gguf.GGUFReader):
         if end > len(self.data):
             raise _Truncated(end)
         super()._build_tensors(start_offs, fields)
+
+    def _get_field_parts(self, orig_offs: int, raw_type: int) -> Any:
+        """Walks over a vocabulary, of which upstream makes a NumPy array for each item: seconds."""
+        if raw_type != GGUFValueType.ARRAY or self.byte_order != "I":
+            return super()._get_field_parts(orig_offs, raw_type)
+        kind, count = self._get(orig_offs, np.uint32), self._get(orig_offs + 4, np.uint64)
+        scalar = self.gguf_scalar_to_np.get(GGUFValueType(kind[0]))
+        if count[0] <= _FEW or (scalar is None and kind[0] != GGUFValueType.STRING):
+            return super()._get_field_parts(orig_offs, raw_type)
+        start = orig_offs + int(kind.nbytes + count.nbytes)
+        end = start
+        if scalar is not None:
+            end += int(count[0]) * np.dtype(scalar).itemsize
+        else:
+            data = memoryview(self.data)
+            for _ in range(int(count[0])):
+                end += 8 + struct.unpack_from("<Q", data, end)[0]
+        return end - orig_offs, [kind, count], [], [GGUFValueType.ARRAY]
+
+    def whole(self, field: Any) -> Any:
+        """A field with the items that were walked over."""
+        if field.data or field.types != [GGUFValueType.ARRAY] or not field.parts[-1][0]:
+            return field
+        start = field.offset + sum(int(part.nbytes) for part in field.parts[:3])
+        _, parts, indices, kinds = super()._get_field_parts(start, GGUFValueType.ARRAY)
+        return field._replace(
+            parts=field.parts[:3] + parts, data=[3 + index for index in indices], types=kinds
+        )
 
 
 class GgufFile:
@@ -82,7 +113,7 @@ class GgufFile:
         """A metadata value, or `default` where the file has none under this key."""
         field = self._reader.get_field(key)
         try:
-            return default if field is None else field.contents()
+            return default if field is None else self._reader.whole(field).contents()
         except (LookupError, ValueError) as error:
             raise self._wrong(key, f"{type(error).__name__}: {error}", "a value") from None
 

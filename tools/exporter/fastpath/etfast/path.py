@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,6 +21,7 @@ UNITS = (
     "extraction",
     "merging",
     "ordering",
+    "patterns",
     "quantisers",
     "repeating",
     "retracing",
@@ -72,7 +74,11 @@ def installed(wanted: Sequence[Unit] | None = None) -> Iterator[Used]:
     """
     used = Used("fast" if wanted is None or wanted else "stock")
     # All before any is in place: one replaces what another one knows.
-    checked = [(unit, unit.mismatches()) for unit in (units() if wanted is None else wanted)]
+    checked = [
+        (unit, unit.mismatches())
+        for unit in (units() if wanted is None else wanted)
+        if all(name in sys.modules for name in unit.needs)
+    ]
     with contextlib.ExitStack() as stack:
         for unit, mismatches in checked:
             if mismatches:

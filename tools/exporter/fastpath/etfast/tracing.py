@@ -191,7 +191,7 @@ class Tracing(Interpreter):
                 if found is not NotImplemented:
                     return found
             if target is not _ASSERTION and self._unchanged(node):
-                return self._kept(target, args, kwargs, node.meta["val"])
+                return self._kept(node, args, kwargs)
             return target(*args, **kwargs)
 
     def _decomposed(self, target: OpOverload, args: Any, kwargs: Any) -> Any:
@@ -219,8 +219,8 @@ class Tracing(Interpreter):
                 return False
         return True
 
-    def _kept(self, target: OpOverload, args: Any, kwargs: Any, value: Any) -> Any:
-        tracer = self._tracer
+    def _kept(self, node: Node, args: Any, kwargs: Any) -> Any:
+        tracer, target, value = self._tracer, node.target, node.meta["val"]
         # As TorchFunctionMetadataMode counts calls.
         tracer.torch_fn_metadata = target
         tracer.torch_fn_counts[target] = tracer.torch_fn_counts.get(target, 0) + 1
@@ -228,7 +228,14 @@ class Tracing(Interpreter):
         name = tracer.graph._target_to_str(target.overloadpacket.__name__)
         with proxy_tensor.set_original_aten_op(target):
             proxy = tracer.create_proxy("call_function", target, args, kwargs, name=name)
-        return proxy_tensor.track_tensor_tree(value, proxy, constant=None, tracer=tracer)
+        known = node.meta.get("tensor_meta")
+        if known is None or type(value) is not FakeTensor:
+            return proxy_tensor.track_tensor_tree(value, proxy, constant=None, tracer=tracer)
+        proxy_tensor.track_tensor(value, proxy, constant=None, tracer=tracer)
+        # What track_tensor_tree writes down for a single tensor.
+        proxy.node.meta["val"] = proxy_tensor.extract_val(value)
+        proxy.node.meta["tensor_meta"] = known
+        return value
 
 
 def _known(value: Any, node: Node) -> bool:

@@ -1,0 +1,40 @@
+"""A resize is looked for wherever it may be, and its patterns are not made for other graphs."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import nets
+import pytest
+import recipes
+from etexport import lower
+from etfast import path, patterns
+from executorch.backends.xnnpack.partition.graphs import bilinear_2d
+from lowerings import digest
+
+lower.settle()
+
+
+def test_each_pattern_has_one_of_the_operators() -> None:
+    graphs = bilinear_2d.get_graphs()
+    assert graphs
+    assert all(patterns.may_match(graph) for graph in graphs)
+
+
+@pytest.mark.parametrize(("net", "made"), [(nets.picture, True), (nets.diamond, False)])
+def test_patterns_are_made_where_they_may_match(
+    net: Any, made: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[bool] = []
+    get = bilinear_2d.get_graphs_dict
+    monkeypatch.setattr(bilinear_2d, "get_graphs_dict", lambda: asked.append(True) or get())
+    digest(net(), recipes.ALL["fp32"](), "fast")
+    assert bool(asked) is made
+
+
+def test_it_is_left_out_without_xnnpack(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "executorch.backends.xnnpack._passes")
+    with path.installed(path.units(["patterns"])) as used:
+        assert used.active == []
+        assert used.aside == {}
