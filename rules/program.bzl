@@ -9,6 +9,7 @@ load(
     "EtSharedDataInfo",
 )
 load("//rules/private:exporter_action.bzl", "exporter_action")
+load("//rules/private:exporter_flags.bzl", "eager")
 load("//rules/private:link_action.bzl", "link", "report")
 load("//rules/private:lower_action.bzl", "given_for_lowering", "lower", "lowering_attributes", "same_lowering")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
@@ -16,7 +17,6 @@ load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
 def _et_program_impl(ctx):
     shared = [t[EtSharedDataInfo] for t in ctx.attr.shared_data]
     lowered = _lowered(ctx, shared)
-    model, recipe = lowered.model, lowered.recipe
     _check_sharing(ctx)
     _check_min_delegated(ctx)
     name = ctx.label.name
@@ -56,7 +56,7 @@ def _et_program_impl(ctx):
         OutputGroupInfo(
             report = depset(reports),
             etrecord = depset([_etrecord(ctx, lowered)]),
-            bundled = depset([_bundled(ctx, model, lowered, program, data_files)]),
+            bundled = depset([_bundled(ctx, lowered, program, data_files)]),
             lowered = depset([lowered.directory]),
             manifest = depset([manifest] + ([index] if index else [])),
             data = depset(data_files),
@@ -73,9 +73,9 @@ def _et_program_impl(ctx):
             report = reports[0],
             data_files = depset(data_files),
             lowered = lowered,
-            model = model,
-            recipe = recipe,
-            backends = recipe.backends,
+            model = lowered.model,
+            recipe = lowered.recipe,
+            backends = lowered.recipe.backends,
         ),
     ]
 
@@ -134,9 +134,10 @@ def _etrecord(ctx, lowered):
         ctx,
         command = "etrecord",
         label = ctx.label,
-        model = lowered.model,
+        # With the source's places, which exported programs don't keep.
+        model = eager(lowered).model,
         recipe = lowered.recipe,
-        methods = lowered.methods,
+        methods = eager(lowered).methods,
         settings = lowered.settings,
         output = record,
         mnemonic = "EtRecord",
@@ -144,7 +145,7 @@ def _etrecord(ctx, lowered):
     )
     return record
 
-def _bundled(ctx, model, lowered, program, data_files):
+def _bundled(ctx, lowered, program, data_files):
     """A bundled program holds one file: where weights lie outside, they are embedded for it."""
     if data_files:
         program = ctx.actions.declare_file(ctx.label.name + ".embedded.pte")
@@ -154,9 +155,9 @@ def _bundled(ctx, model, lowered, program, data_files):
         ctx,
         command = "bundle",
         label = ctx.label,
-        model = model,
+        model = eager(lowered).model,
         recipe = None,
-        methods = lowered.methods,
+        methods = eager(lowered).methods,
         program = program,
         output = bundled,
         mnemonic = "EtBundleProgram",

@@ -2,7 +2,7 @@
 
 load("//rules:providers.bzl", "EtProgramInfo")
 load("//rules/private:backend_packages.bzl", "recipe_packages")
-load("//rules/private:exporter_flags.bzl", "add_request", "request_files")
+load("//rules/private:exporter_flags.bzl", "add_request", "eager", "request_files")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
 load("//toolchains/python:python_tool.bzl", "launcher_script", "tool_attributes", "tool_files")
 
@@ -12,7 +12,7 @@ def _et_program_test_impl(ctx):
     if ctx.attr.adapter and not adapter.own_data:
         fail("%s: adapter = %s has no .ptd of its own; set weights = \"separate\" on it." %
              (ctx.label, adapter.label))
-    model = adapter.model
+    model = eager(adapter.lowered).model
     data = [adapter.own_data] if adapter.own_data else []
     indexes = [adapter.own_index] if adapter.own_index else []
     for shared in info.shared_data:
@@ -26,7 +26,7 @@ def _et_program_test_impl(ctx):
         label = ctx.label,
         model = model,
         recipe = None,
-        methods = info.lowered.methods,
+        methods = eager(info.lowered).methods,
         in_runfiles = True,
     )
     args.add(info.program.short_path, format = "--program=%s")

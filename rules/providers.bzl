@@ -1,12 +1,15 @@
 """What the rules hand to each other. Fields are part of the public interface."""
 
 EtModelInfo = provider(
-    doc = "An eager model: code and weights, without a recipe. Made by `et_model`.",
+    doc = "A model: code and weights, without a recipe. Made by `et_model` and `et_exported_program`.",
     fields = {
         "label": "Label of the model.",
         "entry_point": "String \"module:function\"; empty where the model is given as .pt2 files.",
         "args": "Dict of strings, for `ModelContext.args`.",
         "exported": "List of struct(method, file): .pt2 files by method; empty for code.",
+        "programs": "File (tree artifact): what `et_exported_program` made of `original`; None: nothing.",
+        "original": "EtModelInfo that `programs` were exported from, with which tests compare; None: itself.",
+        "methods": "List of strings: methods of `original` that `programs` has; empty: all.",
         "sources": "Depset of Files that the model's code may import or find beside itself.",
         "roots": "List of strings: import roots as runfiles paths (\"_main\", \"repo/folder\").",
         "data": "Depset of Files that the model's code asks for with `ModelContext.file`.",

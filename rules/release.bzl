@@ -11,6 +11,7 @@ load(
     "metadata_of",
     "model_description",
     "model_files",
+    "model_of",
     "package_description",
     "program_description",
 )
@@ -105,7 +106,8 @@ def _describe(ctx, places, apps, packages, programs, files, loose, lists):
     every_program = {program.label: program for program in programs}
     for app in every_app.values():
         every_program.update({program.label: program for program in app.programs})
-    every_model = {program.model.label: program.model for program in every_program.values()}
+    models = [model_of(program) for program in every_program.values()]
+    every_model = {model.label: model for model in models}
     exporter = ctx.toolchains[EXPORTER_TOOLCHAIN].exporter
     metadata = metadata_of(exporter)
     layers = backend_packages(every_program.values())

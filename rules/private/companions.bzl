@@ -2,14 +2,14 @@
 
 load("//rules:providers.bzl", "EtPackagesInfo", "EtProgramInfo")
 load("//rules/private:backend_packages.bzl", "recipe_packages")
-load("//rules/private:exporter_flags.bzl", "add_request", "request_files")
+load("//rules/private:exporter_flags.bzl", "add_request", "eager", "request_files")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
 load("//toolchains/python:paths.bzl", "shown")
 load("//toolchains/python:python_tool.bzl", "launcher_script", "tool_attributes", "tool_files", "tool_root")
 
 def _companion_impl(ctx):
     info = ctx.attr.program[EtProgramInfo]
-    model = info.model
+    model = eager(info.lowered).model
     exporter = ctx.toolchains[EXPORTER_TOOLCHAIN].exporter
     data = [info.own_data] if info.own_data else []
     indexes = [info.own_index] if info.own_index else []
@@ -23,7 +23,7 @@ def _companion_impl(ctx):
         label = info.label,
         model = model,
         recipe = None,
-        methods = info.lowered.methods,
+        methods = eager(info.lowered).methods,
         in_runfiles = True,
     )
     args.add(info.program.short_path, format = "--program=%s")

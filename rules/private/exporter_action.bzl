@@ -1,4 +1,4 @@
-"""Actions that need torch: EtLower, EtRecord, EtBundle. One worker serves them all."""
+"""Actions that need torch: EtLower, EtExport, EtRecord, EtBundle. One worker serves them all."""
 
 load("//rules/private:backend_packages.bzl", "add_packages", "recipe_packages")
 load("//rules/private:exporter_flags.bzl", "add_request", "request_files")
@@ -33,7 +33,7 @@ def exporter_action(
 
     Args:
       ctx: rule context with the exporter toolchain.
-      command: "lower", "etrecord" or "bundle".
+      command: "lower", "export", "etrecord" or "bundle".
       label: Label for messages.
       model: EtModelInfo.
       recipe: EtRecipeInfo, or None.
@@ -68,7 +68,7 @@ def exporter_action(
             args.add(settings.calibration, format = "--calibration=%s")
             inputs.append(settings.calibration)
     if command != "bundle":
-        stock = "stock" in (exporter.lowering, recipe.lowering)
+        stock = "stock" in (exporter.lowering, recipe.lowering if recipe else "fast")
         args.add("--lowering=%s" % ("stock" if stock else "fast"))
     add_request(args, label = label, model = model, recipe = recipe, methods = methods)
 

@@ -27,6 +27,8 @@ def add_request(args, *, label, model, recipe, methods, in_runfiles = False):
         map_each = _exported_in_runfiles if in_runfiles else _exported,
         format_each = "--exported=%s",
     )
+    if model.programs:
+        args.add(model.programs.path, format = "--programs=%s")
     args.add_all(methods, format_each = "--method=%s")
     _add_files(args, "--data=%s", model.data, place)
     _add_files(args, "--source=%s", model.sources, place)
@@ -48,9 +50,21 @@ def request_files(*, model, recipe):
       Depset of Files.
     """
     return depset(
-        [e.file for e in model.exported],
+        [e.file for e in model.exported] + ([model.programs] if model.programs else []),
         transitive = [model.sources, model.data] + ([recipe.sources, recipe.data] if recipe else []),
     )
+
+def eager(lowered):
+    """What a lowering is compared with: the model's own code, where it was exported before.
+
+    Args:
+      lowered: EtLoweredInfo.
+
+    Returns:
+      struct(model, methods): EtModelInfo, and the methods to take of it; none: all.
+    """
+    model = lowered.model
+    return struct(model = model.original or model, methods = lowered.methods or model.methods)
 
 def _encoded(value):
     return json.encode(value)

@@ -27,7 +27,7 @@ def lowering_attributes(mandatory, what):
         "model": attr.label(
             mandatory = mandatory,
             providers = [EtModelInfo],
-            doc = "The et_model.",
+            doc = "The et_model, or an et_exported_program of it.",
         ),
         "quantize": attr.string(
             default = "recipe",

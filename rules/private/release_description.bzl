@@ -1,5 +1,6 @@
 """What analysis knows of a release, as JSON for EtRelease."""
 
+load("//rules/private:exporter_flags.bzl", "eager")
 load("//toolchains/python:paths.bzl", "shown")
 
 def app_description(app, *, file):
@@ -69,10 +70,21 @@ def program_description(program):
     """
     return struct(
         label = shown(program.label),
-        model = shown(program.model.label),
+        model = shown(model_of(program).label),
         recipe = program.recipe.tree,
         packages = [shown(one.label) for one in backend_packages([program])],
     )
+
+def model_of(program):
+    """The model that a program's weights come from: of one that was exported before, its code.
+
+    Args:
+      program: EtProgramInfo.
+
+    Returns:
+      EtModelInfo.
+    """
+    return eager(program.lowered).model
 
 def model_description(model):
     """What a model is made of.
@@ -133,9 +145,9 @@ def labels_of_repositories(apps, programs):
     labels += [library.label for app in apps for library in app.libraries]
     labels += [one.label for one in backend_packages(programs)]
     for program in programs:
-        labels += [program.label, program.model.label, program.recipe.label]
+        labels += [program.label, model_of(program).label, program.recipe.label]
         labels += [backend.label for backend in program.backends.to_list()]
-        labels += [f.owner for f in model_files(program.model)]
+        labels += [f.owner for f in model_files(model_of(program))]
     return {label.repo_name: label for label in labels if label.repo_name}.values()
 
 def metadata_of(exporter):

@@ -19,6 +19,7 @@ def request(**fields: Any) -> flags.Request:
         "facts": None,
         "entry_point": "net:build",
         "exported": {},
+        "programs": None,
         "sources": {},
         "roots": (),
         "data": {},

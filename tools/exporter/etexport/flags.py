@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 from etbuild.errors import BuildError
 
-COMMANDS = ("lower", "etrecord", "bundle")
+COMMANDS = ("lower", "export", "etrecord", "bundle")
 
 
 @dataclass(frozen=True)
@@ -19,13 +19,14 @@ class Request:
     """What to do.
 
     Attributes:
-      command: "lower", "etrecord" or "bundle".
+      command: "lower", "export", "etrecord" or "bundle".
       label: of the program, for messages.
       model_label: of the model, for messages.
       output: the directory or file to write.
       facts: JSON file to write what was seen to: seconds, memory, accuracy.
       entry_point: "module:function"; empty: the model is given as .pt2 files.
       exported: method name to .pt2 file.
+      programs: in the place of all these: a folder that the command "export" wrote.
       sources: path in the workspace ("_main/models/llama.py") to file: what may be imported.
       roots: folders of such paths that go on the import path.
       data: path in the workspace to file, for ModelContext.file.
@@ -47,6 +48,7 @@ class Request:
     facts: Path | None
     entry_point: str
     exported: dict[str, Path]
+    programs: Path | None
     sources: dict[str, Path]
     roots: tuple[str, ...]
     data: dict[str, Path]
@@ -77,6 +79,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--facts", type=Path)
     parser.add_argument("--entry_point", default="")
+    parser.add_argument("--programs", type=Path)
     for name in ("exported", "source", "data", "recipe_data"):
         parser.add_argument(f"--{name}", action="append", default=[], metavar="NAME=VALUE")
     for name in ("root", "method"):
@@ -106,6 +109,7 @@ def parse(arguments: Sequence[str]) -> Request:
         facts=raw.facts.absolute() if raw.facts else None,
         entry_point=raw.entry_point,
         exported=_paths(raw.exported),
+        programs=raw.programs.absolute() if raw.programs else None,
         sources=_paths(raw.source),
         roots=tuple(raw.root),
         data=_paths(raw.data),

@@ -112,7 +112,7 @@ def declared(request: Any, work: Path, more: Iterable[Path] = ()) -> list[Path]:
       more: of the layers of packages: programs, SDKs.
     """
     named = (request.sources, request.data, request.recipe_data, request.exported)
-    single = (request.calibration, request.facts, request.output, request.program)
+    single = (request.calibration, request.facts, request.output, request.program, request.programs)
     return [
         *(path for files in named for path in files.values()),
         *(path for path in single if path),

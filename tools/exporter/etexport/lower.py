@@ -1,4 +1,4 @@
-"""The commands of the exporter: lower, record for devtools, bundle with expectations."""
+"""The commands of the exporter: lower, export, record for devtools, bundle with expectations."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def run(request: Request, progress: Progress, tree: Path) -> None:
         if made and request.quantize == "none":
             made.quantization_recipe = None
         spec = calibration.replaced(model.load_spec(request), made, request)
-    commands = {"lower": _lower, "etrecord": _etrecord, "bundle": _bundle}
+    commands = {"lower": _lower, "export": _export, "etrecord": _etrecord, "bundle": _bundle}
     commands[request.command](request, spec, made, progress, tree)
 
 
@@ -118,6 +118,15 @@ def _facts(index: Index, recipe: Any, request: Request) -> dict[str, Any]:
         "not_quantised": {k: v for f in filters for k, v in sorted(f.skipped.items())},
         "quantised_layers": sum(len(f.taken) for f in filters),
     }
+
+
+def _export(request: Request, spec: Any, recipe: Any, progress: Progress, tree: Path) -> None:
+    from etfast import path
+
+    from etexport import exporting
+
+    with path.chosen(request.lowering), _whole(request.output):
+        exporting.write(request, spec, progress)
 
 
 def _etrecord(request: Request, spec: Any, recipe: Any, progress: Progress, tree: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from etbuild import BuildError, Method, ModelContext, ModelSpec
 
-from etexport import pt2_file
+from etexport import exported
 from etexport.flags import MAIN, Request
 from etexport.sources import load
 
@@ -26,7 +26,12 @@ def load_spec(request: Request) -> ModelSpec:
       BuildError: the entry point is missing or returns something else; a method is missing; an
         input or a weight has a type that programs can't have; a .pt2 file is damaged.
     """
-    spec = _from_files(request) if request.exported else _normalised(_call(request), request)
+    if request.programs:
+        spec = exported.read(request.programs, request)
+    elif request.exported:
+        spec = _from_files(request)
+    else:
+        spec = _normalised(_call(request), request)
     return _checked(_chosen(spec, request), request)
 
 
@@ -71,7 +76,7 @@ def _method(value: Any, where: str) -> Method:
     if isinstance(module, torch.export.ExportedProgram):
         inputs = value.example_inputs
         if inputs is None or (isinstance(inputs, tuple | list) and not inputs):
-            inputs = _inputs_of(module)
+            inputs = exported.inputs_of(module)
     elif isinstance(module, torch.nn.Module):
         inputs = value.example_inputs
         # A program is for inference: dropout and batch norm must be exported as such.
@@ -90,42 +95,22 @@ def _method(value: Any, where: str) -> Method:
     return Method(module, inputs, value.dynamic_shapes, value.strict, tuple(value.test_inputs))
 
 
-def _inputs_of(program: torch.export.ExportedProgram) -> tuple[Any, ...]:
-    if program.example_inputs is None:
-        return ()
-    positional, named = program.example_inputs
-    return (*positional, *named.values())
-
-
 def _from_files(request: Request) -> ModelSpec:
     methods = {}
+    hint = (
+        f"Write it with torch.export.save of the exporter's torch ({torch.__version__}); is it "
+        "complete?"
+    )
     for name, path in request.exported.items():
-        try:
-            program = pt2_file.load(path)
-        except MemoryError:
-            raise
-        except Exception as error:  # torch raises whatever a damaged file leads to.
-            text = str(error).strip() or type(error).__name__
-            raise BuildError(
-                f'{request.model_label}: the exported program for "{name}", {path.name}, can\'t '
-                f"be read: {text.splitlines()[0].rstrip('.')}.",
-                "Write it with torch.export.save of the exporter's torch "
-                f"({torch.__version__}); is it complete?",
-            ) from error
-        methods[name] = Method(program, _inputs_of(program))
+        program = exported.read_program(path, name, request, hint)
+        methods[name] = Method(program, exported.inputs_of(program))
     return ModelSpec(methods)
 
 
 def _chosen(spec: ModelSpec, request: Request) -> ModelSpec:
     if not request.methods:
         return spec
-    for name in request.methods:
-        if name not in spec.methods:
-            raise BuildError(
-                f'{request.label}: the model {request.model_label} has no method "{name}"; it '
-                f"has: {', '.join(sorted(spec.methods))}.",
-                "Correct the program's methods attribute.",
-            )
+    exported.check_names(request, spec.methods)
     methods = {n: m for n, m in spec.methods.items() if n in request.methods}
     return ModelSpec(methods, spec.constant_methods, spec.calibration)
 

@@ -10,6 +10,7 @@ from etbuild import BuildError, Method, ModelSpec
 from executorch.export import ExportRecipe, stages
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e, prepare_qat_pt2e
 
+from etexport.exported import Exported
 from etexport.floats_only import FloatsOnly
 from etexport.methods import export_module
 
@@ -68,11 +69,17 @@ def _quantise_one(
     return stage._apply_passes(converted, quantisation.post_convert_passes)
 
 
+def capture(name: str, module: Any, method: Method, label: str) -> torch.export.ExportedProgram:
+    """Exports a method as PT2E wants it: unlike `methods.export` with gradients."""
+    return export_module(name, module, method, method.strict is not False, label)
+
+
 def _captured(name: str, module: Any, method: Method, label: str) -> Any:
+    # Guards are a call of a module, which the passes of some quantisers don't know.
+    if isinstance(method, Exported) and method.captured:
+        return method.captured().module(check_guards=False)
     if not isinstance(module, torch.export.ExportedProgram):
-        strict = True if method.strict is None else method.strict
-        # Guards are a call of a module, which the passes of some quantisers don't know.
-        return export_module(name, module, method, strict, label).module(check_guards=False)
+        return capture(name, module, method, label).module(check_guards=False)
     if module.range_constraints:
         raise BuildError(
             f'{label}: the method "{name}" is an exported program (.pt2) with dynamic shapes, and '
@@ -116,23 +123,33 @@ def _calibration(
     spec: ModelSpec, quantisation: Any, label: str
 ) -> Mapping[str, Iterable[tuple[Any, ...]]]:
     if spec.calibration is not None:
-        made = spec.calibration()
-        if isinstance(made, Mapping):
-            unknown = sorted(set(made) - set(spec.methods))
-            if unknown and not set(made) & set(spec.methods):
-                raise BuildError(
-                    f"{label}: calibration names the methods {', '.join(unknown)}; the model "
-                    f"has: {', '.join(sorted(spec.methods))}."
-                )
-            return made
-        if not isinstance(made, Iterable):
-            raise BuildError(
-                f"{label}: the calibration function returned {made!r}, wanted input tuples, or a "
-                "dict of them by method."
-            )
-        inputs = list(made)
-        return {name: inputs for name in spec.methods}
+        return calibration_inputs(spec, label)
     if quantisation.calibration_inputs_fn is not None:
         inputs = list(quantisation.calibration_inputs_fn())
         return {name: inputs for name in spec.methods}
     return {}
+
+
+def calibration_inputs(spec: ModelSpec, label: str) -> Mapping[str, list[tuple[Any, ...]]]:
+    """What the calibration function of a model returns, by method.
+
+    Raises:
+      BuildError: it is of another kind, or for other methods.
+    """
+    made = spec.calibration() if spec.calibration else {}
+    if isinstance(made, Mapping):
+        unknown = sorted(set(made) - set(spec.methods))
+        if unknown and not set(made) & set(spec.methods):
+            raise BuildError(
+                f"{label}: calibration names the methods {', '.join(unknown)}; the model "
+                f"has: {', '.join(sorted(spec.methods))}."
+            )
+        # Drawn before anything else takes random numbers, which preparing a graph does.
+        return {name: list(inputs) for name, inputs in made.items()}
+    if not isinstance(made, Iterable):
+        raise BuildError(
+            f"{label}: the calibration function returned {made!r}, wanted input tuples, or a "
+            "dict of them by method."
+        )
+    inputs = list(made)
+    return {name: inputs for name in spec.methods}

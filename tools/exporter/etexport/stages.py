@@ -21,6 +21,7 @@ from torchao.quantization import quantize_
 from torchao.quantization.quant_api import _is_linear
 from torchao.utils import unwrap_tensor_subclass
 
+from etexport.exported import check_recipe
 from etexport.methods import check_eager, export
 from etexport.progress import Progress
 from etexport.quantise import quantise
@@ -75,6 +76,7 @@ def run(
       Upstream's ExecutorchProgramManager.
     """
     watch = watch or Watch()
+    check_recipe(spec, recipe, label)
     modules: dict[str, Any] = {name: method.module for name, method in spec.methods.items()}
     wanted = set(recipe.pipeline_stages or _DEFAULT)
     with progress.stage("quantise"):

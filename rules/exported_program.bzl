@@ -1,0 +1,84 @@
+"""et_exported_program: a model, exported once for many recipes."""
+
+load("//rules:providers.bzl", "EtModelInfo")
+load("//rules/private:exporter_action.bzl", "exporter_action")
+load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
+load("//toolchains/python:paths.bzl", "first_repeated")
+
+def _et_exported_program_impl(ctx):
+    model = ctx.attr.model[EtModelInfo]
+    if model.programs:
+        fail("%s: model = %s is exported already (et_exported_program); name the et_model %s, or use what it made." %
+             (ctx.label, model.label, model.original.label))
+    if model.exported:
+        fail(("%s: model = %s is given as .pt2 files (%s), so there is nothing to export. Programs take " +
+              "it as it is.") % (ctx.label, model.label, model.exported[0].file.basename))
+    methods = ctx.attr.methods
+    repeated = first_repeated(methods)
+    if repeated:
+        fail("%s: methods lists \"%s\" twice." % (ctx.label, repeated))
+    directory = ctx.actions.declare_directory(ctx.label.name + ".exported")
+    exporter_action(
+        ctx,
+        command = "export",
+        label = ctx.label,
+        model = model,
+        recipe = None,
+        methods = methods,
+        output = directory,
+        mnemonic = "EtExport",
+        progress_message = "Exporting %{label}",
+    )
+    return [
+        DefaultInfo(files = depset([directory])),
+        EtModelInfo(
+            label = ctx.label,
+            entry_point = "",
+            args = {},
+            exported = [],
+            programs = directory,
+            original = model,
+            methods = methods,
+            sources = depset(),
+            roots = [],
+            data = depset(),
+            packages = model.packages,
+            memory_mb = model.memory_mb,
+        ),
+    ]
+
+et_exported_program = rule(
+    implementation = _et_exported_program_impl,
+    doc = """A model that `torch.export` has run on, once for all programs that are made of it.
+
+It stands where an `et_model` stands:
+
+```starlark
+et_exported_program(name = "net_exported", model = ":net")
+et_program(name = "net_xnnpack", model = ":net_exported", recipe = "//backends/xnnpack:fp32")
+et_program(name = "net_portable", model = ":net_exported", recipe = "//backends/portable:fp32")
+```
+
+A changed recipe then neither loads the checkpoint nor exports again, and a change of the model's code
+that leaves the exported methods as they are (a comment, for example) lowers nothing. The programs are
+those of the model itself, byte for byte.
+
+Output: a directory with a .pt2 file a method, the model's constant methods, test inputs and
+calibration inputs. Tests and companions of programs compare with the eager model.
+
+Recipes that quantise the layers of an eager model (torchao) take the `et_model`; so do models with
+operators that their own code registers. A lowering with what doesn't fit fails and says so.
+""",
+    attrs = {
+        "methods": attr.string_list(
+            doc = "The model's methods that are exported; default: all.",
+        ),
+        "model": attr.label(
+            mandatory = True,
+            providers = [EtModelInfo],
+            doc = "The et_model.",
+        ),
+    },
+    provides = [EtModelInfo],
+    toolchains = [EXPORTER_TOOLCHAIN],
+)
