@@ -29,7 +29,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
 def test_all_tests_pass_and_nothing_is_built_twice(workspace: Workspace) -> None:
     """The workspace's own tests; then a null build."""
     printed = workspace.run("test", "//...")
-    assert "12 tests pass" in printed
+    assert "14 tests pass" in printed
     assert workspace.build("//...") == []
 
 
@@ -75,6 +75,31 @@ def test_a_comment_in_an_unrelated_model_builds_nothing(workspace: Workspace) ->
     with open(workspace.folder / "other.py", "a") as out:
         out.write("# A comment.\n")
     assert workspace.build(*_PROGRAMS) == []
+
+
+def test_a_model_is_exported_once(workspace: Workspace) -> None:
+    """For several recipes, with the bytes of the model itself; what is exported decides the rest."""
+    targets = ["//:once_int8", "//:once_own"]
+    workspace.build(*targets, "//:two_methods_int8", "//:two_methods_xnnpack")
+    programs = workspace.outputs()
+    assert programs["once_int8.pte"] == programs["two_methods_int8.pte"]
+    assert programs["once_own.pte"] == programs["two_methods_xnnpack.pte"]
+
+    everything = [f"{name} {target}" for name in ("EtLink", "EtLower") for target in targets]
+    changes = [
+        # An option of a recipe.
+        ("own/BUILD.bazel", '{"name": "smoke"}', '{"name": "other"}', [everything[1], everything[3]]),
+        # A comment, which moves the lines of the model's code.
+        ("nets.py", "        self.small =", "        # A comment.\n        self.small =", []),
+        # Other weights.
+        ("nets.py", "Classifier(64, seed=1)", "Classifier(64, seed=3)", everything),
+    ]
+    for number, (file, old, new, wanted) in enumerate(changes):
+        workspace.replace(file, old, new)
+        exported = ["EtExport //:two_methods_once"] if number else []
+        assert workspace.build(*targets) == exported + wanted
+    for file, old, new, _ in changes:
+        workspace.replace(file, new, old)
 
 
 def test_link_settings_never_lower_again(workspace: Workspace) -> None:

@@ -17,7 +17,7 @@ from etreproduce.build import Build, BuildFailed, Output
 from etreproduce.compare import Difference, compare, sha256
 
 # What these rules' actions are called whose results could depend on a worker.
-_WORKERS = ("EtBundleProgram", "EtLower", "EtRecord")
+_WORKERS = ("EtBundleProgram", "EtExport", "EtLower", "EtRecord")
 _HASH_SEED = "4242"
 
 # What is different in the second build, besides its places and the number of jobs.

@@ -1,0 +1,85 @@
+"""Tests of et_exported_program and of what is made of it."""
+
+load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts")
+load("//rules:providers.bzl", "EtModelInfo")
+load("//tests/analysis:actions.bzl", "actions_by_mnemonic")
+
+def _inputs(action):
+    return [f.basename for f in action.inputs.to_list()]
+
+def _starting(action, prefix):
+    """The words of a command line that start with a prefix, without the folders of their values."""
+    return [prefix + word.split("/")[-1] for word in action.argv if word.startswith(prefix)]
+
+def _model_impl(ctx):
+    env = analysistest.begin(ctx)
+    target = analysistest.target_under_test(env)
+    info = target[EtModelInfo]
+    asserts.equals(env, "net", info.original.label.name)
+    asserts.equals(env, "", info.entry_point)
+    asserts.equals(env, ["forward"], info.methods)
+    asserts.equals(env, [target.label.name + ".exported"], [f.basename for f in target.files.to_list()])
+    asserts.equals(env, target.files.to_list(), [info.programs])
+    asserts.equals(env, [], info.sources.to_list() + info.data.to_list())
+    asserts.equals(env, info.original.memory_mb, info.memory_mb)
+    asserts.equals(env, info.original.packages, info.packages)
+    return analysistest.end(env)
+
+exported_program_test = analysistest.make(_model_impl)
+
+def _export_impl(ctx):
+    env = analysistest.begin(ctx)
+    actions = actions_by_mnemonic(env)
+    asserts.equals(env, ["EtExport"], actions.keys())
+    (export,) = actions["EtExport"]
+    asserts.equals(env, ["etexport", "export"], export.argv[1:3])
+    for flag in (
+        "--label=//tests/analysis/exported:net_exported",
+        "--model_label=//tests/analysis:net",
+        "--entry_point=tests.analysis.net:build",
+        "--lowering=fast",
+        "--method=forward",
+    ):
+        asserts.true(env, flag in export.argv, "%s is not among %s" % (flag, export.argv))
+    asserts.equals(env, [], _starting(export, "--recipe"))
+    asserts.true(env, "net.py" in _inputs(export) and "weights.txt" in _inputs(export))
+    return analysistest.end(env)
+
+export_action_test = analysistest.make(_export_impl)
+
+def _program_impl(ctx):
+    env = analysistest.begin(ctx)
+    actions = actions_by_mnemonic(env)
+    asserts.equals(env, [], actions.get("EtExport", []))
+
+    # A lowering has what was exported, and nothing of the model's code and weights.
+    (lower,) = actions["EtLower"]
+    asserts.equals(env, ["--programs=net_exported.exported"], _starting(lower, "--programs="))
+    for word in ["--entry_point=", "--model_label=//tests/analysis/exported:net_exported"]:
+        asserts.true(env, word in lower.argv, "%s is not among %s" % (word, lower.argv))
+    for prefix in ("--data=", "--method="):
+        asserts.equals(env, [], _starting(lower, prefix))
+    for file in ("net.py", "weights.txt"):
+        asserts.false(env, file in _inputs(lower), "EtLower depends on " + file)
+    asserts.true(env, "net_exported.exported" in _inputs(lower))
+
+    # What compares with the eager model, or names its source, has the model itself.
+    for mnemonic in ("EtBundleProgram", "EtRecord"):
+        (action,) = actions[mnemonic]
+        asserts.equals(env, [], _starting(action, "--programs="))
+        for word in ("--entry_point=tests.analysis.net:build", "--method=forward"):
+            asserts.true(env, word in action.argv, "%s is not among %s" % (word, action.argv))
+        asserts.true(env, "weights.txt" in _inputs(action))
+    return analysistest.end(env)
+
+program_of_exported_test = analysistest.make(_program_impl)
+
+def _test_impl(ctx):
+    env = analysistest.begin(ctx)
+    target = analysistest.target_under_test(env)
+    files = [f.basename for f in target[DefaultInfo].default_runfiles.files.to_list()]
+    asserts.true(env, "net.py" in files and "weights.txt" in files)
+    asserts.false(env, "net_exported.exported" in files)
+    return analysistest.end(env)
+
+test_of_exported_test = analysistest.make(_test_impl)
