@@ -78,7 +78,7 @@ def test_a_comment_in_an_unrelated_model_builds_nothing(workspace: Workspace) ->
 
 
 def test_a_model_is_exported_once(workspace: Workspace) -> None:
-    """For several recipes, with the bytes of the model itself; what is exported decides the rest."""
+    """For several recipes, with the bytes of the model itself; what comes out decides the rest."""
     targets = ["//:once_int8", "//:once_own"]
     workspace.build(*targets, "//:two_methods_int8", "//:two_methods_xnnpack")
     programs = workspace.outputs()
@@ -86,9 +86,10 @@ def test_a_model_is_exported_once(workspace: Workspace) -> None:
     assert programs["once_own.pte"] == programs["two_methods_xnnpack.pte"]
 
     everything = [f"{name} {target}" for name in ("EtLink", "EtLower") for target in targets]
+    one = [everything[1], everything[3]]
     changes = [
         # An option of a recipe.
-        ("own/BUILD.bazel", '{"name": "smoke"}', '{"name": "other"}', [everything[1], everything[3]]),
+        ("own/BUILD.bazel", '{"name": "smoke"}', '{"name": "other"}', one),
         # A comment, which moves the lines of the model's code.
         ("nets.py", "        self.small =", "        # A comment.\n        self.small =", []),
         # Other weights.

@@ -320,6 +320,7 @@ def quantised(**fields: Any) -> ExportRecipe:
 
 
 TORCHAO = xnnpack("int8_dynamic_act_int4_weight")
+STATIC = xnnpack("int8_static_per_channel")
 STACKS = ExportRecipe(executorch_backend_config=ExecutorchBackendConfig(emit_stacktrace=True))
 COLLECTION = torch.export.ShapesCollection()
 
@@ -331,7 +332,7 @@ COLLECTION = torch.export.ShapesCollection()
         (STACKS, one(), r"wants stack traces in the program \(emit_stacktrace\)"),
         (ExportRecipe(strict=False), one(), "wants strict = False where it was exported with"),
         (quantised(quantizers=[None], is_qat=True), one(), r"trains it \(QAT\)"),
-        (xnnpack("int8_static_per_channel"), one(dynamic_shapes=COLLECTION), ".*takes its dynamic shapes"),
+        (STATIC, one(dynamic_shapes=COLLECTION), ".*takes its dynamic shapes"),
     ],
 )
 def test_recipes_that_do_not_fit(
@@ -349,8 +350,7 @@ def test_recipes_that_fit_after_all(tmp_path: Path) -> None:
     own = exported.read(export(one(strict=True), tmp_path / "own"), request())
     exported.check_recipe(own, ExportRecipe(strict=False), "//m:x")
     default = exported.read(export(one(), tmp_path / "default"), request())
-    recipe = xnnpack("int8_static_per_channel")
-    exported.check_recipe(default, dataclasses.replace(recipe, strict=False), "//m:x")
+    exported.check_recipe(default, dataclasses.replace(STATIC, strict=False), "//m:x")
 
 
 def test_a_method_that_pt2e_can_not_capture(
@@ -365,7 +365,7 @@ def test_a_method_that_pt2e_can_not_capture(
     found = exported.read(export(one(), tmp_path / "out"), request())
     exported.check_recipe(found, ExportRecipe(), "//m:x")
     with pytest.raises(BuildError, match="takes another kind of export that failed"):
-        exported.check_recipe(found, xnnpack("int8_static_per_channel"), "//m:x")
+        exported.check_recipe(found, STATIC, "//m:x")
 
 
 def test_a_file_that_is_damaged(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ import torch
 from etbuild import BuildError, Method, ModelSpec
 from etbuild.zip_check import ArchiveError
 from executorch.export import ExportRecipe
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch._export.serde.serialize import SerializeError
 from torch.export import ExportedProgram
 
@@ -59,7 +59,7 @@ def write(request: Request, spec: ModelSpec, progress: Progress) -> None:
     }
     text = json.dumps(listing, indent=1) + "\n"
     (request.output / LISTING).write_text(text, encoding="utf-8")
-    save_file(writer.tensors.found, request.output / TENSORS)
+    (request.output / TENSORS).write_bytes(save(writer.tensors.found))
 
 
 class _Writer:
@@ -168,7 +168,7 @@ class _Writer:
 
 
 class _Shared:
-    """Which tensors have one memory: a buffer that calibration changes is changed for all methods."""
+    """Which tensors have one memory: what calibration changes is changed for all methods."""
 
     def __init__(self) -> None:
         self._places: dict[tuple[Any, ...], list[tuple[str, str]]] = {}

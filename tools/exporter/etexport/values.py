@@ -1,4 +1,4 @@
-"""Inputs, constants and dynamic shapes as JSON with tensors beside it: read without running code."""
+"""Inputs, constants and dynamic shapes as JSON, with tensors beside it: no code, no pickles."""
 
 from __future__ import annotations
 
