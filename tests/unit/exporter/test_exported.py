@@ -17,7 +17,7 @@ import pytest
 import torch
 import xnnpack_recipes
 from etbuild import BuildError, Method, ModelSpec, Options, RecipeContext
-from etexport import exported, exporting, lower, pt2_save, values
+from etexport import exported, exporting, lower, pt2_save, stages, values
 from etexport.progress import Progress
 from executorch.exir import ExecutorchBackendConfig
 from executorch.export import ExportRecipe
@@ -351,6 +351,17 @@ def test_recipes_that_fit_after_all(tmp_path: Path) -> None:
     exported.check_recipe(own, ExportRecipe(strict=False), "//m:x")
     default = exported.read(export(one(), tmp_path / "default"), request())
     exported.check_recipe(default, dataclasses.replace(STATIC, strict=False), "//m:x")
+
+
+def test_a_program_that_the_model_exports_itself(tmp_path: Path) -> None:
+    """Is kept as it is, strict or not; PT2E wants static shapes of it, as it does without."""
+    net, shapes = torch.nn.Sequential(torch.nn.Linear(4, 4)).eval(), ({0: Dim("n", max=8)},)
+    program = torch.export.export(net, (torch.ones(2, 4),), dynamic_shapes=shapes, strict=False)
+    spec = ModelSpec({"forward": Method(program, (torch.ones(2, 4),))})
+    found = exported.read(export(spec, tmp_path / "out"), request())
+    exported.check_recipe(found, ExportRecipe(strict=True), "//m:x")
+    with pytest.raises(BuildError, match="with dynamic shapes, and the recipe quantises it"):
+        stages.run(found, STATIC, Progress(), "//m:x", etrecord=False)
 
 
 def test_a_method_that_pt2e_can_not_capture(

@@ -76,7 +76,7 @@ def capture(name: str, module: Any, method: Method, label: str) -> torch.export.
 
 def _captured(name: str, module: Any, method: Method, label: str) -> Any:
     # Guards are a call of a module, which the passes of some quantisers don't know.
-    if isinstance(method, Exported) and method.captured:
+    if isinstance(method, Exported) and method.exported_strict is not None and method.captured:
         return method.captured().module(check_guards=False)
     if not isinstance(module, torch.export.ExportedProgram):
         return capture(name, module, method, label).module(check_guards=False)
