@@ -13,6 +13,7 @@ import importlib
 import io
 import pickle
 import sys
+import typing
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -22,6 +23,7 @@ import sympy
 import torch
 from etbuild import checkpoint
 from etbuild.zip_check import ArchiveError
+from torch._export.serde import serialize
 from torch._export.verifier import TrainingIRVerifier
 from torch._ops import HigherOrderOperator, OpOverload
 from torch.export import custom_ops
@@ -71,9 +73,12 @@ def _harmless() -> Iterator[contextlib.AbstractContextManager[None]]:
     yield replaced(torch, "load", functools.partial(_load, torch.load))
     yield replaced(package, "pickle", SimpleNamespace(loads=_no_pickle))
     yield replaced(torch._C, "_pickle_load_obj", _no_pickle)
-    yield replaced(sympy, "sympify", functools.partial(_sympify, sympy.sympify))
+    yield replaced(sympy, "sympify", functools.partial(_sympify, sympy.sympify, {}))
     yield replaced(_pytree, "importlib", SimpleNamespace(import_module=_imported))
     yield replaced(_pytree, "enum_object_hook", _enum)
+    # Not for safety: torch asks for the types of a class at each of its objects.
+    cached = {**vars(typing), "get_type_hints": functools.partial(_type_hints, {})}
+    yield replaced(serialize, "typing", SimpleNamespace(**cached))
 
 
 def _load(load: Callable[..., Any], file: Any, *args: Any, **options: Any) -> Any:
@@ -92,10 +97,27 @@ def _no_pickle(*args: Any) -> Any:
     raise ArchiveError("an object in it is a pickle, which would run code when it is loaded")
 
 
-def _sympify(sympify: Callable[..., Any], text: Any, *args: Any, **options: Any) -> Any:
-    if isinstance(text, str):
+def _sympify(
+    sympify: Callable[..., Any],
+    known: dict[tuple[str, int], Any],
+    text: Any,
+    *args: Any,
+    **options: Any,
+) -> Any:
+    if not isinstance(text, str):
+        return sympify(text, *args, **options)
+    # Most sizes are the same few. The symbols that torch knows by name become more, and stay.
+    key = (text, len(options.get("locals") or ()))
+    if args or options.keys() - {"locals"} or key not in known:
         check_expression(text, _FUNCTIONS)
-    return sympify(text, *args, **options)
+        known[key] = sympify(text, *args, **options)
+    return known[key]
+
+
+def _type_hints(known: dict[Any, Any], owner: Any, **options: Any) -> dict[str, Any]:
+    if owner not in known:
+        known[owner] = typing.get_type_hints(owner, **options)
+    return known[owner]
 
 
 def _imported(name: str) -> ModuleType:
