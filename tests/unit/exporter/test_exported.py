@@ -397,6 +397,6 @@ def test_where_nodes_came_from_is_kept() -> None:
     nodes = [node for node in program.graph.nodes if node.op == "call_function"]
     sources = [source for node in nodes for source in node.meta["from_node"]]
     assert sources and all(0 <= source.graph_id < 9 for source in sources)
-    assert all("stack_trace" not in node.meta for node in nodes)
+    assert {node.meta["stack_trace"] for node in nodes} == {pt2_save._NOWHERE}
     keys = {key for node in nodes for key in node.meta["nn_module_stack"]}
     assert keys and all(len(key) < 12 for key in keys)
