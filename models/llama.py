@@ -147,8 +147,6 @@ def model_args(file: GgufFile, args: Args, label: str) -> ModelArgs:
     ):
         if given > most:
             raise BuildError(f'{label}: argument "{name}": got {given}, wanted at most {most}.')
-    tokens = file.value("tokenizer.ggml.tokens", [])
-    words = len(tokens) if isinstance(tokens, list) else 0
     params = ModelArgs(
         dim=dim,
         n_layers=args.layers or layers,
@@ -156,7 +154,7 @@ def model_args(file: GgufFile, args: Args, label: str) -> ModelArgs:
         n_kv_heads=file.integer("llama.attention.head_count_kv", heads, minimum=1),
         head_dim=head_dim,
         hidden_dim=file.integer("llama.feed_forward_length", minimum=1),
-        vocab_size=file.integer("llama.vocab_size", words, minimum=1),
+        vocab_size=file.integer("llama.vocab_size", file.count("tokenizer.ggml.tokens"), minimum=1),
         norm_eps=file.real("llama.attention.layer_norm_rms_epsilon"),
         rope_theta=file.real("llama.rope.freq_base", 10000.0),
         max_seq_len=max(shape.most for shape in args.methods.values()),

@@ -32,7 +32,7 @@ def traced(monkeypatch: pytest.MonkeyPatch) -> list[GraphModule]:
 
     def watched(*args: Any) -> Any:
         made = trace(*args)
-        found.append(made[0])
+        found.append(made.graph_module)
         return made
 
     monkeypatch.setattr(tracing, "trace", watched)

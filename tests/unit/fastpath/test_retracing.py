@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from etfast import path, retracing
+from etfast import known_results, path
 from executorch.exir import EdgeCompileConfig, to_edge
 from executorch.exir.dialects._ops import ops as exir_ops
 from executorch.exir.pass_base import ExportPass
@@ -119,9 +119,9 @@ def test_behind_a_change_of_no_consequence_they_are_not() -> None:
 
 
 def _result(*args: Any, before: Any = None) -> tuple[Any, tuple[Any, ...]]:
-    key = retracing.key_of(torch.ops.aten.add.Tensor, args, {})
+    key = known_results.key_of(torch.ops.aten.add.Tensor, args, {})
     made = torch.ops.aten.add.Tensor(*args)
-    return retracing.kept_result(made, before, key, {id(arg) for arg in args}), key
+    return known_results.kept_result(made, before, key, {id(arg) for arg in args}), key
 
 
 def test_keys_tell_arguments_apart() -> None:
@@ -130,14 +130,14 @@ def test_keys_tell_arguments_apart() -> None:
     with FakeTensorMode():
         x, y = torch.empty(2), torch.empty(2)
         keys = [
-            retracing.key_of(add, args, {})
+            known_results.key_of(add, args, {})
             for args in ((x, x), (x, y), (x, 1), (x, 1.0), (x, True))
         ]
         assert len(set(keys)) == len(keys)
-        assert retracing.key_of(add, (x, y), {}) == keys[1]
-        assert retracing.key_of(add, (x, object()), {}) is None
+        assert known_results.key_of(add, (x, y), {}) == keys[1]
+        assert known_results.key_of(add, (x, object()), {}) is None
         with torch.no_grad():
-            assert retracing.key_of(add, (x, y), {}) != keys[1]
+            assert known_results.key_of(add, (x, y), {}) != keys[1]
 
 
 def test_a_copy_is_another_tensor() -> None:
@@ -147,11 +147,11 @@ def test_a_copy_is_another_tensor() -> None:
     with FakeTensorMode() as mode:
         x = torch.empty(2)
         made, key = _result(x, x)
-        assert retracing.known_result(made, key, mode)
-        assert not retracing.known_result(made, key, FakeTensorMode())
+        assert known_results.known_result(made, key, mode)
+        assert not known_results.known_result(made, key, FakeTensorMode())
         twin = copy.deepcopy(made)
-        assert not retracing.known_result(twin, key, mode)
-        assert retracing.key_of(torch.ops.aten.neg.default, (twin,), {}) != retracing.key_of(
+        assert not known_results.known_result(twin, key, mode)
+        assert known_results.key_of(torch.ops.aten.neg.default, (twin,), {}) != known_results.key_of(
             torch.ops.aten.neg.default, (made,), {}
         )
 
@@ -181,7 +181,7 @@ def test_results_that_differ_do_not_give_way() -> None:
 )
 def test_operators_that_are_taken_over(function: Any, taken: bool) -> None:
     """Neither those that write or view, nor those whose results depend on data."""
-    assert retracing._functional(function) is taken
+    assert known_results.functional(function) is taken
 
 
 def test_sizes_that_depend_on_data_are_not_kept() -> None:
@@ -193,4 +193,4 @@ def test_sizes_that_depend_on_data_are_not_kept() -> None:
         x = torch.empty(env.create_unbacked_symint())
         made, key = _result(x, x)
         assert isinstance(made, FakeTensor)
-        assert not retracing.known_result(made, key, mode)
+        assert not known_results.known_result(made, key, mode)

@@ -105,8 +105,7 @@ def architecture(file: GgufFile, sizes: Sizes, label: str) -> Architecture:
     ):
         if given > most:
             raise BuildError(f"{label}: {what}: got {given}, wanted at most {most}.")
-    tokens = file.value("tokenizer.ggml.tokens", [])
-    words = len(tokens) if isinstance(tokens, list) else 0
+    words = file.count("tokenizer.ggml.tokens")
     theta = file.real(f"{kind}.rope.freq_base", 10000.0)
     args = ModelArgs(
         dim=dim,

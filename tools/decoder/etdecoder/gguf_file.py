@@ -55,7 +55,7 @@ class _Reader(gguf.GGUFReader):
         else:
             data = memoryview(self.data)
             for _ in range(int(count[0])):
-                end += 8 + struct.unpack_from("<Q", data, end)[0]
+                end += 8 + struct.unpack_from("=Q", data, end)[0]
         return end - orig_offs, [kind, count], [], [GGUFValueType.ARRAY]
 
     def whole(self, field: Any) -> Any:
@@ -116,6 +116,14 @@ class GgufFile:
             return default if field is None else self._reader.whole(field).contents()
         except (LookupError, ValueError) as error:
             raise self._wrong(key, f"{type(error).__name__}: {error}", "a value") from None
+
+    def count(self, key: str) -> int:
+        """Number of items of a metadata list, without reading them; 0 where there is none."""
+        field = self._reader.get_field(key)
+        if field is None or field.types[:1] != [GGUFValueType.ARRAY]:
+            return 0
+        # Behind the key's length, the key and the field's type: the items' type and their number.
+        return int(field.parts[4][0])
 
     def integer(self, key: str, default: int | None = None, minimum: int = 0) -> int:
         """A metadata value that is a whole number.

@@ -130,8 +130,10 @@ def transform_sources(
                 "quantises the layers of an eager model (torchao).",
                 "Use a PT2E recipe (int8_…), an fp32 recipe, or quantise before exporting.",
             )
-    # One copy of all methods together keeps what they share shared.
-    copies = {n: _with_parent(m) for n, m in copy.deepcopy(dict(modules)).items()}
+    # One copy of all methods together keeps what they share shared. Weights aren't copied: torchao
+    # puts others in their places.
+    weights = {id(p): p for module in modules.values() for p in module.parameters()}
+    copies = {n: _with_parent(m) for n, m in copy.deepcopy(dict(modules), weights).items()}
     config = configs[0]
     once = _Once(config.filter_fn or _is_linear)
     seen: dict[int, torch.nn.Module] = {}

@@ -15,24 +15,10 @@ import contextlib
 from collections.abc import Callable
 from typing import Any
 
-import torch
 from torch.fx import Proxy
 
+from etfast.known_results import PLAIN
 from etfast.unit import Unit, Upstream, replaced
-
-_AS_THEY_ARE = frozenset(
-    {
-        bool,
-        float,
-        int,
-        str,
-        type(None),
-        torch.device,
-        torch.dtype,
-        torch.layout,
-        torch.memory_format,
-    }
-)
 
 
 def looking_first(upstream: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
@@ -42,7 +28,7 @@ def looking_first(upstream: Callable[[Any, Any], Any]) -> Callable[[Any, Any], A
         kind = type(a)
         if kind is Proxy:
             return a.node
-        if kind in _AS_THEY_ARE:
+        if kind in PLAIN:
             return a
         if kind is list:
             return [self.create_arg(item) for item in a]

@@ -22,6 +22,7 @@ from typing import Any
 
 import torch
 from torch._export import utils as export_utils
+from torch._functorch._aot_autograd.input_output_analysis import create_graph_signature
 from torch.utils import _pytree as pytree
 
 from etfast import tracing
@@ -31,9 +32,32 @@ from etfast.unit import Unit, Upstream, replaced
 _NAMELESS = "executorch.backends.xnnpack."
 
 
+def _signature(traced: tracing.Traced, args: Any, kwargs: Any, fake_params_buffers: Any) -> Any:
+    """The signature of a traced graph, by upstream's function."""
+    held = [*traced.parameters, *traced.buffers]
+    return create_graph_signature(
+        traced.graph_module,
+        types.SimpleNamespace(
+            tokens={},
+            num_mutated_inp_runtime_indices=len(traced.written),
+            input_info=[
+                types.SimpleNamespace(mutates_data=name in traced.written) for name in held
+            ],
+        ),
+        traced.inputs,
+        traced.outputs,
+        user_args_flat=pytree.tree_leaves((args, kwargs)),
+        params_and_buffers_flat=list(fake_params_buffers.values()),
+        param_names=traced.parameters,
+        buffer_names=traced.buffers,
+        trace_joint=False,
+        num_user_fw_outs=None,
+        loss_index=None,
+    )
+
+
 def _install() -> contextlib.AbstractContextManager[None]:
     from executorch.exir.program import _program
-    from torch._functorch._aot_autograd.input_output_analysis import create_graph_signature
     from torch.export import _trace
 
     upstream = _trace._aot_export_joint_with_descriptors
@@ -70,7 +94,7 @@ def _install() -> contextlib.AbstractContextManager[None]:
     ) -> Any:
         try:
             tracing.check(mod, symbolic=bool(nameless and nameless[-1]))
-            made, written, in_spec, out_spec = tracing.trace(mod, args, kwargs, decompositions)
+            traced = tracing.trace(mod, args, kwargs, decompositions)
         except tracing.Unsuitable:
             made, signature = upstream(
                 stack,
@@ -81,29 +105,10 @@ def _install() -> contextlib.AbstractContextManager[None]:
                 fake_params_buffers=fake_params_buffers,
                 _record_nn_module_stack=_record_nn_module_stack,
             )
-            tracing.mark(made)
-            return made, signature
+        else:
+            made = traced.graph_module
+            signature = _signature(traced, args, kwargs, fake_params_buffers)
         tracing.mark(made)
-        parameters = [name for name, _ in mod.named_parameters(remove_duplicate=False)]
-        buffers = [name for name, _ in mod.named_buffers(remove_duplicate=False)]
-        held = [*parameters, *buffers]
-        signature = create_graph_signature(
-            made,
-            types.SimpleNamespace(
-                tokens={},
-                num_mutated_inp_runtime_indices=len(written),
-                input_info=[types.SimpleNamespace(mutates_data=name in written) for name in held],
-            ),
-            in_spec,
-            out_spec,
-            user_args_flat=pytree.tree_leaves((args, kwargs)),
-            params_and_buffers_flat=list(fake_params_buffers.values()),
-            param_names=parameters,
-            buffer_names=buffers,
-            trace_joint=False,
-            num_user_fw_outs=None,
-            loss_index=None,
-        )
         return made, signature
 
     return replaced(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -15,8 +16,10 @@ from torch.fx import traceback as fx_traceback
 from torch.fx.experimental import proxy_tensor
 from torch.utils import _pytree as pytree
 
-# Name of the attribute of a fake tensor that a trace made for a node.
-_TRACED = "_etfast_traced"
+from etfast.fake_tensors import Note, facts, number
+
+# The target of the node that a trace made a fake tensor for.
+_TRACED = Note("traced")
 _COPY = torch.ops.aten.copy_.default
 _ASSERTION = torch.ops.aten._assert_tensor_metadata.default
 _SIZE = torch.ops.aten.sym_size.int
@@ -46,7 +49,7 @@ _PLAIN = frozenset(
         torch.sym_max,
         torch.sym_min,
         torch.sym_not,
-        torch.ops.aten.sym_size.int,
+        _SIZE,
     }
 )
 # Traced in other ways than as one node of their own.
@@ -70,7 +73,7 @@ def mark(graph_module: GraphModule) -> None:
     for node in graph_module.graph.nodes:
         for leaf in _leaves(node.meta.get("val")):
             if type(leaf) is FakeTensor:
-                leaf.__dict__[_TRACED] = (id(leaf), node.target)
+                _TRACED.put(leaf, node.target)
 
 
 def _leaves(value: Any) -> Any:
@@ -107,10 +110,12 @@ def check(graph_module: Any, symbolic: bool) -> None:
             if buffer.op != "get_attr" or buffer.target in written or _is_input(value):
                 raise Unsuitable
             written.add(buffer.target)
-        elif isinstance(node.target, OpOverload) and node.target is not _SIZE:
-            if written or not _functional(node.target) or not _known(node.meta.get("val"), node):
-                raise Unsuitable
-        elif node.target not in _PLAIN:
+        elif node.target not in _PLAIN and (
+            written
+            or not isinstance(node.target, OpOverload)
+            or not _functional(node.target)
+            or not _known(node.meta.get("val"), node)
+        ):
             raise Unsuitable
 
 
@@ -246,8 +251,7 @@ def _known(value: Any, node: Node) -> bool:
     for leaf in leaves:
         if type(leaf) is not FakeTensor:
             return False
-        serial, target = leaf.__dict__.get(_TRACED, (0, None))
-        if serial != id(leaf) or not _same_operator(node.target, target):
+        if not _same_operator(node.target, _TRACED.of(leaf)):
             return False
     return bool(leaves)
 
@@ -267,35 +271,40 @@ def _same_operator(now: OpOverload, then: Any) -> bool:
 def _same(now: FakeTensor, then: FakeTensor) -> bool:
     """Whether fake tensors say the same, with the very same sizes."""
     return (
-        now.dtype is then.dtype
-        and now.fake_mode is then.fake_mode
-        and now.fake_device == then.fake_device
-        and now.requires_grad == then.requires_grad
-        and now.layout is then.layout
+        now.fake_mode is then.fake_mode
         and now.constant is None
         and then.constant is None
-        and _same_sizes(now.shape, then.shape)
-        and _same_sizes(now.stride(), then.stride())
-        and _same_sizes((now.storage_offset(),), (then.storage_offset(),))
+        and facts(now) == facts(then)
     )
-
-
-def _same_sizes(now: Any, then: Any) -> bool:
-    return len(now) == len(then) and all(map(_same_size, now, then))
 
 
 def _same_size(now: Any, then: Any) -> bool:
     """Whether two sizes are the same number or expression; False for anything else."""
-    if type(now) is int and type(then) is int:
-        return now == then
-    if type(now) is torch.SymInt and type(then) is torch.SymInt:
-        return now.node is then.node or now.node.expr == then.node.expr
-    return False
+    return type(now) in (int, torch.SymInt) and number(now) == number(then)
 
 
-def trace(
-    module: GraphModule, args: Any, kwargs: Any, table: Any
-) -> tuple[GraphModule, list[str], Any, Any]:
+@dataclass(frozen=True)
+class Traced:
+    """A traced graph, and what it was made of.
+
+    Attributes:
+      graph_module: the graph; its inputs are parameters, buffers and the user's, in this order.
+      parameters: names of the parameters.
+      buffers: names of the buffers.
+      written: names of the buffers that it writes to, in the order of its first outputs.
+      inputs: the tree of all its inputs.
+      outputs: the tree of the module's outputs.
+    """
+
+    graph_module: GraphModule
+    parameters: list[str]
+    buffers: list[str]
+    written: list[str]
+    inputs: Any
+    outputs: Any
+
+
+def trace(module: GraphModule, args: Any, kwargs: Any, table: Any) -> Traced:
     """Traces a graph that `check` let pass.
 
     Args:
@@ -303,9 +312,6 @@ def trace(
       args: fake tensors, nested as the module takes them.
       kwargs: more of them.
       table: the decompositions.
-
-    Returns:
-      The traced graph; names of the buffers that it writes to; the trees of inputs and outputs.
 
     Raises:
       Unsuitable: inputs that are not fake tensors, or one of them twice.
@@ -315,7 +321,8 @@ def trace(
     )
 
     parameters = dict(module.named_parameters(remove_duplicate=False))
-    held = {**parameters, **dict(module.named_buffers(remove_duplicate=False))}
+    buffers = dict(module.named_buffers(remove_duplicate=False))
+    held = {**parameters, **buffers}
     names = list(held)
     flat, in_spec = pytree.tree_flatten(([*held.values(), *args], kwargs))
     if not all(isinstance(leaf, FakeTensor) for leaf in flat):
@@ -351,4 +358,4 @@ def trace(
     made.graph.eliminate_dead_code()
     made.recompile()
     propagate_input_mutation_stacktraces(made.graph)
-    return made, out["written"], in_spec, out["spec"]
+    return Traced(made, list(parameters), list(buffers), out["written"], in_spec, out["spec"])

@@ -1,0 +1,116 @@
+"""What a delegate gives, out of what is known of the graph that it was made of."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+from executorch.exir.dialects.edge._ops import EdgeOpOverload
+from torch._ops import OpOverload
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.export.graph_signature import InputKind, OutputKind
+from torch.fx import Graph, Node
+from torch.utils import _pytree as pytree
+
+from etfast.fake_tensors import facts
+from etfast.known_results import functional, key_of, known_result, repeatable
+
+
+class _Unknown(Exception):
+    """The graph must be run."""
+
+
+def outputs(lowered_module: Any, args: Any, mode: Any) -> Any:
+    """What running a delegate's graph on fake tensors would give.
+
+    The graph has the results of its operators, each of which is known to come from its operator and
+    its arguments. So on arguments that say what the graph's inputs say it would give the same.
+
+    Args:
+      lowered_module: ExecuTorch's LoweredBackendModule.
+      args: its arguments: fake tensors of the mode.
+      mode: FakeTensorMode that it would be run in.
+
+    Returns:
+      Its outputs, nested as the graph gives them; None: some result isn't known.
+    """
+    program = lowered_module.original_module
+    signature = program.graph_signature
+    if any(spec.kind is not OutputKind.USER_OUTPUT for spec in signature.output_specs):
+        return None
+    try:
+        _check_inputs(program, args, mode)
+        found = _outputs(program.graph, mode)
+    except _Unknown:
+        return None
+    return pytree.tree_unflatten(found, program.call_spec.out_spec)
+
+
+def _check_inputs(program: Any, args: Any, mode: Any) -> None:
+    signature = program.graph_signature
+    weights = {**program.state_dict, **program.constants}
+    given = iter(pytree.tree_leaves(args))
+    for node, spec in zip(program.graph.nodes, signature.input_specs, strict=False):
+        was = node.meta.get("val")
+        now = next(given, None) if spec.kind is InputKind.USER_INPUT else weights.get(spec.target)
+        if type(was) is not FakeTensor or now is None or not hasattr(now, "layout"):
+            raise _Unknown
+        if isinstance(now, FakeTensor) and now.fake_mode is not mode:
+            raise _Unknown
+        if was.fake_mode is not mode or facts(was) != facts(now):
+            raise _Unknown
+    if next(given, None) is not None:
+        raise _Unknown
+
+
+def _outputs(graph: Graph, mode: Any) -> list[FakeTensor]:
+    for node in graph.nodes:
+        value = node.meta.get("val")
+        if node.op == "output":
+            return _results(node, graph)
+        if node.op == "placeholder":
+            continue
+        if node.op != "call_function":
+            raise _Unknown
+        if node.target is operator.getitem:
+            source, place = node.args
+            values = source.meta.get("val")
+            if not isinstance(values, list | tuple) or values[place] is not value:
+                raise _Unknown
+            continue
+        target = node.target._op if isinstance(node.target, EdgeOpOverload) else node.target
+        if not isinstance(target, OpOverload) or not functional(target):
+            raise _Unknown
+        if not any(_came_from(node, target, of, value, mode) for of in (_value, _constant)):
+            raise _Unknown
+    raise _Unknown
+
+
+def _came_from(node: Node, target: Any, of: Any, value: Any, mode: Any) -> bool:
+    args, kwargs = pytree.tree_map_only(Node, of, (node.args, node.kwargs))
+    key = key_of(target, args, kwargs)
+    return key is not None and known_result(value, key, mode)
+
+
+def _value(source: Node) -> Any:
+    return source.meta.get("val")
+
+
+def _constant(source: Node) -> Any:
+    """A constant as it was before it became an input: the operator ran on the tensor itself."""
+    value = source.meta.get("val")
+    constant = getattr(value, "constant", None)
+    return value if constant is None else constant
+
+
+def _results(output: Node, graph: Graph) -> list[FakeTensor]:
+    sources = pytree.tree_leaves(output.args[0])
+    found = [source.meta["val"] for source in sources if isinstance(source, Node)]
+    inputs = {id(node.meta.get("val")) for node in graph.find_nodes(op="placeholder")}
+    if (
+        len(found) < len(sources)
+        or len({id(value) for value in found}) < len(found)
+        or any(type(v) is not FakeTensor or id(v) in inputs or not repeatable(v) for v in found)
+    ):
+        raise _Unknown
+    return found

@@ -1,0 +1,57 @@
+"""What fake tensors say of what they stand for, and notes on them that copies don't have."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+
+def number(size: Any) -> Any:
+    """A size, comparable: an int, or a tuple of the expression of a symbolic one."""
+    return size if type(size) is int else (size.node.expr,)
+
+
+def facts(tensor: torch.Tensor) -> tuple[Any, ...]:
+    """What a tensor says of its type, its shape and where it lies, comparable.
+
+    Args:
+      tensor: a fake one, or one with values.
+    """
+    strided = tensor.layout is torch.strided
+    return (
+        tensor.dtype,
+        tensor.device,
+        tensor.layout,
+        tensor.requires_grad,
+        tuple(map(number, tensor.shape)),
+        tuple(map(number, tensor.stride())) if strided else None,
+        number(tensor.storage_offset()) if strided else None,
+    )
+
+
+class Note:
+    """A value that is kept with a fake tensor; a deep copy of the tensor has none.
+
+    Args:
+      name: tells notes apart.
+
+    Example:
+
+        NOTE = Note("made")
+        NOTE.put(tensor, 3)
+        NOTE.of(tensor), NOTE.of(copy.deepcopy(tensor))    # 3, None
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = f"_etfast_{name}"
+
+    def of(self, tensor: Any) -> Any:
+        """The value; None: there is none."""
+        known = tensor.__dict__.get(self._name)
+        # Copies take attributes over, with the address of what they were copied from.
+        return known[1] if known is not None and known[0] == id(tensor) else None
+
+    def put(self, tensor: Any, value: Any) -> None:
+        """Keeps a value, instead of the one before."""
+        tensor.__dict__[self._name] = (id(tensor), value)

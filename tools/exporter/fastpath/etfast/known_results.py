@@ -1,0 +1,251 @@
+"""Which results of operators on fake tensors are known, as they came from the same before."""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.fx.experimental.symbolic_shapes import has_free_unbacked_symbols
+from torch.utils.weak import WeakTensorKeyDictionary
+
+from etfast.fake_tensors import Note, facts
+
+# Types of arguments that are what they say.
+PLAIN = frozenset(
+    {
+        bool,
+        float,
+        int,
+        str,
+        type(None),
+        torch.device,
+        torch.dtype,
+        torch.layout,
+        torch.memory_format,
+    }
+)
+SYMBOLIC = frozenset({torch.SymBool, torch.SymFloat, torch.SymInt})
+
+# From what a fake tensor was computed: key to place among the results.
+_MADE = Note("made")
+# Tells fake tensors apart: an address may be used again.
+_SERIAL = Note("serial")
+_serials = itertools.count()
+_REAL: Any = WeakTensorKeyDictionary()
+
+
+class _Unknown(Exception):
+    """An argument that can't be compared."""
+
+
+def key_of(target: Any, args: Any, kwargs: Any) -> tuple[Any, ...] | None:
+    """What a result depends on, comparable; None: not only on what can be compared.
+
+    Args:
+      target: an operator.
+      args: its arguments: fake tensors, numbers, lists of them.
+      kwargs: more of them.
+    """
+    return _key(target, args, kwargs, _identity)
+
+
+def _key(target: Any, args: Any, kwargs: Any, of: Any) -> tuple[Any, ...] | None:
+    found: list[Any] = [target, torch.is_grad_enabled(), torch.get_default_dtype()]
+    try:
+        for arg in args:
+            _add(found, arg, of)
+        for name, arg in kwargs.items():
+            found.append(name)
+            _add(found, arg, of)
+    except _Unknown:
+        return None
+    return tuple(found)
+
+
+def _add(found: list[Any], arg: Any, of: Any) -> None:
+    kind = type(arg)
+    if kind is FakeTensor or kind is torch.Tensor or kind is torch.nn.Parameter:
+        found.append(of(arg))
+    elif kind in PLAIN:
+        found.append(kind)
+        found.append(arg)
+    elif kind in SYMBOLIC:
+        found.append(kind)
+        found.append(arg.node.expr)
+    elif isinstance(arg, list | tuple):
+        found.append(len(arg))
+        for item in arg:
+            _add(found, item, of)
+    else:
+        raise _Unknown
+
+
+def _identity(tensor: torch.Tensor) -> tuple[Any, ...]:
+    """Which tensor it is."""
+    if type(tensor) is not FakeTensor:
+        return _serial_of_real(tensor)
+    if tensor.real_tensor is not None:
+        raise _Unknown
+    constant = tensor.constant
+    return _serial(tensor), None if constant is None else _serial_of_real(constant)
+
+
+def _description(tensor: torch.Tensor) -> tuple[Any, ...]:
+    """What it says, for one that has no values."""
+    if type(tensor) is not FakeTensor or not repeatable(tensor):
+        raise _Unknown
+    return facts(tensor), torch._C._dispatch_keys(tensor).raw_repr()
+
+
+def _serial(tensor: FakeTensor) -> tuple[str, int]:
+    """What tells this fake tensor from all others; a deep copy of it is another one."""
+    known = _SERIAL.of(tensor)
+    if known is None:
+        known = ("tensor", next(_serials))
+        _SERIAL.put(tensor, known)
+    return known
+
+
+def _serial_of_real(tensor: torch.Tensor) -> tuple[str, int]:
+    """The same for a tensor with values; these may be saved, so nothing is written on them."""
+    known = _REAL.get(tensor)
+    if known is None:
+        known = _REAL[tensor] = ("real", next(_serials))
+    return known
+
+
+def known_result(value: Any, key: tuple[Any, ...], mode: Any) -> bool:
+    """Whether a value is what running an operator on the key's arguments gave, in this mode.
+
+    Operators without fake arguments (`full`) give a result of the mode that they are run in.
+    """
+    if type(value) is FakeTensor:
+        return value.fake_mode is mode and _was_made(value, key, (0, 0))
+    if not isinstance(value, list | tuple) or not value:
+        return False
+    count = len(value)
+    return all(
+        type(item) is FakeTensor
+        and item.fake_mode is mode
+        and _was_made(item, key, (number + 1, count))
+        for number, item in enumerate(value)
+    )
+
+
+def _was_made(tensor: FakeTensor, key: tuple[Any, ...], place: tuple[int, int]) -> bool:
+    made = _MADE.of(tensor)
+    return made is not None and tensor.constant is None and made.get(key) == place
+
+
+def kept_result(value: Any, known: Any, key: tuple[Any, ...], arguments: set[int]) -> Any:
+    """Writes down with a result what it was computed from.
+
+    Args:
+      value: the result.
+      known: the result that the node had before, of whatever; None: it had none.
+      key: what it was computed from.
+      arguments: ids of the operator's tensors: one that is returned as it is came from elsewhere.
+
+    Returns:
+      The result; where that is no different from the known one the known one, so that what is
+      computed from it is known, too.
+    """
+    said = _said(value, arguments)
+    if said is None:
+        return value
+    if said == _said(known, arguments):
+        value = known
+    items = [value] if type(value) is FakeTensor else value
+    for number, item in enumerate(items):
+        place = (0, 0) if items is not value else (number + 1, len(items))
+        made = _MADE.of(item)
+        if made is None:
+            made = {}
+            _MADE.put(item, made)
+        made[key] = place
+    return value
+
+
+def _said(value: Any, arguments: set[int]) -> Any:
+    """What a result says, comparable; None: it has to be computed each time."""
+    items = [value] if type(value) is FakeTensor else value
+    if not isinstance(items, list | tuple) or not items:
+        return None
+    if arguments.intersection(map(id, items)) or len(set(map(id, items))) < len(items):
+        return None
+    try:
+        return (type(value), *((id(item.fake_mode), *_description(item)) for item in items))
+    except _Unknown:
+        return None
+
+
+class Seen:
+    """What operators gave for arguments that said the same: they give that again.
+
+    Example:
+
+        seen = Seen()
+        seen.put(mode, target, args, {}, result, arguments)
+        seen.holds(mode, target, others_that_say_the_same, {}, another_result, arguments)    # True
+    """
+
+    def __init__(self) -> None:
+        self._results: Any = weakref.WeakKeyDictionary()
+
+    def put(
+        self, mode: Any, target: Any, args: Any, kwargs: Any, value: Any, ids: set[int]
+    ) -> None:
+        """Remembers a result.
+
+        Args:
+          mode: FakeTensorMode that the operator ran in.
+          target: the operator.
+          args: its arguments.
+          kwargs: more of them.
+          value: the result.
+          ids: of all its tensors.
+        """
+        key, said = _key(target, args, kwargs, _description), _said(value, ids)
+        if key is not None and said is not None:
+            self._results.setdefault(mode, {})[key] = said
+
+    def holds(
+        self, mode: Any, target: Any, args: Any, kwargs: Any, value: Any, ids: set[int]
+    ) -> bool:
+        """Whether a value says what the operator would give; arguments as of `put`."""
+        said = _said(value, ids)
+        if said is None or mode not in self._results:
+            return False
+        key = _key(target, args, kwargs, _description)
+        return key is not None and self._results[mode].get(key) == said
+
+
+def repeatable(tensor: FakeTensor) -> bool:
+    """Whether a result like this comes out each time: it has no values and no sizes of its own."""
+    if tensor.constant is not None or tensor.real_tensor is not None:
+        return False
+    return not (tensor._has_symbolic_sizes_strides and has_free_unbacked_symbols(tensor))
+
+
+_OPERATORS: dict[Any, bool] = {}
+
+
+def functional(target: Any) -> bool:
+    """Whether an operator's result depends on its arguments alone."""
+    known = _OPERATORS.get(target)
+    if known is None:
+        schema = getattr(target, "_schema", None)
+        arguments = getattr(schema, "arguments", ())
+        written = any(a.alias_info is not None and a.alias_info.is_write for a in arguments)
+        tags = getattr(target, "tags", ())
+        known = _OPERATORS[target] = schema is not None and not (
+            written
+            # A view has the memory of its argument: it is not the one that it was before.
+            or getattr(target, "is_view", False)
+            or torch.Tag.dynamic_output_shape in tags
+            or torch.Tag.data_dependent_output in tags
+        )
+    return known
