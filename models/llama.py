@@ -10,6 +10,8 @@ then takes one token at a time; the KV cache is the program's own state. With
 which needs a recipe and a runtime that share mutable buffers between methods.
 
 With `adapter_config.json` and `adapter_model.safetensors` in `data` the model has a LoRA adapter.
+With the second in `adapter`, and `adapter_entry_point = "models.llama:adapter"`, a program with
+`adapter_data = "by_name"` takes other values without being lowered again.
 
 Example (BUILD):
 
@@ -28,6 +30,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import torch
 from etbuild import BuildError, ModelContext, ModelSpec, Options
 from etdecoder import decoder, gguf_checkpoint, lora, methods
 from etdecoder.gguf_checkpoint import EMBEDDING
@@ -100,6 +103,26 @@ def build(ctx: ModelContext) -> ModelSpec:
     made = methods.make(args.methods, decoder.CausalLM(model).eval(), params.vocab_size)
     dynamic = any(shape.dynamic for shape in args.methods.values())
     return ModelSpec(made, _metadata(file, params) | {"enable_dynamic_shape": dynamic})
+
+
+def adapter(ctx: ModelContext) -> dict[str, torch.Tensor]:
+    """The adapter_entry_point of the `et_model`: reads the adapter, and of the model its header.
+
+    Args:
+      ctx: as for `build`.
+
+    Returns:
+      The adapter's tensors by their names in the module that `build` makes.
+
+    Raises:
+      BuildError: a file or an argument is wrong; the message names it.
+    """
+    args = Args.of(ctx)
+    file = GgufFile(ctx.file("model.gguf"))
+    model = decoder.construct(model_args(file, args, ctx.label))
+    paths = ctx.file(lora.CONFIG), ctx.file(lora.WEIGHTS)
+    found = lora.load_adapter(*paths, model, file.integer("llama.block_count"))
+    return lora.named_tensors(found, "transformer")
 
 
 def model_args(file: GgufFile, args: Args, label: str) -> ModelArgs:

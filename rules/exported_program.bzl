@@ -38,6 +38,8 @@ def _et_exported_program_impl(ctx):
             exported = [],
             programs = directory,
             original = model,
+            adapter = None,
+            stand_ins = [],
             methods = methods,
             sources = depset(),
             roots = [],

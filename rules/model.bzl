@@ -23,6 +23,19 @@ def _exported(ctx):
         fail("%s: two .pt2 files are given for the method \"%s\"." % (ctx.label, repeated))
     return found
 
+def _adapter(ctx):
+    """The adapter whose values may change, or None."""
+    files, entry_point = ctx.files.adapter, ctx.attr.adapter_entry_point
+    if bool(files) != bool(entry_point):
+        fail("%s: adapter and adapter_entry_point go together; %s is missing." %
+             (ctx.label, "adapter_entry_point" if files else "adapter"))
+    if entry_point.count(":") > 1 or (entry_point and ":" not in entry_point):
+        fail(("%s: adapter_entry_point = \"%s\" is malformed. Write \"module:function\", e.g. " +
+              "\"models.llama:adapter\".") % (ctx.label, entry_point))
+    if not files:
+        return None
+    return struct(files = files, rest = depset(ctx.files.data), entry_point = entry_point)
+
 def _et_model_impl(ctx):
     exported = _exported(ctx)
     if exported and ctx.attr.entry_point:
@@ -34,7 +47,7 @@ def _et_model_impl(ctx):
     if not exported and ctx.attr.entry_point.count(":") != 1:
         fail(("%s: entry_point = \"%s\" is malformed. Write \"module:function\", e.g. " +
               "\"models.llama:build\".") % (ctx.label, ctx.attr.entry_point))
-    python = python_sources(ctx, ctx.files.data)
+    python = python_sources(ctx, ctx.files.data + ctx.files.adapter)
     return [
         DefaultInfo(files = depset(ctx.files.srcs)),
         EtModelInfo(
@@ -45,9 +58,11 @@ def _et_model_impl(ctx):
             programs = None,
             original = None,
             methods = [],
+            adapter = _adapter(ctx),
+            stand_ins = [],
             sources = python.sources,
             roots = python.roots,
-            data = depset(ctx.files.data),
+            data = depset(ctx.files.data + ctx.files.adapter),
             packages = [target[EtPackagesInfo] for target in ctx.attr.packages],
             memory_mb = ctx.attr.memory_mb,
         ),
@@ -79,6 +94,17 @@ et_model(
         "entry_point": attr.string(
             doc = "\"module:function\". The module's name is its path from the workspace's root: " +
                   "models/llama.py is models.llama, nets.py at the root is nets.",
+        ),
+        "adapter": attr.label_list(
+            allow_files = [".safetensors"],
+            doc = "Weights of an adapter, beside data: the entry point asks for them in the same way. A program " +
+                  "with adapter_data = \"by_name\" is lowered with other values in their places, so that new " +
+                  "values cost what the adapter takes, and not what the model does.",
+        ),
+        "adapter_entry_point": attr.string(
+            doc = "With adapter: \"module:function\", which is called as entry_point is, and returns the tensors " +
+                  "that the model makes of these files: a dict of qualified names to tensors. It needn't read " +
+                  "any other weights.",
         ),
         "args": attr.string_dict(
             doc = "Strings that the entry point finds in `ModelContext.args`.",

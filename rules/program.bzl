@@ -8,6 +8,7 @@ load(
     "EtRecipeInfo",
     "EtSharedDataInfo",
 )
+load("//rules/private:adapter_action.bzl", "adapt", "stand_ins")
 load("//rules/private:exporter_action.bzl", "exporter_action")
 load("//rules/private:exporter_flags.bzl", "eager")
 load("//rules/private:link_action.bzl", "link", "report")
@@ -43,6 +44,7 @@ def _et_program_impl(ctx):
             adapter_data = ctx.attr.adapter_data,
         ),
         min_delegated = ctx.attr.min_delegated,
+        adapter = adapt(ctx, lowered) if lowered.stand_ins else None,
     )
     reports = _report(ctx, lowered, summary)
     own = [data] if data else []
@@ -96,7 +98,8 @@ def _lowered(ctx, shared):
         for lowered in info.lowered:
             if same_lowering(ctx, lowered = lowered, model = model, recipe = recipe):
                 return lowered
-    return lower(ctx, model = model, recipe = recipe)
+    changing = stand_ins(ctx, model) if model.adapter and ctx.attr.adapter_data == "by_name" else []
+    return lower(ctx, model = model, recipe = recipe, stand_ins = changing)
 
 def _check_sharing(ctx):
     if not ctx.attr.shared_data:
@@ -149,7 +152,11 @@ def _bundled(ctx, lowered, program, data_files):
     """A bundled program holds one file: where weights lie outside, they are embedded for it."""
     if data_files:
         program = ctx.actions.declare_file(ctx.label.name + ".embedded.pte")
-        link(ctx, lowered = lowered.directory, program = program)
+        whole = lowered
+        if lowered.stand_ins:
+            # With the adapter's own values.
+            whole = lower(ctx, model = lowered.model, recipe = lowered.recipe, suffix = ".embedded")
+        link(ctx, lowered = whole.directory, program = program)
     bundled = ctx.actions.declare_file(ctx.label.name + ".bpte")
     exporter_action(
         ctx,

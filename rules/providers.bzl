@@ -9,6 +9,9 @@ EtModelInfo = provider(
         "exported": "List of struct(method, file): .pt2 files by method; empty for code.",
         "programs": "File (tree artifact): what `et_exported_program` made of `original`; None: nothing.",
         "original": "EtModelInfo that `programs` were exported from, with which tests compare; None: itself.",
+        "adapter": "struct(files, rest, entry_point) where values of an adapter may change without a lowering: " +
+                   "Files of `data` with the values, depset of all others, String; None: there is none.",
+        "stand_ins": "List of struct(file, stand_in): Files that take the places of files in `data`.",
         "methods": "List of strings: methods of `original` that `programs` has; empty: all.",
         "sources": "Depset of Files that the model's code may import or find beside itself.",
         "roots": "List of strings: import roots as runfiles paths (\"_main\", \"repo/folder\").",
@@ -68,6 +71,7 @@ EtLoweredInfo = provider(
         "recipe": "EtRecipeInfo that it was made with.",
         "methods": "List of strings: the methods asked for; empty: all.",
         "settings": "Struct: quantize (\"recipe\" or \"none\"), calibration (File or None).",
+        "stand_ins": "List of struct(file, stand_in): the adapter's values in it are those of stand-ins.",
     },
 )
 

@@ -8,6 +8,10 @@ load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
 def _et_shared_data_impl(ctx):
     file, file_index = _prebuilt(ctx)
     lowered = [t[EtLoweredInfo] for t in ctx.attr.lowerings]
+    for info in lowered:
+        if info.stand_ins:
+            fail(("%s: lowerings: %s was lowered for any values of its adapter, so it can't be shared. Give the " +
+                  "lowering of the model without the adapter.") % (ctx.label, info.label))
     if bool(ctx.attr.model) != bool(ctx.attr.recipe):
         fail("%s: model and recipe go together; %s is missing." %
              (ctx.label, "recipe" if ctx.attr.model else "model"))

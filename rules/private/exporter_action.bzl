@@ -1,7 +1,7 @@
-"""Actions that need torch: EtLower, EtExport, EtRecord, EtBundle. One worker serves them all."""
+"""Actions that need torch: EtLower, EtExport, EtRecord, EtBundle, EtStandIn, EtAdapt. One worker serves them all."""
 
 load("//rules/private:backend_packages.bzl", "add_packages", "recipe_packages")
-load("//rules/private:exporter_flags.bzl", "add_request", "request_files")
+load("//rules/private:exporter_flags.bzl", "add_request", "request_files", "stand_in_flag")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
 load("//toolchains/python:python_tool.bzl", "action_environment")
 
@@ -28,12 +28,13 @@ def exporter_action(
         progress_message,
         settings = None,
         facts = None,
-        program = None):
+        program = None,
+        stand_ins = []):
     """Runs the exporter.
 
     Args:
       ctx: rule context with the exporter toolchain.
-      command: "lower", "export", "etrecord" or "bundle".
+      command: "lower", "export", "etrecord", "bundle", "stand_in" or "adapt".
       label: Label for messages.
       model: EtModelInfo.
       recipe: EtRecipeInfo, or None.
@@ -44,6 +45,7 @@ def exporter_action(
       settings: struct(quantize, calibration) of a lowering, or None.
       facts: File for seconds, memory and accuracy, or None.
       program: File: the linked .pte, or None.
+      stand_ins: list of struct(file, stand_in) that the command compares with the files.
     """
     exporter = ctx.toolchains[EXPORTER_TOOLCHAIN].exporter
 
@@ -67,7 +69,9 @@ def exporter_action(
         if settings.calibration:
             args.add(settings.calibration, format = "--calibration=%s")
             inputs.append(settings.calibration)
-    if command != "bundle":
+    args.add_all(stand_ins, map_each = stand_in_flag, format_each = "--stand_in=%s")
+    inputs = inputs + [one.stand_in for one in stand_ins]
+    if command in ("lower", "export", "etrecord"):
         stock = "stock" in (exporter.lowering, recipe.lowering if recipe else "fast")
         args.add("--lowering=%s" % ("stock" if stock else "fast"))
     add_request(args, label = label, model = model, recipe = recipe, methods = methods)

@@ -1,6 +1,6 @@
 """What describes a program to the exporter: the same for an action and for a test's runfiles."""
 
-load("//toolchains/python:paths.bzl", "placed", "placed_in_runfiles")
+load("//toolchains/python:paths.bzl", "placed", "placed_in_runfiles", "runfiles_path")
 
 def add_request(args, *, label, model, recipe, methods, in_runfiles = False):
     """Adds the flags of a request, one a line; tools/exporter/etexport/flags.py reads them.
@@ -31,6 +31,7 @@ def add_request(args, *, label, model, recipe, methods, in_runfiles = False):
         args.add(model.programs.path, format = "--programs=%s")
     args.add_all(methods, format_each = "--method=%s")
     _add_files(args, "--data=%s", model.data, place)
+    args.add_all(model.stand_ins, map_each = stand_in_flag, format_each = "--data=%s")
     _add_files(args, "--source=%s", model.sources, place)
     args.add_all(model.roots, format_each = "--root=%s")
     if recipe:
@@ -50,7 +51,8 @@ def request_files(*, model, recipe):
       Depset of Files.
     """
     return depset(
-        [e.file for e in model.exported] + ([model.programs] if model.programs else []),
+        [e.file for e in model.exported] + ([model.programs] if model.programs else []) +
+        [one.stand_in for one in model.stand_ins],
         transitive = [model.sources, model.data] + ([recipe.sources, recipe.data] if recipe else []),
     )
 
@@ -65,6 +67,17 @@ def eager(lowered):
     """
     model = lowered.model
     return struct(model = model.original or model, methods = lowered.methods or model.methods)
+
+def stand_in_flag(one):
+    """A stand-in as "runfiles path of the file=execution path of the stand-in", for Args.add_all.
+
+    Args:
+      one: struct(file, stand_in).
+
+    Returns:
+      A string.
+    """
+    return runfiles_path(one.file) + "=" + one.stand_in.path
 
 def _encoded(value):
     return json.encode(value)

@@ -56,7 +56,8 @@ def link(
         summary = None,
         shared = [],
         sharing = None,
-        min_delegated = ""):
+        min_delegated = "",
+        adapter = None):
     """EtLink: a .pte, and a .ptd if asked for.
 
     Args:
@@ -70,6 +71,7 @@ def link(
       shared: list of EtSharedDataInfo: what they hold stays out.
       sharing: struct(allow_unshared, own_data, min_shared, adapter_data), or None.
       min_delegated: share of each method's FLOPs that must be delegated ("90%"); empty: any.
+      adapter: File: directory of EtAdapt with the adapter's values, or None.
     """
     args = ctx.actions.args()
     args.add_all("--lowered", [lowered], expand_directories = False)
@@ -90,11 +92,13 @@ def link(
             args.add("--min_shared", sharing.min_shared)
     if min_delegated:
         args.add("--min_delegated", min_delegated)
+    if adapter:
+        args.add_all("--adapter", [adapter], expand_directories = False)
     linker_action(
         ctx,
         module = "etlink",
         arguments = args,
-        inputs = [lowered] + [info.index for info in shared],
+        inputs = [lowered] + [info.index for info in shared] + ([adapter] if adapter else []),
         outputs = outputs,
         mnemonic = "EtLink",
         progress_message = "Linking %{output}",

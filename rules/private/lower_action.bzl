@@ -1,6 +1,7 @@
 """EtLower for rules that lower a model with a recipe, or take a lowering that exists."""
 
 load("//rules:providers.bzl", "EtLoweredInfo", "EtModelInfo", "EtRecipeInfo")
+load("//rules/private:adapter_action.bzl", "with_stand_ins")
 load("//rules/private:exporter_action.bzl", "exporter_action")
 load("//toolchains/python:paths.bzl", "first_repeated")
 
@@ -42,13 +43,15 @@ def lowering_attributes(mandatory, what):
         ),
     }
 
-def lower(ctx, *, model, recipe):
+def lower(ctx, *, model, recipe, stand_ins = [], suffix = ""):
     """Declares the action EtLower.
 
     Args:
       ctx: context of a rule with `lowering_attributes` and the exporter toolchain.
       model: EtModelInfo.
       recipe: EtRecipeInfo.
+      stand_ins: of the model's adapter (adapter_action.bzl); none: it is lowered with its own values.
+      suffix: of the outputs' names, where a target lowers twice.
 
     Returns:
       EtLoweredInfo.
@@ -57,13 +60,13 @@ def lower(ctx, *, model, recipe):
     repeated = first_repeated(methods)
     if repeated:
         fail("%s: methods lists \"%s\" twice." % (ctx.label, repeated))
-    directory = ctx.actions.declare_directory(ctx.label.name + ".lowered")
-    facts = ctx.actions.declare_file(ctx.label.name + ".lowering.json")
+    directory = ctx.actions.declare_directory(ctx.label.name + suffix + ".lowered")
+    facts = ctx.actions.declare_file(ctx.label.name + suffix + ".lowering.json")
     exporter_action(
         ctx,
         command = "lower",
         label = ctx.label,
-        model = model,
+        model = with_stand_ins(model, stand_ins) if stand_ins else model,
         recipe = recipe,
         methods = methods,
         settings = settings,
@@ -80,6 +83,7 @@ def lower(ctx, *, model, recipe):
         recipe = recipe,
         methods = methods,
         settings = settings,
+        stand_ins = stand_ins,
     )
 
 def given_for_lowering(ctx):

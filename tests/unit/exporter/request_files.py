@@ -23,6 +23,7 @@ def request(**fields: Any) -> flags.Request:
         "sources": {},
         "roots": (),
         "data": {},
+        "stand_ins": {},
         "recipe_data": {},
         "arguments": {},
         "methods": (),

@@ -163,6 +163,24 @@ def attach(model: Transformer, adapter: Adapter) -> None:
         model.set_submodule(name, LoraLinear(model.get_submodule(name), a, b))
 
 
+def named_tensors(adapter: Adapter, prefix: str) -> dict[str, torch.Tensor]:
+    """An adapter's tensors by the names that `attach` gives them.
+
+    Args:
+      adapter: from `load_adapter`.
+      prefix: of the Transformer in the module: "transformer".
+
+    Example:
+
+        named_tensors(adapter, "transformer")["transformer.layers.0.attention.wq.lora_a.weight"]
+    """
+    return {
+        f"{prefix}.{layer}.lora_{which}.weight": tensor
+        for layer, factors in sorted(adapter.factors.items())
+        for which, tensor in zip("ab", factors, strict=True)
+    }
+
+
 def to_interleaved(rows: torch.Tensor, heads: int) -> torch.Tensor:
     """Rows of a query or key projection from Hugging Face's order to that of GGUF files.
 

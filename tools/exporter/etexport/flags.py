@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 from etbuild.errors import BuildError
 
-COMMANDS = ("lower", "export", "etrecord", "bundle")
+COMMANDS = ("lower", "export", "etrecord", "bundle", "stand_in", "adapt")
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Request:
     """What to do.
 
     Attributes:
-      command: "lower", "export", "etrecord" or "bundle".
+      command: "lower", "export", "etrecord", "bundle", "stand_in" or "adapt".
       label: of the program, for messages.
       model_label: of the model, for messages.
       output: the directory or file to write.
@@ -30,6 +30,7 @@ class Request:
       sources: path in the workspace ("_main/models/llama.py") to file: what may be imported.
       roots: folders of such paths that go on the import path.
       data: path in the workspace to file, for ModelContext.file.
+      stand_ins: path in the workspace of an adapter's file to its stand-in (adapt).
       recipe_data: path in the workspace to file, for RecipeContext.file.
       arguments: for ModelContext.args.
       methods: the methods that become part of the program; empty: all.
@@ -52,6 +53,7 @@ class Request:
     sources: dict[str, Path]
     roots: tuple[str, ...]
     data: dict[str, Path]
+    stand_ins: dict[str, Path]
     recipe_data: dict[str, Path]
     arguments: dict[str, str]
     methods: tuple[str, ...]
@@ -80,7 +82,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--facts", type=Path)
     parser.add_argument("--entry_point", default="")
     parser.add_argument("--programs", type=Path)
-    for name in ("exported", "source", "data", "recipe_data"):
+    for name in ("exported", "source", "data", "stand_in", "recipe_data"):
         parser.add_argument(f"--{name}", action="append", default=[], metavar="NAME=VALUE")
     for name in ("root", "method"):
         parser.add_argument(f"--{name}", action="append", default=[])
@@ -113,6 +115,7 @@ def parse(arguments: Sequence[str]) -> Request:
         sources=_paths(raw.source),
         roots=tuple(raw.root),
         data=_paths(raw.data),
+        stand_ins=_paths(raw.stand_in),
         recipe_data=_paths(raw.recipe_data),
         arguments=json.loads(raw.args),
         methods=tuple(raw.method),

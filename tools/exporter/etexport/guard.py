@@ -111,7 +111,13 @@ def declared(request: Any, work: Path, more: Iterable[Path] = ()) -> list[Path]:
       work: its own folder.
       more: of the layers of packages: programs, SDKs.
     """
-    named = (request.sources, request.data, request.recipe_data, request.exported)
+    named = (
+        request.sources,
+        request.data,
+        request.stand_ins,
+        request.recipe_data,
+        request.exported,
+    )
     single = (request.calibration, request.facts, request.output, request.program, request.programs)
     return [
         *(path for files in named for path in files.values()),

@@ -33,6 +33,12 @@ def run(request: Request, progress: Progress, tree: Path) -> None:
     sources.install(tree, request.sources, request.roots)
     with progress.stage("load"):
         settle()
+        if request.command in ("stand_in", "adapt"):
+            from etexport import adapter
+
+            with _whole(request.output):
+                adapter.COMMANDS[request.command](request)
+            return
         from etexport import calibration, model, recipe
 
         # Both first: a typo in either must not wait for a model's weights.

@@ -31,12 +31,18 @@ def load_spec(request: Request) -> ModelSpec:
     elif request.exported:
         spec = _from_files(request)
     else:
-        spec = _normalised(_call(request), request)
+        spec = _normalised(call(request), request)
     return _checked(_chosen(spec, request), request)
 
 
-def _call(request: Request) -> Any:
-    function = load(request.entry_point, request.model_label, "entry_point")
+def call(request: Request, attribute: str = "entry_point") -> Any:
+    """What the function that a request names returns for the model's arguments and files.
+
+    Args:
+      request: the request.
+      attribute: the et_model's attribute that names the function, for messages.
+    """
+    function = load(request.entry_point, request.model_label, attribute)
     files = {place.removeprefix(MAIN): path for place, path in request.data.items()}
     context = ModelContext(request.arguments, files, request.model_label)
     # Deterministic where a model's code draws random weights without a seed of its own.

@@ -2,7 +2,8 @@
 
 Contract: `etlink --lowered DIR --program OUT.pte [--data OUT.ptd] [--manifest OUT.json]
 [--summary OUT.json] [--shared INDEX.json]… [--label L] [--allow_unshared] [--own_data NAME]…
-[--min_shared AMOUNT] [--min_delegated SHARE] [--adapter_data by_content|by_name]`
+[--min_shared AMOUNT] [--min_delegated SHARE] [--adapter_data by_content|by_name]
+[--adapter DIR]`
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pathlib import Path
 
 from etbuild.errors import BuildError
 
-from etlink import delegated, manifest
+from etlink import adapter_values, delegated, manifest
 from etlink.container import REBUILD, write_text
 from etlink.json_file import fields_of
 from etlink.link import Options, link
@@ -39,6 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--min_shared", default="", metavar="AMOUNT")
     parser.add_argument("--min_delegated", default="", metavar="SHARE")
     parser.add_argument("--adapter_data", default="by_content", choices=["by_content", "by_name"])
+    parser.add_argument("--adapter", type=Path, help="directory of EtAdapt")
     given = parser.parse_args(arguments)
     try:
         options = Options(
@@ -48,12 +50,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
             tuple(given.own_data),
             given.min_shared,
             given.adapter_data,
+            adapter_values.read(given.adapter) if given.adapter else (),
         )
         if given.min_delegated:
             facts = delegated.read(given.lowered)
             with fields_of(given.lowered / "facts.json", REBUILD):
                 delegated.check(given.label or str(given.lowered), facts, given.min_delegated)
-        linked = link(Lowered(given.lowered), given.program, given.data, options)
+        linked = link(
+            Lowered(given.lowered, more=given.adapter), given.program, given.data, options
+        )
         if given.manifest:
             manifest.write(given.manifest, linked.manifest)
         if given.summary:

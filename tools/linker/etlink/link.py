@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,7 +10,8 @@ from typing import Any
 
 from etbuild.errors import BuildError
 
-from etlink import adapter, manifest, ptd, shared, sharing
+from etlink import adapter, adapter_values, manifest, ptd, shared, sharing
+from etlink.adapter_values import Exchange
 from etlink.assemble import Assembled, Changes, assemble
 from etlink.container import Digest, Piece, digest_of, write_atomically
 from etlink.data import Datum, data_of, unique_bytes
@@ -33,6 +35,7 @@ class Options:
       own_data: qualified names or patterns that are not taken from shared files.
       min_shared: least amount that must be shared ("95%", "100 MB"); empty: any.
       adapter_data: "by_content" or "by_name".
+      values: of an adapter in whose place others were lowered; none: the lowering has its own.
     """
 
     label: str = ""
@@ -41,6 +44,7 @@ class Options:
     own_data: Sequence[str] = ()
     min_shared: str = ""
     adapter_data: str = "by_content"
+    values: Sequence[Exchange] = ()
 
 
 @dataclass(frozen=True)
@@ -159,6 +163,11 @@ def _place(lowered: Lowered, made: Plan, options: Options, separate: bool) -> _P
     named = None
     if separate and options.adapter_data == "by_name":
         named = adapter.by_name(lowered, own, reserved)
+        if options.values:
+            values = adapter_values.exchanged(
+                options.label or lowered.index.label, named.data, options.values
+            )
+            named = dataclasses.replace(named, data=values)
         staying = {d.key for d in named.kept}
     elif separate:
         # A key of a shared file can't be in a second file, too.

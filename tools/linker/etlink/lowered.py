@@ -169,13 +169,15 @@ class Lowered:
     Args:
       folder: the directory.
       index: what is in it; None: what its index.json says.
+      more: another directory with blobs.
 
     Raises:
       BuildError: it is none, or of another format.
     """
 
-    def __init__(self, folder: Path, index: Index | None = None) -> None:
+    def __init__(self, folder: Path, index: Index | None = None, more: Path | None = None) -> None:
         self.folder = folder
+        self._more = more
         if index is not None:
             self.index = index
             return
@@ -209,7 +211,12 @@ class Lowered:
 
     def piece(self, blob: str, size: int) -> Piece:
         """The bytes of a blob; those of size 0 have no file."""
-        return Piece(size, path=self.folder / "blobs" / blob) if size else Piece(0)
+        if not size:
+            return Piece(0)
+        path = self.folder / "blobs" / blob
+        if self._more and not path.is_file():
+            path = self._more / "blobs" / blob
+        return Piece(size, path=path)
 
 
 def write_index(folder: Path, index: Index) -> None:
