@@ -47,7 +47,7 @@ def _et_model_impl(ctx):
     if not exported and ctx.attr.entry_point.count(":") != 1:
         fail(("%s: entry_point = \"%s\" is malformed. Write \"module:function\", e.g. " +
               "\"models.llama:build\".") % (ctx.label, ctx.attr.entry_point))
-    python = python_sources(ctx, ctx.files.data + ctx.files.adapter)
+    python = python_sources(ctx, ctx.files.data)
     return [
         DefaultInfo(files = depset(ctx.files.srcs)),
         EtModelInfo(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import array
+import contextlib
 import json
 import os
 import sys
@@ -97,6 +99,88 @@ et_program_test(
     others = workspace.folder / "bazel-bin/task1_int4.pte"
     assert program.read_bytes() == others.read_bytes()
     workspace.run("test", f"{package}:test")
+
+
+@contextlib.contextmanager
+def other_values(workspace: Workspace, factor: float) -> Iterator[None]:
+    """The adapter with other numbers in the same places."""
+    path = workspace.folder / "adapter.safetensors"
+    before = path.read_bytes()
+    start = 8 + int.from_bytes(before[:8], "little")
+    values = array.array("f", before[start:])
+    path.unlink()
+    path.write_bytes(before[:start] + array.array("f", (v * factor for v in values)).tobytes())
+    try:
+        yield
+    finally:
+        path.write_bytes(before)
+
+
+@pytest.mark.parametrize("precision", ["int4", "portable"])
+def test_new_values_of_an_adapter_lower_nothing(workspace: Workspace, precision: str) -> None:
+    """And give the bytes of a lowering with these values."""
+    workspace.build("//...")
+    before = workspace.outputs()
+    recipe = _INT4 if precision == "int4" else '"@rules_executorch//backends/portable:fp32"'
+    args = '{"rank": "2", "task": "4"}'
+    folder = added(
+        workspace,
+        f"""
+et_model(
+    name = "model",
+    srcs = ["//:nets.py"],
+    args = {args},
+    data = ["//:adapter.safetensors"],
+    entry_point = "nets:text",
+)
+et_program(
+    name = "p",
+    adapter_data = "by_name",
+    model = ":model",
+    recipe = {recipe},
+    shared_data = ["//:foundation_{precision}"],
+    weights = "separate",
+)
+""",
+    )
+    name = f"changing_{precision}"
+    with other_values(workspace, -1.5):
+        ran = workspace.build(f"//:{name}")
+        assert ran == [f"EtAdapt //:{name}", f"EtLink //:{name}", f"EtStandIn //:{name}"]
+        after = workspace.outputs()
+        assert after[f"{name}.pte"] == before[f"{name}.pte"]
+        assert after[f"{name}.ptd"] != before[f"{name}.ptd"]
+        workspace.run("test", f"//:{name}_test")
+        workspace.build(f"//{folder.name}:p")
+    made = workspace.folder / "bazel-bin" / folder.name
+    for ending in ("pte", "ptd"):
+        assert (made / f"p.{ending}").read_bytes() == (
+            workspace.folder / f"bazel-bin/{name}.{ending}"
+        ).read_bytes()
+
+
+def test_an_adapter_that_the_lowering_changes_is_refused(workspace: Workspace) -> None:
+    """Where quantisation takes its layers, values can't be put into their places."""
+    workspace.build("//:foundation_int8_dynamic")
+    folder = added(
+        workspace,
+        """
+et_program(
+    name = "p",
+    adapter_data = "by_name",
+    model = "//:changing",
+    recipe = "@rules_executorch//backends/xnnpack:int8_dynamic_per_channel",
+    shared_data = ["//:foundation_int8_dynamic"],
+    weights = "separate",
+)
+""",
+    )
+    printed = workspace.failed(f"//{folder.name}:p")
+    (folder / "BUILD.bazel").unlink()
+    assert (
+        'the lowering made something else of the adapter\'s weight "down.lora_a.weight"' in printed
+    )
+    assert "each adapter is then lowered." in printed
 
 
 def test_changed_sharing_never_lowers_again(workspace: Workspace) -> None:

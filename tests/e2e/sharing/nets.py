@@ -7,6 +7,8 @@ from etbuild import Method, ModelContext, ModelSpec
 from torch import nn
 from torch.nn import functional
 
+_ADAPTER = "adapter.safetensors"
+
 
 class Weight(nn.Module):
     """One weight, which a quantiser of linear layers leaves alone."""
@@ -48,6 +50,12 @@ class Text(nn.Module):
         return self.head(self.down(torch.relu(self.up(x))))
 
 
+def adapter(ctx: ModelContext) -> dict[str, torch.Tensor]:
+    """The values of a task that has a file of them; its matrices B are stored halved."""
+    values = ctx.checkpoint(_ADAPTER)
+    return {name: v * 2 if ".lora_b." in name else v for name, v in values.items()}
+
+
 def text(ctx: ModelContext) -> ModelSpec:
     """args: seed of the base, task (seed of its adapter), rank, tokens (one number, or several for
     several methods)."""
@@ -58,6 +66,8 @@ def text(ctx: ModelContext) -> ModelSpec:
         rank = int(ctx.args.get("rank", "8"))
         model.up = LoraLinear(model.up, rank, generator)
         model.down = LoraLinear(model.down, rank, generator)
+    if any(name.endswith(_ADAPTER) for name in ctx.files):
+        model.load_state_dict(adapter(ctx), strict=False)
     lengths = ctx.args.get("tokens", "4").split(",")
     methods = {}
     for length in lengths:

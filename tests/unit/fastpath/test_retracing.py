@@ -151,9 +151,9 @@ def test_a_copy_is_another_tensor() -> None:
         assert not known_results.known_result(made, key, FakeTensorMode())
         twin = copy.deepcopy(made)
         assert not known_results.known_result(twin, key, mode)
-        assert known_results.key_of(torch.ops.aten.neg.default, (twin,), {}) != known_results.key_of(
-            torch.ops.aten.neg.default, (made,), {}
-        )
+        assert known_results.key_of(
+            torch.ops.aten.neg.default, (twin,), {}
+        ) != known_results.key_of(torch.ops.aten.neg.default, (made,), {})
 
 
 def test_results_that_differ_do_not_give_way() -> None:
