@@ -24,7 +24,8 @@ def outputs(lowered_module: Any, args: Any, mode: Any) -> Any:
     """What running a delegate's graph on fake tensors would give.
 
     The graph has the results of its operators, each of which is known to come from its operator and
-    its arguments. So on arguments that say what the graph's inputs say it would give the same.
+    its arguments. So on arguments that say what the graph's inputs say it would give the same; but
+    for gradients, which a delegate has only where its arguments have them.
 
     Args:
       lowered_module: ExecuTorch's LoweredBackendModule.
@@ -58,6 +59,8 @@ def _check_inputs(program: Any, args: Any, mode: Any) -> None:
         if isinstance(now, FakeTensor) and now.fake_mode is not mode:
             raise _Unknown
         if was.fake_mode is not mode or facts(was) != facts(now):
+            raise _Unknown
+        if spec.kind is InputKind.USER_INPUT and now.requires_grad:
             raise _Unknown
     if next(given, None) is not None:
         raise _Unknown
@@ -111,6 +114,7 @@ def _results(output: Node, graph: Graph) -> list[FakeTensor]:
         len(found) < len(sources)
         or len({id(value) for value in found}) < len(found)
         or any(type(v) is not FakeTensor or id(v) in inputs or not repeatable(v) for v in found)
+        or any(value.requires_grad for value in found)
     ):
         raise _Unknown
     return found

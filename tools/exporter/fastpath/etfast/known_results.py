@@ -176,6 +176,8 @@ def _said(value: Any, arguments: set[int]) -> Any:
         return None
     if arguments.intersection(map(id, items)) or len(set(map(id, items))) < len(items):
         return None
+    if any(type(item) is not FakeTensor for item in items):
+        return None
     try:
         return (type(value), *((id(item.fake_mode), *_description(item)) for item in items))
     except _Unknown:
