@@ -1,0 +1,189 @@
+"""What benchmarks of lowerings have in common: an action taken out of the build and run alone."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+PATHS = ("stock", "fast")
+
+
+@dataclass(frozen=True)
+class Action:
+    """An action EtLower as a command line.
+
+    Attributes:
+        root: Bazel's execution root, which its paths are relative to.
+        tool: starts Python with the exporter's packages; a module and its arguments follow.
+        module: the exporter's.
+        request: lines of the file with the request.
+    """
+
+    root: Path
+    tool: tuple[str, ...]
+    module: str
+    request: tuple[str, ...]
+
+    def value(self, flag: str) -> str:
+        """The value of a flag of the request that is given once."""
+        found = [line.split("=", 1)[1] for line in self.request if line.startswith(flag + "=")]
+        if len(found) != 1:
+            sys.exit(f"the request has {flag} {len(found)} times, wanted once.")
+        return found[0]
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a process took.
+
+    Attributes:
+        seconds: on the clock.
+        cpu_seconds: of the processor, in all threads and processes that it waited for.
+        peak_memory_bytes: the largest resident memory.
+    """
+
+    seconds: float
+    cpu_seconds: float
+    peak_memory_bytes: int
+
+
+def workspace() -> Path:
+    """The checkout that `bazel run` was called in."""
+    return Path(os.environ["BUILD_WORKSPACE_DIRECTORY"])
+
+
+def output(path: Path) -> Path:
+    """A file that the user named, relative to where they called `bazel run`."""
+    return Path(os.environ.get("BUILD_WORKING_DIRECTORY", ".")) / path
+
+
+def write_json(path: Path | None, figures: Mapping[str, Any]) -> None:
+    """Writes figures, if a file for them was named."""
+    if path:
+        output(path).write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+
+
+def run(command: Sequence[str], folder: Path) -> str:
+    """What a program prints; the end of this one where it fails."""
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"{' '.join(command[:12])} … failed:\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def timed(command: Sequence[str], folder: Path) -> Cost:
+    """Runs a program once; the end of this one where it fails."""
+    with tempfile.TemporaryFile() as log:
+        start = time.monotonic()
+        child = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log)
+        # Unlike Popen.wait this says what this one child used.
+        _, status, used = os.wait4(child.pid, 0)
+        seconds = time.monotonic() - start
+        child.returncode = os.waitstatus_to_exitcode(status)
+        if child.returncode:
+            log.seek(0)
+            said = log.read().decode(errors="replace")
+            sys.exit(f"{' '.join(command[:12])} … failed:\n{said}")
+    return Cost(seconds, used.ru_utime + used.ru_stime, used.ru_maxrss * 1024)
+
+
+def find(program: str) -> Action:
+    """The action that lowers a program; all that it reads is there then.
+
+    Args:
+      program: label of an et_program with one lowering.
+    """
+    place = workspace()
+    bazel = str(place / "bazelw")
+    # Its own output comes from a cache where there is one.
+    run([bazel, "build", program], place)
+    question = f'mnemonic("EtLower", deps({program}))'
+    answer = json.loads(run([bazel, "aquery", "--output=jsonproto", question], place))
+    actions = answer.get("actions", [])
+    if len(actions) != 1:
+        sys.exit(f"{program}: expected one action EtLower, found {len(actions)}.")
+    root = Path(run([bazel, "info", "execution_root"], place).strip())
+    return parsed(root, actions[0])
+
+
+def parsed(root: Path, action: Mapping[str, Any]) -> Action:
+    """An action as `bazel aquery --output=jsonproto` writes it."""
+    # The words before the command start a worker; those behind it are the request.
+    arguments = action["arguments"]
+    start = arguments.index("lower")
+    *command, module = arguments[:start]
+    environment = {v["key"]: v.get("value", "") for v in action.get("environmentVariables", [])}
+    settings = [f"{name}={value}" for name, value in sorted(environment.items())]
+    return Action(root, ("env", "-i", *settings, *command), module, tuple(arguments[start:]))
+
+
+def changed(request: Sequence[str], flags: Mapping[str, object]) -> list[str]:
+    """A request with other values of some flags, which come last."""
+    kept = [line for line in request if line.split("=")[0] not in flags]
+    return kept + [f"{flag}={value}" for flag, value in flags.items()]
+
+
+def lower(
+    action: Action,
+    path: str,
+    folder: Path,
+    flags: Mapping[str, object] | None = None,
+    profile: Path | None = None,
+) -> dict[str, Any]:
+    """Runs an action once, as a process in which nothing is warm.
+
+    Args:
+      action: what to run.
+      path: one of PATHS.
+      folder: what isn't there yet; gets the outputs "lowered" and "facts.json".
+      flags: other values of the request's flags.
+      profile: file for cProfile's figures; None: it isn't profiled, which costs time.
+
+    Returns:
+      What it took.
+    """
+    folder.mkdir()
+    own = {"--output": folder / "lowered", "--facts": folder / "facts.json", "--lowering": path}
+    request = folder / "request"
+    lines = changed(action.request, {**(flags or {}), **own})
+    request.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    profiler = ["cProfile", "-o", str(profile), "-m"] if profile else []
+    cost = timed([*action.tool, *profiler, action.module, f"@{request}"], action.root)
+    facts = json.loads((folder / "facts.json").read_text(encoding="utf-8"))
+    return {
+        "path": path,
+        "seconds": cost.seconds,
+        "cpu_seconds": cost.cpu_seconds,
+        "peak_memory_bytes": facts["peak_memory_bytes"],
+        "stages": {stage["name"]: stage["seconds"] for stage in facts["stages"]},
+        "stood_aside": facts["path"]["stood_aside"],
+        "sha256": digest(folder / "lowered"),
+    }
+
+
+def line(run: Mapping[str, Any]) -> str:
+    """What `lower` found, for people."""
+    stages = ", ".join(f"{name} {seconds:.1f}" for name, seconds in run["stages"].items())
+    return (
+        f"{run['path']}: {run['seconds']:.1f} s, {run['cpu_seconds']:.1f} s of the processor's, "
+        f"{run['peak_memory_bytes'] >> 20} MiB ({stages})"
+    )
+
+
+def digest(lowered: Path) -> str:
+    """Of all files of a lowered program: its tables, its index and its weights."""
+    total = hashlib.sha256()
+    for file in sorted(path for path in lowered.rglob("*") if path.is_file()):
+        with open(file, "rb") as content:
+            found = hashlib.file_digest(content, "sha256").hexdigest()
+        total.update(f"{file.relative_to(lowered)} {found}\n".encode())
+    return total.hexdigest()

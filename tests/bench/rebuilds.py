@@ -1,0 +1,276 @@
+"""Benchmark: what a change costs a user, against the first build of the same programs.
+
+    ./bazelw run //tests/bench:rebuilds -- [--pairs N] [--layers 2] [--json FILE] [--svg FILE]
+
+A user's workspace has a language model and a task with a LoRA adapter on one foundation. Each round
+builds all of it from nothing, without any cache and with new workers, and then once more after each
+change. Fetching, and the start of Bazel's servers, are not part of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import shutil
+import statistics
+import struct
+import tempfile
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import actions
+import drawing
+from etremote import HttpCache, load_engines
+from nested import Workspace
+
+_TARGETS = ("//:llama", "//:tiny_base", "//:tiny_assistant")
+_ADAPTER = "assistant/adapter_model.safetensors"
+
+_MODULE = """\
+module(name = "rebuilds")
+
+bazel_dep(name = "rules_executorch", version = "0.1.0")
+local_path_override(
+    module_name = "rules_executorch",
+    path = "{module}",
+)
+"""
+
+_BUILD = """\
+load("@rules_executorch//models/tasks:sharing.bzl", "task_programs")
+load("@rules_executorch//rules:defs.bzl", "et_model", "et_program", "et_recipe")
+
+et_recipe(
+    name = "int4",
+    base = "@rules_executorch//backends/xnnpack:int8_dynamic_act_int4_weight",
+    options = {{"group_size": "32"}},
+)
+
+[
+    et_model(
+        name = name,
+        srcs = ["llama.py"],
+        args = {{
+            "layers": "{layers}",
+            "max_seq_len": "256",
+            "prefill": "128",
+        }},
+        data = ["model.gguf"] + glob(adapter),
+        entry_point = "llama:build",
+        memory_mb = 4000,
+        deps = ["@rules_executorch//tools/decoder"],
+    )
+    for name, adapter in {{
+        "model": [],
+        "model_assistant": ["assistant/*"],
+    }}.items()
+]
+
+et_program(
+    name = "llama",
+    model = ":model",
+    recipe = ":int4",
+)
+
+task_programs(
+    name = "tiny",
+    base = "model",
+    lowering = ":llama",
+    recipe = ":int4",
+    tasks = ["assistant"],
+)
+"""
+
+# A span in Bazel's profile, by category or name, that only an action has that is run.
+_RUNS = {"waiting for response from worker", "subprocess.run"}
+
+# Case to what it replaces in which file; each stays in place for the ones behind it.
+_EDITS = {
+    "comment": (
+        "llama.py",
+        "# Either file asks for an adapter,",
+        "# Any of both files asks for an adapter,",
+    ),
+    "graph_line": (
+        "llama.py",
+        "norm_eps=file.real(",
+        "norm_eps=2 * file.real(",
+    ),
+    "recipe_option": (
+        "BUILD.bazel",
+        '{"group_size": "32"}',
+        '{"group_size": "64"}',
+    ),
+}
+_SAID = {
+    "first": "first build",
+    "nothing": "nothing changed",
+    "comment": "a comment in model code",
+    "graph_line": "a line of model code that changes the graph",
+    "recipe_option": "an option of the recipe",
+    "adapter": "the numbers of an adapter",
+    "disk_cache": "bazel clean, disk cache",
+    "second_client": "a second client, remote cache (nginx)",
+}
+
+
+@dataclass(frozen=True)
+class Built:
+    """What a build did.
+
+    Attributes:
+        seconds: on the clock, of the command.
+        ran: how many actions of ours ran, by their kind.
+        cached: how many did not, as a cache has what they write; Bazel's own is one, too.
+    """
+
+    seconds: float
+    ran: dict[str, int]
+    cached: dict[str, int]
+
+
+def main() -> None:
+    """Runs the rounds; prints and writes their figures."""
+    parser = argparse.ArgumentParser(prog="rebuilds", description=__doc__)
+    parser.add_argument("--pairs", type=int, default=1, help="rounds of all cases")
+    parser.add_argument("--layers", type=int, default=2, help="of the model's 30")
+    parser.add_argument("--json", type=Path, help="file to write the figures to")
+    parser.add_argument("--svg", type=Path, help="file to draw the seconds to")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="rebuilds", dir="/var/tmp") as scratch:
+        first = _client(Path(scratch), "first", given.layers)
+        second = _client(Path(scratch), "second", given.layers)
+        rounds = []
+        try:
+            for number in range(given.pairs):
+                _write_sources(first.folder, first.module, given.layers)
+                rounds.append(_round(first, second, Path(scratch), number))
+        finally:
+            for client in (first, second):
+                client.close()
+    found = figures(rounds)
+    print(f"\n{'case':<45}{'seconds':>9}{'of first':>10}  ran")
+    for name, case in found["cases"].items():
+        ran = ", ".join(f"{n} {kind}" for kind, n in case["actions"].items() if n)
+        print(f"{_SAID[name]:<45}{case['seconds']:>9.1f}{case['ratio_to_first']:>10.3f}  {ran}")
+    actions.write_json(given.json, found)
+    if given.svg:
+        rows = [
+            (_SAID[n], {"build": c["seconds"]}, c["seconds"]) for n, c in found["cases"].items()
+        ]
+        actions.output(given.svg).write_text(drawing.bars(rows), encoding="utf-8")
+
+
+def figures(rounds: list[dict[str, Built]]) -> dict[str, Any]:
+    """Medians over rounds, and what ran in the last one."""
+    cases = {}
+    for name, last in rounds[-1].items():
+        ratios = [one[name].seconds / one["first"].seconds for one in rounds]
+        cases[name] = {
+            "seconds": statistics.median(one[name].seconds for one in rounds),
+            "ratio_to_first": statistics.median(ratios),
+            "actions": {kind: last.ran.get(kind, 0) for kind in ("EtLower", "EtLink", "EtShare")},
+            "from_cache": last.cached,
+        }
+    seconds = [{name: built.seconds for name, built in one.items()} for one in rounds]
+    return {"cases": cases, "rounds": seconds}
+
+
+def _client(scratch: Path, name: str, layers: int) -> Workspace:
+    """A workspace with a server of its own that has fetched all that a build needs."""
+
+    def write(folder: Path, module: Path) -> None:
+        folder.mkdir()
+        (folder / "MODULE.bazel").write_text(_MODULE.format(module=module))
+        _write_sources(folder, module, layers)
+        shutil.copyfile(module / "tools/remote/remote.bazelrc", folder / ".bazelrc")
+        [gguf] = Path("..").glob("*smollm2/model.gguf")
+        (folder / "model.gguf").symlink_to(gguf.resolve())
+
+    client = Workspace(scratch / name, source=write)
+    client.run("build", "--nobuild", *_TARGETS)
+    return client
+
+
+def _write_sources(folder: Path, module: Path, layers: int) -> None:
+    """What a user writes: nothing of it has changed then."""
+    (folder / "BUILD.bazel").write_text(_BUILD.format(layers=layers))
+    shutil.copyfile(module / "models/llama.py", folder / "llama.py")
+    shutil.copytree(module / "models/adapters/assistant", folder / "assistant", dirs_exist_ok=True)
+
+
+def _round(first: Workspace, second: Workspace, scratch: Path, number: int) -> dict[str, Built]:
+    """All cases in turn."""
+    found: dict[str, Built] = {}
+
+    def build(name: str, client: Workspace, *flags: str) -> None:
+        found[name] = _timed(client, *flags)
+        print(f"{_SAID[name]}: {found[name].seconds:.1f} s", flush=True)
+
+    first.run("clean")
+    build("first", first)
+    build("nothing", first)
+    for name, edit in _EDITS.items():
+        first.replace(*edit)
+        build(name, first)
+    _change_numbers(first.folder / _ADAPTER, number)
+    build("adapter", first)
+    disk = f"--disk_cache={scratch}/disk{number}"
+    first.run("clean")
+    first.run("build", disk, *_TARGETS)
+    first.run("clean")
+    build("disk_cache", first, disk)
+    with HttpCache(load_engines()) as server:
+        first.run("clean")
+        first.run("build", *server.flags, *_TARGETS)
+        for file in ("BUILD.bazel", "llama.py", _ADAPTER):
+            shutil.copyfile(first.folder / file, second.folder / file)
+        second.run("clean")
+        build("second_client", second, *server.flags)
+    shutil.rmtree(f"{scratch}/disk{number}")
+    return found
+
+
+def _timed(client: Workspace, *flags: str) -> Built:
+    profile = client.folder.parent / f"profile-{client.folder.name}.json"
+    start = time.monotonic()
+    client.run("build", f"--profile={profile}", *flags, *_TARGETS)
+    seconds = time.monotonic() - start
+    return Built(seconds, *counted(json.loads(profile.read_text())["traceEvents"]))
+
+
+def counted(events: Iterable[Mapping[str, Any]]) -> tuple[dict[str, int], dict[str, int]]:
+    """Actions of ours in Bazel's profile, by their kind: how many ran, how many were cached.
+
+    One that ran has what runs it inside of its own time, in the same thread.
+    """
+    spans = [e for e in events if e.get("ph") == "X"]
+    begun = [(e["tid"], e["ts"]) for e in spans if {e.get("cat"), e["name"]} & _RUNS]
+    ran: dict[str, int] = {}
+    cached: dict[str, int] = {}
+    for event in spans:
+        kind = event.get("args", {}).get("mnemonic", "")
+        if event.get("cat") != "action processing" or not kind.startswith("Et"):
+            continue
+        end = event["ts"] + event["dur"]
+        inside = any(tid == event["tid"] and event["ts"] <= at <= end for tid, at in begun)
+        counts = ran if inside else cached
+        counts[kind] = counts.get(kind, 0) + 1
+    return dict(sorted(ran.items())), dict(sorted(cached.items()))
+
+
+def _change_numbers(path: Path, seed: int) -> None:
+    """Writes other values into a .safetensors file of float16, of the same names and shapes."""
+    data = path.read_bytes()
+    (length,) = struct.unpack_from("<Q", data)
+    start, draw = 8 + length, random.Random(seed)
+    values = [draw.gauss(0, 0.02) for _ in range((len(data) - start) // 2)]
+    path.write_bytes(data[:start] + struct.pack(f"<{len(values)}e", *values))
+
+
+if __name__ == "__main__":
+    main()
