@@ -1,0 +1,117 @@
+"""Benchmark: a language model by upstream's own `export_llm` against the action of et_llm.
+
+    ./bazelw run //tests/bench:export_llm -- [--layers N] [--pairs N] [--json FILE] [--svg FILE]
+
+Both get the same weights and the same YAML file (models/smollm2.yaml), each in a fresh process of
+the same interpreter and packages, upstream first and the action first in turn. Upstream's
+checkpoint, which is made of the GGUF file that the action reads, is written before.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import actions
+import drawing
+import upstream_llm
+
+# Its whole model has the same action, but takes a minute to build.
+_PROGRAM = "//models:smollm2_tiny_xnnpack"
+_CONFIG = "models/smollm2.yaml"
+
+
+def main() -> None:
+    """Runs the pairs; prints and writes their figures."""
+    parser = argparse.ArgumentParser(prog="export_llm", description=__doc__)
+    parser.add_argument("--layers", type=int, default=30, help="of the model's 30")
+    parser.add_argument("--pairs", type=int, default=1)
+    parser.add_argument("--json", type=Path, help="file to write the figures to")
+    parser.add_argument("--svg", type=Path, help="file to draw the seconds to")
+    given = parser.parse_args()
+    action = actions.find(_PROGRAM)
+    runs: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory(prefix="export_llm", dir="/var/tmp") as scratch:
+        _prepare(action, given.layers, Path(scratch))
+        for number in range(given.pairs):
+            order = (_upstream, _action) if number % 2 == 0 else (_action, _upstream)
+            for which in order:
+                runs.append(which(action, given.layers, Path(scratch)))
+                print(_line(runs[-1]), flush=True)
+    found = figures(given.layers, runs)
+    print(f"export_llm/action: {found['ratio']:.2f} ({found['cpu_ratio']:.2f} of the processor's)")
+    print(f"action/export_llm: peak memory {found['memory_ratio']:.2f}", end=", ")
+    print(f"bytes of the program {found['size_ratio']:.2f}")
+    actions.write_json(given.json, found)
+    if given.svg:
+        drawn = drawing.bars([(r["by"], {"process": r["seconds"]}, r["seconds"]) for r in runs])
+        actions.output(given.svg).write_text(drawn, encoding="utf-8")
+
+
+def figures(layers: int, runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Medians of the pairs' ratios."""
+    by = {name: [run for run in runs if run["by"] == name] for name in ("export_llm", "action")}
+
+    def ratio(key: str) -> float:
+        pairs = zip(by["export_llm"], by["action"], strict=True)
+        return statistics.median(theirs[key] / ours[key] for theirs, ours in pairs)
+
+    return {
+        "layers": layers,
+        "ratio": ratio("seconds"),
+        "cpu_ratio": ratio("cpu_seconds"),
+        "memory_ratio": 1 / ratio("peak_memory_bytes"),
+        "size_ratio": 1 / ratio("program_bytes"),
+        "runs": list(runs),
+    }
+
+
+def _command(action: actions.Action, scratch: Path, *words: str) -> list[str]:
+    """Starts upstream_llm with the exporter's interpreter and packages."""
+    place = actions.workspace()
+    roots = [Path(upstream_llm.__file__).parent, place / "tools/decoder"]
+    paths = [word for root in roots for word in ("--path", str(root))]
+    common = [f"--config={place / _CONFIG}", f"--folder={scratch}"]
+    return [*action.tool, *paths, upstream_llm.__name__, *words, *common]
+
+
+def _prepare(action: actions.Action, layers: int, scratch: Path) -> None:
+    [gguf] = [line for line in action.request if line.startswith("--data=") and "gguf" in line]
+    words = [f"--gguf={gguf.rpartition('=')[2]}", f"--layers={layers}"]
+    actions.run(_command(action, scratch, "prepare", *words), action.root)
+
+
+def _upstream(action: actions.Action, layers: int, scratch: Path) -> dict[str, Any]:
+    cost = actions.timed(_command(action, scratch, "export"), action.root)
+    program = scratch / upstream_llm.PROGRAM
+    size = program.stat().st_size
+    program.unlink()
+    return {"by": "export_llm", **asdict(cost), "program_bytes": size}
+
+
+def _action(action: actions.Action, layers: int, scratch: Path) -> dict[str, Any]:
+    args = json.loads(action.value("--args")) | {"layers": str(layers)}
+    with tempfile.TemporaryDirectory(dir=scratch) as folder:
+        lowered = Path(folder, "action")
+        run = actions.lower(action, "fast", lowered, {"--args": json.dumps(args)})
+        index = json.loads((lowered / "lowered/index.json").read_text(encoding="utf-8"))
+    kept = ("seconds", "cpu_seconds", "peak_memory_bytes", "stages")
+    # The program as upstream would write it: its weights are in it.
+    return {"by": "action", **{key: run[key] for key in kept}, "program_bytes": index["size"]}
+
+
+def _line(run: dict[str, Any]) -> str:
+    return (
+        f"{run['by']}: {run['seconds']:.1f} s, {run['cpu_seconds']:.1f} s of the processor's, "
+        f"{run['peak_memory_bytes'] >> 20} MiB, program of {run['program_bytes'] / 1e6:.1f} MB"
+    )
+
+
+if __name__ == "__main__":
+    main()
