@@ -17,12 +17,12 @@ import statistics
 import struct
 import tempfile
 import time
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import actions
+import bazel_profile
 import drawing
 from etremote import HttpCache, load_engines
 from nested import Workspace
@@ -84,9 +84,6 @@ task_programs(
     tasks = ["assistant"],
 )
 """
-
-# A span in Bazel's profile, by category or name, that only an action has that is run.
-_RUNS = {"waiting for response from worker", "subprocess.run"}
 
 # Case to what it replaces in which file; each stays in place for the ones behind it.
 _EDITS = {
@@ -240,27 +237,7 @@ def _timed(client: Workspace, *flags: str) -> Built:
     start = time.monotonic()
     client.run("build", f"--profile={profile}", *flags, *_TARGETS)
     seconds = time.monotonic() - start
-    return Built(seconds, *counted(json.loads(profile.read_text())["traceEvents"]))
-
-
-def counted(events: Iterable[Mapping[str, Any]]) -> tuple[dict[str, int], dict[str, int]]:
-    """Actions of ours in Bazel's profile, by their kind: how many ran, how many were cached.
-
-    One that ran has what runs it inside of its own time, in the same thread.
-    """
-    spans = [e for e in events if e.get("ph") == "X"]
-    begun = [(e["tid"], e["ts"]) for e in spans if {e.get("cat"), e["name"]} & _RUNS]
-    ran: dict[str, int] = {}
-    cached: dict[str, int] = {}
-    for event in spans:
-        kind = event.get("args", {}).get("mnemonic", "")
-        if event.get("cat") != "action processing" or not kind.startswith("Et"):
-            continue
-        end = event["ts"] + event["dur"]
-        inside = any(tid == event["tid"] and event["ts"] <= at <= end for tid, at in begun)
-        counts = ran if inside else cached
-        counts[kind] = counts.get(kind, 0) + 1
-    return dict(sorted(ran.items())), dict(sorted(cached.items()))
+    return Built(seconds, *bazel_profile.counted(json.loads(profile.read_text())["traceEvents"]))
 
 
 def _change_numbers(path: Path, seed: int) -> None:
