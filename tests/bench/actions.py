@@ -24,13 +24,13 @@ class Action:
     Attributes:
         root: Bazel's execution root, which its paths are relative to.
         tool: starts Python with the exporter's packages; a module and its arguments follow.
-        module: the exporter's.
+        module: the exporter's, and its own arguments.
         request: lines of the file with the request.
     """
 
     root: Path
     tool: tuple[str, ...]
-    module: str
+    module: tuple[str, ...]
     request: tuple[str, ...]
 
     def value(self, flag: str) -> str:
@@ -99,6 +99,9 @@ def timed(command: Sequence[str], folder: Path) -> Cost:
 def find(program: str) -> Action:
     """The action that lowers a program; all that it reads is there then.
 
+    Until it has run nothing else may be built here: Bazel keeps in its execution root what the last
+    build reads.
+
     Args:
       program: label of an et_program with one lowering.
     """
@@ -120,10 +123,11 @@ def parsed(root: Path, action: Mapping[str, Any]) -> Action:
     # The words before the command start a worker; those behind it are the request.
     arguments = action["arguments"]
     start = arguments.index("lower")
-    *command, module = arguments[:start]
+    command, *module = arguments[:start]
     environment = {v["key"]: v.get("value", "") for v in action.get("environmentVariables", [])}
     settings = [f"{name}={value}" for name, value in sorted(environment.items())]
-    return Action(root, ("env", "-i", *settings, *command), module, tuple(arguments[start:]))
+    tool = ("env", "-i", *settings, command)
+    return Action(root, tool, tuple(module), tuple(arguments[start:]))
 
 
 def changed(request: Sequence[str], flags: Mapping[str, object]) -> list[str]:
@@ -157,7 +161,7 @@ def lower(
     lines = changed(action.request, {**(flags or {}), **own})
     request.write_text("\n".join(lines) + "\n", encoding="utf-8")
     profiler = ["cProfile", "-o", str(profile), "-m"] if profile else []
-    cost = timed([*action.tool, *profiler, action.module, f"@{request}"], action.root)
+    cost = timed([*action.tool, *profiler, *action.module, f"@{request}"], action.root)
     facts = json.loads((folder / "facts.json").read_text(encoding="utf-8"))
     return {
         "path": path,

@@ -5,8 +5,8 @@
 
 Each lowering is a fresh process in which nothing is warm. A model whose entry point can't be cut to
 layers is lowered at its one size. `--profile` lowers the largest once more under cProfile, which
-makes Python code about twice as slow, and prints the functions that most of the time is spent in or
-under.
+makes Python code up to three times as slow, and prints the functions that most of the time is spent
+in or under.
 """
 
 from __future__ import annotations

@@ -14,12 +14,14 @@ import pytest
 
 def test_an_action_is_tool_module_and_request() -> None:
     """Taken apart at the exporter's command; the environment is only what the action has."""
-    arguments = ["bin/tool", "etexport", "lower", "--output=a", "--args={}"]
+    words = ["etexport", "--packages", '{"a": "b"}']
+    arguments = ["bin/tool", *words, "lower", "--output=a", "--args={}"]
     variables = [{"key": "B", "value": "2"}, {"key": "A"}]
     answer = {"arguments": arguments, "environmentVariables": variables}
     action = actions.parsed(Path("/root"), answer)
     assert action.tool == ("env", "-i", "A=", "B=2", "bin/tool")
-    assert (action.module, action.request) == ("etexport", ("lower", "--output=a", "--args={}"))
+    assert action.module == tuple(words)
+    assert action.request == ("lower", "--output=a", "--args={}")
     assert action.value("--args") == "{}"
     with pytest.raises(SystemExit, match="the request has --label 0 times, wanted once"):
         action.value("--label")
