@@ -59,14 +59,16 @@ et_recipe(
             "max_seq_len": "256",
             "prefill": "128",
         }},
-        data = ["model.gguf"] + glob(adapter),
+        adapter = glob([folder + "/*.safetensors"]) if folder else [],
+        adapter_entry_point = "llama:adapter" if folder else "",
+        data = ["model.gguf"] + (glob([folder + "/*.json"]) if folder else []),
         entry_point = "llama:build",
         memory_mb = 4000,
         deps = ["@rules_executorch//tools/decoder"],
     )
-    for name, adapter in {{
-        "model": [],
-        "model_assistant": ["assistant/*"],
+    for name, folder in {{
+        "model": "",
+        "model_assistant": "assistant",
     }}.items()
 ]
 
@@ -103,6 +105,7 @@ _EDITS = {
         '{"group_size": "64"}',
     ),
 }
+_KINDS = ("EtLower", "EtAdapt", "EtLink", "EtShare")
 _SAID = {
     "first": "first build",
     "nothing": "nothing changed",
@@ -170,7 +173,7 @@ def figures(rounds: list[dict[str, Built]]) -> dict[str, Any]:
         cases[name] = {
             "seconds": statistics.median(one[name].seconds for one in rounds),
             "ratio_to_first": statistics.median(ratios),
-            "actions": {kind: last.ran.get(kind, 0) for kind in ("EtLower", "EtLink", "EtShare")},
+            "actions": {kind: last.ran.get(kind, 0) for kind in _KINDS},
             "from_cache": last.cached,
         }
     seconds = [{name: built.seconds for name, built in one.items()} for one in rounds]
