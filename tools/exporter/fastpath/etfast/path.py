@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import linecache
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -79,6 +80,8 @@ def installed(wanted: Sequence[Unit] | None = None) -> Iterator[Used]:
         for unit in (units() if wanted is None else wanted)
         if all(name in sys.modules for name in unit.needs)
     ]
+    # The sources that were read for that: a few MB.
+    linecache.clearcache()
     with contextlib.ExitStack() as stack:
         for unit, mismatches in checked:
             if mismatches:
