@@ -10,7 +10,7 @@ then takes one token at a time; the KV cache is the program's own state. With
 which needs a recipe and a runtime that share mutable buffers between methods.
 
 With `adapter_config.json` and `adapter_model.safetensors` in `data` the model has a LoRA adapter.
-With the second in `adapter`, and `adapter_entry_point = "models.llama:adapter"`, a program with
+With both in `adapter`, and `adapter_entry_point = "models.llama:adapter"`, a program with
 `adapter_data = "by_name"` takes other values without being lowered again.
 
 Example (BUILD):

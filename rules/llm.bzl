@@ -23,6 +23,9 @@ _OF_TOKENIZERS = [
     "vocab.json",
 ]
 
+# Backends whose programs can ask for weights by name.
+_NAMED = ["portable", "xnnpack"]
+
 def et_llm(
         *,
         name,
@@ -33,6 +36,7 @@ def et_llm(
         recipes = {},
         adapters = {},
         foundation = False,
+        adapter_data = "by_content",
         app = True,
         platforms = [],
         layers = 0,
@@ -79,6 +83,8 @@ def et_llm(
       recipes: more programs: name in the place of a backend's to the label of a recipe of one's own.
       adapters: LoRA adapters: name to labels of adapter_config.json and adapter_model.safetensors.
       foundation: whether all programs of a backend share one .ptd with the base weights.
+      adapter_data: with foundation: "by_name" where the adapters' .ptd files have names for keys, so that
+        one .pte serves all adapters of one structure, and new values lower nothing; see et_program.
       app: whether there is an app for the build's own target platform.
       platforms: more apps, by names of @rules_executorch//toolchains/platforms; a dict says which
         backend's programs each takes ({"ios_arm64": "coreml"}).
@@ -90,6 +96,11 @@ def et_llm(
     """
     common = dict(tags = tags, testonly = testonly, visibility = visibility)
     _check(name, backends, recipes, adapters)
+    if adapter_data not in ("by_content", "by_name"):
+        fail("et_llm %s: adapter_data = \"%s\", wanted \"by_content\" or \"by_name\"." % (name, adapter_data))
+    named = adapter_data == "by_name"
+    if named and not (foundation and adapters):
+        fail("et_llm %s: adapter_data = \"by_name\" goes with adapters and foundation = True." % name)
     files = [f for f in checkpoint if _base_name(f) not in _OF_TOKENIZERS]
     args = {"backends": ",".join(backends)}
     if layers:
@@ -98,8 +109,10 @@ def et_llm(
     for adapter, more in models.items():
         et_model(
             name = _joined(name, adapter, "model"),
+            adapter = more if named else [],
+            adapter_entry_point = "etdecoder.entry:adapter" if named and more else "",
             args = args,
-            data = files + [config] + more,
+            data = files + [config] + ([] if named else more),
             entry_point = "etdecoder.entry:build",
             memory_mb = memory_mb,
             deps = [Label("//tools/decoder")],
@@ -109,7 +122,7 @@ def et_llm(
     for backend in backends:
         chosen[backend] = _recipe(name, backend, config, common)
     programs = {
-        of: _programs(name, of, recipe, list(models), foundation, common)
+        of: _programs(name, of, recipe, list(models), foundation, adapter_data, common)
         for of, recipe in chosen.items()
     }
     first = (backends + list(recipes))[0]
@@ -177,7 +190,7 @@ def _recipe(name, backend, config, common):
     )
     return recipe
 
-def _programs(name, backend, recipe, adapters, foundation, common):
+def _programs(name, backend, recipe, adapters, foundation, adapter_data, common):
     """Programs of a backend, the base first; returns their names."""
     names = [_joined(name, adapter, backend) for adapter in adapters]
     if not foundation:
@@ -210,6 +223,8 @@ def _programs(name, backend, recipe, adapters, foundation, common):
     for adapter, program in zip(adapters[1:], names[1:]):
         et_program(
             name = program,
+            # Other backends' payloads ask for the keys that they have.
+            adapter_data = adapter_data if backend in _NAMED else "by_content",
             model = _joined(name, adapter, "model"),
             recipe = recipe,
             shared_data = [shared],

@@ -34,7 +34,12 @@ def _adapter(ctx):
               "\"models.llama:adapter\".") % (ctx.label, entry_point))
     if not files:
         return None
-    return struct(files = files, rest = depset(ctx.files.data), entry_point = entry_point)
+    values = [file for file in files if file.extension == "safetensors"]
+    if not values:
+        fail("%s: adapter has no .safetensors file, which would have its values; got %s." %
+             (ctx.label, ", ".join([file.basename for file in files])))
+    others = [file for file in files if file not in values]
+    return struct(files = values, rest = depset(ctx.files.data + others), entry_point = entry_point)
 
 def _et_model_impl(ctx):
     exported = _exported(ctx)
@@ -96,10 +101,10 @@ et_model(
                   "models/llama.py is models.llama, nets.py at the root is nets.",
         ),
         "adapter": attr.label_list(
-            allow_files = [".safetensors"],
-            doc = "Weights of an adapter, beside data: the entry point asks for them in the same way. A program " +
-                  "with adapter_data = \"by_name\" is lowered with other values in their places, so that new " +
-                  "values cost what the adapter takes, and not what the model does.",
+            allow_files = True,
+            doc = "Files of an adapter, beside data: the entry point asks for them in the same way. A program " +
+                  "with adapter_data = \"by_name\" is lowered with other values in the places of those in its " +
+                  ".safetensors files, so that new ones cost what the adapter takes, and not what the model does.",
         ),
         "adapter_entry_point": attr.string(
             doc = "With adapter: \"module:function\", which is called as entry_point is, and returns the tensors " +

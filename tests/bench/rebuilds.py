@@ -59,16 +59,16 @@ et_recipe(
             "max_seq_len": "256",
             "prefill": "128",
         }},
-        adapter = glob([folder + "/*.safetensors"]) if folder else [],
-        adapter_entry_point = "llama:adapter" if folder else "",
-        data = ["model.gguf"] + (glob([folder + "/*.json"]) if folder else []),
+        adapter = glob(adapter, allow_empty = True),
+        adapter_entry_point = "llama:adapter" if adapter else "",
+        data = ["model.gguf"],
         entry_point = "llama:build",
         memory_mb = 4000,
         deps = ["@rules_executorch//tools/decoder"],
     )
-    for name, folder in {{
-        "model": "",
-        "model_assistant": "assistant",
+    for name, adapter in {{
+        "model": [],
+        "model_assistant": ["assistant/*"],
     }}.items()
 ]
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 
+import torch
 from etbuild import BuildError, ModelContext, ModelSpec, Options
+from executorch.examples.models.llama.llama_transformer import Transformer
 from torch import nn
 
 from etdecoder import decoder, embedding, lora, methods, source_transforms
@@ -33,6 +36,53 @@ def build(ctx: ModelContext) -> ModelSpec:
     Raises:
       BuildError: a file or a setting is wrong; the message names the file, the line and the key.
     """
+    opened = _open(ctx)
+    settings, keys = opened.settings, opened.keys
+    its = opened.checkpoint.architecture
+    windows = settings.llm.model.local_global_attention
+    if windows:
+        its = _windowed(settings, its, windows)
+    checkpoint = dataclasses.replace(opened.checkpoint, architecture=its)
+    module = _module(ctx, settings, checkpoint, keys)
+    made = methods.make(opened.shapes, module.eval(), its.args.vocab_size)
+    return ModelSpec(made, _metadata(settings, its, opened.shapes))
+
+
+def adapter(ctx: ModelContext) -> dict[str, torch.Tensor]:
+    """The adapter_entry_point of a model with an adapter; reads no weights of the checkpoint.
+
+    Args:
+      ctx: as for `build`.
+
+    Returns:
+      The adapter's tensors by their names in the module that `build` makes.
+
+    Raises:
+      BuildError: as `build`.
+    """
+    opened = _open(ctx)
+    its = opened.checkpoint.architecture
+    return lora.named_tensors(_adapter(ctx, decoder.construct(its.args), its), "transformer")
+
+
+@dataclass(frozen=True)
+class _Opened:
+    """What a target's files say, without weights.
+
+    Attributes:
+      settings: the YAML file.
+      shapes: how many tokens each method reads.
+      keys: source transforms that the YAML file asks for.
+      checkpoint: the checkpoint.
+    """
+
+    settings: Settings
+    shapes: Mapping[str, methods.Shape]
+    keys: list[str]
+    checkpoint: Checkpoint
+
+
+def _open(ctx: ModelContext) -> _Opened:
     given = Options(ctx.args, ctx.label)
     given.only("backends", "layers")
     settings = read_settings(ctx.files, ctx.label)
@@ -51,12 +101,12 @@ def build(ctx: ModelContext) -> ModelSpec:
     _check_family(settings, its)
     if keys:
         source_transforms.check_fits(its, settings, keys)
-    windows = settings.llm.model.local_global_attention
-    if windows:
-        its = _windowed(settings, its, windows)
-    module = _module(ctx, settings, dataclasses.replace(checkpoint, architecture=its), keys)
-    made = methods.make(shapes, module.eval(), its.args.vocab_size)
-    return ModelSpec(made, _metadata(settings, its, shapes))
+    return _Opened(settings, shapes, keys, checkpoint)
+
+
+def _adapter(ctx: ModelContext, model: Transformer, its: Architecture) -> lora.Adapter:
+    paths = ctx.file(lora.CONFIG), ctx.file(lora.WEIGHTS)
+    return lora.load_adapter(*paths, model, layers=its.depth, halves=its.halves)
 
 
 def read_settings(files: Mapping, label: str) -> Settings:
@@ -208,11 +258,8 @@ def _module(
     checkpoint.check_unused([name for name, _ in model.named_parameters()])
     make = embedding.maker(settings, checkpoint)
     decoder.assign(model, checkpoint.weight, make)
-    adapter = {lora.CONFIG, lora.WEIGHTS} & {name.rsplit("/", 1)[-1] for name in ctx.files}
-    if adapter:
-        paths = ctx.file(lora.CONFIG), ctx.file(lora.WEIGHTS)
-        found = lora.load_adapter(*paths, model, layers=its.depth, halves=its.halves)
-        lora.attach(model, found)
+    if {lora.CONFIG, lora.WEIGHTS} & {name.rsplit("/", 1)[-1] for name in ctx.files}:
+        lora.attach(model, _adapter(ctx, model, its))
     if keys:
         model = source_transforms.transform(model, its, keys)
         return source_transforms.UpstreamCausalLM(model)
