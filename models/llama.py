@@ -97,9 +97,8 @@ def build(ctx: ModelContext) -> ModelSpec:
     params = model_args(file, args, ctx.label)
     model = transformer(file, params, args.embedding)
     # Either file asks for an adapter, so that a forgotten one is an error.
-    if {path.rsplit("/", 1)[-1] for path in ctx.files} & {lora.CONFIG, lora.WEIGHTS}:
-        paths = ctx.file(lora.CONFIG), ctx.file(lora.WEIGHTS)
-        lora.attach(model, lora.load_adapter(*paths, model, file.integer("llama.block_count")))
+    if lora.is_given(ctx.files):
+        lora.attach(model, lora.of_target(ctx, model, file.integer("llama.block_count")))
     made = methods.make(args.methods, decoder.CausalLM(model).eval(), params.vocab_size)
     dynamic = any(shape.dynamic for shape in args.methods.values())
     return ModelSpec(made, _metadata(file, params) | {"enable_dynamic_shape": dynamic})
@@ -120,8 +119,7 @@ def adapter(ctx: ModelContext) -> dict[str, torch.Tensor]:
     args = Args.of(ctx)
     file = GgufFile(ctx.file("model.gguf"))
     model = decoder.construct(model_args(file, args, ctx.label))
-    paths = ctx.file(lora.CONFIG), ctx.file(lora.WEIGHTS)
-    found = lora.load_adapter(*paths, model, file.integer("llama.block_count"))
+    found = lora.of_target(ctx, model, file.integer("llama.block_count"))
     return lora.named_tensors(found, "transformer")
 
 

@@ -96,11 +96,8 @@ def et_llm(
     """
     common = dict(tags = tags, testonly = testonly, visibility = visibility)
     _check(name, backends, recipes, adapters)
-    if adapter_data not in ("by_content", "by_name"):
-        fail("et_llm %s: adapter_data = \"%s\", wanted \"by_content\" or \"by_name\"." % (name, adapter_data))
+    _check_adapter_data(name, adapter_data, adapters, foundation)
     named = adapter_data == "by_name"
-    if named and not (foundation and adapters):
-        fail("et_llm %s: adapter_data = \"by_name\" goes with adapters and foundation = True." % name)
     files = [f for f in checkpoint if _base_name(f) not in _OF_TOKENIZERS]
     args = {"backends": ",".join(backends)}
     if layers:
@@ -171,6 +168,13 @@ def _check(name, backends, recipes, adapters):
         if adapter in backends + list(recipes) + ["app", "benchmark", "chat", "model", "tokenizer"]:
             fail("et_llm %s: an adapter is called \"%s\", which is the name of another target; rename it." %
                  (name, adapter))
+
+def _check_adapter_data(name, adapter_data, adapters, foundation):
+    """Fails where there is nothing that could have keys of this kind."""
+    if adapter_data not in ("by_content", "by_name"):
+        fail("et_llm %s: adapter_data = \"%s\", wanted \"by_content\" or \"by_name\"." % (name, adapter_data))
+    if adapter_data == "by_name" and not (foundation and adapters):
+        fail("et_llm %s: adapter_data = \"by_name\" goes with adapters and foundation = True." % name)
 
 def _recipe(name, backend, config, common):
     """The recipe of a backend that the YAML file chooses; returns its name."""

@@ -23,17 +23,22 @@ def _exported(ctx):
         fail("%s: two .pt2 files are given for the method \"%s\"." % (ctx.label, repeated))
     return found
 
+def _check_function(ctx, attribute, example):
+    """Fails where an attribute doesn't name a function of a module."""
+    value = getattr(ctx.attr, attribute)
+    if value.count(":") != 1:
+        fail("%s: %s = \"%s\" is malformed. Write \"module:function\", e.g. \"%s\"." %
+             (ctx.label, attribute, value, example))
+
 def _adapter(ctx):
     """The adapter whose values may change, or None."""
     files, entry_point = ctx.files.adapter, ctx.attr.adapter_entry_point
     if bool(files) != bool(entry_point):
         fail("%s: adapter and adapter_entry_point go together; %s is missing." %
              (ctx.label, "adapter_entry_point" if files else "adapter"))
-    if entry_point.count(":") > 1 or (entry_point and ":" not in entry_point):
-        fail(("%s: adapter_entry_point = \"%s\" is malformed. Write \"module:function\", e.g. " +
-              "\"models.llama:adapter\".") % (ctx.label, entry_point))
     if not files:
         return None
+    _check_function(ctx, "adapter_entry_point", "models.llama:adapter")
     values = [file for file in files if file.extension == "safetensors"]
     if not values:
         fail("%s: adapter has no .safetensors file, which would have its values; got %s." %
@@ -49,9 +54,8 @@ def _et_model_impl(ctx):
     if not exported and not ctx.attr.entry_point:
         fail(("%s: entry_point is missing. Write entry_point = \"module:function\" " +
               "(models/llama.py is the module models.llama), or give a .pt2 file in srcs.") % ctx.label)
-    if not exported and ctx.attr.entry_point.count(":") != 1:
-        fail(("%s: entry_point = \"%s\" is malformed. Write \"module:function\", e.g. " +
-              "\"models.llama:build\".") % (ctx.label, ctx.attr.entry_point))
+    if not exported:
+        _check_function(ctx, "entry_point", "models.llama:build")
     python = python_sources(ctx, ctx.files.data)
     return [
         DefaultInfo(files = depset(ctx.files.srcs)),

@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -68,8 +69,13 @@ def output(path: Path) -> Path:
 
 def write_json(path: Path | None, figures: Mapping[str, Any]) -> None:
     """Writes figures, if a file for them was named."""
+    write_text(path, lambda: json.dumps(figures, indent=1) + "\n")
+
+
+def write_text(path: Path | None, made: Callable[[], str]) -> None:
+    """Writes a text, which is made only if a file for it was named."""
     if path:
-        output(path).write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+        output(path).write_text(made(), encoding="utf-8")
 
 
 def run(command: Sequence[str], folder: Path) -> str:
@@ -177,10 +183,43 @@ def lower(
 def line(run: Mapping[str, Any]) -> str:
     """What `lower` found, for people."""
     stages = ", ".join(f"{name} {seconds:.1f}" for name, seconds in run["stages"].items())
+    return f"{run['path']}: {took(run)} ({stages})"
+
+
+def took(run: Mapping[str, Any]) -> str:
+    """What a process took, with the names that `Cost` has, for people."""
     return (
-        f"{run['path']}: {run['seconds']:.1f} s, {run['cpu_seconds']:.1f} s of the processor's, "
-        f"{run['peak_memory_bytes'] >> 20} MiB ({stages})"
+        f"{run['seconds']:.1f} s, {run['cpu_seconds']:.1f} s of the processor's, "
+        f"{run['peak_memory_bytes'] >> 20} MiB"
     )
+
+
+def ratios(
+    runs: Sequence[Mapping[str, Any]], by: str, pair: tuple[str, str]
+) -> Callable[[str], float]:
+    """How two kinds of runs compare, in the order in which they were paired.
+
+    Args:
+      runs: of both kinds, as many of each.
+      by: what tells the kinds apart: "path".
+      pair: the kinds: ("stock", "fast").
+
+    Returns:
+      What gives the median ratio of the first to the second for a figure: "seconds".
+    """
+    first, second = ([run for run in runs if run[by] == kind] for kind in pair)
+
+    def ratio(key: str) -> float:
+        pairs = zip(first, second, strict=True)
+        return statistics.median(one[key] / other[key] for one, other in pairs)
+
+    return ratio
+
+
+def with_layers(action: Action, layers: int) -> dict[str, str]:
+    """The flag of a request whose model is cut to its first layers."""
+    args = json.loads(action.value("--args")) | {"layers": str(layers)}
+    return {"--args": json.dumps(args, sort_keys=True)}
 
 
 def digest(lowered: Path) -> str:

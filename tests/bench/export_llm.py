@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import statistics
 import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -49,19 +48,13 @@ def main() -> None:
     print(f"action/export_llm: peak memory {found['memory_ratio']:.2f}", end=", ")
     print(f"bytes of the program {found['size_ratio']:.2f}")
     actions.write_json(given.json, found)
-    if given.svg:
-        drawn = drawing.bars([(r["by"], {"process": r["seconds"]}, r["seconds"]) for r in runs])
-        actions.output(given.svg).write_text(drawn, encoding="utf-8")
+    rows = [(run["by"], {"process": run["seconds"]}, run["seconds"]) for run in runs]
+    actions.write_text(given.svg, lambda: drawing.bars(rows))
 
 
 def figures(layers: int, runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Medians of the pairs' ratios."""
-    by = {name: [run for run in runs if run["by"] == name] for name in ("export_llm", "action")}
-
-    def ratio(key: str) -> float:
-        pairs = zip(by["export_llm"], by["action"], strict=True)
-        return statistics.median(theirs[key] / ours[key] for theirs, ours in pairs)
-
+    ratio = actions.ratios(runs, "by", ("export_llm", "action"))
     return {
         "layers": layers,
         "ratio": ratio("seconds"),
@@ -96,10 +89,10 @@ def _upstream(action: actions.Action, layers: int, scratch: Path) -> dict[str, A
 
 
 def _action(action: actions.Action, layers: int, scratch: Path) -> dict[str, Any]:
-    args = json.loads(action.value("--args")) | {"layers": str(layers)}
+    flags = actions.with_layers(action, layers)
     with tempfile.TemporaryDirectory(dir=scratch) as folder:
         lowered = Path(folder, "action")
-        run = actions.lower(action, "fast", lowered, {"--args": json.dumps(args)})
+        run = actions.lower(action, "fast", lowered, flags)
         index = json.loads((lowered / "lowered/index.json").read_text(encoding="utf-8"))
     kept = ("seconds", "cpu_seconds", "peak_memory_bytes", "stages")
     # The program as upstream would write it: its weights are in it.
@@ -107,10 +100,7 @@ def _action(action: actions.Action, layers: int, scratch: Path) -> dict[str, Any
 
 
 def _line(run: dict[str, Any]) -> str:
-    return (
-        f"{run['by']}: {run['seconds']:.1f} s, {run['cpu_seconds']:.1f} s of the processor's, "
-        f"{run['peak_memory_bytes'] >> 20} MiB, program of {run['program_bytes'] / 1e6:.1f} MB"
-    )
+    return f"{run['by']}: {actions.took(run)}, program of {run['program_bytes'] / 1e6:.1f} MB"
 
 
 if __name__ == "__main__":

@@ -74,17 +74,13 @@ def main() -> None:
     for path, functions in tops.items():
         print(f"\n{path}, under cProfile:\n\n{_functions(functions)}")
     actions.write_json(given.json, {**found, "functions": tops, "runs": runs})
-    if given.svg:
-        actions.output(given.svg).write_text(_drawn(found["lowerings"]), encoding="utf-8")
+    actions.write_text(given.svg, lambda: _drawn(found["lowerings"]))
 
 
 def _lowered(
     action: actions.Action, path: str, depth: int, folder: Path, profile: Path | None = None
 ) -> dict[str, Any]:
-    flags = {}
-    if depth:
-        args = json.loads(action.value("--args")) | {"layers": str(depth)}
-        flags["--args"] = json.dumps(args, sort_keys=True)
+    flags = actions.with_layers(action, depth) if depth else {}
     run = actions.lower(action, path, folder, flags, profile)
     facts = json.loads((folder / "lowered/facts.json").read_text(encoding="utf-8"))
     methods = facts["delegation"].values()

@@ -10,7 +10,6 @@ clock and of the processor's.
 from __future__ import annotations
 
 import argparse
-import statistics
 import sys
 import tempfile
 from pathlib import Path
@@ -42,19 +41,13 @@ def main() -> None:
     print(f"peak memory fast/stock: {found['memory_ratio']:.2f}")
     print("same bytes" if found["same_bytes"] else "OTHER BYTES")
     actions.write_json(options.json, found)
-    if options.svg:
-        drawn = drawing.bars([(run["path"], run["stages"], run["seconds"]) for run in runs])
-        actions.output(options.svg).write_text(drawn, encoding="utf-8")
+    rows = [(run["path"], run["stages"], run["seconds"]) for run in runs]
+    actions.write_text(options.svg, lambda: drawing.bars(rows))
     sys.exit(0 if found["same_bytes"] else 1)
 
 
 def _figures(program: str, runs: list[dict[str, Any]]) -> dict[str, Any]:
-    by = {path: [run for run in runs if run["path"] == path] for path in actions.PATHS}
-
-    def ratio(key: str) -> float:
-        pairs = zip(by["stock"], by["fast"], strict=True)
-        return statistics.median(stock[key] / fast[key] for stock, fast in pairs)
-
+    ratio = actions.ratios(runs, "path", actions.PATHS)
     return {
         "program": program,
         "ratio": ratio("seconds"),

@@ -158,11 +158,8 @@ def main() -> None:
         ran = ", ".join(f"{n} {kind}" for kind, n in case["actions"].items() if n)
         print(f"{_SAID[name]:<45}{case['seconds']:>9.1f}{case['ratio_to_first']:>10.3f}  {ran}")
     actions.write_json(given.json, found)
-    if given.svg:
-        rows = [
-            (_SAID[n], {"build": c["seconds"]}, c["seconds"]) for n, c in found["cases"].items()
-        ]
-        actions.output(given.svg).write_text(drawing.bars(rows), encoding="utf-8")
+    rows = [(_SAID[n], {"build": c["seconds"]}, c["seconds"]) for n, c in found["cases"].items()]
+    actions.write_text(given.svg, lambda: drawing.bars(rows))
 
 
 def figures(rounds: list[dict[str, Built]]) -> dict[str, Any]:

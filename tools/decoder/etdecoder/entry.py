@@ -105,8 +105,7 @@ def _open(ctx: ModelContext) -> _Opened:
 
 
 def _adapter(ctx: ModelContext, model: Transformer, its: Architecture) -> lora.Adapter:
-    paths = ctx.file(lora.CONFIG), ctx.file(lora.WEIGHTS)
-    return lora.load_adapter(*paths, model, layers=its.depth, halves=its.halves)
+    return lora.of_target(ctx, model, layers=its.depth, halves=its.halves)
 
 
 def read_settings(files: Mapping, label: str) -> Settings:
@@ -258,7 +257,7 @@ def _module(
     checkpoint.check_unused([name for name, _ in model.named_parameters()])
     make = embedding.maker(settings, checkpoint)
     decoder.assign(model, checkpoint.weight, make)
-    if {lora.CONFIG, lora.WEIGHTS} & {name.rsplit("/", 1)[-1] for name in ctx.files}:
+    if lora.is_given(ctx.files):
         lora.attach(model, _adapter(ctx, model, its))
     if keys:
         model = source_transforms.transform(model, its, keys)

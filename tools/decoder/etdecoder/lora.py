@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from etbuild import BuildError
+from etbuild import BuildError, ModelContext
 from executorch.examples.models.llama.llama_transformer import Transformer
 from safetensors import SafetensorError, safe_open
 from torch import nn
@@ -150,6 +150,18 @@ def load_adapter(
             if int(theirs.split(".")[2]) < present:
                 factors[places[theirs]] = a, b
     return Adapter(settings.rank, factors)
+
+
+def is_given(files: Iterable[str]) -> bool:
+    """Whether one of an adapter's files is among a target's, so that it must have both."""
+    return not {CONFIG, WEIGHTS}.isdisjoint(name.rsplit("/", 1)[-1] for name in files)
+
+
+def of_target(
+    ctx: ModelContext, model: Transformer, layers: int | None = None, halves: bool = False
+) -> Adapter:
+    """The adapter among a target's files; the other arguments, and errors, as `load_adapter`."""
+    return load_adapter(ctx.file(CONFIG), ctx.file(WEIGHTS), model, layers, halves)
 
 
 def attach(model: Transformer, adapter: Adapter) -> None:

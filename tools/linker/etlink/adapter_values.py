@@ -14,13 +14,12 @@ from pathlib import Path
 
 from etbuild.errors import BuildError
 
-from etlink.container import REBUILD, Piece, digest_of
+from etlink.container import REBUILD, Piece, sha256_of
 from etlink.data import Datum
 from etlink.json_file import FormError, check_hash, decode, read_object
 from etlink.lowered import check_digest, store
 
 _FILE = "adapter.json"
-_FORMAT = 1
 _WITHOUT = (
     "Give the files in data of the et_model, and no adapter_entry_point: each adapter is then "
     "lowered."
@@ -52,7 +51,6 @@ class Exchange:
 
 @dataclass(frozen=True)
 class _Listed:
-    format: int = 0
     tensors: tuple[Exchange, ...] = ()
 
 
@@ -69,14 +67,14 @@ def add(
       was: the bytes that were lowered.
       now: its own bytes.
     """
-    stand_in = digest_of(Piece.of(was)).sha256
+    stand_in = sha256_of(Piece.of(was))
     digest = store(folder, Piece.of(now))
     return Exchange(name, dtype, tuple(shape), stand_in, digest.sha256, len(now), digest.crc32)
 
 
 def write(folder: Path, tensors: Sequence[Exchange]) -> None:
     """Writes the list of what `add` has stored, sorted."""
-    listed = _Listed(_FORMAT, tuple(sorted(tensors, key=lambda t: t.name)))
+    listed = _Listed(tuple(sorted(tensors, key=lambda t: t.name)))
     text = json.dumps(dataclasses.asdict(listed), indent=1, sort_keys=True)
     (folder / _FILE).write_text(text + "\n", encoding="utf-8")
 
@@ -100,7 +98,7 @@ def read(folder: Path) -> tuple[Exchange, ...]:
         blob = folder / "blobs" / tensor.blob
         if not blob.is_file():
             raise BuildError(f"{blob} is missing.", REBUILD)
-        check_digest(blob, digest_of(Piece.of_file(blob)).sha256, tensor.blob)
+        check_digest(blob, sha256_of(Piece.of_file(blob)), tensor.blob)
     return tensors
 
 

@@ -80,19 +80,18 @@ def _replacement(value_of: type) -> Any:
         else:
             ids = {id(leaf) for leaf in pytree.tree_leaves((args_data, kwargs_data))}
             what = mode, run, args_data, kwargs_data
+            found = None
             if run is None:
-                res_data = delegates.outputs(args_data[0], args_data[1:], mode)
-                if res_data is None:
-                    res_data = self.interpreter.call_function(target, args_data, kwargs_data)
-                elif isinstance(known, list | tuple):
-                    known = type(res_data)(known)
-                res_data = kept_result(res_data, known, key, ids)
+                found = delegates.outputs(args_data[0], args_data[1:], mode)
+                if found is not None and isinstance(known, list | tuple):
+                    known = type(found)(known)
             elif known is not None and seen.holds(*what, known, ids):
-                res_data = kept_result(known, known, key, ids)
-            else:
-                res_data = self.interpreter.call_function(target, args_data, kwargs_data)
-                seen.put(*what, res_data, ids)
-                res_data = kept_result(res_data, known, key, ids)
+                found = known
+            if found is None:
+                found = self.interpreter.call_function(target, args_data, kwargs_data)
+                if run is not None:
+                    seen.put(*what, found, ids)
+            res_data = kept_result(found, known, key, ids)
         name = None
         if isinstance(target, OpOverload):
             name = self.tracer.graph._target_to_str(target.overloadpacket.__name__)
