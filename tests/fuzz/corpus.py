@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -184,10 +183,6 @@ def _without_torch(output: Path) -> None:
     for bsd in (False, True):
         path = _written(output, "static_library", f"{'bsd' if bsd else 'gnu'}.a")
         static_library.write(path, members, bsd)
-    with zipfile.ZipFile(_written(output, "wheel", "demo.whl"), "w") as archive:
-        archive.writestr("demo/__init__.py", "NAME = 'demo'\n")
-        archive.writestr("demo-1.data/scripts/run", "#!/bin/sh\n")
-        archive.writestr("demo-1.dist-info/METADATA", "Name: demo\n", zipfile.ZIP_DEFLATED)
     config: dict[str, Any] = {
         "peft_type": "LORA",
         "r": 8,

@@ -174,32 +174,6 @@ def _static_library(path: Path, place: Place) -> None:
     assert [m.data for m in again] == [m.data for m in members]
 
 
-def _wheel(path: Path, place: Place) -> None:
-    from concurrent.futures import ThreadPoolExecutor
-
-    from etbuild import BuildError
-    from exporter_environment import locks, unpack
-    from exporter_environment.errors import InstallError
-
-    wheel = place.scratch / "wheels" / "demo-1-py3-none-any.whl"
-    wheel.parent.mkdir()
-    shutil.copyfile(path, wheel)
-    import hashlib
-
-    digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
-    requirement = locks.Requirement("demo", "1", "", frozenset({digest}))
-    out = place.scratch / "a" / "b" / "out"
-    try:
-        with ThreadPoolExecutor(1) as executor:
-            unpack.unpack({"demo": wheel}, {"demo": requirement}, out, executor)
-    except InstallError as error:
-        raise BuildError(f"{path.name}: {error.what}.") from error
-    finally:
-        outside = [p for p in place.scratch.rglob("*") if p.is_file() and out not in p.parents]
-        assert outside == [wheel], f"unpacked to {outside}"
-        assert not any(p.is_symlink() for p in out.rglob("*"))
-
-
 def _gguf(path: Path, place: Place) -> None:
     from etbuild import BuildError, ModelContext
     from etdecoder.gguf_file import GgufFile
@@ -339,5 +313,4 @@ KINDS = {
     "shared_index": Kind(".json", _shared_index),
     "static_library": Kind(".a", _static_library),
     "tokenizer": Kind(".json", _tokenizer, torch=True),
-    "wheel": Kind(".whl", _wheel),
 }

@@ -54,7 +54,6 @@ def mutator(suffix: str, plain: Plain) -> Mutator:
         ".pte": _words,
         ".ptd": _words,
         ".safetensors": _safetensors,
-        ".whl": _archive,
         ".yaml": _yaml,
     }
     of_format = kinds.get(suffix, _words)

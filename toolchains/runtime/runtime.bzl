@@ -51,19 +51,35 @@ def json_repository():
         sha256 = "5f6132720fb25d0d70bf0742f8397b49a540dcc193e7312a914f6aa49f054810",
     )
 
-def pcre2_repository():
-    """PCRE2, which tokenizers split text with: its source, out of that of its Python bindings."""
-    source = "src/libpcre2/"
+def oniguruma_repository():
+    """Oniguruma, which tokenizers split text with: in jq's source, which is in that of its Python bindings.
+
+    Version 6.9.10 is what Hugging Face's tokenizers are built with, so patterns mean the same.
+    """
+    source = "vendor/oniguruma/"
     sdist_folders(
-        name = "executorch_pcre2",
-        build_file = Label("//toolchains/runtime:pcre2.BUILD"),
+        name = "executorch_oniguruma",
+        archive = "deps/jq-1.8.1.tar.gz",
+        build_file = Label("//toolchains/runtime:oniguruma.BUILD"),
         folders = {
-            "config/config.h": source + "src/config.h.generic",
-            "config/pcre2_chartables.c": source + "src/pcre2_chartables.c.dist",
-            "include/pcre2.h": source + "src/pcre2.h.generic",
-            "license/LICENCE.md": source + "LICENCE.md",
+            "include/oniguruma.h": source + "src/oniguruma.h",
+            "license/COPYING": source + "COPYING",
             "src": source + "src",
         },
-        requirement = "pcre2==0.7.1",
-        sha256 = "69ced4288892e2571dd792e7bfb12371bb059f226204bf03300664177c508b64",
+        requirement = "jq==1.10.0",
+        sha256 = "fc38803075dbf1867e1b4ed268fef501feecb0c50f3555985a500faedfa70f08",
+    )
+
+def libunicode_repository():
+    """QuickJS's library for Unicode's normal forms: its source, out of that of QuickJS's Python bindings."""
+    sdist_folders(
+        name = "executorch_libunicode",
+        build_file = Label("//toolchains/runtime:libunicode.BUILD"),
+        folders = {
+            # Its licence is at the head of it.
+            "license/libunicode.h": "upstream-quickjs/libunicode.h",
+            "src": "upstream-quickjs",
+        },
+        requirement = "quickjs==1.19.4",
+        sha256 = "1205953abc24ff757f4a795304d5d61e4bf1e555c9ef6ec96a132d4b95535484",
     )

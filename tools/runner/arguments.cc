@@ -1,12 +1,7 @@
 #include "tools/runner/arguments.h"
 
-#include <unistd.h>
-
 #include <cstdlib>
 
-#include "tools/runner/base/fail.h"
-#include "tools/runner/base/output.h"
-#include "tools/runner/usage.h"
 
 namespace runner {
 namespace {
@@ -48,12 +43,15 @@ constexpr Text kTexts[] = {
 struct Number {
   const char* option;
   int Arguments::* value;
+  int most;
 };
+constexpr int kMost = 1000000;
 constexpr Number kNumbers[] = {
-    {"--max_new_tokens", &Arguments::max_new_tokens},
-    {"--repeat", &Arguments::repeat},
-    {"--seed", &Arguments::seed},
-    {"--threads", &Arguments::threads},
+    {"--max_new_tokens", &Arguments::max_new_tokens, kMost},
+    {"--repeat", &Arguments::repeat, kMost},
+    {"--seed", &Arguments::seed, kMost},
+    // More than machines have cores: what a system allows is for others, too.
+    {"--threads", &Arguments::threads, 1024},
 };
 
 struct Real {
@@ -74,6 +72,7 @@ constexpr Flag kFlags[] = {
     {"--chat", &Arguments::chat},
     {"--json", &Arguments::json},
     {"--list", &Arguments::list},
+    {"--parse_special", &Arguments::parse_special},
     {"--raw_prompt", &Arguments::raw_prompt},
     {"--runtime_info", &Arguments::runtime_info},
     {"--verify", &Arguments::verify},
@@ -90,43 +89,45 @@ auto find(const Options& options, const std::string& name) -> decltype(&options[
   return nullptr;
 }
 
-int positive(const std::string& option, const std::string& value) {
+Result<int> positive(const std::string& option, const std::string& value, int most) {
   char* end = nullptr;
   const long number = strtol(value.c_str(), &end, 10);
-  if (value.empty() || *end != '\0' || number < 1 || number > 1000000) {
-    fail(option + " is \"" + value + "\", wanted a number from 1 to 1000000.");
+  if (value.empty() || *end != '\0' || number < 1 || number > most) {
+    return error(option + " is \"" + value + "\", wanted a number from 1 to " + std::to_string(most) + ".");
   }
   return static_cast<int>(number);
 }
 
-double not_negative(const std::string& option, const std::string& value) {
+Result<double> not_negative(const std::string& option, const std::string& value) {
   char* end = nullptr;
   const double number = strtod(value.c_str(), &end);
   if (value.empty() || *end != '\0' || !(number >= 0) || number > 1e300) {
-    fail(option + " is \"" + value + "\", wanted a number that isn't negative.");
+    return error(option + " is \"" + value + "\", wanted a number that isn't negative.");
   }
   return number;
 }
 
-void check_format(const std::string& value) {
+Status check_format(const std::string& value) {
   if (!value.empty() && value != "npy" && value != "safetensors" && value != "raw") {
-    fail("--output_format is \"" + value + "\", wanted npy, safetensors or raw.");
+    return error("--output_format is \"" + value + "\", wanted npy, safetensors or raw.");
   }
+  return {};
 }
 
-void set_once(
+Status set_once(
     std::string& target,
     const std::string& option,
     const std::string& value,
     const std::string& of) {
   if (!target.empty()) {
-    fail(option + " is given twice" + of + ".");
+    return error(option + " is given twice" + of + ".");
   }
   target = value;
+  return {};
 }
 
 // Whether there is such an option. An empty value is one that is missing.
-bool set_option(Arguments& arguments, const std::string& option, const std::string& value) {
+Result<bool> set_option(Arguments& arguments, const std::string& option, const std::string& value) {
   Program& program =
       arguments.programs.empty() ? arguments.leading : arguments.programs.back();
   if (option == "--program" || option == "--bundled") {
@@ -134,33 +135,72 @@ bool set_option(Arguments& arguments, const std::string& option, const std::stri
     arguments.programs.back().given = value;
     arguments.programs.back().is_bundled = option == "--bundled";
   } else if (const auto* text = find(kProgramTexts, option)) {
-    set_once(program.*(text->value), option, value, " for one --program");
+    TRY(set_once(program.*(text->value), option, value, " for one --program"));
   } else if (const auto* list = find(kProgramLists, option)) {
     (program.*(list->values)).push_back(value);
   } else if (const auto* text = find(kTexts, option)) {
-    set_once(arguments.*(text->value), option, value, "");
+    TRY(set_once(arguments.*(text->value), option, value, ""));
   } else if (const auto* number = find(kNumbers, option)) {
-    arguments.*(number->value) = value.empty() ? 0 : positive(option, value);
+    arguments.*(number->value) = value.empty() ? 0 : TRY(positive(option, value, number->most));
   } else if (const auto* real = find(kReals, option)) {
-    arguments.*(real->value) = value.empty() ? 0 : not_negative(option, value);
+    arguments.*(real->value) = value.empty() ? 0 : TRY(not_negative(option, value));
   } else {
     return false;
   }
   if (option == "--output_format") {
-    check_format(value);
+    TRY(check_format(value));
   }
   return true;
 }
 
 }  // namespace
 
-Arguments parse_arguments(int count, char** values) {
+const char kUsage[] =
+    "runner [--app DIR] [--program NAME_OR_FILE] [option]... [--program ...]...\n"
+    "\n"
+    "Loads programs into this process, then runs each. In an app, where manifest.json lies beside\n"
+    "the runner, they are the app's: all, or those that are named.\n"
+    "\n"
+    "  --app DIR             another app; its manifest.json as --manifest does the same\n"
+    "  --program NAME        a program of the app; starts a group, to which what follows belongs\n"
+    "  --program FILE        or any .pte file\n"
+    "  --bundled FILE        a .bpte file: runs its test cases and compares their outputs\n"
+    "  --manifest FILE       what the linker wrote of it; checked before anything is loaded\n"
+    "  --data FILE           a .ptd file; default: the manifest's, beside the program\n"
+    "  --method NAME         default: forward, or the only one\n"
+    "  --input FILE          one per input: .npy, FILE.safetensors:NAME, or .bin, the bytes alone;\n"
+    "                        one .safetensors for all: input_0, ...; default: made up\n"
+    "  --output DIR          writes the outputs to DIR/output_0.npy, ...\n"
+    "  --output_format F     npy, safetensors (DIR/outputs.safetensors) or raw (DIR/output_0.bin, ...)\n"
+    "  --etdump FILE         writes how long each part of the program took, for ExecuTorch's Inspector\n"
+    "\n"
+    "For all programs:\n"
+    "\n"
+    "  --prompt TEXT         a language model answers it; with these:\n"
+    "  --chat                it answers each line of standard input, in one conversation\n"
+    "  --system TEXT         what it is told first; default: what its chat template says\n"
+    "  --raw_prompt          the prompt is all that it gets, without a chat template\n"
+    "  --parse_special       special tokens in what is said, e.g. <|im_end|>, are tokens; default: text\n"
+    "  --tokenizer FILE      tokenizer.json, with chat_format.json beside it; default: the app's\n"
+    "  --max_new_tokens N    default 256\n"
+    "  --temperature X       0, the default: the most likely token; 1: the model's distribution\n"
+    "  --seed N              of the random numbers; default: another one each time\n"
+    "  --list                prints programs, methods, inputs and outputs, and runs nothing\n"
+    "  --runtime_info        prints the runtime's version, backends and operators as JSON\n"
+    "  --repeat N            runs per program, default 1\n"
+    "  --threads N           1 to 1024; default: what the runtime chooses for this machine\n"
+    "  --atol X, --rtol X    allowed differences of --bundled, default 1e-4 each\n"
+    "  --weight_cache        XNNPACK keeps equal weights of all programs once in memory\n"
+    "  --verify              hashes all files that a manifest names\n"
+    "  --json                prints times and memory as JSON\n";
+
+Result<Arguments> parse_arguments(int count, char** values) {
   Arguments arguments;
   for (int i = 1; i < count; ++i) {
     std::string option = values[i];
     if (option == "--help" || option == "-h") {
-      print(kUsage);
-      _exit(0);
+      arguments.help = true;
+      return arguments;
     }
     if (const auto* flag = find(kFlags, option)) {
       arguments.*(flag->value) = true;
@@ -173,11 +213,11 @@ Arguments parse_arguments(int count, char** values) {
         : has_value                      ? values[i + 1]
                                          : "";
     option = has_equals ? option.substr(0, equals) : option;
-    if (!set_option(arguments, option, value)) {
-      fail("there is no option \"" + option + "\"; --help lists them.");
+    if (!TRY(set_option(arguments, option, value))) {
+      return error("there is no option \"" + option + "\"; --help lists them.");
     }
     if (value.empty()) {
-      fail(option + " lacks a value; --help lists the options.");
+      return error(option + " lacks a value; --help lists the options.");
     }
     i += has_equals ? 0 : 1;
   }

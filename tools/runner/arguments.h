@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "tools/runner/base/result.h"
+
 namespace runner {
 
 struct Arguments {
@@ -35,19 +37,24 @@ struct Arguments {
   int max_new_tokens = 256;
   int seed = 0;  // 0: another one each time.
   bool chat = false;
+  bool parse_special = false;
   bool raw_prompt = false;
   bool weight_cache = false;
   bool verify = false;
   bool json = false;
   bool list = false;
   bool runtime_info = false;
+  bool help = false;  // Nothing after it was read.
 
   // Whether a language model answers, in the place of runs with inputs.
   bool answers() const { return chat || !prompt.empty(); }
 };
 
-// Ends the process with a sentence if the command line is wrong, and with the usage for --help.
-Arguments parse_arguments(int count, char** values);
+// An error, if the command line is wrong.
+Result<Arguments> parse_arguments(int count, char** values);
+
+// What --help prints.
+extern const char kUsage[];
 
 // The first option that has a value in `leading`; "": none has.
 std::string option_of(const Arguments::Program& leading);

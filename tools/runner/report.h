@@ -1,15 +1,42 @@
-// What the runner prints: times and memory, as text or JSON.
+// What the runner prints: times and memory of runs, and with --list what there is to run; as text or JSON.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "tools/runner/base/memory.h"
-#include "tools/runner/engine/value_info.h"
-#include "tools/runner/llm/answer.h"
+#include <executorch/runtime/core/evalue.h>
+#include <executorch/runtime/executor/method_meta.h>
+
+#include "tools/runner/base/json.h"
+#include "tools/runner/base/os.h"
+#include "tools/runner/base/result.h"
+#include "tools/runner/engine/program.h"
+#include "tools/runner/llm/chat.h"
 
 namespace runner {
+
+// An input or output: a tensor's type and largest shape, or what else it is.
+struct ValueInfo {
+  std::string name;  // "input_0"
+  std::string kind;  // "tensor", "int", "float", "bool", "string", "none" or "list"
+  std::string dtype;
+  std::vector<int64_t> shape;
+};
+
+std::vector<ValueInfo> inputs_of(const executorch::runtime::MethodMeta& method);
+std::vector<ValueInfo> outputs_of(const executorch::runtime::MethodMeta& method);
+
+// Of values as they are.
+std::vector<ValueInfo> infos_of(
+    const std::vector<executorch::runtime::EValue>& values,
+    const std::string& prefix);
+
+nlohmann::ordered_json to_json(const std::vector<ValueInfo>& values);
+
+// "float32 (2, 16), int".
+std::string to_text(const std::vector<ValueInfo>& values);
 
 // The test cases of a bundle, which all went well.
 struct BundledReport {
@@ -31,17 +58,26 @@ struct ProgramReport {
   std::vector<std::string> output_files;
   std::string etdump;  // A file; "": none.
   std::optional<BundledReport> bundled;
-  std::vector<Answer> answers;
+  Conversation conversation;
 };
 
 struct Report {
   Memory at_start;
   bool is_chat = false;
+  std::string failure;  // The sentence that ended the process; "": it went on to the end.
   bool weight_cache = false;
   std::vector<ProgramReport> programs;
 };
 
-void print_json(const Report& report);
-void print_text(const Report& report);
+Status print_json(const Report& report);
+Status print_text(const Report& report);
+
+struct ListedProgram {
+  std::string name;  // In the app, or its path.
+  std::unique_ptr<Program> program;
+};
+
+// Prints programs, methods, inputs and outputs, as text or as JSON.
+Status print_listing(const std::vector<ListedProgram>& programs, bool as_json);
 
 }  // namespace runner

@@ -6,57 +6,46 @@
 #include <vector>
 
 #include "tools/runner/app/chosen.h"
-#include "tools/runner/app/listing.h"
 #include "tools/runner/arguments.h"
-#include "tools/runner/base/clock.h"
-#include "tools/runner/base/crash_guard.h"
-#include "tools/runner/base/fail.h"
-#include "tools/runner/base/memory.h"
+#include "tools/runner/base/files.h"
+#include "tools/runner/base/os.h"
+#include "tools/runner/base/process.h"
 #include "tools/runner/bundled/bundled_check.h"
 #include "tools/runner/engine/program.h"
-#include "tools/runner/engine/recorder.h"
-#include "tools/runner/engine/runtime_info.h"
-#include "tools/runner/engine/threads.h"
+#include "tools/runner/engine/runtime.h"
 #include "tools/runner/files/file_check.h"
 #include "tools/runner/files/weight_cache.h"
-#include "tools/runner/llm/prompt.h"
+#include "tools/runner/llm/chat.h"
 #include "tools/runner/report.h"
-#include "tools/runner/tensors/input_files.h"
+#include "tools/runner/tensors/inputs.h"
 #include "tools/runner/tensors/outputs.h"
 
 namespace runner {
 namespace {
 
-// Without destructors: all is done, and the weight cache's own has crashed in some versions.
-[[noreturn]] void end() {
-  set_stage("ending");
-  _exit(0);
-}
-
-std::vector<CheckedFiles> check_all(const Chosen& chosen, const Arguments& arguments) {
+Result<std::vector<CheckedFiles>> check_all(const Chosen& chosen, const Arguments& arguments) {
   OpenDataFiles open;
   std::vector<CheckedFiles> checked;
   std::vector<CacheUse> cache_uses;
   for (const ChosenProgram& program : chosen.programs) {
     set_stage("checking the files of " + program.files.program);
-    checked.push_back(check_files(program.files, arguments.verify, open));
+    checked.push_back(TRY(check_files(program.files, arguments.verify, open)));
     cache_uses.push_back(checked.back().cache_use);
   }
   if (arguments.weight_cache) {
-    check_weight_cache(cache_uses);
+    TRY(check_weight_cache(cache_uses));
   }
   return checked;
 }
 
-[[noreturn]] void list(const Chosen& chosen, const std::vector<CheckedFiles>& files, bool as_json) {
+Status list(const Chosen& chosen, const std::vector<CheckedFiles>& files, bool as_json) {
   std::vector<ListedProgram> listed;
   for (size_t i = 0; i < files.size(); ++i) {
     const std::string& name = chosen.programs[i].name;
     listed.push_back({name.empty() ? chosen.programs[i].files.program : name,
-                      std::make_unique<Program>(files[i], MethodOptions{})});
+                      TRY(Program::load(files[i], MethodOptions{}))});
   }
-  print_listing(listed, as_json);
-  end();
+  return print_listing(listed, as_json);
 }
 
 ProgramReport report_of(const ChosenProgram& program, const CheckedFiles& files) {
@@ -82,55 +71,58 @@ struct Loaded {
   }
 };
 
-Loaded load(const ChosenProgram& chosen, const CheckedFiles& files, const Arguments& arguments) {
+Result<Loaded> load(const ChosenProgram& chosen, const CheckedFiles& files, const Arguments& arguments) {
   Loaded loaded = {&chosen, &files, report_of(chosen, files), nullptr, nullptr};
   if (!chosen.options.etdump.empty()) {
-    loaded.recorder = make_recorder();
+    loaded.recorder = TRY(make_recorder());
   }
   if (chosen.files.is_bundled) {
     return loaded;
   }
   const auto start = now();
-  loaded.program = std::make_unique<Program>(files, loaded.method_options(arguments));
+  loaded.program = TRY(Program::load(files, loaded.method_options(arguments)));
   if (!arguments.answers()) {
-    loaded.report.method = loaded.program->choose_method(chosen.options.method);
-    loaded.program->method(loaded.report.method);
+    loaded.report.method = TRY(loaded.program->choose_method(chosen.options.method));
+    TRY(loaded.program->method(loaded.report.method));
   }
   loaded.report.load_ms = milliseconds_since(start);
   loaded.report.after_load = memory_now();
   return loaded;
 }
 
-void run_method(const Arguments::Program& options, int repeat, Loaded& loaded) {
-  Program& program = *loaded.program;
-  ProgramReport& report = loaded.report;
+Status run_method(
+    const Arguments::Program& options,
+    int repeat,
+    Program& program,
+    ProgramReport& report) {
   set_stage("making the inputs of " + program.path());
   const std::string title = program.title(report.method);
-  Method& method = program.method(report.method);
-  const auto meta = program.meta(report.method);
-  const Inputs inputs = make_inputs(
-      title,
-      meta,
+  Method& method = *TRY(program.method(report.method));
+  const auto meta = TRY(program.meta(report.method));
+  const std::vector<GivenInput> given = TRY(
       options.inputs.empty() ? make_up_inputs(title, meta)
                              : read_inputs(options.inputs, title, meta));
+  const Inputs inputs = TRY(make_inputs(title, meta, given));
   report.inputs = infos_of(inputs.values, "input_");
   std::vector<executorch::runtime::EValue> outputs;
   for (int i = 0; i < repeat; ++i) {
     const auto start = now();
-    outputs = method.run(inputs.values);
+    outputs = TRY(method.run(inputs.values));
     report.run_ms.push_back(milliseconds_since(start));
   }
   report.after_run = memory_now();
   report.outputs = infos_of(outputs, "output_");
   if (!options.output.empty()) {
-    report.output_files = write_outputs(outputs, title, options.output, options.output_format);
+    report.output_files =
+        TRY(write_outputs(outputs, title, options.output, options.output_format));
   }
+  return {};
 }
 
 // Of an app whose programs are not named, the only one that answers prompts.
-void keep_language_model(const Arguments& arguments, std::vector<Loaded>& loaded) {
+Status keep_language_model(const Arguments& arguments, std::vector<Loaded>& loaded) {
   if (!arguments.answers() || !arguments.programs.empty()) {
-    return;
+    return {};
   }
   std::string names;
   std::vector<Loaded> models;
@@ -141,71 +133,143 @@ void keep_language_model(const Arguments& arguments, std::vector<Loaded>& loaded
     }
   }
   if (models.size() != 1) {
-    fail(models.empty() ? "--prompt: no program of the app is a language model."
+    return error(models.empty() ? "--prompt: no program of the app is a language model."
                         : "--prompt: there are several language models: " + names +
                  "; choose one with --program.");
   }
   loaded = std::move(models);
+  return {};
 }
 
-void run(const Arguments& arguments, const Prompter* prompter, Loaded& loaded) {
+Status run(const Arguments& arguments, const Prompter* prompter, Loaded& loaded, ProgramReport& report) {
   const Arguments::Program& options = loaded.chosen->options;
   if (prompter != nullptr) {
-    loaded.report.answers = prompter->converse(*loaded.program);
-    loaded.report.after_run = memory_now();
+    TRY(prompter->converse(*loaded.program, report.conversation));
+    report.after_run = memory_now();
   } else if (options.is_bundled) {
     const Tolerance tolerance = {arguments.atol, arguments.rtol};
-    check_bundled(*loaded.files, options.method, loaded.method_options(arguments), tolerance, loaded.report);
-    loaded.report.after_run = memory_now();
+    TRY(check_bundled(
+        *loaded.files, options.method, loaded.method_options(arguments), tolerance, report));
+    report.after_run = memory_now();
   } else {
-    run_method(options, arguments.repeat, loaded);
+    TRY(run_method(options, arguments.repeat, *loaded.program, report));
   }
   if (loaded.recorder != nullptr) {
-    loaded.recorder->write(options.etdump);
-    loaded.report.etdump = options.etdump;
+    TRY(loaded.recorder->write(options.etdump));
+    report.etdump = options.etdump;
   }
+  return {};
+}
+
+// Reports are in their place before they are filled in: one that ends with an error has its answers.
+Status run_all(
+    const Arguments& arguments,
+    const Prompter* prompter,
+    std::vector<Loaded>& loaded,
+    Report& report) {
+  for (Loaded& one : loaded) {
+    report.programs.push_back(std::move(one.report));
+    TRY(run(arguments, prompter, one, report.programs.back()));
+  }
+  return {};
+}
+
+bool has_answers(const Report& report) {
+  bool has_any = report.is_chat;
+  for (const ProgramReport& program : report.programs) {
+    has_any = has_any || !program.conversation.answers.empty();
+  }
+  return has_any;
+}
+
+Status check_all_answered(const Report& report) {
+  size_t turns = 0;
+  size_t unanswered = 0;
+  for (const ProgramReport& program : report.programs) {
+    turns += program.conversation.turns();
+    unanswered += program.conversation.unanswered.size();
+  }
+  if (unanswered > 0) {
+    return error("--chat: " + std::to_string(unanswered) + " of " + std::to_string(turns) +
+                 " prompts got no answer.");
+  }
+  return {};
+}
+
+// What was answered before a failure must not be lost: as JSON it is printed with the failure.
+Status run_and_report(
+    const Arguments& arguments,
+    const Prompter* prompter,
+    std::vector<Loaded>& loaded,
+    Report& report) {
+  Status done = run_all(arguments, prompter, loaded, report);
+  if (!done.ok()) {
+    if (arguments.json && has_answers(report)) {
+      report.failure = done.sentence();
+      TRY(print_json(report));
+    }
+    return done;
+  }
+  TRY(arguments.json ? print_json(report) : print_text(report));
+  return check_all_answered(report);
+}
+
+// All that a command line loads.
+struct Invocation {
+  Arguments arguments;
+  Chosen chosen;
+  std::vector<CheckedFiles> files;
+  std::unique_ptr<Prompter> prompter;  // nullptr: programs are run with inputs.
+  std::vector<Loaded> loaded;
+};
+
+Status run_command_line(int count, char** values, Invocation& invocation) {
+  Arguments& arguments = invocation.arguments;
+  arguments = TRY(parse_arguments(count, values));
+  if (arguments.help) {
+    return write_to_stdout(kUsage);
+  }
+  if (arguments.runtime_info) {
+    return write_to_stdout(runtime_info());
+  }
+  TRY(check_prompt_options(arguments));
+  invocation.chosen = TRY(choose_programs(arguments));
+  const Chosen& chosen = invocation.chosen;
+  invocation.files = TRY(check_all(chosen, arguments));
+  const std::vector<CheckedFiles>& files = invocation.files;
+  if (arguments.list) {
+    return list(chosen, files, arguments.json);
+  }
+  if (arguments.threads > 0) {
+    TRY(set_threads(arguments.threads));
+  }
+  if (arguments.answers()) {
+    invocation.prompter = TRY(Prompter::create(arguments, chosen.app));
+  }
+  Report report;
+  report.is_chat = arguments.chat;
+  report.weight_cache = arguments.weight_cache;
+  report.at_start = memory_now();
+  std::vector<Loaded>& loaded = invocation.loaded;
+  for (size_t i = 0; i < files.size(); ++i) {
+    loaded.push_back(TRY(load(chosen.programs[i], files[i], arguments)));
+  }
+  TRY(keep_language_model(arguments, loaded));
+  return run_and_report(arguments, invocation.prompter.get(), loaded, report);
 }
 
 }  // namespace
 
 void main_of_runner(int count, char** values) {
-  own_stderr();
-  guard_against_crashes();
-  const Arguments arguments = parse_arguments(count, values);
-  if (arguments.runtime_info) {
-    print_runtime_info();
-    end();
+  guard_process();
+  // Never destroyed: all is done, and the weight cache's own destructor has crashed in some versions.
+  auto* const invocation = new Invocation;
+  const Status status = run_command_line(count, values, *invocation);
+  set_stage("ending");
+  if (!status.ok()) {
+    print_error(status.sentence());
   }
-  check_prompt_options(arguments);
-  const Chosen chosen = choose_programs(arguments);
-  const std::vector<CheckedFiles> files = check_all(chosen, arguments);
-  if (arguments.list) {
-    list(chosen, files, arguments.json);
-  }
-  if (arguments.threads > 0) {
-    set_threads(arguments.threads);
-  }
-  const auto prompter =
-      arguments.answers() ? std::make_unique<Prompter>(arguments, chosen.app) : nullptr;
-  Report report;
-  report.is_chat = arguments.chat;
-  report.weight_cache = arguments.weight_cache;
-  report.at_start = memory_now();
-  std::vector<Loaded> loaded;
-  for (size_t i = 0; i < files.size(); ++i) {
-    loaded.push_back(load(chosen.programs[i], files[i], arguments));
-  }
-  keep_language_model(arguments, loaded);
-  for (Loaded& one : loaded) {
-    run(arguments, prompter.get(), one);
-    report.programs.push_back(std::move(one.report));
-  }
-  if (arguments.json) {
-    print_json(report);
-  } else {
-    print_text(report);
-  }
-  end();
+  _exit(status.ok() ? 0 : 1);
 }
 
 }  // namespace runner

@@ -7,7 +7,7 @@ import os
 import struct
 import subprocess
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 HERE = Path("tests/integration/android")
@@ -63,13 +63,22 @@ def run_in_java(
 ) -> subprocess.CompletedProcess[str]:
     """Runs the native runner of an APK that was unpacked to a folder, in a Java of this machine."""
     libraries = folder / "lib/x86_64"
-    command = [Path(os.environ["JAVA"]).absolute(), "--enable-native-access=ALL-UNNAMED"]
-    command += [f"-Djava.library.path={libraries}", "-cp", HERE / "host_main.jar"]
-    command += ["rulesexecutorch.runner.HostMain", *arguments]
+    options = ["--enable-native-access=ALL-UNNAMED", f"-Djava.library.path={libraries}"]
+    return java(
+        [*options, "-cp", HERE / "host_main.jar", "rulesexecutorch.runner.HostMain", *arguments],
+        {"LD_LIBRARY_PATH": str(libraries), **(environment or {})},
+    )
+
+
+def java(
+    words: Sequence[str | Path], environment: Mapping[str, str]
+) -> subprocess.CompletedProcess[str]:
+    """Runs a Java of this machine, whose command line is UTF-8."""
+    command = [Path(os.environ["JAVA"]).absolute(), *words]
     return subprocess.run(
         [str(word) for word in command],
         capture_output=True,
-        text=True,
         check=False,
-        env={"LD_LIBRARY_PATH": str(libraries), **(environment or {})},
+        encoding="utf-8",
+        env={"LC_ALL": "C.UTF-8", **environment},
     )

@@ -7,7 +7,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from packed import HERE, TOOLS, manifest_of, offsets, program_arguments, run_in_java, say
+from packed import HERE, TOOLS, java, manifest_of, offsets, program_arguments, run_in_java, say
 
 APK = HERE / "runner.apk"
 AAR = HERE / "library.aar"
@@ -139,3 +139,77 @@ def test_native_errors(unpacked: Path) -> None:
     assert done.returncode == 1
     assert "error:" in done.stdout
     assert "none.pte" in done.stdout
+
+
+def test_native_code_gets_text_as_it_is(unpacked: Path) -> None:
+    """Also characters that JNI's own strings have in another form."""
+    name = "naïve 日本 🦊👨‍👩‍👧 𝄞"
+    done = run_in_java(unpacked, ["--app", str(unpacked / "assets"), "--program", name])
+    assert done.returncode == 1
+    assert f'has no program "{name}"' in done.stdout
+    done = run_in_java(unpacked, ["--program", str(unpacked / "🦊.pte")])
+    assert "🦊.pte" in done.stdout
+
+
+def test_an_app_runs_from_its_manifest(unpacked: Path) -> None:
+    """As RunActivity starts the runner."""
+    made = arguments("--program", "two", "--json").splitlines()
+    assert made[:2] == ["--app", "/app"]
+    done = run_in_java(unpacked, ["--app", str(unpacked / "assets"), *made[2:]])
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert [p["name"] for p in json.loads(done.stdout)["programs"]] == ["two"]
+
+
+def arguments(*extra: str) -> str:
+    """What RunActivity gives to the runner."""
+    words = ["-cp", HERE / "host_main.jar", "rulesexecutorch.runner.ArgumentsMain", *extra]
+    done = java(words, {})
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [
+        [],
+        ["--repeat", "10", "--json"],
+        ["--program", "one", "--repeat=3", "--program=two", "--method", "forward"],
+        ["--prompt", "--output", "--system=--etdump=x 🦊", "--temperature", "0.5", "--seed", "1"],
+    ],
+)
+def test_arguments_of_other_apps(extra: list[str]) -> None:
+    assert arguments(*extra).splitlines() == ["--app", "/app", *extra]
+
+
+@pytest.mark.parametrize(
+    "option",
+    ["--app", "--atol", "--bundled", "--chat", "--data", "--etdump", "--input", "--manifest"]
+    + ["--output", "--output_format", "--rtol", "--tokenizer", "-h", "", "one", "--program_x"],
+)
+def test_arguments_that_no_other_app_may_give(option: str) -> None:
+    """None that names a file, wherever it stands."""
+    for extra in (
+        [option, "x"],
+        [f"{option}=x"],
+        ["--repeat", "2", option],
+        ["--json", f"{option}="],
+    ):
+        said = arguments(*extra)
+        assert said.startswith(f'error: the app takes no argument "{option}'), extra
+        assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("extra", "words"),
+    [
+        (["--program", "/data/other.pte"], '--program: got "/data/other.pte", expected one of the'),
+        (["--program=../one"], '--program: got "../one", expected one of the app'),
+        (["--program"], "--program lacks a value."),
+        (["--json=1"], 'the app takes no argument "--json=1"'),
+        (["(null)"], "an argument is null or holds the character U+0000."),
+        (["--prompt", "(null)"], "an argument is null or holds the character U+0000."),
+        (["--prompt", "a(zero)b"], "an argument is null or holds the character U+0000."),
+    ],
+)
+def test_arguments_with_wrong_values(extra: list[str], words: str) -> None:
+    assert arguments(*extra).startswith(f"error: {words}")

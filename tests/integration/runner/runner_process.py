@@ -31,10 +31,10 @@ class Result:
         return json.loads(self.output)
 
 
-def run(*arguments: str | Path, stdin: str | None = None) -> Result:
+def run(*arguments: str | Path, stdin: str | bytes | None = None) -> Result:
     """Runs the runner, and checks that it ended as it promises: well, or with one sentence.
 
-    With input, of --chat, it may say more on standard error.
+    With input, of --chat, it may say more on standard error, and prints what it has when it fails.
     """
     return run_binary(RUNNER, *arguments, stdin=stdin)
 
@@ -43,26 +43,25 @@ def run_binary(
     binary: Path,
     *arguments: str | bytes | Path,
     folder: Path | None = None,
-    stdin: str | None = None,
+    stdin: str | bytes | None = None,
 ) -> Result:
     """The same with the runner of an app, in a folder."""
     done = subprocess.run(
         [binary, *arguments],
         capture_output=True,
         cwd=folder,
-        errors="replace",
-        input=stdin,
-        text=True,
+        input=stdin.encode() if isinstance(stdin, str) else stdin,
         timeout=60,
     )
+    output, error = (text.decode(errors="replace") for text in (done.stdout, done.stderr))
     if done.returncode == 0:
-        assert done.stderr == "" or stdin is not None, arguments
+        assert error == "" or stdin is not None, arguments
     else:
-        assert done.returncode == 1, (arguments, done.returncode, done.stderr)
-        assert done.stdout == "", arguments
-        assert done.stderr.startswith("error: ") and done.stderr.endswith(".\n"), done.stderr
-        assert done.stderr.count("\n") == 1, done.stderr
-    return Result(done.returncode, done.stdout, done.stderr)
+        assert done.returncode == 1, (arguments, done.returncode, error)
+        *notes, last = error.splitlines(keepends=True)
+        assert last.startswith("error: ") and last.endswith(".\n"), error
+        assert stdin is not None or (output, notes) == ("", []), (output, error)
+    return Result(done.returncode, output, error)
 
 
 def sha256(data: bytes) -> str:

@@ -196,6 +196,39 @@ def test_adapter_that_differs_from_its_index(adapter: tuple[list[str | Path], Pa
     assert "is not an adapter's index" in run(*arguments, "--data", other).error
 
 
+def test_another_adapter_of_the_same_name(
+    adapter: tuple[list[str | Path], Path], tmp_path: Path
+) -> None:
+    arguments, other = adapter
+    same = tmp_path / "other" / "portable.ptd"
+    same.parent.mkdir()
+    other.rename(same)
+    index = write_index(same, INTERFACE)
+    edit(index, lambda i: i.update(label="//made_up:other"))
+    assert run(*arguments, "--data", same, "--verify").code == 0
+    # Its index says what it should hold, even where it has the bytes of the program's own.
+    own = Path(arguments[1]).with_suffix(".ptd")
+    same.write_bytes(own.read_bytes())
+    result = run(*arguments, "--data", same, "--verify")
+    assert f"is damaged, or not the adapter of {index}" in result.error
+
+
+def test_two_files_of_one_name_in_any_order(copied: Copied, tmp_path: Path) -> None:
+    program = copied("xnnpack")
+    data = program.with_suffix(".ptd")
+    keys = sorted(ptd.read(data))
+    parts = [tmp_path / folder / "task.ptd" for folder in "ab"]
+    for part, left_out in zip(parts, (keys[:2], keys[2:]), strict=True):
+        part.parent.mkdir()
+        rewrite_data(data, part, {}, drop=left_out)
+    manifest = write_manifest(program.with_suffix(".manifest.json"), program, parts)
+    for first, second in (parts, parts[::-1]):
+        given = ["--data", first, "--data", second]
+        result = run("--program", program, "--manifest", manifest, *given, "--json")
+        assert result.code == 0, result.error
+        assert result.report["programs"][0]["data"] == [str(part) for part in parts]
+
+
 def test_only_adapters_have_stand_ins(copied: Copied) -> None:
     program = copied("portable")
     data = program.with_suffix(".ptd")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -162,6 +164,7 @@ def test_damaged_inputs(tmp_path: Path) -> None:
         (["--program"], "--program lacks a value"),
         (["--program", "a.pte", "--repeat", "0"], '--repeat is "0", wanted a number'),
         (["--program", "a.pte", "--threads", "x"], '--threads is "x", wanted a number'),
+        (["--program", "a.pte", "--threads", "1000000"], "wanted a number from 1 to 1024"),
         (["--program", "a.pte", "--metod", "x"], 'no option "--metod"'),
         (["--program", "a.pte", "--method=x", "--method=y"], "--method is given twice"),
         (["--program", "none.pte"], "none.pte can't be opened: No such file"),
@@ -189,7 +192,44 @@ def test_closed_standard_output() -> None:
     done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True)
     os.close(writer)
     assert done.returncode == 1
-    assert done.stderr == "error: standard output can't be written.\n"
+    assert done.stderr == "error: standard output can't be written: Broken pipe.\n"
+
+
+@pytest.mark.parametrize("arguments", [["--list"], ["--json"], ["--runtime_info"], ["--help"]])
+@pytest.mark.parametrize("output", [">&-", "<&- >&-", "> /dev/full"])
+def test_output_that_nothing_can_be_written_to(arguments: list[str], output: str) -> None:
+    """Also where another file could take the number of the closed one."""
+    script = f'exec "$0" "$@" {output}'
+    command = ["sh", "-c", script, RUNNER, *files_of("types"), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 1
+    reason = "No space left on device" if "full" in output else "Bad file descriptor"
+    assert done.stderr == f"error: standard output can't be written: {reason}.\n"
+
+
+@pytest.mark.parametrize("format_", ["npy", "safetensors", "raw"])
+def test_files_that_may_not_grow(format_: str, tmp_path: Path) -> None:
+    """One sentence, no signal; what was there stays, and no output is there without the others."""
+    folder = tmp_path / "out"
+    folder.mkdir()
+    name = "outputs.safetensors" if format_ == "safetensors" else None
+    name = name or ("output_4.npy" if format_ == "npy" else "output_4.bin")
+    (folder / name).write_bytes(b"before")
+
+    def limit(size: int) -> Callable[[], None]:
+        return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+
+    command = [RUNNER, *files_of("types"), "--output", folder, "--output_format", format_]
+    # Less than all, and less than the largest output.
+    for size in (0, 10, 30):
+        done = subprocess.run(command, capture_output=True, text=True, preexec_fn=limit(size))
+        assert done.returncode == 1
+        assert "can't be written: File too large.\n" in done.stderr
+        assert [path.name for path in folder.iterdir()] == [name]
+        assert (folder / name).read_bytes() == b"before"
+    assert subprocess.run(command, capture_output=True).returncode == 0
+    assert (folder / name).read_bytes() != b"before"
+    assert not [path for path in folder.iterdir() if path.suffix == ".part"]
 
 
 def test_output_folder_that_can_not_be_made(tmp_path: Path) -> None:

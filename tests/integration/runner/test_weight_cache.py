@@ -9,7 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.integration.runner.runner_process import run, write_manifest
+from tests.integration.runner.runner_process import (
+    INTERFACE,
+    contents,
+    rewrite_data,
+    run,
+    sha256,
+    write_manifest,
+)
 
 Copied = Callable[[str], Path]
 
@@ -84,3 +91,34 @@ def test_manifests_that_list_what_is_packed_decide(copied: Copied) -> None:
     # Made-up: real manifests of these two would be unequal.
     equal = [*with_manifest(paths[0], {"w": "1"}), *with_manifest(paths[1], {"v": "2"})]
     assert run(*equal, "--weight_cache").code == 0
+
+
+@pytest.mark.parametrize("bytes_of", [["key"], None, []])
+def test_what_is_packed_of_another_adapter(
+    bytes_of: list[str] | None, copied: Copied, tmp_path: Path
+) -> None:
+    """A bias or a scale of an adapter is packed, too, under a name that another adapter's has."""
+    program = copied("portable")
+    data = program.with_suffix(".ptd")
+    manifest = tmp_path / "p.manifest.json"
+    write_manifest(manifest, program, [data], kinds={data.name: "adapter"})
+    key = sorted(contents(data))[0]
+    value = json.loads(manifest.read_text())
+    value["weight_cache"]["packed"] = {"base": "1"}
+    if bytes_of is not None:
+        listed = {"base": [key]} if bytes_of else {}
+        value["weight_cache"]["packed_of_adapter"] = listed
+    manifest.write_text(json.dumps(value))
+    other = tmp_path / "other.ptd"
+    zeros = {k: bytes(len(v)) for k, v in contents(data).items()}
+    rewrite_data(data, other, zeros)
+    entries = [{"key": k, "sha256": sha256(v), "size": len(v)} for k, v in zeros.items()]
+    other.with_suffix(".index.json").write_text(
+        json.dumps({"label": "//o", "interface": INTERFACE, "entries": entries})
+    )
+    one = ["--program", program, "--manifest", manifest]
+    result = run(*one, *one, "--data", other, "--weight_cache")
+    if bytes_of == []:
+        assert result.code == 0, result.error
+    else:
+        assert 'they pack "base" in different ways' in result.error

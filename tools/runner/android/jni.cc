@@ -4,23 +4,32 @@
 #include <unistd.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tools/runner/entry.h"
 
 namespace {
 
-std::vector<std::string> strings(JNIEnv* env, jobjectArray array) {
-  std::vector<std::string> all = {"runner"};
-  const jsize count = env->GetArrayLength(array);
+// A command line out of a byte[][]; empty: an exception is pending, or something is null.
+std::vector<std::string> command_line(JNIEnv* env, jobjectArray arguments) {
+  std::vector<std::string> words = {"runner"};
+  const jsize count = arguments == nullptr ? 0 : env->GetArrayLength(arguments);
   for (jsize i = 0; i < count; ++i) {
-    const auto item = static_cast<jstring>(env->GetObjectArrayElement(array, i));
-    const char* text = env->GetStringUTFChars(item, nullptr);
-    all.emplace_back(text);
-    env->ReleaseStringUTFChars(item, text);
-    env->DeleteLocalRef(item);
+    const auto bytes = static_cast<jbyteArray>(env->GetObjectArrayElement(arguments, i));
+    if (env->ExceptionCheck() || bytes == nullptr) {
+      return {};
+    }
+    std::string word(static_cast<size_t>(env->GetArrayLength(bytes)), '\0');
+    env->GetByteArrayRegion(
+        bytes, 0, static_cast<jsize>(word.size()), reinterpret_cast<jbyte*>(&word[0]));
+    env->DeleteLocalRef(bytes);
+    if (env->ExceptionCheck()) {
+      return {};
+    }
+    words.push_back(std::move(word));
   }
-  return all;
+  return words;
 }
 
 }  // namespace
@@ -31,9 +40,13 @@ extern "C" JNIEXPORT jint JNICALL JNI_OnLoad(JavaVM*, void*) {
   return JNI_VERSION_1_6;
 }
 
-extern "C" JNIEXPORT void JNICALL Java_rulesexecutorch_runner_NativeRunner_run(
+extern "C" JNIEXPORT void JNICALL Java_rulesexecutorch_runner_NativeRunner_runEncoded(
     JNIEnv* env, jclass, jobjectArray arguments, jint output) {
-  std::vector<std::string> words = strings(env, arguments);
+  std::vector<std::string> words = command_line(env, arguments);
+  if (words.empty()) {
+    // Java throws, or goes on: the caller ends the process.
+    return;
+  }
   std::vector<char*> values;
   for (std::string& word : words) {
     values.push_back(&word[0]);

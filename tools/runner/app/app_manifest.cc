@@ -1,10 +1,9 @@
 #include "tools/runner/app/app_manifest.h"
 
-#include "tools/runner/base/fail.h"
-#include "tools/runner/base/json_reader.h"
-#include "tools/runner/base/mapped_file.h"
-#include "tools/runner/base/paths.h"
-#include "tools/runner/base/sha256.h"
+#include "tools/runner/base/checksum.h"
+#include "tools/runner/base/files.h"
+#include "tools/runner/base/json.h"
+#include "tools/runner/base/result.h"
 
 namespace runner {
 namespace {
@@ -12,78 +11,115 @@ namespace {
 constexpr uint64_t kFormat = 1;
 constexpr char kWhat[] = "an app's manifest";
 
+// More than any app has: each is opened and checked, also where all are one file.
+constexpr size_t kMostPrograms = 1000;
+
 // A damaged manifest may name anything.
-std::string below(const std::string& path, const std::string& manifest) {
-  const bool is_below = !path.empty() && path[0] != '/' && ("/" + path + "/").find("/../") == std::string::npos;
-  if (!is_below) {
-    fail(manifest + " names the file \"" + path + "\", wanted a path below its own folder.");
+Result<std::string> below(const std::string& path, const std::string& manifest) {
+  if (!is_plain_path(path)) {
+    return error(manifest + " names the file \"" + path + "\", wanted a path below its own folder.");
   }
   return path;
 }
 
-AppManifest::Program read_program(const JsonReader& json, const std::string& path) {
+Result<AppManifest::Program> read_program(const JsonValue& json, const std::string& path) {
   AppManifest::Program program;
-  program.name = json.text("name");
-  program.file = below(json.text("file"), path);
-  if (json.has("manifest")) {
-    program.manifest = below(json.text("manifest"), path);
+  program.name = TRY(json.text("name"));
+  // Its outputs go to a folder of that name.
+  if (!is_plain_path(program.name)) {
+    return error(path + " has a program called \"" + program.name +
+                 "\", expected a name without \"..\".");
   }
-  for (const auto& [name, file] : json.members("data")) {
-    program.data[name] = below(file.as_text(), path);
+  const std::string file = TRY(json.text("file"));
+  program.file = TRY(below(file, path));
+  if (json.has("manifest")) {
+    const std::string manifest = TRY(json.text("manifest"));
+    program.manifest = TRY(below(manifest, path));
+  }
+  for (const auto& [name, data] : TRY(json.members("data"))) {
+    const std::string place = TRY(data.as_text());
+    program.data[name] = TRY(below(place, path));
   }
   return program;
 }
 
+Status read_programs(const JsonValue& json, AppManifest& app) {
+  std::set<std::string> names;
+  for (const JsonValue& item : TRY(json.items("programs"))) {
+    app.programs.push_back(TRY(read_program(item, app.path)));
+    const std::string& name = app.programs.back().name;
+    if (!names.insert(name).second) {
+      return error(app.path + " has the program \"" + name + "\" twice; build the app again.");
+    }
+  }
+  if (app.programs.size() > kMostPrograms) {
+    return error(app.path + " has " + std::to_string(app.programs.size()) +
+                 " programs, expected at most " + std::to_string(kMostPrograms) + ".");
+  }
+  return {};
+}
+
+// Paths in a list, if there is one.
+Result<std::vector<std::string>> read_paths(const JsonValue& json, const char* key, const std::string& path) {
+  std::vector<std::string> paths;
+  if (json.has(key)) {
+    for (const JsonValue& item : TRY(json.items(key))) {
+      const std::string name = TRY(item.as_text());
+      paths.push_back(TRY(below(name, path)));
+    }
+  }
+  return paths;
+}
+
 }  // namespace
 
-AppManifest read_app_manifest(const std::string& path) {
-  const JsonReader json = JsonReader::read(path, kWhat);
-  if (json.number("format") != kFormat) {
-    fail(path + " has format " + std::to_string(json.number("format")) +
-         ", wanted 1; use the runner that belongs to it.");
+Result<AppManifest> read_app_manifest(const std::string& path) {
+  const JsonValue json = TRY(JsonValue::read(path, kWhat));
+  const uint64_t format = TRY(json.number("format"));
+  if (format != kFormat) {
+    return error(path + " has format " + std::to_string(format) +
+                 ", wanted 1; use the runner that belongs to it.");
   }
   AppManifest app;
   app.path = path;
   app.folder = beside(path, "");
-  app.label = json.text("label");
-  for (const JsonReader& program : json.list("programs")) {
-    app.programs.push_back(read_program(program, path));
+  // Of an APK it names the app that it was made from.
+  app.label = TRY(json.text(json.has("label") ? "label" : "app"));
+  TRY(read_programs(json, app));
+  app.assets = TRY(read_paths(json, "assets", path));
+  for (const auto& [name, about] : TRY(json.members("files"))) {
+    const std::string file = TRY(below(name, path));
+    const uint64_t size = TRY(about.number("size"));
+    app.files[file] = {size, TRY(about.text("sha256"))};
   }
-  if (json.has("assets")) {
-    for (const JsonReader& asset : json.list("assets")) {
-      app.assets.push_back(below(asset.as_text(), path));
-    }
-  }
-  for (const auto& [file, about] : json.members("files")) {
-    app.files[below(file, path)] = {about.number("size"), about.text("sha256")};
-  }
+  const std::vector<std::string> libraries = TRY(read_paths(json, "libraries", path));
+  app.code.insert(libraries.begin(), libraries.end());
   if (json.has("binary")) {
-    app.code.insert(json.text("binary"));
-  }
-  if (json.has("libraries")) {
-    for (const JsonReader& library : json.list("libraries")) {
-      app.code.insert(library.as_text());
-    }
+    const std::string binary = TRY(json.text("binary"));
+    app.code.insert(TRY(below(binary, path)));
   }
   return app;
 }
 
-bool is_app_manifest(const std::string& path) {
-  return is_file(path) && JsonReader::read(path, "a manifest").has("programs");
+Result<bool> is_app_manifest(const std::string& path) {
+  if (!is_file(path)) {
+    return false;
+  }
+  return TRY(JsonValue::read(path, "a manifest")).has("programs");
 }
 
-void check_app_files(const AppManifest& app, bool verify) {
+Status check_app_files(const AppManifest& app, bool verify) {
   for (const auto& [name, wanted] : app.files) {
     const std::string path = app.folder + name;
     if (!is_file(path)) {
       if (app.code.count(name) != 0) {
         continue;
       }
-      fail(path + " is missing: it is part of the app " + app.label + "; copy the app again.");
+      return error(path + " is missing: it is part of the app " + app.label + "; copy the app again.");
     }
-    const MappedFile file(path, "a file of the app");
+    const MappedFile file = TRY(MappedFile::open(path, "a file of the app"));
     if (file.size() != wanted.size) {
-      fail(path + " has " + std::to_string(file.size()) + " bytes, " + app.path + " wants " +
+      return error(path + " has " + std::to_string(file.size()) + " bytes, " + app.path + " wants " +
            std::to_string(wanted.size) +
            "; it is truncated, or of another build: copy the app again.");
     }
@@ -92,10 +128,11 @@ void check_app_files(const AppManifest& app, bool verify) {
     }
     const std::string digest = sha256(file.data(), file.size());
     if (digest != wanted.sha256) {
-      fail(path + " has sha256 " + digest + ", " + app.path + " wants " + wanted.sha256 +
+      return error(path + " has sha256 " + digest + ", " + app.path + " wants " + wanted.sha256 +
            "; it is damaged, or of another build: copy the app again.");
     }
   }
+  return {};
 }
 
 }  // namespace runner

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "tools/runner/base/result.h"
+
 namespace runner {
 
 struct AppManifest {
@@ -32,14 +34,14 @@ struct AppManifest {
   std::set<std::string> code;
 };
 
-// Ends the process with a sentence if the file is missing or no app's manifest.
-AppManifest read_app_manifest(const std::string& path);
+// An error, if the file is missing or no app's manifest.
+Result<AppManifest> read_app_manifest(const std::string& path);
 
 // Whether it is a JSON file with programs in it, as no other manifest has.
-bool is_app_manifest(const std::string& path);
+Result<bool> is_app_manifest(const std::string& path);
 
-// Ends the process with a sentence if a file of the app is missing or has another size than when it
-// was built; with `verify` also if it has other bytes.
-void check_app_files(const AppManifest& app, bool verify);
+// An error, if a file of the app is missing or has another size than when it was built; with `verify`
+// also if it has other bytes.
+Status check_app_files(const AppManifest& app, bool verify);
 
 }  // namespace runner

@@ -1,9 +1,9 @@
 #include "tools/runner/app/chosen.h"
 
-#include "tools/runner/base/fail.h"
-#include "tools/runner/base/mapped_file.h"
+#include "tools/runner/base/files.h"
 #include "tools/runner/base/os.h"
-#include "tools/runner/base/paths.h"
+#include "tools/runner/base/process.h"
+#include "tools/runner/base/result.h"
 
 namespace runner {
 namespace {
@@ -16,9 +16,9 @@ bool is_file_of_its_own(const Arguments::Program& program) {
 }
 
 // The app's manifest; "": there is no app.
-std::string app_path(const Arguments& arguments) {
+Result<std::string> app_path(const Arguments& arguments) {
   if (!arguments.app.empty() && !arguments.leading.manifest.empty()) {
-    fail("--app and a --manifest before the first --program both name an app; give one of them.");
+    return error("--app and a --manifest before the first --program both name an app; give one of them.");
   }
   if (!arguments.app.empty()) {
     return is_folder(arguments.app) ? arguments.app + "/" + kManifest : arguments.app;
@@ -26,10 +26,10 @@ std::string app_path(const Arguments& arguments) {
   if (!arguments.leading.manifest.empty()) {
     const std::string& path = arguments.leading.manifest;
     // One that is missing or broken is told of when it is read.
-    if (arguments.programs.empty() || is_app_manifest(path)) {
+    if (arguments.programs.empty() || TRY(is_app_manifest(path))) {
       return path;
     }
-    fail("--manifest stands before the first --program, which it must follow, and " + path +
+    return error("--manifest stands before the first --program, which it must follow, and " + path +
          " is no app's.");
   }
   // Files by path need no app.
@@ -38,7 +38,10 @@ std::string app_path(const Arguments& arguments) {
     needs_app = needs_app || !is_file_of_its_own(program);
   }
   const std::string own = beside(own_path(), kManifest);
-  return needs_app && is_app_manifest(own) ? own : "";
+  if (!needs_app) {
+    return std::string();
+  }
+  return TRY(is_app_manifest(own)) ? own : std::string();
 }
 
 ProgramFiles files_of(const Arguments::Program& program) {
@@ -74,9 +77,9 @@ ChosenProgram of_app(
   return chosen;
 }
 
-ChosenProgram named(const std::optional<AppManifest>& app, const Arguments::Program& options) {
+Result<ChosenProgram> named(const std::optional<AppManifest>& app, const Arguments::Program& options) {
   if (!app) {
-    fail("there is no file \"" + options.given +
+    return error("there is no file \"" + options.given +
          "\" and no app with a program of that name; name a .pte file, or the app with --app.");
   }
   std::string names;
@@ -86,14 +89,14 @@ ChosenProgram named(const std::optional<AppManifest>& app, const Arguments::Prog
     }
     names += (names.empty() ? "" : ", ") + program.name;
   }
-  fail(app->label + " has no program \"" + options.given + "\"; its programs are: " +
+  return error(app->label + " has no program \"" + options.given + "\"; its programs are: " +
        (names.empty() ? "none" : names) + ".");
 }
 
 // Without a --program.
-std::vector<ChosenProgram> all_of(const AppManifest& app, const Arguments::Program& leading) {
+Result<std::vector<ChosenProgram>> all_of(const AppManifest& app, const Arguments::Program& leading) {
   if (app.programs.empty()) {
-    fail(app.label + " has no programs; name a .pte file with --program.");
+    return error(app.label + " has no programs; name a .pte file with --program.");
   }
   Arguments::Program options = leading;
   options.manifest = "";
@@ -108,7 +111,7 @@ std::vector<ChosenProgram> all_of(const AppManifest& app, const Arguments::Progr
   options.output = "";
   options.output_format = "";
   if (!is_only && !option_of(options).empty()) {
-    fail(option_of(options) + " is for one program, and " + app.label +
+    return error(option_of(options) + " is for one program, and " + app.label +
          " has several; put it after a --program NAME.");
   }
   return chosen;
@@ -116,31 +119,33 @@ std::vector<ChosenProgram> all_of(const AppManifest& app, const Arguments::Progr
 
 }  // namespace
 
-Chosen choose_programs(const Arguments& arguments) {
+Result<Chosen> choose_programs(const Arguments& arguments) {
   Chosen chosen;
-  const std::string path = app_path(arguments);
+  const std::string path = TRY(app_path(arguments));
   if (!path.empty()) {
-    chosen.app = read_app_manifest(path);
+    chosen.app = TRY(read_app_manifest(path));
   }
   Arguments::Program leading = arguments.leading;
   leading.manifest = "";
   if (arguments.programs.empty() && chosen.app) {
-    chosen.programs = all_of(*chosen.app, leading);
+    chosen.programs = TRY(all_of(*chosen.app, leading));
   } else if (!option_of(leading).empty()) {
-    fail(option_of(leading) + " stands before the first --program, which it must follow.");
+    return error(option_of(leading) + " stands before the first --program, which it must follow.");
   }
   for (const Arguments::Program& program : arguments.programs) {
-    chosen.programs.push_back(
-        is_file_of_its_own(program) ? ChosenProgram{"", program, files_of(program)}
-                                    : named(chosen.app, program));
+    if (is_file_of_its_own(program)) {
+      chosen.programs.push_back({"", program, files_of(program)});
+    } else {
+      chosen.programs.push_back(TRY(named(chosen.app, program)));
+    }
   }
   if (chosen.programs.empty()) {
-    fail("there is no --program, and the runner is no part of an app; --help lists the options.");
+    return error("there is no --program, and the runner is no part of an app; --help lists the options.");
   }
   for (const ChosenProgram& program : chosen.programs) {
     if (!program.name.empty()) {
       set_stage("checking the files of the app " + chosen.app->label);
-      check_app_files(*chosen.app, arguments.verify);
+      TRY(check_app_files(*chosen.app, arguments.verify));
       break;
     }
   }

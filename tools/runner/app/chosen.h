@@ -23,7 +23,7 @@ struct Chosen {
 };
 
 // Programs by path, and programs of the app that --app names or that the runner is part of, whose
-// files are checked if one of them is meant. Ends the process with a sentence if there are none.
-Chosen choose_programs(const Arguments& arguments);
+// files are checked if one of them is meant. An error, if there are none.
+Result<Chosen> choose_programs(const Arguments& arguments);
 
 }  // namespace runner

@@ -1,5 +1,122 @@
-// The JSON library, without what it would need of the C++ library beyond strings.
+// JSON of unknown origin.
 #pragma once
 
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+// Without what the library would need of the C++ library beyond strings.
 #define JSON_NO_IO 1
 #include <nlohmann/json.hpp>
+
+#include "tools/runner/base/result.h"
+
+namespace runner {
+
+// Parses an object. An error's sentence is the half that follows what was parsed: "it is no JSON".
+//
+// Takes time and memory in proportion to the text. Refused are a key that an object has twice, as
+// readers differ in which one they take, and what is nested more deeply than any file of ours: to
+// copy values, the library calls itself for each level.
+Result<nlohmann::json> parse_json(std::string_view text);
+
+template <class Entry>
+class JsonParts;
+
+// A value in a JSON file, which knows where it is. Members that are missing or of another type are
+// errors; an example:
+//
+//     const JsonValue json = TRY(JsonValue::read("a.json", "a manifest"));
+//     const std::string label = TRY(json.text("label"));
+//     for (const JsonValue& data : TRY(json.items("data"))) {
+//       const uint64_t size = TRY(data.number("size"));
+//       ...
+class JsonValue {
+ public:
+  // Reads a file, which has to hold an object; `what` names it in sentences: "a manifest".
+  static Result<JsonValue> read(const std::string& path, const std::string& what);
+  // `where` begins sentences.
+  static JsonValue of(nlohmann::json document, std::string where);
+
+  const nlohmann::json& value() const { return *value_; }
+  // Begins sentences: the file, and the part of it.
+  const std::string& where() const { return where_; }
+  // "<where> <problem>."
+  Status error_with(const std::string& problem) const;
+
+  // Whether there is such a member that isn't null.
+  bool has(const char* key) const;
+  // Each of that type; with a `fallback`, which is taken if the member is missing or null.
+  Result<JsonValue> at(const char* key) const;
+  Result<std::string> text(const char* key) const;
+  Result<std::string> text(const char* key, const std::string& fallback) const;
+  Result<uint64_t> number(const char* key, uint64_t most = UINT64_MAX) const;
+  Result<bool> flag(const char* key) const;
+  Result<bool> flag(const char* key, bool fallback) const;
+  // The items of a list, and the members of an object with their names, to go through.
+  Result<JsonParts<JsonValue>> items(const char* key) const;
+  Result<JsonParts<std::pair<std::string, JsonValue>>> members(const char* key) const;
+  // This value, which has to be a string.
+  Result<std::string> as_text() const;
+
+ private:
+  template <class Entry>
+  friend class JsonParts;
+
+  JsonValue(std::shared_ptr<const nlohmann::json> document, const nlohmann::json& value, std::string where)
+      : document_(std::move(document)), value_(&value), where_(std::move(where)) {}
+
+  const nlohmann::json* find(const char* key) const;
+  Result<const nlohmann::json*>
+  member(const char* key, const char* type, bool (nlohmann::json::*is)() const noexcept) const;
+  JsonValue part(const nlohmann::json& value, const std::string& where) const {
+    return {document_, value, where_ + where};
+  }
+
+  // Parts share it: a copy for each would multiply what a file takes.
+  std::shared_ptr<const nlohmann::json> document_;
+  const nlohmann::json* value_;
+  std::string where_;
+};
+
+// The parts of a list or an object, each made when it is its turn: a file may have millions.
+template <class Entry>
+class JsonParts {
+ public:
+  explicit JsonParts(JsonValue whole) : whole_(std::move(whole)) {}
+
+  class Iterator {
+   public:
+    Iterator(const JsonValue& whole, nlohmann::json::const_iterator at) : whole_(whole), at_(at) {}
+
+    bool operator!=(const Iterator& other) const { return at_ != other.at_; }
+    Iterator& operator++() {
+      ++at_;
+      ++number_;
+      return *this;
+    }
+    Entry operator*() const {
+      if constexpr (std::is_same_v<Entry, JsonValue>) {
+        return whole_.part(*at_, "[" + std::to_string(number_) + "]");
+      } else {
+        return {at_.key(), whole_.part(*at_, ", \"" + at_.key() + "\"")};
+      }
+    }
+
+   private:
+    const JsonValue& whole_;
+    nlohmann::json::const_iterator at_;
+    size_t number_ = 0;
+  };
+
+  Iterator begin() const { return {whole_, whole_.value().begin()}; }
+  Iterator end() const { return {whole_, whole_.value().end()}; }
+  const JsonValue& whole() const { return whole_; }
+
+ private:
+  JsonValue whole_;
+};
+
+}  // namespace runner

@@ -10,7 +10,6 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "tools/runner/base/memory.h"
 #include "tools/runner/base/os.h"
 
 namespace runner {

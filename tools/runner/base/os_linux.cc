@@ -7,9 +7,8 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "tools/runner/base/memory.h"
+#include "tools/runner/base/files.h"
 #include "tools/runner/base/os.h"
-#include "tools/runner/base/text_file.h"
 
 namespace runner {
 namespace {

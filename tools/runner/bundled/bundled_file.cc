@@ -1,8 +1,9 @@
 #include "tools/runner/bundled/bundled_file.h"
 
+#include <algorithm>
 #include <cstring>
 
-#include "tools/runner/base/fail.h"
+#include "tools/runner/base/result.h"
 #include "tools/runner/files/flatbuffer.h"
 
 namespace runner {
@@ -13,42 +14,48 @@ using executorch::aten::ScalarType;
 // Fields of BundledProgram, and members of the union ValueUnion.
 constexpr int kSuites = 1;
 constexpr int kProgram = 2;
+// For each of which the program is loaded.
+constexpr size_t kMostCases = 10000;
 enum : uint8_t { kTensor = 1, kInt = 2, kBool = 3, kDouble = 4 };
 
-[[noreturn]] void damaged(const MappedFile& file, const std::string& how) {
-  fail(file.path() + " is damaged: " + how + "; fetch or build it again.");
+Status damaged(const MappedFile& file, const std::string& how) {
+  return error(file.path() + " is damaged: " + how + "; fetch or build it again.");
 }
 
-[[noreturn]] void damaged_tables(const MappedFile& file) {
-  damaged(file, "its tables lead outside of it, or lie over each other");
+Status damaged_tables(const MappedFile& file) {
+  return damaged(file, "its tables lead outside of it, or lie over each other");
 }
 
-Array read_tensor(FlatBuffer& tables, uint64_t tensor, const MappedFile& file) {
+Result<Array> read_tensor(FlatBuffer& tables, uint64_t tensor, const MappedFile& file) {
   Array array;
-  array.dtype = &dtype_or_fail(
-      static_cast<ScalarType>(tables.scalar<int8_t>(tensor, 0)), file.path() + ": a tensor");
+  array.dtype = TRY(known_dtype(
+      static_cast<ScalarType>(tables.scalar<int8_t>(tensor, 0)), file.path() + ": a tensor"));
   const FlatBuffer::Vector sizes = tables.vector(tensor, 1, 4);
   const FlatBuffer::Vector data = tables.vector(tensor, 2, 1);
   const FlatBuffer::Vector order = tables.vector(tensor, 3, 1);
   DimOrder dim_order;
-  for (uint32_t i = 0; i < sizes.length; ++i) {
+  for (uint32_t i = 0; i < std::min<uint32_t>(sizes.length, kMostDimensions); ++i) {
     array.shape.push_back(tables.read<int32_t>(sizes.start + 4 * uint64_t{i}));
     dim_order.push_back(
         order.length == 0 ? static_cast<uint8_t>(i) : tables.read<uint8_t>(order.start + i));
   }
   if (tables.damaged()) {
-    damaged_tables(file);
+    return damaged_tables(file);
+  }
+  if (sizes.length > kMostDimensions) {
+    return damaged(file, "a tensor has " + std::to_string(sizes.length) + " dimensions, expected at most " +
+                      std::to_string(kMostDimensions));
   }
   if (!is_order(dim_order, array.shape.size()) ||
       bytes_of(*array.dtype, array.shape) != int64_t{data.length}) {
-    damaged(file, "a tensor's shape doesn't fit its data");
+    return damaged(file, "a tensor's shape doesn't fit its data");
   }
   array.data.resize(data.length);
   from_order(file.data() + data.start, dim_order, array);
   return array;
 }
 
-std::vector<Array> read_values(
+Result<std::vector<Array>> read_values(
     FlatBuffer& tables,
     const FlatBuffer::Vector& values,
     const MappedFile& file) {
@@ -58,7 +65,7 @@ std::vector<Array> read_values(
     const uint64_t content = tables.table(value, 1);
     switch (tables.scalar<uint8_t>(value, 0)) {
       case kTensor:
-        arrays.push_back(read_tensor(tables, content, file));
+        arrays.push_back(TRY(read_tensor(tables, content, file)));
         break;
       case kInt:
         arrays.push_back(scalar_array(tables.scalar<int64_t>(content, 0), ScalarType::Long));
@@ -70,7 +77,7 @@ std::vector<Array> read_values(
         arrays.push_back(scalar_array(tables.scalar<double>(content, 0), ScalarType::Double));
         break;
       default:
-        damaged(file, "a value is of no kind that there is");
+        return damaged(file, "a value is of no kind that there is");
     }
   }
   return arrays;
@@ -78,9 +85,9 @@ std::vector<Array> read_values(
 
 }  // namespace
 
-BundledFile read_bundled(const MappedFile& file) {
+Result<BundledFile> read_bundled(const MappedFile& file) {
   if (file.size() < 8 || memcmp(file.data() + 4, "BP08", 4) != 0) {
-    fail(file.path() + " is not a bundled program: it has no \"BP08\" at byte 4.");
+    return error(file.path() + " is not a bundled program: it has no \"BP08\" at byte 4.");
   }
   FlatBuffer tables(file.data(), file.size());
   const uint64_t root = tables.root();
@@ -91,17 +98,20 @@ BundledFile read_bundled(const MappedFile& file) {
   const FlatBuffer::Vector suites = tables.vector(root, kSuites, 4);
   for (uint32_t i = 0; i < suites.length && !tables.damaged(); ++i) {
     const uint64_t suite = tables.table_in(suites, i);
-    const std::string method(tables.string(suite, 0));
+    const std::string_view method = tables.string(suite, 0);
     const FlatBuffer::Vector cases = tables.vector(suite, 1, 4);
+    if (bundled.cases.size() + cases.length > kMostCases) {
+      return damaged(file, "it has more than the " + std::to_string(kMostCases) + " test cases that are expected at most");
+    }
     for (uint32_t j = 0; j < cases.length && !tables.damaged(); ++j) {
       const uint64_t one = tables.table_in(cases, j);
-      bundled.cases.push_back(
-          {method, j, read_values(tables, tables.vector(one, 0, 4), file),
-           read_values(tables, tables.vector(one, 1, 4), file)});
+      std::vector<Array> inputs = TRY(read_values(tables, tables.vector(one, 0, 4), file));
+      std::vector<Array> expected = TRY(read_values(tables, tables.vector(one, 1, 4), file));
+      bundled.cases.push_back({method, j, std::move(inputs), std::move(expected)});
     }
   }
   if (tables.damaged()) {
-    damaged_tables(file);
+    return damaged_tables(file);
   }
   return bundled;
 }

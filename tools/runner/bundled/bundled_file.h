@@ -3,16 +3,16 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
+#include <string_view>
 #include <vector>
 
-#include "tools/runner/base/mapped_file.h"
+#include "tools/runner/base/files.h"
 #include "tools/runner/tensors/array.h"
 
 namespace runner {
 
 struct BundledCase {
-  std::string method;
+  std::string_view method;  // In the mapped file: thousands of cases may have one long name.
   size_t number = 0;  // Of the method's cases.
   std::vector<Array> inputs;
   std::vector<Array> expected;
@@ -25,7 +25,7 @@ struct BundledFile {
   std::vector<BundledCase> cases;
 };
 
-// Ends the process with a sentence if it is no .bpte file, or is truncated or damaged.
-BundledFile read_bundled(const MappedFile& file);
+// An error, if it is no .bpte file, or is truncated or damaged.
+Result<BundledFile> read_bundled(const MappedFile& file);
 
 }  // namespace runner

@@ -2,38 +2,98 @@
 
 #include <executorch/runtime/platform/runtime.h>
 
-#include "tools/runner/base/fail.h"
-#include "tools/runner/engine/runtime_error.h"
+#include "tools/runner/base/process.h"
+#include "tools/runner/engine/runtime.h"
 
 namespace runner {
+namespace {
 
+using executorch::runtime::BackendOptions;
+using executorch::runtime::EValue;
+using executorch::runtime::LoadBackendOptionsMap;
+using RuntimeMethod = executorch::runtime::Method;
 using RuntimeProgram = executorch::runtime::Program;
+
+// As the backend registers itself and its options.
+constexpr char kXnnpack[] = "XnnpackBackend";
+constexpr char kWeightCache[] = "weight_cache_enabled";
+// The runtime looks for a method among all of them.
+constexpr size_t kMostMethods = 1000;
+
+}  // namespace
+
+Result<std::unique_ptr<Method>> Method::load(
+    const RuntimeProgram& program,
+    const executorch::runtime::MethodMeta& meta,
+    std::string name,
+    std::unique_ptr<Arenas> arenas,
+    const executorch::runtime::NamedDataMap* data,
+    const MethodOptions& options) {
+  set_stage("loading " + name);
+  std::unique_ptr<Method> method(new Method(std::move(name), std::move(arenas)));
+  BackendOptions<1> xnnpack;
+  LoadBackendOptionsMap backends;
+  // Said in any case: where nothing is, some builds of the runtime have it on.
+  const std::string failed = method->name_ + ": the weight cache can't be turned " +
+      (options.weight_cache ? "on" : "off");
+  TRY(check(xnnpack.set_option(kWeightCache, options.weight_cache), failed));
+  TRY(check(backends.set_options(kXnnpack, xnnpack.view()), failed));
+  auto loaded = program.load_method(meta.name(), &method->memory_, options.tracer, data, &backends);
+  TRY(check(loaded.error(), method->name_ + " can't be loaded"));
+  method->method_ = std::make_unique<RuntimeMethod>(std::move(*loaded));
+  return method;
+}
+
+Result<std::vector<EValue>> Method::run(const std::vector<EValue>& inputs) {
+  set_stage("running " + name_);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    TRY(check(
+        method_->set_input(inputs[i], i), name_ + " refuses its input " + std::to_string(i)));
+  }
+  TRY(check(method_->execute(), name_ + " failed"));
+  std::vector<EValue> outputs(method_->outputs_size());
+  TRY(check(
+      method_->get_outputs(outputs.data(), outputs.size()), name_ + ": its outputs can't be read"));
+  return outputs;
+}
 
 Program::Program(const CheckedFiles& files, const MethodOptions& options)
     : path_(files.program->path()),
       options_(options),
       file_(files.program),
       loader_(files.program_bytes),
-      data_(files.data, files.named_data) {
+      data_(files.data, files.named_data) {}
+
+Result<std::unique_ptr<Program>> Program::load(
+    const CheckedFiles& files,
+    const MethodOptions& options) {
+  std::unique_ptr<Program> program(new Program(files, options));
+  TRY(program->load());
+  return program;
+}
+
+Status Program::load() {
   set_stage("loading " + path_);
   executorch::runtime::runtime_init();
   // The whole check of the tables: costs little beside the weights, and catches most damage.
   auto program =
       RuntimeProgram::load(&loader_, RuntimeProgram::Verification::InternalConsistency);
-  check(program.error(), path_ + " can't be loaded");
+  TRY(check(program.error(), path_ + " can't be loaded"));
   program_ = std::make_unique<RuntimeProgram>(std::move(*program));
+  if (program_->num_methods() == 0 || program_->num_methods() > kMostMethods) {
+    return error(path_ + " has " + std::to_string(program_->num_methods()) +
+                 " methods, expected from 1 to " + std::to_string(kMostMethods) + "; it is damaged.");
+  }
   for (size_t i = 0; i < program_->num_methods(); ++i) {
     const auto name = program_->get_method_name(i);
-    check(name.error(), path_ + ": its methods can't be read");
+    TRY(check(name.error(), path_ + ": its methods can't be read"));
     methods_.insert(*name);
   }
-  if (methods_.empty()) {
-    fail(path_ + " has no method.");
-  }
-  arenas_ = std::make_unique<ArenaMaker>(*program_, path_);
+  arenas_ = TRY(ArenaMaker::create(*program_, path_));
+  return {};
 }
 
-std::string Program::choose_method(const std::string& asked) const {
+Result<std::string> Program::choose_method(const std::string& asked) const {
   const std::string by_default = methods_.size() == 1 ? *methods_.begin() : "forward";
   const std::string wanted = asked.empty() ? by_default : asked;
   if (!has(wanted)) {
@@ -41,26 +101,26 @@ std::string Program::choose_method(const std::string& asked) const {
     for (const std::string& name : methods_) {
       list += (list.empty() ? "" : ", ") + name;
     }
-    fail(path_ + " has no method \"" + wanted + "\"; its methods are: " + list +
+    return error(path_ + " has no method \"" + wanted + "\"; its methods are: " + list +
          "; choose one with --method.");
   }
   return wanted;
 }
 
-executorch::runtime::MethodMeta Program::meta(const std::string& method) const {
+Result<executorch::runtime::MethodMeta> Program::meta(const std::string& method) const {
   const auto meta = program_->method_meta(method.c_str());
-  check(meta.error(), title(method) + " can't be read");
+  TRY(check(meta.error(), title(method) + " can't be read"));
   return *meta;
 }
 
-Method& Program::method(const std::string& name) {
+Result<Method*> Program::method(const std::string& name) {
   std::unique_ptr<Method>& loaded = loaded_[name];
   if (loaded == nullptr) {
-    const auto about = meta(name);
-    loaded = std::make_unique<Method>(
-        *program_, about, title(name), arenas_->make(about), &data_, options_);
+    const auto about = TRY(meta(name));
+    auto arenas = TRY(arenas_->make(about));
+    loaded = TRY(Method::load(*program_, about, title(name), std::move(arenas), &data_, options_));
   }
-  return *loaded;
+  return loaded.get();
 }
 
 std::string Program::title(const std::string& method) const {

@@ -1,46 +1,88 @@
-// A program in memory.
+// A program in memory, and its methods.
 #pragma once
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include <executorch/runtime/core/evalue.h>
+#include <executorch/runtime/executor/memory_manager.h>
+#include <executorch/runtime/executor/method.h>
 #include <executorch/runtime/executor/program.h>
 
-#include "tools/runner/engine/arenas.h"
-#include "tools/runner/engine/data_map.h"
-#include "tools/runner/engine/mapped_loader.h"
-#include "tools/runner/engine/method.h"
+#include "tools/runner/base/result.h"
+#include "tools/runner/engine/memory.h"
 #include "tools/runner/files/file_check.h"
 
 namespace runner {
 
+// What a method is loaded with, besides its program.
+struct MethodOptions {
+  bool weight_cache = false;
+  executorch::runtime::EventTracer* tracer = nullptr;
+};
+
+class Method {
+ public:
+  // An error, which begins with `name`, if the runtime refuses it.
+  static Result<std::unique_ptr<Method>> load(
+      const executorch::runtime::Program& program,
+      const executorch::runtime::MethodMeta& meta,
+      std::string name,
+      std::unique_ptr<Arenas> arenas,
+      const executorch::runtime::NamedDataMap* data,
+      const MethodOptions& options);
+
+  // Runs it once. The outputs lie in memory of the program until one of its methods runs again.
+  Result<std::vector<executorch::runtime::EValue>> run(
+      const std::vector<executorch::runtime::EValue>& inputs);
+
+ private:
+  Method(std::string name, std::unique_ptr<Arenas> arenas)
+      : name_(std::move(name)),
+        arenas_(std::move(arenas)),
+        memory_(&structures_, arenas_->allocator(), &temporary_) {}
+
+  std::string name_;
+  std::unique_ptr<Arenas> arenas_;
+  // Of the runtime itself, and of kernels while they run.
+  HeapAllocator structures_;
+  HeapAllocator temporary_;
+  executorch::runtime::MemoryManager memory_;
+  std::unique_ptr<executorch::runtime::Method> method_;
+};
+
 class Program {
  public:
-  // Loads a program; all files stay mapped, not read.
-  //
-  // Ends the process with a sentence if the runtime refuses it.
-  Program(const CheckedFiles& files, const MethodOptions& options);
+  // Loads a program; all files stay mapped, not read. An error, if the runtime refuses it.
+  static Result<std::unique_ptr<Program>> load(
+      const CheckedFiles& files,
+      const MethodOptions& options);
 
   const std::string& path() const { return path_; }
   const std::set<std::string>& methods() const { return methods_; }
   bool has(const std::string& method) const { return methods_.count(method) != 0; }
 
-  // The method's name, or where `asked` is empty "forward" or the only one; ends the process with a
-  // sentence if there is none.
-  std::string choose_method(const std::string& asked) const;
+  // The method's name, or where `asked` is empty "forward" or the only one; an error, if there is none.
+  Result<std::string> choose_method(const std::string& asked) const;
 
   // Of a method that it has.
-  executorch::runtime::MethodMeta meta(const std::string& method) const;
+  Result<executorch::runtime::MethodMeta> meta(const std::string& method) const;
 
   // Of a method that it has; loaded when it is first asked for.
-  Method& method(const std::string& name);
+  Result<Method*> method(const std::string& name);
 
   // How sentences call a method.
   std::string title(const std::string& method) const;
 
  private:
+  Program(const CheckedFiles& files, const MethodOptions& options);
+  Status load();
+
   std::string path_;
   MethodOptions options_;
   std::shared_ptr<const MappedFile> file_;
@@ -48,7 +90,7 @@ class Program {
   DataMap data_;
   std::unique_ptr<executorch::runtime::Program> program_;
   std::set<std::string> methods_;
-  std::unique_ptr<ArenaMaker> arenas_;
+  std::optional<ArenaMaker> arenas_;
   std::map<std::string, std::unique_ptr<Method>> loaded_;
 };
 

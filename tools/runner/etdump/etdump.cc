@@ -5,9 +5,8 @@
 
 #include <executorch/devtools/etdump/etdump_flatcc.h>
 
-#include "tools/runner/base/fail.h"
-#include "tools/runner/base/output.h"
-#include "tools/runner/engine/recorder.h"
+#include "tools/runner/base/files.h"
+#include "tools/runner/engine/runtime.h"
 
 namespace runner {
 namespace {
@@ -16,13 +15,14 @@ class EtdumpRecorder final : public Recorder {
  public:
   executorch::runtime::EventTracer* tracer() override { return &generator_; }
 
-  void write(const std::string& path) override {
+  Status write(const std::string& path) override {
     const executorch::etdump::ETDumpResult dump = generator_.get_etdump_data();
     if (dump.buf == nullptr || dump.size == 0) {
-      fail(path + ": the runtime recorded nothing; it was built without event tracing.");
+      return error(path + ": the runtime recorded nothing; it was built without event tracing.");
     }
-    write_file(path, {{static_cast<const char*>(dump.buf), dump.size}});
+    Status written = write_file(path, {{static_cast<const char*>(dump.buf), dump.size}});
     free(dump.buf);
+    return written;
   }
 
  private:

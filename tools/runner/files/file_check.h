@@ -1,4 +1,7 @@
-// Checks a program's files before anything is loaded.
+// Checks a program's files before anything is loaded, as the runtime trusts what it is given.
+//
+// Which file stands for which data of the manifest is decided by what files hold, then by their names. Each key
+// has the bytes that the program was built with, or those of another adapter whose index has the same interface.
 #pragma once
 
 #include <cstdint>
@@ -7,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "tools/runner/base/mapped_file.h"
+#include "tools/runner/base/files.h"
 #include "tools/runner/bundled/bundled_file.h"
-#include "tools/runner/files/data_file.h"
+#include "tools/runner/files/executorch_files.h"
 #include "tools/runner/files/weight_cache.h"
 
 namespace runner {
@@ -34,8 +37,7 @@ struct CheckedFiles {
   CacheUse cache_use;
 };
 
-// Ends the process with a sentence if a file is missing, damaged or not the one that the program
-// was built with.
-CheckedFiles check_files(const ProgramFiles& files, bool verify, OpenDataFiles& open);
+// An error, if a file is missing, damaged or not the one that the program was built with.
+Result<CheckedFiles> check_files(const ProgramFiles& files, bool verify, OpenDataFiles& open);
 
 }  // namespace runner

@@ -58,12 +58,13 @@ class FlatBuffer {
     if (!inside(found.start, bytes)) {
       return {};
     }
-    visited_ += bytes;
-    damaged_ = damaged_ || visited_ > 2 * size_;
+    count(bytes);
     return damaged_ ? Vector{} : found;
   }
 
+  // Each counts as the smallest table that there is: a file may have one many times.
   uint64_t table_in(const Vector& vector, uint32_t index) {
+    count(4);
     const uint64_t position = vector.start + 4 * uint64_t{index};
     return position + read<uint32_t>(position);
   }
@@ -88,6 +89,11 @@ class FlatBuffer {
   }
 
  private:
+  void count(uint64_t bytes) {
+    visited_ += bytes;
+    damaged_ = damaged_ || visited_ > 2 * size_;
+  }
+
   bool inside(uint64_t position, uint64_t length) {
     const bool is_inside = position <= size_ && length <= size_ - position;
     damaged_ = damaged_ || !is_inside;
@@ -96,7 +102,7 @@ class FlatBuffer {
 
   const uint8_t* data_;
   uint64_t size_;
-  uint64_t visited_ = 0;  // Bytes of all vectors so far.
+  uint64_t visited_ = 0;  // Bytes of all vectors, and tables in them, so far.
   bool damaged_ = false;
 };
 

@@ -1,72 +1,94 @@
 #include "tools/runner/files/manifest.h"
 
-#include "tools/runner/base/fail.h"
-#include "tools/runner/base/json_reader.h"
+#include "tools/runner/base/files.h"
+#include "tools/runner/base/json.h"
 
 namespace runner {
 namespace {
 
 constexpr uint64_t kFormat = 1;
 
-std::optional<uint32_t> read_crc32(const JsonReader& json) {
-  return json.has("crc32") ? std::optional<uint32_t>(json.number("crc32")) : std::nullopt;
+Result<Manifest::Key> read_key(const JsonValue& json, bool by_name) {
+  Manifest::Key key;
+  key.sha256 = TRY(json.text("sha256"));
+  key.size = TRY(json.number("size"));
+  key.by_name = by_name;
+  if (json.has("crc32")) {
+    key.crc32 = static_cast<uint32_t>(TRY(json.number("crc32", UINT32_MAX)));
+  }
+  return key;
 }
 
-Manifest::Data read_data(const JsonReader& json, const std::string& path) {
+Result<Manifest::Data> read_data(const JsonValue& json, const std::string& path) {
   Manifest::Data data;
-  data.file = json.text("file");
-  data.label = json.text("label");
-  data.kind = json.text("kind");
-  if (data.file.empty() || data.file.find('/') != std::string::npos) {
-    fail(path + " names the data file \"" + data.file + "\", wanted a base name.");
+  data.file = TRY(json.text("file"));
+  data.label = TRY(json.text("label"));
+  data.kind = TRY(json.text("kind"));
+  if (!is_plain_name(data.file)) {
+    return error(path + " names the data file \"" + data.file + "\", wanted a base name.");
   }
-  for (const auto& [key, value] : json.members("keys")) {
-    data.keys[key] = {value.text("sha256"), value.number("size"), value.flag("by_name"),
-                      read_crc32(value)};
+  for (const auto& [name, key] : TRY(json.members("keys"))) {
+    const bool by_name = TRY(key.flag("by_name"));
+    data.keys[name] = TRY(read_key(key, by_name));
   }
   return data;
 }
 
+Status read_weight_cache(const JsonValue& json, Manifest& manifest) {
+  manifest.weight_cache_safe = TRY(json.flag("safe"));
+  for (const JsonValue& reason : TRY(json.items("reasons"))) {
+    manifest.weight_cache_reasons.push_back(TRY(reason.as_text()));
+  }
+  if (json.has("packed")) {
+    manifest.packed.emplace();
+    for (const auto& [name, digest] : TRY(json.members("packed"))) {
+      (*manifest.packed)[name] = TRY(digest.as_text());
+    }
+  }
+  if (json.has("packed_of_adapter")) {
+    manifest.packed_of_adapter.emplace();
+    const JsonValue listed = TRY(json.at("packed_of_adapter"));
+    for (auto item = listed.value().begin(); item != listed.value().end(); ++item) {
+      std::vector<std::string>& of_weight = (*manifest.packed_of_adapter)[item.key()];
+      for (const JsonValue& key : TRY(listed.items(item.key().c_str()))) {
+        of_weight.push_back(TRY(key.as_text()));
+      }
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
-Manifest read_manifest(const std::string& path) {
-  const JsonReader json = JsonReader::read(path, "a manifest");
-  if (json.number("format") != kFormat) {
-    fail(path + " has format " + std::to_string(json.number("format")) +
-         ", wanted 1; use the runner of the rules that built it.");
+Result<Manifest> read_manifest(const std::string& path) {
+  const JsonValue json = TRY(JsonValue::read(path, "a manifest"));
+  const uint64_t format = TRY(json.number("format"));
+  if (format != kFormat) {
+    return error(path + " has format " + std::to_string(format) +
+                 ", wanted 1; use the runner of the rules that built it.");
   }
   Manifest manifest;
   manifest.path = path;
-  manifest.label = json.text("label");
-  manifest.interface = json.text("interface");
-  manifest.program_sha256 = json.at("program").text("sha256");
-  manifest.program_size = json.at("program").number("size");
-  manifest.program_crc32 = read_crc32(json.at("program"));
-  for (const JsonReader& data : json.list("data")) {
-    manifest.data.push_back(read_data(data, path));
+  manifest.label = TRY(json.text("label"));
+  manifest.interface = TRY(json.text("interface"));
+  const JsonValue program = TRY(json.at("program"));
+  manifest.program = TRY(read_key(program, false));
+  for (const JsonValue& data : TRY(json.items("data"))) {
+    manifest.data.push_back(TRY(read_data(data, path)));
   }
-  const JsonReader cache = json.at("weight_cache");
-  manifest.weight_cache_safe = cache.flag("safe");
-  for (const JsonReader& reason : cache.list("reasons")) {
-    manifest.weight_cache_reasons.push_back(reason.as_text());
-  }
-  if (cache.has("packed")) {
-    manifest.packed.emplace();
-    for (const auto& [key, digest] : cache.members("packed")) {
-      (*manifest.packed)[key] = digest.as_text();
-    }
-  }
+  TRY(read_weight_cache(TRY(json.at("weight_cache")), manifest));
   return manifest;
 }
 
-AdapterIndex read_adapter_index(const std::string& path) {
-  const JsonReader json = JsonReader::read(path, "an adapter's index");
+Result<AdapterIndex> read_adapter_index(const std::string& path) {
+  const JsonValue json = TRY(JsonValue::read(path, "an adapter's index"));
   AdapterIndex index;
   index.path = path;
-  index.interface = json.text("interface");
-  for (const JsonReader& entry : json.list("entries")) {
-    index.entries[entry.text("key")] = {entry.text("sha256"), entry.number("size"), false,
-                                        read_crc32(entry)};
+  index.label = json.has("label") ? TRY(json.text("label")) : "";
+  index.interface = TRY(json.text("interface"));
+  for (const JsonValue& entry : TRY(json.items("entries"))) {
+    const std::string key = TRY(entry.text("key"));
+    index.entries[key] = TRY(read_key(entry, false));
   }
   return index;
 }

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "tools/runner/base/result.h"
+
 namespace runner {
 
 struct Manifest {
@@ -29,27 +31,28 @@ struct Manifest {
   std::string path;
   std::string label;
   std::string interface;  // Programs and adapters with the same one fit together.
-  std::string program_sha256;
-  uint64_t program_size = 0;
-  std::optional<uint32_t> program_crc32;
+  Key program;
   std::vector<Data> data;
   bool weight_cache_safe = false;
   std::vector<std::string> weight_cache_reasons;
   // XNNPACK's name of packed weights to a digest of all that is packed; none: not listed.
   std::optional<std::map<std::string, std::string>> packed;
+  // The same names to the adapter's keys whose bytes are packed; none: not listed.
+  std::optional<std::map<std::string, std::vector<std::string>>> packed_of_adapter;
 };
 
-// Ends the process with a sentence if the file is missing or no manifest.
-Manifest read_manifest(const std::string& path);
+// An error, if the file is missing or no manifest.
+Result<Manifest> read_manifest(const std::string& path);
 
 // An adapter's <name>.index.json: what it fits and what it holds.
 struct AdapterIndex {
   std::string path;
+  std::string label;
   std::string interface;
   std::map<std::string, Manifest::Key> entries;
 };
 
-// Ends the process with a sentence if the file is no index.
-AdapterIndex read_adapter_index(const std::string& path);
+// An error, if the file is no index.
+Result<AdapterIndex> read_adapter_index(const std::string& path);
 
 }  // namespace runner

@@ -1,8 +1,10 @@
 #include "tools/runner/files/weight_cache.h"
 
 #include <algorithm>
+#include <set>
 
-#include "tools/runner/base/fail.h"
+#include "tools/runner/base/checksum.h"
+#include "tools/runner/base/result.h"
 
 namespace runner {
 namespace {
@@ -16,15 +18,15 @@ bool is_scale(const std::string& key) {
   return key.rfind(kScalePrefix, 0) == 0;
 }
 
-void check_alone(const Manifest& manifest) {
+Status check_alone(const Manifest& manifest) {
   if (manifest.weight_cache_safe) {
-    return;
+    return {};
   }
   std::string reasons;
   for (const std::string& reason : manifest.weight_cache_reasons) {
     reasons += (reasons.empty() ? "" : "; ") + reason;
   }
-  fail("--weight_cache is unsafe for " + manifest.label + ": " +
+  return error("--weight_cache is unsafe for " + manifest.label + ": " +
        (reasons.empty() ? "its manifest says so" : reasons) + "; run without it.");
 }
 
@@ -40,19 +42,21 @@ std::string common_weight(const Keys& one, const Keys& two) {
 
 // Whether `one` has a scale that `two` lacks, where `two` has one of the same size.
 bool may_scale_otherwise(const Keys& one, const Keys& two) {
-  for (const auto& entry : one) {
-    const uint64_t size = entry.second;
-    const bool is_its_own = is_scale(entry.first) && two.count(entry.first) == 0;
-    if (is_its_own && std::any_of(two.begin(), two.end(), [size](const auto& other) {
-          return is_scale(other.first) && other.second == size;
-        })) {
+  std::set<uint64_t> sizes;
+  for (const auto& [key, size] : two) {
+    if (is_scale(key)) {
+      sizes.insert(size);
+    }
+  }
+  for (const auto& [key, size] : one) {
+    if (is_scale(key) && two.count(key) == 0 && sizes.count(size) != 0) {
       return true;
     }
   }
   return false;
 }
 
-void check_pair(const CacheUse& one, const CacheUse& two) {
+Status check_pair(const CacheUse& one, const CacheUse& two) {
   const bool is_exact =
       one.manifest && one.manifest->packed && two.manifest && two.manifest->packed;
   const std::string names = one.program + " and " + two.program;
@@ -60,19 +64,20 @@ void check_pair(const CacheUse& one, const CacheUse& two) {
     for (const auto& [key, digest] : *one.manifest->packed) {
       const auto other = two.manifest->packed->find(key);
       if (other != two.manifest->packed->end() && other->second != digest) {
-        fail("--weight_cache is unsafe for " + names + " together: they pack \"" + key +
+        return error("--weight_cache is unsafe for " + names + " together: they pack \"" + key +
              "\" in different ways; run them without it, or in two processes.");
       }
     }
-    return;
+    return {};
   }
   const std::string weight = common_weight(one.keys, two.keys);
   if (!weight.empty() &&
       (may_scale_otherwise(one.keys, two.keys) || may_scale_otherwise(two.keys, one.keys))) {
-    fail("--weight_cache may be unsafe for " + names +
+    return error("--weight_cache may be unsafe for " + names +
          " together: they have weights in common (\"" + weight +
          "\") and scales that differ; run them without it, or in two processes.");
   }
+  return {};
 }
 
 }  // namespace
@@ -81,24 +86,37 @@ void pack_adapter(Manifest& manifest, const AdapterIndex& adapter) {
   if (!manifest.packed) {
     return;
   }
+  std::string all;
+  for (const auto& [key, held] : adapter.entries) {
+    all += held.sha256;
+  }
+  const std::string any = sha256(reinterpret_cast<const uint8_t*>(all.data()), all.size());
   for (auto& [name, digest] : *manifest.packed) {
-    for (const auto& [key, held] : adapter.entries) {
-      if (name.rfind(key, 0) == 0) {
-        digest += " " + held.sha256;
+    if (!manifest.packed_of_adapter) {
+      // Any weight may depend on any of the adapter's.
+      digest += " " + any;
+      continue;
+    }
+    const auto keys = manifest.packed_of_adapter->find(name);
+    if (keys != manifest.packed_of_adapter->end()) {
+      for (const std::string& key : keys->second) {
+        const auto held = adapter.entries.find(key);
+        digest += " " + (held == adapter.entries.end() ? "" : held->second.sha256);
       }
     }
   }
 }
 
-void check_weight_cache(const std::vector<CacheUse>& programs) {
+Status check_weight_cache(const std::vector<CacheUse>& programs) {
   for (size_t i = 0; i < programs.size(); ++i) {
     if (programs[i].manifest) {
-      check_alone(*programs[i].manifest);
+      TRY(check_alone(*programs[i].manifest));
     }
     for (size_t j = 0; j < i; ++j) {
-      check_pair(programs[j], programs[i]);
+      TRY(check_pair(programs[j], programs[i]));
     }
   }
+  return {};
 }
 
 }  // namespace runner

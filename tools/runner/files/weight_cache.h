@@ -24,10 +24,10 @@ struct CacheUse {
 // Makes what is packed of an adapter's weights that of another one, which stands in for it.
 void pack_adapter(Manifest& manifest, const AdapterIndex& adapter);
 
-// Ends the process with a sentence that says why the cache is unsafe, if it is.
+// An error that says why the cache is unsafe, if it is.
 //
 // Exact where manifests list what is packed. Else programs with a weight in common and unequal
 // scales of one size are refused; scales that are no data of their own can't be seen then.
-void check_weight_cache(const std::vector<CacheUse>& programs);
+Status check_weight_cache(const std::vector<CacheUse>& programs);
 
 }  // namespace runner

@@ -2,28 +2,26 @@
 
 #include <algorithm>
 
-#include "tools/runner/llm/utf8.h"
+#include "tools/runner/base/text.h"
 
 namespace runner {
 namespace {
 
-AddedToken read_token(const JsonPart& json, const Normalizer* normalizer) {
+// As the crate regex of Rust's has \w, which these are found with there.
+constexpr char kWordCharacter[] = R"([\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}])";
+
+Result<AddedToken> read_token(const JsonValue& json, const Normalizer* normalizer, Budget& budget) {
   AddedToken token;
-  const JsonPart id = json.at("id");
-  if (!id.value().is_number_unsigned() || id.value().get<uint64_t>() > UINT32_MAX) {
-    id.fail_with("is no number of a token");
-  }
-  token.id = id.value().get<uint32_t>();
-  token.content = json.text("content");
-  token.is_special = json.flag("special", false);
-  token.is_normalized = json.flag("normalized", false);
-  token.wanted = token.is_normalized && normalizer != nullptr ? normalizer->normalize(token.content)
-                                                              : token.content;
-  token.strips_left = json.flag("lstrip", false);
-  token.strips_right = json.flag("rstrip", false);
-  if (json.flag("single_word", false)) {
-    json.fail_with("is only a token as a word of its own (single_word), which the runner doesn't know");
-  }
+  token.id = static_cast<uint32_t>(TRY(json.number("id", UINT32_MAX)));
+  token.content = TRY(json.text("content"));
+  token.is_special = TRY(json.flag("special", false));
+  token.is_normalized = TRY(json.flag("normalized", false));
+  token.wanted = token.is_normalized && normalizer != nullptr
+      ? TRY(normalizer->normalize(token.content, budget))
+      : token.content;
+  token.strips_left = TRY(json.flag("lstrip", false));
+  token.strips_right = TRY(json.flag("rstrip", false));
+  token.is_word = TRY(json.flag("single_word", false));
   return token;
 }
 
@@ -59,22 +57,70 @@ size_t space_after(std::string_view text, size_t at) {
   return at;
 }
 
+// Where the said part of a match ends; `start`: nobody said any of it.
+size_t said_until(const std::vector<Range>& said, size_t start, size_t end) {
+  // The last one that begins before the end: they are in order, and apart.
+  const auto after = std::partition_point(
+      said.begin(), said.end(), [end](const Range& range) { return range.start < end; });
+  return after != said.begin() && start < (after - 1)->end ? std::min(end, (after - 1)->end) : start;
+}
+
+std::vector<Range> said_within(const std::vector<Range>& said, size_t start, size_t end) {
+  std::vector<Range> within;
+  for (auto range = std::partition_point(
+           said.begin(), said.end(), [start](const Range& entry) { return entry.end <= start; });
+       range != said.end() && range->start < end;
+       ++range) {
+    within.push_back({std::max(range->start, start) - start, std::min(range->end, end) - start});
+  }
+  return within;
+}
+
 }  // namespace
 
-AddedTokens::AddedTokens(const JsonPart& json, const Normalizer* normalizer) {
-  for (const JsonPart& item : json.items()) {
-    const AddedToken token = read_token(item, normalizer);
-    tokens_[token.id] = token;
+Result<std::unique_ptr<AddedTokens>> AddedTokens::read(
+    const JsonValue& json,
+    const Normalizer* normalizer,
+    Budget& budget) {
+  auto added = std::make_unique<AddedTokens>();
+  std::vector<uint32_t> ids;
+  if (!json.has("added_tokens")) {
+    return added;
   }
-  for (const auto& [id, token] : tokens_) {
+  for (const JsonValue& item : TRY(json.items("added_tokens"))) {
+    AddedToken token = TRY(read_token(item, normalizer, budget));
+    TRY(budget.spend(token.wanted.size()));
+    ids.push_back(token.id);
+    if (token.is_special) {
+      added->special_.insert(token.content);
+    }
+    if (token.is_word && !added->word_character_) {
+      added->word_character_.emplace(TRY(Regex::compile(kWordCharacter, item.where())));
+    }
+    added->tokens_[token.id] = std::move(token);
+  }
+  added->sort(std::move(ids));
+  return added;
+}
+
+void AddedTokens::sort(std::vector<uint32_t> ids) {
+  // Of tokens that are looked for as the same text it is the first special one, else the first.
+  std::stable_partition(
+      ids.begin(), ids.end(), [&](uint32_t id) { return tokens_[id].is_special; });
+  for (const uint32_t id : ids) {
+    const AddedToken& token = tokens_[id];
     if (!token.wanted.empty()) {
-      by_first_[static_cast<uint8_t>(token.wanted[0])].push_back(&token);
+      (token.is_normalized ? in_normalized_ : in_text_).push_back(&token);
     }
   }
-  for (auto& tokens : by_first_) {
-    std::stable_sort(tokens.begin(), tokens.end(), [](const auto* one, const auto* two) {
-      return one->wanted.size() > two->wanted.size();
+  for (Sorted* tokens : {&in_text_, &in_normalized_}) {
+    std::stable_sort(tokens->begin(), tokens->end(), [](const auto* one, const auto* two) {
+      return one->wanted < two->wanted;
     });
+    const auto end = std::unique(tokens->begin(), tokens->end(), [](const auto* one, const auto* two) {
+      return one->wanted == two->wanted;
+    });
+    tokens->erase(end, tokens->end());
   }
 }
 
@@ -83,54 +129,120 @@ const AddedToken* AddedTokens::find(uint32_t id) const {
   return found == tokens_.end() ? nullptr : &found->second;
 }
 
-const AddedToken* AddedTokens::token_at(
-    std::string_view text,
-    size_t at,
-    bool is_normalized) const {
-  for (const AddedToken* token : by_first_[static_cast<uint8_t>(text[at])]) {
-    if (token->is_normalized == is_normalized &&
-        text.compare(at, token->wanted.size(), token->wanted) == 0) {
-      return token;
-    }
-  }
-  return nullptr;
+bool AddedTokens::has_normalized_special() const {
+  return std::any_of(in_normalized_.begin(), in_normalized_.end(), [](const AddedToken* token) {
+    return token->is_special;
+  });
 }
 
-void AddedTokens::cut_piece(
+bool AddedTokens::is_special(const std::string& text) const {
+  return special_.count(text) > 0;
+}
+
+Result<const AddedToken*> AddedTokens::token_at(
+    std::string_view text,
+    size_t at,
+    const Sorted& tokens,
+    Budget& budget) const {
+  const AddedToken* longest = nullptr;
+  // Those that begin as the text does, which are neighbors: fewer with each byte.
+  auto first = tokens.begin(), last = tokens.end();
+  size_t size = 0;
+  while (at + size < text.size()) {
+    const auto byte = static_cast<uint8_t>(text[at + size]);
+    first = std::lower_bound(first, last, byte, [size](const AddedToken* token, uint8_t value) {
+      return static_cast<uint8_t>(token->wanted[size]) < value;
+    });
+    last = std::upper_bound(first, last, byte, [size](uint8_t value, const AddedToken* token) {
+      return value < static_cast<uint8_t>(token->wanted[size]);
+    });
+    if (first == last) {
+      break;
+    }
+    ++size;
+    // The shortest one is the first.
+    if ((*first)->wanted.size() == size) {
+      longest = *first++;
+    }
+  }
+  if (size > 0) {
+    TRY(budget.spend(size));
+  }
+  return longest;
+}
+
+Result<bool> AddedTokens::is_beside_word(
+    std::string_view text,
+    size_t start,
+    size_t end,
+    Budget& budget) const {
+  size_t before = start;
+  while (before > 0 && (before == start || character_size(text, before) == 0)) {
+    --before;
+  }
+  const size_t after = end < text.size() ? character_size(text, end) : 0;
+  const auto matches_before = TRY(word_character_->matches(text.substr(before, start - before), budget));
+  const auto matches_after = TRY(word_character_->matches(text.substr(end, after), budget));
+  return !matches_before.empty() || !matches_after.empty();
+}
+
+Status AddedTokens::cut_piece(
     const Piece& piece,
-    bool is_normalized,
+    const Sorted& tokens,
+    Budget& budget,
     std::vector<Piece>& all) const {
   const std::string_view text = piece.text;
+  // Where the text goes on that is in no piece yet.
   size_t start = 0;
   const auto add = [&](size_t end) {
     if (start < end) {
       all.push_back({std::string(text.substr(start, end - start)), nullptr,
-                     piece.is_start && start == 0});
+                     piece.is_start && start == 0, said_within(piece.said, start, end)});
     }
   };
+  TRY(budget.spend(text.size()));
   for (size_t at = 0; at < text.size();) {
-    const AddedToken* token = token_at(text, at, is_normalized);
+    const AddedToken* token = TRY(token_at(text, at, tokens, budget));
     if (token == nullptr) {
       ++at;
       continue;
     }
-    const size_t end = token->strips_left ? space_before(text, start, at) : at;
-    add(end);
-    all.push_back({token->content, token, piece.is_start && end == 0});
+    const size_t said =
+        token->is_special ? said_until(piece.said, at, at + token->wanted.size()) : at;
+    if (said > at) {
+      at = said;
+      continue;
+    }
+    const size_t begin = at;
     at += token->wanted.size();
-    at = token->strips_right ? space_after(text, at) : at;
-    start = at;
+    if (token->is_word && TRY(is_beside_word(text, begin, at, budget))) {
+      continue;
+    }
+    // As Hugging Face's: also a token in white space that the one before took, unless nothing is left for it.
+    const size_t left =
+        token->strips_left ? std::max(start, space_before(text, start, begin)) : begin;
+    const size_t right = token->strips_right ? space_after(text, at) : at;
+    add(left);
+    if (left < right) {
+      all.push_back({token->content, token, false, {}});
+    }
+    start = right;
+    TRY(budget.spend(right - at));
   }
   add(text.size());
+  return {};
 }
 
-std::vector<Piece> AddedTokens::cut(const std::vector<Piece>& pieces, bool is_normalized) const {
+Result<std::vector<Piece>> AddedTokens::cut(
+    const std::vector<Piece>& pieces,
+    bool is_normalized,
+    Budget& budget) const {
   std::vector<Piece> all;
   for (const Piece& piece : pieces) {
     if (piece.token != nullptr) {
       all.push_back(piece);
     } else {
-      cut_piece(piece, is_normalized, all);
+      TRY(cut_piece(piece, is_normalized ? in_normalized_ : in_text_, budget, all));
     }
   }
   return all;

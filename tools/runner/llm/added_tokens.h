@@ -3,11 +3,17 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "tools/runner/llm/json_fields.h"
+#include "tools/runner/base/result.h"
+
+#include "tools/runner/base/json.h"
+#include "tools/runner/llm/matching.h"
 #include "tools/runner/llm/normalizer.h"
 
 namespace runner {
@@ -20,33 +26,69 @@ struct AddedToken {
   bool is_normalized = false;  // Looked for in text as normalized.
   bool strips_left = false;    // Takes the white space beside it.
   bool strips_right = false;
+  bool is_word = false;  // Only where no part of a word is beside it.
+};
+
+// Bytes of a text, from `start` to before `end`.
+struct Range {
+  size_t start;
+  size_t end;
 };
 
 // A piece of text, or one of the tokens.
 struct Piece {
   std::string text;
   const AddedToken* token = nullptr;
-  bool is_start = false;  // Of the whole text.
+  bool is_start = false;    // Of the whole text.
+  std::vector<Range> said;  // Where special tokens are text, in order.
 };
 
 class AddedTokens {
  public:
-  // Out of the "added_tokens" of a tokenizer.json; `normalizer` is that of the file, or nullptr.
-  AddedTokens(const JsonPart& json, const Normalizer* normalizer);
+  // Out of a tokenizer.json, whose normalizer `normalizer`, or nullptr.
+  static Result<std::unique_ptr<AddedTokens>> read(
+      const JsonValue& json,
+      const Normalizer* normalizer,
+      Budget& budget);
 
   // nullptr: it is none of them.
   const AddedToken* find(uint32_t id) const;
 
+  // Whether a token's text is left out of what an answer says.
+  bool is_special(const std::string& text) const;
+
+  // Whether special tokens are looked for in text as normalized.
+  bool has_normalized_special() const;
+
   // Cuts the pieces without a token where a token stands that is looked for in such text.
-  std::vector<Piece> cut(const std::vector<Piece>& pieces, bool is_normalized) const;
+  Result<std::vector<Piece>> cut(
+      const std::vector<Piece>& pieces,
+      bool is_normalized,
+      Budget& budget) const;
 
  private:
-  const AddedToken* token_at(std::string_view text, size_t at, bool is_normalized) const;
-  void cut_piece(const Piece& piece, bool is_normalized, std::vector<Piece>& all) const;
+  // Sorted by what is looked for.
+  using Sorted = std::vector<const AddedToken*>;
+
+  void sort(std::vector<uint32_t> ids);
+  // The longest one that begins there; nullptr: there is none.
+  Result<const AddedToken*> token_at(
+      std::string_view text,
+      size_t at,
+      const Sorted& tokens,
+      Budget& budget) const;
+  Result<bool> is_beside_word(std::string_view text, size_t start, size_t end, Budget& budget) const;
+  Status cut_piece(
+      const Piece& piece,
+      const Sorted& tokens,
+      Budget& budget,
+      std::vector<Piece>& all) const;
 
   std::map<uint32_t, AddedToken> tokens_;
-  // The longest first, by their first byte.
-  std::vector<const AddedToken*> by_first_[256];
+  std::set<std::string> special_;
+  Sorted in_text_;
+  Sorted in_normalized_;
+  std::optional<Regex> word_character_;  // None: no token has to know it.
 };
 
 }  // namespace runner

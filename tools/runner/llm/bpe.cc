@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <queue>
 
-#include "tools/runner/base/fail.h"
-#include "tools/runner/llm/utf8.h"
+#include "tools/runner/base/text.h"
 
 namespace runner {
 namespace {
@@ -27,42 +26,44 @@ std::string byte_token(char byte) {
 
 }  // namespace
 
-Bpe::Bpe(const JsonPart& json) : where_(json.where()) {
-  const std::string type = json.text("type", "BPE");
+Result<std::unique_ptr<Bpe>> Bpe::read(const JsonValue& json) {
+  const std::string type = TRY(json.text("type", "BPE"));
   if (type != "BPE") {
-    json.fail_with("is of type \"" + type + "\", and the runner has only BPE");
+    return json.error_with("is of type \"" + type + "\", and the runner has only BPE");
   }
   for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"}) {
-    if (!json.text(key, "").empty()) {
-      json.fail_with("has a \"" + std::string(key) + "\", which the runner doesn't know");
+    if (!TRY(json.text(key, "")).empty()) {
+      return json.error_with("has a \"" + std::string(key) + "\", which the runner doesn't know");
     }
   }
-  if (json.has("dropout") && json.at("dropout").value() != 0) {
-    json.fail_with("has a \"dropout\", which is for training; remove it");
+  if (json.has("dropout") && json.value()["dropout"] != 0) {
+    return json.error_with("has a \"dropout\", which is for training; remove it");
   }
-  read_vocabulary(json.at("vocab"));
-  read_merges(json.at("merges"));
-  const std::string unknown = json.text("unk_token", "");
-  unknown_ = unknown.empty() ? -1 : id_of(unknown);
-  fuses_unknown_ = json.flag("fuse_unk", false);
-  has_byte_fallback_ = json.flag("byte_fallback", false);
-  ignores_merges_ = json.flag("ignore_merges", false);
+  auto bpe = std::make_unique<Bpe>();
+  TRY(bpe->read_vocabulary(TRY(json.at("vocab"))));
+  TRY(bpe->read_merges(json));
+  const std::string unknown = TRY(json.text("unk_token", ""));
+  bpe->unknown_ = unknown.empty() ? -1 : bpe->id_of(unknown);
+  if (!unknown.empty() && bpe->unknown_ < 0) {
+    return json.error_with("has the unk_token \"" + unknown + "\", which is not in its vocabulary");
+  }
+  bpe->fuses_unknown_ = TRY(json.flag("fuse_unk", false));
+  bpe->has_byte_fallback_ = TRY(json.flag("byte_fallback", false));
+  bpe->ignores_merges_ = TRY(json.flag("ignore_merges", false));
+  return bpe;
 }
 
-void Bpe::read_vocabulary(const JsonPart& json) {
-  if (!json.value().is_object()) {
-    json.fail_with("is no object");
-  }
+Status Bpe::read_vocabulary(const JsonValue& json) {
   uint64_t count = 0;
   for (auto entry = json.value().begin(); entry != json.value().end(); ++entry) {
     if (!entry->is_number_unsigned() || entry->get<uint64_t>() >= kMostTokens) {
-      json.fail_with("has a number for \"" + entry.key() + "\" that no token has");
+      return json.error_with("has a number for \"" + entry.key() + "\" that no token has");
     }
     ids_.emplace_back(entry.key(), entry->get<uint32_t>());
     count = std::max<uint64_t>(count, ids_.back().second + uint64_t{1});
   }
   if (count > ids_.size() + kMostGaps) {
-    json.fail_with("has " + std::to_string(ids_.size()) + " tokens and numbers up to " +
+    return json.error_with("has " + std::to_string(ids_.size()) + " tokens and numbers up to " +
                    std::to_string(count - 1));
   }
   std::sort(ids_.begin(), ids_.end());
@@ -70,11 +71,13 @@ void Bpe::read_vocabulary(const JsonPart& json) {
   for (const auto& [token, id] : ids_) {
     tokens_[id] = &token;
   }
+  return {};
 }
 
-void Bpe::read_merges(const JsonPart& json) {
+Status Bpe::read_merges(const JsonValue& json) {
+  const auto merges = TRY(json.items("merges"));
   uint32_t rank = 0;
-  for (const auto& merge : json.value()) {
+  for (const auto& merge : merges.whole().value()) {
     std::string left, right;
     if (merge.is_string()) {
       const auto text = merge.get<std::string>();
@@ -87,12 +90,13 @@ void Bpe::read_merges(const JsonPart& json) {
     }
     const int64_t one = id_of(left), two = id_of(right), both = id_of(left + right);
     if (one < 0 || two < 0 || both < 0) {
-      json.fail_with("has number " + std::to_string(rank) + " (\"" + left + "\" and \"" + right +
+      return merges.whole().error_with("has number " + std::to_string(rank) + " (\"" + left + "\" and \"" + right +
                      "\"), which are no two tokens that make a third");
     }
     merges_[pair_of(static_cast<uint32_t>(one), static_cast<uint32_t>(two))] = {
         rank++, static_cast<uint32_t>(both)};
   }
+  return {};
 }
 
 int64_t Bpe::id_of(std::string_view token) const {
@@ -119,15 +123,23 @@ void Bpe::encode(const std::string& word, std::vector<uint32_t>& tokens) const {
 
 std::vector<uint32_t> Bpe::characters_of(const std::string& word) const {
   std::vector<uint32_t> ids;
-  bool after_unknown = false;
+  // As Hugging Face's: a character without a token waits for what follows, bytes go before it, and without a
+  // token for unknown ones it is left out.
+  bool waits = false;
+  const auto add_unknown = [&] {
+    if (waits) {
+      ids.push_back(static_cast<uint32_t>(unknown_));
+    }
+    waits = false;
+  };
   for (size_t i = 0; i < word.size();) {
-    const size_t size = character_size(word, i);
+    const size_t size = std::max<size_t>(character_size(word, i), 1);
     const std::string one = word.substr(i, size);
     i += size;
     const int64_t id = id_of(one);
     if (id >= 0) {
+      add_unknown();
       ids.push_back(static_cast<uint32_t>(id));
-      after_unknown = false;
       continue;
     }
     std::vector<uint32_t> bytes;
@@ -139,17 +151,14 @@ std::vector<uint32_t> Bpe::characters_of(const std::string& word) const {
     }
     if (bytes.size() == one.size()) {
       ids.insert(ids.end(), bytes.begin(), bytes.end());
-      after_unknown = false;
-      continue;
+    } else if (unknown_ >= 0) {
+      if (!fuses_unknown_) {
+        add_unknown();
+      }
+      waits = true;
     }
-    if (unknown_ < 0) {
-      fail(where_ + " has no token for \"" + one + "\".");
-    }
-    if (!after_unknown || !fuses_unknown_) {
-      ids.push_back(static_cast<uint32_t>(unknown_));
-    }
-    after_unknown = true;
   }
+  add_unknown();
   return ids;
 }
 

@@ -2,23 +2,23 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
-#include "tools/runner/llm/json_fields.h"
+#include "tools/runner/base/json.h"
 
 namespace runner {
 
 class Bpe {
  public:
-  // Out of the "model" of a tokenizer.json. Ends the process with a sentence if it is another model, or
-  // makes no sense.
-  explicit Bpe(const JsonPart& json);
+  // Out of the "model" of a tokenizer.json. An error if it is another model, or makes no sense.
+  static Result<std::unique_ptr<Bpe>> read(const JsonValue& json);
 
-  // Adds the tokens of a word. Ends the process with a sentence if there are none for it.
+  // Adds the tokens of a word.
   void encode(const std::string& word, std::vector<uint32_t>& tokens) const;
 
   // -1: there is no such token.
@@ -33,12 +33,11 @@ class Bpe {
     uint32_t id;
   };
 
-  void read_vocabulary(const JsonPart& json);
-  void read_merges(const JsonPart& json);
+  Status read_vocabulary(const JsonValue& json);
+  Status read_merges(const JsonValue& json);
   std::vector<uint32_t> characters_of(const std::string& word) const;
   std::vector<uint32_t> merged(std::vector<uint32_t> ids) const;
 
-  std::string where_;
   // Sorted by token.
   std::vector<std::pair<std::string, uint32_t>> ids_;
   std::vector<const std::string*> tokens_;

@@ -1,9 +1,9 @@
 #include "tools/runner/llm/language_model.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 
-#include "tools/runner/base/fail.h"
 #include "tools/runner/tensors/inputs.h"
 
 namespace runner {
@@ -48,53 +48,57 @@ bool LanguageModel::is_one(const Program& program) {
   return program.has(kContext) && (program.has("forward") || program.has("decode"));
 }
 
-LanguageModel::LanguageModel(Program& program) : program_(program) {
+Result<LanguageModel> LanguageModel::open(Program& program) {
   if (!is_one(program)) {
-    fail(program.path() + " is no language model: it wants a method \"forward\", or \"prefill\" and "
-         "\"decode\", and \"" + kContext + "\"; --list prints its methods.");
+    return error(program.path() + " is no language model: it wants a method \"forward\", or \"prefill\" and "
+                 "\"decode\", and \"" + kContext + "\"; --list prints its methods.");
   }
-  context_ = size(kContext);
-  find_readers(size(kMost));
-  ends_ = constant(kEnds);
+  LanguageModel model(program);
+  model.context_ = TRY(model.size(kContext));
+  const size_t most = TRY(model.size(kMost));
+  TRY(model.find_readers(most));
+  model.ends_ = TRY(model.constant(kEnds));
+  return model;
 }
 
 // Metadata are methods without inputs.
-std::vector<int64_t> LanguageModel::constant(const std::string& method) {
-  if (!program_.has(method)) {
-    fail(program_.path() + " is no language model: it has no metadata method \"" + method + "\".");
+Result<std::vector<int64_t>> LanguageModel::constant(const std::string& method) const {
+  if (!program_->has(method)) {
+    return error(program_->path() + " is no language model: it has no metadata method \"" + method + "\".");
   }
   std::vector<int64_t> values;
-  for (const EValue& value : program_.method(method).run({})) {
+  Method& metadata = *TRY(program_->method(method));
+  for (const EValue& value : TRY(metadata.run({}))) {
     if (value.isInt()) {
       values.push_back(value.toInt());
     } else if (value.isIntList()) {
       const auto list = value.toIntList();
       values.insert(values.end(), list.begin(), list.end());
     } else {
-      fail(program_.title(method) + " gives something that is no number.");
+      return error(program_->title(method) + " gives something that is no number.");
     }
   }
   return values;
 }
 
-uint64_t LanguageModel::size(const std::string& method) {
-  const std::vector<int64_t> values = constant(method);
+Result<uint64_t> LanguageModel::size(const std::string& method) const {
+  const std::vector<int64_t> values = TRY(constant(method));
   if (values.size() != 1 || values[0] < 1 || values[0] > static_cast<int64_t>(kMostTokens)) {
-    fail(program_.title(method) + " gives no number of tokens.");
+    return error(program_->title(method) + " gives no number of tokens.");
   }
   return static_cast<uint64_t>(values[0]);
 }
 
-void LanguageModel::find_readers(size_t most) {
-  if (program_.has("forward")) {
+Status LanguageModel::find_readers(size_t most) {
+  if (program_->has("forward")) {
     readers_ = {{"forward", most, false}};
   } else {
-    for (const std::string& method : program_.methods()) {
+    for (const std::string& method : program_->methods()) {
       if (exact_size(method) > 0) {
         readers_.push_back({method, exact_size(method), true});
       }
     }
-    if (program_.has("prefill")) {
+    if (program_->has("prefill")) {
       readers_.push_back({"prefill", most, false});
     }
     readers_.push_back({"decode", 1, true});
@@ -103,13 +107,14 @@ void LanguageModel::find_readers(size_t most) {
     });
   }
   for (const Reader& reader : readers_) {
-    check_form(reader.method);
-    program_.method(reader.method);
+    TRY(check_form(reader.method));
+    TRY(program_->method(reader.method));
   }
+  return {};
 }
 
-void LanguageModel::check_form(const std::string& method) const {
-  const auto meta = program_.meta(method);
+Status LanguageModel::check_form(const std::string& method) const {
+  const auto meta = TRY(program_->meta(method));
   bool fits = meta.num_inputs() == 2 && meta.num_outputs() >= 1;
   if (fits) {
     const auto tokens = meta.input_tensor_meta(0);
@@ -119,10 +124,11 @@ void LanguageModel::check_form(const std::string& method) const {
         position->sizes().size() == 1;
   }
   if (!fits) {
-    fail(program_.title(method) +
+    return error(program_->title(method) +
          " is no language model's: it wants tokens, int64 (1, n), and a position, int64 (1), and gives "
          "logits.");
   }
+  return {};
 }
 
 bool LanguageModel::ends_with(uint32_t token) const {
@@ -141,7 +147,7 @@ size_t LanguageModel::next_count(size_t left) const {
   return 1;
 }
 
-const std::vector<float>& LanguageModel::run(
+Result<const std::vector<float>*> LanguageModel::run(
     const uint32_t* tokens,
     size_t count,
     uint64_t position) {
@@ -154,21 +160,23 @@ const std::vector<float>& LanguageModel::run(
   }
   const std::vector<int64_t> values(tokens, tokens + count);
   const auto start = static_cast<int64_t>(position);
-  const std::string title = program_.title(reader->method);
-  const Inputs inputs = make_inputs(
+  const std::string title = program_->title(reader->method);
+  const auto meta = TRY(program_->meta(reader->method));
+  Method& method = *TRY(program_->method(reader->method));
+  const Inputs inputs = TRY(make_inputs(
       title,
-      program_.meta(reader->method),
+      meta,
       {{integers(values.data(), count, {1, static_cast<int64_t>(count)}), "tokens"},
-       {integers(&start, 1, {1}), "the position"}});
-  const auto outputs = program_.method(reader->method).run(inputs.values);
-  read_logits(title, outputs[0]);
-  return logits_;
+       {integers(&start, 1, {1}), "the position"}}));
+  const auto outputs = TRY(method.run(inputs.values));
+  TRY(read_logits(title, outputs[0]));
+  return &logits_;
 }
 
-void LanguageModel::read_logits(const std::string& title, const EValue& output) {
+Status LanguageModel::read_logits(const std::string& title, const EValue& output) {
   logits_.clear();
   if (!output.isTensor() || output.toTensor().dim() < 1 || output.toTensor().numel() == 0) {
-    fail(title + " gives no logits.");
+    return error(title + " gives no logits.");
   }
   const executorch::aten::Tensor tensor = output.toTensor();
   // Those of the last token, where it gives those of all.
@@ -176,14 +184,70 @@ void LanguageModel::read_logits(const std::string& title, const EValue& output) 
   const size_t start = static_cast<size_t>(tensor.numel()) - row;
   switch (tensor.scalar_type()) {
     case ScalarType::Float:
-      return append<float>(tensor, start, logits_);
+      append<float>(tensor, start, logits_);
+      return {};
     case ScalarType::Half:
-      return append<executorch::aten::Half>(tensor, start, logits_);
+      append<executorch::aten::Half>(tensor, start, logits_);
+      return {};
     case ScalarType::BFloat16:
-      return append<executorch::aten::BFloat16>(tensor, start, logits_);
+      append<executorch::aten::BFloat16>(tensor, start, logits_);
+      return {};
     default:
-      fail(title + " gives logits that are no floating-point numbers.");
+      return error(title + " gives logits that are no floating-point numbers.");
   }
+}
+
+Result<const std::vector<float>*> Session::read(const std::vector<uint32_t>& tokens) {
+  unread_.insert(unread_.end(), tokens.begin(), tokens.end());
+  const std::vector<float>* logits = nullptr;
+  for (size_t at = 0; at < unread_.size();) {
+    const size_t count = model_.next_count(unread_.size() - at);
+    logits = TRY(model_.run(unread_.data() + at, count, read_));
+    read_ += count;
+    at += count;
+  }
+  unread_.clear();
+  return logits;
+}
+
+void Session::clear() {
+  read_ = 0;
+  unread_.clear();
+}
+
+Result<uint32_t> Sampler::choose(const std::vector<float>& logits, const std::string& program) {
+  if (std::any_of(logits.begin(), logits.end(), [](float logit) { return std::isnan(logit); })) {
+    return error(program + ": its logits are not numbers (NaN); try the program with another recipe, e.g. one "
+         "in 32-bit floating point.");
+  }
+  const auto largest = std::max_element(logits.begin(), logits.end());
+  if (*largest == -INFINITY) {
+    return error(program + ": its logits rule out every token (all are minus infinity); try the program with "
+         "another recipe, e.g. one in 32-bit floating point.");
+  }
+  // A difference of infinities would be no number.
+  if (temperature_ == 0 || *largest == INFINITY) {
+    return static_cast<uint32_t>(largest - logits.begin());
+  }
+  // Less the maximum, so that no exponential overflows.
+  std::vector<double> bounds;
+  double sum = 0;
+  for (const float logit : logits) {
+    sum += std::exp((double{logit} - double{*largest}) / temperature_);
+    bounds.push_back(sum);
+  }
+  const auto drawn = std::upper_bound(bounds.begin(), bounds.end(), random() * sum);
+  return static_cast<uint32_t>(std::min<size_t>(
+      static_cast<size_t>(drawn - bounds.begin()), logits.size() - 1));
+}
+
+// SplitMix64.
+double Sampler::random() {
+  state_ += 0x9E3779B97F4A7C15;
+  uint64_t bits = state_;
+  bits = (bits ^ bits >> 30) * 0xBF58476D1CE4E5B9;
+  bits = (bits ^ bits >> 27) * 0x94D049BB133111EB;
+  return static_cast<double>((bits ^ bits >> 31) >> 11) / 9007199254740992.0;
 }
 
 }  // namespace runner

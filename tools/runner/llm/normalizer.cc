@@ -1,20 +1,154 @@
 #include "tools/runner/llm/normalizer.h"
 
+extern "C" {
+#include <libunicode.h>
+}
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <iterator>
+#include <optional>
+#include <utility>
 #include <vector>
 
-#include "tools/runner/base/fail.h"
-#include "tools/runner/llm/normal_form.h"
-#include "tools/runner/llm/replacement.h"
-#include "tools/runner/llm/text_split.h"
+#include "tools/runner/base/text.h"
+#include "tools/runner/llm/matching.h"
 
 namespace runner {
 namespace {
 
+enum class NormalForm { kNfc, kNfd, kNfkc, kNfkd };
+
+// No character before it combines.
+constexpr uint32_t kFirstMark = 0x300;
+// The library sorts the marks of a character by insertion: how many bytes of work a comparison is.
+constexpr size_t kComparison = 16;
+constexpr size_t kFewMarks = 100;
+
+struct Range {
+  uint32_t first;
+  uint32_t last;
+};
+
+// Hugging Face's tokenizers have version 9 of Unicode, the library a newer one. These characters are younger
+// than version 9, and normal forms change them, or combine them with others: they stay as they are. So does
+// U+11A7, which is no part of Korean syllables, but which the library drops.
+constexpr Range kKept[] = {
+    {0x7FD, 0x7FD}, {0x897, 0x89F}, {0x8CA, 0x8D3}, {0x9FE, 0x9FE}, {0xC3C, 0xC3C}, {0xD3B, 0xD3C},
+    {0xEBA, 0xEBA}, {0x11A7, 0x11A7}, {0x1715, 0x1715}, {0x1ABF, 0x1ADD}, {0x1AE0, 0x1AEB}, {0x1DF6, 0x1DFA},
+    {0x32FF, 0x32FF}, {0xA7F1, 0xA7F4}, {0xA82C, 0xA82C}, {0xAB69, 0xAB69}, {0x105C9, 0x105C9},
+    {0x105D2, 0x105D2}, {0x105DA, 0x105DA}, {0x105E4, 0x105E4}, {0x10781, 0x10785}, {0x10787, 0x107B0},
+    {0x107B2, 0x107BA}, {0x10D24, 0x10D27}, {0x10D69, 0x10D6D}, {0x10EAB, 0x10EAC}, {0x10EFA, 0x10EFB},
+    {0x10EFD, 0x10EFF}, {0x10F46, 0x10F50}, {0x10F82, 0x10F85}, {0x11070, 0x11070}, {0x1133B, 0x1133B},
+    {0x11382, 0x11385}, {0x1138B, 0x1138B}, {0x1138E, 0x1138E}, {0x11390, 0x11391}, {0x113B8, 0x113B8},
+    {0x113BB, 0x113BB}, {0x113C2, 0x113C2}, {0x113C5, 0x113C5}, {0x113C7, 0x113C9}, {0x113CE, 0x113D0},
+    {0x1145E, 0x1145E}, {0x11839, 0x1183A}, {0x11930, 0x11930}, {0x11935, 0x11935}, {0x11938, 0x11938},
+    {0x1193D, 0x1193E}, {0x11943, 0x11943}, {0x119E0, 0x119E0}, {0x11A34, 0x11A34}, {0x11A47, 0x11A47},
+    {0x11A99, 0x11A99}, {0x11D42, 0x11D42}, {0x11D44, 0x11D45}, {0x11D97, 0x11D97}, {0x11F41, 0x11F42},
+    {0x1611E, 0x16129}, {0x1612F, 0x1612F}, {0x16D63, 0x16D63}, {0x16D67, 0x16D6A}, {0x16FF0, 0x16FF1},
+    {0x1CCD6, 0x1CCF9}, {0x1E030, 0x1E06D}, {0x1E08F, 0x1E08F}, {0x1E130, 0x1E136}, {0x1E2AE, 0x1E2AE},
+    {0x1E2EC, 0x1E2EF}, {0x1E4EC, 0x1E4EF}, {0x1E5EE, 0x1E5EF}, {0x1E6E3, 0x1E6E3}, {0x1E6E6, 0x1E6E6},
+    {0x1E6EE, 0x1E6EF}, {0x1E6F5, 0x1E6F5}, {0x1F16C, 0x1F16C}, {0x1FBF0, 0x1FBF9},
+};
+
+bool is_kept(uint32_t point) {
+  const auto* range = std::lower_bound(
+      std::begin(kKept), std::end(kKept), point, [](const Range& entry, uint32_t value) {
+        return entry.last < value;
+      });
+  return range != std::end(kKept) && range->first <= point;
+}
+
+// With `size` 0: frees.
+void* resize(void*, void* memory, size_t size) {
+  if (size == 0) {
+    free(memory);
+    return nullptr;
+  }
+  return realloc(memory, size);
+}
+
+Status check_marks(const std::vector<uint32_t>& points, Budget& budget) {
+  size_t marks = 0;
+  for (const uint32_t point : points) {
+    // Digits as well: it is enough that no mark is missing.
+    const bool may_combine =
+        point >= kFirstMark && lre_is_id_continue(point) && !lre_is_id_start(point);
+    marks = may_combine ? marks + 1 : 0;
+    if (marks > kFewMarks) {
+      TRY(budget.spend(marks * kComparison));
+    }
+  }
+  return {};
+}
+
+Status add_normalized(const std::vector<uint32_t>& points, NormalForm form, std::string& result) {
+  constexpr UnicodeNormalizationEnum kForms[] = {
+      UNICODE_NFC, UNICODE_NFD, UNICODE_NFKC, UNICODE_NFKD};
+  uint32_t* normal = nullptr;
+  const int size = unicode_normalize(
+      &normal,
+      points.data(),
+      static_cast<int>(points.size()),
+      kForms[static_cast<size_t>(form)],
+      nullptr,
+      resize);
+  if (size < 0) {
+    return error("there is no memory for a text.");
+  }
+  for (int i = 0; i < size; ++i) {
+    result += character(normal[i]);
+  }
+  free(normal);
+  return {};
+}
+
+// By its name: "NFC", "NFD", "NFKC" or "NFKD".
+std::optional<NormalForm> normal_form(const std::string& name) {
+  const std::string names[] = {"NFC", "NFD", "NFKC", "NFKD"};
+  const auto* const known = std::find(std::begin(names), std::end(names), name);
+  return known == std::end(names)
+      ? std::nullopt
+      : std::optional(static_cast<NormalForm>(known - std::begin(names)));
+}
+
+// A text in a normal form, as Hugging Face's tokenizers have it. The text has to be UTF-8.
+Result<std::string> normalized(const std::string& text, NormalForm form, Budget& budget) {
+  TRY(budget.make_text(text.size()));
+  std::string result;
+  std::vector<uint32_t> points;
+  const auto flush = [&]() -> Status {
+    if (!points.empty()) {
+      TRY(check_marks(points, budget));
+      TRY(add_normalized(points, form, result));
+      points.clear();
+    }
+    return {};
+  };
+  for (size_t i = 0; i < text.size();) {
+    const size_t size = character_size(text, i);
+    const uint32_t point = code_point(std::string_view(text).substr(i, size));
+    // Nothing combines over such a character, so what is before and behind it has its own normal form.
+    if (is_kept(point)) {
+      TRY(flush());
+      result.append(text, i, size);
+    } else {
+      points.push_back(point);
+    }
+    i += size;
+  }
+  TRY(flush());
+  TRY(budget.make_text(result.size()));
+  return result;
+}
+
 class Prepend final : public Normalizer {
  public:
-  explicit Prepend(const JsonPart& json) : text_(json.text("prepend")) {}
+  explicit Prepend(std::string text) : text_(std::move(text)) {}
 
-  std::string normalize(const std::string& text) const override {
+  Result<std::string> normalize(const std::string& text, Budget& budget) const override {
+    TRY(budget.make_text(text_.size() + text.size()));
     return text.empty() ? text : text_ + text;
   }
 
@@ -24,47 +158,36 @@ class Prepend final : public Normalizer {
 
 class Replace final : public Normalizer {
  public:
-  explicit Replace(const JsonPart& json) : replacement_(json) {}
+  explicit Replace(Replacement replacement) : replacement_(std::move(replacement)) {}
 
-  std::string normalize(const std::string& text) const override {
-    return replacement_.apply(text);
+  Result<std::string> normalize(const std::string& text, Budget& budget) const override {
+    return replaced(text, replacement_.pattern, replacement_.content, budget);
   }
 
  private:
   Replacement replacement_;
 };
 
-// Canonical composition, for text that has it already: to compose takes larger tables.
-class Composed final : public Normalizer {
+class Unicode final : public Normalizer {
  public:
-  explicit Composed(const JsonPart& json) : where_(json.where()) {}
+  explicit Unicode(NormalForm form) : form_(form) {}
 
-  std::string normalize(const std::string& text) const override {
-    const std::string_view other = not_composed(text);
-    if (!other.empty()) {
-      fail(where_ + ": the runner doesn't bring text into its normal form (NFC), and \"" +
-           std::string(other) + "\" may need that; give the text in that form.");
-    }
-    return text;
+  Result<std::string> normalize(const std::string& text, Budget& budget) const override {
+    return normalized(text, form_, budget);
   }
 
  private:
-  std::string where_;
+  NormalForm form_;
 };
 
 class Sequence final : public Normalizer {
  public:
-  explicit Sequence(const JsonPart& json) {
-    for (const JsonPart& part : json.at("normalizers").items()) {
-      parts_.push_back(make_normalizer(part));
-    }
-  }
+  explicit Sequence(std::vector<std::unique_ptr<Normalizer>> parts) : parts_(std::move(parts)) {}
 
-  std::string normalize(const std::string& text) const override {
+  Result<std::string> normalize(const std::string& text, Budget& budget) const override {
     std::string result = text;
     for (const auto& part : parts_) {
-      result = part->normalize(result);
-      check_length(result.size());
+      result = TRY(part->normalize(result, budget));
     }
     return result;
   }
@@ -75,21 +198,26 @@ class Sequence final : public Normalizer {
 
 }  // namespace
 
-std::unique_ptr<Normalizer> make_normalizer(const JsonPart& json) {
-  const std::string type = json.text("type");
+Result<std::unique_ptr<Normalizer>> make_normalizer(const JsonValue& json, Budget& budget) {
+  TRY(budget.spend(0));
+  const std::string type = TRY(json.text("type"));
   if (type == "Sequence") {
-    return std::make_unique<Sequence>(json);
+    std::vector<std::unique_ptr<Normalizer>> parts;
+    for (const JsonValue& part : TRY(json.items("normalizers"))) {
+      parts.push_back(TRY(make_normalizer(part, budget)));
+    }
+    return std::make_unique<Sequence>(std::move(parts));
   }
   if (type == "Prepend") {
-    return std::make_unique<Prepend>(json);
+    return std::make_unique<Prepend>(TRY(json.text("prepend")));
   }
   if (type == "Replace") {
-    return std::make_unique<Replace>(json);
+    return std::make_unique<Replace>(TRY(Replacement::read(json)));
   }
-  if (type == "NFC") {
-    return std::make_unique<Composed>(json);
+  if (const auto form = normal_form(type)) {
+    return std::make_unique<Unicode>(*form);
   }
-  json.fail_with("is of type \"" + type + "\", which the runner doesn't have");
+  return json.error_with("is of type \"" + type + "\", which the runner doesn't have");
 }
 
 }  // namespace runner

@@ -1,9 +1,7 @@
 #include "tools/runner/llm/pretokenizer.h"
 
-#include "tools/runner/llm/byte_level.h"
-#include "tools/runner/llm/regex.h"
-#include "tools/runner/llm/replacement.h"
-#include "tools/runner/llm/text_split.h"
+#include "tools/runner/base/text.h"
+#include "tools/runner/llm/matching.h"
 
 namespace runner {
 namespace {
@@ -14,23 +12,28 @@ using Pieces = std::vector<std::string>;
 constexpr char kWords[] =
     R"('(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
+// "Whitespace" isn't matched by Oniguruma there, and \w is other characters.
+constexpr char kWordsAndMarks[] =
+    R"([\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}]+)"
+    R"(|[^\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}\p{White_Space}]+)";
+
 class Splitter final : public Pretokenizer {
  public:
-  Splitter(
-      const std::string& pattern,
-      SplitBehavior behavior,
-      bool invert,
-      const std::string& where)
-      : regex_(pattern, where), behavior_(behavior), invert_(invert) {}
+  Splitter(Regex regex, SplitBehavior behavior, bool invert)
+      : regex_(std::move(regex)), behavior_(behavior), invert_(invert) {}
 
-  Pieces cut(Pieces pieces, bool) const override {
+  Status cut(Pieces& pieces, bool& is_start, Budget& budget) const override {
     Pieces all;
-    for (const std::string& piece : pieces) {
-      for (const auto part : split(piece, regex_.matches(piece), behavior_, invert_)) {
-        all.emplace_back(part);
+    for (size_t i = 0; i < pieces.size(); ++i) {
+      const std::string& piece = pieces[i];
+      const auto parts = split(piece, TRY(regex_.matches(piece, budget)), behavior_, invert_);
+      if (i == 0 && (parts.empty() || parts[0].data() != piece.data())) {
+        is_start = false;
       }
+      all.insert(all.end(), parts.begin(), parts.end());
     }
-    return all;
+    pieces = std::move(all);
+    return {};
   }
 
  private:
@@ -41,129 +44,142 @@ class Splitter final : public Pretokenizer {
 
 class ByteLevel final : public Pretokenizer {
  public:
-  explicit ByteLevel(const JsonPart& json) : adds_space_(json.flag("add_prefix_space", true)) {
-    if (json.flag("use_regex", true)) {
-      words_ = std::make_unique<Splitter>(kWords, SplitBehavior::kIsolated, false, json.where());
-    }
-  }
+  ByteLevel(bool adds_space, std::unique_ptr<Pretokenizer> words)
+      : adds_space_(adds_space), words_(std::move(words)) {}
 
-  Pieces cut(Pieces pieces, bool) const override {
+  Status cut(Pieces& pieces, bool& is_start, Budget& budget) const override {
     for (std::string& piece : pieces) {
       if (adds_space_ && !piece.empty() && piece[0] != ' ') {
         piece.insert(0, " ");
       }
     }
     if (words_ != nullptr) {
-      pieces = words_->cut(std::move(pieces), false);
+      TRY(words_->cut(pieces, is_start, budget));
     }
+    size_t size = 0;
     for (std::string& piece : pieces) {
       piece = to_byte_level(piece);
+      size += piece.size();
     }
-    return pieces;
+    return budget.make_text(size);
   }
 
  private:
   bool adds_space_;
-  std::unique_ptr<Splitter> words_;
+  std::unique_ptr<Pretokenizer> words_;  // nullptr: the text is one word.
 };
 
 class Metaspace final : public Pretokenizer {
  public:
-  explicit Metaspace(const JsonPart& json) : form_(json) {
-    const std::string& scheme = form_.scheme;
-    if (scheme != "always" && scheme != "first" && scheme != "never") {
-      json.fail_with("has the prepend_scheme \"" + scheme + "\", which the runner doesn't have");
-    }
-    if (json.flag("split", true)) {
-      words_ = std::make_unique<Splitter>(
-          literal(form_.replacement), SplitBehavior::kMergedWithNext, false, json.where());
-    }
-  }
+  Metaspace(MetaspaceForm form, std::unique_ptr<Pretokenizer> words)
+      : form_(std::move(form)), words_(std::move(words)) {}
 
-  Pieces cut(Pieces pieces, bool is_start) const override {
+  Status cut(Pieces& pieces, bool& is_start, Budget& budget) const override {
     const std::string& mark = form_.replacement;
+    size_t size = 0;
     for (size_t i = 0; i < pieces.size(); ++i) {
-      const std::string text = replaced(pieces[i], " ", mark);
+      const std::string text = TRY(replaced(pieces[i], " ", mark, budget));
       const bool prepends =
           form_.scheme == "always" || (form_.scheme == "first" && is_start && i == 0);
       const bool has_it = text.compare(0, mark.size(), mark) == 0;
       pieces[i] = prepends && !has_it ? mark + text : text;
+      size += pieces[i].size();
     }
-    return words_ == nullptr ? pieces : words_->cut(std::move(pieces), false);
+    TRY(budget.make_text(size));
+    return words_ == nullptr ? Status() : words_->cut(pieces, is_start, budget);
   }
 
  private:
   MetaspaceForm form_;
-  std::unique_ptr<Splitter> words_;
+  std::unique_ptr<Pretokenizer> words_;  // nullptr: the text is one word.
 };
 
 class Sequence final : public Pretokenizer {
  public:
-  explicit Sequence(const JsonPart& json) {
-    for (const JsonPart& part : json.at("pretokenizers").items()) {
-      parts_.push_back(make_pretokenizer(part));
-    }
-  }
+  explicit Sequence(std::vector<std::unique_ptr<Pretokenizer>> parts) : parts_(std::move(parts)) {}
 
-  Pieces cut(Pieces pieces, bool is_start) const override {
+  Status cut(Pieces& pieces, bool& is_start, Budget& budget) const override {
     for (const auto& part : parts_) {
-      pieces = part->cut(std::move(pieces), is_start);
-      size_t size = 0;
-      for (const std::string& piece : pieces) {
-        size += piece.size();
-      }
-      check_length(size);
+      TRY(part->cut(pieces, is_start, budget));
     }
-    return pieces;
+    return {};
   }
 
  private:
   std::vector<std::unique_ptr<Pretokenizer>> parts_;
 };
 
-std::unique_ptr<Pretokenizer> make_split(const JsonPart& json) {
-  const JsonPart pattern = json.at("pattern");
-  const std::string name = json.text("behavior");
+Result<std::unique_ptr<Pretokenizer>> make_splitter(
+    const JsonValue& json,
+    const std::string& pattern,
+    SplitBehavior behavior,
+    bool invert) {
+  return std::make_unique<Splitter>(TRY(Regex::compile(pattern, json.where())), behavior, invert);
+}
+
+Result<std::unique_ptr<Pretokenizer>> make_split(const JsonValue& json) {
+  const JsonValue pattern = TRY(json.at("pattern"));
+  const std::string name = TRY(json.text("behavior"));
   const auto behavior = split_behavior(name);
   if (!behavior) {
-    json.fail_with("has the behavior \"" + name + "\", which the runner doesn't have");
+    return json.error_with("has the behavior \"" + name + "\", which the runner doesn't have");
   }
-  const std::string regex =
-      pattern.has("Regex") ? pattern.text("Regex") : literal(pattern.text("String"));
-  return std::make_unique<Splitter>(regex, *behavior, json.flag("invert", false), json.where());
+  const std::string regex = pattern.has("Regex") ? TRY(pattern.text("Regex"))
+                                                 : literal(TRY(pattern.text("String")));
+  return make_splitter(json, regex, *behavior, TRY(json.flag("invert", false)));
+}
+
+Result<std::unique_ptr<Pretokenizer>> make_byte_level(const JsonValue& json) {
+  std::unique_ptr<Pretokenizer> words;
+  if (TRY(json.flag("use_regex", true))) {
+    words = TRY(make_splitter(json, kWords, SplitBehavior::kIsolated, false));
+  }
+  return std::make_unique<ByteLevel>(TRY(json.flag("add_prefix_space", true)), std::move(words));
+}
+
+Result<std::unique_ptr<Pretokenizer>> make_metaspace(const JsonValue& json) {
+  const MetaspaceForm form = TRY(MetaspaceForm::read(json));
+  std::unique_ptr<Pretokenizer> words;
+  if (TRY(json.flag("split", true))) {
+    words = TRY(
+        make_splitter(json, literal(form.replacement), SplitBehavior::kMergedWithNext, false));
+  }
+  return std::make_unique<Metaspace>(form, std::move(words));
 }
 
 }  // namespace
 
-std::unique_ptr<Pretokenizer> make_pretokenizer(const JsonPart& json) {
-  const std::string type = json.text("type");
-  const auto splitter = [&json](const char* pattern, SplitBehavior behavior, bool invert) {
-    return std::make_unique<Splitter>(pattern, behavior, invert, json.where());
-  };
+Result<std::unique_ptr<Pretokenizer>> make_pretokenizer(const JsonValue& json, Budget& budget) {
+  TRY(budget.spend(0));
+  const std::string type = TRY(json.text("type"));
   if (type == "Sequence") {
-    return std::make_unique<Sequence>(json);
+    std::vector<std::unique_ptr<Pretokenizer>> parts;
+    for (const JsonValue& part : TRY(json.items("pretokenizers"))) {
+      parts.push_back(TRY(make_pretokenizer(part, budget)));
+    }
+    return std::make_unique<Sequence>(std::move(parts));
   }
   if (type == "ByteLevel") {
-    return std::make_unique<ByteLevel>(json);
+    return make_byte_level(json);
   }
   if (type == "Metaspace") {
-    return std::make_unique<Metaspace>(json);
+    return make_metaspace(json);
   }
   if (type == "Split") {
     return make_split(json);
   }
   if (type == "Digits") {
-    const bool each = json.flag("individual_digits", false);
-    return splitter(
-        "\\p{N}", each ? SplitBehavior::kIsolated : SplitBehavior::kContiguous, false);
+    const bool each = TRY(json.flag("individual_digits", false));
+    return make_splitter(
+        json, "\\p{N}", each ? SplitBehavior::kIsolated : SplitBehavior::kContiguous, false);
   }
   if (type == "Whitespace") {
-    return splitter("\\w+|[^\\w\\s]+", SplitBehavior::kRemoved, true);
+    return make_splitter(json, kWordsAndMarks, SplitBehavior::kRemoved, true);
   }
   if (type == "WhitespaceSplit") {
-    return splitter("\\s", SplitBehavior::kRemoved, false);
+    return make_splitter(json, "\\p{White_Space}", SplitBehavior::kRemoved, false);
   }
-  json.fail_with("is of type \"" + type + "\", which the runner doesn't have");
+  return json.error_with("is of type \"" + type + "\", which the runner doesn't have");
 }
 
 }  // namespace runner

@@ -5,7 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "tools/runner/llm/json_fields.h"
+#include "tools/runner/base/json.h"
+#include "tools/runner/llm/matching.h"
 
 namespace runner {
 
@@ -13,11 +14,11 @@ class Pretokenizer {
  public:
   virtual ~Pretokenizer() = default;
 
-  // Cuts each piece further. `is_start`: the first piece is where the text begins.
-  virtual std::vector<std::string> cut(std::vector<std::string> pieces, bool is_start) const = 0;
+  // Cuts each piece further. `is_start`: the first piece is where the text begins, before and after.
+  virtual Status cut(std::vector<std::string>& pieces, bool& is_start, Budget& budget) const = 0;
 };
 
-// The one that a tokenizer.json has. Ends the process with a sentence if the runner doesn't have it.
-std::unique_ptr<Pretokenizer> make_pretokenizer(const JsonPart& json);
+// The one that a tokenizer.json has. An error if the runner doesn't have it.
+Result<std::unique_ptr<Pretokenizer>> make_pretokenizer(const JsonValue& json, Budget& budget);
 
 }  // namespace runner

@@ -1,162 +1,374 @@
 #include "tools/runner/llm/token_decoder.h"
 
-#include <cstdlib>
+#include <string>
+#include <utility>
+#include <vector>
 
-#include "tools/runner/llm/byte_level.h"
-#include "tools/runner/llm/replacement.h"
-#include "tools/runner/llm/text_split.h"
+#include "tools/runner/base/text.h"
+#include "tools/runner/llm/matching.h"
 
 namespace runner {
 namespace {
 
-using Tokens = std::vector<std::string>;
-
-class ByteLevelDecoder final : public TokenDecoder {
+// A step that gives on what it doesn't change.
+class Step : public TokenSink {
  public:
-  void decode(Tokens& tokens) const override {
-    for (std::string& token : tokens) {
-      token = from_byte_level(token);
-    }
-  }
+  explicit Step(TokenSink& next) : next_(next) {}
+
+  Status add(std::string_view text) override { return next_.add(text); }
+  Status end_token() override { return next_.end_token(); }
+  Status finish() override { return next_.finish(); }
+
+ protected:
+  TokenSink& next_;
 };
 
-class ReplaceDecoder final : public TokenDecoder {
+// Kind is made of a part of the file, and kept; its Sink is made for each text.
+template <typename Kind>
+class Decoder final : public TokenDecoder {
  public:
-  explicit ReplaceDecoder(const JsonPart& json) : replacement_(json) {}
+  explicit Decoder(Kind kind) : kind_(std::move(kind)) {}
 
-  void decode(Tokens& tokens) const override {
-    for (std::string& token : tokens) {
-      token = replacement_.apply(token);
-    }
+  std::unique_ptr<TokenSink> start(TokenSink& next, Budget& budget) const override {
+    return std::make_unique<typename Kind::Sink>(kind_, next, budget);
   }
 
  private:
-  Replacement replacement_;
+  Kind kind_;
 };
 
-// "<0x41>" is the byte 0x41.
-class ByteFallbackDecoder final : public TokenDecoder {
- public:
-  void decode(Tokens& tokens) const override {
-    for (std::string& token : tokens) {
-      char* end = nullptr;
-      const bool has_form = token.size() == 6 && token.compare(0, 3, "<0x") == 0 && token[5] == '>';
-      const unsigned long byte = has_form ? strtoul(token.c_str() + 3, &end, 16) : 0;
-      if (has_form && end == token.c_str() + 5) {
-        token = std::string(1, static_cast<char>(byte));
+// All tokens are one text, which is cut anywhere: the bytes of a character may come in several tokens.
+struct ByteLevel {
+  class Sink final : public Step {
+   public:
+    Sink(const ByteLevel&, TokenSink& next, Budget&) : Step(next) {}
+
+    Status add(std::string_view text) override {
+      token_ += text;
+      return {};
+    }
+
+    Status end_token() override {
+      bytes_ += from_byte_level(token_);
+      token_.clear();
+      const size_t whole = without_cut_end(bytes_).size();
+      TRY(next_.add(repaired(std::string_view(bytes_).substr(0, whole))));
+      bytes_.erase(0, whole);
+      return {};
+    }
+
+    Status finish() override {
+      TRY(next_.add(repaired(bytes_)));
+      TRY(next_.end_token());
+      return next_.finish();
+    }
+
+   private:
+    std::string token_;
+    std::string bytes_;
+  };
+};
+
+struct Replace {
+  explicit Replace(Replacement replaces) : replacement(std::move(replaces)) {
+    // Of each beginning of the pattern: the longest shorter one that it ends with.
+    const std::string& pattern = replacement.pattern;
+    shorter.resize(pattern.size() + 1);
+    for (size_t i = 1, size = 0; i < pattern.size(); ++i) {
+      while (size > 0 && pattern[i] != pattern[size]) {
+        size = shorter[size];
       }
+      size += pattern[i] == pattern[size] ? 1 : 0;
+      shorter[i + 1] = size;
     }
   }
-};
 
-class FuseDecoder final : public TokenDecoder {
- public:
-  void decode(Tokens& tokens) const override {
-    std::string all;
-    for (const std::string& token : tokens) {
-      all += token;
-    }
-    tokens = {all};
-  }
-};
+  class Sink final : public Step {
+   public:
+    Sink(const Replace& kind, TokenSink& next, Budget& budget)
+        : Step(next), kind_(kind), budget_(budget) {}
 
-class StripDecoder final : public TokenDecoder {
- public:
-  explicit StripDecoder(const JsonPart& json)
-      : content_(json.text("content")), start_(count(json, "start")), stop_(count(json, "stop")) {}
-
-  void decode(Tokens& tokens) const override {
-    for (std::string& token : tokens) {
-      const size_t size = content_.size();
-      for (size_t i = 0; i < start_ && size > 0 && token.compare(0, size, content_) == 0; ++i) {
-        token.erase(0, size);
+    Status add(std::string_view text) override {
+      const std::string& pattern = kind_.replacement.pattern;
+      std::string result;
+      for (const char byte : text) {
+        while (seen_ > 0 && byte != pattern[seen_]) {
+          const size_t size = kind_.shorter[seen_];
+          result.append(pattern, 0, seen_ - size);
+          seen_ = size;
+        }
+        if (byte != pattern[seen_]) {
+          result += byte;
+        } else if (++seen_ == pattern.size()) {
+          TRY(budget_.check_text(result.size() + kind_.replacement.content.size()));
+          TRY(budget_.spend(kind_.replacement.content.size()));
+          result += kind_.replacement.content;
+          seen_ = 0;
+        }
       }
-      for (size_t i = 0; i < stop_ && size > 0 && token.size() >= size &&
-           token.compare(token.size() - size, size, content_) == 0;
-           ++i) {
-        token.erase(token.size() - size);
-      }
+      return next_.add(result);
     }
-  }
 
- private:
-  static size_t count(const JsonPart& json, const char* key) {
-    const JsonPart part = json.at(key);
-    if (!part.value().is_number_unsigned()) {
-      part.fail_with("is no number");
+    Status end_token() override {
+      TRY(next_.add(std::string_view(kind_.replacement.pattern).substr(0, seen_)));
+      seen_ = 0;
+      return next_.end_token();
     }
-    return part.value().get<size_t>();
-  }
 
-  std::string content_;
-  size_t start_;
-  size_t stop_;
+   private:
+    const Replace& kind_;
+    Budget& budget_;
+    size_t seen_ = 0;  // Bytes of the pattern that the text ends with.
+  };
+
+  Replacement replacement;
+  std::vector<size_t> shorter;
 };
 
-class MetaspaceDecoder final : public TokenDecoder {
- public:
-  explicit MetaspaceDecoder(const JsonPart& json) : form_(json) {
-    if (form_.replacement.empty()) {
-      json.fail_with("has no replacement");
-    }
-  }
+// "<0x41>" is the byte 0x41. Such tokens one after the other are one text, or, if that is not UTF-8, a
+// replacement character each.
+struct ByteFallback {
+  class Sink final : public Step {
+   public:
+    Sink(const ByteFallback&, TokenSink& next, Budget&) : Step(next) {}
 
-  void decode(Tokens& tokens) const override {
-    for (size_t i = 0; i < tokens.size(); ++i) {
+    Status add(std::string_view text) override {
+      token_ += text;
+      return {};
+    }
+
+    Status end_token() override {
+      const int byte = byte_of(token_);
+      if (byte >= 0) {
+        bytes_ += static_cast<char>(byte);
+      } else {
+        TRY(end_bytes());
+        TRY(next_.add(token_));
+        TRY(next_.end_token());
+      }
+      token_.clear();
+      return {};
+    }
+
+    Status finish() override {
+      TRY(end_bytes());
+      return next_.finish();
+    }
+
+   private:
+    static int digit(char c) {
+      return c >= '0' && c <= '9' ? c - '0'
+          : c >= 'a' && c <= 'f'  ? c - 'a' + 10
+          : c >= 'A' && c <= 'F'  ? c - 'A' + 10
+                                  : -1;
+    }
+
+    // -1: the token stands for no byte.
+    static int byte_of(const std::string& token) {
+      if (token.size() != 6 || token.compare(0, 3, "<0x") != 0 || token[5] != '>') {
+        return -1;
+      }
+      // As Rust reads numbers.
+      const int high = token[3] == '+' ? 0 : digit(token[3]), low = digit(token[4]);
+      return high < 0 || low < 0 ? -1 : high * 16 + low;
+    }
+
+    Status end_bytes() {
+      if (is_utf8(bytes_)) {
+        if (!bytes_.empty()) {
+          TRY(next_.add(bytes_));
+          TRY(next_.end_token());
+        }
+      } else {
+        for (size_t i = 0; i < bytes_.size(); ++i) {
+          TRY(next_.add(repaired("\xFF")));
+          TRY(next_.end_token());
+        }
+      }
+      bytes_.clear();
+      return {};
+    }
+
+    std::string token_;
+    std::string bytes_;
+  };
+};
+
+// One token out of all.
+struct Fuse {
+  class Sink final : public Step {
+   public:
+    Sink(const Fuse&, TokenSink& next, Budget&) : Step(next) {}
+
+    Status end_token() override { return {}; }
+
+    Status finish() override {
+      TRY(next_.end_token());
+      return next_.finish();
+    }
+  };
+};
+
+// A character at the start or the end of tokens is left out, as often as that.
+struct Strip {
+  class Sink final : public Step {
+   public:
+    Sink(const Strip& kind, TokenSink& next, Budget& budget)
+        : Step(next), kind_(kind), budget_(budget) {}
+
+    Status add(std::string_view text) override {
+      std::string result;
+      for (size_t i = 0; i < text.size();) {
+        const size_t size = character_size(text, i);
+        const std::string_view one = text.substr(i, size);
+        i += size;
+        const bool is_it = one == kind_.content;
+        if (is_it && dropped_ < kind_.start && !is_inside_) {
+          ++dropped_;
+          continue;
+        }
+        is_inside_ = true;
+        if (is_it && held_ < kind_.stop) {
+          ++held_;
+          continue;
+        }
+        if (!is_it) {
+          TRY(give(held_, result));
+          held_ = 0;
+        }
+        result += one;
+      }
+      return next_.add(result);
+    }
+
+    Status end_token() override {
+      held_ = 0;
+      dropped_ = 0;
+      is_inside_ = false;
+      return next_.end_token();
+    }
+
+   private:
+    Status give(size_t times, std::string& result) {
+      TRY(budget_.make_text(times * kind_.content.size()));
+      for (size_t i = 0; i < times; ++i) {
+        result += kind_.content;
+      }
+      return {};
+    }
+
+    const Strip& kind_;
+    Budget& budget_;
+    size_t dropped_ = 0;
+    size_t held_ = 0;  // At the end of what came: they may be the end of the token.
+    bool is_inside_ = false;
+  };
+
+  std::string content;
+  size_t start;
+  size_t stop;
+};
+
+struct Metaspace {
+  class Sink final : public Step {
+   public:
+    Sink(const Metaspace& kind, TokenSink& next, Budget& budget)
+        : Step(next), form_(kind.form), budget_(budget) {}
+
+    Status add(std::string_view text) override {
       // Hugging Face's drops all in the first token, not only the one that was put before the text.
-      const bool drops = i == 0 && form_.scheme != "never";
-      tokens[i] = replaced(tokens[i], form_.replacement, drops ? "" : " ");
+      const bool drops = is_first_ && form_.scheme != "never";
+      const std::string result =
+          TRY(replaced(std::string(text), form_.replacement, drops ? "" : " ", budget_));
+      return next_.add(result);
     }
-  }
 
- private:
-  MetaspaceForm form_;
+    Status end_token() override {
+      is_first_ = false;
+      return next_.end_token();
+    }
+
+   private:
+    const MetaspaceForm& form_;
+    Budget& budget_;
+    bool is_first_ = true;
+  };
+
+  MetaspaceForm form;
 };
 
-class SequenceDecoder final : public TokenDecoder {
- public:
-  explicit SequenceDecoder(const JsonPart& json) {
-    for (const JsonPart& part : json.at("decoders").items()) {
-      parts_.push_back(make_token_decoder(part));
+struct Sequence {
+  class Sink final : public TokenSink {
+   public:
+    Sink(const Sequence& kind, TokenSink& next, Budget& budget) : first_(&next) {
+      for (auto part = kind.parts.rbegin(); part != kind.parts.rend(); ++part) {
+        steps_.push_back((*part)->start(*first_, budget));
+        first_ = steps_.back().get();
+      }
     }
-  }
 
-  void decode(Tokens& tokens) const override {
-    for (const auto& part : parts_) {
-      part->decode(tokens);
-    }
-  }
+    Status add(std::string_view text) override { return first_->add(text); }
+    Status end_token() override { return first_->end_token(); }
+    Status finish() override { return first_->finish(); }
 
- private:
-  std::vector<std::unique_ptr<TokenDecoder>> parts_;
+   private:
+    std::vector<std::unique_ptr<TokenSink>> steps_;
+    TokenSink* first_;
+  };
+
+  std::vector<std::unique_ptr<TokenDecoder>> parts;
 };
+
+template <typename Kind>
+std::unique_ptr<TokenDecoder> make(Kind kind) {
+  return std::make_unique<Decoder<Kind>>(std::move(kind));
+}
+
+Result<std::unique_ptr<TokenDecoder>> make_strip(const JsonValue& json) {
+  const std::string content = TRY(json.text("content"));
+  if (content.empty() || character_size(content, 0) != content.size()) {
+    return json.error_with("has a content that is not one character");
+  }
+  const uint64_t start = TRY(json.number("start", UINT32_MAX));
+  const uint64_t stop = TRY(json.number("stop", UINT32_MAX));
+  return make(Strip{content, static_cast<size_t>(start), static_cast<size_t>(stop)});
+}
+
+Result<std::unique_ptr<TokenDecoder>> make_sequence(const JsonValue& json, Budget& budget) {
+  Sequence sequence;
+  for (const JsonValue& part : TRY(json.items("decoders"))) {
+    sequence.parts.push_back(TRY(make_token_decoder(part, budget)));
+  }
+  return make(std::move(sequence));
+}
 
 }  // namespace
 
-std::unique_ptr<TokenDecoder> make_token_decoder(const JsonPart& json) {
-  const std::string type = json.text("type");
+Result<std::unique_ptr<TokenDecoder>> make_token_decoder(const JsonValue& json, Budget& budget) {
+  TRY(budget.spend(0));
+  const std::string type = TRY(json.text("type"));
   if (type == "Sequence") {
-    return std::make_unique<SequenceDecoder>(json);
+    return make_sequence(json, budget);
   }
   if (type == "ByteLevel") {
-    return std::make_unique<ByteLevelDecoder>();
+    return make(ByteLevel{});
   }
   if (type == "Replace") {
-    return std::make_unique<ReplaceDecoder>(json);
+    return make(Replace(TRY(Replacement::read(json))));
   }
   if (type == "ByteFallback") {
-    return std::make_unique<ByteFallbackDecoder>();
+    return make(ByteFallback{});
   }
   if (type == "Fuse") {
-    return std::make_unique<FuseDecoder>();
+    return make(Fuse{});
   }
   if (type == "Strip") {
-    return std::make_unique<StripDecoder>(json);
+    return make_strip(json);
   }
   if (type == "Metaspace") {
-    return std::make_unique<MetaspaceDecoder>(json);
+    return make(Metaspace{TRY(MetaspaceForm::read(json))});
   }
-  json.fail_with("is of type \"" + type + "\", which the runner doesn't have");
+  return json.error_with("is of type \"" + type + "\", which the runner doesn't have");
 }
 
 }  // namespace runner

@@ -1,85 +1,202 @@
 #include "tools/runner/llm/tokenizer.h"
 
-#include "tools/runner/base/fail.h"
-#include "tools/runner/base/json_depth.h"
-#include "tools/runner/base/mapped_file.h"
+#include <utility>
+
+#include "tools/runner/base/files.h"
+#include "tools/runner/base/json.h"
+#include "tools/runner/base/text.h"
 
 namespace runner {
+namespace {
 
-using nlohmann::json;
+// Twice the largest known; read, it takes ten to twenty times the memory.
+constexpr size_t kMostBytes = 64 << 20;
 
-Tokenizer::Tokenizer(const std::string& path) {
-  const MappedFile file(path, "a tokenizer");
-  const std::string_view text = file.text();
-  if (is_nested_too_deeply(text)) {
-    fail(path + " is no tokenizer.json of Hugging Face's: it is nested too deeply.");
+// A character of the private use that the text doesn't have: normal forms leave it alone.
+std::string unused_character(const std::string& text) {
+  uint32_t point = 0xF0000;
+  while (text.find(character(point)) != std::string::npos) {
+    ++point;
   }
-  const json value = json::parse(text.begin(), text.end(), nullptr, false);
-  if (!value.is_object()) {
-    fail(path + " is no tokenizer.json of Hugging Face's: it is no JSON object.");
-  }
-  const JsonPart root(value, path);
-  if (root.has("normalizer")) {
-    normalizer_ = make_normalizer(root.at("normalizer"));
-  }
-  const json none = json::array();
-  added_ = std::make_unique<AddedTokens>(
-      root.has("added_tokens") ? root.at("added_tokens") : JsonPart(none, path), normalizer_.get());
-  if (root.has("pre_tokenizer")) {
-    pretokenizer_ = make_pretokenizer(root.at("pre_tokenizer"));
-  }
-  bpe_ = std::make_unique<Bpe>(root.at("model"));
-  if (root.has("decoder")) {
-    decoder_ = make_token_decoder(root.at("decoder"));
-  }
+  return character(point);
 }
 
-std::vector<uint32_t> Tokenizer::encode(const std::string& text) const {
-  std::vector<Piece> pieces = added_->cut({{text, nullptr, true}}, /*is_normalized=*/false);
+}  // namespace
+
+Result<std::unique_ptr<Tokenizer>> Tokenizer::read(const std::string& path) {
+  const MappedFile file = TRY(MappedFile::open(path, "a tokenizer"));
+  const std::string_view text = file.text();
+  if (text.size() > kMostBytes) {
+    return error(path + " is no tokenizer.json that the runner reads: got " + std::to_string(text.size()) +
+                 " bytes, expected at most " + std::to_string(kMostBytes) + ".");
+  }
+  Result<nlohmann::json> value = parse_json(text);
+  if (!value.ok()) {
+    return error(path + " is no tokenizer.json of Hugging Face's: " + value.sentence() + ".");
+  }
+  const JsonValue root = JsonValue::of(value.take_value(), path);
+  auto tokenizer = std::make_unique<Tokenizer>();
+  tokenizer->path_ = path;
+  // Of all added tokens together.
+  Budget budget(path);
+  if (root.has("normalizer")) {
+    tokenizer->normalizer_ = TRY(make_normalizer(TRY(root.at("normalizer")), budget));
+  }
+  tokenizer->added_ = TRY(AddedTokens::read(root, tokenizer->normalizer_.get(), budget));
+  if (root.has("pre_tokenizer")) {
+    tokenizer->pretokenizer_ = TRY(make_pretokenizer(TRY(root.at("pre_tokenizer")), budget));
+  }
+  tokenizer->bpe_ = TRY(Bpe::read(TRY(root.at("model"))));
+  if (root.has("decoder")) {
+    tokenizer->decoder_ = TRY(make_token_decoder(TRY(root.at("decoder")), budget));
+  }
+  return tokenizer;
+}
+
+// Where something was said, it is found again by a mark at each of its ends.
+Status Tokenizer::normalize(Piece& piece, Budget& budget) const {
+  if (piece.said.empty() || !added_->has_normalized_special()) {
+    piece.text = TRY(normalizer_->normalize(piece.text, budget));
+    return {};
+  }
+  const std::string mark = unused_character(piece.text);
+  std::string marked;
+  size_t at = 0;
+  for (const Range& range : piece.said) {
+    marked.append(piece.text, at, range.start - at).append(mark);
+    marked.append(piece.text, range.start, range.end - range.start).append(mark);
+    at = range.end;
+  }
+  marked = TRY(normalizer_->normalize(marked + piece.text.substr(at), budget));
+  piece.text.clear();
+  std::vector<size_t> marks;
+  size_t start = 0;
+  for (size_t end = 0; (end = marked.find(mark, start)) != std::string::npos;
+       start = end + mark.size()) {
+    piece.text.append(marked, start, end - start);
+    marks.push_back(piece.text.size());
+  }
+  piece.text.append(marked, start, std::string::npos);
+  if (marks.size() != 2 * piece.said.size()) {
+    // Nobody can tell any more: none of it makes special tokens.
+    piece.said = {{0, piece.text.size()}};
+    return {};
+  }
+  for (size_t i = 0; i < piece.said.size(); ++i) {
+    piece.said[i] = {marks[2 * i], marks[2 * i + 1]};
+  }
+  return {};
+}
+
+Result<std::vector<uint32_t>> Tokenizer::encode(const std::vector<TextPart>& parts) const {
+  Piece whole;
+  whole.is_start = true;
+  for (const TextPart& part : parts) {
+    const size_t start = whole.text.size();
+    whole.text += part.text;
+    if (part.is_said && !part.text.empty()) {
+      whole.said.push_back({start, whole.text.size()});
+    }
+  }
+  if (!is_utf8(whole.text)) {
+    return error(path_ + ": a text is not UTF-8.");
+  }
+  Budget budget(path_);
+  TRY(budget.make_text(whole.text.size()));
+  std::vector<Piece> pieces = TRY(added_->cut({whole}, /*is_normalized=*/false, budget));
   for (Piece& piece : pieces) {
     if (piece.token == nullptr && normalizer_ != nullptr) {
-      piece.text = normalizer_->normalize(piece.text);
+      TRY(normalize(piece, budget));
     }
   }
   std::vector<uint32_t> tokens;
-  for (const Piece& piece : added_->cut(pieces, /*is_normalized=*/true)) {
+  for (const Piece& piece : TRY(added_->cut(pieces, /*is_normalized=*/true, budget))) {
     if (piece.token != nullptr) {
       tokens.push_back(piece.token->id);
       continue;
     }
     std::vector<std::string> words = {piece.text};
     if (pretokenizer_ != nullptr) {
-      words = pretokenizer_->cut(std::move(words), piece.is_start);
+      bool is_start = piece.is_start;
+      TRY(pretokenizer_->cut(words, is_start, budget));
     }
     for (const std::string& word : words) {
+      TRY(budget.spend(word.size()));
       bpe_->encode(word, tokens);
     }
   }
   return tokens;
 }
 
-std::string Tokenizer::decode(const std::vector<uint32_t>& tokens) const {
-  std::vector<std::string> texts;
-  for (const uint32_t id : tokens) {
-    const AddedToken* added = added_->find(id);
-    if (added != nullptr) {
-      if (!added->is_special) {
-        texts.push_back(added->wanted);
-      }
-      continue;
+Result<std::string> Tokenizer::decode(const std::vector<uint32_t>& tokens) const {
+  Decoding decoding(*this);
+  std::string text;
+  for (const uint32_t token : tokens) {
+    text += TRY(decoding.add(token));
+  }
+  return text + TRY(decoding.finish());
+}
+
+// What comes out of the last step.
+class Decoding::Text final : public TokenSink {
+ public:
+  Text(std::string_view between, Budget& budget) : between_(between), budget_(budget) {}
+
+  Status add(std::string_view text) override {
+    if (is_next_) {
+      text_ += between_;
+      is_next_ = false;
     }
-    const std::string* token = bpe_->token_of(id);
-    texts.push_back(token == nullptr ? "" : *token);
+    size_ += text.size();
+    TRY(budget_.check_text(size_));
+    TRY(budget_.spend(text.size()));
+    text_ += text;
+    return {};
   }
-  if (decoder_ != nullptr) {
-    decoder_->decode(texts);
+
+  Status end_token() override {
+    is_next_ = true;
+    return {};
   }
-  std::string all;
-  for (size_t i = 0; i < texts.size(); ++i) {
-    // As the format has it: without a decoder tokens are words.
-    all += (decoder_ == nullptr && i > 0 ? " " : "") + texts[i];
+
+  Status finish() override { return {}; }
+
+  std::string take() { return std::exchange(text_, ""); }
+
+ private:
+  std::string_view between_;
+  Budget& budget_;
+  bool is_next_ = false;
+  size_t size_ = 0;
+  std::string text_;
+};
+
+Decoding::Decoding(const Tokenizer& tokenizer) : tokenizer_(tokenizer), budget_(tokenizer.path_) {
+  budget_.without_time_limit();
+  // As the format has it: without a decoder tokens are words.
+  text_ = std::make_unique<Text>(tokenizer.decoder_ == nullptr ? " " : "", budget_);
+  if (tokenizer.decoder_ != nullptr) {
+    steps_ = tokenizer.decoder_->start(*text_, budget_);
   }
-  return all;
+}
+
+Decoding::~Decoding() = default;
+
+Result<std::string> Decoding::add(uint32_t token) {
+  const AddedToken* added = tokenizer_.added_->find(token);
+  const std::string* text = added != nullptr ? &added->wanted : tokenizer_.bpe_->token_of(token);
+  if (text != nullptr && !tokenizer_.added_->is_special(*text)) {
+    TokenSink& first = steps_ != nullptr ? *steps_ : *text_;
+    TRY(first.add(*text));
+    TRY(first.end_token());
+  }
+  return text_->take();
+}
+
+Result<std::string> Decoding::finish() {
+  TokenSink& first = steps_ != nullptr ? *steps_ : *text_;
+  TRY(first.finish());
+  return text_->take();
 }
 
 }  // namespace runner

@@ -1,4 +1,4 @@
-// A tensor's numbers in row-major order, outside of the runtime.
+// A tensor's numbers in row-major order, outside of the runtime, and ExecuTorch's and NumPy's names of their types.
 #pragma once
 
 #include <cstdint>
@@ -6,9 +6,30 @@
 #include <string>
 #include <vector>
 
-#include "tools/runner/tensors/dtype.h"
+#include <executorch/runtime/core/exec_aten/exec_aten.h>
+
+#include "tools/runner/base/result.h"
 
 namespace runner {
+
+struct Dtype {
+  executorch::aten::ScalarType type;
+  const char* name;
+  const char* npy;          // In a .npy file's header, little-endian; nullptr: NumPy has none.
+  const char* safetensors;  // In a .safetensors file's header.
+  size_t size;              // Bytes.
+};
+
+// nullptr: not one that the runner reads and writes.
+const Dtype* dtype_of(executorch::aten::ScalarType type);
+const Dtype* dtype_of_npy(const std::string& npy);
+const Dtype* dtype_of_safetensors(const std::string& safetensors);
+
+// The type of `what`; an error, if the runner doesn't know it.
+Result<const Dtype*> known_dtype(executorch::aten::ScalarType type, const std::string& what);
+
+// What the runner reads and writes, for sentences.
+std::string dtype_names();
 
 struct Array {
   const Dtype* dtype = nullptr;
@@ -23,6 +44,9 @@ Array scalar_array(T value, executorch::aten::ScalarType type) {
   memcpy(array.data.data(), &value, sizeof(T));
   return array;
 }
+
+// What the runtime's tensors have at most (kTensorDimensionLimit).
+constexpr size_t kMostDimensions = 16;
 
 // "(2, 16)".
 std::string shape_text(const std::vector<int64_t>& shape);

@@ -1,8 +1,12 @@
 #include "tools/runner/tensors/inputs.h"
 
 #include <cstring>
+#include <map>
 
-#include "tools/runner/base/fail.h"
+#include "tools/runner/base/files.h"
+#include "tools/runner/base/os.h"
+#include "tools/runner/base/result.h"
+#include "tools/runner/tensors/formats.h"
 
 namespace runner {
 namespace {
@@ -13,37 +17,144 @@ using executorch::runtime::MethodMeta;
 using executorch::runtime::Tag;
 using executorch::runtime::TensorInfo;
 
-void check_fits(const Array& array, const TensorInfo& info, const std::string& what) {
-  const Dtype& wanted = dtype_or_fail(info.scalar_type(), what);
+Status check_fits(const Array& array, const TensorInfo& info, const std::string& what) {
+  const Dtype& wanted = *TRY(known_dtype(info.scalar_type(), what));
   std::vector<int64_t> bounds(info.sizes().begin(), info.sizes().end());
   bool fits = array.dtype->type == wanted.type && array.shape.size() == bounds.size();
   for (size_t d = 0; fits && d < bounds.size(); ++d) {
     fits = array.shape[d] <= bounds[d];
   }
   if (!fits) {
-    fail(what + " is " + array.dtype->name + " " + shape_text(array.shape) + ", wanted " +
+    return error(what + " is " + array.dtype->name + " " + shape_text(array.shape) + ", wanted " +
          wanted.name + " " + shape_text(bounds) + (bounds.empty() ? "." : " at most."));
   }
+  return {};
 }
 
-void add_tensor(Inputs& inputs, const Array& array, const TensorInfo& info, const std::string& what) {
+Status
+add_tensor(Inputs& inputs, const Array& array, const TensorInfo& info, const std::string& what) {
   const DimOrder order(info.dim_order().begin(), info.dim_order().end());
   if (!is_order(order, array.shape.size())) {
-    fail(what + " has an order of dimensions that makes no sense; the program is damaged.");
+    return error(what + " has an order of dimensions that makes no sense; the program is damaged.");
   }
   inputs.tensors.push_back(std::make_unique<OwnedTensor>(array, order));
   inputs.values.emplace_back(inputs.tensors.back()->tensor());
+  return {};
 }
 
 template <class T>
-T scalar_of(const Array& array, ScalarType type, const std::string& what) {
+Result<T> scalar_of(const Array& array, ScalarType type, const std::string& what) {
   T value{};
   if (array.dtype->type != type || array.data.size() != sizeof(T)) {
-    fail(what + " is " + array.dtype->name + " " + shape_text(array.shape) + ", wanted one " +
+    return error(what + " is " + array.dtype->name + " " + shape_text(array.shape) + ", wanted one " +
          dtype_of(type)->name + ".");
   }
   memcpy(&value, array.data.data(), sizeof(T));
   return value;
+}
+
+// 0, 1/8, ... 7/8, -1, -7/8, ... -1/8, 0, ...: exact in every float type.
+double pattern(size_t index) {
+  return static_cast<double>(static_cast<int>((index + 8) % 16) - 8) / 8.0;
+}
+
+void fill_with_pattern(Array& array) {
+  for (size_t i = 0; i < array.data.size() / array.dtype->size; ++i) {
+    uint8_t* to = array.data.data() + i * array.dtype->size;
+    const double value = pattern(i);
+    const float single = static_cast<float>(value);
+    const executorch::aten::Half half(single);
+    switch (array.dtype->type) {
+      case ScalarType::Float:
+        memcpy(to, &single, sizeof(single));
+        break;
+      case ScalarType::Half:
+        memcpy(to, &half, sizeof(half));
+        break;
+      case ScalarType::Double:
+        memcpy(to, &value, sizeof(value));
+        break;
+      default:
+        return;
+    }
+  }
+}
+
+Result<Array> tensor_of(const TensorInfo& info, const std::string& what, uint64_t& left) {
+  Array array;
+  array.dtype = TRY(known_dtype(info.scalar_type(), what));
+  for (const int32_t size : info.sizes()) {
+    array.shape.push_back(size);
+  }
+  if (info.nbytes() > left) {
+    return error(what + " would need " + std::to_string(info.nbytes()) +
+         " bytes, more than are free; the program is damaged, or too big.");
+  }
+  left -= info.nbytes();
+  array.data.resize(info.nbytes());
+  fill_with_pattern(array);
+  return array;
+}
+
+Array zero(ScalarType type) {
+  Array array;
+  array.dtype = dtype_of(type);
+  array.data.resize(array.dtype->size);
+  return array;
+}
+
+Result<Array> made_up(const MethodMeta& method, size_t index, const std::string& what, uint64_t& left) {
+  const auto tag = method.input_tag(index);
+  const auto info = method.input_tensor_meta(index);
+  if (info.ok()) {
+    return tensor_of(*info, what, left);
+  }
+  if (tag.ok() && *tag == Tag::Double) {
+    return zero(ScalarType::Double);
+  }
+  return zero(tag.ok() && *tag == Tag::Bool ? ScalarType::Bool : ScalarType::Long);
+}
+
+using executorch::runtime::MethodMeta;
+
+constexpr char kSafetensors[] = ".safetensors";
+constexpr char kRaw[] = ".bin";
+
+// The bytes of an input's own type and shape.
+Result<Array> read_raw(const std::string& path, const MethodMeta& method, size_t index) {
+  const auto info = method.input_tensor_meta(index);
+  if (!info.ok()) {
+    return error(path + " is for input " + std::to_string(index) +
+         ", which is no tensor; give it as a .npy file.");
+  }
+  const MappedFile file = TRY(MappedFile::open(path, "an input"));
+  Array array;
+  array.dtype = TRY(known_dtype(info->scalar_type(), path));
+  array.shape.assign(info->sizes().begin(), info->sizes().end());
+  const int64_t wanted = bytes_of(*array.dtype, array.shape);
+  if (wanted < 0 || static_cast<uint64_t>(wanted) != file.size()) {
+    return error(path + " has " + std::to_string(file.size()) + " bytes, wanted " +
+         std::to_string(wanted) + ": " + array.dtype->name + " " + shape_text(array.shape) + ".");
+  }
+  array.data.assign(file.data(), file.data() + file.size());
+  return array;
+}
+
+// Files of several inputs by path, each read once.
+using Open = std::map<std::string, SafetensorsFile>;
+
+Result<Array> read_input(const std::string& given, const MethodMeta& method, size_t index, Open& open) {
+  const size_t name = given.rfind(std::string(kSafetensors) + ":");
+  if (name != std::string::npos) {
+    const size_t end = name + sizeof(kSafetensors) - 1;
+    const std::string path = given.substr(0, end);
+    auto file = open.find(path);
+    if (file == open.end()) {
+      file = open.emplace(path, TRY(SafetensorsFile::open(path))).first;
+    }
+    return file->second.tensor(given.substr(end + 1));
+  }
+  return ends_with(given, kRaw) ? read_raw(given, method, index) : read_npy(given);
 }
 
 }  // namespace
@@ -68,12 +179,12 @@ OwnedTensor::OwnedTensor(const Array& array, const DimOrder& order)
   }
 }
 
-Inputs make_inputs(
+Result<Inputs> make_inputs(
     const std::string& title,
     const MethodMeta& method,
     const std::vector<GivenInput>& given) {
   if (given.size() != method.num_inputs()) {
-    fail(title + " takes " + std::to_string(method.num_inputs()) + " inputs, got " +
+    return error(title + " takes " + std::to_string(method.num_inputs()) + " inputs, got " +
          std::to_string(given.size()) + ".");
   }
   Inputs inputs;
@@ -83,17 +194,53 @@ Inputs make_inputs(
     const auto tag = method.input_tag(i);
     const auto info = method.input_tensor_meta(i);
     if (tag.ok() && *tag == Tag::Int) {
-      inputs.values.emplace_back(scalar_of<int64_t>(array, ScalarType::Long, what));
+      inputs.values.emplace_back(TRY(scalar_of<int64_t>(array, ScalarType::Long, what)));
     } else if (tag.ok() && *tag == Tag::Double) {
-      inputs.values.emplace_back(scalar_of<double>(array, ScalarType::Double, what));
+      inputs.values.emplace_back(TRY(scalar_of<double>(array, ScalarType::Double, what)));
     } else if (tag.ok() && *tag == Tag::Bool) {
-      inputs.values.emplace_back(scalar_of<bool>(array, ScalarType::Bool, what));
+      inputs.values.emplace_back(TRY(scalar_of<bool>(array, ScalarType::Bool, what)));
     } else if (info.ok()) {
-      check_fits(array, *info, what);
-      add_tensor(inputs, array, *info, what);
+      TRY(check_fits(array, *info, what));
+      TRY(add_tensor(inputs, array, *info, what));
     } else {
-      fail(what + " would be neither a tensor nor a number; the runner can't make it.");
+      return error(what + " would be neither a tensor nor a number; the runner can't make it.");
     }
+  }
+  return inputs;
+}
+
+Result<std::vector<GivenInput>> make_up_inputs(const std::string& title, const MethodMeta& method) {
+  std::vector<GivenInput> inputs;
+  // Of all: a damaged program may name one large tensor many times. Each is copied for the runtime.
+  uint64_t left = available_memory() / 2;
+  for (size_t i = 0; i < method.num_inputs(); ++i) {
+    const std::string name = "input " + std::to_string(i);
+    Array array = TRY(made_up(method, i, title + ", " + name, left));
+    inputs.push_back({std::move(array), name});
+  }
+  return inputs;
+}
+
+Result<std::vector<GivenInput>> read_inputs(
+    const std::vector<std::string>& files,
+    const std::string& title,
+    const MethodMeta& method) {
+  std::vector<std::string> each = files;
+  if (files.size() == 1 && ends_with(files[0], kSafetensors)) {
+    each.clear();
+    for (size_t i = 0; i < method.num_inputs(); ++i) {
+      each.push_back(files[0] + ":input_" + std::to_string(i));
+    }
+  }
+  if (each.size() != method.num_inputs()) {
+    return error(title + " takes " + std::to_string(method.num_inputs()) + " inputs, got " +
+         std::to_string(each.size()) + " with --input.");
+  }
+  std::vector<GivenInput> inputs;
+  Open open;
+  for (size_t i = 0; i < each.size(); ++i) {
+    Array array = TRY(read_input(each[i], method, i, open));
+    inputs.push_back({std::move(array), each[i]});
   }
   return inputs;
 }

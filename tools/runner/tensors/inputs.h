@@ -1,4 +1,4 @@
-// Arrays to a method's inputs.
+// A method's inputs: from files (.npy, .safetensors, and the bytes alone) or made up, and given to the runtime.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@
 
 namespace runner {
 
-// A tensor with memory of its own, for the runtime.
+// A tensor with memory of its own, for the runtime. Not its TensorPtr, as apps link runtimes without extensions.
 class OwnedTensor {
  public:
   OwnedTensor(const Array& array, const DimOrder& order);
@@ -41,15 +41,24 @@ struct GivenInput {
   std::string name;  // For sentences: a file, for example.
 };
 
-// Inputs for a method. `title` of it is for sentences, with which the process ends if there are too
-// many or too few, or if one doesn't fit.
-Inputs make_inputs(
+// Inputs for a method, whose `title` is for sentences. An error, if there are too many or too few, or if
+// one doesn't fit.
+Result<Inputs> make_inputs(
     const std::string& title,
     const executorch::runtime::MethodMeta& method,
     const std::vector<GivenInput>& given);
 
 // A fixed pattern for each float tensor of a method, zeros for all else.
-std::vector<GivenInput> make_up_inputs(
+Result<std::vector<GivenInput>> make_up_inputs(
+    const std::string& title,
+    const executorch::runtime::MethodMeta& method);
+
+// What --input names: FILE.npy; FILE.safetensors:NAME; FILE.safetensors alone, for all inputs as
+// input_0, input_1, ...; FILE.bin, which has the bytes of the input's own type and largest shape.
+//
+// An error, if there is not one for each of the method's inputs, or if one can't be read. `title` of the method is for sentences.
+Result<std::vector<GivenInput>> read_inputs(
+    const std::vector<std::string>& files,
     const std::string& title,
     const executorch::runtime::MethodMeta& method);
 

@@ -10,13 +10,13 @@
 
 namespace runner {
 
-// An output as an array in row-major order. `name` is for the sentence with which the process ends
-// if it is of a kind that arrays don't have.
-Array to_array(const executorch::runtime::EValue& value, const std::string& name);
+// An output as an array in row-major order. An error, which begins with `name`, if it is of a kind that
+// arrays don't have.
+Result<Array> to_array(const executorch::runtime::EValue& value, const std::string& name);
 
 // Writes outputs as DIR/output_0.npy, ... ("npy"), DIR/outputs.safetensors ("safetensors") or
 // DIR/output_0.bin, ... ("raw": the bytes alone); gives the files. `title` is for sentences.
-std::vector<std::string> write_outputs(
+Result<std::vector<std::string>> write_outputs(
     const std::vector<executorch::runtime::EValue>& outputs,
     const std::string& title,
     const std::string& folder,

@@ -48,7 +48,7 @@ public final class AppFiles {
     try {
       JSONObject files = parsed(manifest).getJSONObject("files");
       for (Iterator<String> names = files.keys(); names.hasNext(); ) {
-        String name = names.next();
+        String name = below(names.next());
         copy(assets, name, new File(unfinished, name), files.getJSONObject(name).getLong("size"));
       }
     } catch (JSONException error) {
@@ -71,6 +71,22 @@ public final class AppFiles {
    */
   public static JSONObject manifest(File folder) throws IOException {
     return parsed(read(new FileInputStream(new File(folder, MANIFEST))));
+  }
+
+  // Folders are made and files written where it says.
+  private static String below(String name) throws IOException {
+    for (String part : name.split("/", -1)) {
+      boolean plain = !part.isEmpty() && !part.equals(".") && !part.equals("..");
+      for (int i = 0; i < part.length(); ++i) {
+        char letter = part.charAt(i);
+        plain = plain && letter >= ' ' && letter != '\\' && letter != 0x7f;
+      }
+      if (!plain) {
+        throw new IOException(
+            "The app's " + MANIFEST + " names the file \"" + name + "\", expected a path below its folder.");
+      }
+    }
+    return name;
   }
 
   private static void copy(AssetManager assets, String name, File file, long size) throws IOException {

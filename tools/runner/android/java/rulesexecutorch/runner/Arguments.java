@@ -2,57 +2,87 @@ package rulesexecutorch.runner;
 
 import java.io.File;
 import java.util.ArrayList;
-import java.util.Iterator;
-import java.util.LinkedHashSet;
+import java.util.Arrays;
+import java.util.Collection;
 import java.util.List;
-import java.util.Set;
-import org.json.JSONArray;
-import org.json.JSONException;
-import org.json.JSONObject;
 
-/** The runner's command line for all programs of an app. */
+/**
+ * The runner's command line for an app.
+ *
+ * <p>Any app of the device can start RunActivity with arguments of its own. So only options are taken that read
+ * and write no file but the app's: nothing that names a path.
+ */
 final class Arguments {
+  private static final List<String> FLAGS =
+      Arrays.asList(
+          "--help",
+          "--json",
+          "--list",
+          "--parse_special",
+          "--raw_prompt",
+          "--runtime_info",
+          "--verify",
+          "--weight_cache");
+  private static final List<String> WITH_VALUE =
+      Arrays.asList(
+          "--max_new_tokens",
+          "--method",
+          "--program",
+          "--prompt",
+          "--repeat",
+          "--seed",
+          "--system",
+          "--temperature",
+          "--threads");
+
   private Arguments() {}
 
   /**
    * Makes the command line.
    *
-   * @param manifest the app's
-   * @param folder where its files are
-   * @param extra arguments of the user, at the end
+   * @param folder where the app's files and its manifest are
+   * @param programs names of the app's programs
+   * @param extra arguments of whoever started the app
+   * @throws IllegalArgumentException if one of them is none that the app takes
    */
-  static String[] of(JSONObject manifest, File folder, String[] extra) throws JSONException {
+  static String[] of(File folder, Collection<String> programs, String[] extra) {
     List<String> arguments = new ArrayList<String>();
-    JSONArray programs = manifest.getJSONArray("programs");
-    for (int i = 0; i < programs.length(); i++) {
-      JSONObject program = programs.getJSONObject(i);
-      add(arguments, "--program", folder, program.getString("file"));
-      if (program.has("manifest")) {
-        add(arguments, "--manifest", folder, program.getString("manifest"));
-      }
-      for (String file : dataFiles(program)) {
-        add(arguments, "--data", folder, file);
-      }
-    }
-    for (String argument : extra) {
+    arguments.add("--app");
+    arguments.add(folder.getPath());
+    for (int i = 0; i < extra.length; i++) {
+      String argument = checked(extra[i]);
       arguments.add(argument);
+      if (FLAGS.contains(argument)) {
+        continue;
+      }
+      // As the runner reads them: "--option=value", or "--option" and then its value, whatever that is.
+      int equals = argument.indexOf('=');
+      String option = equals < 0 ? argument : argument.substring(0, equals);
+      if (!WITH_VALUE.contains(option)) {
+        throw new IllegalArgumentException(
+            "the app takes no argument \"" + argument + "\". It takes: " + FLAGS + " and, with a value, "
+                + WITH_VALUE + ".");
+      }
+      String value = argument.substring(equals + 1);
+      if (equals < 0) {
+        if (++i == extra.length) {
+          throw new IllegalArgumentException(option + " lacks a value.");
+        }
+        value = checked(extra[i]);
+        arguments.add(value);
+      }
+      if (option.equals("--program") && !programs.contains(value)) {
+        throw new IllegalArgumentException(
+            "--program: got \"" + value + "\", expected one of the app's programs: " + programs + ".");
+      }
     }
     return arguments.toArray(new String[0]);
   }
 
-  private static Set<String> dataFiles(JSONObject program) throws JSONException {
-    Set<String> files = new LinkedHashSet<String>();
-    JSONObject data = program.optJSONObject("data");
-    if (data != null) {
-      for (Iterator<String> names = data.keys(); names.hasNext(); ) {
-        files.add(data.getString(names.next()));
-      }
+  private static String checked(String argument) {
+    if (argument == null || argument.indexOf('\0') >= 0) {
+      throw new IllegalArgumentException("an argument is null or holds the character U+0000.");
     }
-    return files;
-  }
-
-  private static void add(List<String> arguments, String flag, File folder, String file) {
-    arguments.add(flag);
-    arguments.add(new File(folder, file).getPath());
+    return argument;
   }
 }

@@ -20,15 +20,19 @@ import java.io.FileInputStream;
 import java.io.IOException;
 import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.concurrent.atomic.AtomicBoolean;
+import org.json.JSONArray;
 import org.json.JSONException;
-import org.json.JSONObject;
 
 /**
  * Runs all programs of the app and shows what the runner prints; the log has it, too.
  *
  * <p>Arguments for the runner: adb shell am start -n PACKAGE/rulesexecutorch.runner.RunActivity --esa
  * args --repeat,10
+ *
+ * <p>Those that {@link Arguments} takes: any app may start this one.
  */
 public final class RunActivity extends Activity {
   private static final String TAG = "ExecuTorch";
@@ -56,6 +60,8 @@ public final class RunActivity extends Activity {
               show("error: " + error.getMessage());
             } catch (JSONException error) {
               show("error: the app's manifest is damaged: " + error.getMessage());
+            } catch (IllegalArgumentException error) {
+              show("error: " + error.getMessage());
             }
           }
         };
@@ -65,10 +71,15 @@ public final class RunActivity extends Activity {
   private void prepareAndRun(String[] extra) throws IOException, JSONException {
     show("Copying files.");
     File folder = AppFiles.unpack(this);
-    JSONObject manifest = AppFiles.manifest(folder);
+    JSONArray programs = AppFiles.manifest(folder).getJSONArray("programs");
+    List<String> names = new ArrayList<String>();
+    for (int i = 0; i < programs.length(); i++) {
+      names.add(programs.getJSONObject(i).getString("name"));
+    }
+    String[] arguments = Arguments.of(folder, names, extra);
     show("Running.");
     ParcelFileDescriptor[] pipe = ParcelFileDescriptor.createPipe();
-    ServiceConnection service = start(Arguments.of(manifest, folder, extra), pipe[1]);
+    ServiceConnection service = start(arguments, pipe[1]);
     try (BufferedReader lines = reader(pipe[0])) {
       // The pipe ends with the runner's process.
       for (String line = lines.readLine(); line != null; line = lines.readLine()) {

@@ -38,6 +38,8 @@ public final class RunService extends Service {
               NativeRunner.run(arguments, output.getFd());
             } catch (LinkageError error) {
               report(output, "error: the native library can't be loaded: " + error.getMessage());
+            } catch (RuntimeException error) {
+              report(output, "error: the runner can't be started: " + error);
             }
             System.exit(1);
           }

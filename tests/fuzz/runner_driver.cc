@@ -1,0 +1,106 @@
+// Reads files as the runner does, built with sanitizers: runner_driver KIND FILE...
+//
+// Prints a line for each: "good", or what is wrong with it. A tokenizer also encodes the texts in FILE.texts,
+// each ended by a zero byte, and decodes their tokens.
+
+#include <cstdio>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tools/runner/app/app_manifest.h"
+#include "tools/runner/bundled/bundled_file.h"
+#include "tools/runner/files/executorch_files.h"
+#include "tools/runner/files/manifest.h"
+#include "tools/runner/llm/tokenizer.h"
+#include "tools/runner/tensors/formats.h"
+
+namespace {
+
+using runner::Status;
+
+Status app(const std::string& path) {
+  TRY(runner::read_app_manifest(path));
+  return {};
+}
+
+Status bundled(const std::string& path) {
+  const runner::MappedFile file = TRY(runner::MappedFile::open(path, "a program"));
+  TRY(runner::read_bundled(file));
+  return {};
+}
+
+Status data(const std::string& path) {
+  const runner::DataFile file = TRY(runner::DataFile::open(path));
+  for (const auto& [key, blob] : file.blobs()) {
+    file.crc32_of(key);
+    file.sha256_of(key);
+  }
+  return {};
+}
+
+Status manifest(const std::string& path) {
+  TRY(runner::read_manifest(path));
+  return {};
+}
+
+Status npy(const std::string& path) {
+  TRY(runner::read_npy(path));
+  return {};
+}
+
+Status program(const std::string& path) {
+  const runner::MappedFile file = TRY(runner::MappedFile::open(path, "a program"));
+  TRY(runner::check_program_file(path, file.text()));
+  return {};
+}
+
+Status safetensors(const std::string& path) {
+  const runner::SafetensorsFile file = TRY(runner::SafetensorsFile::open(path));
+  TRY(file.tensor("input_0"));
+  return {};
+}
+
+Status tokenizer(const std::string& path) {
+  const auto tokenizer = TRY(runner::Tokenizer::read(path));
+  const runner::MappedFile file = TRY(runner::MappedFile::open(path + ".texts", "texts"));
+  std::string_view texts = file.text();
+  for (size_t end = 0; (end = texts.find('\0')) != std::string_view::npos; texts.remove_prefix(end + 1)) {
+    const std::vector<runner::TextPart> parts = {{std::string(texts.substr(0, end))}};
+    const std::vector<uint32_t> tokens = TRY(tokenizer->encode(parts));
+    TRY(tokenizer->decode(tokens));
+  }
+  return {};
+}
+
+const std::map<std::string, Status (*)(const std::string&)> kReaders = {
+    {"app", app},
+    {"bundled", bundled},
+    {"data", data},
+    {"manifest", manifest},
+    {"npy", npy},
+    {"program", program},
+    {"safetensors", safetensors},
+    {"tokenizer", tokenizer},
+};
+
+}  // namespace
+
+int main(int count, char** values) {
+  const auto reader = count > 1 ? kReaders.find(values[1]) : kReaders.end();
+  if (reader == kReaders.end()) {
+    fprintf(stderr, "error: expected a kind of files and files.\n");
+    return 2;
+  }
+  for (int i = 2; i < count; ++i) {
+    const Status status = reader->second(values[i]);
+    std::string line = status.ok() ? "good" : status.sentence();
+    for (char& c : line) {
+      c = c == '\n' || c == '\0' ? ' ' : c;
+    }
+    printf("%s\n", line.c_str());
+    // Of a crash it is the next file's.
+    fflush(stdout);
+  }
+  return 0;
+}

@@ -1,0 +1,497 @@
+"""Files for the runner that are hostile by construction: well-formed, and senseless or gigantic.
+
+`cases()` are the known ones, each with what the runner has to say of it. `generated()` makes others
+of the same kinds: numbers, names and references are chosen so that they are wrong in one place.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import flatbuffers
+import numpy as np
+
+_MIB = 1 << 20
+# Names that are no plain names of files, on one system or another.
+BAD_NAMES = (
+    "",
+    ".",
+    "..",
+    "../../escaped",
+    "/escaped",
+    "a/../../escaped",
+    "a//b",
+    "a/./b",
+    "a/",
+    "..\\escaped",
+    "a\\b",
+    "a\0b",
+    "a\nb",
+)
+_LIMITS = (0, 1, 2, 7, 255, 2**16, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**63 - 1, 2**63, 2**64 - 1)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A hostile file.
+
+    Attributes:
+      name: what is wrong with it.
+      kind: "app", "bundled", "data", "manifest", "npy" or "safetensors".
+      data: its bytes.
+      expected: a part of what the runner says of it.
+    """
+
+    name: str
+    kind: str
+    data: bytes
+    expected: str
+
+
+def cases() -> list[Case]:
+    """All known cases, with names that differ."""
+    return [*_bundles(), *_safetensors(), *_npy(), *_data_files(), *_manifests(), *_apps()]
+
+
+# Flatbuffers
+
+
+def _vector(builder: flatbuffers.Builder, offsets: Sequence[int]) -> int:
+    builder.StartVector(4, len(offsets), 4)
+    for offset in reversed(offsets):
+        builder.PrependUOffsetTRelative(offset)
+    return builder.EndVector()
+
+
+def _numbers(builder: flatbuffers.Builder, numbers: Sequence[int]) -> int:
+    builder.StartVector(4, len(numbers), 4)
+    for number in reversed(numbers):
+        builder.PrependInt32(number)
+    return builder.EndVector()
+
+
+def _table(
+    builder: flatbuffers.Builder, count: int, offsets: dict[int, int], **scalars: Any
+) -> int:
+    """A table of `count` fields: offsets by field, and `byte_N=` or `long_N=` for field N."""
+    builder.StartObject(count)
+    for field, offset in offsets.items():
+        builder.PrependUOffsetTRelativeSlot(field, offset, 0)
+    for name, value in scalars.items():
+        kind, _, field_text = name.partition("_")
+        prepend = {
+            "byte": builder.PrependUint8Slot,
+            "int": builder.PrependUint32Slot,
+            "long": builder.PrependUint64Slot,
+        }[kind]
+        prepend(int(field_text), value, -1 if kind == "signed" else 0)
+    return builder.EndObject()
+
+
+def _finished(builder: flatbuffers.Builder, root: int, magic: bytes) -> bytes:
+    builder.Finish(root, file_identifier=magic)
+    return bytes(builder.Output())
+
+
+def bundle(
+    method: str,
+    values: Callable[[flatbuffers.Builder], Sequence[int]] | None = None,
+    count: int = 1,
+) -> bytes:
+    """A .bpte file whose one method has the same test case `count` times.
+
+    Args:
+      method: its name.
+      values: adds the case's inputs.
+      count: how many references to the case there are.
+    """
+    builder = flatbuffers.Builder(_MIB)
+    inputs = _vector(builder, values(builder) if values else [])
+    case = _table(builder, 2, {0: inputs})
+    references = _vector(builder, [case] * count)
+    suite = _table(builder, 2, {0: builder.CreateString(method), 1: references})
+    program = builder.CreateByteVector(b"no program")
+    root = _table(builder, 3, {1: _vector(builder, [suite]), 2: program}, int_0=1)
+    return _finished(builder, root, b"BP08")
+
+
+def _tensor(builder: flatbuffers.Builder, sizes: Sequence[int], data: bytes) -> int:
+    """A bundle's value: a tensor of bytes."""
+    fields = {1: _numbers(builder, sizes), 2: builder.CreateByteVector(data)}
+    tensor = _table(builder, 4, fields)
+    return _table(builder, 2, {1: tensor}, byte_0=1)
+
+
+def _bundles() -> Iterator[Case]:
+    # 2.4 GB, with a copy of the name for each case.
+    name = "m" * 100_000
+    yield Case("bundle_long_method_name", "bundled", bundle(name, None, 9_000), "not an ExecuTorch")
+    yield Case(
+        "bundle_many_cases",
+        "bundled",
+        bundle("m", None, 50_000),
+        "test cases that are expected at most",
+    )
+    yield Case(
+        "bundle_many_dimensions",
+        "bundled",
+        bundle("m", lambda b: [_tensor(b, [1] * 50_000, b"x")]),
+        "has 50000 dimensions, expected at most 16",
+    )
+    yield Case(
+        "bundle_one_tensor_many_times",
+        "bundled",
+        bundle("m", lambda b: [_tensor(b, [_MIB], bytes(_MIB))] * 20_000),
+        "lie over each other",
+    )
+    yield Case(
+        "bundle_huge_shape",
+        "bundled",
+        bundle("m", lambda b: [_tensor(b, [2**31 - 1] * 3, b"x")]),
+        "a tensor's shape doesn't fit its data",
+    )
+    yield Case(
+        "bundle_negative_shape",
+        "bundled",
+        bundle("m", lambda b: [_tensor(b, [-1, -1], b"x")]),
+        "a tensor's shape doesn't fit its data",
+    )
+
+
+# Safetensors
+
+
+def safetensors(header: str | bytes, data: bytes = b"") -> bytes:
+    """A .safetensors file of a header as it is."""
+    text = header.encode() if isinstance(header, str) else header
+    return struct.pack("<Q", len(text)) + text + data
+
+
+def _entry(start: int, end: int, shape: Sequence[int] | None = None, dtype: str = "U8") -> str:
+    sizes = [end - start] if shape is None else list(shape)
+    return json.dumps({"dtype": dtype, "shape": sizes, "data_offsets": [start, end]})
+
+
+def _header(*entries: tuple[str, str]) -> str:
+    return "{" + ",".join(f"{json.dumps(name)}:{entry}" for name, entry in entries) + "}"
+
+
+def _safetensors() -> Iterator[Case]:
+    def case(name: str, header: str, expected: str, data: bytes = b"") -> Case:
+        return Case(f"safetensors_{name}", "safetensors", safetensors(header, data), expected)
+
+    # 63 seconds, where each name is compared with all before it.
+    many = _header(*((f"tensor_{number}", _entry(0, 0)) for number in range(60_000)))
+    yield case("many_names", many, 'has no tensor "input_0"')
+    twice = _header(("input_0", _entry(0, 4)), ("input_0", _entry(4, 8)))
+    yield case("name_twice", twice, 'it has the key "input_0" twice', bytes(8))
+    key_twice = '{"input_0":{"dtype":"U8","shape":[1],"data_offsets":[0,1],"dtype":"I8"}}'
+    yield case("key_twice", key_twice, 'it has the key "dtype" twice', b"x")
+    over = _header(*((f"input_{n}", _entry(0, 8)) for n in range(3)))
+    yield case("one_place", over, "data lie over each other", bytes(8))
+    yield case(
+        "many_dimensions",
+        _header(("input_0", _entry(0, 1, [1] * 500_000))),
+        "at most 16 dimensions",
+        b"x",
+    )
+    yield case(
+        "huge_shape", _header(("input_0", _entry(0, 8, [2**62, 4]))), "of another size", bytes(8)
+    )
+    for number in (-1, 2**63, 2**64, 1.5, "0"):
+        entry = f'{{"dtype":"U8","shape":[1],"data_offsets":[{json.dumps(number)},1]}}'
+        yield case(f"offset_{number}", _header(("input_0", entry)), "offsets of data", b"x")
+    yield case("deep", '{"a":' + "[" * 500_000, "nested too deeply")
+    yield case("many_values", '{"a":[' + "0," * 11_000_000 + "0]}", "it has too many values")
+    yield case("list", "[]", "it is no JSON object")
+    yield case("outside", _header(("input_0", _entry(0, 9))), "data outside of the file", b"x")
+    yield Case(
+        "safetensors_long_header",
+        "safetensors",
+        struct.pack("<Q", 2**64 - 1) + b"{}",
+        "doesn't start with the size of its header",
+    )
+
+
+# NumPy
+
+
+def npy(header: str, data: bytes = b"", version: int = 1) -> bytes:
+    """A .npy file of a header as it is."""
+    length = struct.pack("<H" if version == 1 else "<I", len(header))
+    return b"\x93NUMPY" + bytes([version, 0]) + length + header.encode("latin-1") + data
+
+
+def _npy_header(shape: str, descr: str = "'<f4'", fortran: str = "False") -> str:
+    return f"{{'descr': {descr}, 'fortran_order': {fortran}, 'shape': {shape}, }}\n"
+
+
+def _npy() -> Iterator[Case]:
+    ones = "(" + "1," * 5_000_000 + ")"
+    yield Case(
+        "npy_many_dimensions",
+        "npy",
+        npy(_npy_header(ones), bytes(4), 2),
+        "dimensions, wanted at most 16",
+    )
+    yield Case("npy_huge_size", "npy", npy(_npy_header("(99999999999999999999,)")), "is too big")
+    yield Case(
+        "npy_huge_shape", "npy", npy(_npy_header(f"({'2147483647,' * 3})")), "its shape wants more"
+    )
+    yield Case("npy_spaces", "npy", npy("{" + " " * 20_000_000, b"", 2), 'has no "descr"')
+    yield Case("npy_object", "npy", npy(_npy_header("(1,)", "'|O'"), bytes(8)), "wanted one of")
+    buffer = io.BytesIO()
+    np.save(buffer, np.zeros((2, 2), np.float32))
+    yield Case("npy_truncated", "npy", buffer.getvalue()[:-1], "its shape wants 16")
+    length = b"\x93NUMPY\2\0" + struct.pack("<I", 2**32 - 1)
+    yield Case("npy_long_header", "npy", length + b"{}", "it is truncated")
+
+
+# Data files
+
+
+def data_file(
+    entries: Sequence[tuple[str, int]], segments: Sequence[tuple[int, int]], data: bytes
+) -> bytes:
+    """A .ptd file.
+
+    Args:
+      entries: key and index of its segment.
+      segments: offset and size of each.
+      data: what follows the tables.
+    """
+    builder = flatbuffers.Builder(_MIB)
+    segment_tables = [_table(builder, 2, {}, long_0=at, long_1=size) for at, size in segments]
+    tables = [_table(builder, 3, {0: builder.CreateString(k)}, int_1=i) for k, i in entries]
+    fields = {1: _vector(builder, segment_tables), 2: _vector(builder, tables)}
+    body = _finished(builder, _table(builder, 3, fields), b"FT01")
+    # The header stands between the identifier and the tables, whose root is the first offset.
+    size = 40
+    (root,) = struct.unpack_from("<I", body)
+    body = struct.pack("<I", root + size) + body[4:8] + bytes(size) + body[8:]
+    head = b"FH01" + struct.pack("<IQQQQ", size, 0, len(body), len(body), len(data))
+    return body[:8] + head + body[8 + size :] + data
+
+
+def _data_files() -> Iterator[Case]:
+    some = bytes(4 * _MIB)
+    # Each hashed on its own: 50,000 times 4 MiB.
+    nested = [(n, len(some) - n) for n in range(50_000)]
+    keys = [(f"key{n}", n) for n in range(len(nested))]
+    yield Case("data_nested_segments", "data", data_file(keys, nested, some), "lie over each other")
+    yield Case(
+        "data_key_twice",
+        "data",
+        data_file([("key", 0)] * 50_000, [(0, 4)], bytes(4)),
+        'it has key "key" twice',
+    )
+    yield Case(
+        "data_segment_outside", "data", data_file([("k", 0)], [(0, 5)], bytes(4)), "ends after the"
+    )
+    yield Case(
+        "data_no_such_segment", "data", data_file([("k", 7)], [(0, 4)], bytes(4)), "doesn't have"
+    )
+    yield Case(
+        "data_offset_wraps",
+        "data",
+        data_file([("k", 0)], [(2**64 - 2, 4)], bytes(4)),
+        "ends after the file",
+    )
+
+
+# Manifests
+
+
+def manifest(**change: Any) -> dict[str, Any]:
+    """A program's manifest."""
+    return {
+        "format": 1,
+        "label": "//made_up:program",
+        "interface": "0",
+        "program": {"file": "program.pte", "sha256": "0", "size": 1},
+        "data": [],
+        "weight_cache": {"safe": True, "reasons": []},
+        **change,
+    }
+
+
+def _data_entry(**change: Any) -> dict[str, Any]:
+    return {"file": "a.ptd", "label": "//a:b", "kind": "own", "keys": {}, **change}
+
+
+def _key(**change: Any) -> dict[str, Any]:
+    return {"sha256": "0", "size": 1, "by_name": True, **change}
+
+
+def _manifests() -> Iterator[Case]:
+    def case(name: str, value: Any, expected: str) -> Case:
+        text = value if isinstance(value, str) else json.dumps(value)
+        return Case(f"manifest_{name}", "manifest", text.encode(), expected)
+
+    for number, name in enumerate(BAD_NAMES):
+        value = manifest(data=[_data_entry(file=name)])
+        yield case(f"data_name_{number}", value, "wanted a base name")
+    yield case(
+        "data_name_in_folder", manifest(data=[_data_entry(file="a/b")]), "wanted a base name"
+    )
+    for number in (2**32, 2**63):
+        value = manifest(data=[_data_entry(keys={"k": _key(crc32=number)})])
+        yield case(f"crc32_{number}", value, f'"crc32" is {number}, expected at most 4294967295')
+    yield case(
+        "crc32_negative", manifest(program=_key(crc32=-1)), '"crc32" is missing or no number'
+    )
+    yield case("size_real", manifest(program=_key(size=1.5)), '"size" is missing or no number')
+    text = json.dumps(manifest())
+    yield case("key_twice", '{"label":"x",' + text[1:], 'it has the key "label" twice')
+    yield case("deep", text[:-1] + ', "x":' + "[" * 200_000, "nested too deeply")
+    keys = {f"{number:064}": _key() for number in range(100_000)}
+    yield case("many_keys", manifest(data=[_data_entry(keys=keys)]), "wants 1; it is truncated")
+
+
+def app(**change: Any) -> dict[str, Any]:
+    """An app's manifest."""
+    program = {"name": "one", "file": "one.pte", "data": {}}
+    return {
+        "format": 1,
+        "label": "//made_up:app",
+        "programs": [program],
+        "files": {},
+        **change,
+    }
+
+
+def _apps() -> Iterator[Case]:
+    def case(name: str, value: Any, expected: str) -> Case:
+        return Case(f"app_{name}", "app", json.dumps(value).encode(), expected)
+
+    program = app()["programs"][0]
+    below = "wanted a path below its own folder"
+    for number, name in enumerate(BAD_NAMES):
+        two = [{**program, "name": name}, {**program, "name": "two"}]
+        yield case(f"program_name_{number}", app(programs=two), "has a program called")
+        yield case(f"file_{number}", app(programs=[{**program, "file": name}]), below)
+        yield case(f"manifest_{number}", app(programs=[{**program, "manifest": name}]), below)
+        yield case(f"data_{number}", app(programs=[{**program, "data": {"a": name}}]), below)
+        yield case(f"asset_{number}", app(assets=[name]), below)
+        yield case(f"files_{number}", app(files={name: {"size": 1, "sha256": ""}}), below)
+        yield case(f"library_{number}", app(libraries=[name]), below)
+    yield case("program_twice", app(programs=[program, program]), 'the program "one" twice')
+    many = [{**program, "name": f"p{number}"} for number in range(20_000)]
+    yield case("many_programs", app(programs=many), "has 20000 programs, expected at most 1000")
+
+
+# Others of these kinds
+
+
+def generated(kind: str, generator: random.Random) -> bytes:
+    """A file of a kind that is wrong, or right, in ways that nobody listed.
+
+    Args:
+      kind: as in `Case`.
+      generator: of random numbers.
+    """
+    return _GENERATORS[kind](generator)
+
+
+def _size(generator: random.Random) -> int:
+    return generator.choice([*range(9), *_LIMITS])
+
+
+def _sizes(generator: random.Random) -> list[int]:
+    return [_size(generator) for _ in range(generator.choice([0, 1, 2, 3, 15, 16, 17, 1000]))]
+
+
+def _name(generator: random.Random) -> str:
+    return generator.choice([*BAD_NAMES, "input_0", "a", "é", "x" * 5000, "__metadata__"])
+
+
+def _random_bundle(generator: random.Random) -> bytes:
+    def values(builder: flatbuffers.Builder) -> Sequence[int]:
+        tensors = [
+            _tensor(
+                builder,
+                [min(size, 2**31 - 1) for size in _sizes(generator)],
+                generator.randbytes(generator.choice([0, 1, 4, 64])),
+            )
+            for _ in range(generator.randrange(4))
+        ]
+        return tensors * generator.choice([1, 1, 2, 1000])
+
+    return bundle(_name(generator), values, generator.choice([0, 1, 2, 1000]))
+
+
+def _random_safetensors(generator: random.Random) -> bytes:
+    entries = []
+    for number in range(generator.choice([0, 1, 2, 100])):
+        shape = generator.choice([None, _sizes(generator)])
+        dtype = generator.choice(["U8", "F32", "F4", ""])
+        entry = _entry(_size(generator), _size(generator), shape, dtype)
+        entries.append((generator.choice([f"input_{number}", _name(generator)]), entry))
+    return safetensors(_header(*entries), bytes(generator.choice([0, 1, 8, 64])))
+
+
+def _random_npy(generator: random.Random) -> bytes:
+    shape = generator.choice(["(", "[", ""]) + ", ".join(map(str, _sizes(generator))) + ",)"
+    descr = generator.choice(["'<f4'", "'>f4'", "'", "", "'|b1'", "[('a', '<f4')]"])
+    fortran = generator.choice(["False", "True", ""])
+    version = generator.choice([1, 2, 3])
+    return npy(_npy_header(shape, descr, fortran), bytes(generator.choice([0, 1, 8, 64])), version)
+
+
+def _random_data_file(generator: random.Random) -> bytes:
+    size = generator.choice([0, 1, 8, 64])
+    segments = [
+        (min(_size(generator), 2**64 - 1), min(_size(generator), 2**64 - 1))
+        for _ in range(generator.choice([0, 1, 2, 100]))
+    ]
+    most = len(segments) + 1
+    entries = [
+        (generator.choice([f"k{number}", _name(generator)]), generator.randrange(most))
+        for number in range(generator.choice([0, 1, 2, 100]))
+    ]
+    return data_file(entries, segments, bytes(size))
+
+
+def _random_json(value: Any, generator: random.Random) -> bytes:
+    """Another value at one place."""
+    places: list[tuple[Any, Any]] = []
+
+    def walk(inner: Any) -> None:
+        items = inner.items() if isinstance(inner, dict) else enumerate(inner)
+        for key, item in list(items):
+            places.append((inner, key))
+            if isinstance(item, dict | list):
+                walk(item)
+
+    walk(value)
+    owner, key = generator.choice(places)
+    other = [None, True, -1, 1.5, "", [], {}, [[]], _size(generator), _name(generator)]
+    owner[key] = generator.choice(other)
+    return json.dumps(value).encode()
+
+
+def _random_manifest(generator: random.Random) -> bytes:
+    keys = {_name(generator): _key(crc32=_size(generator)) for _ in range(3)}
+    return _random_json(manifest(data=[_data_entry(keys=keys)]), generator)
+
+
+def _random_app(generator: random.Random) -> bytes:
+    files = {"one.pte": {"size": 1, "sha256": ""}}
+    return _random_json(app(files=files, assets=["a"], libraries=["b"], binary="c"), generator)
+
+
+_GENERATORS: dict[str, Callable[[random.Random], bytes]] = {
+    "app": _random_app,
+    "bundled": _random_bundle,
+    "data": _random_data_file,
+    "manifest": _random_manifest,
+    "npy": _random_npy,
+    "safetensors": _random_safetensors,
+}
+KINDS = tuple(_GENERATORS)

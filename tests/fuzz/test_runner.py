@@ -1,0 +1,44 @@
+"""The runner's readers, built with sanitizers: known hostile files, and a minute of others."""
+
+from __future__ import annotations
+
+import resource
+from pathlib import Path
+
+import pytest
+
+from tests.fuzz import runner_files
+from tests.fuzz.runner import KINDS, fuzz, read
+
+_SECONDS = 60
+_MOST_MB = 2048
+
+
+@pytest.mark.parametrize("kind", runner_files.KINDS)
+def test_known_cases(kind: str, tmp_path: Path) -> None:
+    chosen = [case for case in runner_files.cases() if case.kind == kind]
+    paths = [tmp_path / case.name for case in chosen]
+    for path, case in zip(paths, chosen, strict=True):
+        path.write_bytes(case.data)
+    reading = read(kind, paths)
+    assert not reading.problem
+    refused = 0
+    for case, line in zip(chosen, reading.lines, strict=True):
+        # Some are found later, when the files are compared with each other.
+        assert case.expected in line or line == "good", (case.name, line[:500])
+        refused += line != "good"
+    assert refused >= len(chosen) / 2
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024 < _MOST_MB
+
+
+def test_generated(tmp_path: Path) -> None:
+    said, failed = fuzz(KINDS, 1, _SECONDS, tmp_path)
+    assert not failed
+    # Generators that only make files of one sort would find nothing.
+    few = {kind: sentences for kind, sentences in said.items() if len(sentences) <= 3}
+    assert not few
+
+
+def test_a_failure_is_seen(tmp_path: Path) -> None:
+    """A driver that ends before its last line."""
+    assert "exit code 2: error: expected a kind" in read("nothing", [tmp_path]).problem

@@ -1,0 +1,133 @@
+"""What a user says makes no special tokens: the same tokens in the runner and in Python."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+from pathlib import Path
+
+import pytest
+from etllm.conversation import ConversationEncoder
+from etllm.text import ChatTemplate
+from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
+
+TOKENIZE = Path("tests/integration/runner/tokenize").absolute()
+CHATML = (
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+    "<|im_start|>assistant\n"
+)
+# No special token stands between what is said, and spaces that belong to normalized ones.
+PLAIN = "{% for m in messages %}[INST] {{ m.content }} [/INST] </s>{% endfor %}"
+SPECIAL = ("<|im_start|>", "<|im_end|>", "<|pad|>", "</s>")
+WORDS = [*SPECIAL, "<think>", "<|im_", "end|>", "<", "|>", "a", "Hello", " ", "\n", "é", "🦊", "1"]
+
+
+def tokenizer(normalizer: object = None, first: str = "", **flags: bool) -> Tokenizer:
+    """One with special tokens that take spaces, and with an added token that is not special."""
+    made = Tokenizer(models.BPE())
+    if normalizer is not None:
+        made.normalizer = normalizer
+    split = pre_tokenizers.Split(Regex(r" ?\p{L}+|\p{N}|[^\s\p{L}]+|\s+"), "isolated")
+    by_bytes = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    made.pre_tokenizer = pre_tokenizers.Sequence([split, by_bytes])
+    if first:
+        made.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme=first)
+    trainer = trainers.BpeTrainer(
+        vocab_size=500,
+        special_tokens=[
+            AddedToken("<|im_start|>", special=True, normalized=False),
+            AddedToken("<|im_end|>", special=True, normalized=False, rstrip=True),
+            AddedToken("<|pad|>", special=True, normalized=False, lstrip=True),
+            AddedToken("</s>", special=True, **flags),
+        ],
+        initial_alphabet=sorted({*pre_tokenizers.ByteLevel.alphabet(), *"".join(WORDS), "▁"}),
+        show_progress=False,
+    )
+    # Merges make no special token, as no model's do.
+    made.train_from_iterator(["Hello Hello, system user assistant ▁ im im_ pad end think"], trainer)
+    made.add_tokens([AddedToken("<think>", special=False, normalized=False)])
+    return made
+
+
+TOKENIZERS = {
+    "bytes": tokenizer(normalized=False),
+    "metaspace": tokenizer(first="first", normalized=False),
+    "normalized": tokenizer(normalized=True),
+    "prepended": tokenizer(
+        normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]),
+        normalized=True,
+    ),
+    "composed": tokenizer(normalizers.NFC(), normalized=True),
+}
+
+
+def said(seed: int) -> list[tuple[str, str]]:
+    """System messages and prompts."""
+    generator = random.Random(seed)
+
+    def text() -> str:
+        return "".join(generator.choices(WORDS, k=generator.randrange(1, 9)))
+
+    return [("Be brief", "Hello"), *((text(), text()) for _ in range(150))]
+
+
+def in_runner(path: Path, texts: list[str], *options: str) -> list[list[int]]:
+    done = subprocess.run(
+        [TOKENIZE, path, *options],
+        input="".join(f"{text}\0" for text in texts).encode(),
+        capture_output=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.decode().split("\n")[:-1:2]]
+
+
+@pytest.mark.parametrize("template", [CHATML, PLAIN], ids=["chatml", "plain"])
+@pytest.mark.parametrize("name", TOKENIZERS)
+def test_the_runner_and_python_have_the_same_tokens(
+    name: str, template: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "tokenizer.json"
+    TOKENIZERS[name].save(str(path))
+    chat = ChatTemplate({"chat_template": template})
+    encoder = ConversationEncoder(TOKENIZERS[name], chat)
+    with_special = ConversationEncoder(TOKENIZERS[name], chat, parse_special=True)
+    texts, tokens, parsed = [], [], []
+    for system, prompt in said(3):
+        messages = [("system", system), ("user", prompt)]
+        tokens.append(encoder.encode([{"role": r, "content": c} for r, c in messages]))
+        parsed.append(with_special.encode([{"role": r, "content": c} for r, c in messages]))
+        texts.append(chat.render([{"role": r, "content": f"\1{c}\1"} for r, c in messages]))
+    assert in_runner(path, texts, "said") == tokens
+    assert in_runner(path, [text.replace("\1", "") for text in texts]) == parsed
+    assert tokens != parsed
+
+
+@pytest.mark.parametrize("name", TOKENIZERS)
+def test_a_prompt_has_no_special_tokens(name: str) -> None:
+    """As many as the template has by itself, whatever is said; and all of the text is there."""
+    made = TOKENIZERS[name]
+    special = {made.token_to_id(content) for content in SPECIAL}
+    encoder = ConversationEncoder(made, ChatTemplate({"chat_template": CHATML}))
+    for _, prompt in said(4):
+        tokens = encoder.encode([{"role": "user", "content": prompt}])
+        assert [made.id_to_token(t) for t in tokens if t in special] == [
+            "<|im_start|>",
+            "<|im_end|>",
+            "<|im_start|>",
+        ], prompt
+
+
+def test_text_that_a_normalizer_makes_special(tmp_path: Path) -> None:
+    """No characters of the token are in it."""
+    made = tokenizer(normalizers.Replace("¡", "<"), normalized=True)
+    path = tmp_path / "tokenizer.json"
+    made.save(str(path))
+    number = made.token_to_id("</s>")
+    messages = [{"role": "user", "content": "a¡/s>b"}]
+    chat = ChatTemplate({"chat_template": "{{ messages[0].content }}</s>"})
+    assert made.encode("a¡/s>b").ids.count(number) == 1
+    tokens = ConversationEncoder(made, chat).encode(messages)
+    assert tokens.count(number) == 1 and tokens[-1] == number
+    assert in_runner(path, ["\1a¡/s>b\1</s>"], "said") == [tokens]

@@ -1,0 +1,189 @@
+#include "tools/runner/base/files.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+
+#include "tools/runner/base/os.h"
+
+namespace runner {
+namespace {
+
+// The largest of all systems that there are runtimes for.
+constexpr uintptr_t kPage = 1 << 16;
+
+bool write_all(int file, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = write(file, text.data(), text.size());
+    if (written > 0) {
+      text.remove_prefix(static_cast<size_t>(written));
+    } else if (written < 0 && errno == EAGAIN) {
+      // A pipe or terminal that another process made non-blocking.
+      pollfd ready = {file, POLLOUT, 0};
+      poll(&ready, 1, -1);
+    } else if (written == 0 || errno != EINTR) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool is_regular_or_missing(const std::string& path) {
+  struct stat status = {};
+  return stat(path.c_str(), &status) != 0 || S_ISREG(status.st_mode);
+}
+
+}  // namespace
+
+Result<MappedFile> MappedFile::open(const std::string& path, const std::string& what) {
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (file < 0) {
+    return error(path + " can't be opened: " + last_error() + " (" + what + ").");
+  }
+  struct stat status = {};
+  if (fstat(file, &status) != 0 || !S_ISREG(status.st_mode)) {
+    close(file);
+    return error(path + " is not a file (" + what + ").");
+  }
+  MappedFile opened;
+  opened.path_ = path;
+  const auto size = static_cast<uint64_t>(status.st_size);
+  void* mapped = size == 0 ? nullptr : mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file, 0);
+  const std::string reason = last_error();
+  close(file);
+  if (mapped == MAP_FAILED) {
+    return error(path + " can't be mapped into memory: " + reason + " (" + what + ").");
+  }
+  opened.data_ = static_cast<const uint8_t*>(mapped);
+  opened.size_ = size;
+  return opened;
+}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      data_(std::exchange(other.data_, nullptr)),
+      size_(std::exchange(other.size_, 0)) {}
+
+MappedFile::~MappedFile() {
+  if (data_ != nullptr) {
+    munmap(const_cast<uint8_t*>(data_), size_);
+  }
+}
+
+void drop_pages(const uint8_t* data, uint64_t size) {
+  const auto start = reinterpret_cast<uintptr_t>(data);
+  const uintptr_t first = (start + kPage - 1) / kPage * kPage;
+  const uintptr_t end = (start + size) / kPage * kPage;
+  if (first < end) {
+    madvise(reinterpret_cast<void*>(first), end - first, MADV_DONTNEED);
+  }
+}
+
+bool is_file(const std::string& path) {
+  struct stat status = {};
+  return stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
+}
+
+bool is_folder(const std::string& path) {
+  struct stat status = {};
+  return stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+std::string text_of(const char* path) {
+  std::string text;
+  const int file = open(path, O_RDONLY | O_CLOEXEC);
+  char piece[4096];
+  ssize_t length = 0;
+  while (file >= 0 && (length = read(file, piece, sizeof(piece))) > 0) {
+    text.append(piece, static_cast<size_t>(length));
+  }
+  if (file >= 0) {
+    close(file);
+  }
+  return text;
+}
+
+Status write_to_stdout(std::string_view text) {
+  if (!write_all(STDOUT_FILENO, text)) {
+    return error("standard output can't be written: " + last_error() + ".");
+  }
+  return {};
+}
+
+OutputFiles::~OutputFiles() {
+  if (file_ >= 0) {
+    close(file_);
+  }
+  for (const File& file : files_) {
+    if (file.part != file.path) {
+      unlink(file.part.c_str());
+    }
+  }
+}
+
+Status OutputFiles::start(const std::string& path) {
+  TRY(finish());
+  const bool is_beside = is_regular_or_missing(path);
+  const std::string part = is_beside ? path + "." + std::to_string(getpid()) + ".part" : path;
+  file_ = open(part.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | (is_beside ? O_EXCL : O_TRUNC), 0666);
+  if (file_ < 0) {
+    return error(path + " can't be written: " + last_error() + ".");
+  }
+  files_.push_back({path, part});
+  return {};
+}
+
+Status OutputFiles::add(std::string_view piece) {
+  if (!write_all(file_, piece)) {
+    return error(files_.back().path + " can't be written: " + last_error() + ".");
+  }
+  return {};
+}
+
+Status OutputFiles::finish() {
+  const int file = std::exchange(file_, -1);
+  if (file >= 0 && close(file) != 0) {
+    return error(files_.back().path + " can't be written: " + last_error() + ".");
+  }
+  return {};
+}
+
+Status OutputFiles::commit() {
+  TRY(finish());
+  for (File& file : files_) {
+    if (file.part != file.path && rename(file.part.c_str(), file.path.c_str()) != 0) {
+      return error(file.path + " can't be written: " + last_error() + ".");
+    }
+    file.part = file.path;
+  }
+  return {};
+}
+
+Status write_file(const std::string& path, const std::vector<std::string_view>& pieces) {
+  OutputFiles files;
+  TRY(files.start(path));
+  for (const std::string_view piece : pieces) {
+    TRY(files.add(piece));
+  }
+  return files.commit();
+}
+
+Status make_folders(const std::string& path) {
+  for (size_t slash = path.find('/', 1);; slash = path.find('/', slash + 1)) {
+    const std::string folder = path.substr(0, slash);
+    const std::string reason = mkdir(folder.c_str(), 0777) == 0 ? "" : last_error();
+    if (!reason.empty() && !is_folder(folder)) {
+      return error(path + " can't be made: " + reason + ".");
+    }
+    if (slash == std::string::npos) {
+      return {};
+    }
+  }
+}
+
+}  // namespace runner

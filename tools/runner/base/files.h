@@ -1,0 +1,124 @@
+// Files: their names, reading, and writing them whole or not at all.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tools/runner/base/result.h"
+
+namespace runner {
+
+// A file's bytes, mapped read-only.
+class MappedFile {
+ public:
+  // An error's sentence has `what` in it, if `path` is no readable file.
+  static Result<MappedFile> open(const std::string& path, const std::string& what);
+  MappedFile(MappedFile&& other) noexcept;
+  ~MappedFile();
+  MappedFile& operator=(MappedFile&&) = delete;
+
+  const std::string& path() const { return path_; }
+  const uint8_t* data() const { return data_; }
+  uint64_t size() const { return size_; }
+  std::string_view text() const { return {reinterpret_cast<const char*>(data_), size_}; }
+
+ private:
+  MappedFile() = default;
+
+  std::string path_;
+  const uint8_t* data_ = nullptr;
+  uint64_t size_ = 0;
+};
+
+// Gives back the memory of the whole pages inside of a mapped file's bytes: who reads them again gets
+// them from the file.
+void drop_pages(const uint8_t* data, uint64_t size);
+
+// Whether there is a regular file, or a folder.
+bool is_file(const std::string& path);
+bool is_folder(const std::string& path);
+
+// What a file has, also one of the kernel's, whose size isn't known; "": it can't be read.
+std::string text_of(const char* path);
+
+// To standard output at once.
+Status write_to_stdout(std::string_view text);
+
+// Files that come to be all at once: each is written beside its place, and none stays if one can't be
+// written. A pipe or a device is written as it is.
+class OutputFiles {
+ public:
+  OutputFiles() = default;
+  ~OutputFiles();
+  OutputFiles(const OutputFiles&) = delete;
+  OutputFiles& operator=(const OutputFiles&) = delete;
+
+  // Begins a file, to which `add` adds.
+  Status start(const std::string& path);
+  Status add(std::string_view piece);
+  // Gives all files their names.
+  Status commit();
+
+ private:
+  struct File {
+    std::string path;
+    std::string part;  // Where it is written; after `commit` its path.
+  };
+
+  Status finish();
+
+  std::vector<File> files_;
+  int file_ = -1;
+};
+
+// One file of some pieces.
+Status write_file(const std::string& path, const std::vector<std::string_view>& pieces);
+
+// Makes a folder and those that it lies in.
+Status make_folders(const std::string& path);
+
+// Whether a name out of a file stays the name of one file in one folder, on any system.
+inline bool is_plain_name(std::string_view name) {
+  bool is_plain = !name.empty() && name != "." && name != "..";
+  for (const char c : name) {
+    is_plain = is_plain && c != '/' && c != '\\' && static_cast<unsigned char>(c) >= ' ' && c != 0x7F;
+  }
+  return is_plain;
+}
+
+// The same for names with single slashes between them: it leads to a file below a folder.
+inline bool is_plain_path(std::string_view path) {
+  for (size_t slash = path.find('/'); slash != std::string_view::npos; slash = path.find('/')) {
+    if (!is_plain_name(path.substr(0, slash))) {
+      return false;
+    }
+    path.remove_prefix(slash + 1);
+  }
+  return is_plain_name(path);
+}
+
+inline std::string base_name(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  return slash == std::string::npos ? path : path.substr(slash + 1);
+}
+
+inline std::string beside(const std::string& path, const std::string& name) {
+  const size_t slash = path.rfind('/');
+  return slash == std::string::npos ? name : path.substr(0, slash + 1) + name;
+}
+
+// The path without the last extension of its base name.
+inline std::string without_extension(const std::string& path) {
+  const std::string base = base_name(path);
+  const size_t dot = base.rfind('.');
+  return dot == std::string::npos ? path : path.substr(0, path.size() - (base.size() - dot));
+}
+
+inline bool ends_with(const std::string& path, const std::string& end) {
+  return path.size() > end.size() && path.compare(path.size() - end.size(), end.size(), end) == 0;
+}
+
+}  // namespace runner

@@ -1,0 +1,192 @@
+#include "tools/runner/base/json.h"
+
+#include <utility>
+#include <vector>
+
+#include "tools/runner/base/files.h"
+
+namespace runner {
+namespace {
+
+using nlohmann::json;
+
+constexpr size_t kMostDepth = 100;
+// Each costs up to 100 bytes. A tokenizer of 256,000 tokens has 2 million.
+constexpr size_t kMostValues = 10'000'000;
+
+class Builder final : public nlohmann::json_sax<json> {
+ public:
+  json& result() { return result_; }
+  // Why the parser was stopped.
+  const std::string& problem() const { return problem_; }
+
+  bool null() override { return add(nullptr); }
+  bool boolean(bool value) override { return add(value); }
+  bool number_integer(number_integer_t value) override { return add(value); }
+  bool number_unsigned(number_unsigned_t value) override { return add(value); }
+  bool number_float(number_float_t value, const string_t&) override { return add(value); }
+  bool string(string_t& value) override { return add(std::move(value)); }
+  bool binary(binary_t&) override { return stop("it has binary data"); }
+  bool start_object(size_t) override { return open(json::object()); }
+  bool start_array(size_t) override { return open(json::array()); }
+  bool end_object() override { return close(); }
+  bool end_array() override { return close(); }
+
+  bool key(string_t& name) override {
+    const auto [member, is_new] = open_.back()->get_ref<json::object_t&>().emplace(name, nullptr);
+    member_ = &member->second;
+    return is_new || stop("it has the key \"" + name + "\" twice");
+  }
+
+  bool parse_error(size_t position, const std::string&, const json::exception&) override {
+    return stop("it is no JSON at byte " + std::to_string(position));
+  }
+
+ private:
+  bool stop(std::string problem) {
+    problem_ = std::move(problem);
+    return false;
+  }
+
+  // Where the value comes to lie; nullptr: there are too many.
+  json* place(json&& value) {
+    if (++count_ > kMostValues) {
+      stop("it has too many values");
+      return nullptr;
+    }
+    if (open_.empty()) {
+      result_ = std::move(value);
+      return &result_;
+    }
+    if (open_.back()->is_array()) {
+      auto& items = open_.back()->get_ref<json::array_t&>();
+      items.push_back(std::move(value));
+      return &items.back();
+    }
+    *member_ = std::move(value);
+    return member_;
+  }
+
+  bool add(json&& value) { return place(std::move(value)) != nullptr; }
+
+  bool open(json&& value) {
+    if (open_.size() == kMostDepth) {
+      return stop("it is nested too deeply");
+    }
+    open_.push_back(place(std::move(value)));
+    return open_.back() != nullptr;
+  }
+
+  bool close() {
+    open_.pop_back();
+    return true;
+  }
+
+  json result_;
+  // Lists and objects that have begun. None but the last grows, so none moves.
+  std::vector<json*> open_;
+  json* member_ = nullptr;  // Of the last object, whose value comes next.
+  size_t count_ = 0;
+  std::string problem_;
+};
+
+}  // namespace
+
+Result<json> parse_json(std::string_view text) {
+  Builder builder;
+  if (!json::sax_parse(text.begin(), text.end(), &builder)) {
+    return error(builder.problem());
+  }
+  if (!builder.result().is_object()) {
+    return error("it is no JSON object");
+  }
+  return std::move(builder.result());
+}
+
+Result<JsonValue> JsonValue::read(const std::string& path, const std::string& what) {
+  const MappedFile file = TRY(MappedFile::open(path, what));
+  Result<json> value = parse_json(file.text());
+  if (!value.ok()) {
+    return error(path + " is not " + what + ": " + value.sentence() + "; build it again.");
+  }
+  return of(value.take_value(), path + " is not " + what + " of this version");
+}
+
+JsonValue JsonValue::of(json document, std::string where) {
+  const auto shared = std::make_shared<const json>(std::move(document));
+  return {shared, *shared, std::move(where)};
+}
+
+Status JsonValue::error_with(const std::string& problem) const {
+  return error(where_ + " " + problem + ".");
+}
+
+const json* JsonValue::find(const char* key) const {
+  const auto member = value_->is_object() ? value_->find(key) : value_->end();
+  return member == value_->end() ? nullptr : &*member;
+}
+
+bool JsonValue::has(const char* key) const {
+  const json* member = find(key);
+  return member != nullptr && !member->is_null();
+}
+
+Result<const json*> JsonValue::member(
+    const char* key,
+    const char* type,
+    bool (json::*is)() const noexcept) const {
+  const json* member = find(key);
+  if (member == nullptr || !(member->*is)()) {
+    return error(where_ + ": \"" + key + "\" is missing or no " + type + ".");
+  }
+  return member;
+}
+
+Result<JsonValue> JsonValue::at(const char* key) const {
+  const json* object = TRY(member(key, "object", &json::is_object));
+  return part(*object, std::string(", ") + key);
+}
+
+Result<std::string> JsonValue::text(const char* key) const {
+  return TRY(member(key, "string", &json::is_string))->get<std::string>();
+}
+
+Result<std::string> JsonValue::text(const char* key, const std::string& fallback) const {
+  return has(key) ? text(key) : Result<std::string>(fallback);
+}
+
+Result<uint64_t> JsonValue::number(const char* key, uint64_t most) const {
+  const auto number =
+      TRY(member(key, "number", &json::is_number_unsigned))->get<uint64_t>();
+  if (number > most) {
+    return error(where_ + ": \"" + key + "\" is " + std::to_string(number) +
+                 ", expected at most " + std::to_string(most) + ".");
+  }
+  return number;
+}
+
+Result<bool> JsonValue::flag(const char* key) const {
+  return TRY(member(key, "boolean", &json::is_boolean))->get<bool>();
+}
+
+Result<bool> JsonValue::flag(const char* key, bool fallback) const {
+  return has(key) ? flag(key) : Result<bool>(fallback);
+}
+
+Result<JsonParts<JsonValue>> JsonValue::items(const char* key) const {
+  const json* list = TRY(member(key, "list", &json::is_array));
+  return JsonParts<JsonValue>(part(*list, std::string(", ") + key));
+}
+
+Result<JsonParts<std::pair<std::string, JsonValue>>> JsonValue::members(const char* key) const {
+  return JsonParts<std::pair<std::string, JsonValue>>(TRY(at(key)));
+}
+
+Result<std::string> JsonValue::as_text() const {
+  if (!value_->is_string()) {
+    return error(where_ + ": it is no string.");
+  }
+  return value_->get<std::string>();
+}
+
+}  // namespace runner

@@ -1,0 +1,179 @@
+#include "tools/runner/base/process.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstring>
+#include <exception>
+#include <new>
+
+#include <executorch/runtime/platform/platform.h>
+
+#include "tools/runner/base/os.h"
+
+namespace runner {
+namespace {
+
+// Static, as a crash may have spoiled the heap.
+int error_output = STDERR_FILENO;
+char stage[512] = "starting";
+// Of the runtime, whose threads log, too. No std::mutex: its size is another in Android's headers.
+char message[512];
+std::atomic_flag message_is_locked = ATOMIC_FLAG_INIT;
+
+class MessageLock {
+ public:
+  MessageLock() {
+    while (message_is_locked.test_and_set(std::memory_order_acquire)) {
+    }
+  }
+  ~MessageLock() { message_is_locked.clear(std::memory_order_release); }
+};
+std::atomic<bool> is_ending{false};
+
+// One thread ends the process with its sentence; others that come here meanwhile wait.
+void claim_the_end() {
+  while (is_ending.exchange(true)) {
+    pause();
+  }
+}
+
+void write_text(const char* text) {
+  size_t left = strlen(text);
+  while (left > 0) {
+    const ssize_t written = write(error_output, text, left);
+    if (written <= 0) {
+      return;
+    }
+    text += written;
+    left -= static_cast<size_t>(written);
+  }
+}
+
+void copy_line(char* to, size_t capacity, const char* from, size_t length) {
+  const size_t count = length < capacity - 1 ? length : capacity - 1;
+  for (size_t i = 0; i < count; ++i) {
+    to[i] = static_cast<unsigned char>(from[i]) < ' ' ? ' ' : from[i];
+  }
+  to[count] = '\0';
+}
+
+// Without allocating: the heap may be spoiled.
+[[noreturn]] void fail_in_runtime(const char* what) {
+  claim_the_end();
+  write_text("error: ExecuTorch's runtime ");
+  write_text(what);
+  write_text(" while ");
+  write_text(stage);
+  write_text(
+      "; a file is damaged, or memory has run out: check the files with --manifest and "
+      "--verify.\n");
+  _exit(1);
+}
+
+// The first of a stage.
+void keep_runtime_message(const char* text, size_t length) {
+  const MessageLock lock;
+  if (message[0] == '\0') {
+    copy_line(message, sizeof(message), text, length);
+  }
+}
+
+// Where a standard file is closed: keeps other files from taking its number, and what is written
+// to it from being lost in them.
+void keep_standard_files() {
+  for (const int number : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (fcntl(number, F_GETFD) < 0) {
+      // Takes the lowest free number. Reading of input and writing of output fail.
+      open("/dev/null", number == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+    }
+  }
+}
+
+// Keeps stderr for errors: libraries write to it what only their authors understand.
+void own_stderr() {
+  const int copy = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
+  const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+  if (copy >= 0 && nowhere >= 0) {
+    error_output = copy;
+    dup2(nowhere, STDERR_FILENO);
+  }
+}
+
+void on_signal(int number) {
+  switch (number) {
+    case SIGBUS:
+      fail_in_runtime("read past the end of a file (SIGBUS)");
+    case SIGFPE:
+      fail_in_runtime("crashed (SIGFPE)");
+    case SIGILL:
+      fail_in_runtime("crashed (SIGILL)");
+    case SIGABRT:
+      fail_in_runtime("gave up (SIGABRT)");
+    default:
+      fail_in_runtime("crashed (SIGSEGV)");
+  }
+}
+
+[[noreturn]] void on_runtime_abort() {
+  fail_in_runtime("gave up");
+}
+
+void on_log(
+    et_timestamp_t,
+    et_pal_log_level_t level,
+    const char*,
+    const char*,
+    size_t,
+    const char* text,
+    size_t length) {
+  if (level == kError || level == kFatal) {
+    keep_runtime_message(text, length);
+  }
+}
+
+}  // namespace
+
+void print_error(const std::string& sentence) {
+  std::string line = "error: " + sentence;
+  for (char& c : line) {
+    c = static_cast<unsigned char>(c) < ' ' ? ' ' : c;
+  }
+  claim_the_end();
+  write_text((line + "\n").c_str());
+}
+
+void note(const std::string& sentence) {
+  write_text(("runner: " + sentence + "\n").c_str());
+}
+
+void set_stage(const std::string& now) {
+  copy_line(stage, sizeof(stage), now.data(), now.size());
+  const MessageLock lock;
+  message[0] = '\0';
+}
+
+std::string runtime_message() {
+  const MessageLock lock;
+  return message;
+}
+
+void guard_process() {
+  keep_standard_files();
+  own_stderr();
+  for (const int number : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) {
+    handle_signal(number, on_signal);
+  }
+  // A closed standard output is an error like others.
+  signal(SIGPIPE, SIG_IGN);
+  // As is a file that may not grow.
+  signal(SIGXFSZ, SIG_IGN);
+  std::set_terminate([] { fail_in_runtime("gave up"); });
+  std::set_new_handler([] { fail_in_runtime("got no memory"); });
+  executorch::runtime::register_pal(executorch::runtime::PalImpl::create(
+      nullptr, on_runtime_abort, nullptr, nullptr, on_log, nullptr, nullptr, __FILE__));
+}
+
+}  // namespace runner

@@ -1,0 +1,135 @@
+// The memory that the runtime works with: the heap, arenas for the tensors of a program's methods, as the
+// exporter planned them, and mapped files with a program's bytes and its data.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <executorch/runtime/core/data_loader.h>
+#include <executorch/runtime/core/hierarchical_allocator.h>
+#include <executorch/runtime/core/memory_allocator.h>
+#include <executorch/runtime/core/named_data_map.h>
+#include <executorch/runtime/executor/method_meta.h>
+#include <executorch/runtime/executor/program.h>
+
+#include "tools/runner/base/result.h"
+#include "tools/runner/files/executorch_files.h"
+
+namespace runner {
+
+// Takes memory from the heap, and gives all of it back at once. ExecuTorch's own of that kind is in an extension,
+// which not every runtime has the headers of.
+class HeapAllocator final : public executorch::runtime::MemoryAllocator {
+ public:
+  HeapAllocator() : MemoryAllocator(0, nullptr) {}
+  ~HeapAllocator() override;
+
+  void* allocate(size_t size, size_t alignment = kDefaultAlignment) override;
+  void reset() override;
+
+ private:
+  std::vector<void*> blocks_;
+};
+
+// Zeroed memory of some bytes, aligned for any tensor. It costs memory as it is written to.
+class Arena {
+ public:
+  static Result<std::shared_ptr<Arena>> create(size_t size);
+  ~Arena();
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+
+  executorch::runtime::Span<uint8_t> bytes() const { return {aligned_, size_}; }
+
+ private:
+  Arena(void* block, size_t size);
+
+  void* block_;
+  uint8_t* aligned_;
+  size_t size_;
+};
+
+// The arenas of one method, in the order in which its tensors name them.
+class Arenas {
+ public:
+  explicit Arenas(std::vector<std::shared_ptr<Arena>> arenas);
+
+  executorch::runtime::HierarchicalAllocator* allocator() { return &allocator_; }
+
+ private:
+  std::vector<std::shared_ptr<Arena>> arenas_;
+  std::vector<executorch::runtime::Span<uint8_t>> bytes_;
+  executorch::runtime::HierarchicalAllocator allocator_;
+};
+
+// Makes arenas for the methods of one program.
+//
+// Methods that were exported with share_mutable_buffers work on one state, a KV cache for example.
+// It is all that lies in their second arena, which has the same size in each of them: that arena is
+// one for all. No other program of the standard memory planning has a second arena.
+class ArenaMaker {
+ public:
+  // `name` of the program is for sentences.
+  static Result<ArenaMaker> create(const executorch::runtime::Program& program, std::string name);
+
+  // An error, if the method plans more memory than is free.
+  Result<std::unique_ptr<Arenas>> make(const executorch::runtime::MethodMeta& method);
+
+ private:
+  explicit ArenaMaker(std::string name) : name_(std::move(name)) {}
+  Status find_shared(const executorch::runtime::Program& program);
+  Result<std::vector<size_t>> sizes_of(const executorch::runtime::MethodMeta& method) const;
+
+  std::string name_;
+  size_t shared_size_ = 0;  // 0: nothing is shared.
+  std::shared_ptr<Arena> shared_;
+};
+
+// Hands out the mapped bytes themselves. Memory that the runtime gives back is the kernel's again.
+class MappedLoader final : public executorch::runtime::DataLoader {
+ public:
+  // Which must stay mapped.
+  explicit MappedLoader(std::string_view bytes) : bytes_(bytes) {}
+
+  executorch::runtime::Result<executorch::runtime::FreeableBuffer>
+  load(size_t offset, size_t size, const SegmentInfo& info) const override;
+
+  executorch::runtime::Error
+  load_into(size_t offset, size_t size, const SegmentInfo& info, void* buffer) const override;
+
+  executorch::runtime::Result<size_t> size() const override;
+
+ private:
+  std::string_view bytes_;
+};
+
+// All keys of some files but those that the program has itself: they are the program's.
+class DataMap final : public executorch::runtime::NamedDataMap {
+ public:
+  DataMap(DataFiles files, const std::map<std::string, uint64_t>& of_program);
+
+  executorch::runtime::Result<const executorch::runtime::TensorLayout> get_tensor_layout(
+      std::string_view key) const override;
+  executorch::runtime::Result<executorch::runtime::FreeableBuffer> get_data(
+      std::string_view key) const override;
+  executorch::runtime::Error
+  load_data_into(std::string_view key, void* buffer, size_t size) const override;
+  executorch::runtime::Result<uint32_t> get_num_keys() const override;
+  executorch::runtime::Result<const char*> get_key(uint32_t index) const override;
+
+ private:
+  const DataFile::Blob* find(std::string_view key) const;
+
+  DataFiles files_;
+  // Keys and blobs of the files.
+  std::map<std::string_view, const DataFile::Blob*> blobs_;
+  std::vector<const char*> keys_;
+};
+
+}  // namespace runner

@@ -1,0 +1,150 @@
+#include "tools/runner/engine/runtime.h"
+
+#include <cstdint>
+#include <set>
+
+#include <executorch/runtime/backend/interface.h>
+#include <executorch/runtime/kernel/operator_registry.h>
+#include <executorch/runtime/platform/runtime.h>
+
+#include "tools/runner/base/json.h"
+#include "tools/runner/base/process.h"
+
+// Defined by the rules, for the headers of a runtime that they know.
+#ifndef EXECUTORCH_RUNTIME_VERSION
+#define EXECUTORCH_RUNTIME_VERSION ""
+#endif
+
+// The library is part of runtimes with threads; a header for it is in some of them.
+#if defined(__APPLE__)
+#include <dlfcn.h>
+#else
+namespace executorch::extension::threadpool {
+class ThreadPool final {
+ public:
+  __attribute__((weak)) bool _unsafe_reset_threadpool(uint32_t new_thread_count);
+};
+__attribute__((weak)) ThreadPool* get_threadpool();
+}  // namespace executorch::extension::threadpool
+#endif
+
+namespace runner {
+namespace {
+
+using RuntimeError = executorch::runtime::Error;
+
+const char* words(RuntimeError error) {
+  switch (error) {
+    case RuntimeError::InvalidState:
+      return "the program or backend is in no state for it; a program whose weights are in .ptd "
+             "files needs them: name them with --data, or give the --manifest";
+    case RuntimeError::NotSupported:
+      return "not supported by this runtime, as inputs of another shape than exported are, too";
+    case RuntimeError::InvalidArgument:
+      return "an argument is invalid: the inputs don't fit, or the program is damaged";
+    case RuntimeError::InvalidType:
+      return "a value has another type than wanted";
+    case RuntimeError::OperatorMissing:
+      return "it uses an operator that this runtime doesn't have";
+    case RuntimeError::NotFound:
+      return "not found: constant data is missing from the data files, or a backend from this "
+             "runtime; name all .ptd files with --data, or give the --manifest";
+    case RuntimeError::MemoryAllocationFailed:
+    case RuntimeError::OutOfResources:
+    case RuntimeError::DelegateMemoryAllocationFailed:
+      return "memory ran out";
+    case RuntimeError::AccessFailed:
+      return "a file couldn't be read";
+    case RuntimeError::InvalidProgram:
+      return "the program is damaged, or of another version";
+    case RuntimeError::InvalidExternalData:
+      return "a data file is damaged, or doesn't fit the program";
+    case RuntimeError::DelegateInvalidCompatibility:
+      return "a backend doesn't accept its part of the program: damaged, or of another version";
+    case RuntimeError::DelegateInvalidHandle:
+      return "a backend lost its part of the program";
+    default:
+      return "an error inside of the runtime";
+  }
+}
+
+#if defined(__APPLE__)
+// Looked up by name: a Mach-O program has to say which library a weak symbol is in.
+bool reset(int count) {
+  const auto get = reinterpret_cast<void* (*)()>(
+      dlsym(RTLD_DEFAULT, "_ZN10executorch9extension10threadpool14get_threadpoolEv"));
+  const auto set = reinterpret_cast<bool (*)(void*, uint32_t)>(dlsym(
+      RTLD_DEFAULT, "_ZN10executorch9extension10threadpool10ThreadPool24_unsafe_reset_threadpoolEj"));
+  void* pool = get != nullptr && set != nullptr ? get() : nullptr;
+  return pool != nullptr && set(pool, static_cast<uint32_t>(count));
+}
+#else
+bool reset(int count) {
+  namespace threadpool = executorch::extension::threadpool;
+  if (threadpool::get_threadpool == nullptr) {
+    return false;
+  }
+  threadpool::ThreadPool* pool = threadpool::get_threadpool();
+  return pool != nullptr && pool->_unsafe_reset_threadpool(static_cast<uint32_t>(count));
+}
+#endif
+
+MakeRecorder maker = nullptr;
+
+}  // namespace
+
+Status check(RuntimeError code, const std::string& what) {
+  if (code == RuntimeError::Ok) {
+    return {};
+  }
+  const auto number = static_cast<unsigned>(code);
+  const std::string hexadecimal = {'0', 'x', "0123456789abcdef"[number >> 4 & 15],
+                            "0123456789abcdef"[number & 15]};
+  const std::string message = runtime_message();
+  return error(what + ": " + words(code) + " (ExecuTorch error " + hexadecimal +
+       (message.empty() ? "" : ": " + message) + ").");
+}
+
+std::string runtime_info() {
+  executorch::runtime::runtime_init();
+  std::set<std::string> backends;
+  for (size_t i = 0; i < executorch::runtime::get_num_registered_backends(); ++i) {
+    const auto name = executorch::runtime::get_backend_name(i);
+    if (name.ok()) {
+      backends.insert(*name);
+    }
+  }
+  // An operator may have several kernels, for tensors of several types.
+  std::set<std::string> operators;
+  for (const auto& kernel : executorch::runtime::get_registered_kernels()) {
+    operators.insert(kernel.name_);
+  }
+  const nlohmann::ordered_json json = {
+      {"version", EXECUTORCH_RUNTIME_VERSION},
+      {"backends", backends},
+      {"operators", operators},
+  };
+  return json.dump(1) + "\n";
+}
+
+Status set_threads(int count) {
+  if (!reset(count)) {
+    return error("the runtime doesn't let its threads be set to " + std::to_string(count) +
+         "; leave --threads out.");
+  }
+  return {};
+}
+
+void set_recorder(MakeRecorder make) {
+  maker = make;
+}
+
+Result<std::unique_ptr<Recorder>> make_recorder() {
+  if (maker == nullptr) {
+    return error("--etdump: this runner was built without the runtime's library for it (libexecutorch_etdump); "
+         "leave it out, or use one that has it, as //tools/runner.");
+  }
+  return maker();
+}
+
+}  // namespace runner

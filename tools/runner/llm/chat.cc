@@ -1,0 +1,425 @@
+#include "tools/runner/llm/chat.h"
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "tools/runner/base/files.h"
+#include "tools/runner/base/json.h"
+#include "tools/runner/base/os.h"
+#include "tools/runner/base/process.h"
+#include "tools/runner/base/text.h"
+
+namespace runner {
+namespace {
+
+constexpr char kTokenizer[] = "tokenizer.json";
+constexpr char kFormat[] = "chat_format.json";
+constexpr char kConfig[] = "tokenizer_config.json";
+
+// Path of the only asset of that name; "": there is none.
+Result<std::string> asset_path(const std::optional<AppManifest>& app, const char* name) {
+  std::string found;
+  for (const std::string& asset : app ? app->assets : std::vector<std::string>()) {
+    if (base_name(asset) == name) {
+      if (!found.empty()) {
+        return error("the app " + app->label + " has several files " + name + ": " + found + " and " + asset +
+             "; choose with --tokenizer.");
+      }
+      found = asset;
+    }
+  }
+  return found.empty() ? "" : app->folder + found;
+}
+
+Result<std::string> tokenizer_path(const Arguments& arguments, const std::optional<AppManifest>& app) {
+  const std::string path =
+      arguments.tokenizer.empty() ? TRY(asset_path(app, kTokenizer)) : arguments.tokenizer;
+  if (path.empty()) {
+    return error(std::string("--prompt needs a tokenizer: name a ") + kTokenizer +
+         " with --tokenizer, or put it into the app's data.");
+  }
+  return path;
+}
+
+// Beside the tokenizer, else among the app's assets.
+Result<std::string> format_path(
+    const Arguments& arguments,
+    const std::string& tokenizer,
+    const std::optional<AppManifest>& app) {
+  const std::string beside_it = beside(tokenizer, kFormat);
+  const std::string asset =
+      arguments.tokenizer.empty() && !is_file(beside_it) ? TRY(asset_path(app, kFormat)) : "";
+  return asset.empty() ? beside_it : asset;
+}
+
+Status check_no_inputs(const Arguments::Program& options) {
+  const std::pair<const char*, bool> given[] = {
+      {"--bundled", options.is_bundled},
+      {"--input", !options.inputs.empty()},
+      {"--method", !options.method.empty()},
+      {"--output", !options.output.empty()},
+      {"--output_format", !options.output_format.empty()},
+  };
+  for (const auto& [option, is_given] : given) {
+    if (is_given) {
+      return error(std::string(option) +
+           " is for runs with inputs, and --prompt makes its own; leave one of them out.");
+    }
+  }
+  return {};
+}
+
+// Lines of standard input, as they come, also from one that doesn't block.
+struct Line {
+  std::string text;      // Without its end.
+  bool is_whole = true;  // Else it is too long, and the rest was left out.
+};
+
+class Lines {
+ public:
+  // A line has at most so many bytes.
+  static constexpr size_t kLongest = 1 << 20;
+
+  // The next one; none: the input has ended.
+  Result<std::optional<Line>> next();
+
+ private:
+  Status read_more();
+
+  std::string waiting_;
+  bool has_ended_ = false;
+};
+
+Result<std::optional<Line>> Lines::next() {
+  Line line;
+  for (size_t searched = 0;;) {
+    const size_t end = waiting_.find('\n', searched);
+    const bool is_end = end != std::string::npos || has_ended_;
+    if (is_end && end == std::string::npos && waiting_.empty() && line.is_whole) {
+      return std::optional<Line>();
+    }
+    const size_t size = is_end ? std::min(end, waiting_.size()) : waiting_.size();
+    if (size > kLongest) {
+      line.is_whole = false;
+    }
+    if (is_end) {
+      line.text = line.is_whole ? waiting_.substr(0, size) : "";
+      waiting_.erase(0, end == std::string::npos ? end : end + 1);
+      return std::optional(std::move(line));
+    }
+    // What nobody will read needs no memory.
+    waiting_.erase(0, line.is_whole ? 0 : std::string::npos);
+    searched = waiting_.size();
+    TRY(read_more());
+  }
+}
+
+Status Lines::read_more() {
+  char piece[4096];
+  const ssize_t length = read(STDIN_FILENO, piece, sizeof(piece));
+  if (length >= 0) {
+    has_ended_ = length == 0;
+    waiting_.append(piece, static_cast<size_t>(length));
+  } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+    pollfd input = {STDIN_FILENO, POLLIN, 0};
+    poll(&input, 1, -1);
+  } else if (errno != EINTR) {
+    return error("--chat: standard input can't be read: " + last_error() + ".");
+  }
+  return {};
+}
+
+constexpr char kSpace[] = " \t\n\v\f\r";
+
+Result<std::vector<std::string>> texts(
+    const JsonValue& json,
+    const char* key,
+    size_t count,
+    const std::string& path) {
+  std::vector<std::string> all;
+  for (const JsonValue& text : TRY(json.items(key))) {
+    all.push_back(TRY(text.as_text()));
+  }
+  if (all.size() != count) {
+    return error(path + " is not a chat format of this version: \"" + key + "\" has " +
+         std::to_string(all.size()) + " texts, wanted " + std::to_string(count) + ".");
+  }
+  return all;
+}
+
+std::string trimmed(const std::string& text) {
+  const size_t start = text.find_first_not_of(kSpace);
+  const size_t end = text.find_last_not_of(kSpace);
+  return start == std::string::npos ? "" : text.substr(start, end + 1 - start);
+}
+
+// How the model wants a conversation; none: it gets the prompt alone.
+Result<std::optional<ChatFormat>> format_for(
+    const Arguments& arguments,
+    const std::optional<AppManifest>& app) {
+  if (arguments.raw_prompt) {
+    if (!arguments.system.empty()) {
+      return error("--system: with --raw_prompt the prompt is all that the model gets; leave one of them out.");
+    }
+    if (arguments.parse_special) {
+      return error("--parse_special: with --raw_prompt the special tokens of a prompt are read in any case; leave "
+           "one of them out.");
+    }
+    return std::optional<ChatFormat>();
+  }
+  if (!is_utf8(arguments.system)) {
+    return error("--system has to be text in UTF-8.");
+  }
+  const std::string tokenizer = TRY(tokenizer_path(arguments, app));
+  const std::string path = TRY(format_path(arguments, tokenizer, app));
+  if (!is_file(path)) {
+    return error(path + " is missing, which says how the model wants a conversation; make it with chat_format of "
+         "@rules_executorch//tools/llm:tokenizer.bzl" +
+         (is_file(beside(tokenizer, kConfig)) ? std::string(" from ") + kConfig : "") +
+         ", or give the whole text with --raw_prompt.");
+  }
+  ChatFormat format = TRY(ChatFormat::read(path));
+  if (arguments.chat) {
+    TRY(format.check_has_next());
+  }
+  return std::optional(std::move(format));
+}
+
+std::string part(const char* name, size_t count, double milliseconds) {
+  return std::string(name) + ": " + std::to_string(count) + " tokens, " +
+      with_digits(per_second(count, milliseconds), 1) + " tokens per second";
+}
+
+// One line with the tokens per second.
+std::string speed_of(const Answer& answer) {
+  return part("prefill", answer.prompt_tokens.size(), answer.prefill_ms) + "; " +
+      part("decode", answer.decode_tokens, answer.decode_ms);
+}
+
+}  // namespace
+
+double per_second(size_t count, double milliseconds) {
+  return milliseconds > 0 ? 1000.0 * static_cast<double>(count) / milliseconds : 0;
+}
+
+Status check_prompt_options(const Arguments& arguments) {
+  if (arguments.answers()) {
+    TRY(check_no_inputs(arguments.leading));
+    for (const Arguments::Program& program : arguments.programs) {
+      TRY(check_no_inputs(program));
+    }
+    return {};
+  }
+  const char* option = arguments.raw_prompt ? "--raw_prompt"
+      : arguments.parse_special             ? "--parse_special"
+      : !arguments.system.empty()           ? "--system"
+      : !arguments.tokenizer.empty()        ? "--tokenizer"
+                                            : nullptr;
+  if (option != nullptr) {
+    return error(std::string(option) + " needs a --prompt or --chat.");
+  }
+  return {};
+}
+
+Result<ChatFormat> ChatFormat::read(const std::string& path) {
+  const JsonValue json = TRY(JsonValue::read(path, "a chat format"));
+  const uint64_t version = TRY(json.number("format"));
+  if (version != 1) {
+    return error(path + " has format " + std::to_string(version) + ", wanted 1.");
+  }
+  if (json.has("problem")) {
+    const std::string problem = TRY(json.text("problem"));
+    return error(path + " has no form of conversations: " + problem +
+         " Give the whole text with --raw_prompt.");
+  }
+  ChatFormat format;
+  format.path_ = path;
+  format.trims_ = TRY(json.flag("trims"));
+  format.around_prompt_ = TRY(texts(json, "prompt", 2, path));
+  if (json.has("system_and_prompt")) {
+    format.around_system_and_prompt_ = TRY(texts(json, "system_and_prompt", 3, path));
+  }
+  if (json.has("next")) {
+    format.around_next_ = TRY(texts(json, "next", 2, path));
+  }
+  return format;
+}
+
+TextPart ChatFormat::said(const std::string& text) const {
+  return {trims_ ? trimmed(text) : text, true};
+}
+
+Result<std::vector<TextPart>> ChatFormat::render(const std::string& prompt, const std::string& system) const {
+  if (system.empty()) {
+    return std::vector<TextPart>{{around_prompt_[0]}, said(prompt), {around_prompt_[1]}};
+  }
+  if (!around_system_and_prompt_) {
+    return error("--system: " + path_ + " has no form of a conversation with a system message; leave it out, or give "
+         "the whole text with --raw_prompt.");
+  }
+  const std::vector<std::string>& around = *around_system_and_prompt_;
+  return std::vector<TextPart>{{around[0]}, said(system), {around[1]}, said(prompt), {around[2]}};
+}
+
+Result<std::vector<TextPart>> ChatFormat::render_next(const std::string& prompt) const {
+  TRY(check_has_next());
+  return std::vector<TextPart>{{(*around_next_)[0]}, said(prompt), {(*around_next_)[1]}};
+}
+
+Status ChatFormat::check_has_next() const {
+  if (!around_next_) {
+    return error("--chat: " + path_ + " has no form of what follows an answer, as its template changes what was "
+         "said before; ask with --prompt, or talk with the model in Python.");
+  }
+  return {};
+}
+
+Result<std::unique_ptr<Prompter>> Prompter::create(
+    const Arguments& arguments,
+    const std::optional<AppManifest>& app) {
+  std::unique_ptr<Prompter> prompter(new Prompter(arguments));
+  prompter->format_ = TRY(format_for(arguments, app));
+  const std::string path = TRY(tokenizer_path(arguments, app));
+  prompter->tokenizer_ = TRY(Tokenizer::read(path));
+  return prompter;
+}
+
+Result<Answer> Prompter::answer(
+    const std::vector<uint32_t>& said,
+    Session& session,
+    const std::string& program,
+    Sampler& sampler) const {
+  const auto most = static_cast<size_t>(arguments_.max_new_tokens);
+  Answer record;
+  Decoding decoding(*tokenizer_);
+  const auto say = [&](const std::string& text) -> Status {
+    record.text += text;
+    return text.empty() || arguments_.json ? Status() : write_to_stdout(text);
+  };
+  record.prompt_tokens = said;
+  const auto reading = now();
+  const std::vector<float>* logits = TRY(session.read(said));
+  record.prefill_ms = milliseconds_since(reading);
+  while (true) {
+    const uint32_t token = TRY(sampler.choose(*logits, program));
+    if (session.model().ends_with(token)) {
+      record.reason = "end";
+      break;
+    }
+    record.tokens.push_back(token);
+    TRY(say(TRY(decoding.add(token))));
+    if (record.tokens.size() == most) {
+      session.say(token);
+      record.reason = "length";
+      break;
+    }
+    if (session.room() == 0) {
+      session.say(token);
+      record.reason = "context";
+      break;
+    }
+    const auto began = now();
+    logits = TRY(session.read({token}));
+    record.decode_ms += milliseconds_since(began);
+    record.decode_tokens += 1;
+  }
+  TRY(say(TRY(decoding.finish())));
+  return record;
+}
+
+Result<std::vector<uint32_t>> Prompter::tokens_of(const std::string& said, bool is_first) const {
+  if (!is_utf8(said)) {
+    return error("--prompt and lines of --chat have to be text in UTF-8.");
+  }
+  // A prompt that is all of the text has its special tokens, too.
+  std::vector<TextPart> parts = {{said}};
+  if (format_) {
+    parts = TRY(
+        is_first ? format_->render(said, arguments_.system) : format_->render_next(said));
+  }
+  for (TextPart& part : parts) {
+    part.is_said = part.is_said && !arguments_.parse_special;
+  }
+  std::vector<uint32_t> tokens = TRY(tokenizer_->encode(parts));
+  if (tokens.empty()) {
+    return error("--prompt: there are no tokens to read; give a prompt that isn't empty.");
+  }
+  return tokens;
+}
+
+Status Prompter::skip(const std::string& problem, Conversation& conversation) const {
+  if (!arguments_.chat) {
+    return error(problem);
+  }
+  note(problem);
+  conversation.unanswered.push_back({conversation.turns() + 1, problem});
+  return {};
+}
+
+Status Prompter::turn(
+    const std::string& said,
+    Session& session,
+    Sampler& sampler,
+    const std::string& program,
+    Conversation& conversation) const {
+  const bool is_first = session.position() == 0;
+  const Result<std::vector<uint32_t>> encoded = tokens_of(said, is_first);
+  if (!encoded.ok()) {
+    return skip(encoded.sentence(), conversation);
+  }
+  const std::vector<uint32_t>& tokens = *encoded;
+  if (tokens.size() > session.room()) {
+    const std::string held = " holds " + std::to_string(session.model().context()) +
+        " (get_max_context_len)";
+    const std::string remedy = "; shorten it, or build the program with a larger max_seq_len.";
+    const std::string needed = arguments_.chat
+        ? "the conversation needs " + std::to_string(session.position() + tokens.size())
+        : "--prompt has " + std::to_string(tokens.size());
+    session.clear();
+    return skip(
+        needed + " tokens, and " + program + held +
+            (is_first ? remedy : "; a new conversation begins here."),
+        conversation);
+  }
+  const Answer answer = TRY(this->answer(tokens, session, program, sampler));
+  if (!arguments_.json) {
+    TRY(write_to_stdout("\n" + speed_of(answer) + "\n"));
+  }
+  if (arguments_.chat && answer.reason == "context") {
+    note("the answer ends here: the context of " + std::to_string(session.model().context()) +
+             " tokens is full.");
+  }
+  conversation.answers.push_back(answer);
+  return {};
+}
+
+Status Prompter::converse(Program& program, Conversation& conversation) const {
+  LanguageModel model = TRY(LanguageModel::open(program));
+  Session session(model);
+  const auto seed = arguments_.seed > 0 ? static_cast<uint64_t>(arguments_.seed)
+                                         : static_cast<uint64_t>(now().time_since_epoch().count());
+  Sampler sampler(arguments_.temperature, seed);
+  if (!arguments_.prompt.empty()) {
+    TRY(turn(arguments_.prompt, session, sampler, program.path(), conversation));
+  }
+  Lines lines;
+  while (arguments_.chat) {
+    const std::optional<Line> line = TRY(lines.next());
+    if (!line) {
+      break;
+    }
+    if (!line->is_whole) {
+      TRY(skip(
+          "--chat: a line has more than " + std::to_string(Lines::kLongest) + " bytes; shorten it.",
+          conversation));
+    } else if (line->text.find_first_not_of(" \t\r") != std::string::npos) {
+      TRY(turn(line->text, session, sampler, program.path(), conversation));
+    }
+  }
+  return {};
+}
+
+}  // namespace runner
