@@ -18,33 +18,26 @@ load("//toolchains/exporter:host_python.bzl", "PYTHON_VARIABLE", "PYTHON_VERSION
 _INSTALLER = [
     Label("//toolchains/exporter/install:" + file)
     for file in [
+        "__init__.py",
         "__main__.py",
-        "exporter_environment/__init__.py",
-        "exporter_environment/archives.py",
-        "exporter_environment/audit.py",
-        "exporter_environment/bytecode.py",
-        "exporter_environment/cli.py",
-        "exporter_environment/download.py",
-        "exporter_environment/elf.py",
-        "exporter_environment/environment.py",
-        "exporter_environment/errors.py",
-        "exporter_environment/interpreter.py",
-        "exporter_environment/lite.py",
-        "exporter_environment/locking.py",
-        "exporter_environment/locks.py",
-        "exporter_environment/macho.py",
-        "exporter_environment/manifest.py",
-        "exporter_environment/markers.py",
-        "exporter_environment/patchelf.py",
-        "exporter_environment/pip_tool.py",
-        "exporter_environment/progress.py",
-        "exporter_environment/prune.py",
-        "exporter_environment/prune.toml",
-        "exporter_environment/relocation.py",
-        "exporter_environment/scripts.py",
-        "exporter_environment/torch_source.py",
-        "exporter_environment/unpack.py",
+        "bootstrap.py",
+        "bytecode.py",
+        "cli.py",
+        "environment.py",
+        "errors.py",
+        "interpreter.py",
+        "lite.py",
+        "locks.py",
+        "manifest.py",
+        "packages.py",
+        "pip_tool.py",
+        "prune.py",
+        "relocation.py",
+        "scripts.py",
     ]
+] + [
+    Label("//toolchains/exporter/locks:prune.toml"),
+    Label("//toolchains/exporter/locks:tools.txt"),
 ]
 
 _BUILD = """\
@@ -103,27 +96,22 @@ def _check_versions(rctx):
 
 def _python_environment_impl(rctx):
     locks = [_watched(rctx, label) for label in rctx.attr.locks]
-    tools_lock = _watched(rctx, rctx.attr._tools_lock)
     installer = [_watched(rctx, label) for label in _INSTALLER][0].dirname
     python = find_host_python(rctx, rctx.attr.python)
     if hasattr(rctx, "watch"):
         rctx.watch(rctx.path(python).realpath)
 
     arguments = [python, "-I", "-B", installer, "--python", python, "--output", "."]
-    arguments += ["--tools-lock", tools_lock]
     for lock in locks:
-        arguments += ["--lock", lock]
+        arguments += ["--locks", lock]
     if rctx.attr.torch_index:
-        arguments += ["--extra-index", rctx.attr.torch_index]
-    arguments += ["--extra-index-for", "torch"]
+        arguments += ["--torch_index", rctx.attr.torch_index]
     if rctx.attr.lite:
         arguments.append("--lite")
     for script in rctx.attr.scripts:
-        arguments += ["--script", script]
-    if rctx.attr.base_locks:
-        arguments.append("--layer")
+        arguments += ["--scripts", script]
     for label in rctx.attr.base_locks:
-        arguments += ["--base-lock", _watched(rctx, label)]
+        arguments += ["--base_locks", _watched(rctx, label)]
 
     rctx.report_progress("installing the packages of {}".format(
         ", ".join([label.name for label in rctx.attr.locks]),
@@ -133,7 +121,7 @@ def _python_environment_impl(rctx):
         said = result.stderr.strip()
         if "error: " in said:
             said = said[said.rindex("\nerror: ") + 1 if "\nerror: " in said else said.index("error: "):]
-        fail("@{}: the exporter environment could not be made\n{}".format(rctx.name, said))
+        fail("@{}: the exporter environment could not be installed\n{}".format(rctx.name, said))
 
     _check_versions(rctx)
 
@@ -190,10 +178,6 @@ python_environment = repository_rule(
         ),
         "versions": attr.string_dict(
             doc = "Package to the version that the locks must have; a local part is left out of account.",
-        ),
-        "_tools_lock": attr.label(
-            default = Label("//toolchains/exporter/locks:tools.txt"),
-            allow_single_file = True,
         ),
     },
     environ = [PYTHON_VARIABLE],

@@ -2,7 +2,7 @@
 
 The versions of ExecuTorch and PyTorch are those of `executorch.exporter()` in MODULE.bazel. Each
 lock that it names has an input beside it (`exporter.in` for `exporter.txt`), which lists the
-packages; where there is none, that of these rules is copied. Arguments go to `install lock`:
+packages; where there is none, that of these rules is copied. Arguments go to the program in `lock`:
 
     bazel run @rules_executorch//toolchains/exporter:lock.update -- --upgrade
 """
@@ -80,20 +80,20 @@ def _version(python: str) -> str:
     return done.stdout.strip()
 
 
-def run(wanted: Mapping[str, object], installer: Path, workspace: Path, words: list[str]) -> int:
-    """Writes the locks; returns the installer's exit code.
+def run(wanted: Mapping[str, object], program: Path, workspace: Path, words: list[str]) -> int:
+    """Writes the locks; returns the program's exit code.
 
     Args:
       wanted: what lock.json has: "locks", "versions".
-      installer: its folder.
+      program: folder of the one that writes locks.
       workspace: folder of the main repository.
-      words: for `install lock`.
+      words: arguments for it.
     """
-    command = [find_python(os.environ), "-I", "-B", str(installer), "lock"]
+    command = [find_python(os.environ), "-I", "-B", str(program)]
     for package, version in sorted(wanted["versions"].items()):
         command.append(f"--version={package}=={version}")
     made = []
-    ours = installer.parent / "locks"
+    ours = program.parent / "locks"
     locks = own_locks(wanted["locks"], workspace)
     if all(lock.parent.resolve() == ours.resolve() for lock in locks):
         # In these rules' own repository: all locks, those of backends as well.
@@ -121,10 +121,10 @@ def main() -> int:
         return 1
     here = Path(__file__).absolute()
     wanted = json.loads((here.parents[3] / sys.argv[1]).read_text())
-    # Resolved: what the installer reads lies beside it in the source tree.
-    installer = (here.parent / "install/__main__.py").resolve().parent
+    # Resolved: what the program reads lies beside it in the source tree.
+    program = (here.parent / "lock/__main__.py").resolve().parent
     try:
-        return run(wanted, installer, Path(folder), sys.argv[2:])
+        return run(wanted, program, Path(folder), sys.argv[2:])
     except LockError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

@@ -22,6 +22,11 @@ def prepare_metadata_for_build_wheel(metadata_directory, config_settings=None):
 __legacy__ = sys.modules[__name__]
 """
 
+def _unpack(rctx, archive, folder, origin):
+    """Unpacks an archive; returns the path of the only folder in it."""
+    extract(rctx, archive, folder, origin)
+    return rctx.path(folder).readdir()[0]
+
 def _sdist_folders_impl(rctx):
     name, version = rctx.attr.requirement.split("==")
     backend = rctx.attr.build_backend.split(":")[0].split(".")
@@ -39,11 +44,16 @@ def _sdist_folders_impl(rctx):
         options = ["--no-binary=:all:", "--no-build-isolation"],
         environment = {"PYTHONPATH": str(rctx.path("backend"))},
     )
-    extract(rctx, archive, "unpacked", "the source of " + rctx.attr.requirement)
+    origin = "the source of " + rctx.attr.requirement
+    top = _unpack(rctx, archive, "unpacked", origin)
+    if rctx.attr.archive:
+        inner = top.get_child(rctx.attr.archive)
+        if not inner.exists:
+            fail("@%s: %s has no \"%s\"." % (rctx.name, origin, rctx.attr.archive))
+        top = _unpack(rctx, inner, "unpacked/inner", rctx.attr.archive + " in " + origin)
     for leftover in ("download", "backend"):
         rctx.delete(leftover)
-    top = rctx.path("unpacked").readdir()
-    move_unpacked(rctx, top[0], rctx.attr.folders, "the source of " + rctx.attr.requirement)
+    move_unpacked(rctx, top, rctx.attr.folders, origin)
     rctx.template("BUILD.bazel", rctx.attr.build_file, executable = False)
 
 sdist_folders = repository_rule(
@@ -51,6 +61,9 @@ sdist_folders = repository_rule(
     doc = "Folders and files of a source archive, through pip and its settings on the machine, with a " +
           "BUILD file. Nothing of the package runs.",
     attrs = {
+        "archive": attr.string(
+            doc = "Path of an archive in the archive, whose files they are.",
+        ),
         "build_backend": attr.string(
             default = "setuptools.build_meta",
             doc = "As in the package's pyproject.toml.",

@@ -1,1 +1,1 @@
-"""Finds a Bazel for `bazelw`, or puts one together from Debian packages."""
+"""Finds or assembles Bazel for `bazelw`."""

@@ -1,36 +1,34 @@
-"""What the bootstrap tells its user, always on stderr, and the one kind of error it raises."""
+"""Messages, always on stderr; the one kind of error that the bootstrap raises; other programs.
+
+An error reads `<what it is about>: <what is wrong>: got <x>, expected <y>`; what to do about it is
+kept apart, one way out per entry.
+"""
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Sequence
-
-# Bazel's own code for "the machine lacks something".
-EXIT_ENVIRONMENT = 36
+from pathlib import Path
+from typing import Any
 
 
 class BootstrapError(Exception):
-    """A step failed in a way its user can act upon.
-
-    Attributes:
-        reason: what is wrong and where, one or more lines.
-        remedies: what to do about it, one way per entry.
-    """
+    """A failure that the user can act on: what is wrong, and ways out (`remedies`)."""
 
     def __init__(self, reason: str, remedies: Sequence[str] = ()) -> None:
-        """Keeps the reason and the remedies."""
         super().__init__(reason)
         self.reason = reason
         self.remedies = list(remedies)
 
 
 def progress(message: str) -> None:
-    """Tells what is being done."""
+    """Prints what is being done."""
     print(f"bazelw: {message}", file=sys.stderr, flush=True)
 
 
 def warn(message: str) -> None:
-    """Tells what is odd but does not stop the work."""
+    """Prints what is unexpected but does not stop the work."""
     print(f"bazelw: warning: {indented(message)}", file=sys.stderr, flush=True)
 
 
@@ -42,9 +40,24 @@ def indented(text: str, by: str = "  ") -> str:
 def format_error(error: BootstrapError) -> str:
     """The whole message of an error, with its remedies."""
     lines = [f"bazelw: error: {indented(error.reason)}"]
-    if len(error.remedies) == 1:
-        lines.append(f"  To do: {indented(error.remedies[0], '    ')}")
-    elif error.remedies:
-        lines.append("  Do one of:")
-        lines.extend(f"    - {indented(remedy, '      ')}" for remedy in error.remedies)
+    for number, remedy in enumerate(error.remedies):
+        lines.append(f"  {'Or' if number else 'What to do'}: {indented(remedy, '    ')}")
     return "\n".join(lines)
+
+
+def run(command: Sequence[str | Path], **options: Any) -> subprocess.CompletedProcess[str]:
+    """Runs a program without input, whatever its exit code; captures what it prints."""
+    return subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+        stdin=subprocess.DEVNULL,
+        **options,
+    )
+
+
+def last_line(result: subprocess.CompletedProcess[str]) -> str:
+    """The last line that a program printed, errors first."""
+    return ((result.stderr.strip() or result.stdout.strip()).splitlines() or ["no output"])[-1]

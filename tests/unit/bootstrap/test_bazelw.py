@@ -1,4 +1,4 @@
-"""`bazelw` itself, with fake Bazels: what it chooses, passes on and remembers."""
+"""`bazelw` itself, with fake Bazels: what it chooses, passes on, remembers and prints."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import time
 
 import pytest
+from bootstrap.console import BootstrapError, format_error
 from fake_machine import REPOSITORY, Machine
 
 
@@ -68,17 +69,17 @@ def test_old_bazel_of_the_users_choice(machine: Machine) -> None:
     machine.environment["BAZEL"] = str(machine.fake("own/bazel", version="6.5.0"))
     result = machine.bazelw("info")
     assert result.returncode == 0
-    assert "6.5.0" in result.stderr
-    assert "7.7 or newer is needed" in result.stderr
+    expected = "too old: got 6.5.0, expected 7.7 or newer. It is used nevertheless."
+    assert f"bazelw: warning: BAZEL: {machine.root}/own/bazel: {expected}\n" == result.stderr
     assert machine.bazelw("info").stderr == ""
 
 
 @pytest.mark.parametrize(
     ("value", "reason"),
     [
-        ("/nowhere/bazel", "does not exist"),
-        ("no-such-bazel", "PATH has no such program"),
-        ("{workspace}/MODULE.bazel", "is not executable"),
+        ("/nowhere/bazel", "no such program"),
+        ("no-such-bazel", "no such program"),
+        ("{workspace}/MODULE.bazel", "no such program"),
         (str(REPOSITORY / "bazelw"), "is bazelw itself"),
     ],
 )
@@ -88,7 +89,7 @@ def test_wrong_environment_variable(machine: Machine, value: str, reason: str) -
     machine.environment["BAZEL"] = value.format(workspace=machine.workspace)
     result = machine.bazelw("info")
     assert result.returncode == 36
-    assert reason in result.stderr
+    assert f"BAZEL: {reason}: got '{machine.environment['BAZEL']}', expected" in result.stderr
     assert "unset it" in result.stderr
     assert result.stdout == ""
 
@@ -100,6 +101,27 @@ def test_bazelisk_when_bazel_is_old(machine: Machine) -> None:
     assert machine.bazelw("info").stdout.startswith("bazelisk ")
 
 
+def test_bazelisk_from_npm(machine: Machine) -> None:
+    """Bazelisk is fetched once if Bazel's host answers, and then used."""
+    bazelisk = machine.fake("npm/bazelisk", version="8.1.0")
+    machine.environment["BAZELISK_BASE_URL"] = "file:///mirror"
+    package = "node_modules/@bazel/bazelisk"
+    machine.fake(
+        "bin/npm",
+        body=f"""
+for word in "$@"; do [[ $word != --prefix=* ]] || folder=${{word#*=}}/{package}; done
+/bin/mkdir -p "$folder"
+for name in linux_amd64 linux_arm64; do /bin/cp "{bazelisk}" "$folder/bazelisk-$name"; done
+exit""",
+    )
+    result = machine.bazelw("info")
+    assert result.stdout.startswith("bazelisk ")
+    assert result.stderr == "bazelw: fetching Bazelisk\n"
+    machine.fake("bin/npm", body="exit 1")
+    assert machine.bazelw("info", cwd=machine.root).stderr == ""
+    assert sorted(path.name for path in machine.cache.glob("bazelisk-*/*")) == ["bazelisk"]
+
+
 def test_upgraded_bazel_is_looked_at_again(machine: Machine) -> None:
     """A changed program is asked for its version again."""
     program = machine.fake("bin/bazel")
@@ -109,13 +131,13 @@ def test_upgraded_bazel_is_looked_at_again(machine: Machine) -> None:
     os.utime(program, (time.time() + 10, time.time() + 10))
     result = machine.bazelw("info")
     assert result.returncode == 36
-    assert "is version 4.2.3" in result.stderr
+    assert "too old: got 4.2.3" in result.stderr
 
 
 def test_never_itself(machine: Machine) -> None:
     """A link called bazel, and a program that leads back to bazelw, are passed over."""
     (machine.root / "bin/bazel").symlink_to(REPOSITORY / "bazelw")
-    assert "bazel on PATH: there is none" in machine.bazelw("info").stderr
+    assert "bazel: not found on PATH" in machine.bazelw("info").stderr
     (machine.root / "bin/bazel").unlink()
     machine.fake("bin/bazel", body=f'exec "{REPOSITORY}/bazelw" "$@"')
     result = machine.bazelw("info")
@@ -140,12 +162,12 @@ def test_nothing_works(machine: Machine) -> None:
     assert result.returncode == 36
     assert result.stdout == ""
     for part in (
-        "1. $BAZEL: not set",
-        f"2. bazel on PATH: {machine.root}/bin/bazel is version 4.2.3, 7.7 or newer is needed",
-        "3. bazelisk on PATH",
-        "could not download Bazel",
-        "4. Bazelisk: its download host is out of reach (127.0.0.1:9",
-        "5. Bazel from Debian packages: apt-get is not on PATH",
+        "error: Bazel 7.7 or newer: not found. Tried, in this order:",
+        "1. BAZEL: not set",
+        f"2. {machine.root}/bin/bazel: too old: got 4.2.3, expected 7.7 or newer",
+        f"3. {machine.root}/bin/bazelisk: --version failed with exit code 1: could not download",
+        "4. Bazelisk: its download host is unreachable: 127.0.0.1:9",
+        "5. Bazel from Debian packages: apt-get: not found on PATH",
         "Install Bazel 7.7 or newer",
     ):
         assert part in result.stderr
@@ -177,3 +199,25 @@ def test_cache_that_cannot_be_written(machine: Machine) -> None:
     assert result.returncode == 36
     assert "Set XDG_CACHE_HOME" in result.stderr
     assert "Traceback" not in result.stderr
+
+
+def test_one_remedy() -> None:
+    """What is wrong, then what to do."""
+    error = BootstrapError("it is broken\nbecause", ["Mend it."])
+    assert format_error(error) == "bazelw: error: it is broken\n  because\n  What to do: Mend it."
+
+
+def test_remedies() -> None:
+    """A choice of them."""
+    error = BootstrapError("it is broken", ["Mend it.", "Buy\nanother."])
+    assert format_error(error).splitlines() == [
+        "bazelw: error: it is broken",
+        "  What to do: Mend it.",
+        "  Or: Buy",
+        "    another.",
+    ]
+
+
+def test_no_remedy() -> None:
+    """Just the reason."""
+    assert format_error(BootstrapError("it is broken")) == "bazelw: error: it is broken"

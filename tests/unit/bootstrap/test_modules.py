@@ -1,13 +1,108 @@
-"""Which modules are overridden: exactly those that are in the dependency graph."""
+"""MODULE.bazel files, and which modules are overridden: those in the dependency graph."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from bootstrap.bazelrc import UserOptions
-from bootstrap.modulefile import ModuleFile, parse_module_file
-from bootstrap.modules import Plan, make_plan, packaged_modules
+from bootstrap.modules import ModuleFile, Plan, make_plan, packaged_modules, read_module
+from bootstrap.rcfile import UserOptions
+
+TEXT = '''
+"""A module."""
+
+module(
+    name = "mine",
+    version = "1.0",
+)
+
+SKYLIB = "bazel_skylib"
+
+bazel_dep(name = "platforms", version = "0.0.10")
+bazel_dep(name = SKYLIB, version = "1.7.1")
+bazel_dep(name = "protobuf", version = "29.0", repo_name = "com_google_protobuf")
+bazel_dep(
+    name = "stardoc",
+    version = "0.7.2",
+    dev_dependency = True,
+)
+bazel_dep(name = "no_edge", repo_name = None)
+# bazel_dep(name = "commented", version = "1")
+
+local_path_override(module_name = "near", path = "../near")
+archive_override(module_name = "far", urls = ["https://example.org/far.tar.gz"])
+git_override(module_name = "gitted", remote = "https://example.org/g.git", commit = "abc")
+single_version_override(module_name = "platforms", version = "0.0.11")
+
+ext = use_extension("//:ext.bzl", "ext")
+[ext.tag(name = name) for name in ("bazel_dep", "b")]
+use_repo(ext, "bazel_dep")
+include("//build:more.MODULE.bazel")
+'''
+
+
+def test_parse() -> None:
+    """Everything that matters, however it is written."""
+    module = ModuleFile().parse(TEXT)
+    assert module.name == "mine"
+    assert module.dependencies == {
+        "platforms": False,
+        "bazel_skylib": False,
+        "protobuf": False,
+        "stardoc": True,
+    }
+    assert module.names() == ["platforms", "bazel_skylib", "protobuf"]
+    assert module.local_paths == {"near": "../near"}
+    assert module.overridden == {"near", "far", "gitted"}
+    assert module.includes == ["//build:more.MODULE.bazel"]
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n", 'module(name = "x")'])
+def test_hardly_anything(text: str) -> None:
+    """A module that depends on nothing."""
+    assert ModuleFile().parse(text).dependencies == {}
+
+
+@pytest.mark.parametrize(
+    ("label", "path"),
+    [
+        ("//:x.MODULE.bazel", "x.MODULE.bazel"),
+        ("//build/deps:x.MODULE.bazel", "build/deps/x.MODULE.bazel"),
+        ("@//build:x.MODULE.bazel", "build/x.MODULE.bazel"),
+    ],
+)
+def test_labels(tmp_path: Path, label: str, path: str) -> None:
+    """Files of the root module."""
+    (tmp_path / "MODULE.bazel").write_text(f'include("{label}")\n')
+    (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / path).write_text('bazel_dep(name = "a", version = "1")\n')
+    assert read_module(tmp_path).names() == ["a"]
+
+
+def test_includes_are_followed(tmp_path: Path) -> None:
+    """Also a chain of them, a circle, and one that is missing."""
+    (tmp_path / "MODULE.bazel").write_text('module(name = "r")\ninclude("//:a.MODULE.bazel")\n')
+    (tmp_path / "a.MODULE.bazel").write_text(
+        'bazel_dep(name = "a", version = "1")\n'
+        'include("//:a.MODULE.bazel")\n'
+        'include("//:gone.MODULE.bazel")\n'
+    )
+    module = read_module(tmp_path)
+    assert module.name == "r"
+    assert module.dependencies == {"a": False}
+    assert [path.name for path in module.files] == [
+        "MODULE.bazel",
+        "a.MODULE.bazel",
+        "gone.MODULE.bazel",
+    ]
+
+
+def test_no_file(tmp_path: Path) -> None:
+    """A workspace without MODULE.bazel; that it is missing matters, too."""
+    module = read_module(tmp_path)
+    assert module.dependencies == {}
+    assert module.files == [tmp_path / "MODULE.bazel"]
+
 
 BAZEL_TOOLS = """
 module(name = "bazel_tools")
@@ -34,8 +129,8 @@ class World:
         self.root = root
         for path, text in PACKAGED.items():
             self.write(f"prefix/usr/share/bazel/{path}/MODULE.bazel", text)
-        self.tools: ModuleFile = parse_module_file(BAZEL_TOOLS)
-        self.options = UserOptions()
+        self.tools = ModuleFile().parse(BAZEL_TOOLS)
+        self.options = UserOptions(root / "w")
 
     def write(self, path: str, text: str) -> None:
         """Writes a file."""
@@ -48,7 +143,7 @@ class World:
             self.write("w/MODULE.bazel", module_file)
         packaged = packaged_modules(self.root / "prefix")
         known = {"rules_executorch": self.root / "own"}
-        return make_plan(self.root / "w", self.tools, packaged, self.options, known)
+        return make_plan(self.tools, packaged, self.options, known)
 
 
 @pytest.fixture

@@ -1,40 +1,71 @@
-"""Makes the installer and the helpers beside this file importable; small wheels, a pip for them."""
+"""Makes the installer and the helpers beside this file importable; wheels, and a pip for them."""
 
 from __future__ import annotations
 
+import base64
+import functools
+import hashlib
+import os
 import sys
 import zipfile
 from pathlib import Path
 
+import pip as pip_package
 import pytest
 
-# Not resolved: under Bazel the files are links, and their neighbours lie beside the links.
+# Not resolved: under Bazel the files are links, and their neighbors lie beside the links.
 HERE = Path(__file__).absolute().parent
-sys.path[:0] = [str(HERE), str(HERE.parents[2] / "toolchains/exporter/install")]
+sys.path[:0] = [str(HERE), str(HERE.parents[2] / "toolchains/exporter")]
 
-from fake_pip import FakePip, MakeWheel  # noqa: E402  (needs the path set above)
+from helpers import MakeWheel  # noqa: E402  (needs the path set above)
+from install import environment  # noqa: E402
+from install.pip_tool import Pip  # noqa: E402
+
+# The test's interpreter has pip on its path only, which -I leaves out.
+COMMAND = (sys.executable, "-B", os.path.dirname(pip_package.__file__))
 
 
 @pytest.fixture
 def make_wheel(tmp_path: Path) -> MakeWheel:
-    """Writes a wheel into a folder of its own: make_wheel("a-1.0", {"a/__init__.py": b""})."""
+    """Writes a wheel where pip finds it: make_wheel("a-1.0", {"a/__init__.py": b""})."""
 
     def make(stem: str, files: dict[str, bytes], modes: dict[str, int] | None = None) -> Path:
         path = tmp_path / "wheels" / f"{stem}-py3-none-any.whl"
         path.parent.mkdir(exist_ok=True)
+        name, version = stem.split("-")
+        info = f"{stem}.dist-info"
+        metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+        wheel = "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        files = {
+            **files,
+            f"{info}/METADATA": metadata.encode(),
+            f"{info}/WHEEL": wheel.encode(),
+        }
+        record = f"{info}/RECORD,,\n"
+        for member, data in files.items():
+            digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+            record += f"{member},sha256={digest},{len(data)}\n"
         with zipfile.ZipFile(path, "w") as archive:
-            for name, data in files.items():
-                info = zipfile.ZipInfo(name)
-                info.external_attr = (modes or {}).get(name, 0o100644) << 16
-                archive.writestr(info, data)
-            archive.writestr(f"{stem}.dist-info/METADATA", f"Name: {stem}\n")
-            archive.writestr(f"{stem}.dist-info/RECORD", "")
+            for member, data in {**files, f"{info}/RECORD": record.encode()}.items():
+                entry = zipfile.ZipInfo(member)
+                entry.external_attr = (modes or {}).get(member, 0o100644) << 16
+                archive.writestr(entry, data)
         return path
 
     return make
 
 
 @pytest.fixture
-def pip() -> FakePip:
-    """A pip with an empty index."""
-    return FakePip()
+def pip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pip:
+    """A real pip whose settings are of this test: it finds the wheels of make_wheel only."""
+    for name in [name for name in os.environ if name.startswith("PIP_")]:
+        monkeypatch.delenv(name)
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "wheels").mkdir(exist_ok=True)
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("PIP_INDEX_URL", (tmp_path / "empty").as_uri())
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "wheels"))
+    monkeypatch.setenv("PIP_NO_CACHE_DIR", "1")
+    monkeypatch.setattr(environment, "Pip", functools.partial(Pip, command=COMMAND))
+    (tmp_path / "scratch").mkdir()
+    return Pip(tmp_path / "scratch", COMMAND)

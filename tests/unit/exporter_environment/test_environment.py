@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
+import signal
+import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from exporter_environment import bytecode, environment, interpreter, pip_tool, scripts
-from exporter_environment.errors import InstallError
-from exporter_environment.progress import Progress
-from fake_pip import INSTALLER, LOCKS, REPOSITORY, FakePip, MakeWheel, sha256
+from conftest import COMMAND
+from helpers import INSTALLER, REPOSITORY, MakeWheel, entry, sha256
+from install import bytecode, environment, interpreter, scripts
+from install.errors import InstallError
+from install.pip_tool import Pip
 
 
 @pytest.fixture
-def index(pip: FakePip, make_wheel: MakeWheel, monkeypatch: pytest.MonkeyPatch) -> FakePip:
-    """A pip that has what an environment with a lite folder needs."""
+def wheels(pip: Pip, make_wheel: MakeWheel, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """What an environment with a lite folder needs, where pip finds it."""
     generated = "executorch/exir/_serialize/generated"
-    pip.wheels = [
+    wheels = [
         make_wheel(
             "executorch-1.5.1",
             {
@@ -51,41 +54,29 @@ def index(pip: FakePip, make_wheel: MakeWheel, monkeypatch: pytest.MonkeyPatch) 
             },
         ),
     ]
-    monkeypatch.setattr(pip_tool, "find", lambda scratch: pip)
 
-    def copy(source: interpreter.Interpreter, place: Path, get_patchelf: object) -> None:
-        (place / "bin").mkdir(parents=True)
-        (place / "bin" / source.executable_name).write_bytes(b"")
-        (place / source.libdir / source.executable_name).mkdir(parents=True)
-        (place / source.libdir / source.executable_name / "os.py").write_text("name = 'os'\n")
+    def copy(source: interpreter.Interpreter, output: Path, pip: Pip) -> None:
+        (output / "bin").mkdir(parents=True)
+        (output / "bin" / source.name).write_bytes(b"")
+        (output / source.libdir / source.name).mkdir(parents=True)
+        (output / source.libdir / source.name / "os.py").write_text("name = 'os'\n")
 
     monkeypatch.setattr(interpreter, "copy", copy)
-    return pip
+    return wheels
 
 
 @pytest.fixture
-def lock(index: FakePip, tmp_path: Path) -> Path:
-    """A lock of all that the index has."""
-    lines = [
-        "{}=={} --hash=sha256:{}\n".format(*wheel.name.split("-")[:2], sha256(wheel))
-        for wheel in index.wheels
-    ]
+def lock(wheels: list[Path], tmp_path: Path) -> Path:
+    """A lock of all these wheels."""
     path = tmp_path / "lock.txt"
-    path.write_text("".join(lines))
+    path.write_text("".join(entry(wheel) for wheel in wheels))
     return path
 
 
-def make(lock: Path, output: Path, **settings: object) -> dict[str, object]:
-    """Makes an environment and reads its environment.json."""
-    request = environment.Request(
-        locks=[lock],
-        tools_lock=LOCKS / "tools.txt",
-        output=output,
-        python=sys.executable,
-        jobs=2,
-        **{"lite": True, **settings},  # type: ignore[arg-type]
-    )
-    environment.make(request, Progress())
+def create(lock: Path, output: Path, **settings: object) -> dict[str, object]:
+    """Installs an environment and reads its environment.json."""
+    settings = {"lite": True, **settings}
+    environment.create(environment.Request(locks=[lock], output=output, **settings))  # type: ignore[arg-type]
     return json.loads((output / "environment.json").read_text())
 
 
@@ -96,7 +87,7 @@ def snapshot(root: Path) -> dict[str, bytes]:
 
 def test_contents(lock: Path, tmp_path: Path) -> None:
     """Packages without tests and records, with bytecode; the torch-free folder; the description."""
-    description = make(lock, tmp_path / "env", scripts=("mark", "native"))
+    description = create(lock, tmp_path / "env", scripts=["mark", "native"])
     found = set(snapshot(tmp_path / "env"))
     generated = "executorch/exir/_serialize/generated"
     assert {
@@ -138,11 +129,11 @@ def test_contents(lock: Path, tmp_path: Path) -> None:
 
 def test_a_layer(lock: Path, tmp_path: Path) -> None:
     """What a base lacks, without interpreter and torch-free folder."""
-    pins = lock.read_text().replace("\\\n", " ").splitlines()
+    pins = lock.read_text().splitlines()
     base = tmp_path / "base.txt"
     base.write_text("".join(f"{pin}\n" for pin in pins if not pin.startswith("markupsafe")))
-    settings = {"layer": True, "base_locks": [base], "lite": False, "scripts": ("mark",)}
-    description = make(lock, tmp_path / "env", **settings)
+    settings = {"base_locks": [base], "lite": False, "scripts": ["mark"]}
+    description = create(lock, tmp_path / "env", **settings)
     assert description["versions"] == {"markupsafe": "3.0.4"}
     tops = {path.split("/")[0] for path in snapshot(tmp_path / "env")}
     assert tops == {"site-packages", "bin", "environment.json"}
@@ -152,7 +143,7 @@ def test_a_layer(lock: Path, tmp_path: Path) -> None:
 def test_same_bytes(lock: Path, tmp_path: Path) -> None:
     """Made twice, in different places: the same files, description and times of change."""
     one, two = tmp_path / "one", tmp_path / "some where/else"
-    assert make(lock, one) == make(lock, two)
+    assert create(lock, one) == create(lock, two)
     assert snapshot(one) == snapshot(two)
     for folder in ("site-packages", "lite", "python/lib"):
         assert (one / folder).stat().st_mtime == (two / folder).stat().st_mtime
@@ -160,14 +151,14 @@ def test_same_bytes(lock: Path, tmp_path: Path) -> None:
 
 
 def test_digest_follows_contents(
-    index: FakePip, make_wheel: MakeWheel, lock: Path, tmp_path: Path
+    wheels: list[Path], make_wheel: MakeWheel, lock: Path, tmp_path: Path
 ) -> None:
     """Another byte in a package: another digest and time of change, of that folder only."""
-    before = make(lock, tmp_path / "one")
-    old = sha256(index.wheels[2])
-    index.wheels[2] = make_wheel("jinja2-3.1.6", {"jinja2/__init__.py": b"", "jinja2/x.txt": b"1"})
-    lock.write_text(lock.read_text().replace(old, sha256(index.wheels[2])))
-    after = make(lock, tmp_path / "two")
+    before = create(lock, tmp_path / "one")
+    old = sha256(wheels[2])
+    new = make_wheel("jinja2-3.1.6", {"jinja2/__init__.py": b"", "jinja2/x.txt": b"1"})
+    lock.write_text(lock.read_text().replace(old, sha256(new)))
+    after = create(lock, tmp_path / "two")
     assert before["digest"] != after["digest"]
     times = [(tmp_path / env / "site-packages").stat().st_mtime for env in ("one", "two")]
     assert times[0] != times[1]
@@ -175,49 +166,111 @@ def test_digest_follows_contents(
     assert times[0] == times[1]
 
 
-def test_nothing_stays_after_a_failure(index: FakePip, lock: Path, tmp_path: Path) -> None:
-    """A wrong file, a missing program, a failed download: no half-made environment."""
-    with pytest.raises(InstallError, match="no package of the locks brings a program called vela"):
-        make(lock, tmp_path / "env", scripts=("vela",))
+def test_nothing_stays_after_a_failure(wheels: list[Path], lock: Path, tmp_path: Path) -> None:
+    """A missing program, a wrong file, a missing wheel: no part of an environment."""
+    with pytest.raises(InstallError, match="vela: no package of the locks has a program of") as e:
+        create(lock, tmp_path / "env", scripts=["vela"])
+    assert "Available: mark, native." in str(e.value)
     assert list((tmp_path / "env").iterdir()) == []
-    lock.write_text(lock.read_text().replace(sha256(index.wheels[1]), "0" * 64))
-    with pytest.raises(InstallError, match="not one that the lock names"):
-        make(lock, tmp_path / "env")
+    lock.write_text(lock.read_text().replace(sha256(wheels[1]), "0" * 64))
+    with pytest.raises(InstallError, match="the file is not the one in the lock"):
+        create(lock, tmp_path / "env")
     assert list((tmp_path / "env").iterdir()) == []
-    index.failure = "ERROR: no space left\n"
-    with pytest.raises(InstallError, match="pip failed"):
-        make(lock, tmp_path / "env")
+    wheels[0].unlink()
+    with pytest.raises(InstallError, match="no wheel of executorch==1.5.1 for this machine"):
+        create(lock, tmp_path / "env")
     assert list((tmp_path / "env").iterdir()) == []
 
 
-def test_no_executorch(index: FakePip, lock: Path, tmp_path: Path) -> None:
+_PROGRAM = """
+import functools, sys
+sys.path[:0] = {path!r}
+from install import cli, environment, pip_tool
+environment.Pip = functools.partial(pip_tool.Pip, command={command!r})
+sys.exit(cli.main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_an_install_that_is_ended(
+    lock: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """No part of an environment, and the next install is right."""
+    program = _PROGRAM.format(path=sys.path, command=COMMAND)
+    command = [sys.executable, "-c", program, "--locks", str(lock), "--output", str(tmp_path / "e")]
+    running = subprocess.Popen(
+        [*command, "--lite"], stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    assert running.stderr is not None
+    while "[1/5]" not in running.stderr.readline():
+        assert running.poll() is None
+    os.killpg(running.pid, number)
+    message = running.communicate()[1]
+    kept = [path.name for path in (tmp_path / "e").iterdir()]
+    if number == signal.SIGINT:
+        assert running.returncode == 130
+        assert message.endswith("error: interrupted; nothing was installed\n")
+        assert kept == []
+    assert not set(kept) & set(environment.PARTS)
+    assert create(lock, tmp_path / "e")["versions"]
+
+
+def test_a_disk_that_is_full(lock: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file and the reason are named, and nothing stays."""
+
+    def write(*_: object) -> None:
+        raise OSError(28, "No space left on device", "a/file")
+
+    monkeypatch.setattr(environment.manifest, "write", write)
+    with pytest.raises(InstallError, match="a/file: No space left on device. Check the path") as e:
+        create(lock, tmp_path / "env")
+    assert "about 4 GB are needed" in str(e.value)
+    assert list((tmp_path / "env").iterdir()) == []
+
+
+def test_no_executorch(lock: Path, tmp_path: Path) -> None:
     """The torch-free folder can't be made of packages without executorch."""
     lines = [line for line in lock.read_text().splitlines() if not line.startswith("executorch")]
     lock.write_text("\n".join(lines) + "\n")
-    with pytest.raises(InstallError, match="torch-free folder") as caught:
-        make(lock, tmp_path / "env")
+    with pytest.raises(InstallError, match="lite: packages are missing") as caught:
+        create(lock, tmp_path / "env")
     assert "lite = False" in str(caught.value)
 
 
 def test_not_over_another(lock: Path, tmp_path: Path) -> None:
     """An environment that is there is neither mixed with another nor deleted."""
-    make(lock, tmp_path / "env")
-    with pytest.raises(InstallError, match="holds an environment already"):
-        make(lock, tmp_path / "env")
+    create(lock, tmp_path / "env")
+    with pytest.raises(InstallError, match="it has an environment already"):
+        create(lock, tmp_path / "env")
     assert (tmp_path / "env/environment.json").exists()
 
 
 def test_bytecode(tmp_path: Path) -> None:
-    """Hash-based and unchecked; what doesn't compile is left alone."""
-    module, template = tmp_path / "m.py", tmp_path / "t.py"
-    module.write_text("x = 1\n")
-    template.write_text("{{ x }} ->\n")
-    assert bytecode.compile_file(str(module), "place/m.py")
-    assert not bytecode.compile_file(str(template), "place/t.py")
-    data = Path(importlib.util.cache_from_source(str(module))).read_bytes()
-    assert int.from_bytes(data[4:8], "little") == 0b01
-    assert b"place/m.py" in data
-    assert str(tmp_path).encode() not in data
+    """Hash-based and unchecked; the same whatever else is compiled; templates are left alone."""
+    roots = [tmp_path / "one", tmp_path / "two"]
+    for root in roots:
+        root.mkdir()
+        for number in range(20 if root == roots[0] else 1):
+            (root / f"m{number}.py").write_text(
+                "x = 1\n\ndef f(y):\n    return y in {'path', 'x'}\n"
+            )
+        (root / "template.py").write_text("{{ x }} ->\n")
+    with ThreadPoolExecutor() as executor:
+        bytecode.compile_trees(roots, executor)
+    one, two = (root / "__pycache__/m0.cpython-311.pyc" for root in roots)
+    assert int.from_bytes(one.read_bytes()[4:8], "little") == 0b01
+    assert b"one/m0.py" in one.read_bytes()
+    assert str(tmp_path).encode() not in one.read_bytes()
+    assert one.read_bytes().replace(b"one/m0.py", b"two/m0.py") == two.read_bytes()
+    assert not (roots[0] / "__pycache__/template.cpython-311.pyc").exists()
+
+
+def test_bytecode_that_cannot_be_written(tmp_path: Path) -> None:
+    """It is an error: an environment without it is another one."""
+    (tmp_path / "m.py").write_text("x = 1\n")
+    (tmp_path / "__pycache__").write_text("")
+    with ThreadPoolExecutor() as executor, pytest.raises(InstallError, match="bytecode: it cannot"):
+        bytecode.compile_trees([tmp_path], executor)
 
 
 def test_launchers() -> None:
@@ -227,13 +280,11 @@ def test_launchers() -> None:
     assert "from ethosu.vela.vela import Main\n" in text
     assert "Main.run()" in text
     assert "$root/python/bin/python3.11" in text
-    assert scripts.entry_points("[console_scripts]\na = b:c [extra]\n[x]\ny = z\n") == {"a": "b:c"}
-    assert scripts.entry_points("") == {}
 
 
 def test_launchers_of_layers() -> None:
     """A layer has no Python: its programs take that of the process that starts them."""
-    text = scripts.launcher("vela", "ethosu.vela.vela:main", scripts.LAYER)
+    text = scripts.launcher("vela", "ethosu.vela.vela:main [extra]", "")
     assert text.startswith("#!/bin/sh\n")
     assert "RULES_EXECUTORCH_INTERPRETER" in text
     assert "RULES_EXECUTORCH_PATH" in text
@@ -246,6 +297,7 @@ def test_rule_knows_all_files() -> None:
     if not rule.exists():
         pytest.skip("the rule's file is not an input of this test")
     listed = rule.read_text()
-    for path in INSTALLER.rglob("*"):
-        if path.suffix in (".py", ".toml"):
-            assert f'"{path.relative_to(INSTALLER)}"' in listed
+    for path in INSTALLER.glob("*.py"):
+        assert f'"{path.name}"' in listed
+    for name in ("prune.toml", "tools.txt"):
+        assert f"locks:{name}" in listed

@@ -20,8 +20,8 @@ sys.exit(int(os.environ.get("FAILS", "0")))
 
 @pytest.fixture
 def installer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Its folder, with the locks beside it."""
-    folder = tmp_path / "rules/exporter/install"
+    """The folder of the program that writes locks, with the locks beside it."""
+    folder = tmp_path / "rules/exporter/lock"
     folder.mkdir(parents=True)
     (folder / "__main__.py").write_text(_INSTALLER)
     locks = folder.parent / "locks"
@@ -51,7 +51,6 @@ def test_a_users_lock(installer: Path, tmp_path: Path) -> None:
     assert run(installer, user, *locks, words=("--upgrade",)) == 0
     assert said(user) == [
         os.fspath(user),
-        "lock",
         "--version=executorch==1.6.0",
         "--version=torch==2.14.0",
         f"--input={own}",
@@ -74,7 +73,7 @@ def test_a_failure_leaves_nothing(
 def test_the_rules_own_repository(installer: Path, tmp_path: Path) -> None:
     """All locks: the installer finds them."""
     assert run(installer, tmp_path / "rules", "@@//exporter/locks:exporter_cp311.txt") == 0
-    assert said(tmp_path / "rules")[2:] == [
+    assert said(tmp_path / "rules")[1:] == [
         "--version=executorch==1.6.0",
         "--version=torch==2.14.0",
     ]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import tomllib
 
-from exporter_environment import locking, locks
-from exporter_environment.locks import Requirement
-from fake_pip import LOCKS
+from helpers import LOCKS
+from install import locks
+from install.locks import Requirement
+from lock import locking
 
 A = frozenset({"a" * 64})
 

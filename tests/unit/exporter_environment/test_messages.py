@@ -8,18 +8,18 @@ import sys
 from pathlib import Path
 
 import pytest
-from exporter_environment import cli, pip_tool
-from exporter_environment.errors import InstallError
-from fake_pip import INSTALLER
+from helpers import INSTALLER
+from install import cli, pip_tool
+from lock import locking
 
-GOT, WANTED, OTHER = "1" * 64, "2" * 64, "3" * 64
+GOT, EXPECTED, OTHER = "1" * 64, "2" * 64, "3" * 64
 
 MISMATCH = f"""\
 Looking in links: /somewhere
 WARNING: something else
 ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE. If you have updated …
     pluggy==1.7.0 from https://files.example/pluggy-1.7.0-py3-none-any.whl#sha256=77 (from -r x):
-        Expected sha256 {WANTED}
+        Expected sha256 {EXPECTED}
         Expected     or {OTHER}
              Got        {GOT}
 """
@@ -32,90 +32,111 @@ WARNING: There was an error checking the latest version of pip.
 ERROR: Could not find a version that satisfies the requirement torch==2.13.0 (from versions: none)
 ERROR: No matching distribution found for torch==2.13.0
 """
+FULL = "ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device\n"
 
 
 def test_hash_mismatch() -> None:
-    """File, got, wanted and what to do."""
-    message = str(pip_tool.explain(MISMATCH, doing="pip download of pluggy"))
-    assert "where: https://files.example/pluggy-1.7.0-py3-none-any.whl\n" in message
-    assert f"got: sha256 {GOT}" in message
-    assert f"wanted: sha256 {WANTED}, or one of the lock's 1 other hashes" in message
+    """File, got, expected and what to do."""
+    message = str(pip_tool.explain(MISMATCH, "pip install of pluggy"))
+    assert message.startswith(
+        "https://files.example/pluggy-1.7.0-py3-none-any.whl: the file is not the one in the lock: "
+        f"got sha256 {GOT}, expected {EXPECTED} or one of 1 more of the lock. "
+    )
     assert "cut short" in message
     assert "pip cache purge" in message
 
 
-def test_not_found() -> None:
-    """The package, what pip saw, and the additional hint."""
-    message = str(pip_tool.explain(UNREACHABLE, doing="pip download of torch", hint="use a mirror"))
-    assert message.startswith("no wheel of torch==2.13.0 for this machine can be found")
+def test_an_index_that_cannot_be_reached() -> None:
+    """What pip did, its reason once, and the additional hint."""
+    message = str(pip_tool.explain(UNREACHABLE, "pip install of torch", "Use a mirror."))
+    assert message.startswith("pip install of torch: the package index cannot be reached. Check ")
     assert message.count("Connection refused") == 1
     assert "checking the latest version" not in message
-    assert message.endswith("use a mirror")
+    assert message.endswith("\nUse a mirror.")
+
+
+def test_not_found() -> None:
+    """The package, and what pip saw."""
+    output = UNREACHABLE.replace("Retrying", "Nothing")
+    message = str(pip_tool.explain(output, "pip install of 3 packages"))
+    assert message.startswith("pip install of 3 packages: no wheel of torch==2.13.0 for this mach")
+    assert "\n  ERROR: Could not find a version that satisfies" in message
+
+
+def test_a_full_disk() -> None:
+    message = str(pip_tool.explain(FULL, "pip install of a"))
+    assert message.startswith("pip install of a: the disk is full. Free about 4 GB and try again.")
 
 
 def test_other_failure() -> None:
     """Anything else: pip's own last words."""
-    message = str(pip_tool.explain("ERROR: disk quota exceeded\n", doing="pip download of a"))
-    assert "got: ERROR: disk quota exceeded" in message
-    assert "where: pip download of a" in message
+    message = str(pip_tool.explain("ERROR: disk quota exceeded\n", "pip install of a"))
+    assert message.startswith("pip install of a: pip failed. ")
+    assert message.endswith("pip says:\n  ERROR: disk quota exceeded")
 
 
-def test_no_pip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No pip, and nothing to make one of."""
-    monkeypatch.setattr(pip_tool, "_probe", lambda command: None)
-    monkeypatch.setattr(pip_tool, "_bootstrap", lambda place: None)
-    with pytest.raises(InstallError, match="no pip that can be used") as caught:
-        pip_tool.find(tmp_path)
-    assert sys.executable in str(caught.value)
-    assert "RULES_EXECUTORCH_PYTHON" in str(caught.value)
+def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Runs a program as the repository rule does."""
+    command = [sys.executable, "-I", "-B", str(folder), *arguments]
+    return subprocess.run(command, capture_output=True, text=True)
 
 
-def test_old_pip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An old pip is replaced by ensurepip's, if that is newer."""
-    old, new = pip_tool.Pip(("old",), (20, 0)), pip_tool.Pip(("new",), (24, 0))
-    monkeypatch.setattr(pip_tool, "_probe", lambda command: old)
-    monkeypatch.setattr(pip_tool, "_bootstrap", lambda place: new)
-    assert pip_tool.find(tmp_path) is new
-    monkeypatch.setattr(pip_tool, "_bootstrap", lambda place: None)
-    with pytest.raises(InstallError, match=r"got: pip 20\.0"):
-        pip_tool.find(tmp_path)
+@pytest.mark.parametrize("folder", ["install", "lock"])
+def test_no_pip(folder: str) -> None:
+    """This test's interpreter has neither pip, nor ensurepip to get one."""
+    done = run(INSTALLER.parent / folder, "--help")
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"error: {sys.executable}: no usable pip: got pip 0 and no ensu")
+    assert "RULES_EXECUTORCH_PYTHON" in done.stderr
+
+
+def test_old_pip(tmp_path: Path) -> None:
+    """It counts as none."""
+    (tmp_path / "pip").mkdir()
+    (tmp_path / "pip/__init__.py").write_text("__version__ = '20.3.4'\n")
+    code = f"import sys, runpy; sys.path.insert(0, {str(tmp_path)!r}); sys.argv = ['x', '--help']; "
+    code += f"runpy.run_path({str(INSTALLER)!r}, run_name='__main__')"
+    command = [sys.executable, "-I", "-B", "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "no usable pip: got pip 20.3.4 and no ensurepip, expected pip 22 or newer" in done.stderr
 
 
 def test_wrong_version() -> None:
-    """The entry point names got, wanted and where to name another Python."""
-    main = runpy.run_path(str(INSTALLER / "__main__.py"), run_name="read")
+    """The entry point names got, expected and where to name another Python."""
+    main = runpy.run_path(str(INSTALLER / "bootstrap.py"), run_name="read")
     message = main["wrong_version"]((3, 9, 18), "/usr/bin/python3.9")
-    assert "where: /usr/bin/python3.9" in message
-    assert "got: Python 3.9" in message
-    assert "wanted: Python 3.11" in message
+    assert message.startswith(
+        "error: /usr/bin/python3.9: wrong version: got Python 3.9, expected Python 3.11. "
+    )
     assert "attribute `python`" in message
     assert "RULES_EXECUTORCH_PYTHON" in message
 
 
-def test_entry_point_is_old_syntax() -> None:
-    """Nothing that a Python of ten years ago can't parse, so that the message is seen."""
-    text = (INSTALLER / "__main__.py").read_text()
+@pytest.mark.parametrize(
+    "file", ["install/__main__.py", "install/bootstrap.py", "lock/__main__.py"]
+)
+def test_entry_points_are_old_syntax(file: str) -> None:
+    """Nothing that a Python of ten years ago cannot parse, so that the message is seen."""
+    text = (INSTALLER.parent / file).read_text()
     assert 'f"' not in text
     assert "->" not in text
     assert ": str" not in text
     assert text.isascii()
 
 
-def test_as_a_program(tmp_path: Path) -> None:
-    """Run as the repository rule runs it: a message, exit code 1, and nothing left behind."""
-    command = [sys.executable, "-I", "-B", str(INSTALLER), "--lock", str(tmp_path / "none.txt")]
-    done = subprocess.run(
-        [*command, "--output", str(tmp_path / "out")], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 1
-    assert done.stderr.splitlines()[0] == "error: a lock can't be read"
-    assert list((tmp_path / "out").iterdir()) == []
+def test_a_lock_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A message, exit code 1, and nothing left behind."""
+    lock, out = tmp_path / "none.txt", tmp_path / "out"
+    assert cli.main(["--locks", str(lock), "--output", str(out)]) == 1
+    assert f"error: {lock}: No such file or directory." in capsys.readouterr().err
+    assert list(out.iterdir()) == []
 
 
 def test_help(capsys: pytest.CaptureFixture[str]) -> None:
-    """All commands can be asked what they do."""
-    for arguments in (["--help"], ["lock", "--help"], ["audit", "--help"]):
+    """Both programs can be asked what they do."""
+    for main in (cli.main, locking.main):
         with pytest.raises(SystemExit) as caught:
-            cli.main(arguments)
+            main(["--help"])
         assert caught.value.code == 0
     assert "--cpu-index" in capsys.readouterr().out

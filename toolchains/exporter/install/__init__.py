@@ -1,0 +1,1 @@
+"""Installs the exporter's environment, a hermetic Python; see environment.py."""

@@ -1,0 +1,104 @@
+"""Installs an environment: a private interpreter and pruned, precompiled packages.
+
+Everything is made in a scratch folder of the output folder and moved out of it at the end,
+environment.json last: an install that fails or is killed leaves no part of an environment.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import time
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from . import bytecode, interpreter, lite, locks, manifest, packages, scripts
+from .errors import InstallError
+from .pip_tool import Pip
+
+# What an environment consists of, below the output folder.
+PARTS = ("python", "site-packages", "lite", "bin", "environment.json")
+
+
+@dataclass
+class Request:
+    """What to install; `install --help` says what these are. A layer has base locks."""
+
+    locks: list[Path] = field(default_factory=list)
+    output: Path = Path()
+    python: str = sys.executable
+    torch_index: str = ""
+    lite: bool = False
+    base_locks: list[Path] = field(default_factory=list)
+    scripts: list[str] = field(default_factory=list)
+
+
+def create(request: Request) -> None:
+    """Installs the environment, or raises InstallError and leaves nothing."""
+    output = request.output.absolute()
+    output.mkdir(parents=True, exist_ok=True)
+    existing = [part for part in PARTS if (output / part).exists()]
+    if existing:
+        text = f"it has an environment already: got {', '.join(existing)}. Name another folder."
+        raise InstallError(f"{output}: {text}")
+    try:
+        with tempfile.TemporaryDirectory(dir=output, prefix=".installing-") as scratch:
+            root = Path(scratch) / "environment"
+            root.mkdir()
+            with ThreadPoolExecutor() as executor:
+                _create(request, root, executor)
+            for part in PARTS:
+                if (root / part).exists():
+                    stamp = (root / part).stat().st_mtime_ns
+                    (root / part).rename(output / part)
+                    # Some file systems change it as they rename.
+                    os.utime(output / part, ns=(stamp, stamp))
+    except OSError as error:
+        raise InstallError(
+            f"{error.filename or output}: {error.strerror or error}. Check the path, permissions "
+            "and free space there: about 4 GB are needed."
+        ) from error
+
+
+def _create(request: Request, root: Path, executor: Executor) -> None:
+    start = time.monotonic()
+    source = interpreter.inspect(request.python)
+    pip = Pip(root.parent)
+    requirements = locks.load(request.locks)
+    if request.base_locks:
+        name = ", ".join(map(str, request.locks))
+        requirements = locks.without(requirements, locks.load(request.base_locks), name)
+    _report(f"Python {source.version}, {len(requirements)} packages", start)
+    site_packages = root / "site-packages"
+    installed = packages.install(pip, requirements, request.torch_index, site_packages)
+    if request.scripts:
+        python = "" if request.base_locks else source.name
+        scripts.create(request.scripts, installed, root / "bin", python)
+    roots = [site_packages]
+    if not request.base_locks:
+        _report("copying the interpreter", start)
+        interpreter.copy(source, root / "python", pip)
+        roots.append(root / "python" / source.libdir / source.name)
+    if request.lite:
+        lite.create(site_packages, root / "lite")
+        roots.append(root / "lite")
+    _report("compiling bytecode", start)
+    bytecode.compile_trees(roots, executor, request.python)
+    libraries = [f"python/{p.name}" for p in (root / "python").glob("*") if p.name != "bin"]
+    trees = {
+        folder: manifest.read_tree(root, folder, executor)
+        for folder in (*libraries, "site-packages", "lite", "bin")
+        if (root / folder).is_dir()
+    }
+    for folder, tree in trees.items():
+        manifest.stamp(root / folder, tree)
+    digest = manifest.digest(tree for name, tree in trees.items() if name not in libraries)
+    path = root / "environment.json"
+    manifest.write(path, source.version, installed.versions, request.locks, digest)
+    _report(f"environment ready: {sum(map(len, trees.values()))} files", start)
+
+
+def _report(text: str, start: float) -> None:
+    print(f"{text} ({time.monotonic() - start:.0f} s)", file=sys.stderr, flush=True)

@@ -1,1 +1,0 @@
-"""Makes the Python environment in which models are exported: an interpreter and its packages."""

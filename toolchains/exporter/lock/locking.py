@@ -1,0 +1,237 @@
+"""Writes the locks from the `.in` files beside them.
+
+uv resolves for all platforms and lists the hashes of every file of a version. locking.toml says
+which requirements of requirements are left out, and of which package only CPU builds count.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from install import bootstrap, locks, packages, pip_tool
+from install.errors import InstallError
+from install.locks import Requirement, canonical
+
+LOCKS = Path(__file__).absolute().parents[1] / "locks"
+_BASE = "exporter_cp311.txt"
+RUNNING = ".".join(map(str, bootstrap.EXPECTED))
+_HEADER = """\
+# Written from {source} and the versions in MODULE.bazel, by
+# `bazel run @rules_executorch//toolchains/exporter:lock.update`; change those instead.
+# For CPython {python} on {targets}.
+"""
+
+
+@dataclass(frozen=True)
+class Target:
+    """A platform that the locks serve, and tags of the wheels that it takes."""
+
+    sys_platform: str
+    platform_system: str
+    platform_machine: str
+    tags: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """As in locking.toml: "linux_x86_64"."""
+        return f"{self.sys_platform}_{self.platform_machine}"
+
+    def environment(self) -> dict[str, str]:
+        """The values of markers there."""
+        return {
+            "implementation_name": "cpython",
+            "os_name": "posix",
+            "platform_machine": self.platform_machine,
+            "platform_python_implementation": "CPython",
+            "platform_system": self.platform_system,
+            "python_full_version": f"{RUNNING}.99",
+            "python_version": RUNNING,
+            "sys_platform": self.sys_platform,
+        }
+
+
+TARGETS = (
+    *(
+        Target("linux", "Linux", cpu, (f"manylinux_2_28_{cpu}", f"manylinux_2_17_{cpu}"))
+        for cpu in ("x86_64", "aarch64")
+    ),
+    Target("darwin", "Darwin", "arm64", ("macosx_14_0_arm64",)),
+)
+
+
+def narrow(requirements: Sequence[Requirement]) -> list[Requirement]:
+    """What counts on our targets, with markers that name them."""
+    narrowed = []
+    for requirement in requirements:
+        on = [t for t in TARGETS if locks.matches(requirement.marker, t.environment())]
+        markers = [
+            f"(sys_platform == '{t.sys_platform}' and platform_machine == '{t.platform_machine}')"
+            for t in on
+        ]
+        if on:
+            marker = "" if len(on) == len(TARGETS) else " or ".join(markers)
+            narrowed.append(replace(requirement, marker=marker))
+    return sorted(narrowed, key=lambda r: (r.name, r.marker))
+
+
+def render(source: str, requirements: Sequence[Requirement]) -> str:
+    """The text of a lock."""
+    targets = ", ".join(target.name for target in TARGETS)
+    header = _HEADER.format(source=source, python=RUNNING, targets=targets)
+    return header + "".join(requirement.line() for requirement in requirements)
+
+
+def candidate_hash(report: Mapping[str, Any], target: Target) -> str | None:
+    """The hash of the file in a report of pip, or None if it is a CUDA build on that platform."""
+    (entry,) = report["install"]
+    for requirement in entry["metadata"].get("requires_dist", []):
+        name, _, marker = requirement.partition(";")
+        cuda = name.startswith(("nvidia-", "cuda-", "triton"))
+        if cuda and locks.matches(marker.strip(), target.environment()):
+            return None
+    return str(entry["download_info"]["archive_info"]["hashes"]["sha256"])
+
+
+def main(arguments: list[str]) -> int:
+    """Runs the command line; its exit code: 0 done, 1 something that a person has to correct."""
+    parser = argparse.ArgumentParser(prog="lock", description=(__doc__ or "").split("\n")[0])
+    flag = parser.add_argument
+    flag("names", nargs="*", help="locks to write, such as exporter_cp311 (all)")
+    flag("--upgrade", action="store_true", help="take the newest versions allowed")
+    text = "take this version, whatever the input says; may be given again"
+    flag("--version", action="append", default=[], metavar="PACKAGE==VERSION", help=text)
+    text = "write FILE.txt beside it and no other lock; may be given again"
+    flag("--input", action="append", default=[], type=Path, metavar="FILE.in", help=text)
+    flag("--uv", default=shutil.which("uv"), help="the program uv; default: installed with pip")
+    flag("--cpu-index", default="", metavar="URL", help="index of CPU builds (see locking.toml)")
+    flag("--folder", type=Path, default=LOCKS, help="where the locks are")
+    text = "folder of the backends, of which some have locks"
+    flag("--layers", type=Path, default=LOCKS.parents[2] / "backends", help=text)
+    options = parser.parse_args(arguments)
+    # Layers of the exporter's environment take its versions, whatever bounds packages set.
+    inputs = options.input or [
+        *sorted(options.folder.glob("*.in")),
+        *sorted(options.layers.glob("*/*.in")),
+    ]
+    chosen = [path for path in inputs if not options.names or path.stem in options.names]
+    try:
+        _write_locks(chosen, options)
+    except InstallError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _write_locks(sources: Iterable[Path], options: argparse.Namespace) -> None:
+    settings = tomllib.loads((options.folder / "locking.toml").read_text(encoding="utf-8"))
+    with tempfile.TemporaryDirectory() as scratch:
+        pip = pip_tool.Pip(Path(scratch))
+        uv = options.uv or _install_uv(pip)
+        for source in sources:
+            _write_lock(source, settings, pip, uv, options)
+
+
+def _install_uv(pip: pip_tool.Pip) -> str:
+    folder = pip.scratch / "uv"
+    code, output = pip.run(["install", "--quiet", "--target", str(folder), "uv"])
+    if code:
+        raise pip_tool.explain(output, doing="pip install of uv, which resolves the locks")
+    return str(folder / "bin/uv")
+
+
+def _write_lock(
+    source: Path,
+    settings: Mapping[str, Any],
+    pip: pip_tool.Pip,
+    uv: str,
+    options: argparse.Namespace,
+) -> None:
+    lock = source.with_suffix(".txt")
+    resolved, overrides = pip.scratch / lock.name, pip.scratch / "overrides.txt"
+    if lock.exists() and not options.upgrade:
+        shutil.copyfile(lock, resolved)
+    lines = exclusions(settings.get("exclude", {}), source.read_text(encoding="utf-8"))
+    if source.parent != options.folder and not options.input:
+        base = options.folder / _BASE
+        lines += [f"{r.name}=={r.version}" for r in locks.parse(base.read_text("utf-8"), base)]
+    else:
+        lines += options.version
+    overrides.write_text("".join(f"{line}\n" for line in lines))
+    command = [uv, "pip", "compile", str(source), "--output-file", str(resolved), "--quiet"]
+    command += ["--universal", "--python-version", RUNNING, "--generate-hashes"]
+    command += ["--no-header", "--no-annotate", "--override", str(overrides)]
+    # As pip does, trust what the machine trusts; by variables, for the option's name has changed.
+    environment = {"UV_NATIVE_TLS": "1", "UV_SYSTEM_CERTS": "1", **os.environ}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    if done.returncode:
+        raise InstallError(
+            f"{source}: uv cannot resolve the lock. Correct the input; uv takes its package index "
+            f"from UV_* variables. uv says:\n{done.stderr.strip()}"
+        )
+    requirements = narrow(locks.parse(resolved.read_text(encoding="utf-8"), resolved))
+    only_cpu = {canonical(name): known for name, known in settings.get("cpu_only", {}).items()}
+    requirements = [
+        _with_cpu_hashes(r, only_cpu[r.name].get(r.version, {}), pip, options.cpu_index)
+        if r.name in only_cpu
+        else r
+        for r in requirements
+    ]
+    lock.write_text(render(source.name, requirements), encoding="utf-8")
+    print(f"{lock}: {len(requirements)} packages", file=sys.stderr)
+
+
+def exclusions(excluded: Iterable[str], source: str) -> list[str]:
+    """Overrides that leave packages out, but for those that the text of an input names."""
+    named = {canonical(name) for name in re.findall(r"^[A-Za-z0-9._-]+", source, re.MULTILINE)}
+    return [f'{name} ; python_version < "0"' for name in excluded if canonical(name) not in named]
+
+
+def _with_cpu_hashes(
+    requirement: Requirement, known: Mapping[str, str], pip: pip_tool.Pip, index: str
+) -> Requirement:
+    """The requirement with the hashes of its CPU builds, not of the registry's CUDA builds."""
+    hashes = set()
+    for target in TARGETS:
+        got = _candidate(requirement, target, pip, index)
+        sha256 = got or known.get(target.name)
+        if sha256 is None:
+            raise InstallError(
+                f"{requirement.name} {requirement.version}: no CPU build for {target.name}. Give "
+                "--cpu-index, or record the sha256 in locking.toml under "
+                f'[cpu_only.{requirement.name}."{requirement.version}"].'
+            )
+        hashes.add(sha256)
+        origin = "from pip" if got else "as recorded in locking.toml"
+        print(f"{requirement.name} for {target.name}: {origin}", file=sys.stderr)
+    return replace(requirement, hashes=frozenset(hashes))
+
+
+def _candidate(
+    requirement: Requirement, target: Target, pip: pip_tool.Pip, index: str
+) -> str | None:
+    """The hash of the CPU build that pip finds for a platform, if any."""
+    platform = [word for tag in target.tags for word in ("--platform", tag)]
+    platform += ["--python-version", RUNNING, "--only-binary", ":all:"]
+    answer = pip.run(["index", "versions", *platform, requirement.name])[1]
+    source = packages.torch_source(requirement.version, answer, target.sys_platform, index)
+    if source.hint and not source.options:
+        return None  # Only a CUDA build.
+    report = pip.scratch / f"{target.name}.json"
+    arguments = ["install", "--dry-run", "--ignore-installed", "--no-deps", *platform]
+    arguments += ["--report", str(report), "--target", str(pip.scratch / "nowhere")]
+    arguments += [f"{requirement.name}=={requirement.version}", *source.options]
+    if pip.run(arguments)[0]:
+        return None
+    return candidate_hash(json.loads(report.read_text(encoding="utf-8")), target)
