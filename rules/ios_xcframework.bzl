@@ -5,6 +5,7 @@ load("//rules/private:app_files.bzl", "license_path")
 load("//rules/private:link_action.bzl", "NO_CACHE", "linker_action")
 load("//rules/private:placed_programs.bzl", "place_file", "place_programs")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
+load("//toolchains/python:paths.bzl", "pair_format")
 load("//toolchains/runtime:import_names.bzl", "SLICES")
 
 _PLATFORMS = ["ios_arm64", "ios_sim_arm64"]
@@ -46,20 +47,20 @@ def _et_ios_xcframework_impl(ctx):
     args.add("--module", module)
     args.add_all([SLICES[platform] for platform in apps], before_each = "--slice")
     for name, plist in plists.items():
-        args.add("--framework", plist, format = name + "=%s")
+        args.add("--framework", plist, format = pair_format(name))
     args.add("--package", package)
     args.add("--source", source)
     args.add("--zip", archive)
     for part in parts:
-        args.add("--file", part.file, format = part.path + "=%s")
+        args.add("--file", part.file, format = pair_format(part.path))
         if _is_binary(part.path):
             args.add("--executable", part.path)
         if part.path.endswith(".framework/Info.plist"):
             args.add("--framework_info", part.file)
     for one in resources.files:
-        args.add("--file", one.file, format = sources + "ExecuTorch/" + one.path + "=%s")
+        args.add("--file", one.file, format = pair_format(sources + "ExecuTorch/" + one.path))
     for one in licenses:
-        args.add("--file", one.file, format = one.path + "=%s")
+        args.add("--file", one.file, format = pair_format(one.path))
     inputs = [one.file for one in parts + licenses + resources.files]
     linker_action(
         ctx,

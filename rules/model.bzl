@@ -112,8 +112,8 @@ et_model(
         ),
         "adapter_entry_point": attr.string(
             doc = "With adapter: \"module:function\", which is called as entry_point is, and returns the tensors " +
-                  "that the model makes of these files: a dict of qualified names to tensors. It needn't read " +
-                  "any other weights.",
+                  "that the model makes of these files: a dict of qualified names to tensors, and None under the " +
+                  "name in the file for each that the model doesn't use. It needn't read any other weights.",
         ),
         "args": attr.string_dict(
             doc = "Strings that the entry point finds in `ModelContext.args`.",

@@ -44,6 +44,7 @@ def _et_program_impl(ctx):
             adapter_data = ctx.attr.adapter_data,
         ),
         min_delegated = ctx.attr.min_delegated,
+        app_operators = ctx.attr.app_operators,
         adapter = adapt(ctx, lowered) if lowered.stand_ins else None,
     )
     reports = _report(ctx, lowered, summary)
@@ -215,6 +216,11 @@ et_program(
         ),
         "allow_unshared": attr.bool(
             doc = "Whether a file in shared_data that gives the program nothing is accepted.",
+        ),
+        "app_operators": attr.string_list(
+            doc = "Operators that ExecuTorch's libraries have no kernels for, and the app that runs " +
+                  "the program has (`kernels` of et_runner_app): \"aten::bincount.out\", or patterns. " +
+                  "Others of ExecuTorch's namespaces fail the build; namespaces of your own need none.",
         ),
         "lowering": attr.label(
             providers = [EtLoweredInfo],

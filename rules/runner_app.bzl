@@ -296,7 +296,8 @@ The programs are those of the build's own configuration: apps for many platforms
             allow_files = True,
             default = [
                 "//:LICENSE",
-                "@executorch_pcre2//:license/LICENCE.md",
+                "@executorch_libunicode//:license/libunicode.h",
+                "@executorch_oniguruma//:license/COPYING",
                 "@executorch_runner_json//:license/LICENSE",
             ],
         ),

@@ -63,7 +63,7 @@ def _prebuilt(ctx):
     if ctx.files.srcs and len(data) != 1 or len(index) > 1:
         fail("%s: srcs takes one .ptd and its index (.json); got %s." %
              (ctx.label, ", ".join([f.basename for f in ctx.files.srcs])))
-    return data[0] if data else None, index[0] if index else None
+    return (data[0] if data else None), (index[0] if index else None)
 
 et_shared_data = rule(
     implementation = _et_shared_data_impl,

@@ -1,5 +1,7 @@
 """Programs and files of apps on command lines."""
 
+load("//toolchains/python:paths.bzl", "pair")
+
 def data_files(programs):
     """The .ptd files that programs may load, each once, with the label of its target.
 
@@ -48,7 +50,7 @@ def below_its_package(file):
     Returns:
       A string, for Args.
     """
-    return "%s=%s" % (package_path(file), file.path)
+    return pair(package_path(file), file.path)
 
 def license_path(file):
     """Place of a licence: its path below its package, in a folder for its repository.
@@ -71,7 +73,7 @@ def by_repository(file):
     Returns:
       A string, for Args.
     """
-    return "%s=%s" % (license_path(file), file.path)
+    return pair(license_path(file), file.path)
 
 def package_path(file):
     """Path of a file below the package that it is of.

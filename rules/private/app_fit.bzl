@@ -99,7 +99,9 @@ def fit(ctx, *, programs, runtime, kernels, etdump):
         deps = [d.label for d in library.deps.to_list()]
         args.add("--" + roles.get(library.label, "library"))
         args.add_all([library.label, library.file, scanned])
-        args.add_joined(deps, join_with = ",", omit_if_empty = False)
+
+        # No label has a line feed.
+        args.add_joined(deps, join_with = "\n", omit_if_empty = False)
         inputs.append(scanned)
         if not library.place and library.label not in roles:
             parts = [

@@ -1,6 +1,6 @@
 """What describes a program to the exporter: the same for an action and for a test's runfiles."""
 
-load("//toolchains/python:paths.bzl", "placed", "placed_in_runfiles", "runfiles_path")
+load("//toolchains/python:paths.bzl", "pair", "placed", "placed_in_runfiles", "runfiles_path")
 
 def add_request(args, *, label, model, recipe, methods, in_runfiles = False):
     """Adds the flags of a request, one a line; tools/exporter/etexport/flags.py reads them.
@@ -77,16 +77,16 @@ def stand_in_flag(one):
     Returns:
       A string.
     """
-    return runfiles_path(one.file) + "=" + one.stand_in.path
+    return pair(runfiles_path(one.file), one.stand_in.path)
 
 def _encoded(value):
     return json.encode(value)
 
 def _exported(exported):
-    return "%s=%s" % (exported.method, exported.file.path)
+    return pair(exported.method, exported.file.path)
 
 def _exported_in_runfiles(exported):
-    return "%s=%s" % (exported.method, exported.file.short_path)
+    return pair(exported.method, exported.file.short_path)
 
 def _add_files(args, flag, files, place):
     args.add_all(files, map_each = place, format_each = flag, expand_directories = False)

@@ -57,6 +57,7 @@ def link(
         shared = [],
         sharing = None,
         min_delegated = "",
+        app_operators = None,
         adapter = None):
     """EtLink: a .pte, and a .ptd if asked for.
 
@@ -71,6 +72,7 @@ def link(
       shared: list of EtSharedDataInfo: what they hold stays out.
       sharing: struct(allow_unshared, own_data, min_shared, adapter_data), or None.
       min_delegated: share of each method's FLOPs that must be delegated ("90%"); empty: any.
+      app_operators: list of strings: operators that the app registers, or None: nothing is checked.
       adapter: File: directory of EtAdapt with the adapter's values, or None.
     """
     args = ctx.actions.args()
@@ -92,6 +94,9 @@ def link(
             args.add("--min_shared", sharing.min_shared)
     if min_delegated:
         args.add("--min_delegated", min_delegated)
+    if app_operators != None:
+        args.add("--require_kernels")
+        args.add_all(app_operators, before_each = "--app_operator")
     if adapter:
         args.add_all("--adapter", [adapter], expand_directories = False)
     linker_action(

@@ -10,6 +10,7 @@ line with the speed in tokens per second.
 from __future__ import annotations
 
 import argparse
+import io
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from etbuild.errors import BuildError
 from etlink.merge import checked
+from etllm.conversation import ConversationEncoder
 from etllm.errors import ContextFull, LlmError
 from etllm.sampler import Sampler
 from etllm.session import Answer, Session, answer
@@ -38,6 +40,7 @@ class Chat:
       sampler: chooses tokens.
       max_new_tokens: most tokens of one answer.
       system: what the model is told before anything else; empty: what the template says.
+      parse_special: whether special tokens in what is said are tokens.
     """
 
     def __init__(
@@ -48,8 +51,10 @@ class Chat:
         sampler: Sampler,
         max_new_tokens: int,
         system: str = "",
+        parse_special: bool = False,
     ) -> None:
-        self._tokenizer, self._template = tokenizer, template
+        self._tokenizer = tokenizer
+        self._encoder = ConversationEncoder(tokenizer, template, parse_special)
         self._sampler, self._max_new_tokens = sampler, max_new_tokens
         self._session = Session(program)
         self._system = [{"role": "system", "content": system}] if system else []
@@ -60,19 +65,26 @@ class Chat:
 
         Raises:
           ContextFull: the conversation has become too long; it is then forgotten.
-          LlmError: the template or the program failed.
+          LlmError: the template or the program failed; the message is then forgotten.
         """
+        if any(0xD800 <= ord(character) <= 0xDFFF for character in prompt):
+            raise LlmError("The prompt is not text in UTF-8.")
         self._messages.append({"role": "user", "content": prompt})
-        text = self._template.render(self._messages)
-        tokens = self._tokenizer.encode(text, add_special_tokens=False).ids
-        record, stream, said = Answer(), PieceStream(self._tokenizer), []
         try:
-            for token in answer(self._session, tokens, self._sampler, self._max_new_tokens, record):
-                said.append(stream.add(token))
-                print(said[-1], end="", flush=True)
+            self._answer()
         except ContextFull:
             self._messages = list(self._system)
             raise
+        except LlmError:
+            del self._messages[-1]
+            raise
+
+    def _answer(self) -> None:
+        tokens = self._encoder.encode(self._messages)
+        record, stream, said = Answer(), PieceStream(self._tokenizer), []
+        for token in answer(self._session, tokens, self._sampler, self._max_new_tokens, record):
+            said.append(stream.add(token))
+            print(said[-1], end="", flush=True)
         said.append(stream.end())
         print(said[-1], flush=True)
         self._messages.append({"role": "assistant", "content": "".join(said)})
@@ -84,21 +96,32 @@ class Chat:
             )
         print(record.speed(), flush=True)
 
-    def loop(self) -> None:
-        """Answers each line from standard input."""
-        asks = sys.stdin.isatty()
+    def loop(self) -> bool:
+        """Answers each line from standard input; one that can't be answered is a note.
+
+        Returns:
+          Whether all were answered.
+        """
+        asks, are_answered = sys.stdin.isatty(), True
+        if isinstance(sys.stdin, io.TextIOWrapper):
+            # As of arguments: other bytes are no reason to end.
+            sys.stdin.reconfigure(encoding="utf-8", errors="surrogateescape")
         while True:
             if asks:
                 print("> ", end="", file=sys.stderr, flush=True)
             line = sys.stdin.readline()
             if not line:
-                return
+                return are_answered
             if not line.strip():
                 continue
             try:
                 self.say(line.strip())
             except ContextFull as error:
+                are_answered = False
                 print(f"{error}\nA new conversation begins here.", file=sys.stderr, flush=True)
+            except LlmError as error:
+                are_answered = False
+                print(f"chat: {error}", file=sys.stderr, flush=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -123,6 +146,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--temperature", type=float, default=0.0, help="0: the most likely token")
     parser.add_argument("--seed", type=int, help="of the random numbers")
     parser.add_argument("--system", default="", help="what the model is told first")
+    parser.add_argument(
+        "--parse_special", action="store_true", help="special tokens in what is said are tokens"
+    )
     parser.add_argument("prompt", nargs="?", help="default: each line from standard input")
     options = parser.parse_args(arguments)
     try:
@@ -141,11 +167,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with tempfile.TemporaryDirectory() as folder:
             data = checked(options.manifest, options.program, options.data, Path(folder))
             program = PteProgram(options.program, data)
-        chat = Chat(program, tokenizer, template, sampler, options.max_new_tokens, options.system)
+        chat = Chat(
+            program,
+            tokenizer,
+            template,
+            sampler,
+            options.max_new_tokens,
+            options.system,
+            options.parse_special,
+        )
         if options.prompt is None:
-            chat.loop()
-        else:
-            chat.say(options.prompt)
+            return 0 if chat.loop() else 1
+        chat.say(options.prompt)
     except (BuildError, LlmError) as error:
         print(f"chat: {error}", file=sys.stderr)
         return 1

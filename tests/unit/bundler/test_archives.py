@@ -194,6 +194,8 @@ def test_little_memory(write: Write, tmp_path: Path) -> None:
         (["../a"], "no name for a file"),
         (["/a"], "no name for a file"),
         (["a//b"], "no name for a file"),
+        (["a\\b"], "no name for a file"),
+        (["a\0b"], "no name for a file"),
         (["a", "a-b", "a/b"], 'both a file "a" and "a/b"'),
     ],
 )

@@ -36,8 +36,9 @@ def test_changed_added_removed_renamed(et: Et, tmp_path: Path) -> None:
 
 
 def test_methods(et: Et, tmp_path: Path) -> None:
-    one = MadeUp(methods={"forward": {"w": b"w" * 8}, "old": {}}).write(tmp_path / "a.pte")
-    other = MadeUp(methods={"forward": {"w": b"w" * 16}, "new": {}}).write(tmp_path / "b.pte")
+    one = MadeUp(methods={"forward": {}, "old": {}}, outputs={"forward": [2]})
+    other = MadeUp(methods={"forward": {}, "new": {}}, outputs={"forward": [4]})
+    one, other = one.write(tmp_path / "a.pte"), other.write(tmp_path / "b.pte")
     found = et("diff", one, other, "--json").json
     changes = {m["name"]: m for m in found["methods"]}
     assert {n: m["change"] for n, m in changes.items()} == {

@@ -16,7 +16,7 @@ from torchao.quantization import quantize_
 from torchao.quantization.granularity import PerGroup
 from torchao.quantization.quant_api import Int8DynamicActivationIntxWeightConfig
 
-from models.llama import build
+from models.llama import adapter, build
 
 TOKENS = torch.tensor([[3, 17, 8, 30, 2, 25]])
 SMALL = {"max_seq_len": "16", "prefill": "8"}
@@ -68,11 +68,12 @@ def tensors(*targets: str, layers: int = 3) -> dict[str, torch.Tensor]:
 
 @pytest.fixture
 def adapted(tiny, tmp_path: Path) -> Callable[..., Any]:
-    """A function that writes an adapter and builds the tiny model with it."""
+    """A function that writes an adapter and calls an entry point of the tiny model with it."""
 
     def make(
         settings: Mapping[str, Any] | str | None = None,
         weights: Mapping[str, torch.Tensor] | bytes | None = None,
+        entry_point: Callable[[ModelContext], Any] = build,
         **args: str,
     ) -> Any:
         files = {"t/model.gguf": tmp_path / "model.gguf"}
@@ -84,7 +85,7 @@ def adapted(tiny, tmp_path: Path) -> Callable[..., Any]:
             (tmp_path / lora.WEIGHTS).write_bytes(weights)
         else:
             save_file(tensors() if weights is None else dict(weights), tmp_path / lora.WEIGHTS)
-        return build(ModelContext(args=SMALL | args, files=files, label="//m:llama"))
+        return entry_point(ModelContext(args=SMALL | args, files=files, label="//m:llama"))
 
     return make
 
@@ -167,6 +168,17 @@ def test_a_cut_model_takes_the_first_layers_of_an_adapter(tiny, adapted, context
     merge(tiny, tensors(), 2.0)
     wanted = logits(build(context(tiny, layers="2", **SMALL)))
     torch.testing.assert_close(got, wanted, atol=1e-4, rtol=1e-4)
+
+
+def test_the_tensors_of_a_cut_model_are_named_and_the_others_unused(adapted):
+    module = adapted(layers="2").methods["forward"].module
+    named = adapted(entry_point=adapter, layers="2")
+    unused = {name for name, tensor in named.items() if tensor is None}
+    assert unused == {name for name in tensors() if ".layers.2." in name}
+    state = {name: t for name, t in module.state_dict().items() if ".lora_" in name}
+    assert {*named} - unused == {*state}
+    assert all(torch.equal(named[name], tensor) for name, tensor in state.items())
+    assert None not in adapted(entry_point=adapter).values()
 
 
 def test_what_a_cut_leaves_out_is_checked_all_the_same(adapted):

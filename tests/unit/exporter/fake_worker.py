@@ -14,6 +14,7 @@ from typing import Any
 
 _PROGRAM = """
 import multiprocessing, os, signal, subprocess, sys, time
+from etexport import worker
 from etexport.admission import Admission
 from etexport.worker import Worker
 
@@ -50,8 +51,20 @@ def execute(arguments, log):
         return 0, "x" * int(rest[0])
     return 0, what
 
-if "--quiet" in sys.argv:
-    sys.stderr = open(os.devnull, "w")
+def faulty(original, path):
+    # Fails with the number of an error that a file holds, while there is the file.
+    def call():
+        if os.path.exists(path):
+            number = int(open(path).read())
+            open(path + ".attempts", "a").write("x")
+            raise OSError(number, os.strerror(number))
+        return original()
+    return call
+
+if len(sys.argv) > 1:
+    name, path, seconds = sys.argv[1:]
+    setattr(os, name, faulty(getattr(os, name), path))
+    worker._RETRY_SECONDS = (float(seconds),) * 3
 responses = os.fdopen(os.dup(1), "wb")
 os.dup2(2, 1)
 Worker(sys.stdin.buffer, responses, execute, Admission(1 << 40)).serve()
@@ -63,14 +76,18 @@ class FakeWorker:
 
     Args:
       log: file for its standard error; None: the test's own.
+      fault: a function of `os`, which fails with the number in a file while there is the file;
+        the file; and the seconds between attempts.
     """
 
-    def __init__(self, log: Path | None = None) -> None:
+    def __init__(
+        self, log: Path | None = None, fault: tuple[str, Path, float] | None = None
+    ) -> None:
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         with contextlib.ExitStack() as stack:
             errors = stack.enter_context(open(log, "wb")) if log else None
             self.process = subprocess.Popen(
-                [sys.executable, "-B", "-c", _PROGRAM],
+                [sys.executable, "-B", "-c", _PROGRAM, *map(str, fault or ())],
                 env=environment,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -108,9 +125,11 @@ class FakeWorker:
 
 
 @contextlib.contextmanager
-def fake_worker(log: Path | None = None) -> Iterator[FakeWorker]:
+def fake_worker(
+    log: Path | None = None, fault: tuple[str, Path, float] | None = None
+) -> Iterator[FakeWorker]:
     """A running worker."""
-    made = FakeWorker(log)
+    made = FakeWorker(log, fault)
     try:
         yield made
     finally:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
+import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 import torch
 from etbuild import BuildError
 from etexport import adapter
+from etexport.guard import Guard, declared
 from etlink import adapter_values
 from etlink.data import Datum
 from request_files import install, request
@@ -17,6 +21,19 @@ from safetensors.torch import load_file, save_file
 _CODE = """
 def adapter(ctx):
     return {"layer." + name: 2 * v for name, v in ctx.checkpoint("a.safetensors").items()}
+
+def partial(ctx):
+    return {"layer.a": ctx.checkpoint("a.safetensors")["a"]}
+
+def rotated(ctx):
+    a, b = (ctx.checkpoint("a.safetensors")[n] for n in "ab")
+    return {"layer.a": a.t(), "layer.sum": a.sum() + b.sum()}
+
+def unused(ctx):
+    return {**partial(ctx), "b": None}
+
+def misnamed(ctx):
+    return {**partial(ctx), "layer.b": None}
 
 def nothing(ctx):
     return None
@@ -44,15 +61,20 @@ def values(tmp_path: Path, files: dict[str, Path], function: str = "adapter") ->
     install(tmp_path / "code", net=_CODE)
     output = tmp_path / "values"
     place = "_main/m/a.safetensors"
-    adapter.write_values(
-        request(
-            command="adapt",
-            entry_point=f"net:{function}",
-            data={place: files["own"]},
-            stand_ins={place: files["other"]},
-            output=output,
-        )
+    adapting = request(
+        command="adapt",
+        entry_point=f"net:{function}",
+        data={place: files["own"]},
+        stand_ins={place: files["other"]},
+        output=output,
     )
+    # As in an action: nothing but what is declared can be opened.
+    work = tmp_path / "work"
+    work.mkdir(exist_ok=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tempfile, "tempdir", str(work))
+        with Guard("//m:net", declared(adapting, work)).watching():
+            adapter.write_values(adapting)
     return output
 
 
@@ -76,6 +98,138 @@ def test_values_are_what_the_model_makes_of_them(tmp_path: Path, files: dict[str
     assert (second.name, second.dtype, second.size) == ("layer.b", "bfloat16", 4)
     blob = (folder / "blobs" / first.blob).read_bytes()
     assert blob == torch.full((2, 3), 14.0).numpy().tobytes()
+
+
+def test_a_tensor_that_the_entry_point_leaves_out(tmp_path: Path, files: dict[str, Path]) -> None:
+    with pytest.raises(BuildError) as caught:
+        values(tmp_path, files, "partial")
+    assert caught.value.what == (
+        '//m:net: adapter_entry_point = "net:partial": nothing that it returns depends on 1 of 2 '
+        'tensors of the adapter, e.g. "b" of _main/m/a.safetensors, so a program would keep the '
+        "values that it was lowered with."
+    )
+    assert not (tmp_path / "values").exists()
+
+
+def test_a_tensor_that_the_model_does_not_use(tmp_path: Path, files: dict[str, Path]) -> None:
+    folder = values(tmp_path, files, "unused")
+    assert [t.name for t in adapter_values.read(folder)] == ["layer.a"]
+    # Should the model use it after all, the program isn't linked.
+    assert sha256(load_file(files["other"])["b"]) in adapter_values.values(folder).placeholders
+    message = 'got None for "layer.b", expected the name of one of the 2 tensors in the adapter'
+    with pytest.raises(BuildError, match=message):
+        values(tmp_path, files, "misnamed")
+
+
+def test_what_is_scaled_or_moved_needs_no_trial(tmp_path: Path) -> None:
+    """Each trial runs the entry point again; twice it runs in any case."""
+    code = """
+RUNS = []
+
+def f(ctx):
+    RUNS.append(1)
+    a = ctx.checkpoint("a.safetensors")
+    return {
+        "same": a["0"], "scaled": -3 * a["1"], "moved": a["2"].t().reshape(2, 20) / 7,
+        "wider": a["3"].float() * 0.1, **REST(a),
+    }
+"""
+    own, other = tmp_path / "own", tmp_path / "other"
+    tensors = {str(n): torch.ones(5, 8) for n in range(8)}
+    save_file({**tensors, "3": tensors["3"].bfloat16()}, own)
+    adapter.write_stand_in(request(data={"_main/a.safetensors": own}, output=other))
+    for rest, runs, left_out in [
+        ("{n: 2 * a[n] for n in '4567'}", 2, 0),
+        # None of four changes anything: one trial.
+        ("{}", 3, 4),
+        # One for all, two for each bit of a number, one for the others.
+        ("{'4': a['4'] + 1, '7': a['7'] + 1}", 3 + 4 + 1, 2),
+        # Zeros are like nothing else.
+        ("{n: 0 * a[n].abs() for n in '4567'}", 3, 4),
+    ]:
+        install(tmp_path / str(len(rest)), net=code.replace("REST(a)", rest))
+        given = request(
+            command="adapt",
+            entry_point="net:f",
+            data={"_main/a.safetensors": own},
+            stand_ins={"_main/a.safetensors": other},
+            output=tmp_path / "out",
+        )
+        if left_out:
+            with pytest.raises(BuildError, match=f"depends on {left_out} of 8 tensors"):
+                adapter.write_values(given)
+        else:
+            adapter.write_values(given)
+        assert len(sys.modules["net"].RUNS) == runs, rest
+
+
+def test_equal_names_in_two_files_are_told_apart(tmp_path: Path) -> None:
+    own, other = tmp_path / "own", tmp_path / "other"
+    save_file({"a": torch.ones(9)}, own)
+    adapter.write_stand_in(request(data={"_main/x.safetensors": own}, output=other))
+    for number, factors in enumerate([(1, 2), (1, 0), (0, 3)]):
+        code = (
+            "def f(ctx):\n    x, y = (ctx.checkpoint(f'{n}.safetensors')['a'] for n in 'xy')\n"
+            f"    return {{'a': x * {factors[0]} + y * {factors[1]}}}"
+        )
+        install(tmp_path / f"code{number}", net=code)
+        given = request(
+            command="adapt",
+            entry_point="net:f",
+            data={"_main/x.safetensors": own, "_main/y.safetensors": own},
+            stand_ins={"_main/x.safetensors": other, "_main/y.safetensors": other},
+            output=tmp_path / "out",
+        )
+        if all(factors):
+            adapter.write_values(given)
+            continue
+        place = "xy"[factors.index(0)]
+        with pytest.raises(BuildError, match=f'1 of 2 .* e.g. "a" of _main/{place}.safetensors'):
+            adapter.write_values(given)
+
+
+def test_tensors_may_be_changed_and_joined(tmp_path: Path, files: dict[str, Path]) -> None:
+    folder = values(tmp_path, files, "rotated")
+    assert [t.name for t in adapter_values.read(folder)] == ["layer.a", "layer.sum"]
+
+
+def test_every_tensor_is_tried(tmp_path: Path) -> None:
+    own, other = tmp_path / "own", tmp_path / "other"
+    names = [f"{n:02}" for n in range(13)]
+    save_file({name: torch.ones(3) for name in names}, own)
+    adapter.write_stand_in(request(data={"_main/a.safetensors": own}, output=other))
+    for left_out in ([], ["00"], ["12"], ["03", "07", "08"]):
+        code = (
+            "def f(ctx):\n    a = ctx.checkpoint('a.safetensors')\n"
+            f"    kept = [n for n in sorted(a) if n not in {left_out}]\n"
+            "    return {n: 2 * a[n] for n in kept[2:]} | {'both': a[kept[0]] + a[kept[1]]}"
+        )
+        install(tmp_path / f"code{len(left_out)}{left_out[:1]}", net=code)
+        given = request(
+            command="adapt",
+            entry_point="net:f",
+            data={"_main/a.safetensors": own},
+            stand_ins={"_main/a.safetensors": other},
+            output=tmp_path / "out",
+        )
+        if not left_out:
+            adapter.write_values(given)
+            continue
+        message = f'depends on {len(left_out)} of 13 tensors of the adapter, e.g. "{left_out[0]}"'
+        with pytest.raises(BuildError, match=message):
+            adapter.write_values(given)
+
+
+def test_placeholders_are_listed(tmp_path: Path, files: dict[str, Path]) -> None:
+    placeholder = load_file(files["other"])["a"]
+    listed = adapter_values.values(values(tmp_path, files)).placeholders
+    assert sha256(placeholder) in listed and sha256(2 * placeholder) in listed
+    assert sha256(torch.zeros(2, 3)) not in listed
+
+
+def sha256(tensor: torch.Tensor) -> str:
+    """The sha256 of a tensor's bytes, hex."""
+    return hashlib.sha256(tensor.contiguous().view(torch.uint8).numpy().tobytes()).hexdigest()
 
 
 def test_values_take_the_places_of_stand_ins(tmp_path: Path, files: dict[str, Path]) -> None:

@@ -98,6 +98,45 @@ def picture() -> ModelSpec:
     return ModelSpec({"forward": Method(Picture().eval(), (draw(),))}, {}, lambda: calibration)
 
 
+class Sizes(torch.nn.Module):
+    """Sizes of two inputs in arithmetic: which of them a size is read from can be told."""
+
+    def __init__(self, times: int) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.times, self.layer = times, torch.nn.Linear(8, 8)
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        x = self.layer(x).repeat_interleave(self.times, 0)
+        return x.view(x.shape[0] * 2, 4) + y.reshape(y.shape[0] * 2, 4)
+
+
+def shared_sizes() -> ModelSpec:
+    """Inputs with one dimension, and in another method with one that is twice the other's."""
+    n = Dim("n", min=2, max=8)
+    same = Method(Sizes(1).eval(), (torch.randn(4, 8), torch.randn(4, 8)), ({0: n}, {0: n}))
+    twice = Method(Sizes(2).eval(), (torch.randn(4, 8), torch.randn(8, 8)), ({0: n}, {0: 2 * n}))
+    return ModelSpec({"same": same, "twice": twice})
+
+
+class Aliased(torch.nn.Module):
+    """Buffers that are views of a parameter."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.layer = torch.nn.Linear(8, 8)
+        self.register_buffer("whole", self.layer.weight.detach())
+        self.register_buffer("part", self.layer.weight.detach()[:4])
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layer(x @ self.whole)[:, :4] @ self.part
+
+
+def aliased() -> ModelSpec:
+    return ModelSpec({"forward": Method(Aliased().eval(), (torch.randn(2, 8),))})
+
+
 def xnnpack(name: str) -> ExportRecipe:
     return getattr(xnnpack_recipes, name)(RecipeContext(Options({}, "//x:r"), "//x:r"))
 
@@ -160,6 +199,8 @@ PAIRS = [
     (gradients, "static"),
     (gradients, "fp32"),
     (picture, "static"),
+    *((shared_sizes, name) for name in ("portable", "fp32", "static")),
+    *((aliased, name) for name in ("portable", "static")),
 ]
 
 
@@ -189,6 +230,16 @@ def test_some_methods(tmp_path: Path) -> None:
     assert lowered(through, RECIPES["static"](), tmp_path / "through") == wanted
     with pytest.raises(BuildError, match='has no method "two"; it has: many, one'):
         exported.read(folder, request(methods=("two",)))
+
+
+@pytest.mark.parametrize("name", ["../one.pt2", "/one.pt2", "", ".."])
+def test_programs_lie_in_the_folder(tmp_path: Path, name: str) -> None:
+    folder = export(made(full), tmp_path / "exported")
+    listing = json.loads((folder / exported.LISTING).read_text())
+    listing["methods"][0]["program"] = name
+    (folder / exported.LISTING).write_text(json.dumps(listing))
+    with pytest.raises(BuildError, match="wanted the name of a file"):
+        exported.read(folder, request())
 
 
 def test_a_second_graph_only_where_gradients_make_one(tmp_path: Path) -> None:
@@ -226,6 +277,15 @@ def test_the_same_bytes_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert found[0] == found[1]
     program = (tmp_path / "0/out/go.pt2").read_bytes()
     assert str(tmp_path).encode() not in program and b"net.py" not in program
+
+
+def test_buffers_in_the_memory_of_parameters_have_no_gradients(tmp_path: Path) -> None:
+    found = exported.read(export(made(aliased), tmp_path / "out"), request())
+    state = found.methods["forward"].module.state_dict
+    assert {name for name, tensor in state.items() if tensor.requires_grad} == {
+        "layer.weight",
+        "layer.bias",
+    }
 
 
 def attributes(value: Any) -> Any:

@@ -34,10 +34,11 @@ def test_all_flags(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             "--entry_point=models.net:build",
             "--exported=decode=a/d.pt2",
             "--source=_main/net.py=src/net.py",
-            "--source=_main/b=c.py=src/b=c.py",
+            "--source=_main/b%3Dc.py=src/b=c.py",
             "--root=_main",
             "--root=other",
             "--data=_main/w.bin=w.bin",
+            "--data=_main/epoch%3D9-step%3D1000.ckpt=-x y/epoch=9-step=1000.ckpt",
             "--recipe_data=_main/t.json=t.json",
             '--args={"n": "1", "é": "ü"}',
             "--method=prefill",
@@ -54,7 +55,11 @@ def test_all_flags(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert made.exported == {"decode": tmp_path / "a/d.pt2"}
     assert made.sources["_main/net.py"] == tmp_path / "src/net.py"
     assert made.roots == ("_main", "other")
-    assert made.data == {"_main/w.bin": tmp_path / "w.bin"}
+    assert made.sources["_main/b=c.py"] == tmp_path / "src/b=c.py"
+    assert made.data == {
+        "_main/w.bin": tmp_path / "w.bin",
+        "_main/epoch=9-step=1000.ckpt": tmp_path / "-x y/epoch=9-step=1000.ckpt",
+    }
     assert made.recipe_data == {"_main/t.json": tmp_path / "t.json"}
     assert made.arguments == {"n": "1", "é": "ü"}
     assert made.methods == ("prefill", "decode")

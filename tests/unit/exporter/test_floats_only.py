@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 import torch
-from etbuild import Method, ModelSpec
+import xnnpack_recipes
+from etbuild import Method, ModelSpec, Options, RecipeContext
 from etexport.quantise import quantise
 from executorch.export import ExportRecipe, QuantizationRecipe
 from torchao.quantization.pt2e import HistogramObserver
@@ -77,3 +78,40 @@ def test_integers_stay(shared: bool) -> None:
     # A layer whose inputs are all floats is quantised still.
     (linear,) = [n for n in made.graph.nodes if n.target is torch.ops.aten.linear.default]
     assert all("dequantize" in str(n.target) for n in linear.all_input_nodes[:1])
+
+
+class Positions(torch.nn.Module):
+    """Arithmetic on indices before an embedding, and on floats behind it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = torch.nn.Embedding(32, 4)
+        self.linear = torch.nn.Linear(4, 4)
+
+    def forward(self, positions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        moved = 2 * positions + 1
+        return self.linear(self.table(moved)) * 0.5 + 1, moved
+
+
+def test_numbers_that_are_added_to_integers_stay() -> None:
+    """Upstream's makes float tensors of them, which index nothing; those beside floats it keeps."""
+    torch.manual_seed(0)
+    net = Positions().eval()
+    inputs = (torch.tensor([1, 5]),)
+    spec = ModelSpec({"forward": Method(net, inputs)})
+    context = RecipeContext(Options({}, "//x:r"), "//x:r")
+    recipe = xnnpack_recipes.int8_static_per_channel(context)
+    (made,) = quantise({"forward": net}, spec, recipe, "//m:net").values()
+    got, moved = made(*inputs)
+    want, wanted = net(*inputs)
+    assert moved.dtype == torch.int64 and torch.equal(moved, wanted)
+    torch.testing.assert_close(got, want, atol=0.1, rtol=0)
+    numbers = [
+        [type(a) for a in node.args if not isinstance(a, torch.fx.Node)]
+        for node in made.graph.nodes
+        if node.target in (torch.ops.aten.add.Tensor, torch.ops.aten.mul.Tensor)
+    ]
+    assert numbers == [[int], [int], [], []]
+    # None is left of those that were taken out again.
+    used = {node.target for node in made.graph.nodes if node.op == "get_attr"}
+    assert {name for name, _ in made.named_buffers()} <= used

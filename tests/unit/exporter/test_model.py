@@ -11,7 +11,10 @@ from typing import Any
 import pytest
 import torch
 from etbuild import BuildError, Method, ModelContext, ModelSpec
-from etexport import model
+from etexport import model, stages
+from etexport.progress import Progress
+from executorch.export import ExportRecipe
+from executorch.runtime import Runtime
 from request_files import install, request
 
 pytestmark = pytest.mark.usefixtures("clean_imports")
@@ -76,6 +79,33 @@ def test_models_are_put_into_inference_mode(load: Callable[..., ModelSpec]) -> N
     load((net, (X,)))
     assert not net.training
     assert not net[0].training
+
+
+@pytest.mark.parametrize(
+    "example",
+    [torch.randn(4, 3).t(), torch.randn(1, 4).expand(3, 4), torch.randn(6, 4)[::2]],
+    ids=["transposed", "expanded", "strided"],
+)
+def test_example_inputs_of_any_order_in_memory(
+    load: Callable[..., ModelSpec], example: torch.Tensor
+) -> None:
+    """A program takes what the runtime takes: inputs that are contiguous."""
+    net = torch.nn.Linear(4, 2)
+    spec = load((net, (example,)))
+    manager = stages.run(spec, ExportRecipe(name="portable"), Progress(), "//m:x", etrecord=False)
+    method = Runtime.get().load_program(manager.buffer).load_method("forward")
+    x = torch.randn(3, 4)
+    with torch.no_grad():
+        assert torch.allclose(method.execute([x])[0], net(x), atol=1e-6)
+
+
+def test_example_inputs_stay(load: Callable[..., ModelSpec]) -> None:
+    """Contiguous ones, and those whose channels come last."""
+    given = (X, torch.randn(1, 3, 4, 4).to(memory_format=torch.channels_last), {"n": 3})
+    kept = load((Net(), given)).methods["forward"].example_inputs
+    assert kept[0] is given[0]
+    assert kept[1] is given[1]
+    assert kept[2] == given[2]
 
 
 def test_all_fields_are_kept(load: Callable[..., ModelSpec]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import signal
 import time
@@ -135,3 +136,60 @@ def test_what_a_crashed_request_leaves_running_ends_with_it(
     answer = worker.ask("leave_behind", str(tmp_path / "pids"), str(int(signal.SIGABRT)))
     assert "was killed by signal 6 (SIGABRT)" in answer["output"]
     assert [gone(process) for process in noted(tmp_path / "pids")] == [True] * 3
+
+
+@pytest.mark.parametrize("function", ["fork", "pipe"])
+@pytest.mark.parametrize("number", [errno.EAGAIN, errno.ENOMEM, errno.EMFILE])
+def test_a_process_that_can_not_be_started_is_tried_again(
+    function: str, number: int, tmp_path: Path
+) -> None:
+    """The request waits; one that runs, and the worker, go on."""
+    fault = tmp_path / "fault"
+    with fake_worker(fault=(function, fault, 5)) as worker:
+        worker.send("sleep", str(tmp_path / "one"), requestId=1)
+        running = noted(tmp_path / "one")
+        fault.write_text(str(number))
+        worker.send("later", requestId=2)
+        attempts = tmp_path / "fault.attempts"
+        end = time.monotonic() + 20
+        while not attempts.exists():
+            assert time.monotonic() < end
+            time.sleep(0.01)
+        fault.unlink()
+        assert worker.receive() == {"exitCode": 0, "output": "later", "requestId": 2}
+        assert [gone(process, 0.1) for process in running] == [False, False]
+        worker.send(requestId=1, cancel=True)
+        assert worker.receive() == {"requestId": 1, "wasCancelled": True}
+
+
+def test_a_process_that_can_never_be_started_is_an_error(tmp_path: Path) -> None:
+    fault = tmp_path / "fault"
+    with fake_worker(fault=("fork", fault, 0.1)) as worker:
+        worker.send("sleep", str(tmp_path / "one"), requestId=1)
+        running = noted(tmp_path / "one")
+        fault.write_text(str(errno.EAGAIN))
+        worker.send("never", requestId=2)
+        answer = worker.receive()
+        assert (answer["exitCode"], answer["requestId"]) == (1, 2)
+        assert answer["output"].startswith(
+            "ERROR: the exporter cannot start a process for this lowering: Resource temporarily "
+            "unavailable (EAGAIN), 4 attempts within 0.3 seconds.\nRun fewer jobs at once"
+        )
+        assert (tmp_path / "fault.attempts").read_text() == "xxxx"
+        assert [gone(process, 0.1) for process in running] == [False, False]
+        fault.unlink()
+        assert worker.ask("alive")["output"] == "alive"
+
+
+def test_a_request_that_waits_for_a_process_can_be_cancelled(tmp_path: Path) -> None:
+    fault = tmp_path / "fault"
+    fault.write_text(str(errno.EAGAIN))
+    with fake_worker(fault=("fork", fault, 60)) as worker:
+        worker.send("never", requestId=1)
+        while not (tmp_path / "fault.attempts").exists():
+            time.sleep(0.01)
+        worker.send(requestId=1, cancel=True)
+        assert worker.receive() == {"requestId": 1, "wasCancelled": True}
+        fault.unlink()
+        worker.send("next", requestId=2)
+        assert worker.receive() == {"exitCode": 0, "output": "next", "requestId": 2}

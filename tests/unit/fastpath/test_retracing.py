@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from etfast import known_results, path
+from etfast import known_results, path, retracing
 from executorch.exir import EdgeCompileConfig, to_edge
 from executorch.exir.dialects._ops import ops as exir_ops
 from executorch.exir.pass_base import ExportPass
@@ -182,6 +182,56 @@ def test_results_that_differ_do_not_give_way() -> None:
 def test_operators_that_are_taken_over(function: Any, taken: bool) -> None:
     """Neither those that write or view, nor those whose results depend on data."""
     assert known_results.functional(function) is taken
+
+
+class Chunks(torch.nn.Module):
+    """An operator with a list of results, at which upstream's check of graphs fixes a size."""
+
+    def __init__(self, branches: bool) -> None:
+        super().__init__()
+        self.branches = branches
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        c = torch.cat(x.chunk(2, dim=-1), 0)
+        if not self.branches:
+            return c * 2
+        return torch.cond(c.sum() > 0, lambda c: c + 1, lambda c: c * 2, (c,))
+
+
+def _program(module: torch.nn.Module) -> bytes:
+    rows = torch.export.Dim("rows", min=2, max=9)
+    shapes = ({0: rows},)
+    program = torch.export.export(module.eval(), (torch.randn(3, 8),), dynamic_shapes=shapes)
+    return to_edge(program).to_executorch().buffer
+
+
+def test_a_size_that_was_fixed() -> None:
+    """What has the symbol isn't taken over: upstream, which makes it again, has the number."""
+    fast = _program(Chunks(branches=False))
+    with path.installed(()):
+        assert fast == _program(Chunks(branches=False))
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["known", "unknown"])
+def test_a_size_that_was_fixed_beside_branches(
+    known: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Refused as upstream does, as graphs with control flow are upstream's."""
+    if not known:
+        monkeypatch.setattr(known_results, "learned", lambda value: 0)
+    with pytest.raises(RuntimeError, match="did not preserve symbolic metadata"):
+        _program(Chunks(branches=True))
+
+
+def test_control_flow_is_found() -> None:
+    """Whatever operator it is; a weight, or a delegate, is none."""
+    inputs = (torch.randn(3, 8),)
+    for module, expected in ((Chunks(branches=True), True), (Chunks(branches=False), False)):
+        program = torch.export.export(module.eval(), inputs)
+        assert retracing.has_control_flow(program.graph_module) is expected
+    flat = torch.export.export(Net().eval(), inputs).module()
+    assert flat.graph.find_nodes(op="get_attr")
+    assert not retracing.has_control_flow(flat)
 
 
 def test_sizes_that_depend_on_data_are_not_kept() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
+from typing import Any
 
 import torch
 from etbuild import Method, ModelSpec
@@ -69,16 +71,38 @@ def lowered(
     folder: Path,
     label: str,
     kind: XNNPackRecipeType = XNNPackRecipeType.FP32,
+    **config: Any,
 ) -> Lowered:
     """Lowers a net as the exporter does."""
+    return of_recipe(net, (X,), folder, label, ExportRecipe.get_recipe(kind), **config)
+
+
+def portable(
+    net: torch.nn.Module, x: torch.Tensor, folder: Path, label: str = "//m:p", **config: Any
+) -> Lowered:
+    """Lowers a net without a backend."""
+    return of_recipe(net, (x,), folder, label, ExportRecipe(name="portable"), **config)
+
+
+def of_recipe(
+    net: torch.nn.Module | ModelSpec,
+    inputs: tuple[Any, ...],
+    folder: Path,
+    label: str,
+    recipe: ExportRecipe,
+    **config: Any,
+) -> Lowered:
+    """Lowers a net as the exporter does, beside what upstream writes: `upstream.pte`."""
     folder.mkdir(parents=True, exist_ok=True)
-    names = capture.WeightNames()
-    spec = ModelSpec({"forward": Method(net.eval(), (X,))})
+    spec = net if isinstance(net, ModelSpec) else ModelSpec({"forward": Method(net.eval(), inputs)})
+    names = capture.WeightNames(method.module for method in spec.methods.values())
+    backend = recipe.executorch_backend_config or ExecutorchBackendConfig()
+    recipe.executorch_backend_config = dataclasses.replace(backend, **config)
     with names.watching():
-        manager = stages.run(spec, ExportRecipe.get_recipe(kind), Progress(), label, etrecord=False)
+        manager = stages.run(spec, recipe, Progress(), label, etrecord=False)
     path = folder / "upstream.pte"
     with open(path, "wb") as out:
         manager.write_to_file(out)
-    hints = capture.hints(manager, names, path, folder, ExecutorchBackendConfig())
+    hints = capture.hints(manager, names, path, folder, recipe.executorch_backend_config)
     split(path, folder / "lowered", label, lower.versions(), hints)
     return Lowered(folder / "lowered")

@@ -31,6 +31,7 @@ class MadeUp:
       alignments: bytes by key of named data.
       weights: qualified name and dtype by key of named data, of those that are weights.
       shapes: elements per dimension by name of a method's weight; default: a vector.
+      outputs: elements per dimension by method of an output, which no weight is; default: none.
       label: the target.
     """
 
@@ -46,6 +47,7 @@ class MadeUp:
     alignments: dict[str, int] = field(default_factory=dict)
     weights: dict[str, tuple[str, str]] = field(default_factory=dict)
     shapes: dict[str, Sequence[int]] = field(default_factory=dict)
+    outputs: dict[str, Sequence[int]] = field(default_factory=dict)
     label: str = "//m:program"
 
     def write(self, path: Path) -> Path:
@@ -53,7 +55,8 @@ class MadeUp:
         program = schema.program_class("ProgramT")()
         constants = _constants(self.methods.values())
         program.executionPlan = [
-            _plan(n, w, constants, self.shapes) for n, w in self.methods.items()
+            _plan(n, w, constants, self.shapes, self.outputs.get(n))
+            for n, w in self.methods.items()
         ]
         program.constantBuffer = []
         program.backendDelegateData = []
@@ -203,6 +206,7 @@ def _plan(
     weights: Mapping[str, bytes],
     constants: Sequence[bytes],
     shapes: Mapping[str, Sequence[int]],
+    output: Sequence[int] | None,
 ) -> Any:
     plan = schema.program_class("ExecutionPlanT")()
     plan.name = name
@@ -210,7 +214,11 @@ def _plan(
         _weight(constants.index(data), shapes.get(called, [len(data) // 4]))
         for called, data in weights.items()
     ]
-    plan.inputs, plan.outputs = [], [0] if plan.values else []
+    # Weights that are outputs would stay in the program.
+    plan.inputs, plan.outputs = [], []
+    if output is not None:
+        plan.outputs = [len(plan.values)]
+        plan.values.append(_weight(0, output))
     plan.chains, plan.operators, plan.delegates = [], [], []
     plan.nonConstBufferSizes = [0]
     return plan

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,14 +12,16 @@ import lora
 import pytest
 import torch
 from etbuild import BuildError
-from etlink import manifest, payload
+from etlink import adapter_values, manifest, payload
+from etlink.adapter_values import Values
+from etlink.data import Datum
 from etlink.link import Linked
 from etlink.lowered import Lowered
 from etlink.merge import merge
 from etlink.shared import DataIndex
 from executorch.backends.xnnpack.recipes import XNNPackRecipeType
 from executorch.runtime import Runtime
-from lora import Net, X, lowered
+from lora import Net, X, lowered, portable
 from made_up import contents, link_with, program, shared_file
 
 NAMES = [f"layers.{n}.{w}" for n in (0, 1) for w in ("lora_a.weight", "lora_b.weight", "scaling")]
@@ -173,6 +177,100 @@ def test_data_without_a_name_stay_in_the_program(tmp_path: Path) -> None:
     assert contents(data) == {"lora_a": b"rank" * 9}
     assert b"1234" * 999 in path.read_bytes() and b"no payload names it" in path.read_bytes()
     assert len(linked.embedded) == 2
+
+
+# Values in the places of placeholders
+
+
+def values_of(folder: Path, was: torch.nn.Module, now: torch.nn.Module, *names: str) -> Values:
+    """What EtAdapt writes where the entry point returns these names."""
+    folder.mkdir()
+    before, after = was.state_dict(), now.state_dict()
+    adapter_values.write(
+        folder,
+        [
+            adapter_values.add(folder, n, "float32", after[n].shape, raw(before[n]), raw(after[n]))
+            for n in names
+        ],
+        [hashlib.sha256(raw(before[n])).hexdigest() for n in NAMES],
+    )
+    return adapter_values.values(folder)
+
+
+def raw(tensor: torch.Tensor) -> bytes:
+    """A tensor's bytes."""
+    return tensor.contiguous().numpy().tobytes()
+
+
+@pytest.mark.parametrize("kept", [range(6), [0, 1, 2, 3, 4], [1]])
+def test_placeholders_never_leave_the_linker(
+    builds: Builds, tmp_path: Path, kept: Iterable[int]
+) -> None:
+    one, two = builds.build("one", seed=1), builds.build("two", seed=2)
+    names = [NAMES[n] for n in kept]
+    values = values_of(tmp_path / "values", one.net, two.net, *names)
+    source = Lowered(builds.folder / "one" / "lowered", more=tmp_path / "values")
+    if len(names) == len(NAMES):
+        _, path, data = link_with(source, tmp_path / "out", builds.index, **BY_NAME, values=values)
+        assert path.read_bytes() == two.program.read_bytes()
+        assert data.read_bytes() == two.data.read_bytes()
+        return
+    with pytest.raises(BuildError) as caught:
+        link_with(source, tmp_path / "out", builds.index, **BY_NAME, values=values)
+    missing = next(n for n in NAMES if n not in names)
+    assert f'has values of no adapter in "{missing}": got float32' in caught.value.what
+    assert not list((tmp_path / "out").iterdir())
+
+
+class Constants(torch.nn.Module):
+    """A weight that is used as it is, and a constant that was computed from it."""
+
+    def __init__(self, value: float) -> None:
+        super().__init__()
+        self.lora = torch.nn.Parameter(torch.full((4, 4), value))
+        self.copy = torch.full((4, 4), value)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(batch, 4)."""
+        return (x + self.lora).sin() @ self.copy.sin()
+
+
+def test_a_constant_without_a_name_keeps_no_placeholder(tmp_path: Path) -> None:
+    was, now = Constants(1.0), Constants(2.0)
+    (tmp_path / "l").mkdir()
+    source = portable(was, torch.zeros(4, 4), tmp_path / "l")
+    tensor = adapter_values.add(
+        tmp_path / "l" / "lowered",
+        "lora",
+        "float32",
+        (4, 4),
+        raw(was.lora.detach()),
+        raw(now.lora.detach()),
+    )
+    values = Values((tensor,), frozenset({tensor.stand_in}))
+    with pytest.raises(BuildError, match="the program holds 1 constants with values of no adapter"):
+        link_with(source, tmp_path / "out", **BY_NAME, values=values)
+
+
+@pytest.mark.parametrize("name", ["lora", "lora.scale"])
+def test_a_quantized_copy_of_an_adapters_weight(name: str) -> None:
+    tensor = adapter_values.Exchange("lora", "float32", (4,), "1" * 64, "2" * 64, 16, 0)
+    copy = Datum("key", "3" * 64, 4, 0, names=("base", name), dtype="qcint8", shape=(4,))
+    base = Datum("base", "4" * 64, 4, 0, names=("base",))
+    values = Values((tensor,), frozenset({"1" * 64}))
+    adapter_values.check_left("//m:p", [], [base], values)
+    message = f'the lowering has a copy of "{name}" in another form: got qcint8 \\[4\\], 4 bytes'
+    with pytest.raises(BuildError, match=message):
+        adapter_values.check_left("//m:p", [], [base, copy], values)
+
+
+def test_activation_scales_of_placeholders(tmp_path: Path) -> None:
+    kind = XNNPackRecipeType.PT2E_INT8_STATIC_PER_CHANNEL
+    source = lowered(Net(1), tmp_path / "l", "//m:p", kind)
+    link_with(source, tmp_path / "own", **BY_NAME)
+    message = "static quantization took its activation scales from a model with values of no"
+    with pytest.raises(BuildError, match=message):
+        link_with(source, tmp_path / "out", **BY_NAME, values=Values())
 
 
 # Payloads

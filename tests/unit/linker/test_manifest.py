@@ -169,8 +169,40 @@ def test_swapped_files(tmp_path: Path, one: Built) -> None:
     own, foundation = tmp_path / "x" / "one.ptd", tmp_path / "x" / "foundation.ptd"
     shutil.copy(one.shared, own)
     shutil.copy(one.data, foundation)
-    assert one.message(own, foundation) == (
-        f'//m:one: {own} is not the data of //m:one: 1 of 1 keys are missing, e.g. "lora_a".'
+    # Names say least.
+    assert one.check(own, foundation) == [foundation, own]
+
+
+def renamed(built: Built, folder: Path, *files: tuple[Path, int]) -> list[Path]:
+    """Copies of files that all are called "task.ptd", with what the manifest then says."""
+    found = []
+    for number, (path, entry) in enumerate(files):
+        target = folder / str(number) / "task.ptd"
+        target.parent.mkdir(parents=True)
+        shutil.copy(path, target)
+        index = path.with_suffix(".index.json")
+        if index.exists():
+            shutil.copy(index, target.with_suffix(".index.json"))
+        built.manifest["data"][entry]["file"] = "task.ptd"
+        found.append(target)
+    return found
+
+
+def test_two_files_of_one_name_in_any_order(tmp_path: Path, one: Built) -> None:
+    own, foundation = renamed(one, tmp_path / "x", (one.data, 0), (one.shared, 1))
+    assert one.check(own, foundation) == [own, foundation]
+    assert one.check(foundation, own) == [own, foundation]
+
+
+def test_another_adapter_of_the_same_name(tmp_path: Path, one: Built) -> None:
+    other = build(tmp_path / "other", "other", lora=LORA[::-1])
+    renamed(one, tmp_path / "x", (one.data, 0))
+    (adapter,) = renamed(one, tmp_path / "y", (other.data, 0))
+    assert one.check(adapter, one.shared) == [adapter, one.shared]
+    # Its own index says what it should hold.
+    adapter.write_bytes(one.data.read_bytes())
+    assert '"lora_a" has other bytes than the program was built with' in one.message(
+        adapter, one.shared
     )
 
 
@@ -295,6 +327,16 @@ def test_damaged_manifests_are_named(tmp_path: Path, text: str, message: str) ->
     assert message in caught.value.what and str(tmp_path / "m.json") in caught.value.what
     with pytest.raises(BuildError, match="is no manifest of a program"):
         manifest.read(tmp_path / "gone.json")
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "../a.ptd", "/a", "a\\b", "a\0b", "a\nb"])
+def test_a_data_file_lies_beside_its_program(tmp_path: Path, name: str) -> None:
+    entry = {"file": name, "label": "//a:b"}
+    (tmp_path / "m.json").write_text(json.dumps({"format": manifest.FORMAT, "data": [entry]}))
+    with pytest.raises(BuildError) as caught:
+        manifest.read(tmp_path / "m.json")
+    assert "it.data[0].file is" in caught.value.what
+    assert "wanted the name of a file" in caught.value.what
 
 
 # The weight cache

@@ -342,3 +342,24 @@ def test_a_file_of_another_backend_is_explained(tmp_path: Path) -> None:
         caught.value
     )
     assert "make it from a lowering of this recipe, too" in caught.value.hint
+
+
+def test_a_name_matches_itself_before_it_is_a_pattern(tmp_path: Path) -> None:
+    source = program(tmp_path / "l", "//m:l", {"pd.x[0]": EMBEDDING, "pd.y": OWN * 9})
+    index = shared_file(tmp_path / "s.ptd", "//m:s", source)
+    linked, _, _ = link_with(source, tmp_path / "out", index, own_data=["pd.x[0]"])
+    assert linked.embedded == ("pd.x[0]",)
+    assert list(shared_file(tmp_path / "t.ptd", "//m:t", source, exclude=["pd.x[0]"]).by_key()) == [
+        "pd.y"
+    ]
+
+
+def test_own_data_of_a_program_by_name_stay_in_it(tmp_path: Path) -> None:
+    base = program(tmp_path / "b", "//m:b", {"mask": EMBEDDING, "w": OWN * 9})
+    index = shared_file(tmp_path / "s.ptd", "//m:s", base)
+    weights = {"mask": EMBEDDING[::-1], "w": OWN * 9, "lora": b"rank" * 30}
+    source = program(tmp_path / "l", "//m:l", weights)
+    options = {"separate": True, "adapter_data": "by_name"}
+    linked, path, data = link_with(source, tmp_path / "out", index, own_data=["mask"], **options)
+    assert linked.embedded == ("mask",) and EMBEDDING[::-1] in path.read_bytes()
+    assert list(contents(data)) == ["lora"]

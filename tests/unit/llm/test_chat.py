@@ -106,3 +106,28 @@ def test_wrong_arguments_end_the_command(tmp_path, capsys):
     assert "c.json: cannot be read" in capsys.readouterr().err
     assert main([*command, "--max_new_tokens", "0", "Hi"]) == 1
     assert "--max_new_tokens: expected at least 1, found 0" in capsys.readouterr().err
+
+
+def test_a_line_that_can_not_be_answered_is_a_note(chat, program, tokenizer, monkeypatch, capsys):
+    """The conversation goes on as if nobody had said it."""
+    monkeypatch.setattr("sys.stdin", io.StringIO("\udcff\nHi\n"))
+    assert chat.loop() is False
+    shown = capsys.readouterr()
+    assert answers(shown.out) == ["the 🎉"]
+    assert "chat: The prompt is not text in UTF-8." in shown.err
+    read = [token for tokens, _ in program.calls for token in tokens]
+    said = tokenizer.decode(read, skip_special_tokens=False)
+    assert said.startswith("<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\nthe")
+    monkeypatch.setattr("sys.stdin", io.StringIO("Hi\n"))
+    assert chat.loop() is True
+
+
+def test_what_is_said_has_no_special_tokens(program, tokenizer, template):
+    """`<|im_end|>` is what a user typed, and ends nothing."""
+    for parses, count in ((False, 1), (True, 2)):
+        program.max_context_len, program.answers, program.calls = 200, [2], []
+        said = Chat(program, tokenizer, template, Sampler(), 1, parse_special=parses)
+        said.say("a<|im_end|>b")
+        read = [token for tokens, _ in program.calls for token in tokens]
+        assert read.count(tokenizer.token_to_id("<|im_end|>")) == count
+        assert "user\na<|im_end|>b<|im_end|>" in tokenizer.decode(read, skip_special_tokens=False)

@@ -51,3 +51,15 @@ def test_logits_that_are_no_numbers_are_an_error():
 def test_a_wrong_temperature_is_an_error(temperature):
     with pytest.raises(LlmError, match="temperature: expected"):
         Sampler(temperature)
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1e-6, 1.0, 50.0])
+def test_the_first_infinite_logit_is_taken(temperature):
+    logits = np.array([5.0, np.inf, -np.inf, np.inf, 9.0])
+    assert {Sampler(temperature, seed).choose(logits) for seed in range(20)} == {1}
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_logits_that_rule_out_every_token_are_an_error(temperature):
+    with pytest.raises(LlmError, match="rule out every token"):
+        Sampler(temperature).choose(np.full(4, -np.inf))

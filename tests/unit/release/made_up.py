@@ -140,7 +140,7 @@ class Release:
                         "license": "BSD-3-Clause" if purl else "",
                     }
                 ],
-                "linked": {"pkg:github/pcre2project/pcre2@pcre2-10.47": "BSD-3-Clause"},
+                "linked": {"pkg:github/kkos/oniguruma@v6.9.10": "BSD-2-Clause"},
             }
         )
         return directory

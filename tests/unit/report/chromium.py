@@ -12,9 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bootstrap.apt import Apt
-from bootstrap.debian import unpack
-from bootstrap.sources import find_debian
+from bootstrap.debian import Apt, unpack
 
 # Security updates replace it every few weeks, so no version is pinned.
 _SUITE = "bookworm"
@@ -60,7 +58,7 @@ class Chromium:
     def _fetch(self) -> None:
         self._root.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="apt-", dir=self._root) as scratch:
-            apt = Apt(Path(scratch) / "apt", find_debian(), _SUITE, "amd64")
+            apt = Apt(Path(scratch) / "apt", _SUITE, "amd64")
             apt.update()
             names = [n for n in apt.closure(_PACKAGES) if not _LEFT_OUT.fullmatch(n)]
             unpack(apt.download(names, Path(scratch) / "archives"), self._root)

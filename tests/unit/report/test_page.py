@@ -22,6 +22,7 @@ FACTS: dict[str, Any] = {
     "not_quantised": {},
     "quantised_layers": 0,
     "delegation": {},
+    "without_kernel": [],
 }
 RUN: dict[str, Any] = {"stages": [{"name": "lower", "seconds": 1.5}], "peak_memory_bytes": 7}
 

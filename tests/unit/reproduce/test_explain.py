@@ -105,6 +105,18 @@ def program(path: Path, delegated: bool, weight: float, cut: float = 6.0) -> Pat
             ["in.zip: deep: from byte 1 on: 61 and 62"],
         ),
         (
+            "a.zip",
+            zipped(("..", b"\0a")),
+            zipped(("..", b"\0b")),
+            ["..: from byte 1 on: 61 and 62"],
+        ),
+        (
+            "a.zip",
+            zipped(("x" * 300, b"\0a")),
+            zipped(("x" * 300, b"\0b")),
+            ["x" * 300 + ": from byte 1 on: 61 and 62"],
+        ),
+        (
             "a.tar.gz",
             tarred(("m", b"1")),
             tarred(("m", b"1"), time=9),

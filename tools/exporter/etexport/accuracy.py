@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,7 +9,9 @@ from typing import Any
 import torch
 from etbuild import Method, ModelSpec
 
+from etexport import exported
 from etexport.compare import leaves, sqnr_db
+from etexport.copies import deep
 
 
 def measure(spec: ModelSpec, quantised: Mapping[str, Any]) -> dict[str, Any]:
@@ -53,10 +54,10 @@ def _compare(method: Method, quantised: Any) -> dict[str, Any]:
 
 
 def _run(module: Any, inputs: Sequence[Any]) -> list[Any]:
-    module = module.module() if isinstance(module, torch.export.ExportedProgram) else module
+    module = exported.eager(module)
     # Weights don't change; all else may be state.
     shared = {id(parameter): parameter for parameter in module.parameters()}
-    return leaves(copy.deepcopy(module, shared)(*copy.deepcopy(tuple(inputs))))
+    return leaves(deep(module, shared)(*deep(tuple(inputs))))
 
 
 def _ratio(got: Any, wanted: Any) -> float | str:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import hashlib
-from collections.abc import Mapping
+import itertools
+import math
+import tempfile
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
 from etbuild import BuildError
 from etlink import adapter_values
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
+from safetensors.torch import load_file, save
 
 from etexport.flags import Request
 from etexport.model import call
@@ -24,6 +30,14 @@ _TYPES = {
 }
 # Small, as those of adapters are: what is computed with them stays finite.
 _SCALE = 0.01
+# Elements: fewer of them may by chance have the bytes of another weight.
+_TELLING = 8
+# Of marks of tensors, relative: that of sums of float32 values with a factor.
+_PRECISION = 1e-6
+
+# A file's name among a target's, and a tensor's in it.
+_Key = tuple[str, str]
+_Mark = tuple[float, ...]
 
 
 def write_stand_in(request: Request) -> None:
@@ -57,21 +71,21 @@ def write_stand_in(request: Request) -> None:
     request.output.write_bytes(save(tensors, {"format": "pt"}))
 
 
-def _values(name: str, dtype: torch.dtype, shape: tuple[int, ...]) -> torch.Tensor:
+def _values(name: str, dtype: torch.dtype, shape: Sequence[int]) -> torch.Tensor:
     seed = int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big")
     generator = torch.Generator().manual_seed(seed)
-    return (torch.randn(shape, generator=generator) * _SCALE).to(dtype)
+    return (torch.randn(tuple(shape), generator=generator) * _SCALE).to(dtype)
 
 
 def write_values(request: Request) -> None:
     """Writes the tensors that the model makes of an adapter's files, beside those of its stand-ins.
 
     Raises:
-      BuildError: the entry point returns something else, or tensors of other names, types or shapes
-        for the stand-ins.
+      BuildError: the entry point returns something else, tensors of other names, types or shapes
+        for the stand-ins, or nothing for a tensor of the adapter.
     """
-    now = _tensors(request)
-    was = _tensors(dataclasses.replace(request, data={**request.data, **request.stand_ins}))
+    now = _returned(request)
+    was = _returned(_with(request, request.stand_ins))
     where = f'{request.model_label}: adapter_entry_point = "{request.entry_point}"'
     if _structure(now) != _structure(was):
         differing = sorted(set(_structure(now).items()) ^ set(_structure(was).items()))
@@ -79,6 +93,36 @@ def write_values(request: Request) -> None:
             f"{where}: for files of the same structure it returns tensors of different ones, e.g. "
             f'"{differing[0][0]}".',
             "Names, types and shapes must not depend on the adapter's values.",
+        )
+    stand_ins = {
+        (place, name): tensor
+        for place, path in request.stand_ins.items()
+        for name, tensor in load_file(path).items()
+    }
+    names = {name for _, name in stand_ins}
+    unknown = sorted(name for name, tensor in was.items() if tensor is None and name not in names)
+    if unknown:
+        raise BuildError(
+            f'{where}: got None for "{unknown[0]}", expected the name of one of the {len(names)} '
+            "tensors in the adapter's files.",
+            "None says that the model does not use a tensor: give the name that it has in the "
+            "file.",
+        )
+    expected = {
+        key: tensor
+        for key, tensor in stand_ins.items()
+        if tensor.numel() and (key[1] not in was or was[key[1]] is not None)
+    }
+    tensors = {name: tensor for name, tensor in was.items() if tensor is not None}
+    left_out = _left_out(request, tensors, expected)
+    if left_out:
+        place, name = left_out[0]
+        raise BuildError(
+            f"{where}: nothing that it returns depends on {len(left_out)} of {len(stand_ins)} "
+            f'tensors of the adapter, e.g. "{name}" of {place}, so a program would keep the values '
+            "that it was lowered with.",
+            "Return them, by the names that the weights have in the module; where the model does "
+            f'not use them, return {{"{name}": None}}. {adapter_values.WITHOUT}',
         )
     request.output.mkdir(parents=True, exist_ok=True)
     adapter_values.write(
@@ -89,15 +133,141 @@ def write_values(request: Request) -> None:
                 name,
                 str(tensor.dtype).removeprefix("torch."),
                 tensor.shape,
-                _bytes(was[name]),
+                _bytes(tensors[name]),
                 _bytes(tensor),
             )
             for name, tensor in sorted(now.items())
+            if tensor is not None
+        ],
+        [
+            digest
+            for tensor in {_digest(t): t for t in [*stand_ins.values(), *tensors.values()]}.values()
+            for digest in _digests(tensor)
         ],
     )
 
 
-def _tensors(request: Request) -> Mapping[str, torch.Tensor]:
+def _with(request: Request, files: Mapping[str, Path]) -> Request:
+    """A request with other files in the places of some."""
+    return dataclasses.replace(request, data={**request.data, **files})
+
+
+def _digests(tensor: torch.Tensor) -> Iterator[str]:
+    """The sha256 of a stand-in's bytes as backends store them: as they are, transposed, cast."""
+    yield _digest(tensor)
+    # Casts of so few bytes would be those of other weights, too.
+    if tensor.is_floating_point() and tensor.numel() >= _TELLING:
+        for dtype in _TYPES.values():
+            for dimensions in itertools.combinations(range(tensor.dim()), 2):
+                yield _digest(tensor.transpose(*dimensions).to(dtype))
+            yield _digest(tensor.to(dtype))
+
+
+def _digest(tensor: torch.Tensor) -> str:
+    return hashlib.sha256(_bytes(tensor)).hexdigest()
+
+
+def _left_out(
+    request: Request,
+    was: Mapping[str, torch.Tensor],
+    stand_ins: Mapping[_Key, torch.Tensor],
+) -> list[_Key]:
+    """The tensors of an adapter that nothing depends on that its entry point returns, sorted.
+
+    Each trial runs the entry point again, so they are for what no comparison proves.
+
+    Args:
+      request: the request.
+      was: what the entry point returns for the stand-ins, by qualified name.
+      stand_ins: by file and name in it; none is empty.
+    """
+    left = _without_likeness(was, stand_ins)
+    trial = partial(_changed, request, {n: _digest(t) for n, t in was.items()}, stand_ins)
+    if not left or not trial(left):
+        return left
+    possible = {name: set(left) for name in was}
+    for bit in range((len(left) - 1).bit_length()):
+        for value in (0, 1):
+            group = {key for number, key in enumerate(left) if number >> bit & 1 == value}
+            changed = trial(group)
+            for name in was.keys() - changed:
+                possible[name] -= group
+    # A tensor with one that is possible has changed with it, and with no other.
+    taken = {key for keys in possible.values() if len(keys) == 1 for key in keys}
+    return list(_ineffective([key for key in left if key not in taken], trial))
+
+
+def _ineffective(keys: Sequence[_Key], trial: Callable[[Sequence[_Key]], Set[str]]) -> list[_Key]:
+    """Those that change nothing: a trial for all, or for each half."""
+    if not keys or not trial(keys):
+        return list(keys)
+    middle = len(keys) // 2
+    return (
+        [*_ineffective(keys[:middle], trial), *_ineffective(keys[middle:], trial)] if middle else []
+    )
+
+
+def _without_likeness(
+    was: Mapping[str, torch.Tensor], stand_ins: Mapping[_Key, torch.Tensor]
+) -> list[_Key]:
+    """The stand-ins that are not returned as they are, scaled, or in another order, sorted."""
+    digests = {key: _digest(tensor) for key, tensor in stand_ins.items()}
+    count = collections.Counter(digests.values())
+    returned = {_digest(tensor) for tensor in was.values()}
+    marks: dict[int, list[_Mark]] = {}
+    for tensor in was.values():
+        marks.setdefault(tensor.numel(), []).append(_mark(tensor))
+    left = []
+    for key, tensor in sorted(stand_ins.items(), key=lambda item: item[0]):
+        alike = digests[key] in returned
+        if not alike and tensor.numel() >= _TELLING:
+            mark = _mark(tensor)
+            alike = any(_close(mark, other) for other in marks.get(tensor.numel(), ()))
+        # Files of an adapter may have tensors of one name and shape, and so of equal values.
+        if not alike or count[digests[key]] > 1:
+            left.append(key)
+    return left
+
+
+def _mark(tensor: torch.Tensor) -> _Mark:
+    """What neither a factor nor another order changes, of random values; nothing for zeros."""
+    sizes = tensor.detach().cpu().double().abs()
+    if not sizes.any():
+        return ()
+    sizes = sizes / sizes.max()
+    return tuple((sizes**power).sum().item() for power in (1, 2, 4))
+
+
+def _close(mark: _Mark, other: _Mark) -> bool:
+    return len(mark) == len(other) and all(
+        math.isclose(a, b, rel_tol=_PRECISION) for a, b in zip(mark, other, strict=True)
+    )
+
+
+def _changed(
+    request: Request,
+    was: Mapping[str, str],
+    stand_ins: Mapping[_Key, torch.Tensor],
+    keys: Collection[_Key],
+) -> set[str]:
+    """Names of what the entry point returns otherwise where some stand-ins have other values."""
+    # In the request's own folder, the only one beside its files that it may open.
+    with tempfile.TemporaryDirectory() as folder:
+        files = {}
+        for number, (place, path) in enumerate(sorted(request.stand_ins.items())):
+            tensors = load_file(path)
+            for name, tensor in tensors.items():
+                if (place, name) in keys:
+                    tensors[name] = _values(f"{name} again", tensor.dtype, tensor.shape)
+            files[place] = Path(folder) / f"{number}.safetensors"
+            files[place].write_bytes(save(tensors, {"format": "pt"}))
+        now = _returned(_with(request, files))
+    digests = {name: _digest(tensor) for name, tensor in now.items() if tensor is not None}
+    return {name for name, digest in was.items() if digests.get(name) != digest}
+
+
+def _returned(request: Request) -> Mapping[str, torch.Tensor | None]:
+    """What the entry point returns; None for what the model does not use of the adapter's."""
     made: Any = call(request, "adapter_entry_point")
     where = f'{request.model_label}: adapter_entry_point = "{request.entry_point}"'
     if not isinstance(made, Mapping) or not made:
@@ -106,7 +276,7 @@ def _tensors(request: Request) -> Mapping[str, torch.Tensor]:
             'Return, e.g., {"layers.0.wq.lora_a.weight": tensor, …}.',
         )
     for name, tensor in made.items():
-        if not isinstance(name, str) or not isinstance(tensor, torch.Tensor):
+        if not isinstance(name, str) or not isinstance(tensor, torch.Tensor | None):
             raise BuildError(
                 f"{where}: got {name!r}: {_described(tensor)}, wanted a text and a tensor.",
                 'Return, e.g., {"layers.0.wq.lora_a.weight": tensor, …}.',
@@ -114,8 +284,8 @@ def _tensors(request: Request) -> Mapping[str, torch.Tensor]:
     return made
 
 
-def _structure(tensors: Mapping[str, torch.Tensor]) -> dict[str, tuple[str, tuple[int, ...]]]:
-    return {name: (str(t.dtype), tuple(t.shape)) for name, t in tensors.items()}
+def _structure(tensors: Mapping[str, torch.Tensor | None]) -> dict[str, tuple[Any, ...]]:
+    return {n: () if t is None else (str(t.dtype), tuple(t.shape)) for n, t in tensors.items()}
 
 
 def _bytes(tensor: torch.Tensor) -> bytes:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 import torch
 from etbuild import BuildError
 
+from etexport import exported
+from etexport.copies import deep
 from etexport.flags import Request
 
 
@@ -31,13 +32,12 @@ def write(request: Request, spec: Any) -> None:
         )
     suites = []
     for name, method in spec.methods.items():
-        module = method.module
-        eager = module.module() if isinstance(module, torch.export.ExportedProgram) else module
+        eager = exported.eager(method.module)
         cases = []
         for inputs in (method.example_inputs, *method.test_inputs):
             with torch.no_grad():
                 # A copy: a model with a state must meet every case as the program does, fresh.
-                outputs = copy.deepcopy(eager)(*copy.deepcopy(inputs))
+                outputs = deep(eager)(*deep(inputs))
             flat = torch.utils._pytree.tree_leaves(outputs)
             cases.append(MethodTestCase(inputs=list(inputs), expected_outputs=flat))
         suites.append(MethodTestSuite(method_name=name, test_cases=cases))

@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from pathlib import Path
 from typing import Any
 
-from etlink import ptd, pte, tables
-from etlink.data import is_stable
+from etlink import ptd, pte, schema, tables
 from etlink.ptd import Layout
 from etlink.split import Hints, Weight
 
 from etexport import xnnpack_names
 from etexport.folded import FoldedNames, digest
-from etexport.names import plain_name
+from etexport.names import ModelNames
 from etexport.replaced import replaced
 
 
 class WeightNames:
     """Watches upstream for the names of weights, which a program's file doesn't keep.
 
+    Args:
+      models: the model's modules or exported programs, as its author made them.
+
     Attributes:
+      model: what its weights are called.
       found: (method, value) of a tensor to its qualified name.
       made_from: the same to the weight that quantisation folded into it, where it did.
       payloads: sha256 of a delegate's payload to the names of its constants, one list for each
@@ -30,12 +33,13 @@ class WeightNames:
       programs: weights and constants of the exported programs by method.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, models: Iterable[Any] = ()) -> None:
+        self.model = ModelNames(models)
         self.found: dict[tuple[str, int], str] = {}
         self.made_from: dict[tuple[str, int], str] = {}
         self.payloads: dict[str, list[tuple[str, ...]]] = {}
         self.programs: Mapping[str, Any] = {}
-        self.folded = FoldedNames()
+        self.folded = FoldedNames(self.model)
 
     def keep(self, programs: Mapping[str, Any]) -> None:
         """Keeps the exported programs until their weights have been compared with named data."""
@@ -74,8 +78,8 @@ class WeightNames:
             )
             if weight is not None:
                 place = (self.name, value.id)
-                names.found[place] = plain_name(weight)
-                if not is_stable(weight):
+                names.found[place] = names.model.plain(weight)
+                if not names.model.is_stable(weight):
                     program = self.exported_program
                     value_of = {**program.constants, **program.state_dict}.get(weight)
                     names.made_from[place] = names.folded.name(weight, value_of)
@@ -102,7 +106,7 @@ class WeightNames:
                 seen.add((id(tensor), name))
                 for stored in _as_stored(tensor, sizes):
                     dtype = str(stored.dtype).removeprefix("torch.")
-                    weight = Weight(plain_name(name), dtype, tuple(tensor.shape))
+                    weight = Weight(self.model.plain(name), dtype, tuple(tensor.shape))
                     blob = digest(stored)
                     if blob and weight not in found.setdefault(blob, []):
                         found[blob].append(weight)
@@ -154,10 +158,12 @@ def hints(manager: Any, names: WeightNames, program: Path, scratch: Path, config
         weights=names.weights,
         payloads={blob: tuple(found) for blob, found in names.payloads.items()},
         tensors=placed(names.found),
+        own=names.model.own,
         folded=placed(names.made_from),
         external=_external(manager, scratch),
         segment_alignment=config.segment_alignment,
-        tensor_alignment=config.constant_tensor_alignment or 16,
+        tensor_alignment=config.constant_tensor_alignment or schema.INLINE_ALIGNMENT,
+        delegate_alignment=config.delegate_alignment or schema.INLINE_ALIGNMENT,
     )
 
 

@@ -7,7 +7,6 @@ difference. With a manifest, program and data files are checked against it befor
 from __future__ import annotations
 
 import argparse
-import copy
 import dataclasses
 import math
 import os
@@ -23,6 +22,7 @@ from etbuild import BuildError
 from etlink import merge
 
 from etexport import failure, flags, sources
+from etexport.copies import deep
 from etexport.progress import Progress
 
 
@@ -96,7 +96,7 @@ def compare(
     """
     sources.install(tree, request.sources, request.roots)
     with progress.stage("load"):
-        from etexport import lower, model
+        from etexport import exported, lower, model
 
         lower.settle()
         spec = model.load_spec(request)
@@ -104,9 +104,7 @@ def compare(
     problems = []
     with progress.stage("compare"):
         for name, method in spec.methods.items():
-            module = method.module
-            if hasattr(module, "graph_signature"):
-                module = module.module()
+            module = exported.eager(method.module)
             for number, inputs in enumerate((method.example_inputs, *method.test_inputs)):
                 where = f'method "{name}", input {number}'
                 problems += _compare_once(program, name, module, inputs, tolerance, where)
@@ -154,7 +152,7 @@ class Program:
             raise BuildError(f'{self._path.name} has no method "{method}".')
         flat = leaves(tuple(inputs))
         # The runtime's outputs live in its memory, which goes with the program.
-        return copy.deepcopy(list(loaded.execute(flat)))
+        return deep(list(loaded.execute(flat)))
 
 
 def leaves(value: Any) -> list[Any]:
@@ -175,8 +173,8 @@ def _compare_once(
     import torch
 
     with torch.no_grad():
-        wanted = leaves(copy.deepcopy(module)(*copy.deepcopy(tuple(inputs))))
-    got = program.call(method, copy.deepcopy(tuple(inputs)))
+        wanted = leaves(deep(module)(*deep(tuple(inputs))))
+    got = program.call(method, deep(tuple(inputs)))
     if len(got) != len(wanted):
         return [f"{where}: got {len(got)} outputs, the eager model gives {len(wanted)}"]
     pairs = enumerate(zip(got, wanted, strict=True))

@@ -126,6 +126,26 @@ def inputs_of(program: torch.export.ExportedProgram) -> tuple[Any, ...]:
     return (*positional, *named.values())
 
 
+def eager(module: Any) -> Any:
+    """A method's module as code that takes the inputs of `inputs_of` and runs in Python."""
+    if not isinstance(module, torch.export.ExportedProgram):
+        return module
+    positional, named = module.example_inputs or ((), {})
+    return _Positional(module.module(), len(positional), list(named)) if named else module.module()
+
+
+class _Positional(torch.nn.Module):
+    """Names the last inputs of a module that was exported with keywords."""
+
+    def __init__(self, module: torch.nn.Module, count: int, names: list[str]) -> None:
+        super().__init__()
+        self._module, self._count, self._names = module, count, names
+
+    def forward(self, *inputs: Any) -> Any:
+        named = zip(self._names, inputs[self._count :], strict=True)
+        return self._module(*inputs[: self._count], **dict(named))
+
+
 class _Programs:
     """Reads programs, whose tensors share their memory as the model's did."""
 
@@ -141,11 +161,19 @@ class _Programs:
         Raises:
           BuildError: it can't be read.
         """
+        try:
+            json_file.check_base_name(file, f'it.methods["{method}"]')
+        except json_file.FormError as error:
+            raise BuildError(f"{self._folder / LISTING}: {error}.", _BUILD_AGAIN) from error
         hint = instead(self._listing["model"])
         program = read_program(self._folder / file, method, self._request, hint)
+        pt2_file.substitute(program, self._listing["symbols"].get(file, {}))
         for name, number in self._listing["shared"].get(file, {}).items():
             owner = program.state_dict if name in program.state_dict else program.constants
             owner[name] = self._shared.setdefault(number, owner[name])
+        for name in self._listing["detached"].get(file, []):
+            owner = program.state_dict if name in program.state_dict else program.constants
+            owner[name] = owner[name].detach()
         return program
 
 

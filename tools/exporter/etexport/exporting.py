@@ -10,6 +10,8 @@
 - `constants`: list of name and value
 - `calibration`: inputs, or null
 - `shared`: by file the tensors that have the memory of others, by name: a number for each memory
+- `detached`: by file the tensors without gradients that have the memory of others with them
+- `symbols`: by file, symbols of sizes to the expressions that stand for them
 
 Values and shapes have the forms of `values.py`.
 """
@@ -56,6 +58,8 @@ def write(request: Request, spec: ModelSpec, progress: Progress) -> None:
         "calibration": calibration,
         "operators": sorted(writer.operators),
         "shared": writer.shared.listed(),
+        "detached": {file: names for file, names in sorted(writer.detached.items()) if names},
+        "symbols": {file: found for file, found in sorted(writer.symbols.items()) if found},
     }
     text = json.dumps(listing, indent=1) + "\n"
     (request.output / LISTING).write_text(text, encoding="utf-8")
@@ -69,12 +73,16 @@ class _Writer:
       tensors: that values have.
       operators: namespaces of operators that are not torch's own.
       shared: the memory of weights and buffers.
+      detached: by file the tensors without gradients in the memory of others with them.
+      symbols: by file the expressions that stand for symbols of sizes.
     """
 
     def __init__(self, request: Request, progress: Progress) -> None:
         self.tensors = values.Tensors()
         self.operators: set[str] = set()
         self.shared = _Shared()
+        self.detached: dict[str, list[str]] = {}
+        self.symbols: dict[str, dict[str, str]] = {}
         self._request = request
         self._progress = progress
         self._label = request.model_label
@@ -155,10 +163,11 @@ class _Writer:
                 )
             self.operators.add(namespace)
         self.shared.add(file, program)
+        self.detached[file] = pt2_save.detached(program)
         path = self._request.output / file
         with self._progress.stage("write"):
             try:
-                torch.export.save(program, path)
+                self.symbols[file] = pt2_save.save(program, path)
                 pt2_check.check_archive(path)
             except (ArchiveError, SerializeError) as error:
                 raise BuildError(

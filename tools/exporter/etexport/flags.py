@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
+from etbuild.arguments import split_pair
 from etbuild.errors import BuildError
 
 COMMANDS = ("lower", "export", "etrecord", "bundle", "stand_in", "adapt")
@@ -143,4 +144,4 @@ def expand(arguments: Sequence[str]) -> list[str]:
 
 def _paths(items: Sequence[str]) -> dict[str, Path]:
     # Paths on disk are relative to where the request runs; model code may change directory.
-    return {n: Path(v).absolute() for n, v in (item.split("=", 1) for item in items)}
+    return {name: path.absolute() for name, path in map(split_pair, items)}

@@ -2,7 +2,8 @@
 
 Some of upstream's annotate every input of an operator they know, token indices and masks of
 language models included (Core ML's and OpenVINO's in 1.5.1); calibration then fails with
-'"histogram_cpu" not implemented for Long'.
+'"histogram_cpu" not implemented for Long'. Others turn the number of each `x + 1` into a tensor of
+float32 (XNNPACK's and Vulkan's), so that positions and indices become floats.
 """
 
 from __future__ import annotations
@@ -26,8 +27,20 @@ class FloatsOnly(Quantizer):
         self._inner = inner
 
     def transform_for_annotation(self, model: GraphModule) -> GraphModule:
-        """As the other one."""
-        return self._inner.transform_for_annotation(model)
+        """As the other one, but numbers that are added to integers stay numbers."""
+        calls = {n: (n.target, n.args) for n in model.graph.nodes if _of_integers(n)}
+        transformed = self._inner.transform_for_annotation(model)
+        restored = [
+            constant
+            for node in transformed.graph.nodes
+            if node in calls
+            for constant in _restore(node, *calls[node])
+        ]
+        for constant in restored:
+            _remove(transformed, constant)
+        if restored:
+            transformed.recompile()
+        return transformed
 
     def annotate(self, model: GraphModule) -> GraphModule:
         """As the other one, without what is not of floats, or shares its scale with such."""
@@ -50,6 +63,27 @@ class FloatsOnly(Quantizer):
         self._inner.prepare_obs_or_fq_callback(model, found)
 
 
+def _restore(node: Node, target: Any, args: tuple[Any, ...]) -> list[Node]:
+    """Takes floating-point constants out of a call that had numbers there; the constants."""
+    if node.target is not target or len(node.args) != len(args):
+        return []
+    constants = []
+    for position, (before, after) in enumerate(zip(args, node.args, strict=True)):
+        if isinstance(before, int | float) and isinstance(after, Node) and _is_float(after):
+            node.update_arg(position, before)
+            constants.append(after)
+    return constants
+
+
+def _remove(model: GraphModule, constant: Node) -> None:
+    """Removes a constant that nothing uses any more, with its tensor."""
+    if constant.op != "get_attr" or constant.users:
+        return
+    model.graph.erase_node(constant)
+    if not any(n.op == "get_attr" and n.target == constant.target for n in model.graph.nodes):
+        delattr(model, str(constant.target))
+
+
 def _drop(node: Node, unwanted: Any) -> set[Any]:
     """Removes a node's unwanted annotations; the edges and nodes that had one."""
     annotation = node.meta.get(Q_ANNOTATION_KEY)
@@ -66,9 +100,14 @@ def _drop(node: Node, unwanted: Any) -> set[Any]:
     return gone
 
 
-def _of_integers(node: Node, _spec: Any) -> bool:
+def _of_integers(node: Node, _spec: Any = None) -> bool:
     value = node.meta.get("val")
     return isinstance(value, torch.Tensor) and not value.dtype.is_floating_point
+
+
+def _is_float(node: Node) -> bool:
+    value = node.meta.get("val")
+    return isinstance(value, torch.Tensor) and value.dtype.is_floating_point
 
 
 def _refers(spec: Any, gone: set[Any]) -> bool:

@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Iterator
 from typing import Any
 
-from etexport.names import plain_name
+from etexport.names import ModelNames
 from etexport.replaced import replaced
 
 
@@ -18,9 +18,13 @@ class FoldedNames:
     """What was folded: a constant's name and bytes to the name of the weight it was made from.
 
     The counted name alone is not enough: every method of a program counts from 0.
+
+    Attributes:
+      model: what the model's weights are called.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, model: ModelNames | None = None) -> None:
+        self.model = model or ModelNames()
         self._found: dict[tuple[str, str], str] = {}
 
     def name(self, counted: str, tensor: Any) -> str:
@@ -46,7 +50,7 @@ class FoldedNames:
         def replace_node_with_constant(
             gm: Any, node: Any, constant: Any = None, name: Any = None
         ) -> None:
-            weight = _weight(node)
+            weight = _weight(node, self.model)
             known = {n for n, _ in gm.named_buffers(recurse=False)}
             replace(gm, node, constant, name)
             for added in sorted({n for n, _ in gm.named_buffers(recurse=False)} - known):
@@ -57,11 +61,11 @@ class FoldedNames:
             yield
 
 
-def _weight(node: Any) -> str:
+def _weight(node: Any, model: ModelNames) -> str:
     """The weight that a folded node was computed from: the first of its inputs leads to it."""
     while node.op == "call_function" and node.args and hasattr(node.args[0], "op"):
         node = node.args[0]
-    return plain_name(node.target) if node.op == "get_attr" else ""
+    return model.plain(node.target) if node.op == "get_attr" else ""
 
 
 def digest(tensor: Any) -> str:

@@ -59,6 +59,8 @@ def settle() -> None:
     torch.set_num_threads(1)
     torch.manual_seed(0)
     torch.use_deterministic_algorithms(True, warn_only=True)
+    # Without gradients torch's attention is one fused operator, which no runtime has.
+    torch.backends.mha.set_fastpath_enabled(False)
 
 
 def versions() -> dict[str, str]:
@@ -73,10 +75,11 @@ def _lower(request: Request, spec: Any, recipe: Any, progress: Progress, tree: P
     from etfast import path
     from executorch.exir import ExecutorchBackendConfig
 
-    from etexport import accuracy, capture, delegation, stages
+    from etexport import accuracy, capture, delegation, kernels, stages
     from etexport.reasons import Reasons
 
-    names, reasons = capture.WeightNames(), Reasons()
+    names = capture.WeightNames(method.module for method in spec.methods.values())
+    reasons = Reasons()
     seen: dict[str, Any] = {}
 
     def quantised(modules: Mapping[str, Any]) -> None:
@@ -104,7 +107,11 @@ def _lower(request: Request, spec: Any, recipe: Any, progress: Progress, tree: P
         config = recipe.executorch_backend_config or ExecutorchBackendConfig()
         hints = capture.hints(manager, names, program, scratch, config)
         index = split(program, request.output, request.label, versions(), hints)
-        facts = {**_facts(index, recipe, request), "delegation": seen["delegation"]}
+        facts = {
+            **_facts(index, recipe, request),
+            "delegation": seen["delegation"],
+            "without_kernel": kernels.missing(manager),
+        }
         _write_facts(request.output / "facts.json", facts)
     if request.facts:
         # Numbers that depend on the machine's instructions can't be part of the program.
@@ -203,8 +210,9 @@ def preload() -> None:
     from etfast import path
     from executorch.export import ExportRecipe
 
-    from etexport import stages
+    from etexport import kernels, stages
 
+    kernels.registered()
     for unit in path.units():
         unit.mismatches()
     spec = ModelSpec({"forward": Method(torch.nn.Linear(8, 8), (torch.zeros(1, 8),))})

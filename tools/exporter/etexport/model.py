@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 from collections.abc import Mapping
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import torch
 from etbuild import BuildError, Method, ModelContext, ModelSpec
 
-from etexport import exported
+from etexport import exported, structure
 from etexport.flags import MAIN, Request
 from etexport.sources import load
 
@@ -32,7 +33,7 @@ def load_spec(request: Request) -> ModelSpec:
         spec = _from_files(request)
     else:
         spec = _normalised(call(request), request)
-    return _checked(_chosen(spec, request), request)
+    return _checked(_ordered(_chosen(spec, request), request), request)
 
 
 def call(request: Request, attribute: str = "entry_point") -> Any:
@@ -87,6 +88,7 @@ def _method(value: Any, where: str) -> Method:
         inputs = value.example_inputs
         # A program is for inference: dropout and batch norm must be exported as such.
         module.eval()
+        inputs = torch.utils._pytree.tree_map_only(torch.Tensor, _as_in_a_program, inputs)
     else:
         raise BuildError(
             f"{where} {_described(module)} as the module, wanted a torch.nn.Module.", _SPEC_HINT
@@ -99,6 +101,16 @@ def _method(value: Any, where: str) -> Method:
             "A single input is written (x,), with the comma.",
         )
     return Method(module, inputs, value.dynamic_shapes, value.strict, tuple(value.test_inputs))
+
+
+def _as_in_a_program(tensor: torch.Tensor) -> torch.Tensor:
+    """An example input in an order of memory that the runtime takes, others it refuses."""
+    formats = {4: torch.channels_last, 5: torch.channels_last_3d}
+    if tensor.layout != torch.strided or tensor.is_contiguous():
+        return tensor
+    if tensor.is_contiguous(memory_format=formats.get(tensor.dim(), torch.contiguous_format)):
+        return tensor
+    return tensor.detach().contiguous()
 
 
 def _from_files(request: Request) -> ModelSpec:
@@ -119,6 +131,23 @@ def _chosen(spec: ModelSpec, request: Request) -> ModelSpec:
     exported.check_names(request, spec.methods)
     methods = {n: m for n, m in spec.methods.items() if n in request.methods}
     return ModelSpec(methods, spec.constant_methods, spec.calibration)
+
+
+def _ordered(spec: ModelSpec, request: Request) -> ModelSpec:
+    """Test inputs as the example has them: what flattens them later doesn't know their keys."""
+    methods = {}
+    for name, method in spec.methods.items():
+        where = f'{request.model_label}: the method "{name}": test input'
+        tests = tuple(
+            structure.like_example(
+                tuple(inputs) if isinstance(inputs, list) else inputs,
+                method.example_inputs,
+                f"{where} {number}",
+            )
+            for number, inputs in enumerate(method.test_inputs)
+        )
+        methods[name] = dataclasses.replace(method, test_inputs=tests)
+    return dataclasses.replace(spec, methods=methods)
 
 
 def _checked(spec: ModelSpec, request: Request) -> ModelSpec:

@@ -14,7 +14,7 @@ import io
 import pickle
 import sys
 import typing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -26,7 +26,9 @@ from etbuild.zip_check import ArchiveError
 from torch._export.serde import serialize
 from torch._export.verifier import TrainingIRVerifier
 from torch._ops import HigherOrderOperator, OpOverload
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.export import custom_ops
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils import _pytree
 from torch.utils._sympy import functions as torch_functions
 
@@ -63,9 +65,46 @@ def load(path: Path) -> torch.export.ExportedProgram:
     # torch makes functions out of these.
     if hasattr(program, "_guards_code"):
         program._guards_code = []
+    env = environment(program)
+    # torch writes the range of 2 * n, too, and reads it as a symbol's, which it then can't lower.
+    for size in [*env.var_to_range] if env else []:
+        if not isinstance(size, sympy.Symbol):
+            del env.var_to_range[size]
     TrainingIRVerifier().check(program)
     _check_calls(program)
     return program
+
+
+def substitute(program: torch.export.ExportedProgram, expressions: Mapping[str, str]) -> None:
+    """Lets expressions stand for symbols of sizes, as when the program was traced.
+
+    Args:
+      program: as `load` returns it.
+      expressions: by symbol, as `pt2_save.save` returns them.
+
+    Raises:
+      ArchiveError: one is more than an expression of sizes.
+    """
+    env = environment(program)
+    if not expressions or env is None:
+        return
+    for symbol in [*env.var_to_range]:
+        if symbol.name in expressions:
+            text = expressions[symbol.name]
+            env.replacements[symbol] = _sympify(sympy.sympify, {}, text)
+            program.range_constraints.pop(symbol, None)
+    # What sizes are was computed without.
+    env._version_counter += 1
+    env._replacements_version_counter += 1
+
+
+def environment(program: torch.export.ExportedProgram) -> ShapeEnv | None:
+    """The symbols of a program's sizes; None: all are numbers."""
+    values = [node.meta.get("val") for node in program.graph.nodes]
+    for value in _pytree.tree_leaves(values):
+        if isinstance(value, FakeTensor) and value.fake_mode.shape_env is not None:
+            return value.fake_mode.shape_env
+    return None
 
 
 def _harmless() -> Iterator[contextlib.AbstractContextManager[None]]:

@@ -6,14 +6,20 @@ addresses as names of graphs and modules.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+import sympy
 import torch
-from torch._export.serde.serialize import serialize
+from torch._export.serde import serialize
 from torch.fx.traceback import NodeSource
 from torch.utils import _pytree
+
+from etexport import pt2_file
+from etexport.replaced import replaced
 
 _ADDRESS = re.compile(r"0x[0-9a-f]+")
 # Where a node has none torch looks for one, each time that it traces: a quarter of a lowering.
@@ -47,6 +53,55 @@ def neutral(program: torch.export.ExportedProgram) -> None:
 def same_graph(one: torch.export.ExportedProgram, other: torch.export.ExportedProgram) -> bool:
     """Whether programs that `neutral` was applied to differ in nothing but what has gradients."""
     return _graph(one) == _graph(other)
+
+
+def save(program: torch.export.ExportedProgram, path: Path) -> dict[str, str]:
+    """Writes a .pt2 file with each size as it was traced.
+
+    Where inputs share a dimension each has a symbol of its own, and one stands for the others.
+    torch's writer keeps that one only; which input a size is then read from differs.
+
+    Returns:
+      Symbols to the expressions that stand for them, for `pt2_file.substitute`.
+    """
+    env = pt2_file.environment(program)
+    if env is None:
+        torch.export.save(program, path)
+        return {}
+    ranges = program.range_constraints
+    more = {s: env.var_to_range[s] for s in env.replacements if s in env.var_to_range}
+    more = {symbol: limits for symbol, limits in more.items() if symbol not in ranges}
+    ranges.update(more)
+    try:
+        with _as_traced():
+            torch.export.save(program, path)
+    finally:
+        for symbol in more:
+            del ranges[symbol]
+    return {symbol.name: sympy.srepr(env.replace(symbol)) for symbol in sorted(more, key=str)}
+
+
+def detached(program: torch.export.ExportedProgram) -> list[str]:
+    """Tensors without gradients in the memory of others with them; torch's reader gives them."""
+    tensors = {**program.state_dict, **program.constants}
+    tensors = {name: t for name, t in tensors.items() if isinstance(t, torch.Tensor) and t.numel()}
+    trained = {t.untyped_storage().data_ptr() for t in tensors.values() if t.requires_grad}
+    return sorted(
+        name
+        for name, tensor in tensors.items()
+        if not tensor.requires_grad and tensor.untyped_storage().data_ptr() in trained
+    )
+
+
+def _as_traced() -> contextlib.AbstractContextManager[None]:
+    """Makes torch write the symbols that sizes had, in the place of those that stand for them."""
+    original = serialize._print_sympy
+
+    def printed(size: Any) -> str:
+        node = getattr(size, "node", None)
+        return original(size if node is None else node._expr)
+
+    return replaced(serialize, "_print_sympy", printed)
 
 
 def foreign_operators(program: torch.export.ExportedProgram) -> list[str]:
@@ -83,10 +138,11 @@ def _number(key: str, modules: dict[str, str]) -> str:
 
 
 def _graph(program: torch.export.ExportedProgram) -> bytes:
-    written = serialize(
-        program,
-        serialize_state_dict=False,
-        serialize_constants=False,
-        serialize_example_inputs=False,
-    ).exported_program
+    with _as_traced():
+        written = serialize.serialize(
+            program,
+            serialize_state_dict=False,
+            serialize_constants=False,
+            serialize_example_inputs=False,
+        ).exported_program
     return re.sub(rb'"requires_grad": ?true', b'"requires_grad": false', written)

@@ -10,6 +10,7 @@ from etbuild import BuildError, Method, ModelSpec
 from executorch.export import ExportRecipe, stages
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e, prepare_qat_pt2e
 
+from etexport import structure
 from etexport.exported import Exported
 from etexport.floats_only import FloatsOnly
 from etexport.methods import export_module
@@ -27,10 +28,33 @@ def quantise(
     if not quantisation or not quantisation.quantizers:
         return dict(modules)
     calibration = _calibration(spec, quantisation, label)
-    return {
-        name: _quantise_one(name, module, spec.methods[name], recipe, calibration.get(name), label)
+    state = _State()
+    quantised = {
+        name: _quantise_one(
+            name, module, spec.methods[name], recipe, calibration.get(name), state, label
+        )
         for name, module in modules.items()
     }
+    state.restore()
+    return quantised
+
+
+class _State:
+    """The buffers of a model as they were before it was calibrated, which runs it."""
+
+    def __init__(self) -> None:
+        self._before: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+
+    def keep(self, module: torch.nn.Module) -> None:
+        """Takes note of a module's buffers, except those that are known."""
+        for buffer in module.buffers():
+            if id(buffer) not in self._before:
+                self._before[id(buffer)] = buffer, buffer.detach().clone()
+
+    def restore(self) -> None:
+        """Gives all buffers their values again; of two views of one memory the first one's."""
+        for buffer, values in reversed(self._before.values()):
+            buffer.detach().copy_(values)
 
 
 def _quantise_one(
@@ -39,6 +63,7 @@ def _quantise_one(
     method: Method,
     recipe: ExportRecipe,
     calibration: Iterable[tuple[Any, ...]] | None,
+    state: _State,
     label: str,
 ) -> Any:
     quantisation = recipe.quantization_recipe
@@ -58,6 +83,7 @@ def _quantise_one(
         quantisation.train_fn(prepared)
         stages.move_exported_model_to_eval(prepared)
     else:
+        state.keep(captured)
         prepared = prepare_pt2e(captured, quantizer)
         prepared = stage._apply_passes(prepared, quantisation.post_prepare_passes)
         _calibrate(name, prepared, calibration, method, label)
@@ -105,6 +131,8 @@ def _calibrate(
                     f"{type(inputs).__name__}, wanted a tuple of the method's inputs.",
                     "A single input is written (x,), with the comma.",
                 )
+            where = f'{label}: calibration input {count} of the method "{name}"'
+            inputs = structure.like_example(tuple(inputs), method.example_inputs, where)
             try:
                 prepared(*inputs)
             except Exception as error:

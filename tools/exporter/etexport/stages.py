@@ -8,7 +8,6 @@ Three are ours, because upstream's (executorch/export/stages.py, 1.5.1) fall sho
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +20,8 @@ from torchao.quantization import quantize_
 from torchao.quantization.quant_api import _is_linear
 from torchao.utils import unwrap_tensor_subclass
 
+from etexport import bounds, state
+from etexport.copies import deep
 from etexport.exported import check_recipe
 from etexport.methods import check_eager, export
 from etexport.progress import Progress
@@ -91,6 +92,11 @@ def run(
             name: export(name, module, spec.methods[name], recipe, label)
             for name, module in modules.items()
         }
+    inputs = {name: bounds.exported(program) for name, program in programs.items()}
+    for name, module in modules.items():
+        if isinstance(module, torch.fx.GraphModule):
+            # PT2E quantised it: it was exported before, with the ranges that count.
+            bounds.check_export(bounds.captured(module), inputs[name], name, label)
     watch.exported(programs)
     with progress.stage("lower"):
         try:
@@ -102,7 +108,10 @@ def run(
             raise
     watch.lowered(edge)
     with progress.stage("emit"):
-        return edge.to_executorch(recipe.executorch_backend_config)
+        manager = edge.to_executorch(recipe.executorch_backend_config)
+    bounds.check_lowered(manager, inputs, label)
+    state.check(manager, programs, label)
+    return manager
 
 
 def transform_sources(
@@ -133,7 +142,7 @@ def transform_sources(
     # One copy of all methods together keeps what they share shared. Weights aren't copied: torchao
     # puts others in their places.
     weights = {id(p): p for module in modules.values() for p in module.parameters()}
-    copies = {n: _with_parent(m) for n, m in copy.deepcopy(dict(modules), weights).items()}
+    copies = {n: _with_parent(m) for n, m in deep(dict(modules), weights).items()}
     config = configs[0]
     once = _Once(config.filter_fn or _is_linear)
     seen: dict[int, torch.nn.Module] = {}

@@ -7,11 +7,13 @@ safe; a child's memory goes back when it ends, and no state of it reaches the ne
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import selectors
 import signal
 import sys
+import time
 from collections import deque
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO
@@ -21,6 +23,10 @@ from etexport.admission import Admission
 
 # How often to look for children that are dead and whose pipe something else holds open.
 _POLL_SECONDS = 1.0
+# What a busy machine refuses for a while: processes, memory, open files.
+_SCARCE = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE)
+# How long to wait before each further attempt to start a child.
+_RETRY_SECONDS = (0.1, 0.4, 1.0, 2.0, 4.0, 8.0)
 
 
 @dataclass
@@ -56,13 +62,16 @@ class Worker:
         self._running: dict[int, _Running] = {}
         self._line = bytearray()
         self._open = True
+        # How often the first of the waiting could not be started, and when to try again.
+        self._refusals = 0
+        self._retry_at = 0.0
         self._log = failure.log_of_worker()
 
     def serve(self) -> None:
         """Runs the loop; returns when the input has ended and all children, too."""
         self._selector.register(self._requests.fileno(), selectors.EVENT_READ)
         while self._open or self._running:
-            for key, _ in self._selector.select(_POLL_SECONDS if self._running else None):
+            for key, _ in self._selector.select(self._timeout()):
                 if key.fd == self._requests.fileno():
                     self._open = self._read_requests()
                     if not self._open:
@@ -76,6 +85,14 @@ class Worker:
             for child in self._running.values():
                 self._bury(child)
             self._start_waiting()
+
+    def _timeout(self) -> float | None:
+        """Seconds until there is something to do that nobody announces; None: never."""
+        poll = _POLL_SECONDS if self._running else None
+        if not (self._waiting and self._refusals):
+            return poll
+        retry = max(0.0, self._retry_at - time.monotonic())
+        return retry if poll is None else min(poll, retry)
 
     def _read_requests(self) -> bool:
         data = os.read(self._requests.fileno(), 1 << 20)
@@ -102,6 +119,7 @@ class Worker:
         for item in list(self._waiting):
             if item[0].get("requestId", 0) == request_id:
                 self._waiting.remove(item)
+                self._refusals = 0
                 self._respond({"requestId": request_id, "wasCancelled": True})
                 return
         for child in self._running.values():
@@ -116,12 +134,37 @@ class Worker:
             promised = sum(child.memory for child in self._running.values())
             if self._running and not self._admission.fits(promised, memory):
                 return
+            if self._refusals and time.monotonic() < self._retry_at:
+                return
+            try:
+                self._start(request, memory)
+            except OSError as error:
+                if error.errno not in _SCARCE:
+                    raise
+                if self._refusals < len(_RETRY_SECONDS):
+                    self._retry_at = time.monotonic() + _RETRY_SECONDS[self._refusals]
+                    self._refusals += 1
+                    return
+                message = _no_process(error)
+                self._respond(
+                    {"exitCode": 1, "output": message, "requestId": request.get("requestId", 0)}
+                )
             self._waiting.popleft()
-            self._start(request, memory)
+            self._refusals = 0
 
     def _start(self, request: dict[str, Any], memory: int) -> None:
+        """Starts a child.
+
+        Raises:
+          OSError: the machine has no process, memory or file for it; nothing has changed then.
+        """
         read_end, write_end = os.pipe()
-        process = os.fork()
+        try:
+            process = os.fork()
+        except OSError:
+            os.close(read_end)
+            os.close(write_end)
+            raise
         if process == 0:
             self._child(request, write_end)
         os.close(write_end)
@@ -208,6 +251,16 @@ def _end_with_parent() -> None:
         ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
     except (OSError, AttributeError):
         return
+
+
+def _no_process(error: OSError) -> str:
+    name = errno.errorcode.get(error.errno or 0, "unknown")
+    return (
+        f"ERROR: the exporter cannot start a process for this lowering: {error.strerror} ({name}), "
+        f"{len(_RETRY_SECONDS) + 1} attempts within {sum(_RETRY_SECONDS):g} seconds.\n"
+        "Run fewer jobs at once (--jobs=1), or raise the limits of processes and open files "
+        "(ulimit -u, ulimit -n) or the memory.\n"
+    )
 
 
 def _crash(status: int, log: str | None) -> str:

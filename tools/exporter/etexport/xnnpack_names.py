@@ -11,10 +11,7 @@ import hashlib
 from collections.abc import Iterator
 from typing import Any
 
-from etlink.data import is_stable
-
 from etexport.folded import FoldedNames
-from etexport.names import plain_name
 from etexport.replaced import replaced
 
 
@@ -67,6 +64,6 @@ def _name(program: Any, tensor: Any, quantisation: Any, folded: FoldedNames) -> 
     signature = program.graph_signature
     parameters, buffers = signature.inputs_to_parameters, signature.inputs_to_buffers
     name = parameters.get(node.name) or buffers.get(node.name)
-    if not name or is_stable(name):
-        return plain_name(name or "")
+    if not name or folded.model.is_stable(name):
+        return folded.model.plain(name or "")
     return folded.name(name, program.state_dict.get(name, program.constants.get(name)))

@@ -3,21 +3,21 @@
 Contract: `etlink --lowered DIR --program OUT.pte [--data OUT.ptd] [--manifest OUT.json]
 [--summary OUT.json] [--shared INDEX.json]… [--label L] [--allow_unshared] [--own_data NAME]…
 [--min_shared AMOUNT] [--min_delegated SHARE] [--adapter_data by_content|by_name]
-[--adapter DIR]`
+[--adapter DIR] [--require_kernels] [--app_operator NAME]…`
 """
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from etbuild.arguments import ToolParser
 from etbuild.errors import BuildError
 
-from etlink import adapter_values, delegated, manifest
+from etlink import adapter_values, delegated, manifest, without_kernel
 from etlink.container import REBUILD, write_text
 from etlink.json_file import fields_of
 from etlink.link import Options, link
@@ -27,7 +27,7 @@ from etlink.shared import read_index
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the linker; returns the exit code."""
-    parser = argparse.ArgumentParser(prog="etlink", description=__doc__)
+    parser = ToolParser(prog="etlink", description=__doc__)
     parser.add_argument("--lowered", type=Path, required=True, help="directory of EtLower")
     parser.add_argument("--program", type=Path, required=True, help=".pte to write")
     parser.add_argument("--data", type=Path, help=".ptd to write the weights to")
@@ -41,6 +41,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--min_delegated", default="", metavar="SHARE")
     parser.add_argument("--adapter_data", default="by_content", choices=["by_content", "by_name"])
     parser.add_argument("--adapter", type=Path, help="directory of EtAdapt")
+    parser.add_argument("--require_kernels", action="store_true")
+    parser.add_argument("--app_operator", action="append", default=[], metavar="NAME")
     given = parser.parse_args(arguments)
     try:
         options = Options(
@@ -50,12 +52,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
             tuple(given.own_data),
             given.min_shared,
             given.adapter_data,
-            adapter_values.read(given.adapter) if given.adapter else (),
+            adapter_values.values(given.adapter) if given.adapter else None,
         )
         if given.min_delegated:
             facts = delegated.read(given.lowered)
             with fields_of(given.lowered / "facts.json", REBUILD):
                 delegated.check(given.label or str(given.lowered), facts, given.min_delegated)
+        if given.require_kernels:
+            label = given.label or str(given.lowered)
+            without_kernel.check(label, given.lowered, given.app_operator)
         linked = link(
             Lowered(given.lowered, more=given.adapter), given.program, given.data, options
         )

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 from etbuild.errors import BuildError
 
-from etlink import payload
-from etlink.data import Datum, is_stable
+from etlink import payload, schema
+from etlink.data import Datum
 from etlink.lowered import Lowered
 from etlink.payload import Packing
+from etlink.tables import inline_payloads
 
 
 @dataclass(frozen=True)
@@ -58,11 +59,8 @@ def by_name(lowered: Lowered, own: Iterable[Datum], reserved: frozenset[str]) ->
     listed: dict[str, list[tuple[str, ...]]] = {}
     for item in lowered.index.payloads:
         listed.setdefault(item.blob, []).append(item.names)
-    for segment in lowered.index.segments:
-        if segment.kind != "delegate" or segment.blob in payloads:
-            continue
-        names = listed.get(segment.blob, [()])
-        raw = lowered.blob(segment.blob) if segment.size else b""
+    for blob, raw in _payloads(lowered).items():
+        names = listed.get(blob, [()])
         parsed = payload.read(raw)
         if parsed is None:
             # Another backend's: it goes on asking for the keys that it has.
@@ -80,10 +78,17 @@ def by_name(lowered: Lowered, own: Iterable[Datum], reserved: frozenset[str]) ->
                     'Use adapter_data = "by_content".',
                 )
             name = called.pop()
-            if not is_stable(name):
+            if not name:
                 unnamed.add(constant.key)
                 continue
-            datum = dataclasses.replace(delegated[constant.key], key=name, by_name=True)
+            # Weights of equal bytes may have other shapes.
+            datum = dataclasses.replace(
+                delegated[constant.key],
+                key=name,
+                by_name=True,
+                dtype=constant.dtype,
+                shape=constant.shape,
+            )
             before = found.setdefault(name, datum)
             if before.blob != datum.blob:
                 raise BuildError(
@@ -94,15 +99,16 @@ def by_name(lowered: Lowered, own: Iterable[Datum], reserved: frozenset[str]) ->
             keys[place] = name
             renamed.add(constant.key)
         if keys:
-            payloads[segment.blob] = payload.rename(raw, keys)
-            parsed = payload.read(payloads[segment.blob]) or parsed
+            payloads[blob] = payload.rename(raw, keys)
+            parsed = payload.read(payloads[blob]) or parsed
         packings.update(parsed.packings)
     kept = [d for d in own if d.key not in portable and d.key not in renamed - unnamed]
     for key in sorted(found):
         if key in reserved:
             raise BuildError(
                 f'{label}: its own weight "{key}" has the name of a key in its shared data.',
-                f'Leave it out of the shared data: exclude = ["{key}"].',
+                f'Leave it out of the shared data, exclude = ["{key}"], or keep it in the program: '
+                f'own_data = ["{key}"].',
             )
     if not found:
         raise BuildError(
@@ -113,3 +119,13 @@ def by_name(lowered: Lowered, own: Iterable[Datum], reserved: frozenset[str]) ->
         )
     data = tuple(found[key] for key in sorted(found))
     return Named(data, tuple(kept), payloads, tuple(sorted(packings)))
+
+
+def _payloads(lowered: Lowered) -> dict[str, bytes]:
+    """The payloads of a program's delegates by sha256: in segments and in its tables."""
+    found = {
+        s.blob: lowered.blob(s.blob) if s.size else b""
+        for s in lowered.index.segments
+        if s.kind == "delegate"
+    }
+    return found | inline_payloads(schema.unpack_program(lowered.program()))

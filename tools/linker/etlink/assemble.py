@@ -15,7 +15,7 @@ from etlink.container import REBUILD, Piece, Segment, aligned
 from etlink.flatbuffer import DamagedError
 from etlink.lowered import BaseSegment, Constant, Index, Lowered, NamedData
 from etlink.program_check import check_program
-from etlink.tables import is_constant, tensors
+from etlink.tables import is_constant, payload_digest, tensors
 
 
 @dataclass(frozen=True)
@@ -41,13 +41,13 @@ class Assembled:
       program: a ProgramT.
       segments: in the program's order.
       blobs: what the segments consist of, by sha256.
-      alignment: of segments, bytes.
+      alignments: of segments, of constants and of payloads in the tables, bytes.
     """
 
     program: Any
     segments: tuple[Segment, ...]
     blobs: tuple[str, ...]
-    alignment: int
+    alignments: tuple[int, int, int]
 
     def write(self, out: BinaryIO) -> str:
         """Writes the program, in bounded memory.
@@ -56,7 +56,7 @@ class Assembled:
           Its frame: a digest of its tables and of the blobs that follow them. Two programs of the
           same frame have the same bytes.
         """
-        head = pte.write(out, self.program, self.segments, self.alignment)
+        head = pte.write(out, self.program, self.segments, *self.alignments)
         text = json.dumps([hashlib.sha256(head).hexdigest(), *self.blobs])
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -90,9 +90,12 @@ def assemble(lowered: Lowered, changes: Changes | None = None) -> Assembled:
         segment, parts = _base_segment(lowered, program, base, constants, changes)
         segments.append(segment)
         blobs += parts
+    for item in program.backendDelegateData or []:
+        item.data = changes.payloads.get(payload_digest(item), item.data)
     kept = [n for n in index.named_data if n.key not in changes.outside and not n.external]
     _add_named(lowered, program, segments, blobs, kept)
-    return Assembled(program, tuple(segments), tuple(blobs), index.segment_alignment)
+    alignments = (index.segment_alignment, index.tensor_alignment, index.delegate_alignment)
+    return Assembled(program, tuple(segments), tuple(blobs), alignments)
 
 
 def _check_index(program: Any, index: Index) -> None:

@@ -83,18 +83,29 @@ def place(segments: Sequence[Segment], alignment: int) -> list[tuple[int, int]]:
     """
     placed: list[tuple[int, int]] = []
     end = 0
-    for number, segment in enumerate(segments):
-        both = math.lcm(alignment, segment.alignment)
-        if both > MOST_ALIGNMENT:
-            raise BuildError(
-                f"Segment {number} would be aligned to {both} bytes, wanted at most "
-                f"{MOST_ALIGNMENT}: its data ask for {segment.alignment}.",
-                REBUILD,
-            )
+    for segment in segments:
+        both = common_alignment([segment], alignment)
         start = aligned(end, both)
         end = start + segment.size
         placed.append((start, segment.size))
     return placed
+
+
+def common_alignment(segments: Sequence[Segment], alignment: int) -> int:
+    """The alignment, in bytes, of what holds segments that are all aligned to `alignment`, too.
+
+    Raises:
+      BuildError: it would be larger than any program asks for.
+    """
+    asked = [segment.alignment for segment in segments]
+    common = math.lcm(alignment, *asked)
+    if common > MOST_ALIGNMENT:
+        raise BuildError(
+            f"A segment would be aligned to {common} bytes, wanted at most {MOST_ALIGNMENT}: its "
+            f"data ask for {max(asked)}.",
+            REBUILD,
+        )
+    return common
 
 
 def insert_header(flatbuffer: bytes, header: bytes) -> bytes:

@@ -123,7 +123,7 @@ def _portable(index: Index) -> Iterable[Datum]:
             constant.crc32,
             index.tensor_alignment,
             tensor.layout,
-            (tensor.name,) if is_stable(tensor.name) else (),
+            (tensor.name,) if tensor.name else (),
             SCALAR_TYPES[tensor.layout.scalar_type][0],
             tensor.layout.sizes,
             by_name=tensor.by_name,

@@ -109,8 +109,9 @@ def check_hash(value: str, where: str) -> None:
 
 
 def check_base_name(value: str, where: str) -> None:
-    """Fails for what isn't the name of a file in the same folder."""
-    if value in ("", ".", "..") or "/" in value or "\0" in value:
+    """Fails for what isn't the name of a file in the same folder, on any system."""
+    bad = value in ("", ".", "..") or any(c in "/\\\x7f" or c < " " for c in value)
+    if bad:
         raise FormError(f"{where} is {_got(value)}, wanted the name of a file")
 
 

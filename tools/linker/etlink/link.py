@@ -10,18 +10,20 @@ from typing import Any
 
 from etbuild.errors import BuildError
 
-from etlink import adapter, adapter_values, manifest, ptd, shared, sharing
-from etlink.adapter_values import Exchange
+from etlink import adapter, adapter_values, manifest, payload, ptd, shared, sharing
+from etlink.adapter_values import Values
 from etlink.assemble import Assembled, Changes, assemble
 from etlink.container import Digest, Piece, digest_of, write_atomically
 from etlink.data import Datum, data_of, unique_bytes
 from etlink.lowered import Index, Lowered, check_digest
 from etlink.payload import Packing
-from etlink.shared import DataIndex
+from etlink.shared import DataIndex, is_named
 from etlink.sharing import Plan
 
 # Bytes: larger programs are compared by their frame alone, so that linking is a plain copy.
 _HASHED = 256 << 20
+# Quantizes activations by scales that calibration found.
+_STATIC = "quantized_decomposed::quantize_per_tensor.out"
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,7 @@ class Options:
       own_data: qualified names or patterns that are not taken from shared files.
       min_shared: least amount that must be shared ("95%", "100 MB"); empty: any.
       adapter_data: "by_content" or "by_name".
-      values: of an adapter in whose place others were lowered; none: the lowering has its own.
+      values: of an adapter in whose place others were lowered; None: the lowering has its own.
     """
 
     label: str = ""
@@ -44,7 +46,7 @@ class Options:
     own_data: Sequence[str] = ()
     min_shared: str = ""
     adapter_data: str = "by_content"
-    values: Sequence[Exchange] = ()
+    values: Values | None = None
 
 
 @dataclass(frozen=True)
@@ -105,6 +107,8 @@ def link(
         sharing.check_min_shared(label, made, options.min_shared)
     placed = _place(lowered, made, options, data_path is not None)
     assembled = assemble(lowered, placed.changes)
+    if options.values:
+        _check_placeholders(label, lowered, placed, made, assembled, options.values)
     unchanged = placed.changes == Changes()
     if not unchanged or data_path:
         _check_blobs(lowered, {*assembled.blobs, *(d.blob for d in placed.separate)})
@@ -135,9 +139,9 @@ def link(
 def _weight_cache(index: Index, placed: _Placed) -> manifest.WeightCache:
     names = {n.key: n.names for n in index.named_data}
     if not placed.changes.payloads:
-        return manifest.weight_cache(index.packings, names)
+        return manifest.weight_cache(index.packings, names, unread=index.unread)
     names |= {d.key: d.names for d in placed.separate}
-    return manifest.weight_cache(placed.packings, names, placed.separate)
+    return manifest.weight_cache(placed.packings, names, placed.separate, index.unread)
 
 
 @dataclass(frozen=True)
@@ -162,13 +166,20 @@ def _place(lowered: Lowered, made: Plan, options: Options, separate: bool) -> _P
     reserved = frozenset(e.key for n in made.files for e in options.shared[n].entries)
     named = None
     if separate and options.adapter_data == "by_name":
-        named = adapter.by_name(lowered, own, reserved)
+        # A name of a shared file can't be in a second file, too: what own_data names is embedded.
+        pinned = {
+            d.key
+            for d in own
+            if is_named(d, options.own_data) and not reserved.isdisjoint({d.key, *d.names})
+        }
+        named = adapter.by_name(lowered, [d for d in own if d.key not in pinned], reserved)
         if options.values:
-            values = adapter_values.exchanged(
-                options.label or lowered.index.label, named.data, options.values
+            label = options.label or lowered.index.label
+            named = dataclasses.replace(
+                named,
+                data=adapter_values.exchanged(label, named.data, options.values.tensors),
             )
-            named = dataclasses.replace(named, data=values)
-        staying = {d.key for d in named.kept}
+        staying = {d.key for d in named.kept} | pinned
     elif separate:
         # A key of a shared file can't be in a second file, too.
         staying = set(reserved)
@@ -185,6 +196,24 @@ def _place(lowered: Lowered, made: Plan, options: Options, separate: bool) -> _P
     changes = Changes(left_out, external, named.payloads if named else {})
     embedded = tuple(d for d in own if d.key not in left_out)
     return _Placed(changes, embedded, outside, named.packings if named else ())
+
+
+def _check_placeholders(
+    label: str, lowered: Lowered, placed: _Placed, made: Plan, assembled: Assembled, values: Values
+) -> None:
+    """Fails where something of what was lowered in an adapter's place would leave the linker."""
+    exchanged = {tensor.name for tensor in values.tensors}
+    separate = [d for d in placed.separate if d.key not in exchanged]
+    taken = [d for found in made.shared.values() for d in found]
+    adapter_values.check_left(label, assembled.blobs, [*separate, *placed.embedded, *taken], values)
+    if payload.is_static(lowered.index.packings) or any(
+        _STATIC in method["operators"] for method in lowered.index.methods
+    ):
+        raise BuildError(
+            f"{label}: the recipe's static quantization took its activation scales from a model "
+            "with values of no adapter.",
+            f"Use dynamic or weight-only quantization. {adapter_values.WITHOUT}",
+        )
 
 
 def _check_external(
@@ -241,7 +270,7 @@ def _write_data(
     lowered: Lowered, label: str, path: Path, data: Sequence[Datum], interface: str
 ) -> None:
     entries = [d.entry(lowered) for d in data]
-    write_atomically(path, lambda out: ptd.write(out, entries))
+    write_atomically(path, lambda out: ptd.write(out, entries, lowered.index.segment_alignment))
     listed = tuple(sorted(shared.entries_of(data, label), key=lambda e: e.key))
     index = DataIndex(label, path.name, path.stat().st_size, listed, interface)
     shared.write_index(path.with_suffix(".index.json"), index)

@@ -136,7 +136,8 @@ class Index:
       frame: digest of that program's tables and of where its blobs lie.
       versions: of executorch, torch and Python.
       segment_alignment: bytes.
-      tensor_alignment: bytes between constants.
+      tensor_alignment: of constants, bytes.
+      delegate_alignment: of payloads in the tables, bytes.
       segments: those before the named data.
       constants: of the constant segment.
       tensors: weights by name.
@@ -144,6 +145,7 @@ class Index:
       methods: per method its name, inputs, outputs, backends and operators.
       payloads: names of weights by payload; two of the same bytes may differ in their names.
       packings: weights that XNNPACK packs, each once.
+      unread: sha256 of XNNPACK's payloads of which nothing says what they pack, hex.
     """
 
     label: str
@@ -153,6 +155,7 @@ class Index:
     versions: dict[str, str]
     segment_alignment: int = 128
     tensor_alignment: int = 16
+    delegate_alignment: int = 16
     segments: tuple[BaseSegment, ...] = ()
     constants: tuple[Constant, ...] = ()
     tensors: tuple[TensorName, ...] = ()
@@ -160,6 +163,7 @@ class Index:
     methods: tuple[dict[str, Any], ...] = ()
     payloads: tuple[PayloadNames, ...] = ()
     packings: tuple[Packing, ...] = ()
+    unread: tuple[str, ...] = ()
     format: int = field(default=FORMAT)
 
 
@@ -267,7 +271,7 @@ def _check(index: Index) -> None:
     for name, listed in blobs.items():
         for number, blob in enumerate(listed):
             check_hash(blob, f"it.{name}[{number}].blob")
-    for name in ("segment_alignment", "tensor_alignment"):
+    for name in ("segment_alignment", "tensor_alignment", "delegate_alignment"):
         _check_alignment(getattr(index, name), f"it.{name}")
     for number, item in enumerate(index.named_data):
         _check_alignment(item.alignment, f"it.named_data[{number}].alignment")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -57,6 +57,7 @@ def make(
       files: the data files that it loads.
       cache: whether XNNPACK's weight cache may be turned on.
     """
+    of_adapter = {name: list(keys) for name, keys in cache.of_adapter.items()}
     return {
         "format": FORMAT,
         "label": label,
@@ -91,6 +92,7 @@ def make(
             "safe": not cache.reasons,
             "reasons": list(cache.reasons),
             "packed": dict(cache.packed),
+            **({"packed_of_adapter": of_adapter} if cache.packed else {}),
         },
     }
 
@@ -130,16 +132,20 @@ class WeightCache:
       packed: the cache's name of a packed weight (the keys of weight and bias, joined) to a digest
         of how it is packed. Programs that are loaded together are safe where the same name has the
         same digest.
+      of_adapter: the same names to the keys of the adapter whose bytes are packed, sorted: another
+        adapter's bytes give another digest.
     """
 
     reasons: tuple[str, ...]
     packed: Mapping[str, str]
+    of_adapter: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 def weight_cache(
     packings: Iterable[Packing],
     names: Mapping[str, Sequence[str]],
     by_name: Sequence[Datum] = (),
+    unread: Sequence[str] = (),
     most: int = 3,
 ) -> WeightCache:
     """Finds what makes XNNPACK's weight cache wrong.
@@ -151,13 +157,19 @@ def weight_cache(
       packings: of the program, with the keys that it loads by.
       names: qualified names of weights by key.
       by_name: data whose keys are names: their bytes are part of how they are packed.
+      unread: sha256 of payloads that can't be read, hex.
       most: examples to give.
     """
     named = {d.key: d.blob for d in by_name}
     recipes: dict[tuple[str, str], set[str]] = {}
+    of_adapter: dict[str, set[str]] = {}
     for packing in packings:
         parts = {packing.weight, packing.bias, *re.findall(r'"([^"]+)"', packing.recipe)}
         content = sorted((key, named[key]) for key in parts if key in named)
+        if content:
+            of_adapter.setdefault(packing.weight + packing.bias, set()).update(
+                k for k, _ in content
+            )
         recipe = json.dumps([packing.recipe, content]) if content else packing.recipe
         recipes.setdefault((packing.weight, packing.bias), set()).add(recipe)
     reasons = [
@@ -167,11 +179,17 @@ def weight_cache(
         for (weight, _), found in sorted(recipes.items())
         if len(found) > 1
     ][:most]
+    reasons += [
+        f"XNNPACK's payload with sha256 {blob} is of a form that is unknown here, so nothing says "
+        "how its weights are packed"
+        for blob in unread[:most]
+    ]
     packed = {
         weight + bias: hashlib.sha256("\n".join(sorted(found)).encode()).hexdigest()
         for (weight, bias), found in sorted(recipes.items())
     }
-    return WeightCache(tuple(reasons), packed)
+    keys = {name: tuple(sorted(found)) for name, found in sorted(of_adapter.items())}
+    return WeightCache(tuple(reasons), packed, keys)
 
 
 def _differing(recipes: set[str]) -> str:
@@ -270,39 +288,88 @@ def _checked(manifest: Mapping[str, Any], program: Path, files: Sequence[Path]) 
             f"{wanted['size']} bytes, sha256 {wanted['sha256']}.",
             REBUILD,
         )
-    left = list(files)
-    chosen = []
-    for entry in manifest["data"]:
-        path = _pick(entry, left)
-        if path is None:
+    opened = [_File(path) for path in files]
+    placed = _placed(manifest, opened)
+    for entry, file in zip(manifest["data"], placed, strict=True):
+        if file is None:
             raise BuildError(
                 f'{label}: the data file "{entry["file"]}" ({entry["label"]}) is missing.',
                 "Give its path, beside those of the other data files.",
             )
-        left.remove(path)
-        chosen.append(path)
-        _check_data(manifest, entry, path)
-    return chosen
+        _check_data(manifest, entry, file)
+    return [file.path for file in placed if file]
 
 
-def _pick(entry: Mapping[str, Any], files: Sequence[Path]) -> Path | None:
-    """The file of a manifest's entry: by its name, else by its keys."""
-    for path in files:
-        if path.name == entry["file"]:
-            return path
-    for path in files:
-        if set(ptd.read(path)) >= set(entry["keys"]):
-            return path
-    # A file that lacks keys is named with what it lacks, which says more than "missing".
-    return files[0] if len(files) == 1 else None
+class _File:
+    """A data file that a user gives; its bytes are read once."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.index = path.with_suffix(".index.json")
+        self.keys = ptd.read(path)
+        self._digests: dict[str, str] = {}
+
+    def digest(self, key: str) -> str:
+        """The sha256 of a key's bytes, hex."""
+        if key not in self._digests:
+            self._digests[key] = sha256_of(self.keys[key][0])
+        return self._digests[key]
+
+    def holds(self, entry: Mapping[str, Any]) -> bool:
+        """Whether it has the bytes that a program was built with."""
+        return self.has_keys(entry) and all(
+            self.keys[key][0].size == wanted["size"] and self.digest(key) == wanted["sha256"]
+            for key, wanted in entry["keys"].items()
+        )
+
+    def has_keys(self, entry: Mapping[str, Any]) -> bool:
+        """Whether it has the keys that a program asks for."""
+        return self.keys.keys() >= entry["keys"].keys()
 
 
-def _check_data(manifest: Mapping[str, Any], entry: Mapping[str, Any], path: Path) -> None:
-    label = manifest["label"]
+def _placed(manifest: Mapping[str, Any], files: Sequence[_File]) -> list[_File | None]:
+    """The file for each entry of a manifest; None: there is none.
+
+    A name says least: two targets' files may have the same one.
+    """
+
+    def is_named(file: _File, entry: Mapping[str, Any]) -> bool:
+        return file.path.name == entry["file"]
+
+    def is_adapter(file: _File, entry: Mapping[str, Any]) -> bool:
+        return (
+            entry["kind"] == "adapter"
+            and file.index.exists()
+            and read_index(file.index).interface == manifest["interface"]
+        )
+
+    rules: list[Callable[[_File, Mapping[str, Any]], bool]] = [
+        lambda file, entry: is_named(file, entry) and file.holds(entry),
+        lambda file, entry: file.holds(entry),
+        is_adapter,
+        lambda file, entry: is_named(file, entry) and file.has_keys(entry),
+        lambda file, entry: file.has_keys(entry),
+        is_named,
+    ]
+    placed: list[_File | None] = [None] * len(manifest["data"])
+    left = list(files)
+    for rule in rules:
+        for number, entry in enumerate(manifest["data"]):
+            match = next((f for f in left if placed[number] is None and rule(f, entry)), None)
+            if match:
+                placed[number] = match
+                left.remove(match)
+    if placed == [None] and len(left) == 1:
+        # A file that lacks keys is named with what it lacks, which says more than "missing".
+        return [left[0]]
+    return placed
+
+
+def _check_data(manifest: Mapping[str, Any], entry: Mapping[str, Any], file: _File) -> None:
+    label, path, found = manifest["label"], file.path, file.keys
     hashes = {k: v["sha256"] for k, v in entry["keys"].items()}
-    if entry["kind"] == "adapter" and path.name != entry["file"]:
-        hashes = _adapter_hashes(manifest, entry, path)
-    found = ptd.read(path)
+    if entry["kind"] == "adapter" and _is_other_adapter(entry, file):
+        hashes = _adapter_hashes(manifest, entry, file)
     missing = sorted(k for k in entry["keys"] if k not in found)
     if missing:
         raise BuildError(
@@ -323,7 +390,7 @@ def _check_data(manifest: Mapping[str, Any], entry: Mapping[str, Any], path: Pat
                 f"was built with: got {list(layout.sizes)}, wanted {wanted['shape']}.",
                 "The file is damaged. Use the one that was built with the program.",
             )
-        digest = sha256_of(piece) if piece.size == wanted["size"] else ""
+        digest = file.digest(key) if piece.size == wanted["size"] else ""
         if digest != hashes.get(key):
             raise BuildError(
                 f'{label}: {path}: "{key}" has other bytes than the program was built with: got '
@@ -334,16 +401,22 @@ def _check_data(manifest: Mapping[str, Any], entry: Mapping[str, Any], path: Pat
             )
 
 
+def _is_other_adapter(entry: Mapping[str, Any], file: _File) -> bool:
+    """Whether a file is the adapter of another target: its index says so, or its name and bytes."""
+    if file.index.exists():
+        return read_index(file.index).label != entry["label"]
+    return file.path.name != entry["file"] and not file.holds(entry)
+
+
 def _adapter_hashes(
-    manifest: Mapping[str, Any], entry: Mapping[str, Any], path: Path
+    manifest: Mapping[str, Any], entry: Mapping[str, Any], file: _File
 ) -> dict[str, str]:
     """Hashes of another adapter's data, which its own index gives.
 
     Raises:
       BuildError: it has no index, or is for another program.
     """
-    label = manifest["label"]
-    place = path.with_suffix(".index.json")
+    label, path, place = manifest["label"], file.path, file.index
     if not place.exists():
         raise BuildError(
             f"{label}: the adapter {path} has no index beside it ({place.name}), so nothing says "

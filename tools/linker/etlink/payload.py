@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +17,7 @@ from flatbuffers import number_types as numbers
 from etlink.fields import field_table, field_tables, number, numbers_of, offset_of, text_of
 from etlink.flatbuffer import Buffer, Table
 
+BACKEND = "XnnpackBackend"
 MAGIC = b"XH00"
 # Padding, magic, length; then flatbuffer offset and size, constant data offset and size.
 _HEADER = struct.Struct("<4s4sHIIIQ")
@@ -41,6 +42,7 @@ _DATATYPES = {
 }
 # Numbers in the unions XNodeUnion, XValueUnion and XNNQuantParams.
 _FULLY_CONNECTED = 2
+_BINARY = {31: "PReLU", 37: "batch matrix multiply"}
 _CONVOLUTIONS = {7: "convolution", 13: "depthwise convolution", 39: "transposed convolution"}
 _QUANTISED = 2
 # Field of XNNGraph; deprecated fields count, too.
@@ -183,9 +185,13 @@ def _packing(node: Table, values: Mapping[int, _Value], keys: list[str]) -> Pack
         fields = (4, 5, 10, 11, 12)
         name, first = _CONVOLUTIONS[kind], 15
         shape = tuple(number(inner, n, numbers.Uint32Flags) for n in fields)
+    elif kind in _BINARY:
+        name, first, shape = _BINARY[kind], 0, ()
     else:
         return None
     ids = [number(inner, first + n, numbers.Uint32Flags) for n in range(4)]
+    if kind in _BINARY:
+        ids[2:] = [_NO_VALUE, ids[2]]
     source, weight, bias, output = (values.get(i) for i in ids)
     if weight is None or not weight.buffer:
         return None
@@ -193,7 +199,7 @@ def _packing(node: Table, values: Mapping[int, _Value], keys: list[str]) -> Pack
     recipe: dict[str, Any] = {
         "node": name,
         "shape": shape,
-        "flags": number(inner, first + 4, numbers.Uint32Flags),
+        "flags": number(inner, first + (3 if kind in _BINARY else 4), numbers.Uint32Flags),
         "weight": _packed(weight, keys),
     }
     if has_bias:
@@ -206,6 +212,11 @@ def _packing(node: Table, values: Mapping[int, _Value], keys: list[str]) -> Pack
         recipe["input"] = (source.dtype,)
     text = json.dumps(recipe, sort_keys=True)
     return Packing(keys[weight.buffer], keys[bias.buffer] if has_bias else "", text)
+
+
+def is_static(packings: Iterable[Packing]) -> bool:
+    """Whether some weights are packed with scales of activations that calibration found."""
+    return any("output" in json.loads(packing.recipe) for packing in packings)
 
 
 def _packed(value: _Value, keys: list[str]) -> tuple[Any, ...]:

@@ -17,6 +17,7 @@ from etlink.container import (
     Piece,
     Segment,
     aligned,
+    common_alignment,
     insert_header,
     place,
     write_segments,
@@ -53,12 +54,18 @@ class Entry:
     layout: Layout | None = None
 
 
-def write(out: BinaryIO, entries: Sequence[Entry]) -> None:
+def write(
+    out: BinaryIO, entries: Sequence[Entry], segment_alignment: int = SEGMENT_ALIGNMENT
+) -> None:
     """Writes a .ptd file, in bounded memory.
 
     Args:
       out: where to.
       entries: sorted by key here; equal bytes are stored once.
+      segment_alignment: bytes.
+
+    Raises:
+      BuildError: entries can't be aligned as they should be.
     """
     segments: list[Segment] = []
     index_of: dict[str, int] = {}
@@ -71,10 +78,11 @@ def write(out: BinaryIO, entries: Sequence[Entry]) -> None:
             index_of[entry.blob] = len(segments)
             segments.append(Segment((entry.piece,), alignments[entry.blob]))
         named.append(flat_tensor.Named(entry.key, index_of[entry.blob], entry.layout))
-    placed = place(segments, SEGMENT_ALIGNMENT)
+    placed = place(segments, segment_alignment)
     flatbuffer = flat_tensor.pack(placed, named)
     header_size = aligned(_HEADER.size, _HEADER_ALIGNMENT)
-    base = aligned(len(flatbuffer) + header_size, SEGMENT_ALIGNMENT)
+    # Offsets count from here: segments are aligned in the file where this is.
+    base = aligned(len(flatbuffer) + header_size, common_alignment(segments, segment_alignment))
     data_size = placed[-1][0] + placed[-1][1] if placed else 0
     header = _HEADER.pack(_MAGIC, _HEADER.size, header_size, len(flatbuffer), base, data_size)
     out.write(insert_header(flatbuffer, header.ljust(header_size, b"\0")))

@@ -122,6 +122,8 @@ def write(
     program: Any,
     segments: Sequence[Segment],
     segment_alignment: int = SEGMENT_ALIGNMENT,
+    tensor_alignment: int = schema.INLINE_ALIGNMENT,
+    delegate_alignment: int = schema.INLINE_ALIGNMENT,
 ) -> bytes:
     """Writes a program and its segments as upstream's `serialize_pte_binary` lays them out.
 
@@ -130,6 +132,8 @@ def write(
       program: a ProgramT; its `segments` are set here.
       segments: in the order in which the program refers to them.
       segment_alignment: bytes.
+      tensor_alignment: of constants in the tables, bytes.
+      delegate_alignment: of payloads in the tables, bytes.
 
     Returns:
       What precedes the segments: header and tables.
@@ -141,12 +145,13 @@ def write(
         entry = data_segment()
         entry.offset, entry.size = start, size
         program.segments.append(entry)
-    flatbuffer = schema.pack_program(program)
+    flatbuffer = schema.pack_program(program, tensor_alignment, delegate_alignment)
     data_size = placed[-1][0] + placed[-1][1] if placed else 0
     if not data_size:
         out.write(flatbuffer)
         return flatbuffer
-    header_size = aligned(_HEADER.size, schema.INLINE_ALIGNMENT)
+    # What the tables align stays aligned behind the header.
+    header_size = aligned(_HEADER.size, max(tensor_alignment, delegate_alignment))
     program_size = header_size + len(flatbuffer)
     base = aligned(program_size, segment_alignment)
     header = _HEADER.pack(_MAGIC, _HEADER.size, program_size, base, data_size)

@@ -6,9 +6,11 @@ the exporter environment holds, and are found on sys.path, with or without torch
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
 import pkgutil
+from collections.abc import Iterator
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -18,7 +20,8 @@ from etlink.flatbuffer import Buffer, Table
 
 _PROGRAM_PACKAGE = "executorch.exir._serialize.generated.executorch_flatbuffer"
 
-# program.fbs: `force_align` of Buffer.storage and BackendDelegateInlineData.data.
+# program.fbs: `force_align` of Buffer.storage and BackendDelegateInlineData.data; recipes may ask
+# for others.
 INLINE_ALIGNMENT = 16
 
 PROGRAM_IDENTIFIER = b"ET12"
@@ -39,11 +42,42 @@ def unpack_program(flatbuffer: bytes) -> Any:
     return program_class("ProgramT").InitFromPackedBuf(Buffer(flatbuffer))
 
 
-def pack_program(program: Any) -> bytes:
-    """Writes a ProgramT as a flatbuffer, with the alignments of program.fbs."""
+def pack_program(
+    program: Any,
+    tensor_alignment: int = INLINE_ALIGNMENT,
+    delegate_alignment: int = INLINE_ALIGNMENT,
+) -> bytes:
+    """Writes a ProgramT as a flatbuffer.
+
+    Args:
+      program: a ProgramT.
+      tensor_alignment: of constants in the tables, bytes.
+      delegate_alignment: of payloads in the tables, bytes.
+    """
     builder = flatbuffers.Builder()
-    builder.Finish(program.Pack(builder), file_identifier=PROGRAM_IDENTIFIER)
+    with contextlib.ExitStack() as stack:
+        for aligned, alignment in zip(
+            _ALIGNED, (tensor_alignment, delegate_alignment), strict=True
+        ):
+            stack.enter_context(_packing(aligned, alignment))
+        builder.Finish(program.Pack(builder), file_identifier=PROGRAM_IDENTIFIER)
     return bytes(builder.Output())
+
+
+# Tables with bytes that are aligned: table, field, and what generated methods call that.
+_ALIGNED = (("Buffer", "storage", "Storage"), ("BackendDelegateInlineData", "data", "Data"))
+
+
+@contextlib.contextmanager
+def _packing(aligned: tuple[str, str, str], alignment: int) -> Iterator[None]:
+    """Has a class of upstream's honor an alignment, and gives its method back: upstream uses it."""
+    table = program_class(f"{aligned[0]}T")
+    original = table.Pack
+    table.Pack = _pack_aligned(*aligned, alignment)
+    try:
+        yield
+    finally:
+        table.Pack = original
 
 
 @functools.cache
@@ -60,12 +94,8 @@ def _classes() -> dict[str, Any]:
     found: dict[str, Any] = {}
     for module in modules.values():
         found.update({k: v for k, v in vars(module).items() if isinstance(v, type)})
-    for table, field, suffix in (
-        ("Buffer", "storage", "Storage"),
-        ("BackendDelegateInlineData", "data", "Data"),
-    ):
+    for table, field, suffix in _ALIGNED:
         found[f"{table}T"]._UnPack = _unpack_bytes(field, suffix)
-        found[f"{table}T"].Pack = _pack_aligned(modules[table], table, field, suffix)
     return found
 
 
@@ -99,15 +129,16 @@ def _unpack_bytes(field: str, suffix: str) -> Any:
     return unpack
 
 
-def _pack_aligned(module: ModuleType, table: str, field: str, suffix: str) -> Any:
-    """A Pack method that honours `force_align`, which flatc's Python code does not."""
+def _pack_aligned(table: str, field: str, suffix: str, alignment: int) -> Any:
+    """A Pack method that honors `force_align`, which flatc's Python code does not."""
+    module = importlib.import_module(f"{_PROGRAM_PACKAGE}.{table}")
 
     def pack(self: Any, builder: Any) -> int:
         offset = 0
         value = getattr(self, field)
         if value is not None:
             data = bytes(value)
-            builder.StartVector(1, len(data), INLINE_ALIGNMENT)
+            builder.StartVector(1, len(data), alignment)
             builder.head = builder.Head() - len(data)
             builder.Bytes[builder.Head() : builder.Head() + len(data)] = data
             offset = builder.EndVector()

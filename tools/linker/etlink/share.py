@@ -6,13 +6,14 @@ Contract: `etlink.share --label L --data OUT.ptd --index OUT.json
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
+import math
 import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from etbuild.arguments import ToolParser
 from etbuild.errors import BuildError
 
 from etlink import ptd, shared
@@ -23,7 +24,7 @@ from etlink.shared import DataIndex
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Makes the file; returns the exit code."""
-    parser = argparse.ArgumentParser(prog="etlink.share", description=__doc__)
+    parser = ToolParser(prog="etlink.share", description=__doc__)
     parser.add_argument("--label", required=True, help="the target, for messages")
     parser.add_argument("--data", type=Path, required=True, help=".ptd to write")
     parser.add_argument("--index", type=Path, required=True, help="JSON to write")
@@ -67,7 +68,9 @@ def share(
       BuildError: see `shared.union`; an unwritable output.
     """
     found = shared.union(sources, label, exclude, beside)
-    write_atomically(path, lambda out: ptd.write(out, [entry for _, entry in found]))
+    # A source whose recipe asks for more (whole pages) finds it here, too.
+    alignment = math.lcm(ptd.SEGMENT_ALIGNMENT, *(s.index.segment_alignment for s in sources))
+    write_atomically(path, lambda out: ptd.write(out, [entry for _, entry in found], alignment))
     entries = tuple(entry for entry, _ in found)
     return DataIndex(label, path.name, path.stat().st_size, entries)
 

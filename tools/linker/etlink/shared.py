@@ -221,14 +221,19 @@ def _check_same(label: str, one: Entry, two: Entry, first: str, second: str) -> 
 def is_named(datum: Datum, patterns: Sequence[str]) -> bool:
     """Whether names or patterns ("layers.*.mask") name a datum for every weight that uses it."""
     return bool(datum.names) and all(
-        any(fnmatchcase(name, pattern) for pattern in patterns) for name in datum.names
+        any(_matches(name, pattern) for pattern in patterns) for name in datum.names
     )
 
 
 def unmatched(patterns: Sequence[str], names: Iterable[str]) -> list[str]:
     """The names or patterns that match none of some qualified names."""
     known = set(names)
-    return [p for p in patterns if not any(fnmatchcase(name, p) for name in known)]
+    return [p for p in patterns if not any(_matches(name, p) for name in known)]
+
+
+def _matches(name: str, pattern: str) -> bool:
+    """Whether a pattern names a weight; a name may hold what patterns read as more ("x[0]")."""
+    return name == pattern or fnmatchcase(name, pattern)
 
 
 def some(names: Sequence[str], most: int = 5) -> str:

@@ -6,12 +6,12 @@ limit is exceeded.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from etbuild.arguments import ToolParser
 from etbuild.errors import BuildError
 
 from etlink.amounts import bytes_of
@@ -21,7 +21,7 @@ from etlink.json_file import fields_of, read_object
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the check; returns the exit code."""
-    parser = argparse.ArgumentParser(prog="etlink.size", description=__doc__)
+    parser = ToolParser(prog="etlink.size", description=__doc__)
     parser.add_argument("--label", required=True)
     parser.add_argument("--summary", type=Path, required=True)
     parser.add_argument("--max_bytes", default="")

@@ -28,7 +28,19 @@ from etlink.lowered import (
 )
 from etlink.payload import Payload
 from etlink.ptd import Layout
-from etlink.tables import constant_sizes, describe_methods, is_constant, tensor_bytes, tensors, text
+from etlink.tables import (
+    SCALAR_TYPES,
+    constant_sizes,
+    describe_methods,
+    inline_payloads,
+    is_constant,
+    is_external,
+    outputs_of,
+    payload_digest,
+    tensor_bytes,
+    tensors,
+    text,
+)
 
 # Bytes: a smaller constant that export made up isn't worth a key of its own.
 SMALLEST_CONSTANT = 1024
@@ -61,11 +73,13 @@ class Hints:
       payloads: sha256 of a payload to the names of its constants, in its order; more than one
         where payloads of the same bytes hold different weights.
       tensors: (plan, value) to qualified name: weights that may be loaded by name.
+      own: names that the model's author gave; others may be made up by export.
       folded: (plan, value) to the name of the weight that quantisation made a constant from.
       external: data that the recipe moved out of the program: key to (tag, bytes, alignment,
         layout).
       segment_alignment: bytes.
-      tensor_alignment: bytes.
+      tensor_alignment: of constants, bytes.
+      delegate_alignment: of payloads in the tables, bytes.
     """
 
     alignments: Mapping[str, int] = field(default_factory=dict)
@@ -73,10 +87,12 @@ class Hints:
     weights: Callable[[Set[int]], Mapping[str, Sequence[Weight]]] = lambda sizes: {}
     payloads: Mapping[str, Sequence[tuple[str, ...]]] = field(default_factory=dict)
     tensors: Mapping[tuple[int, int], str] = field(default_factory=dict)
+    own: Set[str] = frozenset()
     folded: Mapping[tuple[int, int], str] = field(default_factory=dict)
     external: Mapping[str, tuple[str, Piece, int, Layout | None]] = field(default_factory=dict)
     segment_alignment: int = pte.SEGMENT_ALIGNMENT
     tensor_alignment: int = schema.INLINE_ALIGNMENT
+    delegate_alignment: int = schema.INLINE_ALIGNMENT
 
 
 def split(
@@ -116,6 +132,7 @@ def split(
             kind = "mutable" if number in mutable_at else "delegate"
             base.append(BaseSegment(kind, store(folder, file.piece(number)).sha256, size))
     _check_payloads(path, program, len(base))
+    _check_outputs(label, program)
     payloads = _payloads(file, base)
     parsed = {blob: found.parsed for blob, found in payloads.items() if found.parsed}
     index = Index(
@@ -126,6 +143,7 @@ def split(
         versions=dict(versions),
         segment_alignment=hints.segment_alignment,
         tensor_alignment=hints.tensor_alignment,
+        delegate_alignment=hints.delegate_alignment,
         segments=tuple(base),
         constants=_store_constants(file, folder, constants_at),
         tensors=_tensor_names(program, hints),
@@ -137,6 +155,7 @@ def split(
             for names in sorted(set(hints.payloads.get(blob, ())))
         ),
         packings=tuple(sorted({p for found in parsed.values() for p in found.packings})),
+        unread=tuple(sorted(_xnnpack_payloads(program, base) - parsed.keys())),
     )
     program.segments = []
     program.namedData = [] if program.namedData is not None else None
@@ -156,6 +175,20 @@ def _check_payloads(path: Path, program: Any, count: int) -> None:
                     f"{path}: the payload of {text(delegate.id)} is segment {processed.index}, "
                     "which is named data; this is not known."
                 )
+
+
+def _check_outputs(label: str, program: Any) -> None:
+    """Fails for an output that is loaded by a key: the runtime gives zeros for it."""
+    outputs = outputs_of(program)
+    for plan, value, tensor in tensors(program):
+        if (plan, value) in outputs and is_external(tensor):
+            raise BuildError(
+                f'{label}: method "{text(program.executionPlan[plan].name)}": an output is the '
+                f'weight "{text(tensor.extraTensorInfo.fullyQualifiedName)}", which the recipe '
+                "moves out of the program, and for which the runtime would give zeros.",
+                'Leave external_constants out of the recipe, and set weights = "separate" on the '
+                "program; or do not return the weight.",
+            )
 
 
 def _checked_frame(lowered: Lowered) -> str:
@@ -237,10 +270,15 @@ def _store_named(file: pte.ProgramFile, folder: Path, hints: Hints) -> tuple[Nam
 def _tensor_names(program: Any, hints: Hints) -> tuple[TensorName, ...]:
     """The weights, and large constants without a name."""
     found = []
+    outputs = outputs_of(program)
     for plan, value, tensor in tensors(program):
-        own = hints.tensors.get((plan, value), "")
-        name = own or hints.folded.get((plan, value), "")
-        by_name = is_stable(own)
+        if (plan, value) in outputs:
+            # The runtime gives zeros for an output that it would load by a key.
+            continue
+        name = hints.tensors.get((plan, value), "")
+        by_name = name in hints.own or is_stable(name)
+        if not by_name:
+            name = hints.folded.get((plan, value), "")
         if not is_constant(tensor) or not (by_name or tensor_bytes(tensor) >= SMALLEST_CONSTANT):
             continue
         layout = Layout(
@@ -274,7 +312,11 @@ def described(
     found = []
     for item in named:
         dtype, shape = types.get(item.key, ("", ()))
-        known = tuple(sorted(names.get(item.key, ())))
+        if item.layout:
+            # Other weights of equal bytes may have other shapes.
+            dtype = SCALAR_TYPES[item.layout.scalar_type][0]
+            shape = item.layout.sizes
+        known = item.names or tuple(sorted(names.get(item.key, ())))
         found.append(replace(item, names=known, dtype=dtype, shape=shape))
     return tuple(found)
 
@@ -291,10 +333,28 @@ def _payloads(file: pte.ProgramFile, base: Sequence[BaseSegment]) -> dict[str, _
     """The payloads by sha256."""
     keys = [item.key for item in file.program.namedData or []]
     found: dict[str, _Delegated] = {}
+
+    def add(blob: str, data: bytes) -> None:
+        found[blob] = _Delegated(payload.read(data), any(key in data for key in keys))
+
     for number, segment in enumerate(base):
         if segment.kind == "delegate" and segment.size and segment.blob not in found:
-            data = b"".join(chunks(file.piece(number)))
-            found[segment.blob] = _Delegated(payload.read(data), any(key in data for key in keys))
+            add(segment.blob, b"".join(chunks(file.piece(number))))
+    for blob, data in inline_payloads(file.program).items():
+        add(blob, data)
+    return found
+
+
+def _xnnpack_payloads(program: Any, base: Sequence[BaseSegment]) -> set[str]:
+    """The sha256 of each payload of XNNPACK."""
+    in_tables = [payload_digest(item) for item in program.backendDelegateData or []]
+    found = set()
+    for plan in program.executionPlan:
+        for delegate in plan.delegates or []:
+            if text(delegate.id) == payload.BACKEND:
+                at = delegate.processed
+                in_segment = at.location == schema.program_class("DataLocation").SEGMENT
+                found.add(base[at.index].blob if in_segment else in_tables[at.index])
     return found
 
 

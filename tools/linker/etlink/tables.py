@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Iterator
 from typing import Any
@@ -49,6 +50,22 @@ def tensors(program: Any) -> Iterator[tuple[int, int, Any]]:
         for number, value in enumerate(plan.values or []):
             if value.valType == tensor_type:
                 yield plan_number, number, value.val
+
+
+def outputs_of(program: Any) -> set[tuple[int, int]]:
+    """(plan, value) of every output of a program."""
+    return {(n, v) for n, plan in enumerate(program.executionPlan) for v in _ints(plan.outputs)}
+
+
+def inline_payloads(program: Any) -> dict[str, bytes]:
+    """The payloads of delegates that lie in a program's tables, by sha256."""
+    items = program.backendDelegateData or []
+    return {payload_digest(item): bytes(item.data or b"") for item in items}
+
+
+def payload_digest(item: Any) -> str:
+    """The sha256 of a BackendDelegateInlineDataT, hex."""
+    return hashlib.sha256(bytes(item.data or b"")).hexdigest()
 
 
 def tensor_bytes(tensor: Any) -> int:

@@ -37,10 +37,11 @@ class Sampler:
           logits: one number for each token of the vocabulary, of any shape.
 
         Returns:
-          Its number in the vocabulary.
+          Its number in the vocabulary. Of logits that are infinite the first one is taken,
+          whatever the temperature.
 
         Raises:
-          LlmError: a logit is not a number.
+          LlmError: a logit is not a number, or all are minus infinity.
         """
         values = np.asarray(logits, dtype=np.float64).reshape(-1)
         if np.isnan(values).any():
@@ -48,10 +49,17 @@ class Sampler:
                 "The program's logits are not numbers (NaN).",
                 "Try the program with another recipe, e.g. one in 32-bit floating point.",
             )
-        if self._temperature == 0.0:
+        largest = values.max()
+        if largest == -np.inf:
+            raise LlmError(
+                "The program's logits rule out every token (all are minus infinity).",
+                "Try the program with another recipe, e.g. one in 32-bit floating point.",
+            )
+        # A difference of infinities would be no number.
+        if self._temperature == 0.0 or largest == np.inf:
             return int(values.argmax())
         # Less the maximum, so that no exponential overflows.
-        weights = np.exp((values - values.max()) / self._temperature)
+        weights = np.exp((values - largest) / self._temperature)
         bounds = np.cumsum(weights)
         drawn = self._random.random() * bounds[-1]
         return min(int(np.searchsorted(bounds, drawn, side="right")), len(bounds) - 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 
 
 def number(size: Any) -> Any:
@@ -28,6 +29,17 @@ def facts(tensor: torch.Tensor) -> tuple[Any, ...]:
         tuple(map(number, tensor.stride())) if strided else None,
         number(tensor.storage_offset()) if strided else None,
     )
+
+
+def learned(value: Any) -> int:
+    """How often its symbols were replaced by what became known of them; 0: it has none.
+
+    A pass may fix a size while it runs. What was made before then still has the symbol, where
+    upstream, which makes it again, has the number.
+    """
+    if type(value) is not FakeTensor or not value._has_symbolic_sizes_strides:
+        return 0
+    return value.fake_mode.shape_env._replacements_version_counter
 
 
 class Note:

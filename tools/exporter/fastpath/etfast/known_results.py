@@ -11,7 +11,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.experimental.symbolic_shapes import has_free_unbacked_symbols
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from etfast.fake_tensors import Note, facts
+from etfast.fake_tensors import Note, facts, learned
 
 # Types of arguments that are what they say.
 PLAIN = frozenset(
@@ -90,7 +90,8 @@ def _identity(tensor: torch.Tensor) -> tuple[Any, ...]:
     if tensor.real_tensor is not None:
         raise _Unknown
     constant = tensor.constant
-    return _serial(tensor), None if constant is None else _serial_of_real(constant)
+    real = None if constant is None else _serial_of_real(constant)
+    return _serial(tensor), real, learned(tensor)
 
 
 def _description(tensor: torch.Tensor) -> tuple[Any, ...]:

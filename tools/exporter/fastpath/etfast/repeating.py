@@ -17,6 +17,7 @@ from typing import Any
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.passes.infra.pass_base import PassResult
 
+from etfast.fake_tensors import learned
 from etfast.unit import Unit, Upstream, replaced
 
 # Name of the attribute of a graph that says what tracing made.
@@ -27,7 +28,10 @@ _BY_VALUE = (bool, float, int, str, type(None))
 
 
 def facts(graph: Graph) -> list[Any] | None:
-    """All that tells a graph from a changed one; None: it refers to what isn't in it."""
+    """All that tells a graph from a changed one; None: it refers to what isn't in it.
+
+    Graphs with control flow refer to their branches, so upstream's function traces them.
+    """
     found: list[Any] = []
     for node in graph.nodes:
         if node.op in ("get_attr", "call_module"):
@@ -41,6 +45,7 @@ def facts(graph: Graph) -> list[Any] | None:
         for name, value in node.meta.items():
             found.append(name)
             found.append(id(value))
+        found.append(learned(node.meta.get("val")))
     return found
 
 

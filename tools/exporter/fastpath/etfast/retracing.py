@@ -8,7 +8,10 @@ Why it is equivalent: a result is taken over only where it came from running the
 the very same fake tensors and on equal numbers, which is written down with the result when it is
 computed. What is computed anew and turns out to say the same as what the node had before gives way
 to that, so that what depends on it is known, too. Not taken over are results that may differ each
-time: with sizes that depend on data, constants, of operators that write to or view their inputs.
+time: with sizes that depend on data, constants, of operators that write to or view their inputs;
+nor what was computed before a symbolic size was replaced by what became known of it. Graphs with
+control flow are upstream's: there each branch is compared with what it is called with, and that
+must be as new as the branch.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from typing import Any
 
 from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.fx import GraphModule
 from torch.fx.immutable_collections import immutable_dict, immutable_list
 from torch.utils import _pytree as pytree
 
@@ -32,6 +36,31 @@ from etfast.known_results import (
     known_result,
 )
 from etfast.unit import Unit, Upstream, replaced
+
+# Name of the attribute of a pass that says whether it is in a graph with control flow.
+_ASIDE = "_etfast_aside"
+
+
+def has_control_flow(graph_module: GraphModule) -> bool:
+    """Whether a graph has branches or loops, whatever operator runs them."""
+    return any(
+        isinstance(getattr(graph_module, str(node.target), None), GraphModule)
+        for node in graph_module.graph.find_nodes(op="get_attr", sort=False)
+    )
+
+
+def _standing_aside(upstream: Any) -> Any:
+    """A pass's `call_submodule`, which leaves graphs with control flow, and all in them, alone."""
+
+    def call_submodule(self: Any, graph_module: GraphModule, inputs: Any) -> Any:
+        outer = self.__dict__.get(_ASIDE, False)
+        self.__dict__[_ASIDE] = outer or has_control_flow(graph_module)
+        try:
+            return upstream(self, graph_module, inputs)
+        finally:
+            self.__dict__[_ASIDE] = outer
+
+    return call_submodule
 
 
 def _unwrapped(value: Any, kind: type, name: str) -> Any:
@@ -48,8 +77,8 @@ def _unwrapped(value: Any, kind: type, name: str) -> Any:
     return pytree.tree_map_only(kind, operator.attrgetter(name), value)
 
 
-def _replacement(value_of: type) -> Any:
-    """The `_fx` for passes whose values are of a class."""
+def _replacement(value_of: type, upstream: Any) -> Any:
+    """The `_fx` for passes whose values are of a class, in place of upstream's."""
     from executorch.exir.delegate import executorch_call_delegate
     from executorch.exir.dialects.edge._ops import EdgeOpOverload
 
@@ -59,6 +88,8 @@ def _replacement(value_of: type) -> Any:
     seen = Seen()
 
     def _fx(self: Any, kind: str, target: Any, args: Any, kwargs: Any, meta: Any) -> Any:
+        if self.__dict__.get(_ASIDE, False):
+            return upstream(self, kind, target, args, kwargs, meta)
         args_data = _unwrapped(args, value_of, "data")
         kwargs_data = _unwrapped(kwargs, value_of, "data")
         key = run = None
@@ -109,9 +140,13 @@ def _install() -> contextlib.AbstractContextManager[None]:
     from executorch.exir import pass_base
     from torch._export import pass_base as older
 
+    owners = (
+        (pass_base._ExportPassBase, pass_base.ProxyValue),
+        (older._ExportPassBaseDeprecatedDoNotUse, older.ProxyValue),
+    )
     return replaced(
-        (pass_base._ExportPassBase, "_fx", _replacement(pass_base.ProxyValue)),
-        (older._ExportPassBaseDeprecatedDoNotUse, "_fx", _replacement(older.ProxyValue)),
+        *((owner, "_fx", _replacement(value_of, owner._fx)) for owner, value_of in owners),
+        *((owner, "call_submodule", _standing_aside(owner.call_submodule)) for owner, _ in owners),
     )
 
 
@@ -126,6 +161,11 @@ UNIT = Unit(
         ),
         Upstream(
             "executorch.exir.pass_base",
+            "_ExportPassBase.call_submodule",
+            ("d0245b732570ca521ae3e63e5c463d64701e51bbfcae3a050ac1451210d55e83",),
+        ),
+        Upstream(
+            "executorch.exir.pass_base",
             "_ExportPassBase.ExportTracer.set_metadata",
             ("ca07dc1f7371761765a582fe2651ccbb4a390a95bccfa7d3b0a3a9d3991cc0b1",),
         ),
@@ -136,8 +176,18 @@ UNIT = Unit(
         ),
         Upstream(
             "torch._export.pass_base",
+            "_ExportPassBaseDeprecatedDoNotUse.call_submodule",
+            ("62f7a41be427a3e0e483e3f59e4e9f509dfc7004495ba47cf8d2acef6242505f",),
+        ),
+        Upstream(
+            "torch._export.pass_base",
             "_ExportPassBaseDeprecatedDoNotUse.ExportTracer.set_metadata",
             ("a220bfbf1f92d4a85fe9d7392846760fa3c97941b0d9e41f2583481b3a1a942f",),
+        ),
+        Upstream(
+            "torch.fx.experimental.symbolic_shapes",
+            "ShapeEnv._set_replacement",
+            ("4e295501e5df430087f586c2654f1ff35eb2f17ec13d27e26b6629bba286675b",),
         ),
     ),
     install=_install,

@@ -16,9 +16,9 @@ from torch.fx import traceback as fx_traceback
 from torch.fx.experimental import proxy_tensor
 from torch.utils import _pytree as pytree
 
-from etfast.fake_tensors import Note, facts, number
+from etfast.fake_tensors import Note, facts, learned, number
 
-# The target of the node that a trace made a fake tensor for.
+# The target of the node that a trace made a fake tensor for, and what was known of sizes then.
 _TRACED = Note("traced")
 _COPY = torch.ops.aten.copy_.default
 _ASSERTION = torch.ops.aten._assert_tensor_metadata.default
@@ -73,7 +73,7 @@ def mark(graph_module: GraphModule) -> None:
     for node in graph_module.graph.nodes:
         for leaf in _leaves(node.meta.get("val")):
             if type(leaf) is FakeTensor:
-                _TRACED.put(leaf, node.target)
+                _TRACED.put(leaf, (node.target, learned(leaf)))
 
 
 def _leaves(value: Any) -> Any:
@@ -251,7 +251,8 @@ def _known(value: Any, node: Node) -> bool:
     for leaf in leaves:
         if type(leaf) is not FakeTensor:
             return False
-        if not _same_operator(node.target, _TRACED.of(leaf)):
+        then, known = _TRACED.of(leaf) or (None, 0)
+        if not _same_operator(node.target, then) or known != learned(leaf):
             return False
     return bool(leaves)
 

@@ -1,0 +1,178 @@
+"""A program takes every size that its export allows, or isn't built."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import xnnpack_recipes
+from etbuild import BuildError, Method, ModelSpec, Options, RecipeContext
+from etexport import bounds, stages
+from etexport.progress import Progress
+from etfast import path
+from executorch.exir import EdgeCompileConfig
+from executorch.export import ExportRecipe
+from executorch.export.recipe import LoweringRecipe
+from torch import Tensor
+from torch.export import Dim
+
+P = Dim("p", min=2, max=9)
+
+
+class Net(torch.nn.Module):
+    """A function of its inputs."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: Tensor, y: Any) -> Any:
+        return self.function(x, y)
+
+
+def portable(**more: Any) -> ExportRecipe:
+    return ExportRecipe(name="portable", **more)
+
+
+def unchecked() -> ExportRecipe:
+    config = EdgeCompileConfig(_check_ir_validity=False)
+    return portable(lowering_recipe=LoweringRecipe(edge_compile_config=config))
+
+
+def quantised() -> ExportRecipe:
+    name = "//backends/xnnpack:int8_static_per_tensor"
+    return xnnpack_recipes.int8_static_per_tensor(RecipeContext(Options({}, name), name))
+
+
+def lowered(
+    function: Callable[..., Any],
+    y: Any,
+    shapes: Any,
+    recipe: ExportRecipe | None = None,
+    lowering: str = "fast",
+) -> list[Any]:
+    """The sizes of the inputs of a program; None: an input is no tensor."""
+    method = Method(Net(function).eval(), (torch.randn(3, 8), y), shapes)
+    with path.chosen(lowering):
+        manager = stages.run(
+            ModelSpec({"forward": method}), recipe or portable(), Progress(), "//t:net", False
+        )
+    plan = manager.executorch_program.execution_plan[0]
+    return [getattr(plan.values[value].val, "sizes", None) for value in plan.inputs]
+
+
+def chunks(x: Tensor, y: Tensor) -> Tensor:
+    a, b = x.chunk(2, dim=-1)
+    return a * b + y
+
+
+def slices(x: Tensor, y: Tensor) -> Tensor:
+    return x[:, :4] * x[:, 4:] + y
+
+
+@pytest.mark.parametrize("lowering", ["fast", "stock"])
+def test_a_fixed_size(lowering: str) -> None:
+    """ExecuTorch's check of graphs fixes it: both paths have it, and both refuse it."""
+    with pytest.raises(BuildError) as caught:
+        lowered(chunks, torch.randn(4), ({0: P}, None), lowering=lowering)
+    assert caught.value.what == (
+        '//t:net: the method "forward": input 0 ("x"), dimension 0, lost its range: got at most 3, '
+        "expected at most 9, as exported."
+    )
+    assert "take slices, or" in caught.value.hint
+
+
+def test_what_the_message_says_helps() -> None:
+    """Slices, or no such check."""
+    shapes = ({0: P}, None)
+    assert lowered(slices, torch.randn(4), shapes) == [[9, 8], [4]]
+    assert lowered(chunks, torch.randn(4), shapes, unchecked()) == [[9, 8], [4]]
+    assert lowered(chunks, torch.randn(4), shapes, quantised()) == [[9, 8], [4]]
+
+
+@pytest.mark.parametrize("dimension", [Dim("n"), Dim.AUTO, Dim.DYNAMIC], ids=str)
+def test_no_upper_bound(dimension: Any) -> None:
+    """Upstream would plan memory for the example."""
+    with pytest.raises(BuildError) as caught:
+        lowered(lambda x, y: x + y, torch.randn(8), ({0: dimension}, None))
+    assert caught.value.what == (
+        '//t:net: the method "forward": input 0 ("x"), dimension 0, has no upper bound: ExecuTorch '
+        "plans memory for the largest size, and would take 3, that of the example."
+    )
+    assert caught.value.hint == (
+        'Give the dimension a max in dynamic_shapes, as in Dim("n", max=512).'
+    )
+
+
+def test_an_upper_bound_of_one_of_two_equal_sizes() -> None:
+    """Export gives it to both, and upstream's plan to none."""
+    shapes = ({0: Dim.AUTO(max=9)}, {0: Dim.AUTO})
+    with pytest.raises(BuildError, match="got at most 3, expected at most 9"):
+        lowered(lambda x, y: x + y, torch.randn(3, 8), shapes)
+
+
+def count(x: Tensor, y: int) -> Tensor:
+    return torch.arange(y).sum() + x
+
+
+def few(x: Tensor, y: int) -> Tensor:
+    torch._check(y <= 7)
+    return count(x, y)
+
+
+def test_a_result_without_an_upper_bound() -> None:
+    """It is planned, too: of a number that is an input, say."""
+    with pytest.raises(BuildError) as caught:
+        lowered(count, 5, ({0: P}, Dim.DYNAMIC))
+    assert caught.value.what.startswith(
+        '//t:net: the method "forward": a result of aten.arange.start_out, dimension 0, has no '
+        "upper bound"
+    )
+    assert lowered(few, 5, ({0: P}, Dim.DYNAMIC)) == [[9, 8], None]
+    assert lowered(count, 5, ({0: P}, Dim.DYNAMIC(max=7))) == [[9, 8], None]
+
+
+@pytest.mark.parametrize(
+    ("function", "y", "shapes", "expected"),
+    [
+        (
+            lambda x, y: torch.cat([x, y]),
+            torch.randn(6, 8),
+            ({0: P}, {0: 2 * P}),
+            [[9, 8], [18, 8]],
+        ),
+        (lambda x, y: x + 1, torch.randn(4), ({0: P}, {0: Dim("q", max=11)}), [[9, 8], [11]]),
+        (lambda x, y: x * y, 3, ({0: P}, None), [[9, 8], None]),
+        (lambda x, y: x + y, torch.randn(3, 8), ({0: P}, {0: P}), [[9, 8], [9, 8]]),
+        (lambda x, y: torch.nonzero(x), None, ({0: P}, None), [[9, 8], None]),
+        (lambda x, y: x.reshape(3, 8), None, ({0: Dim.AUTO}, None), [[3, 8], None]),
+    ],
+    ids=["derived", "unused", "constant", "shared", "data", "fixed by the export"],
+)
+def test_ranges_that_stay(function: Any, y: Any, shapes: Any, expected: Any) -> None:
+    """Bounds are those of the export, also where it fixed a size itself."""
+    assert lowered(function, y, shapes) == expected
+
+
+def test_a_second_export() -> None:
+    """Quantising exports a graph again: what the first export allows counts."""
+    first = [bounds.Input("x", (9, None)), bounds.Input("n", (None,), tensor=False)]
+    bounds.check_export(first, first, "forward", "//t:net")
+    for second, message in (
+        ([bounds.Input("x", (3, None)), first[1]], r'"x"\), dimension 0, .* expected at most 9'),
+        ([bounds.Input("x", (9, 8)), first[1]], r'"x"\), dimension 1, .* got at most 8, .* any'),
+        ([first[0], bounds.Input("n", (5,), tensor=False)], r'input 1 \("n"\) lost its range'),
+    ):
+        with pytest.raises(BuildError, match=message):
+            bounds.check_export(first, second, "forward", "//t:net")
+
+
+def test_the_graph_that_is_quantised_says_what_it_takes() -> None:
+    """As the export does from which it comes."""
+    program = torch.export.export(
+        Net(slices).eval(), (torch.randn(3, 8), torch.randn(4)), dynamic_shapes=({0: P}, None)
+    )
+    assert bounds.captured(program.module(check_guards=False)) == bounds.exported(program)
+    assert bounds.exported(program)[0] == bounds.Input("x", (9, 8))

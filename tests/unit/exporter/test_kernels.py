@@ -1,0 +1,107 @@
+"""Which operators of a program nothing registers; attention that is not fused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from etbuild import Method, ModelSpec
+from etexport import kernels, lower, stages
+from etexport.progress import Progress
+from executorch.exir import EdgeCompileConfig
+from executorch.export import ExportRecipe, LoweringRecipe
+
+
+def lowered(net: torch.nn.Module, *inputs: torch.Tensor) -> Any:
+    spec = ModelSpec({"forward": Method(net.eval(), inputs)})
+    # As upstream's recipes for backends have it: any operator may stay.
+    config = EdgeCompileConfig(_check_ir_validity=False)
+    recipe = ExportRecipe(name="any", lowering_recipe=LoweringRecipe(edge_compile_config=config))
+    return stages.run(spec, recipe, Progress(), "//m:net", etrecord=False)
+
+
+def ran(manager: Any, *inputs: torch.Tensor) -> torch.Tensor:
+    from executorch.extension.pybindings import portable_lib
+
+    return portable_lib._load_for_executorch_from_buffer(manager.buffer).run_method(
+        "forward", inputs
+    )[0]
+
+
+def encoder() -> torch.nn.Module:
+    torch.manual_seed(0)
+    layer = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+    return torch.nn.TransformerEncoder(layer, 2).eval()
+
+
+class Counted(torch.nn.Module):
+    """An operator of ATen's that no library has."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.special.bessel_j0(x) + 1
+
+
+class Outer(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = torch.nn.Linear(4, 4), Counted()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.second(self.first(x))
+
+
+def test_an_operator_without_a_kernel_is_found_with_its_module() -> None:
+    (found,) = kernels.missing(lowered(Outer(), torch.ones(2, 4)))
+    assert found == {
+        "method": "forward",
+        "operator": "aten::special_bessel_j0.out",
+        "modules": ["second"],
+        "foreign": False,
+    }
+
+
+def test_registered_is_what_the_runtime_has() -> None:
+    assert {"aten::add.out", "executorch_prim::et_view.default"} <= kernels.registered()
+
+
+def test_fused_attention() -> None:
+    """The exporter switches it off; where a model switches it on again, it is found."""
+    x = torch.randn(1, 5, 8)
+    lower.settle()
+    manager = lowered(encoder(), x)
+    assert kernels.missing(manager) == []
+    torch.testing.assert_close(ran(manager, x), encoder()(x))
+    torch.backends.mha.set_fastpath_enabled(True)
+    try:
+        operators = {one["operator"] for one in kernels.missing(lowered(encoder(), x))}
+    finally:
+        torch.backends.mha.set_fastpath_enabled(False)
+    assert operators == {"aten::_transformer_encoder_layer_fwd.out"}
+
+
+@torch.library.custom_op("alien::twice", mutates_args=())
+def twice(x: torch.Tensor) -> torch.Tensor:
+    return x * 2
+
+
+@twice.register_fake
+def _(x: torch.Tensor) -> torch.Tensor:
+    return torch.empty_like(x)
+
+
+torch.library.define("alien::twice.out", "(Tensor x, *, Tensor(a!) out) -> Tensor(a!)")
+
+
+@torch.library.impl("alien::twice.out", "CompositeExplicitAutograd")
+def _(x: torch.Tensor, *, out: torch.Tensor) -> torch.Tensor:
+    return out.copy_(x * 2)
+
+
+class Alien(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.ops.alien.twice(x)
+
+
+def test_other_namespaces_are_the_apps_own() -> None:
+    (found,) = kernels.missing(lowered(Alien(), torch.ones(2)))
+    assert (found["operator"], found["foreign"]) == ("alien::twice.out", True)

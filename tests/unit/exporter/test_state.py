@@ -1,0 +1,177 @@
+"""A program's state begins with the model's values, or the program isn't built."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import xnnpack_recipes
+from etbuild import BuildError, Method, ModelSpec, Options, RecipeContext
+from etexport import capture, lower, stages
+from etexport.progress import Progress
+from etfast import path
+from etlink.link import link
+from etlink.lowered import Lowered
+from etlink.split import split
+from executorch.exir import ExecutorchBackendConfig
+from executorch.exir.passes.init_mutable_pass import InitializedMutableBufferPass
+from executorch.export import ExportRecipe
+from executorch.runtime import Runtime
+
+X = torch.arange(4.0)
+
+
+class Inner(torch.nn.Module):
+    def __init__(self, begin: torch.Tensor, persistent: bool) -> None:
+        super().__init__()
+        self.register_buffer("sum", begin, persistent=persistent)
+        self.register_buffer("count", torch.zeros(1, dtype=torch.int64))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.sum.add_(x)
+        self.count.add_(1)
+        return self.sum * 2 + self.count
+
+
+class Net(torch.nn.Module):
+    """A sum of what it is given, in a module of its own, behind a layer."""
+
+    def __init__(self, begin: torch.Tensor, persistent: bool = True) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.layer = torch.nn.Linear(4, 4)
+        self.inner = Inner(begin, persistent)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.inner(self.layer(x))
+
+
+class Learning(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.weight.add_(x)
+        return self.weight * 2
+
+
+def recipe(*patterns: str, base: ExportRecipe | None = None) -> ExportRecipe:
+    made = base or ExportRecipe(name="portable")
+    passes = [InitializedMutableBufferPass(list(patterns))] if patterns else []
+    made.executorch_backend_config = ExecutorchBackendConfig(passes=passes)
+    return made
+
+
+def lowered(net: torch.nn.Module, recipe: ExportRecipe, lowering: str = "fast") -> Any:
+    spec = ModelSpec({"forward": Method(net.eval(), (X,))})
+    with path.chosen(lowering):
+        return stages.run(spec, recipe, Progress(), "//t:net", etrecord=False)
+
+
+def run(net: torch.nn.Module, program: Path, data: Path | None = None) -> list[bool]:
+    """Whether each of three answers, one after the other, is eager's."""
+    method = Runtime.get().load_program(program, data_path=data).load_method("forward")
+    eager = copy.deepcopy(net).eval()
+    with torch.no_grad():
+        return [torch.allclose(method.execute([X])[0], eager(X)) for _ in range(3)]
+
+
+@pytest.mark.parametrize("lowering", ["fast", "stock"])
+@pytest.mark.parametrize("persistent", [True, False])
+def test_lost_values(lowering: str, persistent: bool) -> None:
+    with pytest.raises(BuildError) as caught:
+        lowered(Net(torch.ones(4), persistent), recipe("count"), lowering)
+    assert caught.value.what == (
+        '//t:net: the method "forward" changes "inner.sum", which would begin with zeros, expected '
+        "the model's values: ExecuTorch does not store those of a buffer that changes."
+    )
+    assert 'InitializedMutableBufferPass(["inner_sum"])' in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "begin",
+    [
+        torch.tensor([0.0, 0.0, 0.0, float("nan")]),
+        torch.tensor([0.0, 0.0, 1e-45, 0.0]),
+        torch.eye(4)[:, 2],
+    ],
+    ids=["nan", "tiny", "not contiguous"],
+)
+def test_one_value_is_enough(begin: torch.Tensor) -> None:
+    with pytest.raises(BuildError, match=r'changes "inner.sum"'):
+        lowered(Net(begin), recipe())
+
+
+def test_state_that_begins_with_zeros(tmp_path: Path) -> None:
+    """The runtime begins with zeros, whatever was in its memory before."""
+    net = Net(torch.zeros(4))
+    program = tmp_path / "net.pte"
+    program.write_bytes(lowered(net, recipe()).buffer)
+    for _ in range(20):
+        assert run(net, program) == [True, True, True]
+
+
+@pytest.mark.parametrize("lowering", ["fast", "stock"])
+def test_the_way_out(lowering: str, tmp_path: Path) -> None:
+    """What the message says gives eager's numbers, with weights inside and beside the program."""
+    net = Net(torch.linspace(1, 2, 4))
+    made = recipe("inner_sum")
+    manager = lowered(net, made, lowering)
+    program = tmp_path / "program.pte"
+    program.write_bytes(manager.buffer)
+    names = capture.WeightNames()
+    hints = capture.hints(manager, names, program, tmp_path, made.executorch_backend_config)
+    split(program, tmp_path / "lowered", "//t:net", lower.versions(), hints)
+    index = Lowered(tmp_path / "lowered")
+    link(index, tmp_path / "embedded.pte")
+    link(index, tmp_path / "separate.pte", tmp_path / "separate.ptd")
+    assert run(net, program) == [True, True, True]
+    assert run(net, tmp_path / "embedded.pte") == [True, True, True]
+    assert run(net, tmp_path / "separate.pte", tmp_path / "separate.ptd") == [True, True, True]
+
+
+def quantised(*patterns: str) -> ExportRecipe:
+    name = "//backends/xnnpack:int8_static_per_tensor"
+    base = xnnpack_recipes.int8_static_per_tensor(RecipeContext(Options({}, name), name))
+    return recipe(*patterns, base=base)
+
+
+def begins(manager: Any) -> Sequence[float]:
+    """The values of the buffer that a program begins with."""
+    program = manager.exported_program("forward")
+    return program.state_dict["inner.sum"].tolist()
+
+
+def test_calibration_leaves_no_trace() -> None:
+    """It runs the model, which changes its state: a program begins with what was before."""
+    net = Net(torch.zeros(4))
+    assert begins(lowered(net, quantised())) == [0, 0, 0, 0]
+    assert net.inner.sum.tolist() == [0, 0, 0, 0]
+    assert begins(lowered(Net(torch.ones(4)), quantised("inner_sum"))) == [1, 1, 1, 1]
+
+
+class InPlace(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x.add_(1)
+        return x * 2
+
+
+@pytest.mark.parametrize("lowering", ["fast", "stock"])
+@pytest.mark.parametrize(
+    ("net", "changed"),
+    [(Learning(), 'parameter "weight"'), (InPlace(), 'input "x"')],
+    ids=["parameter", "input"],
+)
+def test_what_else_changes(net: torch.nn.Module, changed: str, lowering: str) -> None:
+    """It would become the first output."""
+    with pytest.raises(BuildError) as caught:
+        lowered(net, recipe(), lowering)
+    assert caught.value.what == (
+        f'//t:net: the method "forward" changes the {changed}: ExecuTorch would give it as an '
+        "output, before those of the model."
+    )
