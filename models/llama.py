@@ -104,14 +104,15 @@ def build(ctx: ModelContext) -> ModelSpec:
     return ModelSpec(made, _metadata(file, params) | {"enable_dynamic_shape": dynamic})
 
 
-def adapter(ctx: ModelContext) -> dict[str, torch.Tensor]:
+def adapter(ctx: ModelContext) -> dict[str, torch.Tensor | None]:
     """The adapter_entry_point of the `et_model`: reads the adapter, and of the model its header.
 
     Args:
       ctx: as for `build`.
 
     Returns:
-      The adapter's tensors by their names in the module that `build` makes.
+      The adapter's tensors by their names in the module that `build` makes; None for those in
+      the file that it does not use.
 
     Raises:
       BuildError: a file or an argument is wrong; the message names it.

@@ -9,7 +9,7 @@ load("//toolchains/exporter:wheel.bzl", "wheel_files")
 load("//toolchains/qemu:qemu.bzl", "qemu_repository")
 load("//toolchains/remote:repositories.bzl", "remote_repositories")
 load("//toolchains/runtime:mobile.bzl", "mobile_runtime_repositories")
-load("//toolchains/runtime:runtime.bzl", "RUNTIME_PLATFORMS", "json_repository", "pcre2_repository", "runtime_repository")
+load("//toolchains/runtime:runtime.bzl", "RUNTIME_PLATFORMS", "json_repository", "libunicode_repository", "oniguruma_repository", "runtime_repository")
 
 _OWN = "rules_executorch"
 
@@ -179,7 +179,8 @@ def _executorch_impl(module_ctx):
             runtime_repository(platform, tag.executorch_version, locks = tag.locks)
     mobile_runtime_repositories()
     json_repository()
-    pcre2_repository()
+    libunicode_repository()
+    oniguruma_repository()
     android_repositories()
     qemu_repository()
     cc_repositories()

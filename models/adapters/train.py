@@ -24,6 +24,7 @@ from etbuild import BuildError, ModelContext
 from etdecoder import lora
 from etdecoder.gguf_file import GgufFile
 from etdecoder.layers import causal_mask
+from etllm.conversation import ConversationEncoder
 from etllm.text import ChatTemplate
 from executorch.examples.models.llama.llama_transformer import Transformer
 from safetensors import torch as safetensors
@@ -58,11 +59,11 @@ def encode(path: Path, gguf: Path) -> list[Example]:
     metadata = read_metadata(gguf)
     tokenizer = build_tokenizer(metadata, str(gguf))
     template = ChatTemplate(build_config(metadata, str(gguf)), str(gguf))
+    conversation = ConversationEncoder(tokenizer, template)
     examples = []
     for line in path.read_text(encoding="utf-8").splitlines():
         said = json.loads(line)
-        asked = template.render([{"role": "user", "content": said["user"]}])
-        question = tokenizer.encode(asked, add_special_tokens=False).ids
+        question = conversation.encode([{"role": "user", "content": said["user"]}])
         answer = tokenizer.encode(said["assistant"] + _END, add_special_tokens=False).ids
         examples.append((torch.tensor([question + answer]), len(question)))
     return examples

@@ -7,7 +7,8 @@ A reader sees it in the text, and so does this file:
 - `sh`: commands, run in the workspace;
 - `text` after commands: lines that they print, in this order; "…" stands for anything. Where the
   text between says "fails", the commands must;
-- the block's first line is a comment "Not tested here: <reason>": it is left alone, and counted.
+- an HTML comment before it, `<!-- not run: <reason> -->`, which readers don't see: the block is
+  left alone, and counted.
 
 Anything else is a mistake in the page.
 """
@@ -21,7 +22,7 @@ from pathlib import PurePosixPath
 
 _FENCE = re.compile(r"^```(\w*)$")
 _FILE = re.compile(r"^(Append to )?`([\w./-]*[\w-]\.?[\w-]+)`")
-_SKIPPED = re.compile(r"^(?:#|//|<!--) Not tested here: (.+?)(?: -->)?$")
+_SKIPPED = re.compile(r"^<!-- not run: (.+) -->$")
 _STARTS_FROM = re.compile(r"goes on from \[[^]]*\]\(([^)#]+\.md)(?:#[^)]*)?\)")
 
 
@@ -61,13 +62,12 @@ def read(text: str, page: str) -> list[Block]:
       PageError: a block is neither a file nor commands, their output, or marked.
     """
     blocks: list[Block] = []
-    for line, language, content, before in _fenced(text, page):
+    for line, language, content, before, skip_reason in _fenced(text, page):
         where = f"{page}:{line}"
-        skipped = _SKIPPED.match(content.split("\n", 1)[0])
         sentence = re.split(r"(?<=[.!?])\s+", before)[-1]
         named = _FILE.match(sentence) if sentence.endswith(":") else None
-        if skipped:
-            blocks.append(Block(line, language, content, "skipped", skipped[1]))
+        if skip_reason:
+            blocks.append(Block(line, language, content, "skipped", skip_reason))
         elif named and language != "sh":
             kind = "append" if named[1] else "file"
             _check_name(named[2], where)
@@ -82,8 +82,8 @@ def read(text: str, page: str) -> list[Block]:
         else:
             raise PageError(
                 f'{where}: the block is neither a file ("`net.py`:" before it) nor commands (sh) '
-                "nor their output (text); if it can't be run, begin it with \"# Not tested here: "
-                '<reason>"'
+                "nor their output (text). If it cannot be run, put <!-- not run: <reason> --> "
+                "before it"
             )
     return blocks
 
@@ -94,16 +94,23 @@ def starts_from(text: str) -> str | None:
     return found[1] if found else None
 
 
-def _fenced(text: str, page: str) -> Iterator[tuple[int, str, str, str]]:
-    """Line, language, content and the paragraph before it of each block."""
+def _fenced(text: str, page: str) -> Iterator[tuple[int, str, str, str, str]]:
+    """Line, language, content, the paragraph before and the reason not to run of each block."""
     paragraph: list[str] = []
     ended = False
+    skip_reason = ""
     lines = iter(enumerate(text.split("\n"), 1))
     for number, line in lines:
         fence = _FENCE.match(line)
         if not fence:
             if line.strip().startswith("```"):
                 raise PageError(f"{page}:{number}: a fence must begin at the left margin")
+            marker = _SKIPPED.match(line.strip())
+            if marker:
+                skip_reason = marker[1]
+                continue
+            if line.strip():
+                skip_reason = ""
             if ended and line.strip():
                 paragraph, ended = [], False
             ended = ended or not line.strip()
@@ -116,8 +123,8 @@ def _fenced(text: str, page: str) -> Iterator[tuple[int, str, str, str]]:
             content.append(inner)
         else:
             raise PageError(f"{page}:{number}: the block has no end")
-        yield number, fence[1], "\n".join(content) + "\n", " ".join(paragraph)
-        paragraph, ended = [], False
+        yield number, fence[1], "\n".join(content) + "\n", " ".join(paragraph), skip_reason
+        paragraph, ended, skip_reason = [], False, ""
 
 
 def _check_name(name: str, where: str) -> None:

@@ -51,8 +51,8 @@ It fails and says:
 no
 ```
 
+<!-- not run: needs an Android phone. -->
 ```sh
-# Not tested here: needs an Android phone.
 adb push a b
 ```
 """
@@ -68,7 +68,7 @@ def test_kinds() -> None:
         (32, "output", "", False),
         (36, "commands", "", True),
         (42, "output", "", False),
-        (46, "skipped", "needs an Android phone.", False),
+        (47, "skipped", "needs an Android phone.", False),
     ]
     assert found[1].text == "x = 1\n\ny = 2\n"
 

@@ -12,7 +12,8 @@ from pathlib import Path
 
 # Repositories of the outer build that nested builds of apps use, too.
 FOR_APPS = (
-    "executorch_pcre2",
+    "executorch_libunicode",
+    "executorch_oniguruma",
     "executorch_runner_json",
     "executorch_runtime_linux_x86_64",
 )

@@ -29,7 +29,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
 def test_all_tests_pass_and_nothing_is_built_twice(workspace: Workspace) -> None:
     """The workspace's own tests; then a null build."""
     printed = workspace.run("test", "//...")
-    assert "14 tests pass" in printed
+    assert "16 tests pass" in printed
     assert workspace.build("//...") == []
 
 
@@ -50,6 +50,13 @@ def test_programs_are_programs(workspace: Workspace) -> None:
     folder = workspace.folder / "bazel-bin"
     assert (folder / "two_methods_separate.pte").read_bytes()[4:8] == b"ET12"
     assert (folder / "two_methods_separate.ptd").read_bytes()[4:8] == b"FT01"
+
+
+def test_bundles_of_modules_that_torch_does_not_copy(workspace: Workspace) -> None:
+    """Expected outputs are those of a copy of the module."""
+    workspace.run("build", "//:normed_int8", "--output_groups=bundled")
+    bundle = workspace.folder / "bazel-bin" / "normed_int8.bpte"
+    assert bundle.read_bytes()[4:8] == b"BP08"
 
 
 def test_a_change_of_args_lowers_that_program_only(workspace: Workspace) -> None:

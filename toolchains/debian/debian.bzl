@@ -7,12 +7,8 @@ _MIRROR_VARIABLE = "RULES_EXECUTORCH_DEBIAN_MIRROR"
 # A change of them unpacks again.
 _HELPER = [
     Label("//toolchains/debian:packages.py"),
-    Label("//tools/bootstrap:apt.py"),
     Label("//tools/bootstrap:console.py"),
     Label("//tools/bootstrap:debian.py"),
-    Label("//tools/bootstrap:sources.py"),
-    Label("//tools/bootstrap:unpacked.py"),
-    Label("//tools/bootstrap:versions.py"),
 ]
 
 def _debian_packages_impl(rctx):

@@ -13,10 +13,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 
-from bootstrap.apt import Apt
 from bootstrap.console import BootstrapError, indented
-from bootstrap.debian import unpack
-from bootstrap.sources import find_debian
+from bootstrap.debian import Apt, unpack
 
 _INSTEAD = (
     "Register toolchains of your own for what these packages are for (docs/toolchains.md): "
@@ -63,7 +61,7 @@ def fetch(output: Path, suite: str, architecture: str, wanted: dict[str, str]) -
         BootstrapError: they can't be had, or are not those that are wanted.
     """
     with tempfile.TemporaryDirectory(prefix="apt-", dir=output) as scratch:
-        apt = Apt(Path(scratch) / "apt", find_debian(), suite, architecture, _INSTEAD)
+        apt = Apt(Path(scratch) / "apt", suite, architecture, _INSTEAD)
         apt.update()
         archives = apt.download(list(wanted), Path(scratch) / "archives")
         check_hashes(archives, wanted)

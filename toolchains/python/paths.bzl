@@ -17,6 +17,31 @@ def runfiles_path(file):
         return file.short_path[3:]
     return MAIN + "/" + file.short_path
 
+def pair(name, path):
+    """A name and a path as one argument, which etbuild.arguments.split_pair reads.
+
+    The first "=" ends the name, so one in the name is written as "%3D".
+
+    Args:
+      name: a string.
+      path: a string.
+
+    Returns:
+      A string: "name=path".
+    """
+    return name.replace("%", "%25").replace("=", "%3D") + "=" + path
+
+def pair_format(name):
+    """The same as `format` of Args.add, for the path of a File.
+
+    Args:
+      name: a string.
+
+    Returns:
+      A string with one "%s".
+    """
+    return pair(name, "").replace("%", "%%") + "%s"
+
 def placed(file):
     """A file as "runfiles path=execution path", for Args.add_all.
 
@@ -26,7 +51,7 @@ def placed(file):
     Returns:
       A string.
     """
-    return runfiles_path(file) + "=" + file.path
+    return pair(runfiles_path(file), file.path)
 
 def placed_in_runfiles(file):
     """A file as "runfiles path=path from the main repository's runfiles", for tests.
@@ -37,7 +62,7 @@ def placed_in_runfiles(file):
     Returns:
       A string.
     """
-    return runfiles_path(file) + "=" + file.short_path
+    return pair(runfiles_path(file), file.short_path)
 
 def repository_root(label):
     """Import root of a target's repository, as a runfiles path.

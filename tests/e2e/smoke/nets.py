@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import torch
 from etbuild import Method, ModelContext, ModelSpec
 from lib.layers import Residual
@@ -75,3 +77,25 @@ def pair(ctx: ModelContext) -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
     common = [nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU()]
     torch.manual_seed(int(ctx.arg("last")))
     return nn.Sequential(*common, nn.Linear(512, 32)), (torch.ones(1, 512),)
+
+
+class Normed(nn.Module):
+    """Weight normalization in torch's older form, with weights that are computed before each run,
+    and in its newer one, with two parameters for one weight."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(3)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)
+            self.older = nn.utils.weight_norm(nn.Linear(64, 64))
+        self.newer = nn.utils.parametrizations.weight_norm(nn.Linear(64, 10))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Logits, (batch, 10)."""
+        return self.newer(torch.relu(self.older(x)))
+
+
+def normed(ctx: ModelContext) -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
+    """For what copies a module."""
+    return Normed(), (torch.ones(1, 64),)

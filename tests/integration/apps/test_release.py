@@ -121,15 +121,19 @@ def test_the_bill_of_materials(workspace: Workspace) -> None:
     assert packages["executorch"]["licenses"] == [{"license": {"id": "BSD-3-Clause"}}]
 
 
-def test_the_version_of_pcre2(workspace: Workspace) -> None:
-    """The bill says what the header says."""
-    licence = next(Path("..").glob("*executorch_pcre2/license/LICENCE.md"))
-    header = (Path(os.path.realpath(licence)).parents[1] / "include/pcre2.h").read_text()
-    major, minor = (
-        re.search(rf"#define PCRE2_{part}\s+(\d+)", header).group(1) for part in ("MAJOR", "MINOR")
+def test_the_versions_of_libraries(workspace: Workspace) -> None:
+    """The bill says what the sources say."""
+    licence = next(Path("..").glob("*executorch_oniguruma/license/COPYING"))
+    header = (Path(os.path.realpath(licence)).parents[1] / "include/oniguruma.h").read_text()
+    version = ".".join(
+        re.search(rf"#define ONIGURUMA_VERSION_{part}\s+(\d+)", header).group(1)
+        for part in ("MAJOR", "MINOR", "TEENY")
     )
     refs = [one["bom-ref"] for one in read(workspace, "sbom.cdx.json")["components"]]
-    assert f"pkg:github/pcre2project/pcre2@pcre2-{major}.{minor}" in refs
+    assert f"pkg:github/kkos/oniguruma@v{version}" in refs
+    header = next(Path("..").glob("*executorch_libunicode/license/libunicode.h"))
+    quickjs = (Path(os.path.realpath(header)).parents[1] / "src/VERSION").read_text().strip()
+    assert f"pkg:generic/quickjs@{quickjs}" in refs
 
 
 def test_a_null_build(workspace: Workspace) -> None:

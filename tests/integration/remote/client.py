@@ -14,7 +14,8 @@ from nested import Workspace
 # What the outer build has, so that it isn't fetched once more.
 REPOSITORIES = (
     "executorch_libstdcxx_linux_x86_64",
-    "executorch_pcre2",
+    "executorch_libunicode",
+    "executorch_oniguruma",
     "executorch_runner_json",
     "executorch_runtime_linux_x86_64",
     "executorch_zig",

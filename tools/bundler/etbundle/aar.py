@@ -6,10 +6,11 @@ Contract: `etbundle.aar --output OUT.aar --name NAME --manifest AndroidManifest.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+from etbuild.arguments import ToolParser
 
 from etbundle.apk import by_abi, native_libraries
 from etbundle.apps import App, common, read
@@ -45,7 +46,7 @@ def write_aar(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Writes the AAR; returns the exit code."""
-    parser = argparse.ArgumentParser(prog="etbundle.aar", description=__doc__)
+    parser = ToolParser(prog="etbundle.aar", description=__doc__)
     parser.add_argument("--output", type=Path, required=True, help="file to write")
     parser.add_argument("--name", required=True, help="of the whole")
     parser.add_argument("--manifest", type=Path, required=True, help="AndroidManifest.xml")

@@ -6,13 +6,13 @@ Contract: `etbundle.apk --output OUT.apk --name NAME --base BASE.apk --dex DIR
 
 from __future__ import annotations
 
-import argparse
 import sys
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from etbuild.arguments import ToolParser, split_pair
 from etbuild.errors import BuildError
 from etbuild.zip_check import UNREADABLE
 from etlink.container import REBUILD
@@ -95,12 +95,12 @@ def write_apk(
 
 def by_abi(items: Sequence[str]) -> dict[str, Path]:
     """Arguments "ABI=PATH"."""
-    return {abi: Path(path) for abi, _, path in (item.partition("=") for item in items)}
+    return dict(map(split_pair, items))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Writes the APK; returns the exit code."""
-    parser = argparse.ArgumentParser(prog="etbundle.apk", description=__doc__)
+    parser = ToolParser(prog="etbundle.apk", description=__doc__)
     parser.add_argument("--output", type=Path, required=True, help="file to write")
     parser.add_argument("--name", required=True, help="of the whole")
     parser.add_argument("--base", type=Path, required=True, help="what aapt2 made")

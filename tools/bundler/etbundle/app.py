@@ -7,7 +7,6 @@ Contract: `etbundle.app --label L --name N --platform P --exporter_version V --r
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import shutil
@@ -18,12 +17,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from etbuild.arguments import ToolParser, split_pair
 from etbuild.errors import BuildError
 from etlink import manifest as program_manifest
 from etlink.container import REBUILD, Piece, sha256_of, write_text
 from etlink.json_file import fields_of, read_object
 
 from etbundle.command import exit_code
+from etbundle.entries import check_name
 
 BINARY = "runner"
 MANIFEST = "manifest.json"
@@ -66,8 +67,9 @@ class App:
         """Puts a file into the app.
 
         Raises:
-            BuildError: another one has that place.
+            BuildError: another one has that place, or it is none in the app.
         """
+        check_name(path)
         if self.files.setdefault(path, file) != file:
             raise BuildError(
                 f'{self.facts["label"]}: two files would be "{path}" in the app: '
@@ -208,7 +210,7 @@ def write(app: App, manifest: Mapping[str, Any], directory: Path) -> dict[str, A
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs EtApp; returns the exit code."""
-    parser = argparse.ArgumentParser(prog="etbundle.app", description=__doc__)
+    parser = ToolParser(prog="etbundle.app", description=__doc__)
     for name in ("label", "name", "platform", "exporter_version", "runtime_version"):
         parser.add_argument(f"--{name}", required=True)
     parser.add_argument("--fit", type=Path, required=True, help="what EtFit wrote")
@@ -217,7 +219,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--program", nargs=4, action="append", default=[])
     parser.add_argument("--data", nargs=2, action="append", default=[])
     for name in ("asset", "license"):
-        parser.add_argument(f"--{name}", type=placed, action="append", default=[])
+        parser.add_argument(f"--{name}", type=split_pair, action="append", default=[])
     parser.add_argument("--directory", type=Path, required=True)
     parser.add_argument("--manifest", type=Path, required=True, help="a copy to write")
     given = parser.parse_args(arguments)
@@ -253,11 +255,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         shutil.copyfile(given.directory / MANIFEST, given.manifest)
 
     return exit_code(work)
-
-
-def placed(argument: str) -> tuple[str, Path]:
-    path, _, file = argument.partition("=")
-    return path, Path(file)
 
 
 if __name__ == "__main__":

@@ -5,11 +5,11 @@ Contract: `etbundle.app_archive --app DIR --prefix FOLDER --output OUT.tar.zst|O
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from etbuild.arguments import ToolParser
 from etlink.container import REBUILD
 from etlink.json_file import fields_of, read_object
 
@@ -21,7 +21,7 @@ from etbundle.entries import tree
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs EtArchive; returns the exit code."""
-    parser = argparse.ArgumentParser(prog="etbundle.app_archive", description=__doc__)
+    parser = ToolParser(prog="etbundle.app_archive", description=__doc__)
     parser.add_argument("--app", type=Path, required=True, help="what EtApp wrote")
     parser.add_argument("--prefix", default="", help="folder of the archive that it goes into")
     parser.add_argument("--output", type=Path, required=True, help=" or ".join(WRITERS))

@@ -6,7 +6,6 @@ Contract: `etbundle.archives --output OUT.tar.zst|OUT.zip|OUT.jar --directory DI
 
 from __future__ import annotations
 
-import argparse
 import shutil
 import stat
 import struct
@@ -16,6 +15,7 @@ import zipfile
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from etbuild.arguments import ToolParser
 from etbuild.errors import BuildError
 
 from etbundle.command import exit_code
@@ -131,7 +131,7 @@ WRITERS: dict[str, Callable[[Path, Iterable[Entry]], None]] = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Packs a directory; returns the exit code."""
-    parser = argparse.ArgumentParser(prog="etbundle.archives", description=__doc__)
+    parser = ToolParser(prog="etbundle.archives", description=__doc__)
     parser.add_argument("--output", type=Path, required=True, help=" or ".join(WRITERS))
     parser.add_argument("--directory", type=Path, required=True, help="what goes into it")
     parser.add_argument("--prefix", default="", help="folder of the archive that it goes into")

@@ -6,29 +6,29 @@ Contract: `etbundle.assets --label L --name N --exporter_version V --program LAB
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from etbuild.arguments import ToolParser, split_pair
 from etlink.container import write_text
 
-from etbundle.app import App, Program, add_programs, describe_files, placed
+from etbundle.app import App, Program, add_programs, describe_files
 from etbundle.command import exit_code
 from etbundle.fit import by_program, uses_of
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs EtAssets; returns the exit code."""
-    parser = argparse.ArgumentParser(prog="etbundle.assets", description=__doc__)
+    parser = ToolParser(prog="etbundle.assets", description=__doc__)
     for name in ("label", "name", "exporter_version"):
         parser.add_argument(f"--{name}", required=True)
     parser.add_argument("--runtime_version", help="of the runtime that comes along")
     parser.add_argument("--platform", action="append", default=[], help="that it is for")
     parser.add_argument("--program", nargs=4, action="append", default=[])
     parser.add_argument("--data", nargs=2, action="append", default=[])
-    parser.add_argument("--asset", type=placed, action="append", default=[])
+    parser.add_argument("--asset", type=split_pair, action="append", default=[])
     parser.add_argument("--manifest", type=Path, required=True, help="JSON to write")
     given = parser.parse_args(arguments)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -72,6 +73,20 @@ def tree(directory: Path, prefix: str = "", executables: Iterable[str] = ()) -> 
     return [Entry(folder + name, path, name in programs) for name, path in sorted(found.items())]
 
 
+def check_name(name: str) -> None:
+    """Fails for what doesn't lead to a file below a folder, on any system.
+
+    Raises:
+        BuildError: it doesn't.
+    """
+    bad = any(part in ("", ".", "..") for part in name.split("/"))
+    if bad or any(c in "\\\x7f" or c < " " for c in name):
+        raise BuildError(
+            f"{json.dumps(name)} is no name for a file in an archive: wanted folders and a file "
+            'name with slashes between them, without "..".'
+        )
+
+
 def in_order(entries: Iterable[Entry]) -> list[Entry]:
     """Entries sorted by name.
 
@@ -87,12 +102,8 @@ def in_order(entries: Iterable[Entry]) -> list[Entry]:
                 f"{_shown(before)} and {_shown(entry)}.",
                 "Rename one of them, or leave it out.",
             )
+        check_name(entry.name)
         parts = entry.name.split("/")
-        if any(part in ("", ".", "..") for part in parts) or "\\" in entry.name:
-            raise BuildError(
-                f'"{entry.name}" is no name for a file in an archive: wanted folders and a file '
-                'name with slashes between them, without "..".'
-            )
         inside = ["/".join(parts[:end]) for end in range(1, len(parts))]
         for folder in inside:
             if folder in names:

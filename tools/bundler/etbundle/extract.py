@@ -5,7 +5,6 @@ Contract: `etbundle.extract --label L --archive FILE.aar… --member PATH --outp
 
 from __future__ import annotations
 
-import argparse
 import shutil
 import sys
 import zipfile
@@ -13,6 +12,7 @@ import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
+from etbuild.arguments import ToolParser
 from etbuild.errors import BuildError
 from etbuild.zip_check import UNREADABLE
 from etlink.container import write_atomically
@@ -63,7 +63,7 @@ def extract(label: str, archives: Sequence[Path], member: str, output: Path) -> 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs EtExtract; returns the exit code."""
-    parser = argparse.ArgumentParser(prog="etbundle.extract", description=__doc__)
+    parser = ToolParser(prog="etbundle.extract", description=__doc__)
     parser.add_argument("--label", required=True)
     parser.add_argument("--archive", type=Path, action="append", default=[])
     parser.add_argument("--member", required=True)

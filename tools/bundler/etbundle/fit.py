@@ -8,16 +8,17 @@ Contract: `etbundle.fit --label APP --runtime LABEL --platform P --runtime_versi
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import difflib
 import json
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from etbuild.arguments import ToolParser
 from etbuild.errors import BuildError
 from etlink import pte, tables
 from etlink.container import write_text
@@ -274,7 +275,7 @@ def describe(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs EtFit; returns the exit code."""
-    parser = argparse.ArgumentParser(prog="etbundle.fit", description=__doc__)
+    parser = ToolParser(prog="etbundle.fit", description=__doc__)
     for name in ("label", "runtime", "platform", "runtime_version"):
         parser.add_argument(f"--{name}", required=True)
     parser.add_argument("--program", nargs=2, action="append", default=[])
@@ -315,12 +316,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _write_flags(path: Path, flags: Sequence[str]) -> None:
-    write_text(path, "".join(f"{flag}\n" for flag in flags))
+    # A response file: white space, quotes and backslashes of paths are escaped.
+    escaped = (re.sub(r"""([\s"'\\])""", r"\\\1", flag) for flag in flags)
+    write_text(path, "".join(f"{flag}\n" for flag in escaped))
 
 
 def _libraries(given: Sequence[Sequence[str]]) -> tuple[Library, ...]:
     return tuple(
-        libraries.read(label, path, Path(scan), tuple(deps.split(",")) if deps else ())
+        libraries.read(label, path, Path(scan), tuple(deps.split("\n")) if deps else ())
         for label, path, scan, deps in given
     )
 

@@ -8,7 +8,6 @@ at their end. Tests compare what is found with what the same libraries register 
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import sys
@@ -16,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from etbuild.arguments import ToolParser
 from etbuild.errors import BuildError
 from etlink.container import write_text
 
@@ -145,7 +145,7 @@ def _check_backends(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs EtScan; returns the exit code."""
-    parser = argparse.ArgumentParser(prog="etbundle.scan", description=__doc__)
+    parser = ToolParser(prog="etbundle.scan", description=__doc__)
     parser.add_argument("--label", required=True)
     parser.add_argument("--library", type=Path, action="append", default=[])
     parser.add_argument("--backend", action="append", default=[])

@@ -5,12 +5,12 @@ Contract: `etbundle.selection_size --label APP --binary FILE --whole FILE --outp
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from etbuild.arguments import ToolParser
 from etlink.container import write_text
 
 from etbundle.command import exit_code
@@ -18,7 +18,7 @@ from etbundle.command import exit_code
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs EtSize; returns the exit code."""
-    parser = argparse.ArgumentParser(prog="etbundle.selection_size", description=__doc__)
+    parser = ToolParser(prog="etbundle.selection_size", description=__doc__)
     parser.add_argument("--label", required=True)
     parser.add_argument("--binary", type=Path, required=True, help="the app's")
     parser.add_argument("--whole", type=Path, required=True, help="with all of each static library")

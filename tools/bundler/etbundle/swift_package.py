@@ -6,7 +6,6 @@ Contract: `etbundle.swift_package --name N --module M --slice S… --framework N
 
 from __future__ import annotations
 
-import argparse
 import plistlib
 import re
 import sys
@@ -15,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
+from etbuild.arguments import ToolParser, split_pair
 from etbuild.errors import BuildError
 
-from etbundle.app import placed
 from etbundle.archives import write_zip
 from etbundle.command import exit_code
 from etbundle.entries import Entry
@@ -94,7 +93,7 @@ def render(template: str, values: Mapping[str, Any]) -> bytes:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs EtSwiftPackage; returns the exit code."""
-    parser = argparse.ArgumentParser(prog="etbundle.swift_package", description=__doc__)
+    parser = ToolParser(prog="etbundle.swift_package", description=__doc__)
     for name in ("name", "module"):
         parser.add_argument(f"--{name}", required=True)
     parser.add_argument("--slice", action="append", required=True, help="folder of a part")
@@ -102,13 +101,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--framework_info", action="append", default=[], type=Path)
     parser.add_argument("--package", type=Path, required=True, help="Package.swift to write")
     parser.add_argument("--source", type=Path, required=True, help="Swift source to write")
-    parser.add_argument("--file", type=placed, action="append", default=[], metavar="PATH=FILE")
+    parser.add_argument("--file", type=split_pair, action="append", default=[], metavar="PATH=FILE")
     parser.add_argument("--executable", action="append", default=[], metavar="PATH")
     parser.add_argument("--zip", type=Path, required=True, help="all of it, to write")
     given = parser.parse_args(arguments)
 
     def work() -> None:
-        frameworks = dict(placed(item) for item in given.framework)
+        frameworks = dict(split_pair(item) for item in given.framework)
         values = {
             "name": given.name,
             "module": given.module,

@@ -48,14 +48,15 @@ def build(ctx: ModelContext) -> ModelSpec:
     return ModelSpec(made, _metadata(settings, its, opened.shapes))
 
 
-def adapter(ctx: ModelContext) -> dict[str, torch.Tensor]:
+def adapter(ctx: ModelContext) -> dict[str, torch.Tensor | None]:
     """The adapter_entry_point of a model with an adapter; reads no weights of the checkpoint.
 
     Args:
       ctx: as for `build`.
 
     Returns:
-      The adapter's tensors by their names in the module that `build` makes.
+      The adapter's tensors by their names in the module that `build` makes; None for those in
+      the file that it does not use.
 
     Raises:
       BuildError: as `build`.

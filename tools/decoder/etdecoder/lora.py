@@ -51,10 +51,12 @@ class Adapter:
       rank: r.
       factors: A (r, in) and B (out, r) by the Transformer's layer ("layers.0.attention.wq"):
         float32, in the model's own layout, B multiplied by the adapter's scale.
+      unused: names in the file of the tensors that belong to blocks that the model lacks.
     """
 
     rank: int
     factors: Mapping[str, tuple[torch.Tensor, torch.Tensor]]
+    unused: tuple[str, ...] = ()
 
 
 class Factor(nn.Module):
@@ -140,7 +142,7 @@ def load_adapter(
     shapes = {theirs: _shape(model, ours) for theirs, ours in places.items()}
     with _open(weights) as file:
         _check_names(weights, file.keys(), expected, settings)
-        factors = {}
+        factors, unused = {}, []
         for theirs in expected:
             rows, columns = shapes[theirs]
             a = _tensor(file, weights, theirs, "A", (settings.rank, columns))
@@ -149,7 +151,9 @@ def load_adapter(
                 b = to_interleaved(b, rows // model.params.head_dim)
             if int(theirs.split(".")[2]) < present:
                 factors[places[theirs]] = a, b
-    return Adapter(settings.rank, factors)
+            else:
+                unused += tensor_names(theirs)
+    return Adapter(settings.rank, factors, tuple(unused))
 
 
 def is_given(files: Iterable[str]) -> bool:
@@ -175,8 +179,8 @@ def attach(model: Transformer, adapter: Adapter) -> None:
         model.set_submodule(name, LoraLinear(model.get_submodule(name), a, b))
 
 
-def named_tensors(adapter: Adapter, prefix: str) -> dict[str, torch.Tensor]:
-    """An adapter's tensors by the names that `attach` gives them.
+def named_tensors(adapter: Adapter, prefix: str) -> dict[str, torch.Tensor | None]:
+    """An adapter's tensors by the names that `attach` gives them, and None for each unused one.
 
     Args:
       adapter: from `load_adapter`.
@@ -186,11 +190,12 @@ def named_tensors(adapter: Adapter, prefix: str) -> dict[str, torch.Tensor]:
 
         named_tensors(adapter, "transformer")["transformer.layers.0.attention.wq.lora_a.weight"]
     """
-    return {
+    named = {
         f"{prefix}.{layer}.lora_{which}.weight": tensor
         for layer, factors in sorted(adapter.factors.items())
         for which, tensor in zip("ab", factors, strict=True)
     }
+    return named | dict.fromkeys(adapter.unused)
 
 
 def to_interleaved(rows: torch.Tensor, heads: int) -> torch.Tensor:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import copy
 import json
 import math
 import shutil
@@ -21,7 +20,8 @@ import torch
 from etbuild import BuildError, Method, ModelSpec
 from etcli import cli, places
 from etcli.console import Printer, bar
-from etexport import compare
+from etexport import compare, exported
+from etexport.copies import deep
 from etlink import merge
 from etlink.container import write_text
 
@@ -120,7 +120,7 @@ def _cast(method: Method, dtype: torch.dtype) -> Method:
         return torch.utils._pytree.tree_map(cast, values)
 
     tests = [inputs(t) for t in method.test_inputs]
-    return Method(copy.deepcopy(module).to(dtype), inputs(method.example_inputs), test_inputs=tests)
+    return Method(deep(module).to(dtype), inputs(method.example_inputs), test_inputs=tests)
 
 
 def _reason(error: Exception) -> str:
@@ -205,7 +205,7 @@ def _outputs(
                 )
                 continue
             rows += _compared(name, f"eager {variant}", got, wanted)
-        got = [program.call(name, copy.deepcopy(tuple(one))) for one in inputs]
+        got = [program.call(name, deep(tuple(one))) for one in inputs]
         rows += _compared(name, "program", got, wanted)
     return {"outputs": rows}
 
@@ -217,11 +217,9 @@ def _with_data(request: Any, data: Path | None) -> Any:
 
 
 def _eager(method: Method, inputs: Sequence[Any]) -> list[Any]:
-    module = method.module
-    if isinstance(module, torch.export.ExportedProgram):
-        module = module.module()
+    module = exported.eager(method.module)
     with torch.no_grad():
-        return compare.leaves(copy.deepcopy(module)(*copy.deepcopy(tuple(inputs))))
+        return compare.leaves(deep(module)(*deep(tuple(inputs))))
 
 
 def _compared(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ from typing import Any, Protocol
 
 import torch
 from etbuild import BuildError, ModelSpec
+from etexport.copies import deep
 
 _NEEDED = ("get_max_context_len", "get_max_seq_len", "get_eos_ids")
 
@@ -53,7 +53,7 @@ class EagerSteps:
         if isinstance(module, torch.export.ExportedProgram):
             module = module.module()
         if dtype is not None:
-            module = copy.deepcopy(module).to(dtype)
+            module = deep(module).to(dtype)
         self._module = module
         self._fresh = module
         self.most = int(spec.constant_methods["get_max_seq_len"]) if name == "forward" else 1
@@ -61,7 +61,7 @@ class EagerSteps:
     def restart(self) -> None:
         # Weights don't change; all else may be state.
         shared = {id(parameter): parameter for parameter in self._module.parameters()}
-        self._fresh = copy.deepcopy(self._module, shared)
+        self._fresh = deep(self._module, shared)
 
     def put(self, tokens: Sequence[int], position: int) -> torch.Tensor:
         with torch.no_grad():

@@ -6,7 +6,6 @@ Contract: `etrelease.release --description IN.json --manifest OUT.json --sbom OU
 
 from __future__ import annotations
 
-import argparse
 import json
 import platform
 import sys
@@ -14,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from etbuild.arguments import ToolParser
 from etbundle.command import exit_code
 from etlink.container import write_text
 
@@ -64,7 +64,7 @@ def _write_json(path: Path, value: Mapping[str, Any]) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs EtRelease; returns the exit code."""
-    parser = argparse.ArgumentParser(prog="etrelease.release", description=__doc__)
+    parser = ToolParser(prog="etrelease.release", description=__doc__)
     parser.add_argument("--description", type=Path, required=True, help="what analysis knows")
     parser.add_argument(
         "--repository",

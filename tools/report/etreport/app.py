@@ -5,13 +5,13 @@ Contract: `etreport.app --manifest APP.json --report LABEL REPORT.json … --jso
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from etbuild.arguments import ToolParser
 from etbuild.errors import BuildError
 from etlink.container import REBUILD, write_text
 from etlink.json_file import fields_of, read_object
@@ -24,7 +24,7 @@ from etreport.treemap import Node
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Writes the report; returns the exit code."""
-    parser = argparse.ArgumentParser(prog="etreport.app", description=__doc__)
+    parser = ToolParser(prog="etreport.app", description=__doc__)
     for name in ("manifest", "json", "html"):
         parser.add_argument(f"--{name}", type=Path, required=True)
     parser.add_argument("--report", nargs=2, action="append", default=[])

@@ -51,6 +51,7 @@ def make(
         "not_quantised": facts["not_quantised"],
         "quantised_layers": facts["quantised_layers"],
         "delegation": delegated.described(facts["delegation"]),
+        "without_kernel": facts["without_kernel"],
         "accuracy": run.get("accuracy", {}),
         "largest": _largest(index),
         "contents": contents.of_program(index, linked),

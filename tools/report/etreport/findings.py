@@ -33,6 +33,12 @@ def _all(report: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if not report["weight_cache"]["safe"]:
         reasons = "; ".join(report["weight_cache"]["reasons"])
         yield f"XNNPACK's weight cache must stay off: {reasons}.", "bytes"
+    operators = sorted({call["operator"] for call in report["without_kernel"]})
+    if operators:
+        yield (
+            f"The app has to register {', '.join(operators)}: ExecuTorch has no kernels for them.",
+            "delegation",
+        )
     yield from _accuracy(report["accuracy"])
     yield from _delegation(report["delegation"])
     names = sorted(report["not_quantised"])

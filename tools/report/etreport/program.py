@@ -6,12 +6,12 @@ Contract: `etreport.program --label L --lowered DIR --facts JSON --summary JSON 
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from etbuild.arguments import ToolParser
 from etbuild.errors import BuildError
 from etlink.container import REBUILD, write_text
 from etlink.json_file import fields_of, read_object
@@ -22,7 +22,7 @@ from etreport import facts, page
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Writes the report; returns the exit code."""
-    parser = argparse.ArgumentParser(prog="etreport.program", description=__doc__)
+    parser = ToolParser(prog="etreport.program", description=__doc__)
     parser.add_argument("--label", required=True, help="the program")
     for name in ("lowered", "facts", "summary", "json", "html"):
         parser.add_argument(f"--{name}", type=Path, required=True)

@@ -92,7 +92,8 @@ def _inside(name: str, one: bytes, other: bytes) -> Iterator[str]:
     with tempfile.TemporaryDirectory() as folder:
         places = []
         for number, data in enumerate((one, other)):
-            place = Path(folder, str(number), Path(name).name)
+            # Not under its name, which may be any text. What a file is may depend on the suffix.
+            place = Path(folder, str(number), f"member{'.tar' if name.endswith('.tar') else ''}")
             place.parent.mkdir()
             place.write_bytes(data)
             places.append(place)
