@@ -21,6 +21,7 @@ def export(kind: str, width: int, recipe: str, output: str) -> None:
       output: the .pte to write.
     """
     import executorch.export
+    import torch
     from executorch.backends.xnnpack.recipes import XNNPackRecipeType
     from nets import make
 
@@ -32,6 +33,8 @@ def export(kind: str, width: int, recipe: str, output: str) -> None:
         "int8_dynamic_per_channel": XNNPackRecipeType.PT2E_INT8_DYNAMIC_PER_CHANNEL,
         "int8_static_per_channel": XNNPackRecipeType.PT2E_INT8_STATIC_PER_CHANNEL,
     }
+    # As our exports have it: torch's fused attention is an operator without a kernel.
+    torch.backends.mha.set_fastpath_enabled(False)
     net, inputs = make(kind, width)
     made = executorch.export.ExportRecipe.get_recipe(types[recipe])
     executorch.export.export(net, [inputs], made).save_to_pte(output)
