@@ -21,7 +21,7 @@ Example (BUILD):
         entry_point = "models.llama:build",
         args = {"max_seq_len": "512", "prefill": "128"},
         data = ["@smollm2//:model.gguf"],
-        deps = ["@rules_executorch//tools/decoder"],
+        deps = ["@rules_executorch//tools/etllm"],
     )
 """
 
@@ -32,11 +32,11 @@ from dataclasses import dataclass
 
 import torch
 from etbuild import BuildError, ModelContext, ModelSpec, Options
-from etdecoder import decoder, gguf_checkpoint, lora, methods
-from etdecoder.gguf_checkpoint import EMBEDDING
-from etdecoder.gguf_file import GgufFile
-from etdecoder.layers import Int8Embedding
-from etdecoder.rotary import Rotary
+from etllm import decoder, gguf_checkpoint, lora, methods
+from etllm.gguf_checkpoint import EMBEDDING
+from etllm.gguf_file import GgufFile
+from etllm.layers import Int8Embedding
+from etllm.rotary import Rotary
 from executorch.examples.models.llama.llama_transformer import Transformer
 from executorch.examples.models.llama.model_args import ModelArgs
 from gguf import GGMLQuantizationType
@@ -79,7 +79,7 @@ def build(ctx: ModelContext) -> ModelSpec:
     """The entry point of the `et_model`.
 
     Args:
-      ctx: data: "model.gguf", and for an adapter the two files of `etdecoder.lora`. args, all
+      ctx: data: "model.gguf", and for an adapter the two files of `etllm.lora`. args, all
         optional: `layers` (the first so many; default: all), `max_seq_len` (tokens that a
         conversation may have, which is the size of the KV cache; default 512), `prefill` (tokens
         that one call may read; default 128), `embedding` ("int8", "float32", or "auto": int8 where

@@ -7,8 +7,8 @@ load("//rules:recipe.bzl", "et_recipe")
 load("//rules:runner_app.bzl", "et_runner_app")
 load("//rules:shared_data.bzl", "et_shared_data")
 load("//rules/private:llm_benchmarks.bzl", "llm_benchmarks")
-load("//tools/llm:chat.bzl", "llm_chat")
-load("//tools/llm:tokenizer.bzl", "llm_tokenizer")
+load("//tools/etllm/chat:chat.bzl", "llm_chat")
+load("//tools/etllm/chat:tokenizer.bzl", "llm_tokenizer")
 
 # What a lowering doesn't read, so that a change of it lowers nothing.
 _OF_TOKENIZERS = [
@@ -107,12 +107,12 @@ def et_llm(
         et_model(
             name = _joined(name, adapter, "model"),
             adapter = more if named else [],
-            adapter_entry_point = "etdecoder.entry:adapter" if named and more else "",
+            adapter_entry_point = "etllm.entry:adapter" if named and more else "",
             args = args,
             data = files + [config] + ([] if named else more),
-            entry_point = "etdecoder.entry:build",
+            entry_point = "etllm.entry:build",
             memory_mb = memory_mb,
-            deps = [Label("//tools/decoder")],
+            deps = [Label("//tools/etllm")],
             **common
         )
     chosen = dict(recipes)
@@ -182,13 +182,13 @@ def _recipe(name, backend, config, common):
     et_recipe(
         name = recipe,
         backends = [Label("//backends/" + backend)],
-        builder = "etdecoder.recipes:build",
+        builder = "etllm.recipes:build",
         data = [config],
         option_types = {"backend": "text"},
         options = {"backend": backend},
         deps = [
             Label("//backends/%s:recipes" % backend),
-            Label("//tools/decoder"),
+            Label("//tools/etllm"),
         ],
         **common
     )

@@ -133,7 +133,7 @@ them, `base` the ExportRecipe of the recipe that is extended.
             default = "fast",
             values = ["fast", "stock"],
             doc = "\"stock\": programs with this recipe, and with those that extend it, are lowered by " +
-                  "upstream's own functions, as with `--//tools/exporter:lowering=stock`.",
+                  "upstream's own functions, as with `--//rules:lowering=stock`.",
         ),
         "option_types": attr.string_dict(
             doc = "Options that a builder takes: name to type, which is int, int>=N, int*N (a " +

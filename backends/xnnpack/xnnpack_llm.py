@@ -12,7 +12,7 @@ def choose(settings: Any) -> tuple[str, dict[str, str]]:
     """The recipe and its options.
 
     Args:
-      settings: `etdecoder.settings.Settings` of the file.
+      settings: `etllm.settings.Settings` of the file.
 
     Returns:
       Name of a function in xnnpack_recipes.py, and its options.

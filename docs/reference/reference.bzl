@@ -58,7 +58,7 @@ def page(name, title, extracted = [], package = [], symbols = [], without = []):
                ["--without=" + symbol for symbol in without] +
                ["--package=$(execpath %s)" % file for file in package if file.endswith("__init__.py")] +
                ["$(execpath %s)" % target for target in extracted],
-        tool = "//tools/reference:render",
+        tool = "//tools/dev/reference:render",
         visibility = ["//docs:__pkg__"],
     )
     diff_test(

@@ -21,11 +21,11 @@ from pathlib import Path
 
 import torch
 from etbuild import BuildError, ModelContext
-from etdecoder import lora
-from etdecoder.gguf_file import GgufFile
-from etdecoder.layers import causal_mask
-from etllm.conversation import ConversationEncoder
-from etllm.text import ChatTemplate
+from etllm import lora
+from etllm.chat.conversation import ConversationEncoder
+from etllm.chat.text import ChatTemplate
+from etllm.gguf_file import GgufFile
+from etllm.layers import causal_mask
 from executorch.examples.models.llama.llama_transformer import Transformer
 from safetensors import torch as safetensors
 from tokenizer_from_gguf import build_config, build_tokenizer, read_metadata

@@ -5,7 +5,7 @@ load("//rules/private:backend_packages.bzl", "recipe_packages")
 load("//rules/private:exporter_flags.bzl", "add_request", "eager", "request_files")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
 load("//toolchains/python:paths.bzl", "shown")
-load("//toolchains/python:python_tool.bzl", "launcher_script", "tool_attributes", "tool_files", "tool_root")
+load("//toolchains/python:python_tool.bzl", "launcher_script", "tool_attributes", "tool_files")
 
 def _companion_impl(ctx):
     info = ctx.attr.program[EtProgramInfo]
@@ -32,15 +32,12 @@ def _companion_impl(ctx):
 
     # Some runtimes are the compiler's own libraries.
     layers = recipe_packages(ctx.label, info.recipe, model) + [ctx.attr._cli[EtPackagesInfo]]
-    roots = [tool_root(target[DefaultInfo].files.to_list()) for target in ctx.attr._tools]
-    package = [f for f in ctx.files._llm if f.short_path.endswith("/etllm/__init__.py")]
-    roots.append(tool_root(package))
     script = ctx.actions.declare_file(ctx.label.name)
     launcher_script(
         ctx,
         script,
         interpreter = exporter.interpreter,
-        roots = roots + exporter.package_roots + [root for one in layers for root in one.roots],
+        roots = exporter.package_roots + [root for one in layers for root in one.roots],
         words = [
             ctx.attr.module,
             "--target_flags",
@@ -53,7 +50,7 @@ def _companion_impl(ctx):
         enter = True,
     )
     files = depset(
-        [flags, info.program, info.manifest, exporter.interpreter] + data + indexes + ctx.files._tools + ctx.files._llm,
+        [flags, info.program, info.manifest, exporter.interpreter] + data + indexes + ctx.files._tools,
         transitive = [
             request_files(model = model, recipe = None),
             tool_files(ctx),
@@ -65,20 +62,20 @@ def _companion_impl(ctx):
 
 et_companion = rule(
     implementation = _companion_impl,
-    doc = "Runs a module of tools/measure with a program, its model and its manifest.",
+    doc = "Runs a module of tools/etcli/measure with a program, its model and its manifest.",
     attrs = {
         "module": attr.string(mandatory = True, doc = "The Python module that is run."),
         "program": attr.label(mandatory = True, providers = [EtProgramInfo], doc = "The et_program."),
         "_cli": attr.label(default = "@executorch_cli//:packages", providers = [EtPackagesInfo]),
-        "_llm": attr.label(allow_files = True, default = "//tools/llm:files"),
         "_tools": attr.label_list(
             allow_files = True,
             default = [
-                "//tools/bundler:files",
-                "//tools/cli:files",
-                "//tools/measure:files",
-                "//tools/report:files",
-                "//tools/reproduce:files",
+                "//tools/etbundle:files",
+                "//tools/etcli:files",
+                "//tools/etcli/measure:files",
+                "//tools/etcli/reproduce:files",
+                "//tools/etllm/chat:files",
+                "//tools/etreport:files",
             ],
         ),
     } | tool_attributes(),
@@ -101,7 +98,7 @@ def companions(name, attributes):
     for tool in ("benchmark", "evaluate"):
         et_companion(
             name = "%s.%s" % (name, tool),
-            module = "etmeasure." + tool,
+            module = "etcli.measure." + tool,
             program = name,
             tags = tags,
             **common

@@ -3,7 +3,7 @@
 load("//toolchains/python:paths.bzl", "pair", "placed", "placed_in_runfiles", "runfiles_path")
 
 def add_request(args, *, label, model, recipe, methods, in_runfiles = False):
-    """Adds the flags of a request, one a line; tools/exporter/etexport/flags.py reads them.
+    """Adds the flags of a request, one a line; tools/etexport/flags.py reads them.
 
     Args:
       args: Args to add to.

@@ -2,7 +2,7 @@
 
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
 load("//toolchains/python:paths.bzl", "shown")
-load("//toolchains/python:python_tool.bzl", "action_environment")
+load("//toolchains/python:python_tool.bzl", "action_environment", "import_root")
 
 # Figures of this machine, of now: they are neither taken from a cache nor measured elsewhere.
 _HERE = {
@@ -25,11 +25,10 @@ done
 
 def _llm_benchmarks_impl(ctx):
     exporter = ctx.toolchains[EXPORTER_TOOLCHAIN].exporter
-    (program,) = [f for f in ctx.files._tool if f.basename == "benchmark_wanted.py"]
     wanted = ctx.actions.declare_file(ctx.label.name + ".wanted")
     args = ctx.actions.args()
-    args.add("--path", program.dirname)
-    args.add("benchmark_wanted")
+    args.add("--path", import_root(ctx.files._tool, "etllm"))
+    args.add("etllm.benchmark_wanted")
     args.add("--config", ctx.file.config)
     args.add("--name", ctx.file.config.short_path)
     args.add("--output", wanted)
@@ -74,7 +73,7 @@ It is empty unless the YAML file has `benchmark: true`.
             mandatory = True,
             doc = "The YAML file of the et_llm.",
         ),
-        "_tool": attr.label(allow_files = True, default = "//tools/decoder:files"),
+        "_tool": attr.label(allow_files = True, default = "//tools/etllm:files"),
     },
     toolchains = [EXPORTER_TOOLCHAIN],
 )

@@ -54,11 +54,11 @@ _LOWER_ATTRIBUTES = {
 
 lower_action_test = analysistest.make(_lower_action_impl, attrs = _LOWER_ATTRIBUTES)
 
-# The same with `--//tools/exporter:lowering=stock`.
+# The same with `--//rules:lowering=stock`.
 stock_lower_action_test = analysistest.make(
     _lower_action_impl,
     attrs = _LOWER_ATTRIBUTES,
-    config_settings = {str(Label("//tools/exporter:lowering")): "stock"},
+    config_settings = {str(Label("//rules:lowering")): "stock"},
 )
 
 def _launcher_impl(ctx):

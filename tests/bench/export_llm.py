@@ -68,7 +68,7 @@ def figures(layers: int, runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
 def _command(action: actions.Action, scratch: Path, *words: str) -> list[str]:
     """Starts upstream_llm with the exporter's interpreter and packages."""
     place = actions.workspace()
-    roots = [Path(upstream_llm.__file__).parent, place / "tools/decoder"]
+    roots = [Path(upstream_llm.__file__).parent, place / "tools"]
     paths = [word for root in roots for word in ("--path", str(root))]
     common = [f"--config={place / _CONFIG}", f"--folder={scratch}"]
     return [*action.tool, *paths, upstream_llm.__name__, *words, *common]

@@ -25,7 +25,7 @@ import drawing
 
 PROGRAM = "//models:llama_xnnpack"
 # Entry points whose args may have "layers".
-_CAN_BE_CUT = ("etdecoder.entry:build", "models.llama:build")
+_CAN_BE_CUT = ("etllm.entry:build", "models.llama:build")
 _DEPTHS = "5,10,20,30"
 # What every lowering is called through says nothing of where its time goes.
 _FRAMES = ("/etexport/", "/launch.py", "/contextlib.py", "/cProfile.py", "<frozen runpy>")

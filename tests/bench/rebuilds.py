@@ -24,7 +24,7 @@ from typing import Any
 import actions
 import bazel_profile
 import drawing
-from etremote import HttpCache, load_engines
+from dev.remote import HttpCache, load_engines
 from nested import Workspace
 
 _TARGETS = ("//:llama", "//:tiny_base", "//:tiny_assistant")
@@ -64,7 +64,7 @@ et_recipe(
         data = ["model.gguf"],
         entry_point = "llama:build",
         memory_mb = 4000,
-        deps = ["@rules_executorch//tools/decoder"],
+        deps = ["@rules_executorch//tools/etllm"],
     )
     for name, adapter in {{
         "model": [],
@@ -184,7 +184,7 @@ def _client(scratch: Path, name: str, layers: int) -> Workspace:
         folder.mkdir()
         (folder / "MODULE.bazel").write_text(_MODULE.format(module=module))
         _write_sources(folder, module, layers)
-        shutil.copyfile(module / "tools/remote/remote.bazelrc", folder / ".bazelrc")
+        shutil.copyfile(module / "tools/dev/remote/remote.bazelrc", folder / ".bazelrc")
         [gguf] = Path("..").glob("*smollm2/model.gguf")
         (folder / "model.gguf").symlink_to(gguf.resolve())
 

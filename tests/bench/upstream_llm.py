@@ -47,9 +47,9 @@ def main() -> None:
 def _prepare(gguf: Path, layers: int, folder: Path) -> None:
     """Writes checkpoint.pth, of float32, and params.json."""
     import torch
-    from etdecoder import decoder, gguf_checkpoint
-    from etdecoder.gguf_file import GgufFile
-    from etdecoder.hf_config import Sizes
+    from etllm import decoder, gguf_checkpoint
+    from etllm.gguf_file import GgufFile
+    from etllm.hf_config import Sizes
 
     file = GgufFile(gguf)
     its = gguf_checkpoint.architecture(file, Sizes(context=512, most=128, layers=layers), str(gguf))

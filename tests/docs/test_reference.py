@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from etreference import extracted, pages
-from etreference.python import Package
+from dev.reference import extracted, pages
+from dev.reference.python import Package
 
 _FILES = sorted(Path("docs/reference").glob("*.binaryproto"))
-_ETBUILD = Path("tools/etbuild/etbuild")
+_ETBUILD = Path("tools/etbuild")
 
 
 def module(**more: Any) -> Any:

@@ -18,9 +18,9 @@ _SOURCES = {
     "re/portable_recipes.py": "backends/portable/portable_recipes.py",
     "re/xnnpack_recipes.py": "backends/xnnpack/xnnpack_recipes.py",
 }
-_DECODER = "tools/decoder/etdecoder"
+_DECODER = "tools/etllm"
 _SOURCES |= {
-    f"re/etdecoder/{file.name}": f"{_DECODER}/{file.name}"
+    f"re/etllm/{file.name}": f"{_DECODER}/{file.name}"
     for file in sorted((REPOSITORY / _DECODER).glob("*.py"))
 }
 
@@ -105,8 +105,8 @@ def run_once(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[
 
 
 def _command() -> list[str]:
-    paths = [str(REPOSITORY / "tools" / tool) for tool in ("exporter", "etbuild", "linker")]
+    paths = [str(REPOSITORY / "tools")]
     paths += [p for p in sys.path if p.endswith("site-packages")]
     words = [word for path in paths for word in ("--path", path)]
-    launcher = str(REPOSITORY / "tools/exporter/launch.py")
+    launcher = str(REPOSITORY / "tools/launch.py")
     return [sys.executable, "-B", "-s", "-P", launcher, *words, "etexport"]

@@ -176,8 +176,8 @@ def _static_library(path: Path, place: Place) -> None:
 
 def _gguf(path: Path, place: Place) -> None:
     from etbuild import BuildError, ModelContext
-    from etdecoder.gguf_file import GgufFile
-    from etllm.errors import LlmError
+    from etllm.chat.errors import LlmError
+    from etllm.gguf_file import GgufFile
     from tokenizer_from_gguf import build_config, build_tokenizer, read_metadata
 
     from models import llama
@@ -236,8 +236,8 @@ def _exported(path: Path, place: Place) -> None:
 
 def _tokenizer(path: Path, place: Place) -> None:
     from etbuild import BuildError
-    from etllm.errors import LlmError
-    from etllm.text import load_tokenizer
+    from etllm.chat.errors import LlmError
+    from etllm.chat.text import load_tokenizer
 
     try:
         load_tokenizer(path)
@@ -247,9 +247,9 @@ def _tokenizer(path: Path, place: Place) -> None:
 
 def _chat_config(path: Path, place: Place) -> None:
     from etbuild import BuildError
-    from etllm.chat_format import write_chat_format
-    from etllm.errors import LlmError
-    from etllm.text import load_config
+    from etllm.chat.chat_format import write_chat_format
+    from etllm.chat.errors import LlmError
+    from etllm.chat.text import load_config
 
     try:
         write_chat_format(load_config(path), path.name, place.scratch / "chat_format.json")
@@ -258,7 +258,7 @@ def _chat_config(path: Path, place: Place) -> None:
 
 
 def _adapter_config(path: Path, place: Place) -> None:
-    from etdecoder.lora_config import Config
+    from etllm.lora_config import Config
 
     Config.read(path).takes("model.layers.0.self_attn.q_proj")
 
@@ -268,7 +268,7 @@ def _language_model(name: str) -> Callable[[Path, Place], None]:
 
     def read(path: Path, place: Place) -> None:
         from etbuild import ModelContext
-        from etdecoder import entry
+        from etllm import entry
 
         # Messages call files of a target as its label does: with their folder.
         files = {f"{path.stem}/{file.name}": file for file in (place.seeds / "beside").iterdir()}
@@ -281,7 +281,7 @@ def _language_model(name: str) -> Callable[[Path, Place], None]:
 def _llm_yaml(path: Path, place: Place) -> None:
     import importlib
 
-    from etdecoder.settings import Settings
+    from etllm.settings import Settings
 
     settings = Settings.read(path, path.name)
     for backend in settings.enabled_backends():

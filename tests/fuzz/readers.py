@@ -33,10 +33,10 @@ _OURS = [
     "etbuild",
     "etbundle",
     "etcli",
-    "etdecoder",
+    "etllm",
     "etexport",
     "etlink",
-    "etllm",
+    "etllm.chat",
     "models",
 ]
 _SECONDS_PER_FILE = 20

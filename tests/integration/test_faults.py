@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from etreproduce import checkout
+from etcli.reproduce import checkout
 
 sys.path.insert(0, os.path.dirname(__file__))
 from nested import Workspace
@@ -244,7 +244,7 @@ def test_code_of_a_worker_that_changes(workspace: Workspace, right: bytes) -> No
     """A running worker doesn't answer with the old code."""
     check_next_build(workspace, right)
     before = workers(workspace.base)
-    source = workspace.folder.parent / "module/tools/exporter/etexport/lower.py"
+    source = workspace.folder.parent / "module/tools/etexport/lower.py"
     text = source.read_text()
     assert '"label": index.label,' in text
     source.write_text(text.replace('"label": index.label,', '"label": index.label, "new": 1,'))

@@ -8,8 +8,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).absolute().parents[2]
-for _place in ("tools/etbuild", "tools/linker"):
-    sys.path.insert(0, str(ROOT / _place))
+sys.path.insert(0, str(ROOT / "tools"))
 
 from etlink import pte, tables  # noqa: E402
 from etlink.pte import ProgramFile  # noqa: E402

@@ -9,12 +9,12 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import etreproduce
+import etcli.reproduce
 import pytest
-from etreproduce import checkout
-from etreproduce.build import Build, Output
-from etreproduce.cli import HERMETIC_FLAGS, SECOND_FLAGS
-from etreproduce.compare import compare
+from etcli.reproduce import checkout
+from etcli.reproduce.build import Build, Output
+from etcli.reproduce.cli import HERMETIC_FLAGS, SECOND_FLAGS
+from etcli.reproduce.compare import compare
 
 sys.path.insert(0, os.path.dirname(__file__))
 from nested import Workspace, outer_overrides
@@ -85,7 +85,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
 
 def reproduce(workspace: Workspace, *arguments: str) -> subprocess.CompletedProcess[str]:
     """The command, as `bazel run` starts it."""
-    tool = Path(etreproduce.__file__).parent.parent
+    tool = Path(etcli.reproduce.__file__).parent.parent
     wrapper = workspace.folder.parent / "bazel"
     own_base = f"case $1 in --output_base*) ;; *) set -- --output_base={workspace.base} $@ ;; esac"
     wrapper.write_text(f'#!/bin/sh\n{own_base}\nexec {workspace.module}/bazelw "$@"\n')
@@ -94,7 +94,7 @@ def reproduce(workspace: Workspace, *arguments: str) -> subprocess.CompletedProc
         [
             sys.executable,
             "-m",
-            "etreproduce",
+            "etcli.reproduce",
             f"--bazel={wrapper}",
             f"--directory={workspace.folder.parent / 'copies'}",
             *(f"--flag={flag}" for flag in workspace.overrides),

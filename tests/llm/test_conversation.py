@@ -7,11 +7,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from etllm.errors import ContextFull
-from etllm.program import PteProgram
-from etllm.sampler import Sampler
-from etllm.session import Answer, Session, answer
-from etllm.text import load_tokenizer
+from etllm.chat.errors import ContextFull
+from etllm.chat.program import PteProgram
+from etllm.chat.sampler import Sampler
+from etllm.chat.session import Answer, Session, answer
+from etllm.chat.text import load_tokenizer
 
 HERE = Path("tests/llm").absolute()
 TOKENIZER = HERE / "qwen_tokenizer" / "tokenizer.json"

@@ -13,7 +13,7 @@ import torch
 os.environ["HF_HUB_OFFLINE"] = "1"
 
 from etbuild import ModelContext  # noqa: E402
-from etdecoder import entry  # noqa: E402
+from etllm import entry  # noqa: E402
 from transformers import AutoModelForCausalLM  # noqa: E402
 
 COUNT = 40
@@ -71,6 +71,6 @@ def test_long_contexts_of_phi_have_the_long_factors(tmp_path: Path) -> None:
 
 
 def test_all_families_are_compared() -> None:
-    from etdecoder.families import FAMILIES
+    from etllm.families import FAMILIES
 
     assert {family for family, _ in CASES} == set(FAMILIES)

@@ -4,7 +4,7 @@ load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
 load("@rules_python//python:defs.bzl", "PyInfo")
 load("//rules:providers.bzl", "EtExporterInfo")
 load("//toolchains/python:paths.bzl", "repository_root", "unique")
-load("//toolchains/python:python_tool.bzl", "BUNDLER", "RELEASE", "REPORT", "launcher_script", "tool_attributes", "tool_files", "tool_root")
+load("//toolchains/python:python_tool.bzl", "BUNDLER", "RELEASE", "REPORT", "launcher_script", "tool_attributes", "tool_files")
 
 EXPORTER_TOOLCHAIN = Label("//toolchains/exporter:toolchain_type")
 
@@ -30,8 +30,7 @@ def _roots(ctx):
 def _python_tool_impl(ctx):
     packages = _roots(ctx)
     script = ctx.actions.declare_file(ctx.label.name)
-    more = [tool_root(target[DefaultInfo].files.to_list()) for target in ctx.attr.more_tools]
-    launcher_script(ctx, script, interpreter = ctx.file.interpreter, roots = more + packages.roots)
+    launcher_script(ctx, script, interpreter = ctx.file.interpreter, roots = packages.roots)
     runfiles = ctx.runfiles(
         [ctx.file.interpreter] + ctx.files.python_files + ctx.files.more_tools,
         transitive_files = depset(transitive = [packages.files, tool_files(ctx)]),
@@ -101,7 +100,7 @@ _exporter_toolchain = rule(
         "metadata_files": attr.label_list(allow_files = True),
         "stamp": attr.label(allow_single_file = True, mandatory = True),
         "torch_version": attr.string(mandatory = True),
-        "_lowering": attr.label(default = Label("//tools/exporter:lowering"), providers = [BuildSettingInfo]),
+        "_lowering": attr.label(default = Label("//rules:lowering"), providers = [BuildSettingInfo]),
     },
     provides = [EtExporterInfo],
 )

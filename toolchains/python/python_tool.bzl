@@ -33,19 +33,19 @@ def action_environment(ctx):
     seed = ctx.configuration.default_shell_env.get(_SEED)
     return {_SEED: seed} if seed else None
 
-# Labels of the tools' import roots, by name; each a filegroup of sources.
+# The packages that lower and link, all imported from the launcher's folder; each a filegroup of sources.
 TOOLS = {
     "etbuild": Label("//tools/etbuild:files"),
-    "etexport": Label("//tools/exporter:files"),
-    "etfast": Label("//tools/exporter/fastpath:files"),
-    "etlink": Label("//tools/linker:files"),
+    "etexport": Label("//tools/etexport:files"),
+    "etfast": Label("//tools/etfast:files"),
+    "etlink": Label("//tools/etlink:files"),
 }
-LAUNCHER = Label("//tools/exporter:launch.py")
+LAUNCHER = Label("//tools:launch.py")
 
 # What only actions on apps, releases and reports need: its changes lower and test nothing again.
-BUNDLER = Label("//tools/bundler:files")
-RELEASE = Label("//tools/release:files")
-REPORT = Label("//tools/report:files")
+BUNDLER = Label("//tools/etbundle:files")
+RELEASE = Label("//tools/etrelease:files")
+REPORT = Label("//tools/etreport:files")
 
 def tool_attributes():
     """Implicit attributes of a rule that runs our Python programs.
@@ -76,27 +76,26 @@ def tool_files(ctx):
         transitive = [getattr(ctx.attr, "_" + name)[DefaultInfo].files for name in TOOLS],
     )
 
-def tool_root(files):
-    """Import root of a tool of ours.
+def import_root(files, package):
+    """Folder that a package of ours is imported from, in actions.
 
     Args:
-      files: list of Files: the modules of one package.
+      files: list of Files: some of the package.
+      package: its name.
 
     Returns:
-      A runfiles path.
+      A path.
     """
+    return files[0].path.rpartition("/%s/" % package)[0]
 
-    # tools/linker/etlink/pte.py: the package etlink is imported from tools/linker.
-    return runfiles_path(files[0]).rsplit("/", 2)[0]
-
-def launcher_script(ctx, output, *, interpreter, roots, words = [], enter = False, path_variables = {}):
+def launcher_script(ctx, output, *, interpreter, roots = [], words = [], enter = False, path_variables = {}):
     """Writes a shell script that runs our Python with a module, from the script's runfiles.
 
     Args:
       ctx: rule context with `tool_attributes`.
       output: File to write.
       interpreter: File.
-      roots: import roots of packages, as runfiles paths.
+      roots: import roots beside that of our own packages, as runfiles paths.
       words: the module and its arguments; more come from the script's own command line.
       enter: whether to change to the main repository's runfiles first.
       path_variables: environment variables: name to a list of runfiles paths, joined by colons.
@@ -105,8 +104,9 @@ def launcher_script(ctx, output, *, interpreter, roots, words = [], enter = Fals
     for name, paths in sorted(path_variables.items()):
         environment.append(_exported(name, ":".join(["$runfiles/" + p for p in paths])))
     command = ["\"$interpreter\""] + INTERPRETER_FLAGS
-    command.append("\"$runfiles/%s\"" % runfiles_path(ctx.file._launcher))
-    for root in [tool_root(getattr(ctx.files, "_" + name)) for name in TOOLS] + roots:
+    launcher = runfiles_path(ctx.file._launcher)
+    command.append("\"$runfiles/%s\"" % launcher)
+    for root in [launcher.rpartition("/")[0]] + roots:
         command.append("--path \"$runfiles/%s\"" % root)
     ctx.actions.write(
         output,

@@ -1,4 +1,4 @@
-"""remote_repositories: engines of //tools/remote; fetched only where that is used."""
+"""remote_repositories: engines of //tools/dev/remote; fetched only where that is used."""
 
 load("//toolchains/debian:debian.bzl", "debian_packages")
 load("//toolchains/exporter:environment.bzl", "python_environment")

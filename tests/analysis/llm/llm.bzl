@@ -7,7 +7,7 @@ def _model_impl(ctx):
     env = analysistest.begin(ctx)
     info = analysistest.target_under_test(env)[EtModelInfo]
     asserts.equals(env, sorted(ctx.attr.data), sorted([f.basename for f in info.data.to_list()]))
-    asserts.equals(env, "etdecoder.entry:build", info.entry_point)
+    asserts.equals(env, "etllm.entry:build", info.entry_point)
     asserts.equals(env, ctx.attr.model_args, info.args)
     return analysistest.end(env)
 

@@ -72,7 +72,7 @@ class Client:
 
     def __init__(self, folder: Path) -> None:
         self.workspace = Workspace(folder, source="remote", repositories=REPOSITORIES)
-        presets = self.workspace.module / "tools/remote/remote.bazelrc"
+        presets = self.workspace.module / "tools/dev/remote/remote.bazelrc"
         with (folder / ".bazelrc").open("a") as out:
             out.write(presets.read_text())
 

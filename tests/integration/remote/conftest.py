@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from client import OUR_MNEMONICS, Built, Client
-from etremote import Engines, Executor, load_engines
+from dev.remote import Engines, Executor, load_engines
 
 
 @pytest.fixture(scope="session")

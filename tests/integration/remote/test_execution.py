@@ -9,7 +9,7 @@ from pathlib import Path
 
 from client import ADAPTER_BYTES, FOUNDATION_BYTES, OUR_MNEMONICS, Built, Client
 from counting_proxy import CountingProxy
-from etremote import Engines, Executor
+from dev.remote import Engines, Executor
 
 
 def test_all_actions_run_remotely(built: Built) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from client import ADAPTER_BYTES, FOUNDATION_BYTES, SAME_PLATFORM, Built, Client
 from counting_proxy import CountingProxy
-from etremote import Engines, GrpcCache, HttpCache
+from dev.remote import Engines, GrpcCache, HttpCache
 
 _SECRET = "Mellon-4c1f"
 

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from client import FOUNDATION_BYTES, SAME_PLATFORM, Built, Client
 from counting_proxy import CountingProxy
-from etremote import Engines, HttpCache
+from dev.remote import Engines, HttpCache
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The command `bazel run //tools/remote`: starts, messages, and what is left after the end."""
+"""The command `bazel run //tools/dev/remote`: starts, messages, and what is left after the end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from etremote import Engines, Executor, GrpcCache, HttpCache, ServerError, load_engines
+from dev.remote import Engines, Executor, GrpcCache, HttpCache, ServerError, load_engines
 
 _KINDS = ["http-cache", "grpc-cache", "executor"]
 _SERVERS = [HttpCache, GrpcCache, Executor]
@@ -30,7 +30,7 @@ def engines() -> Engines:
 @contextmanager
 def command(*arguments: str, scratch: Path) -> Iterator[subprocess.Popen[str]]:
     """The command, which is killed in the end if it still runs."""
-    program = Path("tools/remote/remote").absolute()
+    program = Path("tools/dev/remote/remote").absolute()
     environment = {**os.environ, "TMPDIR": str(scratch)}
     process = subprocess.Popen(
         [program, *arguments],

@@ -10,11 +10,11 @@ import time
 from pathlib import Path
 
 import pytest
-from etllm.conversation import ConversationEncoder
-from etllm.program import PteProgram
-from etllm.sampler import Sampler
-from etllm.session import Answer, Session, answer
-from etllm.text import ChatTemplate, load_config, load_tokenizer
+from etllm.chat.conversation import ConversationEncoder
+from etllm.chat.program import PteProgram
+from etllm.chat.sampler import Sampler
+from etllm.chat.session import Answer, Session, answer
+from etllm.chat.text import ChatTemplate, load_config, load_tokenizer
 
 from tests.integration.runner.eager import EagerLlama
 from tests.integration.runner.runner_process import RUNNER, run, run_binary

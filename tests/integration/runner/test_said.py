@@ -8,8 +8,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from etllm.conversation import ConversationEncoder
-from etllm.text import ChatTemplate
+from etllm.chat.conversation import ConversationEncoder
+from etllm.chat.text import ChatTemplate
 from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
 
 TOKENIZE = Path("tests/integration/runner/tokenize").absolute()

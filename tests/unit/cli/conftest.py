@@ -10,12 +10,7 @@ import pytest
 
 # Not resolved: under Bazel the files are links, and their neighbours lie beside the links.
 HERE = Path(__file__).absolute().parent
-_NAMES = ("etbuild", "linker", "exporter", "reproduce", "bundler", "cli")
-sys.path[:0] = [
-    str(HERE),
-    str(HERE.parent / "linker"),
-    *(str(HERE.parents[2] / "tools" / name) for name in _NAMES),
-]
+sys.path[:0] = [str(HERE), str(HERE.parent / "linker"), str(HERE.parents[2] / "tools")]
 
 from commands import Et, Linked, Result  # noqa: E402
 from etbundle.app import App, Program, add_programs, write  # noqa: E402

@@ -14,8 +14,7 @@ import pytest
 
 # Not resolved: under Bazel the files are links, and their neighbours lie beside the links.
 REPOSITORY = Path(__file__).absolute().parents[3]
-for _place in (REPOSITORY, REPOSITORY / "tools" / "decoder", REPOSITORY / "tools" / "etbuild"):
-    sys.path.insert(0, str(_place))
+sys.path[:0] = [str(REPOSITORY), str(REPOSITORY / "tools")]
 
 WIDTH, HEADS, KV_HEADS, HIDDEN, VOCABULARY, CONTEXT = 64, 4, 2, 96, 40, 32
 

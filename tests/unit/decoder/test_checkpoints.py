@@ -12,7 +12,7 @@ import pytest
 import tiny_checkpoint
 import torch
 from etbuild import BuildError, ModelContext
-from etdecoder import entry
+from etllm import entry
 from executorch.examples.models.llama.llama_transformer import construct_transformer
 from executorch.examples.models.llama.model_args import ModelArgs
 from safetensors.torch import load_file, save_file

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 from etbuild import BuildError
-from etdecoder.gguf_file import GgufFile
+from etllm.gguf_file import GgufFile
 
 from models.llama import build
 

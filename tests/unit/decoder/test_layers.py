@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from etdecoder.layers import Int8Embedding, Norm, causal_mask, quarter_turns
+from etllm.layers import Int8Embedding, Norm, causal_mask, quarter_turns
 from executorch.examples.models.llama.norm import RMSNorm
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 from etbuild import BuildError, ModelContext
-from etdecoder import lora
+from etllm import lora
 from safetensors.torch import save_file
 from torchao.quantization import quantize_
 from torchao.quantization.granularity import PerGroup

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from etbuild import BuildError
-from etdecoder.methods import Shape, make, parse
+from etllm.methods import Shape, make, parse
 
 from models.llama import build
 

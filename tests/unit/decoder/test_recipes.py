@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from etbuild import BuildError, Options, RecipeContext
-from etdecoder import recipes
-from etdecoder.settings import Settings
+from etllm import recipes
+from etllm.settings import Settings
 
 BACKENDS = Path(__file__).absolute().parents[3] / "backends"
 for _backend in ("coreml", "portable", "vulkan", "xnnpack"):

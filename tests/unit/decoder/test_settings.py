@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 from etbuild import BuildError
-from etdecoder.entry import check_backends, method_shapes
-from etdecoder.methods import Shape
-from etdecoder.settings import Settings
+from etllm.entry import check_backends, method_shapes
+from etllm.methods import Shape
+from etllm.settings import Settings
 
 MODEL = "model:\n  use_kv_cache: true\n"
 
@@ -127,8 +127,8 @@ def test_a_default_that_is_written_down_is_no_error(read):
 
 def test_each_key_of_upstreams_config_is_honoured_or_refused(read):
     """A key that upstream adds is refused by default, so that none is left out in silence."""
-    from etdecoder.settings import _leaves
-    from etdecoder.unsupported import HONOURED
+    from etllm.settings import _leaves
+    from etllm.unsupported import HONOURED
     from executorch.extension.llm.export.config.llm_config import LlmConfig
 
     keys = {key for key, _ in _leaves(LlmConfig())}

@@ -6,4 +6,4 @@ import sys
 from pathlib import Path
 
 # Not resolved: under Bazel the files are links, and their neighbours lie beside the links.
-sys.path.insert(0, str(Path(__file__).absolute().parents[3] / "tools" / "etbuild"))
+sys.path.insert(0, str(Path(__file__).absolute().parents[3] / "tools"))

@@ -13,13 +13,7 @@ import pytest
 # Not resolved: under Bazel the files are links, and their neighbours lie beside the links.
 HERE = Path(__file__).absolute().parent
 _ROOT = HERE.parents[2]
-_PLACES = (
-    "tools/etbuild",
-    "tools/linker",
-    "tools/exporter",
-    "tools/exporter/fastpath",
-    "backends/xnnpack",
-)
+_PLACES = ("tools", "backends/xnnpack")
 sys.path[:0] = [str(HERE), *(str(_ROOT / place) for place in _PLACES)]
 
 

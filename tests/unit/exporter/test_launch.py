@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 # Not resolved: under Bazel the files are links, and their neighbours lie beside the links.
-LAUNCH = Path(__file__).absolute().parents[3] / "tools" / "exporter" / "launch.py"
+LAUNCH = Path(__file__).absolute().parents[3] / "tools" / "launch.py"
 
 
 def launch(*arguments: str | Path) -> subprocess.CompletedProcess[str]:

@@ -7,5 +7,4 @@ from pathlib import Path
 
 # Not resolved: under Bazel the files are links, and their neighbours lie beside the links.
 HERE = Path(__file__).absolute().parent
-_TOOLS = HERE.parents[2] / "tools"
-sys.path[:0] = [str(HERE), *(str(_TOOLS / n) for n in ("etbuild", "linker", "exporter"))]
+sys.path[:0] = [str(HERE), str(HERE.parents[2] / "tools")]

@@ -1,4 +1,4 @@
-"""Makes tools/llm importable; a small tokenizer and a model that needs no runtime."""
+"""Makes tools/etllm/chat importable; a small tokenizer and a model that needs no runtime."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 # Not resolved: under Bazel the files are links, and their neighbours lie beside the links.
 REPOSITORY = Path(__file__).absolute().parents[3]
-sys.path.insert(0, str(REPOSITORY / "tools" / "llm"))
+sys.path.insert(0, str(REPOSITORY / "tools"))
 
 _TEMPLATE = (
     "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}"

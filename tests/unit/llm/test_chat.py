@@ -6,9 +6,9 @@ import io
 
 import pytest
 from chat import Chat, main
-from etllm.errors import ContextFull
-from etllm.sampler import Sampler
-from etllm.text import ChatTemplate
+from etllm.chat.errors import ContextFull
+from etllm.chat.sampler import Sampler
+from etllm.chat.text import ChatTemplate
 
 
 @pytest.fixture

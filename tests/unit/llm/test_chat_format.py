@@ -1,4 +1,4 @@
-"""etllm.chat_format: chat templates as plain texts."""
+"""etllm.chat.chat_format: chat templates as plain texts."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import sys
 
 import chat_format_from_config
 import pytest
-from etllm.chat_format import chat_format, write_chat_format
-from etllm.errors import LlmError
-from etllm.text import ChatTemplate
+from etllm.chat.chat_format import chat_format, write_chat_format
+from etllm.chat.errors import LlmError
+from etllm.chat.text import ChatTemplate
 
 CHATML = (
     "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"

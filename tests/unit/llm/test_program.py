@@ -1,4 +1,4 @@
-"""etllm.program: programs on ExecuTorch's runtime."""
+"""etllm.chat.program: programs on ExecuTorch's runtime."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from etllm.errors import LlmError
-from etllm.program import PteProgram
-from etllm.sampler import Sampler
-from etllm.session import Answer, Session, answer
+from etllm.chat.errors import LlmError
+from etllm.chat.program import PteProgram
+from etllm.chat.sampler import Sampler
+from etllm.chat.session import Answer, Session, answer
 from executorch.exir import to_edge
 from torch import nn
 

@@ -1,4 +1,4 @@
-"""etllm.sampler: which token is drawn."""
+"""etllm.chat.sampler: which token is drawn."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from etllm.errors import LlmError
-from etllm.sampler import Sampler
+from etllm.chat.errors import LlmError
+from etllm.chat.sampler import Sampler
 
 LOGITS = np.log(np.array([0.1, 0.6, 0.3], dtype=np.float32))
 

@@ -1,11 +1,11 @@
-"""etllm.session: what goes into the cache, and how answers end."""
+"""etllm.chat.session: what goes into the cache, and how answers end."""
 
 from __future__ import annotations
 
 import pytest
-from etllm.errors import ContextFull, LlmError
-from etllm.sampler import Sampler
-from etllm.session import Answer, Session, answer
+from etllm.chat.errors import ContextFull, LlmError
+from etllm.chat.sampler import Sampler
+from etllm.chat.session import Answer, Session, answer
 
 
 def test_a_prompt_is_read_in_pieces(program):

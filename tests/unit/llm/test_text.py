@@ -1,4 +1,4 @@
-"""etllm.text: streams of characters, chat templates, files."""
+"""etllm.chat.text: streams of characters, chat templates, files."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from etllm.errors import LlmError
-from etllm.text import ChatTemplate, PieceStream, load_config, load_tokenizer
+from etllm.chat.errors import LlmError
+from etllm.chat.text import ChatTemplate, PieceStream, load_config, load_tokenizer
 
 HELLO = [{"role": "user", "content": "Hello"}]
 
@@ -118,7 +118,7 @@ def test_templates_that_no_model_has(template: object, message: str) -> None:
 
 
 def test_a_template_that_takes_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("etllm.text._MOST_SECONDS", 0.3)
+    monkeypatch.setattr("etllm.chat.text._MOST_SECONDS", 0.3)
     loops = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"
     with pytest.raises(LlmError, match="it takes more than 0.3 seconds"):
         ChatTemplate({"chat_template": loops}, "c.json").render([])

@@ -11,7 +11,7 @@ import gguf
 import numpy as np
 import pytest
 import tokenizer_from_gguf
-from etllm.errors import LlmError
+from etllm.chat.errors import LlmError
 from tokenizer_from_gguf import build_config, build_tokenizer, main, read_metadata
 
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 from etbuild import BuildError
-from etmeasure import baseline, page
-from etmeasure.baseline import Figure
-from etmeasure.benchmark import show, shown, slower
-from etmeasure.events import by_backend
+from etcli.measure import baseline, page
+from etcli.measure.baseline import Figure
+from etcli.measure.benchmark import show, shown, slower
+from etcli.measure.events import by_backend
 
 FOUND: dict[str, Any] = {
     "label": "//m:p",

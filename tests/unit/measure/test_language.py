@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 from etbuild import BuildError, Method, ModelSpec
-from etmeasure import language
+from etcli.measure import language
 
 VOCABULARY = 7
 

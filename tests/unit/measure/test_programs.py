@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from etcli import process
-from etmeasure import benchmark, evaluate, measuring
+from etcli.measure import benchmark, evaluate, measuring
 from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
 from executorch.exir import to_edge_transform_and_lower
 
@@ -81,7 +81,7 @@ def here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Measures in this process, which has torch: another one takes seconds to import it."""
 
     def answer(module: str, request: dict, *_: object) -> dict:
-        assert module == "etmeasure.measuring"
+        assert module == "etcli.measure.measuring"
         return json.loads(json.dumps(measuring.measure(request)))
 
     monkeypatch.setattr(process, "in_a_process", answer)

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 from etbuild import ModelContext
-from etdecoder import lora
-from etdecoder.gguf_file import GgufFile
+from etllm import lora
+from etllm.gguf_file import GgufFile
 from executorch.examples.models.llama.llama_transformer import construct_transformer
 from safetensors import safe_open
 

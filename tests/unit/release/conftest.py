@@ -7,6 +7,4 @@ from pathlib import Path
 
 # Not resolved: under Bazel the files are links, and their neighbours lie beside the links.
 HERE = Path(__file__).absolute().parent
-_TOOLS = HERE.parents[2] / "tools"
-_NAMES = ("etbuild", "bundler", "linker", "release")
-sys.path[:0] = [str(HERE), *(str(_TOOLS / name) for name in _NAMES)]
+sys.path[:0] = [str(HERE), str(HERE.parents[2] / "tools")]

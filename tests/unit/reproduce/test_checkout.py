@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from etreproduce import checkout
+from etcli.reproduce import checkout
 
 
 def workspace(folder: Path) -> Path:

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from etcli.reproduce.build import Output
+from etcli.reproduce.compare import compare, sha256
+from etcli.reproduce.explain import MOST, explain
 from etlink import ptd
 from etlink.container import Piece
-from etreproduce.build import Output
-from etreproduce.compare import compare, sha256
-from etreproduce.explain import MOST, explain
 from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
 from executorch.exir import to_edge_transform_and_lower
 

@@ -1,0 +1,112 @@
+"""A benchmark as a page with plots, without references to anything outside of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from etreport import page
+
+from etcli.measure.baseline import Figure
+from etcli.measure.events import by_backend
+
+# Bars of operators in a plot.
+_MOST = 25
+
+
+def of(found: Mapping[str, Any], made: Sequence[Figure], before: Mapping[str, float]) -> str:
+    """The page.
+
+    Args:
+      found: the benchmark.
+      made: its figures.
+      before: figures of a baseline by name; empty: there is none.
+    """
+    from etcli.measure.benchmark import changed, shown
+
+    rows = [
+        {
+            "name": figure.name,
+            "now": shown(figure),
+            "before": shown(Figure(figure.name, before[figure.name], figure.unit))
+            if figure.name in before
+            else "",
+            "change": changed(figure, before[figure.name]) if figure.name in before else "",
+            "bars": _bars(figure.value, before.get(figure.name)),
+            "worse": (figure.slowdown(before.get(figure.name, 0.0)) or 1.0) > 1.1,
+        }
+        for figure in made
+    ]
+    plots = [
+        _plot(title, [1000 * s for s in case["seconds"]]) for title, case in found["cases"].items()
+    ]
+    written = found.get("generation", {}).get("token_seconds", [])
+    if written:
+        plots.append(_plot("writing, token by token", [1000 * s for s in written]))
+    return page.render(
+        "benchmark.html.jinja",
+        found=found,
+        rows=rows,
+        compared=bool(before),
+        plots=plots,
+        events=[_events(title, one) for title, one in found["events"].items()],
+    )
+
+
+def _bars(now: float, before: float | None) -> dict[str, float]:
+    """Lengths in per cent, of the longer of both."""
+    whole = max(now, before or 0.0)
+    parts = {"now": now, "before": before or 0.0}
+    return {name: round(100 * value / whole, 1) if whole else 0.0 for name, value in parts.items()}
+
+
+def _plot(title: str, values: Sequence[float]) -> dict[str, Any]:
+    """A bar for each run, with the median as a line; lengths in per cent."""
+    ordered = sorted(values)
+    most = ordered[-1] if ordered else 0.0
+    middle = ordered[len(ordered) // 2] if ordered else 0.0
+    return {
+        "title": title,
+        "count": len(values),
+        "median": middle,
+        "least": ordered[0] if ordered else 0.0,
+        "most": most,
+        "line": round(100 * middle / most, 1) if most else 0.0,
+        "bars": [round(100 * value / most, 1) if most else 0.0 for value in values],
+        "values": list(values),
+    }
+
+
+def _events(title: str, found: Mapping[str, Any]) -> dict[str, Any]:
+    """Operators and delegates as bars of their shares, the slowest first."""
+    total = found["total_ms"]
+    rows = [
+        {"name": one["name"], "where": "ExecuTorch's kernels", "kind": "constants", **_part(one)}
+        for one in found["operators"]
+    ]
+    backends = by_backend(found)
+    for backend in backends:
+        known = backend["operators"]
+        rows += [
+            {"name": one["name"], "where": backend["backend"], "kind": "weights", **_part(one)}
+            for one in known or [{**backend, "name": "all of it"}]
+        ]
+    rows.sort(key=lambda r: (-r["ms"], r["name"]))
+    most = rows[0]["ms"] if rows else 0.0
+    for row in rows:
+        row["length"] = round(100 * row["ms"] / most, 1) if most else 0.0
+        row["share"] = 100 * row["ms"] / total if total else None
+    return {
+        "title": title,
+        "total": total,
+        "backends": [
+            {**_part(b), "name": b["backend"], "share": 100 * b["ms"] / total if total else None}
+            for b in backends
+        ],
+        "rows": rows[:_MOST],
+        "rest": len(rows) - _MOST,
+    }
+
+
+def _part(one: Mapping[str, Any]) -> dict[str, Any]:
+    return {"calls": one["calls"], "ms": one["ms"]}

@@ -1,0 +1,133 @@
+"""A checkpoint as a module: upstream's Transformer with layers that a delegate takes whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from executorch.examples.models.llama.llama_transformer import Transformer, construct_transformer
+from executorch.examples.models.llama.model_args import ModelArgs
+from torch import nn
+
+from etllm.architecture import Architecture
+from etllm.layers import ATTENTION, Block, Norm, Scaled, causal_mask, window_mask
+
+EMBEDDING = "tok_embeddings.weight"
+# What makes a module of the embedding's shape in the place of a table of floats.
+MakeEmbedding = Callable[[Sequence[int]], nn.Module]
+
+
+def construct(args: ModelArgs) -> Transformer:
+    """Upstream's Transformer without weights, with the layers of `etllm.layers`.
+
+    Args:
+      args: its configuration; attention_type becomes ours.
+
+    Returns:
+      The module on "meta", its buffers on the CPU.
+    """
+    args.attention_type = ATTENTION
+    # On "meta" the weights take no memory until the checkpoint's are assigned.
+    with torch.device("meta"):
+        model = construct_transformer(args)
+        for i, layer in enumerate(model.layers):
+            if needs_block(args):
+                model.layers[i] = Block(args, layer.attention)
+            else:
+                layer.attention_norm = Norm(layer.attention_norm)
+                layer.ffn_norm = Norm(layer.ffn_norm)
+        model.norm = Norm(model.norm)
+    return model
+
+
+def needs_block(args: ModelArgs) -> bool:
+    """Whether a layer has what upstream's TransformerBlock lacks."""
+    return (
+        args.act_fn.value != "silu"
+        or args.post_attention_norm
+        or args.post_ffn_norm
+        or args.residual_multiplier is not None
+    )
+
+
+def assign(
+    model: Transformer,
+    weight: Callable[[str, Sequence[int]], torch.Tensor],
+    embedding: MakeEmbedding | None = None,
+) -> Transformer:
+    """Gives a model its weights, in place.
+
+    Args:
+      model: from `construct`.
+      weight: a parameter by name and shape.
+      embedding: makes the embedding; None: a table of floats.
+
+    Returns:
+      The model, which needs no gradients.
+    """
+    shapes = {name: tuple(value.shape) for name, value in model.named_parameters()}
+    if embedding is not None:
+        model.tok_embeddings = embedding(shapes.pop(EMBEDDING))
+    weights = {name: weight(name, shape) for name, shape in shapes.items()}
+    model.load_state_dict(weights, strict=False, assign=True)
+    return model.requires_grad_(False)
+
+
+def finish(model: Transformer, its: Architecture) -> Transformer:
+    """Puts in what follows from the architecture and isn't a weight, in place.
+
+    Args:
+      model: with its weights and, where it has one, its adapter.
+      its: what it is made of.
+    """
+    args = its.args
+    for layer, kind in zip(model.layers, its.layers, strict=True):
+        layer.attention.rotary, layer.attention.window = kind.rotary, kind.window
+    cos, sin = its.rotaries[0].tables(args.head_dim, args.max_context_len, its.halves)
+    model.rope.freqs_cos, model.rope.freqs_sin = cos, sin
+    if args.embedding_scale_factor != 1.0:
+        model.tok_embeddings = Scaled(model.tok_embeddings, args.embedding_scale_factor)
+    if args.logits_scaling is not None or args.final_logit_softcapping is not None:
+        factor = 1.0 / (args.logits_scaling or 1.0)
+        model.output = Scaled(model.output, factor, args.final_logit_softcapping)
+    return model
+
+
+class CausalLM(nn.Module):
+    """Logits of the last of some tokens that continue what the KV cache holds.
+
+    Args:
+      transformer: a Transformer with the attention of `etllm.layers`.
+      its: what it is made of, where layers differ; None: they are all alike.
+    """
+
+    def __init__(self, transformer: Transformer, its: Architecture | None = None) -> None:
+        super().__init__()
+        self.transformer = transformer
+        context = transformer.max_context_len
+        columns = torch.arange(context, dtype=torch.float32).view(1, -1)
+        self.register_buffer("columns", columns, persistent=False)
+        layers = its.layers if its else ()
+        self.windows = sorted({layer.window for layer in layers} - {0})
+        self.tables = len(its.rotaries) if its and len(its.rotaries) > 1 else 0
+        for i, rotary in enumerate(its.rotaries if its and self.tables else ()):
+            cos, sin = rotary.tables(its.args.head_dim, context, its.halves)
+            self.register_buffer(f"cos_{i}", cos, persistent=False)
+            self.register_buffer(f"sin_{i}", sin, persistent=False)
+
+    def forward(self, tokens: torch.Tensor, input_pos: torch.Tensor) -> torch.Tensor:
+        """Reads int64 tokens (1, n) at int64 position input_pos (1,); logits (1, vocabulary)."""
+        positions = torch.arange(tokens.shape[1]) + input_pos
+        mask = causal_mask(positions, self.columns)
+        options = {"input_pos": positions, "mask": mask}
+        if self.windows:
+            options["masks"] = {0: mask} | {
+                window: mask + window_mask(positions, self.columns, window)
+                for window in self.windows
+            }
+        if self.tables:
+            options["rotaries"] = [
+                (getattr(self, f"cos_{i}")[positions], getattr(self, f"sin_{i}")[positions])
+                for i in range(self.tables)
+            ]
+        return self.transformer(tokens, options)

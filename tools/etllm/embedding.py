@@ -1,0 +1,84 @@
+"""Token tables that are quantised, by `quantization.embedding_quantize` of a YAML file."""
+
+from __future__ import annotations
+
+import re
+
+import torch
+from torch import nn
+
+from etllm.checkpoint import Checkpoint
+from etllm.decoder import EMBEDDING, MakeEmbedding
+from etllm.layers import Int8Embedding
+from etllm.settings import Settings
+
+_KEY = "quantization.embedding_quantize"
+# Upstream's operators of 2 and 4 bits are in ExecuTorch's quantised kernels.
+_PACKED = (2, 4)
+# Columns with a common scale in GGUF's 8-bit rows.
+_GGUF_GROUP = 32
+
+
+def maker(settings: Settings, checkpoint: Checkpoint) -> MakeEmbedding | None:
+    """What makes the embedding; None: a table of floats.
+
+    Raises:
+      BuildError: the value is malformed, or its group doesn't fit the model's width.
+    """
+    text = settings.llm.quantization.embedding_quantize
+    if not text:
+        return None
+    match = re.fullmatch(r"\s*([248])\s*,\s*(\d+|none|None)\s*", text)
+    if match is None:
+        raise settings.error(
+            _KEY, 'bits (2, 4 or 8) and columns that share a scale ("8,32"; 0: a whole row)'
+        )
+    bits = int(match[1])
+    width = checkpoint.architecture.args.dim
+    group = int(match[2]) if match[2].isdigit() and int(match[2]) else width
+    if width % group or group % (8 // bits):
+        raise settings.error(_KEY, f"columns that the model's width, {width}, is a multiple of")
+    if bits in _PACKED:
+        use_hqq = settings.llm.quantization.use_hqq
+        return lambda shape: _packed(checkpoint.weight(EMBEDDING, shape), bits, group, use_hqq)
+    rows8 = checkpoint.rows8
+    if rows8 is not None and group == _GGUF_GROUP:
+        return lambda shape: Int8Embedding(*rows8(shape))
+    return lambda shape: Int8Embedding(*in_8_bits(checkpoint.weight(EMBEDDING, shape), group))
+
+
+def in_8_bits(table: torch.Tensor, group: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """A table as 8-bit integers and scales.
+
+    Args:
+      table: float32, (tokens, width).
+      group: columns that share a scale.
+
+    Returns:
+      int8 of the same shape and float16 scales (tokens, width / group).
+    """
+    grouped = table.view(table.shape[0], -1, group)
+    scales = (grouped.abs().amax(-1) / 127.0).to(torch.float16)
+    # What is too small for a scale becomes 0.
+    steps = scales.float().clamp(min=torch.finfo(torch.float16).tiny).unsqueeze(-1)
+    numbers = (grouped / steps).round().clamp(-128, 127)
+    return numbers.to(torch.int8).view(table.shape), scales
+
+
+def _packed(table: torch.Tensor, bits: int, group: int, use_hqq: bool) -> nn.Module:
+    """Upstream's embedding of 2 or 4 bits."""
+    # Its operators, for whoever runs the program in this process, too.
+    import executorch.kernels.quantized  # noqa: F401
+    from executorch.examples.models.llama.source_transformation.quantize import (
+        EmbeddingQuantHandler,
+    )
+
+    class Holder(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.embedding = nn.Embedding.from_pretrained(table)
+
+    handler = EmbeddingQuantHandler(
+        Holder(), bitwidth=bits, group_size=group, packed=True, quantize_with_hqq=use_hqq
+    )
+    return handler.quantized_model().embedding

@@ -1,0 +1,289 @@
+"""The entry point of et_llm's models: a checkpoint and a YAML file become a ModelSpec."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from etbuild import BuildError, ModelContext, ModelSpec, Options
+from executorch.examples.models.llama.llama_transformer import Transformer
+from torch import nn
+
+from etllm import decoder, embedding, lora, methods, source_transforms
+from etllm.architecture import Architecture
+from etllm.checkpoint import Checkpoint, open_checkpoint
+from etllm.families import FAMILIES
+from etllm.hf_config import Sizes
+from etllm.settings import Settings
+
+_PORTABLE = "portable"
+
+
+def build(ctx: ModelContext) -> ModelSpec:
+    """Called while a program is lowered.
+
+    Args:
+      ctx: data: the checkpoint, the YAML file, and for an adapter its two files. args: `backends`,
+        those of the target whose recipe the YAML file chooses, with commas; `layers`, the first so
+        many, default all.
+
+    Returns:
+      The model with its metadata methods.
+
+    Raises:
+      BuildError: a file or a setting is wrong; the message names the file, the line and the key.
+    """
+    opened = _open(ctx)
+    settings, keys = opened.settings, opened.keys
+    its = opened.checkpoint.architecture
+    windows = settings.llm.model.local_global_attention
+    if windows:
+        its = _windowed(settings, its, windows)
+    checkpoint = dataclasses.replace(opened.checkpoint, architecture=its)
+    module = _module(ctx, settings, checkpoint, keys)
+    made = methods.make(opened.shapes, module.eval(), its.args.vocab_size)
+    return ModelSpec(made, _metadata(settings, its, opened.shapes))
+
+
+def adapter(ctx: ModelContext) -> dict[str, torch.Tensor | None]:
+    """The adapter_entry_point of a model with an adapter; reads no weights of the checkpoint.
+
+    Args:
+      ctx: as for `build`.
+
+    Returns:
+      The adapter's tensors by their names in the module that `build` makes; None for those in
+      the file that it does not use.
+
+    Raises:
+      BuildError: as `build`.
+    """
+    opened = _open(ctx)
+    its = opened.checkpoint.architecture
+    return lora.named_tensors(_adapter(ctx, decoder.construct(its.args), its), "transformer")
+
+
+@dataclass(frozen=True)
+class _Opened:
+    """What a target's files say, without weights.
+
+    Attributes:
+      settings: the YAML file.
+      shapes: how many tokens each method reads.
+      keys: source transforms that the YAML file asks for.
+      checkpoint: the checkpoint.
+    """
+
+    settings: Settings
+    shapes: Mapping[str, methods.Shape]
+    keys: list[str]
+    checkpoint: Checkpoint
+
+
+def _open(ctx: ModelContext) -> _Opened:
+    given = Options(ctx.args, ctx.label)
+    given.only("backends", "layers")
+    settings = read_settings(ctx.files, ctx.label)
+    check_backends(settings, [b for b in given.text("backends", "").split(",") if b], ctx.label)
+    _check_files(settings, ctx)
+    shapes = method_shapes(settings)
+    keys = source_transforms.wanted(settings)
+    export = settings.llm.export
+    sizes = Sizes(
+        context=export.max_context_length,
+        most=max(shape.most for shape in shapes.values()),
+        layers=given.integer("layers", 0, minimum=1),
+    )
+    checkpoint = open_checkpoint(ctx, sizes)
+    its = checkpoint.architecture
+    _check_family(settings, its)
+    if keys:
+        source_transforms.check_fits(its, settings, keys)
+    return _Opened(settings, shapes, keys, checkpoint)
+
+
+def _adapter(ctx: ModelContext, model: Transformer, its: Architecture) -> lora.Adapter:
+    return lora.of_target(ctx, model, layers=its.depth, halves=its.halves)
+
+
+def read_settings(files: Mapping, label: str) -> Settings:
+    """The YAML file among a target's files.
+
+    Args:
+      files: paths by name, as in ModelContext.
+      label: the target, for messages.
+
+    Raises:
+      BuildError: there isn't exactly one, or something in it is wrong.
+    """
+    found = sorted(name for name in files if name.endswith((".yaml", ".yml")))
+    if len(found) != 1:
+        raise BuildError(
+            f"{label}: config: found {len(found)} YAML files"
+            f"{': ' if found else ''}{', '.join(found)}; wanted one.",
+            "Give et_llm the model's configuration in config, and no other .yaml file.",
+        )
+    return Settings.read(files[found[0]], found[0])
+
+
+def check_backends(settings: Settings, backends: list[str], label: str) -> None:
+    """Fails where the file enables other backends than those that the target has programs for."""
+    enabled = settings.enabled_backends()
+    for name in enabled:
+        if name not in backends:
+            raise settings.error(
+                f"backend.{name}.enabled",
+                f"false: {label} has no program for {name} whose recipe the file chooses",
+                f'Add "{name}" to backends of the target, or disable it here.',
+            )
+    for name in backends:
+        if name != _PORTABLE and name not in enabled:
+            raise settings.error(
+                f"backend.{name}.enabled",
+                f"true: {label} has a program for it",
+                f'Write it in the file, or remove "{name}" from backends of the target.',
+            )
+    if not backends:
+        for key in ("quantization.qmode", "quantization.pt2e_quantize"):
+            if settings.value(key) is not None:
+                raise settings.error(
+                    key,
+                    f"nothing: all programs of {label} have recipes of their own",
+                    "Remove the key, or give the target backends in the place of recipes.",
+                )
+
+
+def method_shapes(settings: Settings) -> dict[str, methods.Shape]:
+    """The program's methods, and how many tokens each reads.
+
+    Raises:
+      BuildError: a name that runners don't know, or a length that doesn't fit; with its line.
+    """
+    export, several = settings.llm.export, settings.llm.multimethod
+    is_dynamic = settings.llm.model.enable_dynamic_shape
+    most = export.max_seq_length
+    if not several.methods:
+        return {"forward": methods.Shape(most, dynamic=True) if is_dynamic else methods.Shape(1)}
+    if len(several.methods) > 1 and not several.share_mutable_buffers:
+        raise settings.error(
+            "multimethod.share_mutable_buffers",
+            "true: without it each method has a KV cache of its own",
+            "Add it to the section multimethod.",
+        )
+    shapes: dict[str, methods.Shape] = {}
+    for i, method in enumerate(several.methods):
+        key = f"multimethod.methods.{i}"
+        name, length = method.method_name, method.export_seq_len
+        static = re.fullmatch(r"prefill_([1-9][0-9]{0,6})", name)
+        if name not in ("forward", "prefill", "decode") and not static:
+            raise settings.error(
+                f"{key}.method_name", "forward, prefill, prefill_N (exactly N tokens) or decode"
+            )
+        if name in shapes:
+            raise settings.error(f"{key}.method_name", "another name: it is there twice")
+        exact = int(static[1]) if static else 1 if name == "decode" else None
+        if exact is None and not is_dynamic:
+            raise settings.error(
+                f"{key}.method_name",
+                "prefill_N or decode: model.enable_dynamic_shape is false",
+            )
+        if length is not None and length != exact and not (exact is None and 2 <= length <= most):
+            numbers = str(exact) if exact else f"2 to export.max_seq_length ({most})"
+            raise settings.error(f"{key}.export_seq_len", numbers)
+        if exact is not None and exact > export.max_context_length:
+            raise settings.error(
+                f"{key}.method_name",
+                f"at most export.max_context_length ({export.max_context_length}) tokens",
+            )
+        shapes[name] = methods.Shape(exact or length or most, dynamic=exact is None)
+    names = set(shapes)
+    reads = "forward" in names or ("decode" in names and any(n.startswith("pre") for n in names))
+    if not reads:
+        raise settings.error(
+            "multimethod.methods",
+            "forward; or decode and a prefill: else no runner can read a prompt and answer",
+        )
+    return shapes
+
+
+def _check_files(settings: Settings, ctx: ModelContext) -> None:
+    """Paths of the file must be those of the target's files, as far as it gives any."""
+    for key in ("base.checkpoint", "base.params"):
+        path = settings.value(key)
+        names = {name.rsplit("/", 1)[-1] for name in ctx.files}
+        if path and path.rstrip("/").rsplit("/", 1)[-1] not in names:
+            raise settings.error(
+                key,
+                f"one of the target's files: {', '.join(sorted(names))}",
+                f"Give the file to {ctx.label} in checkpoint, or remove the key.",
+            )
+
+
+def _check_family(settings: Settings, its: Architecture) -> None:
+    key = "base.model_class"
+    classes = FAMILIES[its.family].classes
+    if settings.file.has(key) and settings.llm.base.model_class.value not in classes:
+        named = ", ".join(classes) if classes else "no model_class at all"
+        raise settings.error(
+            key,
+            f'{named}: the checkpoint is of the kind "{its.family}"',
+            "Correct or remove it: the checkpoint says what the model is.",
+        )
+
+
+def _windowed(settings: Settings, its: Architecture, windows: list[int]) -> Architecture:
+    """A model whose layers see as far as the file says, in turns."""
+    key = "model.local_global_attention"
+    if any(window < 0 for window in windows):
+        raise settings.error(key, "numbers of at least 0; 0 is a layer that sees everything")
+    if any(layer.window for layer in its.layers):
+        raise settings.error(key, "nothing: the model's layers have sliding windows already")
+    layers = tuple(
+        dataclasses.replace(layer, window=windows[i % len(windows)])
+        for i, layer in enumerate(its.layers)
+    )
+    return dataclasses.replace(its, layers=layers)
+
+
+def _module(
+    ctx: ModelContext, settings: Settings, checkpoint: Checkpoint, keys: list[str]
+) -> nn.Module:
+    """The module of all methods, with weights, adapter and quantised embedding."""
+    its = checkpoint.architecture
+    its.args.generate_full_logits = settings.llm.debug.generate_full_logits
+    model = source_transforms.construct(its, keys) if keys else decoder.construct(its.args)
+    checkpoint.check_unused([name for name, _ in model.named_parameters()])
+    make = embedding.maker(settings, checkpoint)
+    decoder.assign(model, checkpoint.weight, make)
+    if lora.is_given(ctx.files):
+        lora.attach(model, _adapter(ctx, model, its))
+    if keys:
+        model = source_transforms.transform(model, its, keys)
+        return source_transforms.UpstreamCausalLM(model)
+    return decoder.CausalLM(decoder.finish(model, its), its)
+
+
+def _metadata(
+    settings: Settings, its: Architecture, shapes: Mapping[str, methods.Shape]
+) -> dict[str, object]:
+    """Constant methods by the names that ExecuTorch's LLM runners read."""
+    found = its.metadata | settings.metadata()
+    if not found.get("get_eos_ids"):
+        raise settings.error(
+            "base.metadata",
+            "'{\"get_eos_ids\": […]}': the checkpoint doesn't say which tokens end an answer",
+            "Add it, with the numbers of these tokens.",
+        )
+    args = its.args
+    return {
+        "get_max_seq_len": args.max_seq_len,
+        "get_max_context_len": args.max_context_len,
+        "get_vocab_size": args.vocab_size,
+        "get_n_layers": args.n_layers,
+        "use_kv_cache": True,
+        "use_sdpa_with_kv_cache": settings.llm.model.use_sdpa_with_kv_cache,
+        "enable_dynamic_shape": any(shape.dynamic for shape in shapes.values()),
+    } | found

@@ -1,0 +1,236 @@
+"""Checkpoints in Hugging Face's layout: config.json, .safetensors files, an index."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from etbuild import BuildError
+from safetensors import SafetensorError, safe_open
+
+from etllm.architecture import Architecture
+from etllm.families import FAMILIES
+from etllm.hf_config import Sizes, architecture
+from etllm.json_values import JsonValues
+
+_AGAIN = "Fetch the checkpoint's files again, all of one revision."
+_DTYPES = ("F32", "F16", "BF16", "F64")
+_HEAD = "lm_head.weight"
+_WHOLE = {
+    "tok_embeddings": "model.embed_tokens",
+    "norm": "model.norm",
+    "output": "lm_head",
+}
+# Part of a layer in upstream's Transformer to that of a Hugging Face model.
+_PARTS = {
+    "attention.wq": "self_attn.q_proj",
+    "attention.wk": "self_attn.k_proj",
+    "attention.wv": "self_attn.v_proj",
+    "attention.wo": "self_attn.o_proj",
+    "attention.q_norm_fn": "self_attn.q_norm",
+    "attention.k_norm_fn": "self_attn.k_norm",
+    "attention_norm": "input_layernorm",
+    "ffn_norm": "post_attention_layernorm",
+    "feed_forward.w1": "mlp.gate_proj",
+    "feed_forward.w2": "mlp.down_proj",
+    "feed_forward.w3": "mlp.up_proj",
+}
+# Of models that have a norm after attention, too, where the usual name is that norm's.
+_POST_NORM_PARTS = _PARTS | {
+    "post_attention_norm": "post_attention_layernorm",
+    "ffn_norm": "pre_feedforward_layernorm",
+    "post_ffn_norm": "post_feedforward_layernorm",
+}
+_FUSED = {
+    "attention.wq": "self_attn.qkv_proj",
+    "attention.wk": "self_attn.qkv_proj",
+    "attention.wv": "self_attn.qkv_proj",
+    "feed_forward.w1": "mlp.gate_up_proj",
+    "feed_forward.w3": "mlp.gate_up_proj",
+}
+# Buffers that old files hold and that follow from the configuration.
+_DERIVED = re.compile(r"\.rotary_emb\.inv_freq$")
+
+
+def opened(
+    config: tuple[str, Path],
+    generation: tuple[str, Path] | None,
+    index: tuple[str, Path] | None,
+    tensors: Mapping[str, Path],
+    sizes: Sizes,
+) -> dict[str, Any]:
+    """Fields of a Checkpoint.
+
+    Args:
+      config: name and path of config.json.
+      generation: those of generation_config.json.
+      index: those of model.safetensors.index.json.
+      tensors: the .safetensors files by name.
+      sizes: what the target asks of the model.
+    """
+    values = JsonValues.read(config[1], config[0])
+    more = JsonValues.read(generation[1], generation[0]) if generation else None
+    its = architecture(values, more, sizes)
+    files = _Files(tensors, JsonValues.read(index[1], index[0]) if index else None)
+    names = WeightNames(its, has_head=_HEAD in files.places)
+
+    def weight(name: str, shape: Sequence[int]) -> torch.Tensor:
+        theirs, rows = names.source(name)
+        found = files.tensor(theirs, shape, rows, names.whole_shape(name, shape))
+        # What norms of these models multiply by is 1 more than what their files hold.
+        return found + 1.0 if its.args.rms_norm_add_unit_offset and "norm" in name else found
+
+    def check_unused(used: Collection[str]) -> None:
+        known = {names.source(name)[0] for name in used}
+        extra = [n for n in files.places if n not in known and not names.may_be_left_out(n)]
+        if extra:
+            raise BuildError(
+                f"{config[0]}: {len(extra)} tensors of the checkpoint have no place in a model of "
+                f'the kind "{its.family}": {", ".join(extra[:6])}{" …" if len(extra) > 6 else ""}.',
+                "The model has layers that its family hasn't; its answers would be wrong.",
+            )
+
+    return {"architecture": its, "weight": weight, "check_unused": check_unused}
+
+
+class WeightNames:
+    """Names of upstream's parameters in a Hugging Face checkpoint.
+
+    Args:
+      its: the model.
+      has_head: whether the checkpoint has an output matrix of its own.
+
+    Example:
+
+        WeightNames(its, True).source("layers.0.attention.wq.weight")
+        # ("model.layers.0.self_attn.q_proj.weight", None)
+    """
+
+    def __init__(self, its: Architecture, has_head: bool) -> None:
+        self._family, self._args, self._depth = FAMILIES[its.family], its.args, its.depth
+        self._tied = its.tied or not has_head
+        self._parts = _POST_NORM_PARTS if self._family.post_norms else _PARTS
+        if self._family.fused:
+            self._parts = self._parts | _FUSED
+
+    def source(self, name: str) -> tuple[str, slice | None]:
+        """Name of the tensor that holds a parameter, and which of its rows are it; None: all."""
+        path, _, kind = name.rpartition(".")
+        if path == "output" and self._tied:
+            path = "tok_embeddings"
+        if path in _WHOLE:
+            return f"{_WHOLE[path]}.{kind}", None
+        _, number, part = path.split(".", 2)
+        rows = self._rows(part) if self._family.fused else None
+        return f"model.layers.{number}.{self._parts[part]}.{kind}", rows
+
+    def may_be_left_out(self, name: str) -> bool:
+        """Whether the model needn't have a tensor: of layers that are cut off, or derived."""
+        match = re.match(r"model\.layers\.(\d+)\.", name)
+        cut = match is not None and self._args.n_layers <= int(match[1]) < self._depth
+        return cut or bool(_DERIVED.search(name)) or (self._tied and name == _HEAD)
+
+    def whole_shape(self, name: str, shape: Sequence[int]) -> Sequence[int]:
+        """Shape of the tensor that holds a parameter of this shape."""
+        part = name.rpartition(".")[0].split(".", 2)[-1]
+        if not self._family.fused or part not in _FUSED:
+            return shape
+        parts = [p for p, theirs in _FUSED.items() if theirs == _FUSED[part]]
+        return (sum(self._count(p) for p in parts), *shape[1:])
+
+    def _rows(self, part: str) -> slice | None:
+        if part not in _FUSED:
+            return None
+        start = 0
+        for other, theirs in _FUSED.items():
+            if other == part:
+                break
+            start += self._count(other) if theirs == _FUSED[part] else 0
+        return slice(start, start + self._count(part))
+
+    def _count(self, part: str) -> int:
+        args = self._args
+        if part.startswith("feed_forward"):
+            return args.hidden_dim
+        return (args.n_heads if part == "attention.wq" else args.n_kv_heads) * args.head_dim
+
+
+class _Files:
+    """Tensors over one or several .safetensors files."""
+
+    def __init__(self, paths: Mapping[str, Path], index: JsonValues | None) -> None:
+        self._open = {name: _opened(name, path) for name, path in paths.items()}
+        # Name of a tensor to name of its file.
+        self.places: dict[str, str] = {}
+        for name, file in self._open.items():
+            for tensor in file.keys():  # noqa: SIM118  (no mapping)
+                if tensor in self.places:
+                    raise BuildError(
+                        f'{name}: tensor "{tensor}" is in {self.places[tensor]}, too.', _AGAIN
+                    )
+                self.places[tensor] = name
+        if index is not None:
+            self._check(index)
+
+    def _check(self, index: JsonValues) -> None:
+        """Fails where files of the index are missing, or hold other tensors than it says."""
+        present = {name.rsplit("/", 1)[-1] for name in self._open}
+        weights = index.inner("weight_map").values
+        missing = sorted({str(file) for file in weights.values()} - present)
+        if missing:
+            raise BuildError(
+                f"{index.where}: {len(missing)} of its files are missing: {', '.join(missing[:4])}"
+                f"{' …' if len(missing) > 4 else ''}; there are {', '.join(sorted(present))}.",
+                "Give the target all files of the checkpoint.",
+            )
+        for tensor, file in weights.items():
+            place = self.places.get(tensor, "no file").rsplit("/", 1)[-1]
+            if place != file:
+                raise BuildError(
+                    f'{index.where}: tensor "{tensor}": expected in {file}, found in {place}.',
+                    _AGAIN,
+                )
+
+    def tensor(
+        self, name: str, shape: Sequence[int], rows: slice | None, whole: Sequence[int]
+    ) -> torch.Tensor:
+        """A tensor, or rows of it, as float32."""
+        if name not in self.places:
+            raise BuildError(
+                f'{", ".join(self._open)}: expected a tensor "{name}" of shape {tuple(whole)}; '
+                f"there are {len(self.places)} tensors and none of that name.",
+                "Give the target all files of the checkpoint, and its own config.json.",
+            )
+        file = self._open[self.places[name]]
+        header = file.get_slice(name)
+        dtype, found = header.get_dtype(), tuple(header.get_shape())
+        if dtype not in _DTYPES:
+            raise BuildError(
+                f'{self.places[name]}: tensor "{name}" is stored as {dtype}, wanted one of '
+                f"{', '.join(_DTYPES)}.",
+                "Take the checkpoint in floating point: recipes quantise it.",
+            )
+        if found != tuple(whole):
+            raise BuildError(
+                f'{self.places[name]}: tensor "{name}": expected shape {tuple(whole)}, '
+                f"found {found}.",
+                "config.json and the weights belong to different models.",
+            )
+        values = header[rows] if rows is not None else file.get_tensor(name)
+        return values.to(torch.float32).contiguous()
+
+
+def _opened(name: str, path: Path) -> Any:
+    try:
+        return safe_open(path, framework="pt")
+    except OSError as error:
+        raise BuildError(f"{name}: cannot be read: {error}.", _AGAIN) from None
+    except SafetensorError as error:
+        raise BuildError(
+            f"{name}: expected a complete safetensors file; found {path.stat().st_size} bytes that "
+            f"cannot be read ({error}).",
+            _AGAIN,
+        ) from None

@@ -1,0 +1,281 @@
+"""A Hugging Face config.json, mapped to upstream's ModelArgs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from executorch.examples.models.llama.model_args import ModelArgs
+
+from etllm.architecture import Architecture, Layer
+from etllm.families import Family, family
+from etllm.json_values import MOST_LAYERS, JsonValues
+from etllm.rotary import Rotary, longrope_scale
+
+# Names of activations to upstream's.
+_ACTIVATIONS = {
+    "gelu": "gelu",
+    "gelu_pytorch_tanh": "gelu_approx",
+    "silu": "silu",
+    "swish": "silu",
+}
+# Settings that change what a model computes, and that only these values leave alone.
+_WANTED: dict[str, tuple[Any, ...]] = {
+    "attention_bias": (None, False),
+    "mlp_bias": (None, False),
+    "quantization_config": (None,),
+    "use_bidirectional_attention": (None, False),
+}
+_FULL, _SLIDING = "full_attention", "sliding_attention"
+_GEMMA3_PATTERN, _GEMMA3_LOCAL_THETA = 6, 10000.0
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What a target asks of a model.
+
+    Attributes:
+      context: tokens that the KV cache holds.
+      most: most tokens of one call.
+      layers: the first so many layers; 0: all.
+    """
+
+    context: int
+    most: int
+    layers: int = 0
+
+
+def architecture(config: JsonValues, generation: JsonValues | None, sizes: Sizes) -> Architecture:
+    """The model that a config.json describes.
+
+    Args:
+      config: its values.
+      generation: those of generation_config.json, which knows all tokens that end an answer.
+      sizes: what the target asks for.
+
+    Raises:
+      BuildError: its family or one of its features is not supported, a value is missing or makes no
+        sense, or the target asks for more than the model has.
+    """
+    kind = config.text("model_type", "nothing")
+    its = family(kind, f'{config.where}: "model_type"')
+    for key, wanted in _WANTED.items():
+        if config.values.get(key) not in wanted:
+            shown = "nothing" if wanted == (None,) else "false"
+            raise config.error(key, f"{shown}; nothing else is supported for {kind}")
+    layers, rotaries = _layers(config, kind, sizes)
+    args = _model_args(config, kind, its, len(layers), sizes)
+    args.partial_rotary_factor = rotaries[0].share
+    only_here = features_beyond_upstream(args, layers)
+    return Architecture(
+        family=kind,
+        args=args,
+        rotaries=rotaries,
+        layers=layers,
+        depth=config.integer("num_hidden_layers", minimum=1, maximum=MOST_LAYERS),
+        halves=True,
+        tied=config.flag("tie_word_embeddings", kind.startswith("gemma")),
+        only_here=only_here,
+        metadata=_metadata(config, generation),
+    )
+
+
+def _model_args(config: JsonValues, kind: str, its: Family, layers: int, sizes: Sizes) -> ModelArgs:
+    width = config.integer("hidden_size", minimum=1)
+    heads = config.integer("num_attention_heads", minimum=1)
+    kv_heads = config.integer("num_key_value_heads", heads, minimum=1)
+    head = config.integer("head_dim", width // heads, minimum=2)
+    if heads % kv_heads:
+        raise config.error("num_key_value_heads", f"a divisor of num_attention_heads ({heads})")
+    if head % 2:
+        raise config.error("head_dim", "an even number")
+    most = config.integer("max_position_embeddings", minimum=1)
+    if sizes.context > most:
+        raise config.error(
+            "max_position_embeddings",
+            f"at least export.max_context_length ({sizes.context}) of the YAML file",
+        )
+    key = "hidden_activation" if config.given("hidden_activation") else "hidden_act"
+    activation = config.text(key, its.activation)
+    if kind == "gemma" and activation == "gelu":
+        activation = its.activation  # what its first files say and don't mean
+    if activation not in _ACTIVATIONS:
+        raise config.error(key, f"one of {', '.join(sorted(_ACTIVATIONS))}")
+    query_scale = config.real("query_pre_attn_scalar", float(head))
+    multiplier = config.real("attention_multiplier", query_scale**-0.5)
+    args = ModelArgs(
+        dim=width,
+        n_layers=layers,
+        n_heads=heads,
+        n_kv_heads=kv_heads,
+        head_dim=head,
+        hidden_dim=config.integer("intermediate_size", minimum=1),
+        vocab_size=config.integer("vocab_size", minimum=1),
+        norm_eps=config.real("rms_norm_eps"),
+        max_seq_len=sizes.most,
+        max_context_len=sizes.context,
+        use_kv_cache=True,
+        use_hf_rope=True,
+        attention_qkv_bias=its.qkv_bias,
+        use_qk_norm=its.qk_norm,
+        qk_norm_before_rope=its.qk_norm,
+        rms_norm_add_unit_offset=its.offset_norm,
+        post_attention_norm=its.post_norms,
+        post_ffn_norm=its.post_norms,
+        act_fn=_ACTIVATIONS[activation],  # type: ignore[arg-type]
+        embedding_scale_factor=config.real(
+            "embedding_multiplier", math.sqrt(width) if its.scaled_embedding else 1.0
+        ),
+        attention_multiplier=None if multiplier == head**-0.5 else multiplier,
+        residual_multiplier=_unless_one(config.real("residual_multiplier", 1.0)),
+        logits_scaling=_unless_one(config.real("logits_scaling", 1.0)),
+    )
+    for ours, theirs in (
+        ("attn_logit_softcapping", "attn_logit_softcapping"),
+        ("final_logit_softcapping", "final_logit_softcapping"),
+    ):
+        if config.given(theirs):
+            setattr(args, ours, config.real(theirs))
+    return args
+
+
+def _unless_one(value: float) -> float | None:
+    return None if value == 1.0 else value
+
+
+def _layers(
+    config: JsonValues, kind: str, sizes: Sizes
+) -> tuple[tuple[Layer, ...], tuple[Rotary, ...]]:
+    """What each layer has of its own, and the rotary embeddings."""
+    count = config.integer("num_hidden_layers", minimum=1, maximum=MOST_LAYERS)
+    if sizes.layers > count:
+        raise config.error("num_hidden_layers", f"at least layers ({sizes.layers}) of the target")
+    kinds = _layer_types(config, kind, count)
+    windows = [0] * count
+    if _SLIDING in kinds:
+        window = config.integer("sliding_window", minimum=1)
+        windows = [window if k == _SLIDING else 0 for k in kinds]
+    turned = _turned(config, count)
+    rope = config.inner("rope_parameters")
+    if kind == "gemma3_text":
+        # Layers that see a window have frequencies of their own, which are never scaled.
+        full, local = rope.inner(_FULL), rope.inner(_SLIDING)
+        theta = config.real("rope_local_base_freq", _GEMMA3_LOCAL_THETA)
+        rotaries = (
+            _rotary(config, full if full.values else _old_rope(config), sizes),
+            Rotary(local.real("rope_theta", theta)),
+        )
+        chosen: list[int | None] = [1 if k == _SLIDING else 0 for k in kinds]
+    else:
+        rotaries = (_rotary(config, rope if rope.values else _old_rope(config), sizes),)
+        chosen = [0 if is_turned else None for is_turned in turned]
+    layers = tuple(Layer(r, w) for r, w in zip(chosen, windows, strict=True))
+    return layers[: sizes.layers or count], rotaries
+
+
+def _layer_types(config: JsonValues, kind: str, count: int) -> list[str]:
+    if config.given("layer_types"):
+        kinds = config.values["layer_types"]
+        fits = isinstance(kinds, list) and len(kinds) == count
+        if not fits or any(k not in (_FULL, _SLIDING) for k in kinds):
+            raise config.error(
+                "layer_types", f"{count} times {_FULL} or {_SLIDING}; no other kind is supported"
+            )
+        return kinds
+    if kind == "gemma2":
+        return [_FULL if i % 2 else _SLIDING for i in range(count)]
+    if kind == "gemma3_text":
+        step = config.integer("sliding_window_pattern", _GEMMA3_PATTERN, minimum=1)
+        return [_SLIDING if (i + 1) % step else _FULL for i in range(count)]
+    if kind in ("mistral", "phi3"):
+        return [_SLIDING if config.given("sliding_window") else _FULL] * count
+    if kind in ("qwen2", "qwen3") and config.flag("use_sliding_window", False):
+        first = config.integer("max_window_layers", 0)
+        return [_SLIDING if i >= first else _FULL for i in range(count)]
+    if kind == "smollm3" and config.flag("use_sliding_window", False):
+        raise config.error("use_sliding_window", "false, or layer_types beside it")
+    return [_FULL] * count
+
+
+def _turned(config: JsonValues, count: int) -> list[bool]:
+    """Whether each layer has a rotary embedding."""
+    found = config.values.get("no_rope_layers")
+    if found is None:
+        return [True] * count
+    if not isinstance(found, list) or len(found) != count or any(f not in (0, 1) for f in found):
+        raise config.error("no_rope_layers", f"a list of {count} numbers, 1 or 0")
+    return [f == 1 for f in found]
+
+
+def _old_rope(config: JsonValues) -> JsonValues:
+    """What files before transformers 5 have in two places, as one object."""
+    scaling = config.inner("rope_scaling")
+    values = {k: v for k, v in scaling.values.items() if v is not None}
+    return JsonValues({"rope_theta": config.values.get("rope_theta")} | values, scaling.where)
+
+
+def _rotary(config: JsonValues, rope: JsonValues, sizes: Sizes) -> Rotary:
+    kind = rope.text("rope_type", rope.text("type", "default"))
+    theta = rope.real("rope_theta", 10000.0)
+    share = rope.real("partial_rotary_factor", config.real("partial_rotary_factor", 1.0))
+    heads = config.integer("num_attention_heads", minimum=1)
+    head = config.integer("head_dim", config.integer("hidden_size", minimum=1) // heads, minimum=2)
+    turned = int(head * share)
+    if share > 1.0 or turned < 2 or turned % 2:
+        raise config.error("partial_rotary_factor", "a share of each head with an even size")
+    pairs = turned // 2
+    if kind == "default":
+        return Rotary(theta, share)
+    if kind == "linear":
+        return Rotary(theta, share, [rope.real("factor")] * pairs)
+    if kind == "llama3":
+        low, high = rope.real("low_freq_factor"), rope.real("high_freq_factor")
+        if low >= high:
+            raise rope.error("high_freq_factor", f"more than low_freq_factor ({low:g})")
+        original = rope.integer("original_max_position_embeddings", minimum=1)
+        return Rotary(theta, share, llama3=(rope.real("factor"), low, high, original))
+    if kind == "longrope":
+        most = config.integer("max_position_embeddings", minimum=1)
+        original = config.integer("original_max_position_embeddings", most, minimum=2)
+        original = rope.integer("original_max_position_embeddings", original, minimum=2)
+        # The table is made once: for contexts that stay short, or for those that may become long.
+        factors = "long_factor" if sizes.context > original else "short_factor"
+        scale = longrope_scale(rope.real("factor", most / original), original)
+        scale = rope.real("attention_factor", scale)
+        return Rotary(theta, share, rope.reals(factors, pairs), scale)
+    key = "rope_type" if rope.given("rope_type") else "type"
+    raise rope.error(key, "one of default, linear, llama3, longrope; no other is supported")
+
+
+def features_beyond_upstream(args: ModelArgs, layers: tuple[Layer, ...]) -> tuple[str, ...]:
+    """Features that upstream's own Transformer doesn't compute, by names for messages."""
+    found = {
+        "an activation other than silu": args.act_fn.value != "silu",
+        "scaled embeddings": args.embedding_scale_factor != 1.0,
+        "norms after attention and feed-forward": args.post_attention_norm,
+        "capped scores or logits": bool(
+            args.attn_logit_softcapping or args.final_logit_softcapping
+        ),
+        "scaled scores, residuals or logits": bool(
+            args.attention_multiplier or args.residual_multiplier or args.logits_scaling
+        ),
+        "layers without a rotary embedding": any(layer.rotary is None for layer in layers),
+        "layers with different rotary embeddings": any(layer.rotary for layer in layers),
+        "sliding windows": any(layer.window for layer in layers),
+    }
+    return tuple(name for name, is_there in found.items() if is_there)
+
+
+def _metadata(config: JsonValues, generation: JsonValues | None) -> dict[str, int | list[int]]:
+    found: dict[str, int | list[int]] = {}
+    for source in filter(None, (generation, config)):
+        if "get_bos_id" not in found and source.given("bos_token_id"):
+            found["get_bos_id"] = source.integer("bos_token_id")
+        if "get_eos_ids" not in found and source.given("eos_token_id"):
+            ends = source.values["eos_token_id"]
+            ends = ends if isinstance(ends, list) else [ends]
+            if not all(isinstance(n, int) and not isinstance(n, bool) and n >= 0 for n in ends):
+                raise source.error("eos_token_id", "a token's number, or a list of them")
+            found["get_eos_ids"] = sorted(set(ends))
+    return found

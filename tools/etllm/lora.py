@@ -1,0 +1,316 @@
+"""LoRA adapters in PEFT's file format, put onto the linear layers of a Llama model.
+
+An adapter adds a product of two narrow matrices to a layer: y = x W^T + (x A^T) B^T. W keeps its
+place, its name and its bytes, so programs with and without an adapter, and with different ones,
+have the same base weights. PEFT's factor lora_alpha / r is multiplied into B on loading: adapters
+of one rank and one choice of layers differ in the values of A and B and in nothing else.
+
+Example:
+
+    adapter = load_adapter(folder / CONFIG, folder / WEIGHTS, model)
+    attach(model, adapter)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from etbuild import BuildError, ModelContext
+from executorch.examples.models.llama.llama_transformer import Transformer
+from safetensors import SafetensorError, safe_open
+from torch import nn
+from torch.nn import functional
+
+from etllm.lora_config import SAVE_AGAIN, Config, matches
+
+CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
+# Linear layer of a Hugging Face Llama block to that of ExecuTorch's Transformer.
+LINEARS = {
+    "self_attn.q_proj": "attention.wq",
+    "self_attn.k_proj": "attention.wk",
+    "self_attn.v_proj": "attention.wv",
+    "self_attn.o_proj": "attention.wo",
+    "mlp.gate_proj": "feed_forward.w1",
+    "mlp.up_proj": "feed_forward.w3",
+    "mlp.down_proj": "feed_forward.w2",
+}
+_PREFIX = "base_model.model."
+_DTYPES = ("F32", "F16", "BF16")
+
+
+@dataclass(frozen=True)
+class Adapter:
+    """The matrices of an adapter.
+
+    Attributes:
+      rank: r.
+      factors: A (r, in) and B (out, r) by the Transformer's layer ("layers.0.attention.wq"):
+        float32, in the model's own layout, B multiplied by the adapter's scale.
+      unused: names in the file of the tensors that belong to blocks that the model lacks.
+    """
+
+    rank: int
+    factors: Mapping[str, tuple[torch.Tensor, torch.Tensor]]
+    unused: tuple[str, ...] = ()
+
+
+class Factor(nn.Module):
+    """One of the two matrices.
+
+    No `nn.Linear`, so that quantisation, which takes those, leaves it alone.
+
+    Args:
+      values: float32, (out, in).
+
+    Attributes:
+      weight: the matrix, a parameter.
+    """
+
+    def __init__(self, values: torch.Tensor) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(values, requires_grad=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """x of (…, in) to (…, out)."""
+        return functional.linear(x, self.weight)
+
+
+class LoraLinear(nn.Linear):
+    """A linear layer with an adapter: y = x W^T + (x A^T) B^T.
+
+    An `nn.Linear` whose weight has the name that it has without an adapter, so that recipes
+    quantise it as before.
+
+    Args:
+      base: the layer without an adapter; its weight and bias are used, not copied.
+      a: A, float32, (r, in).
+      b: B, float32, (out, r), the adapter's scale included.
+
+    Attributes:
+      weight: W, (out, in).
+      lora_a: holds A.
+      lora_b: holds B.
+    """
+
+    def __init__(self, base: nn.Linear, a: torch.Tensor, b: torch.Tensor) -> None:
+        super().__init__(base.in_features, base.out_features, bias=False, device="meta")
+        self.weight, self.bias = base.weight, base.bias
+        self.lora_a, self.lora_b = Factor(a), Factor(b)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """x of (…, in) to (…, out)."""
+        return super().forward(x) + self.lora_b(self.lora_a(x))
+
+
+def load_adapter(
+    config: Path,
+    weights: Path,
+    model: Transformer,
+    layers: int | None = None,
+    halves: bool = False,
+) -> Adapter:
+    """Reads an adapter in PEFT's format for a model and checks that it fits.
+
+    Args:
+      config: its adapter_config.json.
+      weights: its adapter_model.safetensors, in Hugging Face's layout of Llama models.
+      model: what it is for; its weights may be on "meta".
+      layers: how many blocks the uncut model has; default: those that `model` has. What belongs
+        to the blocks that `model` lacks is checked and left out.
+      halves: whether the model's queries and keys lie as in Hugging Face's files, as the
+        adapter's do; else as in GGUF files of Llama models.
+
+    Returns:
+      The adapter.
+
+    Raises:
+      BuildError: a file can't be read, is of another kind, or belongs to another model.
+    """
+    settings = Config.read(config)
+    present = len(model.layers)
+    places = {
+        f"model.layers.{i}.{theirs}": f"layers.{i}.{ours}"
+        for i in range(layers or present)
+        for theirs, ours in LINEARS.items()
+    }
+    expected = _expected(settings, places)
+    shapes = {theirs: _shape(model, ours) for theirs, ours in places.items()}
+    with _open(weights) as file:
+        _check_names(weights, file.keys(), expected, settings)
+        factors, unused = {}, []
+        for theirs in expected:
+            rows, columns = shapes[theirs]
+            a = _tensor(file, weights, theirs, "A", (settings.rank, columns))
+            b = _tensor(file, weights, theirs, "B", (rows, settings.rank)) * settings.scale
+            if not halves and theirs.endswith((".q_proj", ".k_proj")):
+                b = to_interleaved(b, rows // model.params.head_dim)
+            if int(theirs.split(".")[2]) < present:
+                factors[places[theirs]] = a, b
+            else:
+                unused += tensor_names(theirs)
+    return Adapter(settings.rank, factors, tuple(unused))
+
+
+def is_given(files: Iterable[str]) -> bool:
+    """Whether one of an adapter's files is among a target's, so that it must have both."""
+    return not {CONFIG, WEIGHTS}.isdisjoint(name.rsplit("/", 1)[-1] for name in files)
+
+
+def of_target(
+    ctx: ModelContext, model: Transformer, layers: int | None = None, halves: bool = False
+) -> Adapter:
+    """The adapter among a target's files; the other arguments, and errors, as `load_adapter`."""
+    return load_adapter(ctx.file(CONFIG), ctx.file(WEIGHTS), model, layers, halves)
+
+
+def attach(model: Transformer, adapter: Adapter) -> None:
+    """Puts an adapter onto a model, in place.
+
+    Args:
+      model: its linear layers that the adapter names become `LoraLinear`s.
+      adapter: from `load_adapter` for this model.
+    """
+    for name, (a, b) in adapter.factors.items():
+        model.set_submodule(name, LoraLinear(model.get_submodule(name), a, b))
+
+
+def named_tensors(adapter: Adapter, prefix: str) -> dict[str, torch.Tensor | None]:
+    """An adapter's tensors by the names that `attach` gives them, and None for each unused one.
+
+    Args:
+      adapter: from `load_adapter`.
+      prefix: of the Transformer in the module: "transformer".
+
+    Example:
+
+        named_tensors(adapter, "transformer")["transformer.layers.0.attention.wq.lora_a.weight"]
+    """
+    named = {
+        f"{prefix}.{layer}.lora_{which}.weight": tensor
+        for layer, factors in sorted(adapter.factors.items())
+        for which, tensor in zip("ab", factors, strict=True)
+    }
+    return named | dict.fromkeys(adapter.unused)
+
+
+def to_interleaved(rows: torch.Tensor, heads: int) -> torch.Tensor:
+    """Rows of a query or key projection from Hugging Face's order to that of GGUF files.
+
+    Hugging Face's rotary embedding pairs row i of a head with row i + half; GGUF and Meta's own
+    pair row 2i with row 2i + 1.
+
+    Args:
+      rows: (heads * head size, any).
+      heads: number of heads; the KV heads for keys.
+
+    Returns:
+      The same rows in the other order.
+
+    Example:
+
+        to_interleaved(torch.tensor([[0], [1], [2], [3]]), 1)    # [[0], [2], [1], [3]]
+    """
+    return rows.view(heads, 2, -1, rows.shape[1]).transpose(1, 2).reshape(rows.shape)
+
+
+def to_half_split(rows: torch.Tensor, heads: int) -> torch.Tensor:
+    """The inverse of `to_interleaved`, with the same arguments."""
+    return rows.view(heads, -1, 2, rows.shape[1]).transpose(1, 2).reshape(rows.shape)
+
+
+def tensor_names(layer: str) -> tuple[str, str]:
+    """Names of A and B in the file of weights; layer: "model.layers.0.self_attn.q_proj"."""
+    return f"{_PREFIX}{layer}.lora_A.weight", f"{_PREFIX}{layer}.lora_B.weight"
+
+
+def _expected(settings: Config, places: Iterable[str]) -> list[str]:
+    """The layers that have the adapter."""
+    targets = settings.targets
+    for target in [targets] if isinstance(targets, str) else targets:
+        if not any(matches(p, target if isinstance(targets, str) else (target,)) for p in places):
+            raise BuildError(
+                f'{settings.path}: "target_modules": "{target}" is no linear layer of the model\'s '
+                f"blocks, which are: {', '.join(name.split('.')[1] for name in LINEARS)}.",
+                "Use an adapter that was trained for this model and for these layers only.",
+            )
+    expected = [name for name in places if settings.takes(name)]
+    if not expected:
+        raise BuildError(
+            f'{settings.path}: "target_modules", "exclude_modules" and "layers_to_transform" leave '
+            "no layer of the model.",
+            "Use an adapter that was trained for this model.",
+        )
+    return expected
+
+
+def _shape(model: Transformer, name: str) -> tuple[int, int]:
+    """(out, in) of a layer; all blocks are alike, so the first speaks for those that are cut."""
+    first = re.sub(r"^layers\.\d+\.", "layers.0.", name)
+    linear = model.get_submodule(first)
+    return linear.out_features, linear.in_features
+
+
+def _open(path: Path) -> Any:
+    try:
+        return safe_open(path, framework="pt")
+    except OSError as error:
+        raise BuildError(f"{path}: cannot be read: {error}.", SAVE_AGAIN) from None
+    except SafetensorError as error:
+        size = path.stat().st_size
+        raise BuildError(
+            f"{path}: expected a complete safetensors file; found {size} bytes that cannot be read "
+            f"({error}).",
+            SAVE_AGAIN,
+        ) from None
+
+
+def _check_names(
+    path: Path, found: Sequence[str], expected: Iterable[str], settings: Config
+) -> None:
+    """Raises BuildError where tensors are missing or have no place."""
+    wanted = [name for layer in expected for name in tensor_names(layer)]
+    missing = sorted(set(wanted) - set(found))
+    extra = sorted(set(found) - set(wanted))
+    source = f'by "target_modules" of {settings.path.name}'
+    # What is there under other names explains what is missing, so both are said at once.
+    if extra:
+        absent = f" Missing are {len(missing)}: {_listed(missing)}." if missing else ""
+        raise BuildError(
+            f"{path}: {len(extra)} tensors have no place in the model {source}: "
+            f"{_listed(extra)}.{absent}",
+            "Use the two files of one adapter that was trained for this model.",
+        )
+    if missing:
+        raise BuildError(
+            f"{path}: expected {len(wanted)} tensors {source}; {len(missing)} are missing: "
+            f"{_listed(missing)}.",
+            "Use the two files of one adapter that was trained for this model.",
+        )
+
+
+def _tensor(file: Any, path: Path, layer: str, factor: str, shape: tuple[int, int]) -> torch.Tensor:
+    """A or B as float32."""
+    name = tensor_names(layer)["AB".index(factor)]
+    header = file.get_slice(name)
+    dtype, found = header.get_dtype(), tuple(header.get_shape())
+    if dtype not in _DTYPES:
+        raise BuildError(
+            f'{path}: tensor "{name}" is stored as {dtype}, wanted one of {", ".join(_DTYPES)}.',
+            "Save the adapter in one of these types.",
+        )
+    if found != shape:
+        rank = shape[0 if factor == "A" else 1]
+        raise BuildError(
+            f'{path}: tensor "{name}": expected shape {shape} (r = {rank}), found {found}.',
+            "Use the two files of one adapter that was trained for this model.",
+        )
+    return file.get_tensor(name).to(torch.float32).contiguous()
+
+
+def _listed(names: Sequence[str], most: int = 4) -> str:
+    return ", ".join(names[:most]) + (" …" if len(names) > most else "")

@@ -1,0 +1,267 @@
+"""The YAML file of a language model: upstream's LlmConfig, with errors that name line and key.
+
+What upstream's `export_llm` reads from a file, this reads from the same file. What these rules do
+in another way, or can't do, is an error and never left out in silence.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import json
+import re
+import typing
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from etbuild import BuildError
+from executorch.extension.llm.export.config.llm_config import LlmConfig
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from etllm.unsupported import HONOURED, REASONS
+from etllm.yaml_lines import YamlFile
+
+_BENCHMARK = "benchmark"
+
+
+def benchmark_wanted(file: YamlFile) -> bool:
+    """Whether a file asks for benchmarks of the programs.
+
+    Raises:
+      BuildError: its key "benchmark" is neither true nor false.
+    """
+    wanted = file.values.get(_BENCHMARK, False)
+    if not isinstance(wanted, bool):
+        raise BuildError(
+            f"{file.place(_BENCHMARK)}: {_BENCHMARK}: got {_shown(wanted)}, wanted true or false.",
+            "With true, the target of et_llm measures its programs, too.",
+        )
+    return wanted
+
+
+class Settings:
+    """A language model's configuration file.
+
+    Args:
+      file: the YAML file's values.
+
+    Attributes:
+      llm: upstream's LlmConfig.
+      benchmark: whether programs are measured, too; a key of our own.
+      file: the values as they stand there, with their lines.
+
+    Raises:
+      BuildError: a key or value is unknown, of the wrong type, or not supported; with its line.
+
+    Example:
+
+        settings = Settings.read(ctx.file("llm.yaml"), "models/llm.yaml")
+        settings.llm.export.max_context_length
+    """
+
+    def __init__(self, file: YamlFile) -> None:
+        self.benchmark = benchmark_wanted(file)
+        self.file = dataclasses.replace(
+            file, values={k: v for k, v in file.values.items() if k != _BENCHMARK}
+        )
+        self.llm = self._parsed()
+        self._check_supported()
+        self._check_related()
+
+    @classmethod
+    def read(cls, path: Path, name: str) -> Settings:
+        """Reads a file; `name` is what messages call it."""
+        return cls(YamlFile.read(path, name))
+
+    def error(self, key: str, wanted: str, hint: str = "") -> BuildError:
+        """An error about a key's value.
+
+        Args:
+          key: "model.use_kv_cache"; one that the file leaves out has upstream's default.
+          wanted: what it should be instead.
+          hint: what to do.
+        """
+        value = _shown(self.value(key))
+        default = "" if self.file.has(key) else " (upstream's default)"
+        return BuildError(
+            f"{self.file.place(key)}: {key}: got {value}{default}, wanted {wanted}.", hint
+        )
+
+    def value(self, key: str) -> Any:
+        """The value of a key, upstream's default where the file leaves it out."""
+        found: Any = self.llm
+        for part in key.split("."):
+            found = found[int(part)] if part.isdigit() else getattr(found, part)
+        return found
+
+    def enabled_backends(self) -> list[str]:
+        """Names of the backends that the file enables, sorted."""
+        backends = self.llm.backend
+        return sorted(
+            field.name
+            for field in dataclasses.fields(backends)
+            if getattr(getattr(backends, field.name), "enabled", False)
+        )
+
+    def metadata(self) -> dict[str, Any]:
+        """Metadata methods of `base.metadata`: numbers, texts, truth values and lists of them."""
+        text = self.llm.base.metadata
+        if not text:
+            return {}
+        wanted = "a JSON object in quotes: '{\"get_bos_id\": 1}'"
+        try:
+            values = json.loads(text)
+        except (RecursionError, ValueError):
+            raise self.error("base.metadata", wanted) from None
+        if not isinstance(values, dict):
+            raise self.error("base.metadata", wanted)
+        for name, value in values.items():
+            items = value if isinstance(value, list) else [value]
+            if not items or not all(isinstance(item, bool | int | float | str) for item in items):
+                raise self.error(
+                    "base.metadata", f'a number, text or list of them for "{name}", not {value!r}'
+                )
+        return values
+
+    def _parsed(self) -> LlmConfig:
+        self._check_keys(self.file.values, LlmConfig)
+        schema = OmegaConf.structured(LlmConfig)
+        try:
+            merged = OmegaConf.merge(schema, OmegaConf.create(dict(self.file.values)))
+            result = OmegaConf.to_object(merged)
+        except OmegaConfBaseException as error:
+            raise self._wrong(error) from None
+        except ValueError as error:
+            raise self._contradiction(error) from None
+        assert isinstance(result, LlmConfig)
+        return result
+
+    def _check_keys(self, values: Mapping[str, Any], section: type, path: str = "") -> None:
+        """Fails for a key that a section of LlmConfig lacks, and for a value where keys belong."""
+        hints = typing.get_type_hints(section)
+        known = [field.name for field in dataclasses.fields(section)]
+        for name, value in values.items():
+            key = f"{path}.{name}" if path else name
+            if name not in known:
+                close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+                raise BuildError(
+                    f"{self.file.place(key)}: unknown key {key}. {path or 'The file'} takes: "
+                    f"{', '.join(sorted(known))}.",
+                    f'Do you mean "{close[0]}"?' if close else "Remove it.",
+                )
+            inner, is_list = _section_of(hints[name])
+            if inner is None:
+                continue
+            items = list(enumerate(value)) if is_list and isinstance(value, list) else [("", value)]
+            for number, item in items:
+                place = f"{key}.{number}" if number != "" else key
+                if not isinstance(item, dict) or (is_list and number == ""):
+                    wanted = "a list of sections" if is_list else "a section with keys"
+                    raise BuildError(
+                        f"{self.file.place(place)}: {place}: got {_shown(item)}, wanted {wanted}.",
+                        "Write its keys in lines of their own, each with two spaces more.",
+                    )
+                self._check_keys(item, inner, place)
+
+    def _wrong(self, error: OmegaConfBaseException) -> BuildError:
+        """For a value of another type than LlmConfig has."""
+        key = re.sub(r"\[(\d+)\]", r".\1", error.full_key or "")
+        text = str(error).splitlines()[0].rstrip(".")
+        return BuildError(f"{self.file.place(key)}: {key}: {text}.", "Correct the value.")
+
+    def _contradiction(self, error: ValueError) -> BuildError:
+        """For values that LlmConfig refuses; its messages name keys without their section."""
+        keys = [k for k in self.file.lines if re.search(rf"\b{k.rpartition('.')[2]}\b", str(error))]
+        # The longest names a key; its section's name may be a word of the sentence, too.
+        key = max(keys, key=lambda k: (k.count("."), len(k)), default="")
+        named = f"{key}: " if key else ""
+        return BuildError(f"{self.file.place(key)}: {named}{str(error).rstrip('.')}.")
+
+    def _check_supported(self) -> None:
+        """Fails for the first key whose value differs from the default and has no effect here."""
+        default = LlmConfig()
+        for key, value in _leaves(self.llm):
+            if re.sub(r"\.\d+\.", ".*.", key) in HONOURED or value == _default(default, key):
+                continue
+            reason, hint = _reason(key)
+            raise BuildError(
+                f"{self.file.place(key)}: {key}: got {_shown(value)}, which is not supported: "
+                f"{reason}.",
+                hint,
+            )
+
+    def _check_related(self) -> None:
+        model, export = self.llm.model, self.llm.export
+        if not model.use_kv_cache:
+            raise self.error(
+                "model.use_kv_cache",
+                "true: programs hold a conversation in a KV cache of their own",
+                'Add "use_kv_cache: true" to the section "model".',
+            )
+        if model.dtype_override.value != "fp32":
+            raise self.error(
+                "model.dtype_override",
+                "fp32: the layers here compute in 32 bits, and backends choose what they store",
+                "Take a backend's recipe in 16 bits, e.g. recipes = "
+                '{"vulkan": "@rules_executorch//backends/vulkan:fp16"}.',
+            )
+        for key in ("export.max_seq_length", "export.max_context_length"):
+            if self.value(key) < 2:
+                raise self.error(key, "at least 2 tokens")
+        if export.max_context_length > 1 << 24:
+            raise self.error("export.max_context_length", "at most 16777216 tokens")
+
+
+def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """All keys of a LlmConfig with their values; a list of plain values is one."""
+    for field in dataclasses.fields(value):
+        key = f"{path}.{field.name}" if path else field.name
+        found = getattr(value, field.name)
+        if dataclasses.is_dataclass(found):
+            yield from _leaves(found, key)
+        elif isinstance(found, list) and found and dataclasses.is_dataclass(found[0]):
+            for i, item in enumerate(found):
+                yield from ((k, v) for k, v in _leaves(item, f"{key}.{i}"))
+        else:
+            yield key, found
+
+
+def _default(config: LlmConfig, key: str) -> Any:
+    """The default of a key; of an item of a list, that of its class."""
+    found: Any = config
+    for part in key.split("."):
+        if part.isdigit() or found is None:
+            return None
+        found = getattr(found, part)
+    return found
+
+
+def _reason(key: str) -> tuple[str, str]:
+    """Why a key is not supported, and what to do: that of the key or of its section."""
+    parts = ["base", "lora_config"] if ".lora_config" in key else key.split(".")
+    while parts:
+        if ".".join(parts) in REASONS:
+            return REASONS[".".join(parts)]
+        parts.pop()
+    return "these rules have nothing like it", "Remove the key."
+
+
+def _section_of(hint: Any) -> tuple[type | None, bool]:
+    """The dataclass that a field holds, and whether it holds a list of them; None: plain values."""
+    if dataclasses.is_dataclass(hint):
+        return hint, False
+    inner = [a for a in typing.get_args(hint) if dataclasses.is_dataclass(a)]
+    return (inner[0], typing.get_origin(hint) is list) if inner else (None, False)
+
+
+def _shown(value: Any) -> str:
+    value = getattr(value, "value", value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        return f'"{value}"'
+    if dataclasses.is_dataclass(value) or isinstance(value, Mapping):
+        return "a section"
+    return "nothing" if value is None else str(value)

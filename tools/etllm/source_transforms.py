@@ -1,0 +1,107 @@
+"""Upstream's source transforms: attention and KV cache in other forms, on its own Transformer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from executorch.examples.models.llama.llama_transformer import Transformer, construct_transformer
+from torch import nn
+
+from etllm.architecture import Architecture
+from etllm.settings import Settings
+
+_SDPA, _CACHE = "model.use_sdpa_with_kv_cache", "model.quantize_kv_cache"
+
+
+def wanted(settings: Settings) -> list[str]:
+    """Keys of the YAML file that ask for a transform.
+
+    Raises:
+      BuildError: some of them exclude each other.
+    """
+    keys = [key for key in (_SDPA, _CACHE) if settings.value(key)]
+    if len(keys) == 2:
+        raise settings.error(
+            _SDPA,
+            f"false beside {_CACHE} ({settings.file.place(_CACHE)}): this version of ExecuTorch "
+            "can't export the two together",
+            "Remove one of them.",
+        )
+    if keys and settings.llm.model.local_global_attention:
+        raise settings.error(
+            keys[0], "false beside local_global_attention", "Remove one of the two keys."
+        )
+    return keys
+
+
+def check_fits(its: Architecture, settings: Settings, keys: Sequence[str]) -> None:
+    """Fails where upstream's Transformer, which transforms need, doesn't compute the model."""
+    if its.only_here:
+        raise settings.error(
+            keys[0],
+            f'false for a model of the kind "{its.family}": upstream\'s Transformer, which it '
+            f"changes, lacks {' and '.join(its.only_here)}",
+            "Remove the key.",
+        )
+
+
+def construct(its: Architecture, keys: Sequence[str]) -> Transformer:
+    """Upstream's Transformer with its own attention, without weights."""
+    args = its.args
+    args.attention_type = "mha"
+    # The cache's positions come as one number, whatever the shapes.
+    args.enable_dynamic_shape = True
+    args.use_sdpa_with_kv_cache_op = _SDPA in keys
+    with torch.device("meta"):
+        model = construct_transformer(args)
+    return model
+
+
+def transform(model: Transformer, its: Architecture, keys: Sequence[str]) -> Transformer:
+    """Applies the transforms and puts in the rotary tables.
+
+    Args:
+      model: from `construct`, with its weights.
+      its: what it is made of.
+      keys: from `wanted`.
+    """
+    from executorch.examples.models.llama.source_transformation import custom_kv_cache, sdpa
+
+    args = its.args
+    cos, sin = its.rotaries[0].tables(args.head_dim, args.max_context_len, its.halves)
+    turned = int(args.head_dim * args.partial_rotary_factor)
+    # Upstream has one column a pair where neighbours make pairs, and no columns that aren't turned.
+    columns = slice(0, turned) if its.halves else slice(0, turned, 2)
+    model.rope.freqs_cos = cos[:, columns].contiguous()
+    model.rope.freqs_sin = sin[:, columns].contiguous()
+    steps: list[Callable[[nn.Module], nn.Module]] = []
+    if _SDPA in keys:
+        steps = [
+            sdpa.replace_sdpa_with_custom_op,
+            custom_kv_cache.replace_kv_cache_with_custom_kv_cache,
+        ]
+    if _CACHE in keys:
+        steps = [
+            custom_kv_cache.replace_kv_cache_with_quantized_kv_cache,
+            sdpa.replace_sdpa_with_quantized_sdpa,
+        ]
+    for step in steps:
+        model = step(model)
+    return model
+
+
+class UpstreamCausalLM(nn.Module):
+    """Logits of the last of some tokens that continue what the KV cache holds.
+
+    Args:
+      transformer: upstream's Transformer with upstream's attention.
+    """
+
+    def __init__(self, transformer: Transformer) -> None:
+        super().__init__()
+        self.transformer = transformer
+
+    def forward(self, tokens: torch.Tensor, input_pos: torch.Tensor) -> torch.Tensor:
+        """Reads int64 tokens (1, n) at int64 position input_pos (1,); logits (1, vocabulary)."""
+        return self.transformer(tokens, {"input_pos": input_pos})
