@@ -1,7 +1,7 @@
 """A Llama model from a GGUF file, as a program that answers token by token.
 
 The file says everything about the model: sizes, number of layers, rotary base, special tokens.
-Its weights go onto ExecuTorch's own Llama classes; how they are quantised for a device is the
+Its weights go onto ExecuTorch's own Llama classes; how they are quantized for a device is the
 recipe's business.
 
 One method, `forward(tokens, input_pos)`, reads a prompt in pieces of up to `prefill` tokens and

@@ -68,7 +68,7 @@ those of the model itself, byte for byte.
 Output: a directory with a .pt2 file a method, the model's constant methods, test inputs and
 calibration inputs. Tests and companions of programs compare with the eager model.
 
-Recipes that quantise the layers of an eager model (torchao) take the `et_model`; so do models with
+Recipes that quantize the layers of an eager model (torchao) take the `et_model`; so do models with
 operators that their own code registers. A lowering with what doesn't fit fails and says so.
 """,
     attrs = {

@@ -186,7 +186,7 @@ et_program(
 ```
 
 Outputs: `<name>.pte`, and `<name>.ptd` where the weights are separate. Output groups: `report` (JSON
-and a page: what was delegated and what was not, accuracy of the quantisation, bytes), `manifest` (what must be there before the program is loaded), `data` (all .ptd files
+and a page: what was delegated and what was not, accuracy of the quantization, bytes), `manifest` (what must be there before the program is loaded), `data` (all .ptd files
 that it may load), `etrecord` (for ExecuTorch's devtools; not reproducible, holds source paths),
 `bundled` (a .bpte: the program with inputs and the outputs that the eager model gives), `lowered`.
 

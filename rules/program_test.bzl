@@ -82,8 +82,8 @@ et_program_test(name = "llama_test", program = ":llama_xnnpack", atol = "1e-3", 
         ),
         "atol": attr.string(default = "1e-4", doc = "Absolute tolerance, a number."),
         "min_sqnr_db": attr.string(
-            doc = "Smallest signal-to-quantisation-noise ratio in dB of an output against the eager " +
-                  "model; for quantised programs, beside a wide atol.",
+            doc = "Smallest signal-to-quantization-noise ratio in dB of an output against the eager " +
+                  "model; for quantized programs, beside a wide atol.",
         ),
         "program": attr.label(
             mandatory = True,

@@ -48,7 +48,7 @@ EtPackagesInfo = provider(
 )
 
 EtRecipeInfo = provider(
-    doc = "How a model is quantised, partitioned and lowered. Made by `et_recipe`.",
+    doc = "How a model is quantized, partitioned and lowered. Made by `et_recipe`.",
     fields = {
         "label": "Label of the recipe.",
         "backends": "Depset of EtBackendInfo that its programs may delegate to.",
@@ -136,7 +136,7 @@ EtRuntimeLibraryInfo = provider(
         "backends": "List of strings: names under which it registers backends.",
         "deps": "Depset of EtRuntimeLibraryInfo that it needs.",
         "purl": "String: the package that it comes from (\"pkg:pypi/executorch@1.5.1\"); empty: unknown.",
-        "license": "String: that package's licence as an SPDX expression; empty: unknown.",
+        "license": "String: that package's license as an SPDX expression; empty: unknown.",
     },
 )
 
@@ -173,7 +173,7 @@ EtAppInfo = provider(
         "runtime": "EtRuntimeInfo.",
         "runtime_libraries": "Depset of Files: shared libraries that may be in the app.",
         "libraries": "List of EtRuntimeLibraryInfo that its own were chosen from.",
-        "linked_packages": "Dict of purl to SPDX licence expression: what its binary holds beside the runtime.",
+        "linked_packages": "Dict of purl to SPDX license expression: what its binary holds beside the runtime.",
         "jni_library": "File: the runner as a shared library for Android apps, or None.",
     },
 )

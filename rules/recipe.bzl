@@ -1,4 +1,4 @@
-"""et_recipe: how a model is quantised, partitioned and lowered, as a target."""
+"""et_recipe: how a model is quantized, partitioned and lowered, as a target."""
 
 load("@rules_python//python:defs.bzl", "PyInfo")
 load("//rules:providers.bzl", "EtBackendInfo", "EtRecipeInfo")
@@ -94,7 +94,7 @@ def _extended(tree, label, options):
 
 et_recipe = rule(
     implementation = _et_recipe_impl,
-    doc = """A recipe: a name for how a model is quantised, partitioned and lowered.
+    doc = """A recipe: a name for how a model is quantized, partitioned and lowered.
 
 One of three kinds:
 

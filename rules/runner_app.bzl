@@ -255,7 +255,7 @@ The programs are those of the build's own configuration: apps for many platforms
         ),
         "linked_packages": attr.string_dict(
             doc = "Packages that `main`, `srcs`, `deps` and `kernels` are linked with, for SBOMs of releases: " +
-                  "package URL (\"pkg:github/opencv/opencv@4.12.0\") to SPDX expression of the licence, or \"\".",
+                  "package URL (\"pkg:github/opencv/opencv@4.12.0\") to SPDX expression of the license, or \"\".",
         ),
         "main": attr.label(
             cfg = platform_transition,

@@ -5,7 +5,7 @@ Those for Ethos-U take these options, which are vela's:
   system_config: system of Arm/vela.ini: clock and memories; default: the high end of the family.
   memory_mode: memory mode of Arm/vela.ini; default Shared_Sram for U55, Dedicated_Sram_384KB for
     U65, Sram_Only for U85.
-  extra_flags: more flags of vela, with spaces: "--optimise Size".
+  extra_flags: more flags of vela, with spaces: "--optimize Size".
 """
 
 from __future__ import annotations

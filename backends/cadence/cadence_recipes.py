@@ -55,7 +55,7 @@ def int8(ctx: RecipeContext) -> ExportRecipe:
     """8-bit weights and activations; needs calibration (PT2E).
 
     Options:
-      quantizer: which layers are quantised, and how. default: linear layers, convolutions, matrix
+      quantizer: which layers are quantized, and how. default: linear layers, convolutions, matrix
         products, max pooling and ReLU. layer_norm, softmax (in 16 bits), wake_word (additions and
         concatenations): these, too. fused_conv_relu: as wake_word, and ReLU becomes part of the
         convolution or addition before it. int16_linear, int16_conv, int16_matmul: only these, in 16
@@ -75,7 +75,7 @@ def _made(ctx: RecipeContext, name: str, quantizer: Any) -> ExportRecipe:
         values = [n.meta["val"] for n in captured.graph.nodes if n.op == "placeholder"]
         if any(not isinstance(size, int) for value in values for size in value.shape):
             raise BuildError(
-                f"{ctx.label}: a method has dynamic shapes, and Cadence's quantisers take static "
+                f"{ctx.label}: a method has dynamic shapes, and Cadence's quantizers take static "
                 "ones only.",
                 "Give the model methods of fixed sizes (without dynamic_shapes).",
             )
@@ -89,18 +89,18 @@ def _made(ctx: RecipeContext, name: str, quantizer: Any) -> ExportRecipe:
     def fused(_method: str, program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
         if quantizer is None:
             return passes.apply_torch_ops_passes(program)
-        # The patterns that it was quantised by are those that become kernels.
+        # The patterns that it was quantized by are those that become kernels.
         return compiler.apply_pre_edge_transform_passes(program, quantizer)
 
-    def optimised(_manager: Any) -> list[Any]:
+    def optimized(_manager: Any) -> list[Any]:
         return [(lambda graph, made=made: made()(graph)) for made in passes.get_passes(mode, None)]
 
-    quantisation = None
+    quantization = None
     if quantizer is not None:
-        quantisation = QuantizationRecipe(quantizers=[quantizer], pre_prepare_passes=[decomposed])
+        quantization = QuantizationRecipe(quantizers=[quantizer], pre_prepare_passes=[decomposed])
     return ExportRecipe(
         name=name,
-        quantization_recipe=quantisation,
+        quantization_recipe=quantization,
         aten_transform_passes=[fused],
         lowering_recipe=LoweringRecipe(
             edge_compile_config=EdgeCompileConfig(
@@ -108,7 +108,7 @@ def _made(ctx: RecipeContext, name: str, quantizer: Any) -> ExportRecipe:
                 _core_aten_ops_exception_list=compiler.TO_EDGE_OP_EXCEPTION_LIST,
                 preserve_ops=compiler.TO_EDGE_PRESERVE_OPS,
             ),
-            edge_manager_transform_passes=[optimised],
+            edge_manager_transform_passes=[optimized],
         ),
         executorch_backend_config=ExecutorchBackendConfig(
             memory_planning_pass=memory_planning.CadenceMemoryPlanning(

@@ -110,7 +110,7 @@ class _Provider(CoreMLRecipeProvider):
         given = kwargs.get("minimum_deployment_target")
         if given is not None and given < min_target:
             raise ValueError(
-                f"minimum_deployment_target is {given.name}; {quantization_type} quantisation "
+                f"minimum_deployment_target is {given.name}; {quantization_type} quantization "
                 f"needs {min_target.name} or newer"
             )
         kwargs["minimum_deployment_target"] = given or min_target

@@ -57,7 +57,7 @@ class _Native:
         """The payload of a folder: upstream's format, in a fixed order."""
         folder = Path(path)
         for package in sorted(folder.rglob("*.mlpackage")):
-            _normalise(package)
+            _normalize(package)
         file = folder / "metadata.json"
         metadata = json.loads(file.read_text(encoding="utf-8"))
         if metadata["identifier"] in self._uuids.temporary:
@@ -69,13 +69,13 @@ class _Native:
 def _saving(save: Any, uuids: _Uuids) -> Any:
     def save_multifunction(description: Any, destination: str) -> None:
         save(description, destination)
-        _normalise(Path(destination))
+        _normalize(Path(destination))
         uuids.pending.append(_digest(Path(destination)))
 
     return save_multifunction
 
 
-def _normalise(package: Path) -> None:
+def _normalize(package: Path) -> None:
     """Rewrites a model's package without date, random identifiers and order of hashes."""
     manifest = package / "Manifest.json"
     table = json.loads(manifest.read_text(encoding="utf-8"))

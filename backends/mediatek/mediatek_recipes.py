@@ -19,8 +19,8 @@ _PLATFORMS = ("mt6989", "mt6991", "mt6993")
 
 
 @dataclass
-class _Quantisation(QuantizationRecipe):
-    """Upstream's, for a compiler that folds the weights' quantisation itself.
+class _Quantization(QuantizationRecipe):
+    """Upstream's, for a compiler that folds the weights' quantization itself.
 
     Attributes:
       fold_quantize: for convert_pt2e.
@@ -60,7 +60,7 @@ def a16w4(ctx: RecipeContext) -> ExportRecipe:
 
 
 def _made(ctx: RecipeContext, name: str, precision: str = "") -> ExportRecipe:
-    """A recipe; `precision`: of upstream's quantiser, empty: none."""
+    """A recipe; `precision`: of upstream's quantizer, empty: none."""
     ctx.options.only("platform", "skip_ops")
     platform = ctx.options.text("platform", "mt6991", _PLATFORMS)
     given = ctx.options.text("skip_ops", "")
@@ -68,15 +68,15 @@ def _made(ctx: RecipeContext, name: str, precision: str = "") -> ExportRecipe:
     sdk = Sdk(ctx.label, "mediatek", "MediaTek's NeuroPilot Express SDK")
     sdk.need_modules("mtk_converter", "mtk_neuron")
     upstream = sdk.imported("executorch.backends.mediatek")
-    quantisation = None
+    quantization = None
     if precision:
         quantizer = upstream.NeuropilotQuantizer()
         quantizer.setup_precision(upstream.Precision[precision])
-        quantisation = _Quantisation(quantizers=[quantizer])
+        quantization = _Quantization(quantizers=[quantizer])
     specs = [CompileSpec("platform-config", platform.encode())]
     return ExportRecipe(
         name=name,
-        quantization_recipe=quantisation,
+        quantization_recipe=quantization,
         lowering_recipe=LoweringRecipe(
             partitioners=[upstream.NeuropilotPartitioner(specs, op_types_to_skip=skipped)],
             edge_compile_config=EdgeCompileConfig(_check_ir_validity=False),

@@ -55,7 +55,7 @@ def int4_weight_only(ctx: RecipeContext) -> ExportRecipe:
     return _made(ctx, "mlx_int4_weight_only", torch.int4)
 
 
-def quantisation(dtype: torch.dtype, group_size: int) -> QuantizationRecipe:
+def quantization(dtype: torch.dtype, group_size: int) -> QuantizationRecipe:
     """Weights of linear layers in few bits.
 
     Args:
@@ -74,11 +74,11 @@ def quantisation(dtype: torch.dtype, group_size: int) -> QuantizationRecipe:
 
 
 def _made(ctx: RecipeContext, name: str, dtype: torch.dtype | None = None) -> ExportRecipe:
-    """A recipe; `dtype`: of linear layers' weights, None: no quantisation."""
+    """A recipe; `dtype`: of linear layers' weights, None: no quantization."""
     chosen = None
     if dtype is not None:
         ctx.options.only("group_size")
-        chosen = quantisation(dtype, int(ctx.options.text("group_size", "32", _GROUPS)))
+        chosen = quantization(dtype, int(ctx.options.text("group_size", "32", _GROUPS)))
     upstream, passes = _upstream(Sdk(ctx.label, "mlx", "executorch's wheel for macOS"))
     return ExportRecipe(
         name=name,

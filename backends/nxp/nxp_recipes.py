@@ -20,14 +20,14 @@ def int8(ctx: RecipeContext) -> ExportRecipe:
       target: the chip, as the SDK calls it; default imxrt700.
       fetch_constants_to_sram: whether weights are copied to SRAM as they are needed, for models
         that don't fit into it as a whole; default false.
-      quantised_io: whether the program takes and gives integers, without the operators that
-        quantise its inputs and outputs; default false.
+      quantized_io: whether the program takes and gives integers, without the operators that
+        quantize its inputs and outputs; default false.
       skip_ops: parts of names of nodes that Neutron doesn't get, with commas: "aten::add".
     """
-    ctx.options.only("fetch_constants_to_sram", "quantised_io", "skip_ops", "target")
+    ctx.options.only("fetch_constants_to_sram", "quantized_io", "skip_ops", "target")
     target = ctx.options.text("target", "imxrt700")
     to_sram = ctx.options.boolean("fetch_constants_to_sram", default=False)
-    quantised_io = ctx.options.boolean("quantised_io", default=False)
+    quantized_io = ctx.options.boolean("quantized_io", default=False)
     given = ctx.options.text("skip_ops", "")
     skipped = [part.strip() for part in given.split(",") if part.strip()]
 
@@ -66,7 +66,7 @@ def int8(ctx: RecipeContext) -> ExportRecipe:
     def finished(manager: Any) -> Any:
         cleaning = _UPSTREAM + "edge_passes.remove_additional_quantize_dequantize_nodes_pass"
         passes = [sdk.imported(cleaning).RemoveAdditionalQDQClustersPass()]
-        if quantised_io:
+        if quantized_io:
             bare = sdk.imported(_UPSTREAM + "edge_passes.remove_io_quant_ops_pass")
             passes.insert(0, bare.RemoveIOQuantOpsPass(edge_program_manager=manager))
         return managers.NeutronEdgePassManager(passes)

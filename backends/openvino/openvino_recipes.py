@@ -24,8 +24,8 @@ _WEIGHT_ONLY = frozenset(OpenVINOQuantizer.WEIGHTS_ONLY_COMPRESSION_MODES)
 
 
 @dataclass
-class _Quantisation(QuantizationRecipe):
-    """Upstream's, with what its own tests for OpenVINO do: weights are quantised by the compiler.
+class _Quantization(QuantizationRecipe):
+    """Upstream's, with what its own tests for OpenVINO do: weights are quantized by the compiler.
 
     Attributes:
       fold_quantize: for convert_pt2e.
@@ -91,27 +91,27 @@ def _made(
     Args:
       ctx: with the options.
       name: of the recipe.
-      mode: of the quantiser; None: no quantisation.
+      mode: of the quantizer; None: no quantization.
       known: options that it takes besides the device.
-      settings: of the quantiser.
+      settings: of the quantizer.
     """
     ctx.options.only("device", *known)
     openvino_reproducible.install()
     device = ctx.options.text("device", "CPU", _DEVICES)
-    quantisation = None
+    quantization = None
     if mode is not None:
-        quantisation = _Quantisation(
+        quantization = _Quantization(
             quantizers=[OpenVINOQuantizer(mode=mode, **settings)],
             pre_prepare_passes=[_without_gradients],
             fold_quantize=mode in _WEIGHT_ONLY,
         )
     return ExportRecipe(
         name=name,
-        quantization_recipe=quantisation,
+        quantization_recipe=quantization,
         aten_transform_passes=[static_shapes(ctx.label, "OpenVINO")],
         lowering_recipe=LoweringRecipe(
             partitioners=[OpenvinoPartitioner([CompileSpec("device", device.encode())])],
-            # Its quantiser brings operators that are not among the edge dialect's.
+            # Its quantizer brings operators that are not among the edge dialect's.
             edge_compile_config=EdgeCompileConfig(_check_ir_validity=False),
         ),
     )

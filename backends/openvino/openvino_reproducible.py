@@ -28,14 +28,14 @@ def install() -> None:
 
     def preprocess(cls: Any, program: Any, specs: Any) -> Any:
         made = inner(program, specs)
-        made.processed_bytes = normalised(made.processed_bytes)
+        made.processed_bytes = normalized(made.processed_bytes)
         return made
 
     preprocess.is_reproducible = True  # type: ignore[attr-defined]
     upstream.OpenvinoBackend.preprocess = classmethod(preprocess)
 
 
-def normalised(payload: bytes) -> bytes:
+def normalized(payload: bytes) -> bytes:
     """A payload whose made-up names don't tell what the process did before.
 
     Args:

@@ -5,7 +5,7 @@ All take these options:
   skip_ops: names of operators that QNN doesn't get, with commas: "aten.add.Tensor".
   skip_mutable_buffer: whether state, such as a KV cache, stays with ExecuTorch; default false.
 
-Upstream has a recipe for fp16 only; the others put its quantiser before the same lowering.
+Upstream has a recipe for fp16 only; the others put its quantizer before the same lowering.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ def fp16(ctx: RecipeContext) -> ExportRecipe:
 
 def int8(ctx: RecipeContext) -> ExportRecipe:
     """8-bit weights, one scale a channel, and activations; needs calibration (PT2E)."""
-    return _quantised(ctx, "qnn_int8", "use_8a8w")
+    return _quantized(ctx, "qnn_int8", "use_8a8w")
 
 
 def a16w8(ctx: RecipeContext) -> ExportRecipe:
     """16-bit activations and 8-bit weights, one scale a channel; needs calibration (PT2E)."""
-    return _quantised(ctx, "qnn_a16w8", "use_16a8w")
+    return _quantized(ctx, "qnn_a16w8", "use_16a8w")
 
 
 def a16w4(ctx: RecipeContext) -> ExportRecipe:
     """16-bit activations and 4-bit weights, one scale a channel; needs calibration (PT2E)."""
-    return _quantised(ctx, "qnn_a16w4", "use_16a4w")
+    return _quantized(ctx, "qnn_a16w4", "use_16a4w")
 
 
 def _settings(ctx: RecipeContext) -> dict[str, Any]:
@@ -80,8 +80,8 @@ def _recipe_type() -> Any:
     return QNNRecipeType.FP16
 
 
-def _quantised(ctx: RecipeContext, name: str, precision: str) -> ExportRecipe:
-    """A recipe; `precision`: a QuantDtype of upstream's quantiser."""
+def _quantized(ctx: RecipeContext, name: str, precision: str) -> ExportRecipe:
+    """A recipe; `precision`: a QuantDtype of upstream's quantizer."""
     settings = _settings(ctx)
     provider = _provider(ctx)
     recipe = provider.create_recipe(_recipe_type(), **settings)
@@ -106,7 +106,7 @@ def _chip(ctx: RecipeContext, soc_model: str) -> Any:
 
 
 def quantizer(chip: Any, precision: str) -> Any:
-    """Upstream's quantiser.
+    """Upstream's quantizer.
 
     Args:
       chip: a QcomChipset.

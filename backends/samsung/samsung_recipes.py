@@ -25,8 +25,8 @@ _ADAPTOR = f"{_BACKENDS}/samsung/python"
 
 
 @dataclass
-class _Quantisation(QuantizationRecipe):
-    """Upstream's, for a compiler that folds the weights' quantisation itself.
+class _Quantization(QuantizationRecipe):
+    """Upstream's, for a compiler that folds the weights' quantization itself.
 
     Attributes:
       fold_quantize: for convert_pt2e.
@@ -52,8 +52,8 @@ def int8(ctx: RecipeContext) -> ExportRecipe:
     return _made(ctx, "samsung_int8", per_channel=per_channel)
 
 
-def quantisation(per_channel: bool) -> QuantizationRecipe:
-    """8-bit weights and activations by upstream's quantiser.
+def quantization(per_channel: bool) -> QuantizationRecipe:
+    """8-bit weights and activations by upstream's quantizer.
 
     Args:
       per_channel: whether each channel of weights has a scale of its own.
@@ -66,11 +66,11 @@ def quantisation(per_channel: bool) -> QuantizationRecipe:
 
     quantizer = EnnQuantizer()
     quantizer.setup_quant_params(Precision.A8W8, per_channel)
-    return _Quantisation(quantizers=[quantizer], pre_prepare_passes=[decomposed])
+    return _Quantization(quantizers=[quantizer], pre_prepare_passes=[decomposed])
 
 
 def _made(ctx: RecipeContext, name: str, per_channel: bool | None = None) -> ExportRecipe:
-    """A recipe; `per_channel`: None: no quantisation."""
+    """A recipe; `per_channel`: None: no quantization."""
     chipset = ctx.options.text("chipset", "E9955", _CHIPSETS)
     sdk = Sdk(ctx.label, "samsung", "Samsung's Exynos AI LiteCore SDK")
     _find_adaptor(sdk)
@@ -80,7 +80,7 @@ def _made(ctx: RecipeContext, name: str, per_channel: bool | None = None) -> Exp
     spec = specs.gen_samsung_backend_compile_spec(chipset)
     return ExportRecipe(
         name=name,
-        quantization_recipe=None if per_channel is None else quantisation(per_channel),
+        quantization_recipe=None if per_channel is None else quantization(per_channel),
         lowering_recipe=LoweringRecipe(
             partitioners=[partitioner.EnnPartitioner([spec])],
             edge_compile_config=utils.get_edge_compile_config(),

@@ -33,32 +33,32 @@ def fp16(ctx: RecipeContext) -> ExportRecipe:
 
 def int8_weight_only(ctx: RecipeContext) -> ExportRecipe:
     """8-bit weights of linear layers with one scale a channel (PT2E)."""
-    return _made(ctx, "vulkan_int8_weight_only", quantised={"is_dynamic": False, "weight_bits": 8})
+    return _made(ctx, "vulkan_int8_weight_only", quantized={"is_dynamic": False, "weight_bits": 8})
 
 
 def int8_dynamic(ctx: RecipeContext) -> ExportRecipe:
-    """8-bit weights of linear layers; activations are quantised as they come (PT2E)."""
-    return _made(ctx, "vulkan_int8_dynamic", quantised={"is_dynamic": True, "weight_bits": 8})
+    """8-bit weights of linear layers; activations are quantized as they come (PT2E)."""
+    return _made(ctx, "vulkan_int8_dynamic", quantized={"is_dynamic": True, "weight_bits": 8})
 
 
 def _made(
     ctx: RecipeContext,
     name: str,
     settings: dict[str, Any] | None = None,
-    quantised: dict[str, Any] | None = None,
+    quantized: dict[str, Any] | None = None,
 ) -> ExportRecipe:
-    """A recipe; `settings`: of the partitioner; `quantised`: of the quantiser, None: none."""
+    """A recipe; `settings`: of the partitioner; `quantized`: of the quantizer, None: none."""
     ctx.options.only(*_FLAGS)
     given = {flag: ctx.options.boolean(flag, default=False) for flag in _FLAGS}
     chosen = {flag: True for flag, is_set in given.items() if is_set}
-    quantisation = None
-    if quantised is not None:
+    quantization = None
+    if quantized is not None:
         quantizer = VulkanQuantizer()
-        quantizer.set_global(get_symmetric_quantization_config(**quantised))
-        quantisation = QuantizationRecipe(quantizers=[quantizer])
+        quantizer.set_global(get_symmetric_quantization_config(**quantized))
+        quantization = QuantizationRecipe(quantizers=[quantizer])
     return ExportRecipe(
         name=name,
-        quantization_recipe=quantisation,
+        quantization_recipe=quantization,
         lowering_recipe=LoweringRecipe(
             partitioners=[VulkanPartitioner({**(settings or {}), **chosen})]
         ),

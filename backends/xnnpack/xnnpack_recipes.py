@@ -15,12 +15,12 @@ _GROUP_STEP = 32
 
 
 def fp32(ctx: RecipeContext) -> ExportRecipe:
-    """No quantisation."""
+    """No quantization."""
     return _made(ctx, XNNPackRecipeType.FP32)
 
 
 def int8_dynamic_per_channel(ctx: RecipeContext) -> ExportRecipe:
-    """8-bit weights with one scale a channel; activations are quantised as they come (PT2E)."""
+    """8-bit weights with one scale a channel; activations are quantized as they come (PT2E)."""
     return _made(ctx, XNNPackRecipeType.PT2E_INT8_DYNAMIC_PER_CHANNEL)
 
 

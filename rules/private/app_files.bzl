@@ -53,7 +53,7 @@ def below_its_package(file):
     return pair(package_path(file), file.path)
 
 def license_path(file):
-    """Place of a licence: its path below its package, in a folder for its repository.
+    """Place of a license: its path below its package, in a folder for its repository.
 
     Args:
       file: File.
@@ -65,7 +65,7 @@ def license_path(file):
     return "%s/%s" % (repository, package_path(file))
 
 def by_repository(file):
-    """"<place among licences>=<file>".
+    """"<place among licenses>=<file>".
 
     Args:
       file: File.

@@ -87,7 +87,7 @@ et_companion = rule(
 _COMMON = ("compatible_with", "exec_compatible_with", "restricted_to", "target_compatible_with", "testonly", "visibility")
 
 def companions(name, attributes):
-    """Declares what can be run beside a program. Analysed only by those who run it.
+    """Declares what can be run beside a program. Analyzed only by those who run it.
 
     Args:
       name: of the program.

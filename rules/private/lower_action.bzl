@@ -18,7 +18,7 @@ def lowering_attributes(mandatory, what):
     return {
         "calibration": attr.label(
             allow_single_file = [".safetensors"],
-            doc = "Inputs for recipes that quantise statically, in the place of the model's own: tensors " +
+            doc = "Inputs for recipes that quantize statically, in the place of the model's own: tensors " +
                   "named by the position of an input (\"0\") or by method and position (\"prefill/0\"), whose " +
                   "first dimension counts samples.",
         ),
@@ -33,8 +33,8 @@ def lowering_attributes(mandatory, what):
         "quantize": attr.string(
             default = "recipe",
             values = ["recipe", "none"],
-            doc = "\"none\": the recipe's quantisation is left out, for a model that was quantised or " +
-                  "trained with quantisation (QAT) before.",
+            doc = "\"none\": the recipe's quantization is left out, for a model that was quantized or " +
+                  "trained with quantization (QAT) before.",
         ),
         "recipe": attr.label(
             mandatory = mandatory,
@@ -100,7 +100,7 @@ def given_for_lowering(ctx):
 
 def _settings(ctx):
     if ctx.attr.quantize == "none" and ctx.attr.calibration:
-        fail("%s: calibration is for quantisation, which quantize = \"none\" leaves out; remove one of them." %
+        fail("%s: calibration is for quantization, which quantize = \"none\" leaves out; remove one of them." %
              ctx.label)
     return struct(calibration = ctx.file.calibration, quantize = ctx.attr.quantize)
 

@@ -33,8 +33,8 @@ _ALL = ["conv", "mlp", "llama"]
 
 _STATE = {"minimum_deployment_target": "iOS18"}
 
-_NORMS = "the pass DecomposeMeanDimPass of Arm's quantiser (ExecuTorch 1.5.1) fails: it takes the size that the " + \
-         "normalisation of a layer averages over for a dynamic one"
+_NORMS = "the pass DecomposeMeanDimPass of Arm's quantizer (ExecuTorch 1.5.1) fails: it takes the size that the " + \
+         "normalization of a layer averages over for a dynamic one"
 
 _NO_SDK = "it is compiled by the vendor's SDK, which isn't public: the recipe was checked up to there"
 
@@ -145,7 +145,7 @@ LOWERED = [
 _NOISE = {
     "conv_openvino_int4_weight_only": 12,
     # Static 8-bit activations, one scale a tensor, cost that much on two layers; the runtime gives
-    # what the quantised graph gives in eager mode.
+    # what the quantized graph gives in eager mode.
     "llama_openvino_int8": 10,
     "llama_openvino_int8_mixed": 10,
 }

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-# Not resolved: under Bazel the files are links, and their neighbours lie beside the links.
+# Not resolved: under Bazel the files are links, and their neighbors lie beside the links.
 sys.path.insert(0, str(Path(__file__).absolute().parent))
 
 from exporter_process import Exporter

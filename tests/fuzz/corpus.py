@@ -48,7 +48,7 @@ multimethod:
       export_seq_len: 8
     - method_name: decode
 """
-_QUANTISED = """\
+_QUANTIZED = """\
 quantization:
   qmode: 8da4w
   group_size: 32
@@ -134,7 +134,7 @@ def _report(folder: Path, lowered: Path) -> None:
 
 def _language_models(output: Path) -> None:
     """Tiny checkpoints of families that differ, and the files that lie beside each kind's."""
-    yamls = {"plain": _YAML, "several": _YAML + _SEVERAL, "quantised": _YAML + _QUANTISED}
+    yamls = {"plain": _YAML, "several": _YAML + _SEVERAL, "quantized": _YAML + _QUANTIZED}
     for name, text in yamls.items():
         _written(output, "llm_yaml", f"{name}.yaml").write_text(text)
     whole = output / "llm_yaml" / "beside"
@@ -267,9 +267,9 @@ def _gguf(path: Path) -> dict[str, Any]:
     writer.add_tensor("output_norm.weight", square[0])
     for name in ("attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down"):
         writer.add_tensor(f"blk.0.{name}.weight", square)
-    quantised = gguf.quants.quantize(square, gguf.GGMLQuantizationType.Q8_0)
+    quantized = gguf.quants.quantize(square, gguf.GGMLQuantizationType.Q8_0)
     writer.add_tensor(
-        "output.weight", quantised[: len(words)], raw_dtype=gguf.GGMLQuantizationType.Q8_0
+        "output.weight", quantized[: len(words)], raw_dtype=gguf.GGMLQuantizationType.Q8_0
     )
     writer.write_header_to_file()
     writer.write_kv_data_to_file()

@@ -30,7 +30,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-# Not resolved: under Bazel the files are links, and their neighbours lie beside the links.
+# Not resolved: under Bazel the files are links, and their neighbors lie beside the links.
 _REPOSITORY = Path(__file__).absolute().parents[2]
 sys.path[:0] = [str(_REPOSITORY), str(_REPOSITORY / "backends/xnnpack")]
 
@@ -226,7 +226,7 @@ def _lowered(
 
 def _run(net: ModuleType, recipe: str, exported: Any, program: Path, data: Path | None) -> str:
     """Runs a program at all sizes, one after the other; returns what is wrong with it."""
-    # Quantised numbers are compared with those of the quantised graph.
+    # Quantized numbers are compared with those of the quantized graph.
     eager = exported.module() if recipe == "int8" else net.Net().eval()
     method = None
     for case in net.CASES:

@@ -21,7 +21,7 @@ import types
 from collections.abc import Sequence
 from pathlib import Path
 
-# Not resolved: under Bazel the files are links, and their neighbours lie beside the links.
+# Not resolved: under Bazel the files are links, and their neighbors lie beside the links.
 _REPOSITORY = Path(__file__).absolute().parents[2]
 sys.path.insert(0, str(_REPOSITORY))
 

@@ -1,4 +1,4 @@
-"""What goes wrong around a build costs a retry, and never gives a wrong artefact."""
+"""What goes wrong around a build costs a retry, and never gives a wrong artifact."""
 
 from __future__ import annotations
 

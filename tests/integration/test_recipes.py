@@ -47,11 +47,11 @@ def test_what_the_programs_delegate_to(
     assert has_not not in data
 
 
-def test_without_its_quantisation(workspace: Workspace) -> None:
+def test_without_its_quantization(workspace: Workspace) -> None:
     """Weights stay 32-bit floats, and the partitioner is the recipe's."""
-    plain, quantised = program(workspace, "net_plain"), program(workspace, "net_linear_only")
+    plain, quantized = program(workspace, "net_plain"), program(workspace, "net_linear_only")
     assert b"XnnpackBackend" in plain
-    assert len(plain) > 2 * len(quantised)
+    assert len(plain) > 2 * len(quantized)
 
 
 def test_calibration_from_a_file(workspace: Workspace) -> None:
@@ -70,7 +70,7 @@ def test_calibration_from_a_file(workspace: Workspace) -> None:
         (
             'quantize = "none",',
             'quantize = "none", calibration = "samples.safetensors",',
-            '//:net_plain: calibration is for quantisation, which quantize = "none" leaves out',
+            '//:net_plain: calibration is for quantization, which quantize = "none" leaves out',
         ),
     ],
 )

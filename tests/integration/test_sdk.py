@@ -25,7 +25,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
 
 
 def test_selected(workspace: Workspace) -> None:
-    """With an SDK, programs of its backend are analysed, others fail with a sentence."""
+    """With an SDK, programs of its backend are analyzed, others fail with a sentence."""
     workspace.run("build", "--nobuild", "//:net_qualcomm", "//:net_phone")
     said = workspace.failed("--nobuild", "//:net_nxp")
     assert "it compiles with the wheels of NXP's eIQ Neutron SDK" in said

@@ -160,7 +160,7 @@ et_program(
 
 
 def test_an_adapter_that_the_lowering_changes_is_refused(workspace: Workspace) -> None:
-    """Where quantisation takes its layers, values can't be put into their places."""
+    """Where quantization takes its layers, values can't be put into their places."""
     workspace.build("//:foundation_int8_dynamic")
     folder = added(
         workspace,

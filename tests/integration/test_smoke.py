@@ -140,7 +140,7 @@ def test_a_report_says_what_was_delegated(workspace: Workspace) -> None:
     assert report["accuracy"] == {}
 
 
-def test_a_report_has_the_accuracy_of_quantisation(workspace: Workspace) -> None:
+def test_a_report_has_the_accuracy_of_quantization(workspace: Workspace) -> None:
     """By method and output, of all inputs."""
     workspace.build("--output_groups=report", "//:two_methods_int8")
     text = (workspace.folder / "bazel-bin/two_methods_int8.report.json").read_text()

@@ -86,7 +86,7 @@ def python_sources(ctx, extra = []):
       Struct of sources (depset of Files) and roots (list of strings, own repository first).
     """
     root = repository_root(ctx.label)
-    roots = [_normalised(root, ctx.label.package, i) for i in ctx.attr.imports] + [root]
+    roots = [_normalized(root, ctx.label.package, i) for i in ctx.attr.imports] + [root]
     transitive = []
     for dep in ctx.attr.deps:
         transitive.append(dep[PyInfo].transitive_sources)
@@ -137,7 +137,7 @@ def shown(label):
     text = str(label)
     return text[2:] if text.startswith("@@//") else text
 
-def _normalised(root, package, path):
+def _normalized(root, package, path):
     parts = [p for p in package.split("/") if p]
     for part in path.split("/"):
         if part == "..":

@@ -3,7 +3,7 @@
 load("//toolchains/python:paths.bzl", "runfiles_path")
 
 # All that the emulator can do but SME: qemu 7.2 computes its products of 8-bit integers wrong, which
-# XNNPACK's quantised layers use where a processor has them.
+# XNNPACK's quantized layers use where a processor has them.
 EMULATED_CPU = "max,sme=off"
 
 _SCRIPT = """#!/bin/sh

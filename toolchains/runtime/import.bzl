@@ -253,7 +253,7 @@ Of static libraries an app links the objects that register what its programs use
             doc = "A cc_library with the headers; default: those in the prefix.",
         ),
         "license": attr.string(
-            doc = "SPDX expression of that package's licence, e.g. \"BSD-3-Clause\".",
+            doc = "SPDX expression of that package's license, e.g. \"BSD-3-Clause\".",
         ),
         "license_files": attr.label_list(allow_files = True, doc = "Go into every app."),
         "platform": attr.string(

@@ -47,7 +47,7 @@ et_runtime_library(
             doc = "A .so, .dylib or .a file, or the binary of a framework.",
         ),
         "license": attr.string(
-            doc = "SPDX expression of that package's licence, e.g. \"BSD-3-Clause\".",
+            doc = "SPDX expression of that package's license, e.g. \"BSD-3-Clause\".",
         ),
         "place": attr.string(
             doc = "Folder of an app that a shared library goes to; default: \"lib\".",

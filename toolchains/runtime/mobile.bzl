@@ -14,7 +14,7 @@ _EXECUTORCH_VERSION = "1.3.1"
 # Exporters whose programs are run on these runtimes by tests/integration/bionic.
 _VERIFIED_EXPORTERS = ["1.5.1"]
 
-# npm packages that the libraries come from; the first has no file of its licence, but names it in package.json.
+# npm packages that the libraries come from; the first has no file of its license, but names it in package.json.
 _LIBRARIES = "react-native-executorch@0.9.3"
 _SUPPORT = "react-native@0.70.15"
 _LICENSE = "MIT"

@@ -1,4 +1,4 @@
-"""Where what apps hold comes from, as package URLs, and its licences, as SPDX expressions; for SBOMs."""
+"""Where what apps hold comes from, as package URLs, and its licenses, as SPDX expressions; for SBOMs."""
 
 EXECUTORCH_LICENSE = "BSD-3-Clause"
 

@@ -76,7 +76,7 @@ def libunicode_repository():
         name = "executorch_libunicode",
         build_file = Label("//toolchains/runtime:libunicode.BUILD"),
         folders = {
-            # Its licence is at the head of it.
+            # Its license is at the head of it.
             "license/libunicode.h": "upstream-quickjs/libunicode.h",
             "src": "upstream-quickjs",
         },

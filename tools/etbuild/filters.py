@@ -1,4 +1,4 @@
-"""Filters of torchao quantisation: which layers a group-wise recipe can take."""
+"""Filters of torchao quantization: which layers a group-wise recipe can take."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class LayerFilter:
       multiple: the columns of a layer (`in_features`) must be a multiple of this.
       also: a further condition; None: none.
       skipped: what was left alone: qualified name to reason.
-      taken: qualified names of the layers that were quantised.
+      taken: qualified names of the layers that were quantized.
     """
 
     multiple: int
@@ -27,7 +27,7 @@ class LayerFilter:
     taken: list[str] = field(default_factory=list)
 
     def __call__(self, module: torch.nn.Module, name: str) -> bool:
-        """Whether torchao may quantise this layer."""
+        """Whether torchao may quantize this layer."""
         from torchao.quantization.quant_api import _is_linear
 
         if not _is_linear(module):

@@ -40,7 +40,7 @@ class ModelSpec:
       methods: methods by name ("forward", or "prefill" and "decode").
       constant_methods: metadata methods of the program by name: int, float, bool, str, list of
         them, or tensor.
-      calibration: a function that returns input tuples for static quantisation: for a model with
+      calibration: a function that returns input tuples for static quantization: for a model with
         one method an iterable of tuples; for several, a dict of them by method name. None: the
         example inputs.
     """

@@ -21,7 +21,7 @@ exit codes:
   2   the command line is wrong, a file is missing, truncated, damaged or of another kind, or a
       program can't be run; one sentence says which
 
-With --json each command prints one JSON object. NO_COLOR turns colours off.
+With --json each command prints one JSON object. NO_COLOR turns colors off.
 """
 
 

@@ -1,4 +1,4 @@
-"""What a command prints: tables and colours on a terminal, plain aligned text in a pipe."""
+"""What a command prints: tables and colors on a terminal, plain aligned text in a pipe."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Printer:
     """Prints a result.
 
     Args:
-      out: where to; tables and colours are for terminals. NO_COLOR is honoured.
+      out: where to; tables and colors are for terminals. NO_COLOR is honored.
 
     Example:
 

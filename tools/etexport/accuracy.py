@@ -1,4 +1,4 @@
-"""How much quantisation changes a model's outputs, before anything is lowered."""
+"""How much quantization changes a model's outputs, before anything is lowered."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from etexport.compare import leaves, sqnr_db
 from etexport.copies import deep
 
 
-def measure(spec: ModelSpec, quantised: Mapping[str, Any]) -> dict[str, Any]:
-    """Compares quantised methods with eager ones on their example and test inputs.
+def measure(spec: ModelSpec, quantized: Mapping[str, Any]) -> dict[str, Any]:
+    """Compares quantized methods with eager ones on their example and test inputs.
 
     Both run on copies, so that a state such as a KV cache stays as it was, and is the same for each
     input. Random numbers that a model draws don't change what is drawn later.
 
     Args:
       spec: the model.
-      quantised: its quantised methods: modules, or exported programs.
+      quantized: its quantized methods: modules, or exported programs.
 
     Returns:
       Per method the number of `inputs`, and `outputs` with the lowest ratio over these as
@@ -33,7 +33,7 @@ def measure(spec: ModelSpec, quantised: Mapping[str, Any]) -> dict[str, Any]:
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         for name, method in spec.methods.items():
             try:
-                found[name] = _compare(method, quantised[name])
+                found[name] = _compare(method, quantized[name])
             except Exception as error:
                 # It is a figure of the report: a program can be right without it.
                 said = " ".join(str(error).split())[:300]
@@ -41,11 +41,11 @@ def measure(spec: ModelSpec, quantised: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _compare(method: Method, quantised: Any) -> dict[str, Any]:
+def _compare(method: Method, quantized: Any) -> dict[str, Any]:
     ratios: list[list[float | str]] = []
     inputs = (method.example_inputs, *method.test_inputs)
     for one in inputs:
-        wanted, got = _run(method.module, one), _run(quantised, one)
+        wanted, got = _run(method.module, one), _run(quantized, one)
         if len(got) != len(wanted):
             return {"skipped": f"got {len(got)} outputs, the eager model gives {len(wanted)}"}
         ratios.append([_ratio(g, w) for g, w in zip(got, wanted, strict=True)])

@@ -58,7 +58,7 @@ def exported(program: torch.export.ExportedProgram) -> tuple[Input, ...]:
 
 
 def captured(module: GraphModule) -> tuple[Input, ...]:
-    """The inputs of a graph without weights among them, as PT2E quantises it."""
+    """The inputs of a graph without weights among them, as PT2E quantizes it."""
     nodes = module.graph.find_nodes(op="placeholder")
     return tuple(_input(node.name, node.meta.get("val"), {}) for node in nodes)
 

@@ -30,12 +30,12 @@ def replaced(spec: ModelSpec, recipe: ExportRecipe | None, request: Request) -> 
     """
     if request.calibration is None or recipe is None:
         return spec
-    quantisation = recipe.quantization_recipe
-    if not (quantisation and quantisation.quantizers):
+    quantization = recipe.quantization_recipe
+    if not (quantization and quantization.quantizers):
         raise BuildError(
             f"{request.label}: calibration is given, and the recipe {request.recipe['label']} "
             "calibrates nothing.",
-            "Remove calibration, or use a recipe that quantises statically (PT2E).",
+            "Remove calibration, or use a recipe that quantizes statically (PT2E).",
         )
     found = read(request.calibration, spec.methods, request.label)
     return dataclasses.replace(spec, calibration=lambda: found)

@@ -26,7 +26,7 @@ class WeightNames:
     Attributes:
       model: what its weights are called.
       found: (method, value) of a tensor to its qualified name.
-      made_from: the same to the weight that quantisation folded into it, where it did.
+      made_from: the same to the weight that quantization folded into it, where it did.
       payloads: sha256 of a delegate's payload to the names of its constants, one list for each
         delegate of these bytes.
       folded: names of weights that were folded into constants.

@@ -33,7 +33,7 @@ class Tolerance:
     Attributes:
       atol: absolute part.
       rtol: part in proportion to the wanted value.
-      min_sqnr_db: smallest signal-to-quantisation-noise ratio, in dB; None: not checked.
+      min_sqnr_db: smallest signal-to-quantization-noise ratio, in dB; None: not checked.
     """
 
     atol: float
@@ -245,7 +245,7 @@ def difference(got: Any, wanted: Any, tolerance: Tolerance, where: str) -> str:
 
 
 def sqnr_db(got: Any, wanted: Any) -> float:
-    """Signal-to-quantisation-noise ratio in dB of two tensors of one shape; infinite: no noise."""
+    """Signal-to-quantization-noise ratio in dB of two tensors of one shape; infinite: no noise."""
     left, right = got.double(), wanted.double()
     return _sqnr_db(right, _distance(left, right))
 

@@ -220,19 +220,19 @@ def check_recipe(spec: ModelSpec, recipe: ExportRecipe, label: str) -> None:
 
 def _problem(method: Exported, recipe: ExportRecipe) -> str:
     """What of a recipe doesn't fit; empty: all fits."""
-    config, quantisation = recipe.executorch_backend_config, recipe.quantization_recipe
-    if quantisation and quantisation.ao_quantization_configs:
-        return "quantises the layers of an eager model (torchao)"
+    config, quantization = recipe.executorch_backend_config, recipe.quantization_recipe
+    if quantization and quantization.ao_quantization_configs:
+        return "quantizes the layers of an eager model (torchao)"
     if getattr(config, "emit_stacktrace", False):
         return "wants stack traces in the program (emit_stacktrace), which were left out"
-    if quantisation and quantisation.quantizers:
-        if quantisation.is_qat:
+    if quantization and quantization.quantizers:
+        if quantization.is_qat:
             return "trains it (QAT), which takes an export of the model in training mode"
         if method.captured is None:
-            return "quantises it (PT2E), which takes another kind of export that failed"
+            return "quantizes it (PT2E), which takes another kind of export that failed"
         if not method.shapes_kept:
             return (
-                "quantises it (PT2E), which takes its dynamic shapes once more; those are given as "
+                "quantizes it (PT2E), which takes its dynamic shapes once more; those are given as "
                 "more than data and weren't kept"
             )
     elif method.strict is None and method.exported_strict not in (None, recipe.strict):

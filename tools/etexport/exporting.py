@@ -34,7 +34,7 @@ from etexport.exported import LISTING, OPERATORS, TENSORS, instead
 from etexport.flags import Request
 from etexport.methods import export_module
 from etexport.progress import Progress
-from etexport.quantise import calibration_inputs, capture
+from etexport.quantize import calibration_inputs, capture
 
 
 def write(request: Request, spec: ModelSpec, progress: Progress) -> None:

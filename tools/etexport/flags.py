@@ -36,8 +36,8 @@ class Request:
       arguments: for ModelContext.args.
       methods: the methods that become part of the program; empty: all.
       recipe: a tree: {"label", "builder", "options", "base", "recipes", "data"}.
-      quantize: "recipe", or "none": its quantisation is left out.
-      calibration: inputs for static quantisation (.safetensors), or None: the model's own.
+      quantize: "recipe", or "none": its quantization is left out.
+      calibration: inputs for static quantization (.safetensors), or None: the model's own.
       lowering: "fast", or "stock": upstream's functions have no stand-ins (etfast).
       program: the linked .pte (bundle).
       program_data: the linked .ptd files (bundle).

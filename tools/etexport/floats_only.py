@@ -1,4 +1,4 @@
-"""Keeps quantisers from integers and booleans, which observers can't take.
+"""Keeps quantizers from integers and booleans, which observers can't take.
 
 Some of upstream's annotate every input of an operator they know, token indices and masks of
 language models included (Core ML's and OpenVINO's in 1.5.1); calibration then fails with
@@ -21,7 +21,7 @@ from torchao.quantization.pt2e.quantizer.quantizer import (
 
 
 class FloatsOnly(Quantizer):
-    """A quantiser that annotates as another one does, floating-point tensors only."""
+    """A quantizer that annotates as another one does, floating-point tensors only."""
 
     def __init__(self, inner: Quantizer) -> None:
         self._inner = inner

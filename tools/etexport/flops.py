@@ -64,7 +64,7 @@ def flops(node: Node) -> int:
             return count(node, [_shape(tensor) for tensor in operators.inputs(node)], out)
     if _REDUCED.fullmatch(operator):
         return max(map(_elements, operators.inputs(node)), default=0)
-    # Of several results, such as a normalised tensor and its mean, the first is the one computed.
+    # Of several results, such as a normalized tensor and its mean, the first is the one computed.
     return math.prod(out) * (_window(node) if "pool" in operator else 1)
 
 

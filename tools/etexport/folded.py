@@ -1,4 +1,4 @@
-"""Names of weights that PT2E quantisation folds into constants, which it merely counts.
+"""Names of weights that PT2E quantization folds into constants, which it merely counts.
 
 Source: torchao/quantization/pt2e/constant_fold.py, `replace_node_with_constant`.
 """
@@ -38,7 +38,7 @@ class FoldedNames:
 
     @contextlib.contextmanager
     def watching(self) -> Iterator[None]:
-        """Records while models are quantised; unknown versions of torchao are left alone."""
+        """Records while models are quantized; unknown versions of torchao are left alone."""
         try:
             from torchao.quantization.pt2e import constant_fold
 

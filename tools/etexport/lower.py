@@ -82,7 +82,7 @@ def _lower(request: Request, spec: Any, recipe: Any, progress: Progress, tree: P
     reasons = Reasons()
     seen: dict[str, Any] = {}
 
-    def quantised(modules: Mapping[str, Any]) -> None:
+    def quantized(modules: Mapping[str, Any]) -> None:
         # Training changes the model that it would be compared with.
         if not recipe.quantization_recipe.is_qat:
             with progress.stage("compare"):
@@ -91,7 +91,7 @@ def _lower(request: Request, spec: Any, recipe: Any, progress: Progress, tree: P
     def lowered(edge: Any) -> None:
         seen["delegation"] = delegation.facts(edge, reasons, recipe)
 
-    watch = stages.Watch(quantised, names.keep, lowered)
+    watch = stages.Watch(quantized, names.keep, lowered)
     with (
         path.chosen(request.lowering) as used,
         names.watching(),
@@ -121,15 +121,15 @@ def _lower(request: Request, spec: Any, recipe: Any, progress: Progress, tree: P
 
 def _facts(index: Index, recipe: Any, request: Request) -> dict[str, Any]:
     """What the report says of a lowering, beside the index: deterministic."""
-    quantisation = recipe.quantization_recipe
-    configs = (quantisation and quantisation.ao_quantization_configs) or []
+    quantization = recipe.quantization_recipe
+    configs = (quantization and quantization.ao_quantization_configs) or []
     filters = [c.filter_fn for c in configs if isinstance(c.filter_fn, LayerFilter)]
     return {
         "label": index.label,
         "model": request.model_label,
         "recipe": {"label": request.recipe["label"], "name": recipe.name or ""},
-        "not_quantised": {k: v for f in filters for k, v in sorted(f.skipped.items())},
-        "quantised_layers": sum(len(f.taken) for f in filters),
+        "not_quantized": {k: v for f in filters for k, v in sorted(f.skipped.items())},
+        "quantized_layers": sum(len(f.taken) for f in filters),
     }
 
 

@@ -32,7 +32,7 @@ def load_spec(request: Request) -> ModelSpec:
     elif request.exported:
         spec = _from_files(request)
     else:
-        spec = _normalised(call(request), request)
+        spec = _normalized(call(request), request)
     return _checked(_ordered(_chosen(spec, request), request), request)
 
 
@@ -55,7 +55,7 @@ def call(request: Request, attribute: str = "entry_point") -> Any:
     return function(context) if takes_context else function()
 
 
-def _normalised(made: Any, request: Request) -> ModelSpec:
+def _normalized(made: Any, request: Request) -> ModelSpec:
     where = f'{request.model_label}: the entry point "{request.entry_point}" returned'
     if isinstance(made, ModelSpec):
         if not isinstance(made.methods, Mapping) or not made.methods:

@@ -1,8 +1,8 @@
 """Runs a recipe's stages on a model, with upstream's own stages wherever they suffice.
 
 Three are ours, because upstream's (executorch/export/stages.py, 1.5.1) fall short for a build:
-  - source transform: a layer that two methods share is quantised once, not twice;
-  - PT2E quantisation: honours dynamic shapes and calibration inputs per method;
+  - source transform: a layer that two methods share is quantized once, not twice;
+  - PT2E quantization: honors dynamic shapes and calibration inputs per method;
   - export: takes `strict` per method and passes programs that are exported already.
 """
 
@@ -25,7 +25,7 @@ from etexport.copies import deep
 from etexport.exported import check_recipe
 from etexport.methods import check_eager, export
 from etexport.progress import Progress
-from etexport.quantise import quantise
+from etexport.quantize import quantize
 
 _DEFAULT = (
     StageType.SOURCE_TRANSFORM,
@@ -44,13 +44,13 @@ class Watch:
     """Functions that see what is made on the way, and change nothing.
 
     Attributes:
-      quantised: called with the modules by method where the recipe quantises, before they are
+      quantized: called with the modules by method where the recipe quantizes, before they are
         exported: modules, or exported programs.
       exported: called with the exported programs by method, before they are lowered.
       lowered: called with upstream's EdgeProgramManager, before it is emitted.
     """
 
-    quantised: Callable[[Mapping[str, Any]], None] = _unwatched
+    quantized: Callable[[Mapping[str, Any]], None] = _unwatched
     exported: Callable[[Mapping[str, Any]], None] = _unwatched
     lowered: Callable[[Any], None] = _unwatched
 
@@ -68,7 +68,7 @@ def run(
     Args:
       spec: the model.
       recipe: what to do with it.
-      progress: stages are counted here: quantise, export, lower, emit.
+      progress: stages are counted here: quantize, export, lower, emit.
       label: of the model, for messages.
       etrecord: whether upstream shall record what devtools need.
       watch: what looks on.
@@ -80,13 +80,13 @@ def run(
     check_recipe(spec, recipe, label)
     modules: dict[str, Any] = {name: method.module for name, method in spec.methods.items()}
     wanted = set(recipe.pipeline_stages or _DEFAULT)
-    with progress.stage("quantise"):
+    with progress.stage("quantize"):
         if StageType.SOURCE_TRANSFORM in wanted:
             modules = transform_sources(modules, recipe, label)
         if StageType.QUANTIZE in wanted:
-            modules = quantise(modules, spec, recipe, label)
+            modules = quantize(modules, spec, recipe, label)
     if any(module is not spec.methods[name].module for name, module in modules.items()):
-        watch.quantised(modules)
+        watch.quantized(modules)
     with progress.stage("export"):
         programs = {
             name: export(name, module, spec.methods[name], recipe, label)
@@ -95,7 +95,7 @@ def run(
     inputs = {name: bounds.exported(program) for name, program in programs.items()}
     for name, module in modules.items():
         if isinstance(module, torch.fx.GraphModule):
-            # PT2E quantised it: it was exported before, with the ranges that count.
+            # PT2E quantized it: it was exported before, with the ranges that count.
             bounds.check_export(bounds.captured(module), inputs[name], name, label)
     watch.exported(programs)
     with progress.stage("lower"):
@@ -117,7 +117,7 @@ def run(
 def transform_sources(
     modules: Mapping[str, Any], recipe: ExportRecipe, label: str
 ) -> dict[str, Any]:
-    """Applies torchao's quantisation of a recipe to eager modules.
+    """Applies torchao's quantization of a recipe to eager modules.
 
     Raises:
       BuildError: the recipe has several torchao configurations, or the model is exported already.
@@ -136,8 +136,8 @@ def transform_sources(
         if isinstance(module, torch.export.ExportedProgram):
             raise BuildError(
                 f'{label}: the method "{name}" is an exported program (.pt2), and the recipe '
-                "quantises the layers of an eager model (torchao).",
-                "Use a PT2E recipe (int8_…), an fp32 recipe, or quantise before exporting.",
+                "quantizes the layers of an eager model (torchao).",
+                "Use a PT2E recipe (int8_…), an fp32 recipe, or quantize before exporting.",
             )
     # One copy of all methods together keeps what they share shared. Weights aren't copied: torchao
     # puts others in their places.
@@ -188,7 +188,7 @@ class _Unseen:
         self._seen = seen
 
     def named_modules(self) -> list[tuple[str, torch.nn.Module]]:
-        """The layers that aren't quantised yet."""
+        """The layers that aren't quantized yet."""
         return [(n, m) for n, m in self._module.named_modules() if id(m) not in self._seen]
 
 

@@ -58,9 +58,9 @@ def watching(payloads: dict[str, list[tuple[str, ...]]], folded: FoldedNames) ->
         yield
 
 
-def _name(program: Any, tensor: Any, quantisation: Any, folded: FoldedNames) -> str:
+def _name(program: Any, tensor: Any, quantization: Any, folded: FoldedNames) -> str:
     """Qualified name of the weight that a node of a delegate's graph stands for; "": none."""
-    node = tensor if quantisation is None else quantisation.q_input
+    node = tensor if quantization is None else quantization.q_input
     signature = program.graph_signature
     parameters, buffers = signature.inputs_to_parameters, signature.inputs_to_buffers
     name = parameters.get(node.name) or buffers.get(node.name)

@@ -22,10 +22,10 @@ from torch.fx import GraphModule, Node
 
 from etfast.unit import Unit, Upstream, replaced
 
-_Neighbours = list[tuple[Node, tuple[Node, ...], tuple[Node, ...]]]
+_Neighbors = list[tuple[Node, tuple[Node, ...], tuple[Node, ...]]]
 
 
-def neighbours(graph_module: GraphModule) -> _Neighbours:
+def neighbors(graph_module: GraphModule) -> _Neighbors:
     """Each node with its users and inputs, in the order of the graph."""
     nodes = graph_module.graph.nodes
     return [(node, tuple(node.users), tuple(node.all_input_nodes)) for node in nodes]
@@ -35,7 +35,7 @@ class DependencyViewer:
     """Upstream's, of the graph as it was when this was made, with sets that are made on demand."""
 
     def __init__(self, graph_module: GraphModule) -> None:
-        self.neighbours = neighbours(graph_module)
+        self.neighbors = neighbors(graph_module)
         self._down: dict[Node, set[Node]] | None = None
         self._up: dict[Node, set[Node]] | None = None
 
@@ -44,7 +44,7 @@ class DependencyViewer:
         """All that depends on a node, by node."""
         if self._down is None:
             found: dict[Node, set[Node]] = collections.defaultdict(set)
-            for node, users, _ in reversed(self.neighbours):
+            for node, users, _ in reversed(self.neighbors):
                 for user in users:
                     found[node].add(user)
                     found[node].update(found[user])
@@ -56,7 +56,7 @@ class DependencyViewer:
         """All that a node depends on, by node."""
         if self._up is None:
             found: dict[Node, set[Node]] = collections.defaultdict(set)
-            for node, _, inputs in self.neighbours:
+            for node, _, inputs in self.neighbors:
                 for source in inputs:
                     found[node].add(source)
                     found[node].update(found[source])
@@ -81,7 +81,7 @@ class Reach:
       below: bits of all that depends on a node, by place.
     """
 
-    def __init__(self, graph: _Neighbours) -> None:
+    def __init__(self, graph: _Neighbors) -> None:
         self.place = {node: number for number, (node, _, _) in enumerate(graph)}
         self.users = [sum(1 << self.place[user] for user in users) for _, users, _ in graph]
         self.below = [0] * len(graph)
@@ -135,7 +135,7 @@ def _bits(number: int) -> Iterator[int]:
         number ^= low
 
 
-def _sorted(graph: _Neighbours) -> bool:
+def _sorted(graph: _Neighbors) -> bool:
     place = {node: number for number, (node, _, _) in enumerate(graph)}
     return all(place[node] < place[user] for node, users, _ in graph for user in users)
 
@@ -157,12 +157,12 @@ def _install() -> contextlib.AbstractContextManager[None]:
         partitions_order: Any,
     ) -> None:
         given = (partitions_by_id, assignment, partition_users, partition_map, partitions_order)
-        graph = neighbours(self.graph_module)
+        graph = neighbors(self.graph_module)
         viewer = self.dependency_viewer
         if (
             any(getattr(type(self), name) is not function for name, function in parts.items())
             or not isinstance(viewer, DependencyViewer)
-            or viewer.neighbours != graph
+            or viewer.neighbors != graph
             or not _sorted(graph)
         ):
             upstream(self, *given)

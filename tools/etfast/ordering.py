@@ -79,7 +79,7 @@ def sort_in_place(gm: GraphModule, upstream: Any) -> GraphModule:
 
 
 def _sorted(nodes: list[Node]) -> list[Node]:
-    """Kahn's algorithm with upstream's queue: first in, first out, but for the prioritised."""
+    """Kahn's algorithm with upstream's queue: first in, first out, but for the prioritized."""
     waits = dict.fromkeys(nodes, 0)
     for node in nodes:
         for user in node.users:

@@ -23,7 +23,7 @@ UNITS = (
     "merging",
     "ordering",
     "patterns",
-    "quantisers",
+    "quantizers",
     "repeating",
     "retracing",
     "symbols",

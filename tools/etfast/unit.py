@@ -61,7 +61,7 @@ class Unit:
     Attributes:
       name: short, for reports and tests.
       versions: of upstream's packages that it was checked with, for readers.
-      relies_on: the sources that it replaces or whose behaviour it assumes.
+      relies_on: the sources that it replaces or whose behavior it assumes.
       install: makes the context in which it is in place.
       needs: modules without which there is nothing to speed up: the unit is left out silently while
         they aren't loaded.

@@ -158,7 +158,7 @@ def exchanged(label: str, data: Sequence[Datum], tensors: Sequence[Exchange]) ->
                 f'"{tensor.name}": got {datum.described()}, wanted the bytes that '
                 "adapter_entry_point returns "
                 f"({tensor.dtype} {list(tensor.shape)}, {tensor.size} bytes).",
-                f"Leave the layer out of the recipe's quantisation. {WITHOUT}",
+                f"Leave the layer out of the recipe's quantization. {WITHOUT}",
             )
         found[tensor.name] = dataclasses.replace(datum, blob=tensor.blob, crc32=tensor.crc32)
     return tuple(found[datum.key] for datum in data)

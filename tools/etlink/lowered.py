@@ -53,7 +53,7 @@ class TensorName:
       plan: index of the method in Program.execution_plan.
       value: index in the plan's values.
       name: fully qualified name in the model; empty: a constant that export made up.
-      by_name: whether programs may load it by that name; not where quantisation made it from the
+      by_name: whether programs may load it by that name; not where quantization made it from the
         weight of that name, because its bytes depend on the calibration.
       buffer: index of its constant.
       layout: element type and shape.

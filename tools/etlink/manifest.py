@@ -201,8 +201,8 @@ def _differing(recipes: set[str]) -> str:
     words = {
         "weight": "different scales, types or shapes of the weight",
         "bias": "different scales of the bias",
-        "input": "different quantisation of the input",
-        "output": "different quantisation of the output",
+        "input": "different quantization of the input",
+        "output": "different quantization of the output",
     }
     return ", ".join(words.get(k, f"different {k}") for k in differing)
 
@@ -449,5 +449,5 @@ def _misfit(entry: Mapping[str, Any], index: DataIndex) -> str:
         return f'it has "{extra[0]}", which the program doesn\'t take'
     return (
         "its names and shapes are the same, but its program differs in base weights, layers or "
-        "activation scales (static quantisation puts those into the program)"
+        "activation scales (static quantization puts those into the program)"
     )

@@ -44,7 +44,7 @@ _DATATYPES = {
 _FULLY_CONNECTED = 2
 _BINARY = {31: "PReLU", 37: "batch matrix multiply"}
 _CONVOLUTIONS = {7: "convolution", 13: "depthwise convolution", 39: "transposed convolution"}
-_QUANTISED = 2
+_QUANTIZED = 2
 # Field of XNNGraph; deprecated fields count, too.
 _CONSTANT_DATA = 8
 _PER_CHANNEL, _PER_TENSOR, _PER_TOKEN, _PER_GROUP = 1, 2, 3, 4
@@ -136,7 +136,7 @@ class _Value:
     dtype: str
     shape: tuple[int, ...]
     buffer: int
-    quantisation: tuple[Any, ...] = ()
+    quantization: tuple[Any, ...] = ()
     scale: int = 0
     scales: int = 0
 
@@ -144,10 +144,10 @@ class _Value:
 def _value(table: Table) -> _Value:
     kind = number(table, 0, numbers.Uint8Flags)
     inner = field_table(table, 1)
-    quantised = kind == _QUANTISED
-    tensor = field_table(inner, 0) if quantised else inner
+    quantized = kind == _QUANTIZED
+    tensor = field_table(inner, 0) if quantized else inner
     datatype = number(tensor, 0, numbers.Int16Flags)
-    found: dict[str, Any] = _quantisation(inner) if quantised else {}
+    found: dict[str, Any] = _quantization(inner) if quantized else {}
     return _Value(
         number(tensor, 6, numbers.Uint32Flags),
         _DATATYPES.get(datatype, f"datatype {datatype}"),
@@ -157,22 +157,22 @@ def _value(table: Table) -> _Value:
     )
 
 
-def _quantisation(value: Table) -> dict[str, Any]:
+def _quantization(value: Table) -> dict[str, Any]:
     kind = number(value, 1, numbers.Uint8Flags)
     params = field_table(value, 2)
     if kind == _PER_TENSOR:
         scale = number(params, 0, numbers.Float32Flags)
-        return {"quantisation": (scale, number(params, 1, numbers.Int32Flags))}
+        return {"quantization": (scale, number(params, 1, numbers.Int32Flags))}
     if kind == _PER_CHANNEL:
         axis, scale, count = (number(params, n, numbers.Uint32Flags) for n in (1, 2, 3))
-        return {"quantisation": ("axis", axis), "scale": scale, "scales": count}
+        return {"quantization": ("axis", axis), "scale": scale, "scales": count}
     if kind == _PER_GROUP:
         axis, group = (number(params, n, numbers.Int32Flags) for n in (1, 2))
         scale, count = (number(params, n, numbers.Uint32Flags) for n in (4, 5))
-        return {"quantisation": ("groups", axis, group), "scale": scale, "scales": count}
+        return {"quantization": ("groups", axis, group), "scale": scale, "scales": count}
     if kind == _PER_TOKEN:
-        return {"quantisation": ("token",)}
-    return {"quantisation": ("kind", kind)}
+        return {"quantization": ("token",)}
+    return {"quantization": ("kind", kind)}
 
 
 def _packing(node: Table, values: Mapping[int, _Value], keys: list[str]) -> Packing | None:
@@ -204,10 +204,10 @@ def _packing(node: Table, values: Mapping[int, _Value], keys: list[str]) -> Pack
     }
     if has_bias:
         recipe["bias"] = _packed(bias, keys)
-    if source is not None and source.quantisation and source.dtype != "qdint8":
-        # Static quantisation folds zero points and scales of both ends into the packed weight.
-        recipe["input"] = (source.dtype, source.quantisation)
-        recipe["output"] = (output.dtype, output.quantisation) if output else ()
+    if source is not None and source.quantization and source.dtype != "qdint8":
+        # Static quantization folds zero points and scales of both ends into the packed weight.
+        recipe["input"] = (source.dtype, source.quantization)
+        recipe["output"] = (output.dtype, output.quantization) if output else ()
     elif source is not None:
         recipe["input"] = (source.dtype,)
     text = json.dumps(recipe, sort_keys=True)
@@ -221,7 +221,7 @@ def is_static(packings: Iterable[Packing]) -> bool:
 
 def _packed(value: _Value, keys: list[str]) -> tuple[Any, ...]:
     scale = keys[value.scale] if value.scale else ""
-    return (value.dtype, value.shape, value.quantisation, scale)
+    return (value.dtype, value.shape, value.quantization, scale)
 
 
 def rename(data: bytes, keys: Mapping[int, str]) -> bytes:

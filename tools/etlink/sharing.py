@@ -269,7 +269,7 @@ def _check_worth(
             f"{cause} {hint}",
         )
     if kinds == {_OTHER_VALUES}:
-        cause = "It was made from other weights, or by another quantisation."
+        cause = "It was made from other weights, or by another quantization."
     else:
         cause = "It was made with another recipe (dtype or layout)."
     raise BuildError(

@@ -74,7 +74,7 @@ class Hints:
         where payloads of the same bytes hold different weights.
       tensors: (plan, value) to qualified name: weights that may be loaded by name.
       own: names that the model's author gave; others may be made up by export.
-      folded: (plan, value) to the name of the weight that quantisation made a constant from.
+      folded: (plan, value) to the name of the weight that quantization made a constant from.
       external: data that the recipe moved out of the program: key to (tag, bytes, alignment,
         layout).
       segment_alignment: bytes.

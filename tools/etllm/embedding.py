@@ -1,4 +1,4 @@
-"""Token tables that are quantised, by `quantization.embedding_quantize` of a YAML file."""
+"""Token tables that are quantized, by `quantization.embedding_quantize` of a YAML file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from etllm.layers import Int8Embedding
 from etllm.settings import Settings
 
 _KEY = "quantization.embedding_quantize"
-# Upstream's operators of 2 and 4 bits are in ExecuTorch's quantised kernels.
+# Upstream's operators of 2 and 4 bits are in ExecuTorch's quantized kernels.
 _PACKED = (2, 4)
 # Columns with a common scale in GGUF's 8-bit rows.
 _GGUF_GROUP = 32

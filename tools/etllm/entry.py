@@ -251,7 +251,7 @@ def _windowed(settings: Settings, its: Architecture, windows: list[int]) -> Arch
 def _module(
     ctx: ModelContext, settings: Settings, checkpoint: Checkpoint, keys: list[str]
 ) -> nn.Module:
-    """The module of all methods, with weights, adapter and quantised embedding."""
+    """The module of all methods, with weights, adapter and quantized embedding."""
     its = checkpoint.architecture
     its.args.generate_full_logits = settings.llm.debug.generate_full_logits
     model = source_transforms.construct(its, keys) if keys else decoder.construct(its.args)

@@ -18,7 +18,7 @@ class Family:
     Attributes:
       classes: values of upstream's `base.model_class` that are of this family.
       qkv_bias: whether queries, keys and values have a bias.
-      qk_norm: whether queries and keys are normalised before they are turned.
+      qk_norm: whether queries and keys are normalized before they are turned.
       fused: whether checkpoints hold queries, keys and values in one matrix, and gate and up.
       offset_norm: whether norms multiply by 1 + weight.
       post_norms: whether attention and feed-forward have a norm after them, too.
@@ -56,7 +56,7 @@ FAMILIES = {
 
 _EXPERTS = "a mixture of experts in place of the feed-forward"
 _VISION = "its vision encoder; the text model alone has a model_type of its own"
-_NEIGHBOURS = "rotary embeddings that turn neighbouring elements"
+_NEIGHBORS = "rotary embeddings that turn neighboring elements"
 _NO_GATE = "a feed-forward without a gate"
 _STATE_SPACE = "layers with a state of their own in place of attention"
 # What a known model needs and is not here.
@@ -68,18 +68,18 @@ _MISSING = {
     "cohere2": "layer norms, and attention and feed-forward side by side",
     "deepseek_v2": "multi-head latent attention and " + _EXPERTS,
     "deepseek_v3": "multi-head latent attention and " + _EXPERTS,
-    "ernie4_5": _NEIGHBOURS,
+    "ernie4_5": _NEIGHBORS,
     "exaone4": "norms after attention and feed-forward without those before them",
     "falcon": "layer norms, and attention and feed-forward side by side",
     "gemma3": _VISION + " (gemma3_text)",
     "gemma3n": "per-layer embeddings and alternating updates",
-    "glm": _NEIGHBOURS,
-    "glm4": _NEIGHBOURS,
+    "glm": _NEIGHBORS,
+    "glm4": _NEIGHBORS,
     "gpt2": "learned positions and layer norms",
     "gpt_neox": "layer norms, and attention and feed-forward side by side",
     "gpt_oss": _EXPERTS + ", and attention sinks",
     "granitemoe": _EXPERTS,
-    "helium": _NEIGHBOURS,
+    "helium": _NEIGHBORS,
     "hunyuan_v1_dense": "norms of queries and keys after they are turned",
     "jamba": _STATE_SPACE,
     "lfm2": "short convolutions in place of some attention",

@@ -189,7 +189,7 @@ class GgufFile:
             raise BuildError(
                 f'{self.path}: tensor "{name}" is stored as {raw.tensor_type.name}, which cannot '
                 f"be read: {error}.",
-                "Use a file of another quantisation, e.g. Q8_0 or Q4_1.",
+                "Use a file of another quantization, e.g. Q8_0 or Q4_1.",
             ) from None
         return torch.from_numpy(np.array(values, dtype=np.float32).reshape(tuple(shape)))
 

@@ -211,7 +211,7 @@ class _Files:
             raise BuildError(
                 f'{self.places[name]}: tensor "{name}" is stored as {dtype}, wanted one of '
                 f"{', '.join(_DTYPES)}.",
-                "Take the checkpoint in floating point: recipes quantise it.",
+                "Take the checkpoint in floating point: recipes quantize it.",
             )
         if found != tuple(whole):
             raise BuildError(

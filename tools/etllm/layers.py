@@ -113,7 +113,7 @@ class GroupedAttention(Attention):
         return self.wo(y.reshape(1, -1, self.heads * self.size)), None
 
     def _normed(self, x: torch.Tensor, norm: str) -> torch.Tensor:
-        """x of (1, n, heads * head size), each head normalised if the model has norms for it."""
+        """x of (1, n, heads * head size), each head normalized if the model has norms for it."""
         return getattr(self, norm)(x.view(-1, self.size)) if self.norms else x
 
     def _rotated(
@@ -219,7 +219,7 @@ class Scaled(nn.Module):
 class Int8Embedding(nn.Module):
     """A token table of 8-bit integers with a scale for every group of columns.
 
-    Uses plain ATen operators only, so it runs on a runtime without the quantised kernels.
+    Uses plain ATen operators only, so it runs on a runtime without the quantized kernels.
 
     Args:
       rows: int8, (tokens, width).

@@ -62,7 +62,7 @@ class Adapter:
 class Factor(nn.Module):
     """One of the two matrices.
 
-    No `nn.Linear`, so that quantisation, which takes those, leaves it alone.
+    No `nn.Linear`, so that quantization, which takes those, leaves it alone.
 
     Args:
       values: float32, (out, in).
@@ -84,7 +84,7 @@ class LoraLinear(nn.Linear):
     """A linear layer with an adapter: y = x W^T + (x A^T) B^T.
 
     An `nn.Linear` whose weight has the name that it has without an adapter, so that recipes
-    quantise it as before.
+    quantize it as before.
 
     Args:
       base: the layer without an adapter; its weight and bias are used, not copied.

@@ -38,7 +38,7 @@ _MUST_BE_OFF = (
     "use_dora",
     "use_qalora",
 )
-# Ways to initialise that leave the base weights alone; others (PiSSA, OLoRA, …) change them.
+# Ways to initialize that leave the base weights alone; others (PiSSA, OLoRA, …) change them.
 _INITS = (True, False, None, "gaussian", "eva", "orthogonal")
 
 

@@ -43,9 +43,9 @@ def build(ctx: RecipeContext) -> ExportRecipe:
     recipe = function(RecipeContext(options=Options(options, ctx.label), label=ctx.label))
     if settings.llm.multimethod.share_mutable_buffers:
         share_mutable_buffers(recipe, ctx.label)
-    quantisation = recipe.quantization_recipe
-    if settings.llm.quantization.use_hqq and quantisation is not None:
-        for config in quantisation.ao_quantization_configs or []:
+    quantization = recipe.quantization_recipe
+    if settings.llm.quantization.use_hqq and quantization is not None:
+        for config in quantization.ao_quantization_configs or []:
             if hasattr(config.ao_base_config, "intx_choose_qparams_algorithm"):
                 config.ao_base_config.intx_choose_qparams_algorithm = _HQQ
     return recipe

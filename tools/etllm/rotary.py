@@ -49,7 +49,7 @@ class Rotary:
           head: columns of a head; those that are not turned have cosine 1 and sine 0.
           positions: how many.
           halves: whether column i makes a pair with i + half, as in Hugging Face's checkpoints;
-            else with its neighbour, as in Meta's.
+            else with its neighbor, as in Meta's.
         """
         angles = torch.outer(torch.arange(positions, device="cpu"), self.frequencies(head))
         angles = torch.cat((angles, angles), -1) if halves else angles.repeat_interleave(2, -1)

@@ -20,7 +20,7 @@ from executorch.extension.llm.export.config.llm_config import LlmConfig
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from etllm.unsupported import HONOURED, REASONS
+from etllm.unsupported import HONORED, REASONS
 from etllm.yaml_lines import YamlFile
 
 _BENCHMARK = "benchmark"
@@ -183,7 +183,7 @@ class Settings:
         """Fails for the first key whose value differs from the default and has no effect here."""
         default = LlmConfig()
         for key, value in _leaves(self.llm):
-            if re.sub(r"\.\d+\.", ".*.", key) in HONOURED or value == _default(default, key):
+            if re.sub(r"\.\d+\.", ".*.", key) in HONORED or value == _default(default, key):
                 continue
             reason, hint = _reason(key)
             raise BuildError(

@@ -71,7 +71,7 @@ def transform(model: Transformer, its: Architecture, keys: Sequence[str]) -> Tra
     args = its.args
     cos, sin = its.rotaries[0].tables(args.head_dim, args.max_context_len, its.halves)
     turned = int(args.head_dim * args.partial_rotary_factor)
-    # Upstream has one column a pair where neighbours make pairs, and no columns that aren't turned.
+    # Upstream has one column a pair where neighbors make pairs, and no columns that aren't turned.
     columns = slice(0, turned) if its.halves else slice(0, turned, 2)
     model.rope.freqs_cos = cos[:, columns].contiguous()
     model.rope.freqs_sin = sin[:, columns].contiguous()

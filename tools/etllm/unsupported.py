@@ -5,7 +5,7 @@ from __future__ import annotations
 _IN_BUILD = "Remove the key."
 
 # Each is read by settings.py, entry.py, attention_options.py or a backend's *_llm.py.
-HONOURED = frozenset(
+HONORED = frozenset(
     {
         "base.checkpoint",
         "base.metadata",
@@ -48,7 +48,7 @@ REASONS: dict[str, tuple[str, str]] = {
         'Give et_llm adapters = {"name": [its two files]}: each makes a program of its own.',
     ),
     "base.preq_mode": (
-        "quantised checkpoints are not read",
+        "quantized checkpoints are not read",
         "Take a checkpoint in floating point, or a GGUF file.",
     ),
     "base.tokenizer_path": (
@@ -56,7 +56,7 @@ REASONS: dict[str, tuple[str, str]] = {
         "Give et_llm tokenizer = [tokenizer.json, tokenizer_config.json], and remove the key.",
     ),
     "base.use_lora": (
-        "it is for training with quantisation",
+        "it is for training with quantization",
         'Give et_llm adapters = {"name": [its two files]}.',
     ),
     "debug": ("a build has its own ways for this", _IN_BUILD),
@@ -102,7 +102,7 @@ REASONS: dict[str, tuple[str, str]] = {
     "model.static_quantize_kv_cache_scale": ("see static_quantize_kv_cache", _IN_BUILD),
     "model.use_moe_quantized_op": ("mixtures of experts are not supported", _IN_BUILD),
     "quantization": (
-        "quantisation goes by qmode, pt2e_quantize and embedding_quantize alone",
+        "quantization goes by qmode, pt2e_quantize and embedding_quantize alone",
         "Remove the key; for a recipe with its own calibration use recipes = {…}.",
     ),
 }

@@ -12,7 +12,7 @@ from etrelease.python_packages import PythonPackage
 
 Component = dict[str, Any]
 
-# SPDX identifiers that packages use as names of their licences; what is none of them stays a name.
+# SPDX identifiers that packages use as names of their licenses; what is none of them stays a name.
 _SPDX_IDS = frozenset(
     (
         "0BSD",
@@ -68,7 +68,7 @@ def properties(values: Mapping[str, str]) -> list[dict[str, str]]:
 
 
 def package(purl: str, license: str) -> Component:
-    """A package of which nothing is known but its URL and the licence's expression."""
+    """A package of which nothing is known but its URL and the license's expression."""
     name, _, version = purl.partition("?")[0].partition("#")[0].rpartition("@")
     return component(
         "library",
@@ -93,7 +93,7 @@ def python_package(one: PythonPackage) -> Component:
 
 
 def licenses(expression: str, names: Iterable[str]) -> list[dict[str, Any]]:
-    """Licences: an SPDX expression, else the names that a package gives, as it gives them."""
+    """Licenses: an SPDX expression, else the names that a package gives, as it gives them."""
     if expression:
         return [{"expression": expression}]
     given = list(names)

@@ -13,7 +13,7 @@ from urllib.parse import quote
 from etbuild.errors import BuildError
 
 _CLASSIFIER = "License :: "
-# Longer ones are whole licences, not names of them.
+# Longer ones are whole licenses, not names of them.
 _LONGEST_NAME = 80
 
 
@@ -22,10 +22,10 @@ class PythonPackage:
     """A package of a Python environment.
 
     Attributes:
-        name: normalised.
+        name: normalized.
         version: with its local part ("2.13.0+cpu").
-        expression: its licence as an SPDX expression; empty: it gives none.
-        licenses: names of its licences, where it gives no expression.
+        expression: its license as an SPDX expression; empty: it gives none.
+        licenses: names of its licenses, where it gives no expression.
     """
 
     name: str

@@ -89,7 +89,7 @@ def _kind(path: str, manifest: Mapping[str, Any]) -> str:
     folder = path.split("/", 1)[0]
     if folder == "programs":
         return "program" if path.endswith(".pte") else "other"
-    return {"data": "data", "assets": "asset", "licenses": "licence"}.get(folder, "other")
+    return {"data": "data", "assets": "asset", "licenses": "license"}.get(folder, "other")
 
 
 def of_app(report: Mapping[str, Any]) -> str:
@@ -130,7 +130,7 @@ def _nodes(report: Mapping[str, Any]) -> list[Node]:
                 inside.setdefault(path, []).extend(node.children)
     nodes = []
     for file in report["files"]:
-        kind = {"asset": "other", "licence": "other", "data": "shared"}.get(
+        kind = {"asset": "other", "license": "other", "data": "shared"}.get(
             file["kind"], file["kind"]
         )
         children = _united(inside.get(file["path"], []))

@@ -23,7 +23,7 @@ def make(
       label: the program.
       index: of the lowered program.
       facts: what the exporter saw: recipe, layers that it left alone, what was delegated.
-      run: seconds per stage, peak memory and accuracy of quantisation in this lowering; may differ
+      run: seconds per stage, peak memory and accuracy of quantization in this lowering; may differ
         from run to run.
       linked: what EtLink wrote.
     """
@@ -48,8 +48,8 @@ def make(
         "not_shared": linked["unshared"],
         "duplicated": duplicated(index),
         "weight_cache": linked["manifest"]["weight_cache"],
-        "not_quantised": facts["not_quantised"],
-        "quantised_layers": facts["quantised_layers"],
+        "not_quantized": facts["not_quantized"],
+        "quantized_layers": facts["quantized_layers"],
         "delegation": delegated.described(facts["delegation"]),
         "without_kernel": facts["without_kernel"],
         "accuracy": run.get("accuracy", {}),

@@ -41,11 +41,11 @@ def _all(report: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         )
     yield from _accuracy(report["accuracy"])
     yield from _delegation(report["delegation"])
-    names = sorted(report["not_quantised"])
+    names = sorted(report["not_quantized"])
     if names:
         some = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
         number = "A layer was" if len(names) == 1 else f"{len(names)} layers were"
-        yield f"{number} left unquantised: {some}.", "unquantised"
+        yield f"{number} left unquantized: {some}.", "unquantized"
     for item in report["duplicated"]:
         methods = ", ".join(f"{n} {human_bytes(s)}" for n, s in sorted(item["methods"].items()))
         yield (
@@ -69,7 +69,7 @@ def _accuracy(methods: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             ratio = output["sqnr_db"]
             if ratio is not None and ratio < LOW_SQNR_DB:
                 yield (
-                    f"Quantisation leaves {ratio:.1f} dB in output {number} of {name}; 20 dB are a "
+                    f"Quantization leaves {ratio:.1f} dB in output {number} of {name}; 20 dB are a "
                     "tenth of noise.",
                     "accuracy",
                 )

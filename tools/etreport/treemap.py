@@ -17,7 +17,7 @@ class Node:
     Attributes:
       name: for people.
       size: bytes; of a node with children: at least theirs.
-      kind: decides its colour.
+      kind: decides its color.
       detail: more about it, for whoever points at it.
       children: nodes inside of it.
     """

@@ -21,7 +21,7 @@ def _runtime_impl(ctx):
         asserts.equals(env, ctx.attr.always, _names(info.always))
         asserts.equals(env, ctx.attr.place, info.core.place)
     else:
-        asserts.true(env, len(info.license_files.to_list()) > 0, "it has no licence")
+        asserts.true(env, len(info.license_files.to_list()) > 0, "it has no license")
     return analysistest.end(env)
 
 runtime_test = analysistest.make(

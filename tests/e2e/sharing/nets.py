@@ -11,7 +11,7 @@ _ADAPTER = "adapter.safetensors"
 
 
 class Weight(nn.Module):
-    """One weight, which a quantiser of linear layers leaves alone."""
+    """One weight, which a quantizer of linear layers leaves alone."""
 
     def __init__(self, rows: int, columns: int, generator: torch.Generator) -> None:
         super().__init__()

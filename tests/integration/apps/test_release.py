@@ -123,8 +123,8 @@ def test_the_bill_of_materials(workspace: Workspace) -> None:
 
 def test_the_versions_of_libraries(workspace: Workspace) -> None:
     """The bill says what the sources say."""
-    licence = next(Path("..").glob("*executorch_oniguruma/license/COPYING"))
-    header = (Path(os.path.realpath(licence)).parents[1] / "include/oniguruma.h").read_text()
+    license = next(Path("..").glob("*executorch_oniguruma/license/COPYING"))
+    header = (Path(os.path.realpath(license)).parents[1] / "include/oniguruma.h").read_text()
     version = ".".join(
         re.search(rf"#define ONIGURUMA_VERSION_{part}\s+(\d+)", header).group(1)
         for part in ("MAJOR", "MINOR", "TEENY")

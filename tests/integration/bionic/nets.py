@@ -34,7 +34,7 @@ class Task(Base):
 
 
 class Picture(nn.Module):
-    """Convolutions, pooling and a normalisation that is folded into them."""
+    """Convolutions, pooling and a normalization that is folded into them."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -16,7 +16,7 @@ _MOST = 128
 
 
 class EagerLlama:
-    """The model of //models:llama_tiny with the recipe's quantised layers, in PyTorch.
+    """The model of //models:llama_tiny with the recipe's quantized layers, in PyTorch.
 
     Args:
       gguf: file of the weights.

@@ -21,7 +21,7 @@ class Mlp(nn.Module):
 
 
 class Scaled(nn.Module):
-    """A linear whose quantised integers don't depend on a factor, which is all in the scales."""
+    """A linear whose quantized integers don't depend on a factor, which is all in the scales."""
 
     def __init__(self, factor: float) -> None:
         super().__init__()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-# Not resolved: under Bazel the files are links, and their neighbours lie beside the links.
+# Not resolved: under Bazel the files are links, and their neighbors lie beside the links.
 sys.path.insert(0, str(Path(__file__).absolute().parents[3] / "toolchains" / "exporter"))
 
 from check_archive import Member, Refused, check, check_members  # noqa: E402

@@ -12,15 +12,15 @@ def _context(**options: str) -> RecipeContext:
 
 
 @pytest.mark.parametrize("kind", sorted(cadence_recipes._QUANTIZERS))
-def test_quantisers(kind: str) -> None:
-    """Each value of the option picks a quantiser of upstream's."""
+def test_quantizers(kind: str) -> None:
+    """Each value of the option picks a quantizer of upstream's."""
     recipe = cadence_recipes.int8(_context(quantizer=kind))
     (quantizer,) = recipe.quantization_recipe.quantizers
     assert type(quantizer) is cadence_recipes._QUANTIZERS[kind]
 
 
 def test_fp32() -> None:
-    """Without a quantiser there is no quantisation."""
+    """Without a quantizer there is no quantization."""
     assert cadence_recipes.fp32(_context(mode="size")).quantization_recipe is None
 
 

@@ -28,7 +28,7 @@ _WRONG = [
     ("cuda.fp32", "low_memory", "maybe", "wanted true or false"),
     ("mediatek.int8", "platform", "mt6990", "wanted one of mt6989, mt6991, mt6993"),
     ("mlx.int4_weight_only", "group_size", "33", "wanted one of 32, 64, 128"),
-    ("nxp.int8", "quantised_io", "maybe", "wanted true or false"),
+    ("nxp.int8", "quantized_io", "maybe", "wanted true or false"),
     ("qualcomm.fp16", "soc_model", "SM1", "wanted one of QCM6490, QCS9100, "),
     ("qualcomm.a16w8", "skip_mutable_buffer", "maybe", "wanted true or false"),
     ("samsung.int8", "chipset", "E1", "wanted one of E9955, E9965"),
@@ -109,8 +109,8 @@ def test_soc_models() -> None:
     assert sorted(recipes._SOC_MODELS) == sorted(get_soc_to_chipset_map())
 
 
-def test_quantisers() -> None:
-    """Upstream's quantisers that need no SDK are made as they are meant to be."""
+def test_quantizers() -> None:
+    """Upstream's quantizers that need no SDK are made as they are meant to be."""
     qualcomm = importlib.import_module("qualcomm_recipes")
     samsung = importlib.import_module("samsung_recipes")
     from executorch.backends.qualcomm.serialization.qc_schema import QcomChipset
@@ -121,6 +121,6 @@ def test_quantisers() -> None:
         assert made.default_quant_config.quant_dtype.name == "use_16a8w"
     finally:
         torch.backends.mkldnn.set_flags(*was)
-    quantisation = samsung.quantisation(per_channel=False)
-    assert not quantisation.fold_quantize
-    assert not quantisation.quantizers[0]._is_per_channel
+    quantization = samsung.quantization(per_channel=False)
+    assert not quantization.fold_quantize
+    assert not quantization.quantizers[0]._is_per_channel

@@ -75,8 +75,8 @@ def test_modules(folder: Path) -> None:
 
 def test_imported(folder: Path) -> None:
     """An import that fails in the SDK's code is said with its reason."""
-    (folder / "npu_broken.py").write_text("import npu_licence_server\n")
-    wanted = "npu_broken can't be imported with Our NPU SDK: No module named 'npu_licence_server'"
+    (folder / "npu_broken.py").write_text("import npu_license_server\n")
+    wanted = "npu_broken can't be imported with Our NPU SDK: No module named 'npu_license_server'"
     with pytest.raises(BuildError, match=wanted):
         _SDK.imported("npu_broken")
     (folder / "npu_whole.py").write_text("ANSWER = 42\n")

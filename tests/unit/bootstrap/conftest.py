@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-# Not resolved: under Bazel the files are links, and their neighbours lie beside the links.
+# Not resolved: under Bazel the files are links, and their neighbors lie beside the links.
 HERE = Path(__file__).absolute().parent
 sys.path[:0] = [str(HERE), str(HERE.parents[2] / "tools")]
 

@@ -8,7 +8,7 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-# Not resolved: under Bazel the files are links, and their neighbours lie beside the links.
+# Not resolved: under Bazel the files are links, and their neighbors lie beside the links.
 REPOSITORY = Path(__file__).absolute().parents[3]
 
 # Programs that bazelw and the bootstrap may start; apt is not among them.

@@ -5,6 +5,6 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-# Not resolved: under Bazel the files are links, and their neighbours lie beside the links.
+# Not resolved: under Bazel the files are links, and their neighbors lie beside the links.
 HERE = Path(__file__).absolute().parent
 sys.path[:0] = [str(HERE), str(HERE.parents[2] / "tools")]

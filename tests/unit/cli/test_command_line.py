@@ -77,15 +77,15 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_colour_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_color_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("TERM", "xterm-256color")
-    for out, coloured in ((Terminal(), True), (io.StringIO(), False)):
+    for out, colored in ((Terminal(), True), (io.StringIO(), False)):
         printer = Printer(out)
         printer.line("wrong", "red")
         printer.table(["name", "bytes"], [["[red]a", "1"], ["b", "22"]], numbers=[1])
-        assert ("\x1b[31m" in out.getvalue()) == coloured
+        assert ("\x1b[31m" in out.getvalue()) == colored
         # Markup in a name is text.
         assert "[red]a" in out.getvalue()
     assert out.getvalue().splitlines() == [

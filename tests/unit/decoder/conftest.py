@@ -12,7 +12,7 @@ import gguf
 import numpy as np
 import pytest
 
-# Not resolved: under Bazel the files are links, and their neighbours lie beside the links.
+# Not resolved: under Bazel the files are links, and their neighbors lie beside the links.
 REPOSITORY = Path(__file__).absolute().parents[3]
 sys.path[:0] = [str(REPOSITORY), str(REPOSITORY / "tools")]
 

@@ -87,7 +87,7 @@ def test_layers_compute_what_upstreams_own_do(folder, family):
     torch.testing.assert_close(logits(theirs), logits(ours), atol=1e-4, rtol=1e-4)
 
 
-def test_a_quantised_cache_is_near(folder):
+def test_a_quantized_cache_is_near(folder):
     place = folder("qwen3")
     exact = logits(build(place))
     (place / "llm.yaml").write_text(
@@ -125,7 +125,7 @@ def test_windows_of_the_file_apply(folder):
 @pytest.mark.parametrize(
     ("choice", "tolerance"), [("8,32", 0.1), ("8,0", 0.2), ("4,32", 2.0), ("4,0", 3.0)]
 )
-def test_quantised_embeddings_are_near(folder, choice, tolerance):
+def test_quantized_embeddings_are_near(folder, choice, tolerance):
     place = folder("qwen3")
     exact = logits(build(place))
     (place / "llm.yaml").write_text(f"{YAML}quantization:\n  embedding_quantize: {choice}\n")
@@ -226,7 +226,7 @@ def test_shards_of_another_revision(folder):
     assert "expected in model-00001-of-00002.safetensors, found in model-0000" in failure(place)
 
 
-def test_quantised_and_damaged_weights(folder):
+def test_quantized_and_damaged_weights(folder):
     place = folder("qwen2")
     weights = load_file(place / "model.safetensors")
     name = "model.layers.0.mlp.up_proj.weight"

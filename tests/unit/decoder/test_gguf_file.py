@@ -53,7 +53,7 @@ def test_a_value_that_is_no_whole_number_is_an_error(tiny, tmp_path, key):
         GgufFile(path).integer(key)
 
 
-def test_quantised_tensors_come_out_as_numbers(tiny, tmp_path):
+def test_quantized_tensors_come_out_as_numbers(tiny, tmp_path):
     values = tiny.tensors["blk.1.attn_q.weight"]
     tiny.types["blk.1.attn_q.weight"] = Q4_1
     tensor = GgufFile(tiny.write(tmp_path / "a.gguf")).tensor("blk.1.attn_q.weight", (64, 64))

@@ -219,7 +219,7 @@ def test_the_scale_is_folded_so_that_programs_are_the_same(adapted):
         torch.testing.assert_close(two.state_dict[name], value * factor)
 
 
-def test_quantisation_takes_the_base_and_leaves_the_adapter(tiny, adapted, context):
+def test_quantization_takes_the_base_and_leaves_the_adapter(tiny, adapted, context):
     settings = Int8DynamicActivationIntxWeightConfig(
         weight_dtype=torch.int4, weight_granularity=PerGroup(32)
     )
@@ -248,7 +248,7 @@ def rotated_in_halves(x: torch.Tensor, positions: torch.Tensor, base: float) -> 
 
 
 def rotated_in_pairs(x: torch.Tensor, positions: torch.Tensor, base: float) -> torch.Tensor:
-    """Meta's rotary embedding of (positions, heads, size): neighbours are complex numbers."""
+    """Meta's rotary embedding of (positions, heads, size): neighbors are complex numbers."""
     half = x.shape[-1] // 2
     angles = torch.outer(positions, base ** (-torch.arange(half) / half))[:, None, :]
     numbers = torch.view_as_complex(x.reshape(*x.shape[:-1], half, 2))

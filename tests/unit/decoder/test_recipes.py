@@ -31,7 +31,7 @@ def chosen(tmp_path: Path):
     return make
 
 
-def quantised(**values: object) -> str:
+def quantized(**values: object) -> str:
     return "quantization:\n" + "".join(f"  {k}: {v}\n" for k, v in values.items())
 
 
@@ -45,28 +45,28 @@ IOS = {"compute_unit": "CPU_ONLY", "minimum_deployment_target": "iOS15"}
         ("xnnpack", "", ("fp32", {})),
         (
             "xnnpack",
-            quantised(qmode="8da4w"),
+            quantized(qmode="8da4w"),
             ("int8_dynamic_act_int4_weight", {"group_size": "128"}),
         ),
         (
             "xnnpack",
-            quantised(qmode="8da4w", group_size=64),
+            quantized(qmode="8da4w", group_size=64),
             ("int8_dynamic_act_int4_weight", {"group_size": "64"}),
         ),
         (
             "xnnpack",
-            quantised(qmode="8da4w", group_size=0),
+            quantized(qmode="8da4w", group_size=0),
             ("int8_dynamic_act_int4_weight_per_channel", {}),
         ),
         (
             "xnnpack",
-            quantised(pt2e_quantize="xnnpack_dynamic"),
+            quantized(pt2e_quantize="xnnpack_dynamic"),
             ("int8_dynamic_per_channel", {}),
         ),
         ("portable", "", ("fp32", {})),
         ("vulkan", "", ("fp32", DYNAMIC)),
         ("vulkan", "backend:\n  vulkan:\n    force_fp16: true\n", ("fp16", DYNAMIC)),
-        ("vulkan", quantised(pt2e_quantize="vulkan_8w"), ("int8_weight_only", DYNAMIC)),
+        ("vulkan", quantized(pt2e_quantize="vulkan_8w"), ("int8_weight_only", DYNAMIC)),
         ("coreml", "", ("fp16", IOS)),
         (
             "coreml",
@@ -89,13 +89,13 @@ def test_chosen_recipes(chosen, backend, text, recipe):
 @pytest.mark.parametrize(
     ("backend", "text", "expected"),
     [
-        ("xnnpack", quantised(qmode="int8"), 'llm.yaml:4: quantization.qmode: got "int8", wanted'),
-        ("xnnpack", quantised(qmode="8da4w", group_size=48), "llm.yaml:5: quantization.group_size"),
-        ("xnnpack", quantised(group_size=32), "nothing without qmode"),
-        ("xnnpack", quantised(pt2e_quantize="qnn_8a8w"), "llm.yaml:4: quantization.pt2e_quantize"),
+        ("xnnpack", quantized(qmode="int8"), 'llm.yaml:4: quantization.qmode: got "int8", wanted'),
+        ("xnnpack", quantized(qmode="8da4w", group_size=48), "llm.yaml:5: quantization.group_size"),
+        ("xnnpack", quantized(group_size=32), "nothing without qmode"),
+        ("xnnpack", quantized(pt2e_quantize="qnn_8a8w"), "llm.yaml:4: quantization.pt2e_quantize"),
         (
             "xnnpack",
-            quantised(qmode="8da4w", pt2e_quantize="xnnpack_dynamic"),
+            quantized(qmode="8da4w", pt2e_quantize="xnnpack_dynamic"),
             "wanted nothing beside qmode",
         ),
         (
@@ -103,17 +103,17 @@ def test_chosen_recipes(chosen, backend, text, recipe):
             "backend:\n  xnnpack:\n    extended_ops: false\n",
             "llm.yaml:5: backend.xnnpack.extended_ops: got false, wanted true",
         ),
-        ("portable", quantised(qmode="8da4w"), "llm.yaml:4: quantization.qmode: got"),
-        ("vulkan", quantised(qmode="8da4w"), '"vulkan_8w" is Vulkan\'s'),
+        ("portable", quantized(qmode="8da4w"), "llm.yaml:4: quantization.qmode: got"),
+        ("vulkan", quantized(qmode="8da4w"), '"vulkan_8w" is Vulkan\'s'),
         (
             "coreml",
             "backend:\n  coreml:\n    quantize: c4w\n",
             "backend.coreml.ios: got 15 (upstream's default), wanted 18",
         ),
-        ("coreml", quantised(qmode="8da4w"), "backend.coreml.quantize is Core ML's"),
+        ("coreml", quantized(qmode="8da4w"), "backend.coreml.quantize is Core ML's"),
     ],
 )
-def test_refused_quantisation(chosen, backend, text, expected):
+def test_refused_quantization(chosen, backend, text, expected):
     with pytest.raises(BuildError) as caught:
         chosen(backend, text)
     assert expected in str(caught.value)
@@ -127,7 +127,7 @@ def context(tmp_path: Path, text: str, backend: str = "xnnpack") -> RecipeContex
 
 @pytest.mark.parametrize(("value", "algorithm"), [("true", "hqq_scale_only"), ("false", "affine")])
 def test_hqq_is_as_the_file_says(tmp_path, value, algorithm):
-    recipe = recipes.build(context(tmp_path, quantised(qmode="8da4w", use_hqq=value)))
+    recipe = recipes.build(context(tmp_path, quantized(qmode="8da4w", use_hqq=value)))
     (config,) = recipe.quantization_recipe.ao_quantization_configs
     found = config.ao_base_config.intx_choose_qparams_algorithm
     assert getattr(found, "value", found) == algorithm

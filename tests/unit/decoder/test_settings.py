@@ -125,16 +125,16 @@ def test_a_default_that_is_written_down_is_no_error(read):
     read(MODEL + "  use_attention_sink: null\ndebug:\n  verbose: false\n")
 
 
-def test_each_key_of_upstreams_config_is_honoured_or_refused(read):
+def test_each_key_of_upstreams_config_is_honored_or_refused(read):
     """A key that upstream adds is refused by default, so that none is left out in silence."""
     from etllm.settings import _leaves
-    from etllm.unsupported import HONOURED
+    from etllm.unsupported import HONORED
     from executorch.extension.llm.export.config.llm_config import LlmConfig
 
     keys = {key for key, _ in _leaves(LlmConfig())}
-    known = {key for key in HONOURED if ".*." not in key}
+    known = {key for key in HONORED if ".*." not in key}
     assert known <= keys, "a key that upstream has no more"
-    assert "multimethod.methods.*.method_name" in HONOURED
+    assert "multimethod.methods.*.method_name" in HONORED
 
 
 @pytest.mark.parametrize(
@@ -195,7 +195,7 @@ def test_backends_are_those_of_the_target(read):
         check_backends(settings, ["xnnpack", "vulkan"], "//m:x")
 
 
-def test_recipes_of_ones_own_leave_no_quantisation_to_the_file(read):
+def test_recipes_of_ones_own_leave_no_quantization_to_the_file(read):
     settings = read(MODEL + "quantization:\n  qmode: 8da4w\n")
     with pytest.raises(
         BuildError, match=r"llm.yaml:4: quantization.qmode: got \"8da4w\", wanted n"

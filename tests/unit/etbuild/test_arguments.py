@@ -44,7 +44,7 @@ def test_values_may_begin_with_a_dash(name: str) -> None:
     assert parser().parse_args([f"--output={name}"]).output == Path(name)
 
 
-@pytest.mark.parametrize("arguments", [["--colour"], ["--out", "x"], ["--program", "a"]])
+@pytest.mark.parametrize("arguments", [["--color"], ["--out", "x"], ["--program", "a"]])
 def test_options_that_there_are_not(
     arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:

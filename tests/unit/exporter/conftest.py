@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-# Not resolved: under Bazel the files are links, and their neighbours lie beside the links.
+# Not resolved: under Bazel the files are links, and their neighbors lie beside the links.
 HERE = Path(__file__).absolute().parent
 _ROOT = HERE.parents[2]
 _PLACES = ("tools", "backends/xnnpack")

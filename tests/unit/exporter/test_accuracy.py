@@ -1,4 +1,4 @@
-"""Signal-to-noise of quantised models, and that measuring it changes nothing."""
+"""Signal-to-noise of quantized models, and that measuring it changes nothing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from quiet_torch import xnnpack
 
 
 class Net(torch.nn.Module):
-    """A layer with a state; the second output is one that only static recipes quantise."""
+    """A layer with a state; the second output is one that only static recipes quantize."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -40,12 +40,12 @@ def measured(recipe: ExportRecipe, model: ModelSpec, measure: bool = True) -> tu
     """What is said of the accuracy, and the program."""
     found: dict[str, Any] = {}
 
-    def quantised(modules: Mapping[str, Any]) -> None:
+    def quantized(modules: Mapping[str, Any]) -> None:
         before = [states(m) for m in (*modules.values(), model.methods["forward"].module)]
         found.update(accuracy.measure(model, modules) if measure else {})
         assert before == [states(m) for m in (*modules.values(), model.methods["forward"].module)]
 
-    watch = stages.Watch(quantised=quantised)
+    watch = stages.Watch(quantized=quantized)
     manager = stages.run(model, recipe, Progress(), "//m:net", etrecord=False, watch=watch)
     return found, manager.buffer
 
@@ -92,7 +92,7 @@ def test_random_numbers_go_on_as_without_it() -> None:
     assert torch.equal(torch.rand(4), wanted)
 
 
-def test_what_is_not_quantised_is_not_compared() -> None:
+def test_what_is_not_quantized_is_not_compared() -> None:
     assert measured(xnnpack("fp32"), spec())[0] == {}
 
 
@@ -111,7 +111,7 @@ class Give(torch.nn.Module):
 
 
 @pytest.mark.parametrize(
-    ("eager", "quantised", "wanted"),
+    ("eager", "quantized", "wanted"),
     [
         ([torch.ones(4)], [torch.ones(4) * 1.1], [{"sqnr_db": 20.0}]),
         ([torch.ones(2)], [torch.ones(2)], [{"sqnr_db": None, "note": "the same as eager"}]),
@@ -133,10 +133,10 @@ class Give(torch.nn.Module):
         ([5], [5], [{"sqnr_db": None, "note": "not a tensor"}]),
     ],
 )
-def test_outputs(eager: Any, quantised: Any, wanted: Any) -> None:
+def test_outputs(eager: Any, quantized: Any, wanted: Any) -> None:
     """A number that is none says why."""
     method = Method(Give(*eager), (torch.ones(1),))
-    found = accuracy.measure(ModelSpec({"forward": method}), {"forward": Give(*quantised)})
+    found = accuracy.measure(ModelSpec({"forward": method}), {"forward": Give(*quantized)})
     assert found == {"forward": {"inputs": 1, "outputs": wanted}}
 
 

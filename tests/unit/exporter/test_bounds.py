@@ -41,7 +41,7 @@ def unchecked() -> ExportRecipe:
     return portable(lowering_recipe=LoweringRecipe(edge_compile_config=config))
 
 
-def quantised() -> ExportRecipe:
+def quantized() -> ExportRecipe:
     name = "//backends/xnnpack:int8_static_per_tensor"
     return xnnpack_recipes.int8_static_per_tensor(RecipeContext(Options({}, name), name))
 
@@ -89,7 +89,7 @@ def test_what_the_message_says_helps() -> None:
     shapes = ({0: P}, None)
     assert lowered(slices, torch.randn(4), shapes) == [[9, 8], [4]]
     assert lowered(chunks, torch.randn(4), shapes, unchecked()) == [[9, 8], [4]]
-    assert lowered(chunks, torch.randn(4), shapes, quantised()) == [[9, 8], [4]]
+    assert lowered(chunks, torch.randn(4), shapes, quantized()) == [[9, 8], [4]]
 
 
 @pytest.mark.parametrize("dimension", [Dim("n"), Dim.AUTO, Dim.DYNAMIC], ids=str)
@@ -157,7 +157,7 @@ def test_ranges_that_stay(function: Any, y: Any, shapes: Any, expected: Any) -> 
 
 
 def test_a_second_export() -> None:
-    """Quantising exports a graph again: what the first export allows counts."""
+    """Quantizing exports a graph again: what the first export allows counts."""
     first = [bounds.Input("x", (9, None)), bounds.Input("n", (None,), tensor=False)]
     bounds.check_export(first, first, "forward", "//t:net")
     for second, message in (
@@ -169,7 +169,7 @@ def test_a_second_export() -> None:
             bounds.check_export(first, second, "forward", "//t:net")
 
 
-def test_the_graph_that_is_quantised_says_what_it_takes() -> None:
+def test_the_graph_that_is_quantized_says_what_it_takes() -> None:
     """As the export does from which it comes."""
     program = torch.export.export(
         Net(slices).eval(), (torch.randn(3, 8), torch.randn(4)), dynamic_shapes=({0: P}, None)

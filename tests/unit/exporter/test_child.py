@@ -106,11 +106,11 @@ def test_the_trace_goes_to_the_log_where_there_is_one(
 
 
 def test_unknown_flags_and_missing_flag_files(run: Callable[..., tuple[int, str]]) -> None:
-    code, text = run(lambda *_: None, "--colour=red")
+    code, text = run(lambda *_: None, "--color=red")
     assert (code, text.splitlines()[0]) == (
         1,
         "ERROR: the exporter: The exporter was started with flags it doesn't know: "
-        "unrecognized arguments: --colour=red.",
+        "unrecognized arguments: --color=red.",
     )
     code, text = run(lambda *_: None, "@nowhere")
     assert code == 1

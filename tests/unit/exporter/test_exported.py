@@ -59,7 +59,7 @@ class Gradients(torch.nn.Module):
 
 
 class Picture(torch.nn.Module):
-    """A convolution and a normalisation, for inputs whose channels come last."""
+    """A convolution and a normalization, for inputs whose channels come last."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -375,7 +375,7 @@ def test_what_can_not_be_kept(spec: ModelSpec, message: str, tmp_path: Path) -> 
         export(spec, tmp_path / "out")
 
 
-def quantised(**fields: Any) -> ExportRecipe:
+def quantized(**fields: Any) -> ExportRecipe:
     return ExportRecipe(quantization_recipe=QuantizationRecipe(**fields))
 
 
@@ -388,10 +388,10 @@ COLLECTION = torch.export.ShapesCollection()
 @pytest.mark.parametrize(
     ("recipe", "spec", "message"),
     [
-        (TORCHAO, one(), r"quantises the layers of an eager model \(torchao\)"),
+        (TORCHAO, one(), r"quantizes the layers of an eager model \(torchao\)"),
         (STACKS, one(), r"wants stack traces in the program \(emit_stacktrace\)"),
         (ExportRecipe(strict=False), one(), "wants strict = False where it was exported with"),
-        (quantised(quantizers=[None], is_qat=True), one(), r"trains it \(QAT\)"),
+        (quantized(quantizers=[None], is_qat=True), one(), r"trains it \(QAT\)"),
         (STATIC, one(dynamic_shapes=COLLECTION), ".*takes its dynamic shapes"),
     ],
 )
@@ -420,7 +420,7 @@ def test_a_program_that_the_model_exports_itself(tmp_path: Path) -> None:
     spec = ModelSpec({"forward": Method(program, (torch.ones(2, 4),))})
     found = exported.read(export(spec, tmp_path / "out"), request())
     exported.check_recipe(found, ExportRecipe(strict=True), "//m:x")
-    with pytest.raises(BuildError, match="with dynamic shapes, and the recipe quantises it"):
+    with pytest.raises(BuildError, match="with dynamic shapes, and the recipe quantizes it"):
         stages.run(found, STATIC, Progress(), "//m:x", etrecord=False)
 
 

@@ -71,7 +71,7 @@ def test_all_flags(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ([*LEAST, "--colour=red"], "unrecognized arguments: --colour=red"),
+        ([*LEAST, "--color=red"], "unrecognized arguments: --color=red"),
         ([*LEAST, "--meth=a"], "unrecognized arguments: --meth=a"),
         (["paint", *LEAST[1:]], "argument command: invalid choice: 'paint'"),
         (["lower", "--output=o"], "the following arguments are required: --label"),

@@ -1,4 +1,4 @@
-"""Quantisers leave integers and booleans alone."""
+"""Quantizers leave integers and booleans alone."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 import torch
 import xnnpack_recipes
 from etbuild import Method, ModelSpec, Options, RecipeContext
-from etexport.quantise import quantise
+from etexport.quantize import quantize
 from executorch.export import ExportRecipe, QuantizationRecipe
 from torchao.quantization.pt2e import HistogramObserver
 from torchao.quantization.pt2e.quantizer.quantizer import (
@@ -70,12 +70,12 @@ def test_integers_stay(shared: bool) -> None:
     inputs = (torch.tensor([1, 5]), torch.randn(2, 4))
     recipe = ExportRecipe(quantization_recipe=QuantizationRecipe(quantizers=[Eager(shared)]))
     spec = ModelSpec({"forward": Method(net, inputs)})
-    (made,) = quantise({"forward": net}, spec, recipe, "//m:net").values()
+    (made,) = quantize({"forward": net}, spec, recipe, "//m:net").values()
     nodes = [n for n in made.graph.nodes if "dequantize" in str(n.target)]
     assert nodes
     assert all(n.meta["val"].dtype == torch.float32 for n in nodes if "val" in n.meta)
     torch.testing.assert_close(made(*inputs), net(*inputs), atol=0.1, rtol=0)
-    # A layer whose inputs are all floats is quantised still.
+    # A layer whose inputs are all floats is quantized still.
     (linear,) = [n for n in made.graph.nodes if n.target is torch.ops.aten.linear.default]
     assert all("dequantize" in str(n.target) for n in linear.all_input_nodes[:1])
 
@@ -101,7 +101,7 @@ def test_numbers_that_are_added_to_integers_stay() -> None:
     spec = ModelSpec({"forward": Method(net, inputs)})
     context = RecipeContext(Options({}, "//x:r"), "//x:r")
     recipe = xnnpack_recipes.int8_static_per_channel(context)
-    (made,) = quantise({"forward": net}, spec, recipe, "//m:net").values()
+    (made,) = quantize({"forward": net}, spec, recipe, "//m:net").values()
     got, moved = made(*inputs)
     want, wanted = net(*inputs)
     assert moved.dtype == torch.int64 and torch.equal(moved, wanted)

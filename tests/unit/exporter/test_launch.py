@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-# Not resolved: under Bazel the files are links, and their neighbours lie beside the links.
+# Not resolved: under Bazel the files are links, and their neighbors lie beside the links.
 LAUNCH = Path(__file__).absolute().parents[3] / "tools" / "launch.py"
 
 

@@ -41,7 +41,7 @@ def two(**more: Any) -> ModelSpec:
 @pytest.mark.parametrize(
     "name", ["int8_dynamic_act_int4_weight", "int8_dynamic_act_int4_weight_per_channel"]
 )
-def test_a_shared_layer_is_quantised_once(name: str) -> None:
+def test_a_shared_layer_is_quantized_once(name: str) -> None:
     """And a layer that is too small is left alone, with a reason."""
     chosen = made(name)
     manager = stages.run(two(), chosen, Progress(), "//x:m", etrecord=False)
@@ -85,7 +85,7 @@ def test_exported_programs(tmp_path: Path) -> None:
     program = torch.export.export(Net().eval(), (torch.randn(1, 64),))
     model = ModelSpec({"forward": Method(program, (torch.randn(1, 64),))})
     stages.run(model, made("int8_static_per_channel"), Progress(), "//x:m", etrecord=False)
-    with pytest.raises(BuildError, match="quantises the layers of an eager model"):
+    with pytest.raises(BuildError, match="quantizes the layers of an eager model"):
         chosen = made("int8_dynamic_act_int4_weight")
         stages.run(model, chosen, Progress(), "//x:m", etrecord=False)
 

@@ -135,7 +135,7 @@ def test_the_way_out(lowering: str, tmp_path: Path) -> None:
     assert run(net, tmp_path / "separate.pte", tmp_path / "separate.ptd") == [True, True, True]
 
 
-def quantised(*patterns: str) -> ExportRecipe:
+def quantized(*patterns: str) -> ExportRecipe:
     name = "//backends/xnnpack:int8_static_per_tensor"
     base = xnnpack_recipes.int8_static_per_tensor(RecipeContext(Options({}, name), name))
     return recipe(*patterns, base=base)
@@ -150,9 +150,9 @@ def begins(manager: Any) -> Sequence[float]:
 def test_calibration_leaves_no_trace() -> None:
     """It runs the model, which changes its state: a program begins with what was before."""
     net = Net(torch.zeros(4))
-    assert begins(lowered(net, quantised())) == [0, 0, 0, 0]
+    assert begins(lowered(net, quantized())) == [0, 0, 0, 0]
     assert net.inner.sum.tolist() == [0, 0, 0, 0]
-    assert begins(lowered(Net(torch.ones(4)), quantised("inner_sum"))) == [1, 1, 1, 1]
+    assert begins(lowered(Net(torch.ones(4)), quantized("inner_sum"))) == [1, 1, 1, 1]
 
 
 class InPlace(torch.nn.Module):

@@ -109,7 +109,7 @@ class Attention(nn.Module):
 
 
 class Picture(nn.Module):
-    """Convolutions with a normalisation to fold, a padding, and a resize."""
+    """Convolutions with a normalization to fold, a padding, and a resize."""
 
     def __init__(self) -> None:
         super().__init__()

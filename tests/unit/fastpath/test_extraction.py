@@ -34,7 +34,7 @@ def program(*data: str) -> SimpleNamespace:
 
 @pytest.mark.parametrize("seed", range(10))
 def test_cycles_as_upstream_sees_them(seed: int) -> None:
-    """Partitions of neighbours and of nodes that are far apart: some have cycles, some have not."""
+    """Partitions of neighbors and of nodes that are far apart: some have cycles, some have not."""
     module = random_module(seed)
     assert extraction.is_sorted(module.graph)
     able = [n for n in module.graph.nodes if n.op == "call_function"]

@@ -14,7 +14,7 @@ from torch.fx.passes.tools_common import legalize_graph
 
 
 def random_graph(seed: int, size: int = 60) -> GraphModule:
-    """A graph in no order, with nodes of several results, prioritised ones, and names with gaps."""
+    """A graph in no order, with nodes of several results, prioritized ones, and names with gaps."""
     draw = random.Random(seed)
     graph = Graph()
     nodes = [graph.placeholder(f"x_{n}") for n in (0, 3, 7)]

@@ -36,7 +36,7 @@ def _functions() -> dict[str, Any]:
         "decomposing": _trace._aot_export_joint_with_descriptors,
         "extraction": backend_api._get_node_list_with_same_tag,
         "ordering": lowered_backend_module.legalize_graph,
-        "quantisers": FakeTensorMode._validate_cache_key,
+        "quantizers": FakeTensorMode._validate_cache_key,
         "repeating": pass_base._ExportPassBase.call,
         "retracing": pass_base._ExportPassBase._fx,
         "symbols": SymNode._mul,

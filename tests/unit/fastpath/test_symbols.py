@@ -6,7 +6,7 @@ import operator
 
 import pytest
 import torch
-from etfast import path, quantisers
+from etfast import path, quantizers
 from torch._dynamo.source import ConstantSource
 from torch._subclasses import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
@@ -59,15 +59,15 @@ def test_each_result_is_a_node_of_its_own() -> None:
         assert (a * b).node.shape_env is a.node.shape_env
 
 
-def test_quantising_operators_are_kept() -> None:
+def test_quantizing_operators_are_kept() -> None:
     """The second call comes from the cache and says the same."""
     import executorch.exir  # noqa: F401  registers quantized_decomposed
     import torchao.quantization  # noqa: F401
 
-    assert quantisers.depends_on_shapes(torch.ops.torchao.quantize_affine.default)
+    assert quantizers.depends_on_shapes(torch.ops.torchao.quantize_affine.default)
     function = torch.ops.quantized_decomposed.quantize_per_tensor.default
-    assert quantisers.depends_on_shapes(function)
-    with path.installed(path.units(["quantisers"])), FakeTensorMode() as mode:
+    assert quantizers.depends_on_shapes(function)
+    with path.installed(path.units(["quantizers"])), FakeTensorMode() as mode:
         args = (torch.empty(4, 32), 0.1, 0, -128, 127, torch.int8)
         # The cache is the process's, and other tests have used it.
         bypasses = mode.cache_info().bypasses
@@ -82,4 +82,4 @@ def test_quantising_operators_are_kept() -> None:
 @pytest.mark.parametrize("function", [torch.ops.aten.add.Tensor, torch.ops.aten.view.default, len])
 def test_others_are_left_to_torch(function: object) -> None:
     """Views and operators of torch's own go by its rules."""
-    assert not quantisers.depends_on_shapes(function)
+    assert not quantizers.depends_on_shapes(function)

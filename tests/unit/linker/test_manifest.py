@@ -366,8 +366,8 @@ def test_a_safe_weight_cache(packings: list[Packing]) -> None:
     [
         ("weight", "different scales, types or shapes of the weight"),
         ("bias", "different scales of the bias"),
-        ("input", "different quantisation of the input"),
-        ("output", "different quantisation of the output"),
+        ("input", "different quantization of the input"),
+        ("output", "different quantization of the output"),
         ("flags", "different flags"),
     ],
 )

@@ -77,7 +77,7 @@ def test_data_are_aligned(tmp_path: Path) -> None:
     assert offsets == {"a": 0, "b": 4096}
 
 
-def test_shared_data_honour_the_alignments_of_all_their_keys(tmp_path: Path) -> None:
+def test_shared_data_honor_the_alignments_of_all_their_keys(tmp_path: Path) -> None:
     path = tmp_path / "d.ptd"
     first, same = Piece.of(b"x" * 100), Piece.of(b"y" * 100)
     entries = [Entry("a", "1", first), Entry("b", "2", same, 16), Entry("c", "2", same, 1024)]

@@ -198,7 +198,7 @@ def test_a_file_of_other_values_is_explained(tmp_path: Path, foundation: DataInd
     error = refused(tmp_path, other_recipe(tmp_path, "float32", layers), foundation)
     assert "2 names matched" in error.what
     assert "layers.1.weight: the same dtype and shape, other values (program: " in error.what
-    assert error.hint.startswith("It was made from other weights, or by another quantisation. ")
+    assert error.hint.startswith("It was made from other weights, or by another quantization. ")
 
 
 def test_a_file_that_gives_less_than_it_misses_is_refused(

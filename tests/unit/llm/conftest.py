@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-# Not resolved: under Bazel the files are links, and their neighbours lie beside the links.
+# Not resolved: under Bazel the files are links, and their neighbors lie beside the links.
 REPOSITORY = Path(__file__).absolute().parents[3]
 sys.path.insert(0, str(REPOSITORY / "tools"))
 

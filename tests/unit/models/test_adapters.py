@@ -17,7 +17,7 @@ from safetensors import safe_open
 from models import llama
 
 ADAPTERS = ("assistant", "summarizer")
-# Not resolved: under Bazel the files are links, and their neighbours lie beside the links.
+# Not resolved: under Bazel the files are links, and their neighbors lie beside the links.
 FOLDER = Path(__file__).absolute().parents[3] / "models" / "adapters"
 GGUF = Path(os.environ.get("SMOLLM2_GGUF", "/no/SMOLLM2_GGUF")).absolute()
 

@@ -88,7 +88,7 @@ def test_references_are_unique_and_lead_somewhere(release: Release) -> None:
     assert below(made, root) | {root} >= {r for r in there if not r.startswith("pkg:")}
 
 
-def test_urls_and_licences_are_well_formed(release: Release) -> None:
+def test_urls_and_licenses_are_well_formed(release: Release) -> None:
     made = bill(release)
     purls = [one["purl"] for one in every(made) if "purl" in one]
     assert "pkg:pypi/torch@2.13.0%2Bcpu" in purls
@@ -196,7 +196,7 @@ def test_times_and_revisions_of_stamped_builds_only(release: Release) -> None:
         ("", "", ()),
     ],
 )  # fmt: skip
-def test_licences_of_metadata(
+def test_licenses_of_metadata(
     tmp_path: Path, fields: str, expression: str, names: tuple[str, ...]
 ) -> None:
     path = tmp_path / "METADATA"

@@ -25,7 +25,7 @@ def made(tmp_path: Path) -> dict[str, Any]:
         label = f"//m:{name}"
         lowered = program(tmp_path / name, label, {"head": name.encode() * 400}, wide)
         linked, path, _ = link_with(lowered, tmp_path / f"{name}.out", shared)
-        seen = {**FACTS, "delegation": DELEGATION, "not_quantised": {name: "why"}}
+        seen = {**FACTS, "delegation": DELEGATION, "not_quantized": {name: "why"}}
         run = {**RUN, "accuracy": ACCURACY}
         reports[label] = facts.make(label, lowered.index, seen, run, dataclasses.asdict(linked))
         file = f"programs/{name}.pte"
@@ -69,7 +69,7 @@ def test_bytes_by_kind(made: dict[str, Any]) -> None:
 def test_the_page(made: dict[str, Any]) -> None:
     page = app.of_app(app.make(**made))
     assert page == app.of_app(json.loads(json.dumps(app.make(**made))))
-    assert page.index("one: A layer was left unquantised: one.") < page.index('id="bytes"')
+    assert page.index("one: A layer was left unquantized: one.") < page.index('id="bytes"')
     # What two programs share lies in one file, once.
     assert page.count("data/f.ptd › delegates weights › body") == 1
     assert "programs/two.pte › portable constants › head, float32 [300]: 1.2 kB" in page

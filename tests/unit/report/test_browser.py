@@ -41,7 +41,7 @@ def report(tmp_path: Path) -> Path:
     linked, _, _ = link_with(lowered, tmp_path / "out", shared)
     slow = json.loads(json.dumps(DELEGATION))
     slow["forward"]["delegates"][0]["flops"] = 100_000
-    seen = {**FACTS, "delegation": slow, "not_quantised": {"net.table": "an embedding " * 20}}
+    seen = {**FACTS, "delegation": slow, "not_quantized": {"net.table": "an embedding " * 20}}
     stages = [{"name": n, "seconds": s} for n, s in (("load", 2.0), ("export", 9), ("lower", 30))]
     run = {**RUN, "accuracy": ACCURACY, "stages": stages}
     found = facts.make("//m:p", lowered.index, seen, run, dataclasses.asdict(linked))
@@ -122,9 +122,9 @@ def test_light_and_dark(browser: Chromium, report: Path) -> None:
         assert abs(brightness(text) - brightness(back)) > 60
 
 
-def brightness(colour: str) -> float:
+def brightness(color: str) -> float:
     """Of "rgb(1, 2, 3)", from 0 to 255."""
-    red, green, blue = (float(n) for n in colour[colour.index("(") + 1 : -1].split(",")[:3])
+    red, green, blue = (float(n) for n in color[color.index("(") + 1 : -1].split(",")[:3])
     return 0.299 * red + 0.587 * green + 0.114 * blue
 
 

@@ -19,8 +19,8 @@ from made_up import empty_index, link_with, program, shared_file, tree
 FACTS: dict[str, Any] = {
     "model": "//m:model",
     "recipe": {"label": "//r:fp32", "name": "fp32"},
-    "not_quantised": {},
-    "quantised_layers": 0,
+    "not_quantized": {},
+    "quantized_layers": 0,
     "delegation": {},
     "without_kernel": [],
 }
@@ -143,7 +143,7 @@ def test_delegation_and_accuracy(tmp_path: Path) -> None:
     ):
         assert text in page, text
     plain = pages.of_program(facts.make("//m:task", base.index, FACTS, RUN, linked))
-    assert "Accuracy of the quantisation" not in plain
+    assert "Accuracy of the quantization" not in plain
 
 
 def test_contents_are_where_the_bytes_are(tmp_path: Path) -> None:
@@ -174,14 +174,14 @@ def test_warnings_come_first(tmp_path: Path) -> None:
     linked = dataclasses.asdict(link_with(base, tmp_path / "out")[0])
     little = json.loads(json.dumps(DELEGATION))
     little["forward"]["delegates"][0]["flops"] = 400_000
-    seen = {**FACTS, "delegation": little, "not_quantised": {"head": "too <small>"}}
+    seen = {**FACTS, "delegation": little, "not_quantized": {"head": "too <small>"}}
     accuracy = {"forward": {"inputs": 1, "outputs": [{"sqnr_db": 12.34}]}}
     made = facts.make("//m:task", base.index, seen, {**RUN, "accuracy": accuracy}, linked)
     texts = [one["text"] for one in findings(made)]
     assert texts == [
-        "Quantisation leaves 12.3 dB in output 0 of forward; 20 dB are a tenth of noise.",
+        "Quantization leaves 12.3 dB in output 0 of forward; 20 dB are a tenth of noise.",
         "20.0% of 2.0 MFLOP in forward are delegated; most of the rest is aten.sin.default.",
-        "A layer was left unquantised: head.",
+        "A layer was left unquantized: head.",
     ]
     page = pages.of_program(made)
     assert page.index("3 to look at") < page.index('id="bytes"')

@@ -11,7 +11,7 @@ namespace {
 
 using Keys = std::map<std::string, uint64_t>;
 
-// As upstream's XNNPACK exporter names the scales of quantised weights.
+// As upstream's XNNPACK exporter names the scales of quantized weights.
 constexpr char kScalePrefix[] = "scale_";
 
 bool is_scale(const std::string& key) {

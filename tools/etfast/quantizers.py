@@ -1,4 +1,4 @@
-"""Shapes of quantising operators' results are kept, as those of torch's own operators are.
+"""Shapes of quantizing operators' results are kept, as those of torch's own operators are.
 
 Replaces a check of torch's cache of fake results, which takes only operators that come with torch.
 Those of torchao and of PT2E (`choose_qparams_affine`, `quantize_per_channel` …) are run through
@@ -49,7 +49,7 @@ def _install() -> contextlib.AbstractContextManager[None]:
 
 
 UNIT = Unit(
-    name="quantisers",
+    name="quantizers",
     versions="torch 2.13.0, torchao 0.18.0",
     relies_on=(
         Upstream(

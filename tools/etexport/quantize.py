@@ -1,4 +1,4 @@
-"""PT2E quantisation of a recipe, with calibration inputs and dynamic shapes per method."""
+"""PT2E quantization of a recipe, with calibration inputs and dynamic shapes per method."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from etexport.floats_only import FloatsOnly
 from etexport.methods import export_module
 
 
-def quantise(
+def quantize(
     modules: Mapping[str, Any], spec: ModelSpec, recipe: ExportRecipe, label: str
 ) -> dict[str, Any]:
-    """Applies PT2E quantisation of a recipe: capture, prepare, calibrate, convert.
+    """Applies PT2E quantization of a recipe: capture, prepare, calibrate, convert.
 
     Raises:
       BuildError: calibration inputs are missing or don't fit.
     """
-    quantisation = recipe.quantization_recipe
-    if not quantisation or not quantisation.quantizers:
+    quantization = recipe.quantization_recipe
+    if not quantization or not quantization.quantizers:
         return dict(modules)
-    calibration = _calibration(spec, quantisation, label)
+    calibration = _calibration(spec, quantization, label)
     state = _State()
-    quantised = {
-        name: _quantise_one(
+    quantized = {
+        name: _quantize_one(
             name, module, spec.methods[name], recipe, calibration.get(name), state, label
         )
         for name, module in modules.items()
     }
     state.restore()
-    return quantised
+    return quantized
 
 
 class _State:
@@ -57,7 +57,7 @@ class _State:
             buffer.detach().copy_(values)
 
 
-def _quantise_one(
+def _quantize_one(
     name: str,
     module: Any,
     method: Method,
@@ -66,33 +66,33 @@ def _quantise_one(
     state: _State,
     label: str,
 ) -> Any:
-    quantisation = recipe.quantization_recipe
-    stage = stages.QuantizeStage(quantisation)
-    if quantisation.is_qat and isinstance(module, torch.nn.Module):
+    quantization = recipe.quantization_recipe
+    stage = stages.QuantizeStage(quantization)
+    if quantization.is_qat and isinstance(module, torch.nn.Module):
         module.train()
     captured = _captured(name, module, method, label)
-    captured = stage._apply_passes(captured, quantisation.pre_prepare_passes)
-    quantizer = FloatsOnly(stage._get_quantizer_for_prepare_pt2e(quantisation.quantizers))
-    if quantisation.is_qat:
-        if quantisation.train_fn is None:
+    captured = stage._apply_passes(captured, quantization.pre_prepare_passes)
+    quantizer = FloatsOnly(stage._get_quantizer_for_prepare_pt2e(quantization.quantizers))
+    if quantization.is_qat:
+        if quantization.train_fn is None:
             raise BuildError(f"{label}: the recipe says is_qat, but has no train_fn.")
         prepared = prepare_qat_pt2e(captured, quantizer)
-        prepared = stage._apply_passes(prepared, quantisation.post_prepare_passes)
+        prepared = stage._apply_passes(prepared, quantization.post_prepare_passes)
         stages.allow_exported_model_train_eval(prepared)
         stages.move_exported_model_to_train(prepared)
-        quantisation.train_fn(prepared)
+        quantization.train_fn(prepared)
         stages.move_exported_model_to_eval(prepared)
     else:
         state.keep(captured)
         prepared = prepare_pt2e(captured, quantizer)
-        prepared = stage._apply_passes(prepared, quantisation.post_prepare_passes)
+        prepared = stage._apply_passes(prepared, quantization.post_prepare_passes)
         _calibrate(name, prepared, calibration, method, label)
-    prepared = stage._apply_passes(prepared, quantisation.pre_convert_passes)
-    # Some backends want weights as they were, with the operators that quantise them. Upstream's
+    prepared = stage._apply_passes(prepared, quantization.pre_convert_passes)
+    # Some backends want weights as they were, with the operators that quantize them. Upstream's
     # QuantizationRecipe has no field for it; a recipe of theirs may have.
-    fold = getattr(quantisation, "fold_quantize", True)
+    fold = getattr(quantization, "fold_quantize", True)
     converted = convert_pt2e(prepared, fold_quantize=fold)
-    return stage._apply_passes(converted, quantisation.post_convert_passes)
+    return stage._apply_passes(converted, quantization.post_convert_passes)
 
 
 def capture(name: str, module: Any, method: Method, label: str) -> torch.export.ExportedProgram:
@@ -101,7 +101,7 @@ def capture(name: str, module: Any, method: Method, label: str) -> torch.export.
 
 
 def _captured(name: str, module: Any, method: Method, label: str) -> Any:
-    # Guards are a call of a module, which the passes of some quantisers don't know.
+    # Guards are a call of a module, which the passes of some quantizers don't know.
     if isinstance(method, Exported) and method.exported_strict is not None and method.captured:
         return method.captured().module(check_guards=False)
     if not isinstance(module, torch.export.ExportedProgram):
@@ -109,7 +109,7 @@ def _captured(name: str, module: Any, method: Method, label: str) -> Any:
     if module.range_constraints:
         raise BuildError(
             f'{label}: the method "{name}" is an exported program (.pt2) with dynamic shapes, and '
-            "the recipe quantises it, which needs a new export.",
+            "the recipe quantizes it, which needs a new export.",
             "Give the model's code instead, or an exported program with static shapes.",
         )
     return module.module(check_guards=False)
@@ -148,12 +148,12 @@ def _calibrate(
 
 
 def _calibration(
-    spec: ModelSpec, quantisation: Any, label: str
+    spec: ModelSpec, quantization: Any, label: str
 ) -> Mapping[str, Iterable[tuple[Any, ...]]]:
     if spec.calibration is not None:
         return calibration_inputs(spec, label)
-    if quantisation.calibration_inputs_fn is not None:
-        inputs = list(quantisation.calibration_inputs_fn())
+    if quantization.calibration_inputs_fn is not None:
+        inputs = list(quantization.calibration_inputs_fn())
         return {name: inputs for name in spec.methods}
     return {}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import catalogue
+import catalog
 import pytest
 
 _SUFFIXES = {".bzl", ".cc", ".h", ".jinja", ".py", ".sh"}
@@ -14,13 +14,13 @@ _FILES = [
     for path in sorted(Path(top).rglob("*"))
     if path.suffix in _SUFFIXES
 ]
-_TEXTS = [text for path in _FILES for text in catalogue.messages(path)]
-_PATTERNS = catalogue.patterns(Path("docs/troubleshooting.md").read_text())
+_TEXTS = [text for path in _FILES for text in catalog.messages(path)]
+_PATTERNS = catalog.patterns(Path("docs/troubleshooting.md").read_text())
 
 
 @pytest.mark.parametrize("pattern", _PATTERNS)
 def test_the_message_is_there(pattern: str) -> None:
-    assert catalogue.occurs(pattern, _TEXTS), (
+    assert catalog.occurs(pattern, _TEXTS), (
         f'no source prints "{pattern}". Was the message changed? Change docs/troubleshooting.md, '
         'too: "…" there stands for a value'
     )
@@ -45,9 +45,9 @@ def test_all_kinds_of_sources_are_searched() -> None:
 )
 def test_how_messages_are_written(tmp_path: Path, name: str, text: str) -> None:
     (tmp_path / name).write_text(text)
-    found = catalogue.messages(tmp_path / name)
-    assert catalogue.occurs('no "…" in', found), found
-    assert not catalogue.occurs('no "…" in that file', found)
+    found = catalog.messages(tmp_path / name)
+    assert catalog.occurs('no "…" in', found), found
+    assert not catalog.occurs('no "…" in that file', found)
 
 
 def test_what_is_no_message(tmp_path: Path) -> None:
@@ -56,10 +56,10 @@ def test_what_is_no_message(tmp_path: Path) -> None:
     path.write_text(
         '"""It is gone."""\n# It is gone.\na = attr(doc = "It is gone.")\nb("It is", "gone.")\n'
     )
-    assert not catalogue.occurs("It is gone", catalogue.messages(path))
+    assert not catalog.occurs("It is gone", catalog.messages(path))
 
 
 def test_patterns() -> None:
     page = "| message | cause |\n|---|---|\n| `a …`, or `b \\| c` | `d` |\n"
     page += "\n| other |\n|---|\n| `e` |\n"
-    assert catalogue.patterns(page) == ["a …", "b \\| c"]
+    assert catalog.patterns(page) == ["a …", "b \\| c"]
