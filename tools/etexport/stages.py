@@ -8,19 +8,21 @@ Three are ours, because upstream's (executorch/export/stages.py, 1.5.1) fall sho
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from etbuild import BuildError, ModelSpec
+from executorch.exir import ExecutorchBackendConfig
 from executorch.export import ExportRecipe, stages
 from executorch.export.types import StageType
 from torchao.quantization import quantize_
 from torchao.quantization.quant_api import _is_linear
 from torchao.utils import unwrap_tensor_subclass
 
-from etexport import bounds, state
+from etexport import bounds, control_flow, state
 from etexport.copies import deep
 from etexport.exported import check_recipe
 from etexport.methods import check_eager, export
@@ -108,7 +110,9 @@ def run(
             raise
     watch.lowered(edge)
     with progress.stage("emit"):
-        manager = edge.to_executorch(recipe.executorch_backend_config)
+        config = recipe.executorch_backend_config or ExecutorchBackendConfig()
+        passes = [*config.passes, control_flow.CopyResults()]
+        manager = edge.to_executorch(dataclasses.replace(config, passes=passes))
     bounds.check_lowered(manager, inputs, label)
     state.check(manager, programs, label)
     return manager
