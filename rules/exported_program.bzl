@@ -1,7 +1,7 @@
 """et_exported_program: a model, exported once for many recipes."""
 
 load("//rules:providers.bzl", "EtModelInfo")
-load("//rules/private:exporter_action.bzl", "exporter_action")
+load("//rules/private:exporter_action.bzl", "LOWERING_FLAG", "exporter_action")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
 load("//toolchains/python:paths.bzl", "first_repeated")
 
@@ -71,7 +71,7 @@ calibration inputs. Tests and companions of programs compare with the eager mode
 Recipes that quantize the layers of an eager model (torchao) take the `et_model`; so do models with
 operators that their own code registers. A lowering with what doesn't fit fails and says so.
 """,
-    attrs = {
+    attrs = LOWERING_FLAG | {
         "methods": attr.string_list(
             doc = "The model's methods that are exported; default: all.",
         ),

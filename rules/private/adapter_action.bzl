@@ -1,7 +1,7 @@
 """EtStandIn and EtAdapt: an adapter's values apart from the lowering of its model."""
 
-load("//rules:providers.bzl", "EtModelInfo")
 load("//rules/private:exporter_action.bzl", "exporter_action")
+load("//rules/private:providers.bzl", "EtModelInfo")
 
 _FIELDS = [
     "adapter",

@@ -1,5 +1,6 @@
 """Actions that need torch: EtLower, EtExport, EtRecord, EtBundle, EtStandIn, EtAdapt. One worker serves them all."""
 
+load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
 load("//rules/private:backend_packages.bzl", "add_packages", "recipe_packages")
 load("//rules/private:exporter_flags.bzl", "add_request", "request_files", "stand_in_flag")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
@@ -13,6 +14,11 @@ _REQUIREMENTS = {
     "supports-workers": "1",
     # Bazel starts workers for each mnemonic apart unless told otherwise.
     "worker-key-mnemonic": "EtLower",
+}
+
+# Of a rule whose actions lower or export: whether upstream's functions have faster replacements.
+LOWERING_FLAG = {
+    "_lowering": attr.label(default = Label("//rules:lowering"), providers = [BuildSettingInfo]),
 }
 
 def exporter_action(
@@ -33,7 +39,7 @@ def exporter_action(
     """Runs the exporter.
 
     Args:
-      ctx: rule context with the exporter toolchain.
+      ctx: rule context with the exporter toolchain, and with LOWERING_FLAG for "lower", "export" and "etrecord".
       command: "lower", "export", "etrecord", "bundle", "stand_in" or "adapt".
       label: Label for messages.
       model: EtModelInfo.
@@ -72,8 +78,8 @@ def exporter_action(
     args.add_all(stand_ins, map_each = stand_in_flag, format_each = "--stand_in=%s")
     inputs = inputs + [one.stand_in for one in stand_ins]
     if command in ("lower", "export", "etrecord"):
-        stock = "stock" in (exporter.lowering, recipe.lowering if recipe else "fast")
-        args.add("--lowering=%s" % ("stock" if stock else "fast"))
+        lowering = ctx.attr._lowering[BuildSettingInfo].value
+        args.add("--lowering=%s" % ("stock" if recipe and recipe.lowering == "stock" else lowering))
     add_request(args, label = label, model = model, recipe = recipe, methods = methods)
 
     ctx.actions.run(

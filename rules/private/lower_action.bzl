@@ -1,8 +1,8 @@
 """EtLower for rules that lower a model with a recipe, or take a lowering that exists."""
 
-load("//rules:providers.bzl", "EtLoweredInfo", "EtModelInfo", "EtRecipeInfo")
 load("//rules/private:adapter_action.bzl", "with_stand_ins")
-load("//rules/private:exporter_action.bzl", "exporter_action")
+load("//rules/private:exporter_action.bzl", "LOWERING_FLAG", "exporter_action")
+load("//rules/private:providers.bzl", "EtLoweredInfo", "EtModelInfo", "EtRecipeInfo")
 load("//toolchains/python:paths.bzl", "first_repeated")
 
 def lowering_attributes(mandatory, what):
@@ -15,7 +15,7 @@ def lowering_attributes(mandatory, what):
     Returns:
       Dict for a rule's attrs.
     """
-    return {
+    return LOWERING_FLAG | {
         "calibration": attr.label(
             allow_single_file = [".safetensors"],
             doc = "Inputs for recipes that quantize statically, in the place of the model's own: tensors " +
