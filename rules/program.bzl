@@ -8,7 +8,7 @@ load(
     "EtRecipeInfo",
     "EtSharedDataInfo",
 )
-load("//rules/private:adapter_action.bzl", "adapt", "stand_ins")
+load("//rules/private:adapter_action.bzl", "adapt", "placeholders")
 load("//rules/private:companions.bzl", "companions")
 load("//rules/private:exporter_action.bzl", "exporter_action")
 load("//rules/private:exporter_flags.bzl", "eager")
@@ -46,7 +46,7 @@ def _et_program_impl(ctx):
         ),
         min_delegated = ctx.attr.min_delegated,
         app_operators = ctx.attr.app_operators,
-        adapter = adapt(ctx, lowered) if lowered.stand_ins else None,
+        adapter = adapt(ctx, lowered) if lowered.placeholders else None,
     )
     reports = _report(ctx, lowered, summary)
     own = [data] if data else []
@@ -100,8 +100,9 @@ def _lowered(ctx, shared):
         for lowered in info.lowered:
             if same_lowering(ctx, lowered = lowered, model = model, recipe = recipe):
                 return lowered
-    changing = stand_ins(ctx, model) if model.adapter and ctx.attr.adapter_data == "by_name" else []
-    return lower(ctx, model = model, recipe = recipe, stand_ins = changing)
+    lowerable = model.lowerable
+    changing = placeholders(ctx, lowerable) if lowerable.adapter and ctx.attr.adapter_data == "by_name" else []
+    return lower(ctx, model = model, recipe = recipe, placeholders = changing)
 
 def _check_sharing(ctx):
     if not ctx.attr.shared_data:
@@ -126,7 +127,7 @@ def _report(ctx, lowered, summary):
     report(
         ctx,
         lowered = lowered.directory,
-        facts = lowered.facts,
+        measurements = lowered.measurements,
         summary = summary,
         json = json,
         html = html,
@@ -155,7 +156,7 @@ def _bundled(ctx, lowered, program, data_files):
     if data_files:
         program = ctx.actions.declare_file(ctx.label.name + ".embedded.pte")
         whole = lowered
-        if lowered.stand_ins:
+        if lowered.placeholders:
             # With the adapter's own values.
             whole = lower(ctx, model = lowered.model, recipe = lowered.recipe, suffix = ".embedded")
         link(ctx, lowered = whole.directory, program = program)

@@ -103,13 +103,13 @@ def share(ctx, *, lowered, exclude, beside, file, file_index, data, index):
         execution_requirements = NO_CACHE,
     )
 
-def report(ctx, *, lowered, facts, summary, json, html):
+def report(ctx, *, lowered, measurements, summary, json, html):
     """EtReport: what a program consists of, as JSON and as a page.
 
     Args:
       ctx: rule context.
       lowered: File: the directory of EtLower.
-      facts: File: seconds, memory and accuracy of EtLower.
+      measurements: File: seconds, memory and accuracy of EtLower.
       summary: File: what EtLink wrote.
       json: File to write.
       html: File to write.
@@ -117,7 +117,7 @@ def report(ctx, *, lowered, facts, summary, json, html):
     args = ctx.actions.args()
     args.add_all("--lowered", [lowered], expand_directories = False)
     args.add("--label", ctx.label)
-    args.add("--facts", facts)
+    args.add("--facts", measurements)
     args.add("--summary", summary)
     args.add("--json", json)
     args.add("--html", html)
@@ -125,7 +125,7 @@ def report(ctx, *, lowered, facts, summary, json, html):
         ctx,
         module = "etreport.program",
         arguments = args,
-        inputs = [lowered, facts, summary],
+        inputs = [lowered, measurements, summary],
         outputs = [json, html],
         mnemonic = "EtReport",
         progress_message = "Reporting on %{label}",

@@ -57,33 +57,23 @@ EtLoweredInfo = provider(
     fields = {
         "label": "Label of the target that was lowered.",
         "directory": "File (tree artifact): index.json, program.bin, blobs/<sha256>.",
-        "facts": "File: seconds per stage, peak memory and accuracy (JSON); differs from run to run.",
+        "measurements": "File: seconds per stage, peak memory and accuracy (JSON); differs from run to run.",
         "model": "EtModelInfo that it was made from.",
         "recipe": "EtRecipeInfo that it was made with.",
         "methods": "List of strings: the methods asked for; empty: all.",
         "settings": "Struct: quantize (\"recipe\" or \"none\"), calibration (File or None).",
-        "stand_ins": "List of struct(file, stand_in): the adapter's values in it are those of stand-ins.",
+        "placeholders": "List of struct(file, placeholder): it holds these placeholders instead of the " +
+                        "adapter's values.",
     },
 )
 
 EtModelInfo = provider(
-    doc = "A model: code and weights, without a recipe. Made by `et_model` and `et_exported_program`.",
+    doc = "A model, without a recipe. Created by `et_model` and `et_exported_program`.",
     fields = {
         "label": "Label of the model.",
-        "entry_point": "String \"module:function\"; empty where the model is given as .pt2 files.",
-        "args": "Dict of strings, for `ModelContext.args`.",
-        "exported": "List of struct(method, file): .pt2 files by method; empty for code.",
-        "programs": "File (tree artifact): what `et_exported_program` made of `original`; None: nothing.",
-        "original": "EtModelInfo that `programs` were exported from, with which tests compare; None: itself.",
-        "adapter": "struct(files, rest, entry_point) where values of an adapter may change without a lowering: " +
-                   "Files of `data` with the values, depset of all others, String; None: there is none.",
-        "stand_ins": "List of struct(file, stand_in): Files that take the places of files in `data`.",
-        "methods": "List of strings: methods of `original` that `programs` has; empty: all.",
-        "sources": "Depset of Files that the model's code may import or find beside itself.",
-        "roots": "List of strings: import roots as runfiles paths (\"_main\", \"repo/folder\").",
-        "data": "Depset of Files that the model's code asks for with `ModelContext.file`.",
-        "packages": "List of EtPackagesInfo that the model's code imports.",
-        "memory_mb": "Int: expected peak of a lowering in MiB; 0: estimated.",
+        "entry_point": "String \"module:function\"; empty: the model is given as .pt2 files, or exported before.",
+        "files": "Depset of Files that a lowering of the model reads.",
+        "lowerable": "What lowers the model. Private: it may change with any version.",
     },
 )
 

@@ -1,4 +1,4 @@
-"""What .bzl and BUILD files load: folders know only those below them, and packages form no cycle."""
+"""What .bzl and BUILD files load: folders know those below them, and packages form no cycle."""
 
 from __future__ import annotations
 
