@@ -18,15 +18,6 @@ from etbuild import BuildError, RecipeContext
 from executorch.export import ExportRecipe, QuantizationRecipe
 from vendor_sdk import Sdk
 
-_OPTIONS = ("skip_mutable_buffer", "skip_ops", "soc_model")
-
-# As in BUILD.bazel, whose check comes first.
-_SOC_MODELS = (
-    *("QCM6490", "QCS9100", "SA8255", "SA8295", "SA8797", "SAR2230P", "SC8380XP", "SM8350"),
-    *("SM8450", "SM8475", "SM8550", "SM8650", "SM8750", "SM8845", "SM8850", "SSG2115P"),
-    *("SSG2125P", "SW6100", "SXR1230P", "SXR2230P", "SXR2330P"),
-)
-
 _LIBRARIES = "lib/x86_64-linux-clang"
 
 
@@ -54,12 +45,11 @@ def a16w4(ctx: RecipeContext) -> ExportRecipe:
 def _settings(ctx: RecipeContext) -> dict[str, Any]:
     """The options, as upstream's provider takes them."""
     options = ctx.options
-    options.only(*_OPTIONS)
     skipped = {name.strip() for name in options.text("skip_ops", "").split(",") if name.strip()}
     return {
         "skip_mutable_buffer": options.boolean("skip_mutable_buffer", default=False),
         "skip_node_op_set": skipped or None,
-        "soc_model": options.text("soc_model", "SM8650", _SOC_MODELS),
+        "soc_model": options.text("soc_model", "SM8650"),
     }
 
 
