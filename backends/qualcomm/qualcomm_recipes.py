@@ -1,7 +1,7 @@
 """Recipes for Qualcomm's NPUs through QNN's HTP backend (executorch/backends/qualcomm).
 
 All take these options:
-  soc_model: the chip, as SM8650 (default), Snapdragon 8 Gen 3; see _SOC_MODELS.
+  soc_model: the chip, as SM8650 (default), Snapdragon 8 Gen 3; see BUILD.bazel for others.
   skip_ops: names of operators that QNN doesn't get, with commas: "aten.add.Tensor".
   skip_mutable_buffer: whether state, such as a KV cache, stays with ExecuTorch; default false.
 
