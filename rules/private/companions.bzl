@@ -1,9 +1,10 @@
 """What can be run beside a program: <program>.evaluate and <program>.benchmark."""
 
-load("//rules:providers.bzl", "EtPackagesInfo", "EtProgramInfo")
 load("//rules/private:backend_packages.bzl", "recipe_packages")
 load("//rules/private:exporter_flags.bzl", "add_request", "eager", "request_files")
+load("//rules/private:providers.bzl", "EtProgramInfo")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
+load("//toolchains/exporter:providers.bzl", "EtPackagesInfo")
 load("//toolchains/python:paths.bzl", "shown")
 load("//toolchains/python:python_tool.bzl", "launcher_script", "tool_attributes", "tool_files")
 

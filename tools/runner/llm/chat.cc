@@ -177,7 +177,7 @@ Result<std::optional<ChatFormat>> format_for(
   const std::string path = TRY(format_path(arguments, tokenizer, app));
   if (!is_file(path)) {
     return error(path + " is missing, which says how the model wants a conversation; make it with chat_format of "
-         "@rules_executorch//tools/etllm/chat:tokenizer.bzl" +
+         "@rules_executorch//rules:defs.bzl" +
          (is_file(beside(tokenizer, kConfig)) ? std::string(" from ") + kConfig : "") +
          ", or give the whole text with --raw_prompt.");
   }

@@ -24,7 +24,7 @@ Status check_prompt_options(const Arguments& arguments);
 // The form in which a model wants a conversation, as texts around what is said in it.
 class ChatFormat {
  public:
-  // Of a chat_format.json, which //tools/etllm/chat:tokenizer.bzl makes of a chat template. An error, if it is none.
+  // Of a chat_format.json, which the rule chat_format makes of a chat template. An error, if it is none.
   static Result<ChatFormat> read(const std::string& path);
 
   // A prompt as the model wants it; `system` is what it is told before anything else, "": what the

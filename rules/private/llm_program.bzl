@@ -1,11 +1,20 @@
-"""llm_chat and llm_answer_test: run a language model's program on this machine."""
+"""What llm_chat and llm_answer_test have in common: they run a language model's program on this machine."""
 
-load("//rules:providers.bzl", "EtProgramInfo")
+load("//rules/private:providers.bzl", "EtProgramInfo")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
 load("//toolchains/python:python_tool.bzl", "launcher_script", "tool_attributes", "tool_files")
 
-def _launch(ctx, module, words):
-    """Providers of a program or test that runs a module of //tools/etllm/chat with a program."""
+def llm_program(ctx, module, words):
+    """Runs a module of //tools/etllm/chat with a program.
+
+    Args:
+      ctx: context of a rule with `LLM_PROGRAM_ATTRIBUTES` and the exporter toolchain.
+      module: the Python module.
+      words: list of strings: arguments of the module, after the program's.
+
+    Returns:
+      Providers of an executable target.
+    """
     exporter = ctx.toolchains[EXPORTER_TOOLCHAIN].exporter
     info = ctx.attr.program[EtProgramInfo]
     named = {f.basename: f for f in ctx.files.tokenizer}
@@ -50,7 +59,7 @@ def _launch(ctx, module, words):
     )
     return [DefaultInfo(executable = script, runfiles = ctx.runfiles(transitive_files = files))]
 
-_ATTRIBUTES = {
+LLM_PROGRAM_ATTRIBUTES = {
     "adapter": attr.label(
         providers = [EtProgramInfo],
         doc = "Another program whose own .ptd stands in for the program's: adapter_data = " +
@@ -68,46 +77,3 @@ _ATTRIBUTES = {
     ),
     "_tool": attr.label(default = "//tools/etllm/chat:files", allow_files = True),
 } | tool_attributes()
-
-def _llm_chat_impl(ctx):
-    return _launch(ctx, "etllm.chat", [])
-
-llm_chat = rule(
-    implementation = _llm_chat_impl,
-    doc = """A program to `bazel run`: answers a prompt, prints tokens as they come and their speed.
-
-```starlark
-llm_chat(name = "llama_chat", program = ":llama_xnnpack", tokenizer = ":tokenizer")
-```
-
-`bazel run :llama_chat -- "What is the capital of France?"`
-""",
-    attrs = _ATTRIBUTES,
-    executable = True,
-    toolchains = [EXPORTER_TOOLCHAIN],
-)
-
-def _llm_answer_test_impl(ctx):
-    return _launch(ctx, "etllm.chat.answer_check", ["--expect", ctx.attr.expect, ctx.attr.prompt])
-
-llm_answer_test = rule(
-    implementation = _llm_answer_test_impl,
-    doc = """Asks a language model's program one question; the answer must contain a text.
-
-```starlark
-llm_answer_test(
-    name = "llama_answer_test",
-    expect = "Paris",
-    program = ":llama_xnnpack",
-    prompt = "What is the capital of France?",
-    tokenizer = ":tokenizer",
-)
-```
-""",
-    attrs = _ATTRIBUTES | {
-        "expect": attr.string(mandatory = True, doc = "What the answer must contain."),
-        "prompt": attr.string(mandatory = True, doc = "The question."),
-    },
-    test = True,
-    toolchains = [EXPORTER_TOOLCHAIN],
-)

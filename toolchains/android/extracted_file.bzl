@@ -1,7 +1,7 @@
 """extracted_file: one file out of a zip."""
 
-load("//rules/private:link_action.bzl", "linker_action")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
+load("//toolchains/exporter:linker_action.bzl", "linker_action")
 
 def _extracted_file_impl(ctx):
     output = ctx.actions.declare_file(ctx.label.name)
