@@ -220,10 +220,10 @@ def _exported(path: Path, place: Place) -> None:
     import sys
 
     from etbuild import BuildError
-    from etexport import pt2_file
+    from etexport import pt2_read
 
     try:
-        pt2_file.load(path)
+        pt2_read.load(path)
     except MemoryError:
         raise
     except Exception as error:

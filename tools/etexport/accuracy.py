@@ -11,7 +11,7 @@ from etbuild import Method, ModelSpec
 
 from etexport import exported
 from etexport.compare import leaves, sqnr_db
-from etexport.copies import deep
+from etexport.inputs import deep_copy
 
 
 def measure(spec: ModelSpec, quantized: Mapping[str, Any]) -> dict[str, Any]:
@@ -57,7 +57,7 @@ def _run(module: Any, inputs: Sequence[Any]) -> list[Any]:
     module = exported.eager(module)
     # Weights don't change; all else may be state.
     shared = {id(parameter): parameter for parameter in module.parameters()}
-    return leaves(deep(module, shared)(*deep(tuple(inputs))))
+    return leaves(deep_copy(module, shared)(*deep_copy(tuple(inputs))))
 
 
 def _ratio(got: Any, wanted: Any) -> float | str:

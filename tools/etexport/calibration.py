@@ -1,9 +1,13 @@
-"""Calibration inputs from a file, in the place of the model's own."""
+"""Calibration: which inputs each method is calibrated with, and running it on them.
+
+They come from the program's calibration file, else from the model's function, else from the
+recipe's, and else are the example inputs.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +18,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from etexport.flags import Request
+from etexport.inputs import like_example
 
 _FORM = (
     'Name tensors by the position of an input ("0"), or by method and position ("prefill/0"), with '
@@ -22,7 +27,7 @@ _FORM = (
 )
 
 
-def replaced(spec: ModelSpec, recipe: ExportRecipe | None, request: Request) -> ModelSpec:
+def with_file(spec: ModelSpec, recipe: ExportRecipe | None, request: Request) -> ModelSpec:
     """The model's specification with the inputs of a request's calibration file, if it has one.
 
     Raises:
@@ -121,3 +126,84 @@ def _check(tensor: torch.Tensor, example: Any, where: str, method: Method) -> No
 
 def _name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
+
+
+def calibrate(
+    name: str,
+    prepared: Any,
+    samples: Iterable[tuple[Any, ...]] | None,
+    method: Method,
+    label: str,
+) -> None:
+    """Runs a prepared method on its calibration inputs.
+
+    Args:
+      name: of the method.
+      prepared: the module that PT2E prepared.
+      samples: input tuples; None: the example inputs.
+      method: as the model specifies it.
+      label: of the model.
+
+    Raises:
+      BuildError: there are none, or one does not fit the method.
+    """
+    count = 0
+    with torch.no_grad():
+        for inputs in samples if samples is not None else [method.example_inputs]:
+            if not isinstance(inputs, tuple | list):
+                raise BuildError(
+                    f'{label}: calibration input {count} of the method "{name}" is a '
+                    f"{type(inputs).__name__}, wanted a tuple of the method's inputs.",
+                    "A single input is written (x,), with the comma.",
+                )
+            where = f'{label}: calibration input {count} of the method "{name}"'
+            inputs = like_example(tuple(inputs), method.example_inputs, where)
+            try:
+                prepared(*inputs)
+            except Exception as error:
+                raise BuildError(
+                    f'{label}: calibration input {count} does not fit the method "{name}": {error}.'
+                ) from error
+            count += 1
+    if not count:
+        raise BuildError(
+            f'{label}: the calibration function gave no inputs for the method "{name}".',
+            "Return at least one tuple, or leave calibration out to use the example inputs.",
+        )
+
+
+def inputs_by_method(
+    spec: ModelSpec, quantization: Any, label: str
+) -> Mapping[str, Iterable[tuple[Any, ...]]]:
+    """Calibration inputs of the model or else of the recipe, by method; empty: there are none."""
+    if spec.calibration is not None:
+        return of_model(spec, label)
+    if quantization.calibration_inputs_fn is not None:
+        inputs = list(quantization.calibration_inputs_fn())
+        return {name: inputs for name in spec.methods}
+    return {}
+
+
+def of_model(spec: ModelSpec, label: str) -> Mapping[str, list[tuple[Any, ...]]]:
+    """What the calibration function of a model returns, by method.
+
+    Raises:
+      BuildError: it is of another kind, or for other methods.
+    """
+    made = spec.calibration() if spec.calibration else {}
+    if isinstance(made, Mapping):
+        unknown = sorted(set(made) - set(spec.methods))
+        if unknown and not set(made) & set(spec.methods):
+            raise BuildError(
+                f"{label}: calibration names the methods {', '.join(unknown)}; the model "
+                f"has: {', '.join(sorted(spec.methods))}."
+            )
+        # Drawn before anything else takes random numbers, which preparing a graph does.
+        return {name: list(inputs) for name, inputs in made.items()}
+    if not isinstance(made, Iterable):
+        raise BuildError(
+            f"{label}: the calibration function returned {made!r}, wanted input tuples, or a "
+            "dict of them by method."
+        )
+    inputs = list(made)
+    return {name: inputs for name in spec.methods}

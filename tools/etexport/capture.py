@@ -7,14 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 from pathlib import Path
 from typing import Any
 
+from etfast.unit import replaced
 from etlink import ptd, pte, schema, tables
 from etlink.ptd import Layout
 from etlink.split import Hints, Weight
 
-from etexport import xnnpack_names
-from etexport.folded import FoldedNames, digest
-from etexport.names import ModelNames
-from etexport.replaced import replaced
+from etexport.names import FoldedNames, ModelNames, digest, watching_xnnpack
 
 
 class WeightNames:
@@ -54,7 +52,7 @@ class WeightNames:
         with contextlib.ExitStack() as stack:
             stack.enter_context(self._watching_emitter())
             stack.enter_context(self.folded.watching())
-            stack.enter_context(xnnpack_names.watching(self.payloads, self.folded))
+            stack.enter_context(watching_xnnpack(self.payloads, self.folded))
             yield
 
     def _watching_emitter(self) -> contextlib.AbstractContextManager[None]:
@@ -85,7 +83,7 @@ class WeightNames:
                     names.made_from[place] = names.folded.name(weight, value_of)
             return value
 
-        return replaced(emitter, "placeholder", placeholder)
+        return replaced((emitter, "placeholder", placeholder))
 
     def weights(self, sizes: Set[int]) -> dict[str, list[Weight]]:
         """The exported weights by the sha256 of their bytes.

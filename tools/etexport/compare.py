@@ -22,7 +22,7 @@ from etbuild import BuildError
 from etlink import merge
 
 from etexport import failure, flags, sources
-from etexport.copies import deep
+from etexport.inputs import deep_copy
 from etexport.progress import Progress
 
 
@@ -152,7 +152,7 @@ class Program:
             raise BuildError(f'{self._path.name} has no method "{method}".')
         flat = leaves(tuple(inputs))
         # The runtime's outputs live in its memory, which goes with the program.
-        return deep(list(loaded.execute(flat)))
+        return deep_copy(list(loaded.execute(flat)))
 
 
 def leaves(value: Any) -> list[Any]:
@@ -173,8 +173,8 @@ def _compare_once(
     import torch
 
     with torch.no_grad():
-        wanted = leaves(deep(module)(*deep(tuple(inputs))))
-    got = program.call(method, deep(tuple(inputs)))
+        wanted = leaves(deep_copy(module)(*deep_copy(tuple(inputs))))
+    got = program.call(method, deep_copy(tuple(inputs)))
     if len(got) != len(wanted):
         return [f"{where}: got {len(got)} outputs, the eager model gives {len(wanted)}"]
     pairs = enumerate(zip(got, wanted, strict=True))

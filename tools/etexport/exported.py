@@ -18,7 +18,7 @@ from etlink import json_file
 from executorch.export import ExportRecipe
 from safetensors.torch import load_file
 
-from etexport import pt2_file, values
+from etexport import pt2_read, values
 from etexport.flags import Request
 
 LISTING = "model.json"
@@ -106,7 +106,7 @@ def read_program(path: Path, name: str, request: Request, hint: str) -> Any:
       BuildError: it can't be read.
     """
     try:
-        return pt2_file.load(path)
+        return pt2_read.load(path)
     except MemoryError:
         raise
     except Exception as error:  # torch raises whatever a damaged file leads to.
@@ -167,7 +167,7 @@ class _Programs:
             raise BuildError(f"{self._folder / LISTING}: {error}.", _BUILD_AGAIN) from error
         hint = instead(self._listing["model"])
         program = read_program(self._folder / file, method, self._request, hint)
-        pt2_file.substitute(program, self._listing["symbols"].get(file, {}))
+        pt2_read.substitute(program, self._listing["symbols"].get(file, {}))
         for name, number in self._listing["shared"].get(file, {}).items():
             owner = program.state_dict if name in program.state_dict else program.constants
             owner[name] = self._shared.setdefault(number, owner[name])

@@ -29,12 +29,13 @@ from safetensors.torch import save
 from torch._export.serde.serialize import SerializeError
 from torch.export import ExportedProgram
 
-from etexport import pt2_check, pt2_save, values
+from etexport import pt2_check, pt2_write, values
+from etexport.calibration import of_model
 from etexport.exported import LISTING, OPERATORS, TENSORS, instead
 from etexport.flags import Request
 from etexport.methods import export_module
 from etexport.progress import Progress
-from etexport.quantize import calibration_inputs, capture
+from etexport.quantize import capture
 
 
 def write(request: Request, spec: ModelSpec, progress: Progress) -> None:
@@ -106,7 +107,7 @@ class _Writer:
         """The form of the model's calibration inputs; None: it has no function for them."""
         if spec.calibration is None:
             return None
-        return self.form(calibration_inputs(spec, self._label), "a calibration input")
+        return self.form(of_model(spec, self._label), "a calibration input")
 
     def method(self, name: str, method: Method) -> dict[str, Any]:
         """Exports a method and writes its programs; returns what the listing says of it."""
@@ -123,9 +124,9 @@ class _Writer:
         file = self._save(program, f"{name}.pt2")
         captured_file = None
         if captured is not None:
-            pt2_save.neutral(captured)
+            pt2_write.neutral(captured)
             # Mostly one graph: two only where a model does other things with gradients.
-            same = captured is program or pt2_save.same_graph(captured, program)
+            same = captured is program or pt2_write.same_graph(captured, program)
             captured_file = file if same else self._save(captured, f"{name}.captured.pt2")
         shapes, kept = _shapes(method.dynamic_shapes)
         return {
@@ -152,8 +153,8 @@ class _Writer:
 
     def _save(self, program: ExportedProgram, file: str) -> str:
         what = f'{self._label}: the exported program of the method "{file.partition(".")[0]}"'
-        pt2_save.neutral(program)
-        for operator in pt2_save.foreign_operators(program):
+        pt2_write.neutral(program)
+        for operator in pt2_write.foreign_operators(program):
             namespace = operator.partition("::")[0]
             if namespace not in OPERATORS:
                 raise BuildError(
@@ -163,11 +164,11 @@ class _Writer:
                 )
             self.operators.add(namespace)
         self.shared.add(file, program)
-        self.detached[file] = pt2_save.detached(program)
+        self.detached[file] = pt2_write.detached(program)
         path = self._request.output / file
         with self._progress.stage("write"):
             try:
-                self.symbols[file] = pt2_save.save(program, path)
+                self.symbols[file] = pt2_write.save(program, path)
                 pt2_check.check_archive(path)
             except (ArchiveError, SerializeError) as error:
                 raise BuildError(

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from etbuild import BuildError, Method, ModelSpec
-from etbuild.filters import LayerFilter
+from etbuild.recipes import LayerFilter
 from etlink.lowered import Index
 from etlink.split import split
 
@@ -45,7 +45,7 @@ def run(request: Request, progress: Progress, tree: Path) -> None:
         made = recipe.make(request) if request.recipe else None
         if made and request.quantize == "none":
             made.quantization_recipe = None
-        spec = calibration.replaced(model.load_spec(request), made, request)
+        spec = calibration.with_file(model.load_spec(request), made, request)
     commands = {"lower": _lower, "export": _export, "etrecord": _etrecord, "bundle": _bundle}
     commands[request.command](request, spec, made, progress, tree)
 

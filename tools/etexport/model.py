@@ -10,8 +10,9 @@ from typing import Any
 import torch
 from etbuild import BuildError, Method, ModelContext, ModelSpec
 
-from etexport import exported, structure
+from etexport import exported
 from etexport.flags import MAIN, Request
+from etexport.inputs import like_example
 from etexport.sources import load
 
 _SPEC_HINT = (
@@ -139,7 +140,7 @@ def _ordered(spec: ModelSpec, request: Request) -> ModelSpec:
     for name, method in spec.methods.items():
         where = f'{request.model_label}: the method "{name}": test input'
         tests = tuple(
-            structure.like_example(
+            like_example(
                 tuple(inputs) if isinstance(inputs, list) else inputs,
                 method.example_inputs,
                 f"{where} {number}",

@@ -12,10 +12,10 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from etfast.unit import replaced
 from torch.fx import Node
 
 from etexport import operators
-from etexport.replaced import replaced
 
 _MOST = 300
 
@@ -65,18 +65,21 @@ class Reasons:
         from executorch.exir.backend import utils
         from torch.fx.passes.infra import partitioner
 
-        with contextlib.ExitStack() as stack:
-            for owner, name, watch in (
-                (getattr(utils, "WhyNoPartition", None), "__call__", self._why),
-                (getattr(utils, "WhyNoPartitionReporter", None), "report_reject", self._why),
-                (getattr(executorch_partitioner, "Partitioner", None), "__call__", self._start),
-                (partitioner.CapabilityBasedPartitioner, "_is_node_supported", self._check),
-                (_loaded(_VULKAN, "VulkanSupportedOperators"), "log_skip", self._why),
-                (_loaded(_COREML, "_OperatorsSupportedForCoreMLBackend"), "log_once", self._log),
-            ):
-                original = getattr(owner, name, None)
-                if original is not None:
-                    stack.enter_context(replaced(owner, name, watch(original)))
+        watched = (
+            (getattr(utils, "WhyNoPartition", None), "__call__", self._why),
+            (getattr(utils, "WhyNoPartitionReporter", None), "report_reject", self._why),
+            (getattr(executorch_partitioner, "Partitioner", None), "__call__", self._start),
+            (partitioner.CapabilityBasedPartitioner, "_is_node_supported", self._check),
+            (_loaded(_VULKAN, "VulkanSupportedOperators"), "log_skip", self._why),
+            (_loaded(_COREML, "_OperatorsSupportedForCoreMLBackend"), "log_once", self._log),
+        )
+        with replaced(
+            *(
+                (owner, name, watch(getattr(owner, name)))
+                for owner, name, watch in watched
+                if hasattr(owner, name)
+            )
+        ):
             yield
 
     def _why(self, original: Callable[..., Any]) -> Callable[..., Any]:

@@ -21,8 +21,8 @@ from torchao.quantization.quant_api import _is_linear
 from torchao.utils import unwrap_tensor_subclass
 
 from etexport import bounds, state
-from etexport.copies import deep
 from etexport.exported import check_recipe
+from etexport.inputs import deep_copy
 from etexport.methods import check_eager, export
 from etexport.progress import Progress
 from etexport.quantize import quantize
@@ -142,7 +142,7 @@ def transform_sources(
     # One copy of all methods together keeps what they share shared. Weights aren't copied: torchao
     # puts others in their places.
     weights = {id(p): p for module in modules.values() for p in module.parameters()}
-    copies = {n: _with_parent(m) for n, m in deep(dict(modules), weights).items()}
+    copies = {n: _with_parent(m) for n, m in deep_copy(dict(modules), weights).items()}
     config = configs[0]
     once = _Once(config.filter_fn or _is_linear)
     seen: dict[int, torch.nn.Module] = {}

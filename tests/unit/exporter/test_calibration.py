@@ -80,4 +80,4 @@ def test_a_recipe_that_calibrates_nothing(tmp_path: Path) -> None:
         calibration=saved(tmp_path, forward__0=torch.ones(1, 1, 4)), recipe={"label": "//r:fp32"}
     )
     with pytest.raises(BuildError, match="the recipe //r:fp32 calibrates nothing"):
-        calibration.replaced(ModelSpec(_METHODS), ExportRecipe(name="fp32"), asked)
+        calibration.with_file(ModelSpec(_METHODS), ExportRecipe(name="fp32"), asked)

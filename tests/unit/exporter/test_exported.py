@@ -17,7 +17,7 @@ import pytest
 import torch
 import xnnpack_recipes
 from etbuild import BuildError, Method, ModelSpec, Options, RecipeContext
-from etexport import exported, exporting, lower, pt2_save, stages, values
+from etexport import exported, exporting, lower, pt2_write, stages, values
 from etexport.progress import Progress
 from executorch.exir import ExecutorchBackendConfig
 from executorch.export import ExportRecipe
@@ -453,10 +453,10 @@ def test_where_nodes_came_from_is_kept() -> None:
     """Debug handles are counted by it; graphs are numbers, modules, too."""
     net = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU()).eval()
     program = torch.export.export(net, (torch.ones(1, 4),), strict=True)
-    pt2_save.neutral(program)
+    pt2_write.neutral(program)
     nodes = [node for node in program.graph.nodes if node.op == "call_function"]
     sources = [source for node in nodes for source in node.meta["from_node"]]
     assert sources and all(0 <= source.graph_id < 9 for source in sources)
-    assert {node.meta["stack_trace"] for node in nodes} == {pt2_save._NOWHERE}
+    assert {node.meta["stack_trace"] for node in nodes} == {pt2_write._NOWHERE}
     keys = {key for node in nodes for key in node.meta["nn_module_stack"]}
     assert keys and all(len(key) < 12 for key in keys)

@@ -14,12 +14,12 @@ from typing import Any
 
 import sympy
 import torch
+from etfast.unit import replaced
 from torch._export.serde import serialize
 from torch.fx.traceback import NodeSource
 from torch.utils import _pytree
 
-from etexport import pt2_file
-from etexport.replaced import replaced
+from etexport import pt2_read
 
 _ADDRESS = re.compile(r"0x[0-9a-f]+")
 # Where a node has none torch looks for one, each time that it traces: a quarter of a lowering.
@@ -62,9 +62,9 @@ def save(program: torch.export.ExportedProgram, path: Path) -> dict[str, str]:
     torch's writer keeps that one only; which input a size is then read from differs.
 
     Returns:
-      Symbols to the expressions that stand for them, for `pt2_file.substitute`.
+      Symbols to the expressions that stand for them, for `pt2_read.substitute`.
     """
-    env = pt2_file.environment(program)
+    env = pt2_read.environment(program)
     if env is None:
         torch.export.save(program, path)
         return {}
@@ -101,7 +101,7 @@ def _as_traced() -> contextlib.AbstractContextManager[None]:
         node = getattr(size, "node", None)
         return original(size if node is None else node._expr)
 
-    return replaced(serialize, "_print_sympy", printed)
+    return replaced((serialize, "_print_sympy", printed))
 
 
 def foreign_operators(program: torch.export.ExportedProgram) -> list[str]:
