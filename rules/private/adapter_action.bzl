@@ -35,7 +35,7 @@ def stand_ins(ctx, model):
         output = ctx.actions.declare_file("%s.stand_in.%d.safetensors" % (ctx.label.name, number))
         exporter_action(
             ctx,
-            command = "stand_in",
+            command = "placeholder",
             label = ctx.label,
             model = _changed(
                 model,

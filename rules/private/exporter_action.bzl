@@ -34,7 +34,7 @@ def exporter_action(
 
     Args:
       ctx: rule context with the exporter toolchain.
-      command: "lower", "export", "etrecord", "bundle", "stand_in" or "adapt".
+      command: "lower", "export", "etrecord", "bundle", "placeholder" or "adapt".
       label: Label for messages.
       model: EtModelInfo.
       recipe: EtRecipeInfo, or None.
@@ -59,7 +59,7 @@ def exporter_action(
     args.add(output.path, format = "--output=%s")
     outputs = [output]
     if facts:
-        args.add(facts, format = "--facts=%s")
+        args.add(facts, format = "--timings=%s")
         outputs.append(facts)
     if program:
         args.add(program, format = "--program=%s")
@@ -69,7 +69,7 @@ def exporter_action(
         if settings.calibration:
             args.add(settings.calibration, format = "--calibration=%s")
             inputs.append(settings.calibration)
-    args.add_all(stand_ins, map_each = stand_in_flag, format_each = "--stand_in=%s")
+    args.add_all(stand_ins, map_each = stand_in_flag, format_each = "--placeholder=%s")
     inputs = inputs + [one.stand_in for one in stand_ins]
     if command in ("lower", "export", "etrecord"):
         stock = "stock" in (exporter.lowering, recipe.lowering if recipe else "fast")

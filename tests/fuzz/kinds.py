@@ -152,8 +152,10 @@ def _facts(path: Path, place: Place) -> None:
     from etreport import program as report
 
     lowered = place.scratch / "lowered"
-    shutil.copytree(place.seeds / "lowered", lowered, ignore=shutil.ignore_patterns("facts.json"))
-    shutil.copyfile(path, lowered / "facts.json")
+    shutil.copytree(
+        place.seeds / "lowered", lowered, ignore=shutil.ignore_patterns("lowering.json")
+    )
+    shutil.copyfile(path, lowered / "lowering.json")
     words = [f"--label={LABEL}", f"--lowered={lowered}"]
     words += [f"--{name}={place.seeds / name}.json" for name in ("facts", "summary")]
     words += [f"--{name}={place.scratch / name}" for name in ("json", "html")]

@@ -99,7 +99,7 @@ def share_mutable_buffers(recipe: ExportRecipe, label: str) -> ExportRecipe:
     if type(planning) is not MemoryPlanningPass or not planning.alloc_mutable_buffers:
         raise BuildError(
             f'{label}: option "share_mutable_buffers": the recipe has a memory planning of its own '
-            f"({type(planning).__name__}), wanted ExecuTorch's MemoryPlanningPass that allocates "
+            f"({type(planning).__name__}), expected ExecuTorch's MemoryPlanningPass that allocates "
             "mutable buffers.",
             "Leave the option out, and let that planning share the buffers.",
         )

@@ -42,8 +42,8 @@ def with_file(spec: ModelSpec, recipe: ExportRecipe | None, request: Request) ->
             "calibrates nothing.",
             "Remove calibration, or use a recipe that quantizes statically (PT2E).",
         )
-    found = read(request.calibration, spec.methods, request.label)
-    return dataclasses.replace(spec, calibration=lambda: found)
+    inputs = read(request.calibration, spec.methods, request.label)
+    return dataclasses.replace(spec, calibration=lambda: inputs)
 
 
 def read(
@@ -63,10 +63,10 @@ def read(
     try:
         tensors = load_file(file)
     except (OSError, SafetensorError) as error:
-        raise BuildError(f"{label}: calibration: {file.name} can't be read: {error}.") from error
+        raise BuildError(f"{label}: calibration: {file.name} cannot be read: {error}.") from error
     by_method: dict[str, dict[int, torch.Tensor]] = {name: {} for name in methods}
     for key, tensor in sorted(tensors.items()):
-        for method, position in _places(key, methods, file, label):
+        for method, position in _positions(key, methods, file, label):
             by_method[method][position] = tensor
     return {
         name: _samples(name, by_method[name], method, file, label)
@@ -75,7 +75,7 @@ def read(
     }
 
 
-def _places(
+def _positions(
     key: str, methods: Mapping[str, Method], file: Path, label: str
 ) -> list[tuple[str, int]]:
     """Method and position that a key means; without a method: all that have the position."""
@@ -83,9 +83,9 @@ def _places(
     known = [method] if method else list(methods)
     if position.isdigit() and all(name in methods for name in known):
         number = int(position)
-        found = [(name, number) for name in known if number < len(methods[name].example_inputs)]
-        if found:
-            return found
+        positions = [(name, number) for name in known if number < len(methods[name].example_inputs)]
+        if positions:
+            return positions
     takes = ", ".join(f"{n} takes {len(m.example_inputs)}" for n, m in sorted(methods.items()))
     raise BuildError(
         f'{label}: calibration: {file.name} has the tensor "{key}", which no input is called '
@@ -98,17 +98,19 @@ def _samples(
     name: str, tensors: Mapping[int, torch.Tensor], method: Method, file: Path, label: str
 ) -> list[tuple[Any, ...]]:
     where = f'{label}: calibration: {file.name}, method "{name}"'
-    wanted = method.example_inputs
-    missing = [str(i) for i in range(len(wanted)) if i not in tensors]
+    examples = method.example_inputs
+    missing = [str(i) for i in range(len(examples)) if i not in tensors]
     if missing:
         raise BuildError(f"{where}: the input {', '.join(missing)} is missing.", _FORM)
     counts = {len(tensor) if tensor.dim() else 0 for tensor in tensors.values()}
     if len(counts) != 1 or 0 in counts:
         sizes = ", ".join(f"{i}: {tuple(t.shape)}" for i, t in sorted(tensors.items()))
-        raise BuildError(f"{where}: its tensors don't have the same number of samples ({sizes}).")
-    for position, example in enumerate(wanted):
+        raise BuildError(f"{where}: its tensors have different numbers of samples ({sizes}).")
+    for position, example in enumerate(examples):
         _check(tensors[position], example, f"{where}: input {position}", method)
-    return [tuple(tensors[i][sample] for i in range(len(wanted))) for sample in range(counts.pop())]
+    return [
+        tuple(tensors[i][sample] for i in range(len(examples))) for sample in range(counts.pop())
+    ]
 
 
 def _check(tensor: torch.Tensor, example: Any, where: str, method: Method) -> None:
@@ -118,7 +120,7 @@ def _check(tensor: torch.Tensor, example: Any, where: str, method: Method) -> No
     fits = len(got) == len(shape) if method.dynamic_shapes is not None else got == shape
     if not fits or tensor.dtype != example.dtype:
         raise BuildError(
-            f"{where}: got samples of {got} {_name(tensor.dtype)}, wanted {shape} "
+            f"{where}: got samples of {got} {_name(tensor.dtype)}, expected {shape} "
             f"{_name(example.dtype)}.",
             _FORM,
         )
@@ -153,7 +155,7 @@ def calibrate(
             if not isinstance(inputs, tuple | list):
                 raise BuildError(
                     f'{label}: calibration input {count} of the method "{name}" is a '
-                    f"{type(inputs).__name__}, wanted a tuple of the method's inputs.",
+                    f"{type(inputs).__name__}, expected a tuple of the method's inputs.",
                     "A single input is written (x,), with the comma.",
                 )
             where = f'{label}: calibration input {count} of the method "{name}"'
@@ -190,20 +192,20 @@ def of_model(spec: ModelSpec, label: str) -> Mapping[str, list[tuple[Any, ...]]]
     Raises:
       BuildError: it is of another kind, or for other methods.
     """
-    made = spec.calibration() if spec.calibration else {}
-    if isinstance(made, Mapping):
-        unknown = sorted(set(made) - set(spec.methods))
-        if unknown and not set(made) & set(spec.methods):
+    returned = spec.calibration() if spec.calibration else {}
+    if isinstance(returned, Mapping):
+        unknown = sorted(set(returned) - set(spec.methods))
+        if unknown and not set(returned) & set(spec.methods):
             raise BuildError(
                 f"{label}: calibration names the methods {', '.join(unknown)}; the model "
                 f"has: {', '.join(sorted(spec.methods))}."
             )
         # Drawn before anything else takes random numbers, which preparing a graph does.
-        return {name: list(inputs) for name, inputs in made.items()}
-    if not isinstance(made, Iterable):
+        return {name: list(inputs) for name, inputs in returned.items()}
+    if not isinstance(returned, Iterable):
         raise BuildError(
-            f"{label}: the calibration function returned {made!r}, wanted input tuples, or a "
+            f"{label}: the calibration function returned {returned!r}, expected input tuples, or a "
             "dict of them by method."
         )
-    inputs = list(made)
+    inputs = list(returned)
     return {name: inputs for name in spec.methods}

@@ -60,11 +60,11 @@ def write(request: Request, spec: ModelSpec, progress: Progress) -> None:
         "operators": sorted(writer.operators),
         "shared": writer.shared.listed(),
         "detached": {file: names for file, names in sorted(writer.detached.items()) if names},
-        "symbols": {file: found for file, found in sorted(writer.symbols.items()) if found},
+        "symbols": {file: of_file for file, of_file in sorted(writer.symbols.items()) if of_file},
     }
     text = json.dumps(listing, indent=1) + "\n"
     (request.output / LISTING).write_text(text, encoding="utf-8")
-    (request.output / TENSORS).write_bytes(save(writer.tensors.found))
+    (request.output / TENSORS).write_bytes(save(writer.tensors.by_name))
 
 
 class _Writer:
@@ -98,8 +98,8 @@ class _Writer:
             return self.tensors.value(value)
         except values.UnknownKind as error:
             raise BuildError(
-                f"{self._label}: {what} has a {error}, which isn't kept with an exported program: "
-                "numbers, texts, tensors, and lists, tuples and dicts of them are.",
+                f"{self._label}: {what} has a {error}, which cannot be saved with an exported "
+                "program: numbers, strings, tensors, and lists, tuples and dicts of them can be.",
                 instead(self._label),
             ) from None
 
@@ -172,7 +172,7 @@ class _Writer:
                 pt2_check.check_archive(path)
             except (ArchiveError, SerializeError) as error:
                 raise BuildError(
-                    f"{what} can't be kept in a .pt2 file: {error}.", instead(self._label)
+                    f"{what} cannot be saved in a .pt2 file: {error}.", instead(self._label)
                 ) from error
         return file
 
@@ -181,7 +181,7 @@ class _Shared:
     """Which tensors have one memory: what calibration changes is changed for all methods."""
 
     def __init__(self) -> None:
-        self._places: dict[tuple[Any, ...], list[tuple[str, str]]] = {}
+        self._users: dict[tuple[Any, ...], list[tuple[str, str]]] = {}
         self._kept: list[ExportedProgram] = []
 
     def add(self, file: str, program: ExportedProgram) -> None:
@@ -191,17 +191,17 @@ class _Shared:
         for name, tensor in [*program.state_dict.items(), *program.constants.items()]:
             if isinstance(tensor, torch.Tensor) and tensor.numel():
                 form = (tensor.dtype, tensor.size(), tensor.stride(), type(tensor))
-                place = (tensor.data_ptr(), *form)
-                self._places.setdefault(place, []).append((file, name))
+                memory = (tensor.data_ptr(), *form)
+                self._users.setdefault(memory, []).append((file, name))
 
     def listed(self) -> dict[str, dict[str, int]]:
         """By file and name a number for each memory that several tensors have."""
-        found: dict[str, dict[str, int]] = {}
-        several = [places for places in self._places.values() if len(places) > 1]
-        for number, places in enumerate(several):
-            for file, name in places:
-                found.setdefault(file, {})[name] = number
-        return found
+        numbers: dict[str, dict[str, int]] = {}
+        several = [users for users in self._users.values() if len(users) > 1]
+        for number, users in enumerate(several):
+            for file, name in users:
+                numbers.setdefault(file, {})[name] = number
+        return numbers
 
 
 def _shapes(shapes: Any) -> tuple[Any, bool]:

@@ -86,7 +86,7 @@ class FoldedNames:
 
     def __init__(self, model: ModelNames | None = None) -> None:
         self.model = model or ModelNames()
-        self._found: dict[tuple[str, str], str] = {}
+        self._weights: dict[tuple[str, str], str] = {}
 
     def name(self, counted: str, tensor: Any) -> str:
         """The weight behind a constant; "": unknown.
@@ -95,7 +95,7 @@ class FoldedNames:
           counted: the constant's name, e.g. "_frozen_param0".
           tensor: its value.
         """
-        return self._found.get((counted, digest(tensor)), "") if self._found else ""
+        return self._weights.get((counted, digest(tensor)), "") if self._weights else ""
 
     @contextlib.contextmanager
     def watching(self) -> Iterator[None]:
@@ -116,7 +116,7 @@ class FoldedNames:
             replace(gm, node, constant, name)
             for added in sorted({n for n, _ in gm.named_buffers(recurse=False)} - known):
                 if weight and constant is not None:
-                    self._found[(added, digest(constant))] = weight
+                    self._weights[(added, digest(constant))] = weight
 
         with replaced((constant_fold, "replace_node_with_constant", replace_node_with_constant)):
             yield
@@ -167,14 +167,14 @@ def watching_xnnpack(
         after = len(xnn_graph.constant_data)
         if after > before:
             name = _name_of(self.exported_program, tensor, kwargs.get("quant_params"), folded)
-            found = names.setdefault(id(xnn_graph), {})
-            found[before] = name
-            found.update({n: f"{name}.scale" if name else "" for n in range(before + 1, after)})
+            of_graph = names.setdefault(id(xnn_graph), {})
+            of_graph[before] = name
+            of_graph.update({n: f"{name}.scale" if name else "" for n in range(before + 1, after)})
 
     def serialize_xnnpack_binary(graph: Any, data: Any) -> bytes:
         payload = serialize(graph, data)
-        found = names.pop(id(graph), {})
-        listed = tuple(found.get(n, "") for n in range(len(graph.constant_data)))
+        of_graph = names.pop(id(graph), {})
+        listed = tuple(of_graph.get(n, "") for n in range(len(graph.constant_data)))
         payloads.setdefault(hashlib.sha256(payload).hexdigest(), []).append(listed)
         return payload
 

@@ -171,12 +171,12 @@ def _enum(value: dict[str, Any]) -> Any:
     if "__enum__" not in value:
         return value
     module, _, name = str(value.get("fqn")).partition(":")
-    found: Any = _imported(module)
+    member: Any = _imported(module)
     for part in name.split("."):
-        found = getattr(found, part, None)
-    if not (isinstance(found, type) and issubclass(found, enum.Enum)):
-        raise ArchiveError(f"the tree of its arguments has {value}, which is no enum")
-    return found[value["name"]]
+        member = getattr(member, part, None)
+    if not (isinstance(member, type) and issubclass(member, enum.Enum)):
+        raise ArchiveError(f"the tree of its arguments has {value}, which is not an enum")
+    return member[value["name"]]
 
 
 def _check_calls(program: torch.export.ExportedProgram) -> None:
@@ -189,4 +189,4 @@ def _check_calls(program: torch.export.ExportedProgram) -> None:
                 raise ArchiveError(f"its graph calls {node.target}")
             for value in _pytree.tree_leaves((node.args, node.kwargs)):
                 if callable(value) and not isinstance(value, OpOverload | HigherOrderOperator):
-                    raise ArchiveError(f"its graph hands on {value}, which is no operator")
+                    raise ArchiveError(f"its graph hands on {value}, which is not an operator")

@@ -94,7 +94,7 @@ def detached(program: torch.export.ExportedProgram) -> list[str]:
 
 
 def _as_traced() -> contextlib.AbstractContextManager[None]:
-    """Makes torch write the symbols that sizes had, in the place of those that stand for them."""
+    """Makes torch write the symbols that sizes had, not the expressions that replaced them."""
     original = serialize._print_sympy
 
     def printed(size: Any) -> str:
@@ -106,12 +106,12 @@ def _as_traced() -> contextlib.AbstractContextManager[None]:
 
 def foreign_operators(program: torch.export.ExportedProgram) -> list[str]:
     """Names of the operators that are not torch's own: who reads the file must have them."""
-    found = set()
+    operators = set()
     for node in _nodes(program):
         for target in (node.target, *_pytree.tree_leaves((node.args, node.kwargs))):
             if isinstance(target, torch._ops.OpOverload) and target.namespace not in _BUILT_IN:
-                found.add(target.name())
-    return sorted(found)
+                operators.add(target.name())
+    return sorted(operators)
 
 
 def _nodes(program: torch.export.ExportedProgram) -> Iterator[torch.fx.Node]:
@@ -125,7 +125,7 @@ def _numbered(source: dict[str, Any], graphs: dict[int, int]) -> dict[str, Any]:
         **source,
         "target": _ADDRESS.sub("0x", source["target"]),
         "graph_id": graphs.setdefault(source["graph_id"], len(graphs)),
-        "from_node": [_numbered(one, graphs) for one in source["from_node"]],
+        "from_node": [_numbered(inner, graphs) for inner in source["from_node"]],
     }
 
 

@@ -166,9 +166,9 @@ class FloatsOnly(Quantizer):
         """As the other one."""
         self._inner.validate(model)
 
-    def prepare_obs_or_fq_callback(self, model: GraphModule, found: Any) -> None:
+    def prepare_obs_or_fq_callback(self, model: GraphModule, observers: Any) -> None:
         """As the other one."""
-        self._inner.prepare_obs_or_fq_callback(model, found)
+        self._inner.prepare_obs_or_fq_callback(model, observers)
 
 
 def _restore(node: Node, target: Any, args: tuple[Any, ...]) -> list[Node]:
@@ -222,5 +222,5 @@ def _refers(spec: Any, gone: set[Any]) -> bool:
     if isinstance(spec, SharedQuantizationSpec):
         return spec.edge_or_node in gone
     if isinstance(spec, DerivedQuantizationSpec):
-        return any(place in gone for place in spec.derived_from)
+        return any(source in gone for source in spec.derived_from)
     return False

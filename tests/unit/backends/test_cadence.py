@@ -27,8 +27,8 @@ def test_fp32() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"quantizer": "w8a32"}, 'option "quantizer": got "w8a32", wanted one of default, '),
-        ({"mode": "fast"}, 'option "mode": got "fast", wanted one of minimal, default, size'),
+        ({"quantizer": "w8a32"}, 'option "quantizer": got "w8a32", expected one of default, '),
+        ({"mode": "fast"}, 'option "mode": got "fast", expected one of minimal, default, size'),
         ({"kind": "x"}, 'unknown option "kind". It takes: mode, quantizer'),
     ],
 )

@@ -24,15 +24,15 @@ _LACKING = {
 }
 
 _WRONG = [
-    ("cuda.fp32", "platform", "macos", "wanted one of linux, windows"),
-    ("cuda.fp32", "low_memory", "maybe", "wanted true or false"),
-    ("mediatek.int8", "platform", "mt6990", "wanted one of mt6989, mt6991, mt6993"),
-    ("mlx.int4_weight_only", "group_size", "33", "wanted one of 32, 64, 128"),
-    ("nxp.int8", "quantized_io", "maybe", "wanted true or false"),
-    ("qualcomm.fp16", "soc_model", "SM1", "wanted one of QCM6490, QCS9100, "),
-    ("qualcomm.a16w8", "skip_mutable_buffer", "maybe", "wanted true or false"),
-    ("samsung.int8", "chipset", "E1", "wanted one of E9955, E9965"),
-    ("samsung.int8", "per_channel", "maybe", "wanted true or false"),
+    ("cuda.fp32", "platform", "macos", "expected one of linux, windows"),
+    ("cuda.fp32", "low_memory", "maybe", "expected true or false"),
+    ("mediatek.int8", "platform", "mt6990", "expected one of mt6989, mt6991, mt6993"),
+    ("mlx.int4_weight_only", "group_size", "33", "expected one of 32, 64, 128"),
+    ("nxp.int8", "quantized_io", "maybe", "expected true or false"),
+    ("qualcomm.fp16", "soc_model", "SM1", "expected one of QCM6490, QCS9100, "),
+    ("qualcomm.a16w8", "skip_mutable_buffer", "maybe", "expected true or false"),
+    ("samsung.int8", "chipset", "E1", "expected one of E9955, E9965"),
+    ("samsung.int8", "per_channel", "maybe", "expected true or false"),
 ]
 
 

@@ -175,7 +175,7 @@ def test_nothing_in_a_file_runs(
     with pytest.raises(BuildError) as caught:
         model.load_spec(request(exported={"forward": path}))
     assert message in caught.value.what
-    assert '"forward", evil.pt2, can\'t be read: ' in caught.value.what
+    assert '"forward", evil.pt2, cannot be read: ' in caught.value.what
     assert "\n" not in caught.value.what
     assert not ran()
 
