@@ -18,7 +18,7 @@ def placeholders(ctx, model):
         output = ctx.actions.declare_file("%s.stand_in.%d.safetensors" % (ctx.label.name, number))
         exporter_action(
             ctx,
-            command = "stand_in",
+            command = "placeholder",
             label = ctx.label,
             model = LowerableInfo(label = model.label, data = depset([file])),
             recipe = None,

@@ -40,7 +40,7 @@ def exporter_action(
 
     Args:
       ctx: rule context with the exporter toolchain, and with LOWERING_FLAG for "lower", "export" and "etrecord".
-      command: "lower", "export", "etrecord", "bundle", "stand_in" or "adapt".
+      command: "lower", "export", "etrecord", "bundle", "placeholder" or "adapt".
       label: Label for messages.
       model: LowerableInfo.
       recipe: EtRecipeInfo, or None.
@@ -65,7 +65,7 @@ def exporter_action(
     args.add(output.path, format = "--output=%s")
     outputs = [output]
     if measurements:
-        args.add(measurements, format = "--facts=%s")
+        args.add(measurements, format = "--timings=%s")
         outputs.append(measurements)
     if program:
         args.add(program, format = "--program=%s")
@@ -75,7 +75,7 @@ def exporter_action(
         if settings.calibration:
             args.add(settings.calibration, format = "--calibration=%s")
             inputs.append(settings.calibration)
-    args.add_all(placeholders, map_each = placeholder_flag, format_each = "--stand_in=%s")
+    args.add_all(placeholders, map_each = placeholder_flag, format_each = "--placeholder=%s")
     inputs = inputs + [pair.placeholder for pair in placeholders]
     if command in ("lower", "export", "etrecord"):
         lowering = ctx.attr._lowering[BuildSettingInfo].value

@@ -61,7 +61,7 @@ def lower(ctx, *, model, recipe, placeholders = [], suffix = ""):
     if repeated:
         fail("%s: methods lists \"%s\" twice." % (ctx.label, repeated))
     directory = ctx.actions.declare_directory(ctx.label.name + suffix + ".lowered")
-    measurements = ctx.actions.declare_file(ctx.label.name + suffix + ".lowering.json")
+    measurements = ctx.actions.declare_file(ctx.label.name + suffix + ".timings.json")
     exporter_action(
         ctx,
         command = "lower",

@@ -74,7 +74,7 @@ def make(output: Path, programs: list[list[Path]]) -> None:
     # These say something of the first program, which lies beside them.
     _seed(output, "manifest", "first.json", manifest)
     _seed(output, "index", "first.json", lowered / "index.json")
-    _seed(output, "facts", "first.json", lowered / "facts.json")
+    _seed(output, "facts", "first.json", lowered / "lowering.json")
     _beside(output, "manifest", program=program, data=data)
     for kind in ("index", "facts", "shared_index"):
         shutil.copytree(lowered, output / kind / "lowered")

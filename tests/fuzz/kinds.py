@@ -152,8 +152,10 @@ def _facts(path: Path, place: Place) -> None:
     from etreport import program as report
 
     lowered = place.scratch / "lowered"
-    shutil.copytree(place.seeds / "lowered", lowered, ignore=shutil.ignore_patterns("facts.json"))
-    shutil.copyfile(path, lowered / "facts.json")
+    shutil.copytree(
+        place.seeds / "lowered", lowered, ignore=shutil.ignore_patterns("lowering.json")
+    )
+    shutil.copyfile(path, lowered / "lowering.json")
     words = [f"--label={LABEL}", f"--lowered={lowered}"]
     words += [f"--{name}={place.seeds / name}.json" for name in ("facts", "summary")]
     words += [f"--{name}={place.scratch / name}" for name in ("json", "html")]
@@ -220,10 +222,10 @@ def _exported(path: Path, place: Place) -> None:
     import sys
 
     from etbuild import BuildError
-    from etexport import pt2_file
+    from etexport import pt2_read
 
     try:
-        pt2_file.load(path)
+        pt2_read.load(path)
     except MemoryError:
         raise
     except Exception as error:

@@ -22,7 +22,7 @@ from etbuild import BuildError
 from etlink import merge
 
 from etexport import failure, flags, sources
-from etexport.copies import deep
+from etexport.inputs import deep_copy
 from etexport.progress import Progress
 
 
@@ -32,7 +32,7 @@ class Tolerance:
 
     Attributes:
       atol: absolute part.
-      rtol: part in proportion to the wanted value.
+      rtol: part in proportion to the expected value.
       min_sqnr_db: smallest signal-to-quantization-noise ratio, in dB; None: not checked.
     """
 
@@ -69,12 +69,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 1 if problems else 0
 
 
-def checked(request: flags.Request, place: Path | None, work: Path) -> flags.Request:
+def checked(request: flags.Request, manifest: Path | None, work: Path) -> flags.Request:
     """The request with the data files that the program's manifest asks for, as one file.
 
     Args:
       request: what to compare.
-      place: the manifest; None: the program is taken as it is.
+      manifest: the manifest; None: the program is taken as it is.
       work: folder for a file that holds several data files.
 
     Raises:
@@ -82,7 +82,7 @@ def checked(request: flags.Request, place: Path | None, work: Path) -> flags.Req
     """
     if request.program is None:
         raise BuildError(f"{request.label}: there is no program to test.")
-    data = merge.checked(place, request.program, request.program_data, work)
+    data = merge.checked(manifest, request.program, request.program_data, work)
     return dataclasses.replace(request, program_data=(data,) if data else ())
 
 
@@ -108,8 +108,8 @@ def compare(
             for number, inputs in enumerate((method.example_inputs, *method.test_inputs)):
                 where = f'method "{name}", input {number}'
                 problems += _compare_once(program, name, module, inputs, tolerance, where)
-        for name, wanted in spec.constant_methods.items():
-            problems += _compare_constant(program, name, wanted)
+        for name, expected in spec.constant_methods.items():
+            problems += _compare_constant(program, name, expected)
     return problems
 
 
@@ -145,14 +145,14 @@ class Program:
             loaded = program.load_method(method)
         except RuntimeError as error:
             raise BuildError(
-                f'The runtime can\'t load the method "{method}" of {self._path.name}: {error}',
+                f'The runtime cannot load the method "{method}" of {self._path.name}: {error}',
                 "Does this runtime have the program's backends and operators?",
             ) from error
         if loaded is None:
             raise BuildError(f'{self._path.name} has no method "{method}".')
         flat = leaves(tuple(inputs))
         # The runtime's outputs live in its memory, which goes with the program.
-        return deep(list(loaded.execute(flat)))
+        return deep_copy(list(loaded.execute(flat)))
 
 
 def leaves(value: Any) -> list[Any]:
@@ -173,80 +173,80 @@ def _compare_once(
     import torch
 
     with torch.no_grad():
-        wanted = leaves(deep(module)(*deep(tuple(inputs))))
-    got = program.call(method, deep(tuple(inputs)))
-    if len(got) != len(wanted):
-        return [f"{where}: got {len(got)} outputs, the eager model gives {len(wanted)}"]
-    pairs = enumerate(zip(got, wanted, strict=True))
+        expected = leaves(deep_copy(module)(*deep_copy(tuple(inputs))))
+    got = program.call(method, deep_copy(tuple(inputs)))
+    if len(got) != len(expected):
+        return [f"{where}: got {len(got)} outputs, the eager model gives {len(expected)}"]
+    pairs = enumerate(zip(got, expected, strict=True))
     problems = (difference(g, w, tolerance, f"{where}, output {n}") for n, (g, w) in pairs)
     return [problem for problem in problems if problem]
 
 
-def _compare_constant(program: Program, name: str, wanted: Any) -> Iterable[str]:
+def _compare_constant(program: Program, name: str, expected: Any) -> Iterable[str]:
     got = program.call(name, ())
-    flat = leaves(wanted)
+    flat = leaves(expected)
     import torch
 
     same = len(got) == len(flat) and all(
         torch.equal(g, w) if isinstance(w, torch.Tensor) else _close(g, w)
         for g, w in zip(got, flat, strict=True)
     )
-    return [] if same else [f'constant method "{name}": got {got}, wanted {flat}']
+    return [] if same else [f'constant method "{name}": got {got}, expected {flat}']
 
 
-def _close(got: Any, wanted: Any) -> bool:
-    if isinstance(wanted, float):
-        return math.isclose(got, wanted, rel_tol=1e-6)
-    return got == wanted
+def _close(got: Any, expected: Any) -> bool:
+    if isinstance(expected, float):
+        return math.isclose(got, expected, rel_tol=1e-6)
+    return got == expected
 
 
-def difference(got: Any, wanted: Any, tolerance: Tolerance, where: str) -> str:
+def difference(got: Any, expected: Any, tolerance: Tolerance, where: str) -> str:
     """Says how two outputs differ.
 
     Args:
       got: of the program: tensor or number.
-      wanted: of the eager model.
+      expected: of the eager model.
       tolerance: what is allowed.
       where: for the message.
 
     Returns:
-      A sentence with the largest difference and its place; empty: they agree.
+      A sentence with the largest difference and its position; empty: they agree.
     """
     import torch
 
-    if not isinstance(wanted, torch.Tensor):
-        return "" if _close(got, wanted) else f"{where}: got {got}, wanted {wanted}"
+    if not isinstance(expected, torch.Tensor):
+        return "" if _close(got, expected) else f"{where}: got {got}, expected {expected}"
     if not isinstance(got, torch.Tensor):
-        return f"{where}: got a {type(got).__name__}, wanted a tensor"
-    if got.shape != wanted.shape or got.dtype != wanted.dtype:
+        return f"{where}: got a {type(got).__name__}, expected a tensor"
+    if got.shape != expected.shape or got.dtype != expected.dtype:
         return (
-            f"{where}: got {tuple(got.shape)} {got.dtype}, wanted {tuple(wanted.shape)} "
-            f"{wanted.dtype}"
+            f"{where}: got {tuple(got.shape)} {got.dtype}, expected {tuple(expected.shape)} "
+            f"{expected.dtype}"
         )
-    if not wanted.numel():
+    if not expected.numel():
         return ""
-    left, right = got.double(), wanted.double()
+    left, right = got.double(), expected.double()
     distance = _distance(left, right)
     bad = distance > tolerance.atol + tolerance.rtol * right.abs().nan_to_num()
     sqnr = _sqnr_db(right, distance)
     print(f"{where}: largest difference {distance.max():.6g}, SQNR {sqnr:.1f} dB")
     parts = []
     if bad.any():
-        place = tuple(int(i) for i in torch.unravel_index(distance.argmax(), distance.shape))
+        position = tuple(int(i) for i in torch.unravel_index(distance.argmax(), distance.shape))
         parts.append(
-            f"the largest difference is {distance.max():.6g} at {list(place)}: got "
-            f"{float(left[place]):.6g}, wanted {float(right[place]):.6g}; {int(bad.sum())} of "
-            f"{bad.numel()} elements are outside of atol = {tolerance.atol:g}, rtol = "
-            f"{tolerance.rtol:g}"
+            f"the largest difference is {distance.max():.6g} at {list(position)}: got "
+            f"{float(left[position]):.6g}, expected {float(right[position]):.6g}; "
+            f"{int(bad.sum())} of {bad.numel()} elements are outside of "
+            f"atol = {tolerance.atol:g}, rtol = {tolerance.rtol:g}"
         )
     if tolerance.min_sqnr_db is not None and sqnr < tolerance.min_sqnr_db:
-        parts.append(f"the SQNR is {sqnr:.1f} dB, wanted {tolerance.min_sqnr_db:g} dB")
+        parts.append(f"the SQNR is {sqnr:.1f} dB, expected {tolerance.min_sqnr_db:g} dB")
     return f"{where}: {'; '.join(parts)}" if parts else ""
 
 
-def sqnr_db(got: Any, wanted: Any) -> float:
+def sqnr_db(got: Any, expected: Any) -> float:
     """Signal-to-quantization-noise ratio in dB of two tensors of one shape; infinite: no noise."""
-    left, right = got.double(), wanted.double()
+    left, right = got.double(), expected.double()
     return _sqnr_db(right, _distance(left, right))
 
 
@@ -259,10 +259,10 @@ def _distance(left: Any, right: Any) -> Any:
     return torch.where(distance.isnan(), math.inf, distance)
 
 
-def _sqnr_db(wanted: Any, distance: Any) -> float:
+def _sqnr_db(expected: Any, distance: Any) -> float:
     noise = float((distance**2).sum())
     # Infinities that agree are no signal to measure against.
-    signal = float((wanted.nan_to_num(posinf=0.0, neginf=0.0) ** 2).sum())
+    signal = float((expected.nan_to_num(posinf=0.0, neginf=0.0) ** 2).sum())
     if noise == 0:
         return math.inf
     return 10 * math.log10(signal / noise) if signal and math.isfinite(noise) else -math.inf

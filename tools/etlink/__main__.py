@@ -56,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         if given.min_delegated:
             facts = delegated.read(given.lowered)
-            with fields_of(given.lowered / "facts.json", REBUILD):
+            with fields_of(given.lowered / "lowering.json", REBUILD):
                 delegated.check(given.label or str(given.lowered), facts, given.min_delegated)
         if given.require_kernels:
             label = given.label or str(given.lowered)

@@ -24,7 +24,7 @@ def read(folder: Path) -> dict[str, Any]:
     Raises:
       BuildError: there are none.
     """
-    path = folder / "facts.json"
+    path = folder / "lowering.json"
     problem = "doesn't say what was delegated"
     facts = read_object(path, problem, _AGAIN).get("delegation")
     if not isinstance(facts, dict):

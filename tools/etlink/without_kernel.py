@@ -41,7 +41,7 @@ def check(label: str, lowered: Path, app_operators: Sequence[str]) -> None:
     Raises:
       BuildError: nothing registers an operator; a pattern is for none that the program needs.
     """
-    path = lowered / "facts.json"
+    path = lowered / "lowering.json"
     listed = read_object(path, "does not say which kernels are missing", REBUILD)
     with fields_of(path, REBUILD):
         missing = list(listed["without_kernel"])

@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         index = Lowered(options.lowered).index
-        files = (options.lowered / "facts.json", options.facts, options.summary)
+        files = (options.lowered / "lowering.json", options.facts, options.summary)
         read = [read_object(file, "is no part of a report", REBUILD) for file in files]
         with fields_of(
             f"{options.label}: {', '.join(f.name for f in files)}: one of them", REBUILD

@@ -1,4 +1,4 @@
-"""An adapter's values apart from a lowering: stand-ins, what the model makes of both."""
+"""An adapter's values apart from a lowering: placeholders, what the model makes of both."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ def moody(ctx):
 
 @pytest.fixture
 def files(tmp_path: Path) -> dict[str, Path]:
-    """An adapter's file, and its stand-in."""
-    own, other = tmp_path / "a.safetensors", tmp_path / "stand_in"
+    """An adapter's file, and its placeholder."""
+    own, other = tmp_path / "a.safetensors", tmp_path / "placeholder"
     save_file({"a": torch.full((2, 3), 7.0), "b": torch.ones(2, dtype=torch.bfloat16)}, own)
-    adapter.write_stand_in(request(command="stand_in", data={"_main/m/a": own}, output=other))
+    adapter.write_placeholder(request(command="placeholder", data={"_main/m/a": own}, output=other))
     return {"own": own, "other": other}
 
 
@@ -65,7 +65,7 @@ def values(tmp_path: Path, files: dict[str, Path], function: str = "adapter") ->
         command="adapt",
         entry_point=f"net:{function}",
         data={place: files["own"]},
-        stand_ins={place: files["other"]},
+        placeholders={place: files["other"]},
         output=output,
     )
     # As in an action: nothing but what is declared can be opened.
@@ -78,10 +78,12 @@ def values(tmp_path: Path, files: dict[str, Path], function: str = "adapter") ->
     return output
 
 
-def test_a_stand_in_depends_on_the_structure_alone(tmp_path: Path, files: dict[str, Path]) -> None:
+def test_a_placeholder_depends_on_the_structure_alone(
+    tmp_path: Path, files: dict[str, Path]
+) -> None:
     again, third = tmp_path / "b.safetensors", tmp_path / "third"
     save_file({"b": torch.zeros(2, dtype=torch.bfloat16), "a": torch.randn(2, 3)}, again)
-    adapter.write_stand_in(request(command="stand_in", data={"_main/x": again}, output=third))
+    adapter.write_placeholder(request(command="placeholder", data={"_main/x": again}, output=third))
     assert third.read_bytes() == files["other"].read_bytes()
     made = load_file(third)
     assert {name: (t.dtype, tuple(t.shape)) for name, t in made.items()} == {
@@ -137,7 +139,7 @@ def f(ctx):
     own, other = tmp_path / "own", tmp_path / "other"
     tensors = {str(n): torch.ones(5, 8) for n in range(8)}
     save_file({**tensors, "3": tensors["3"].bfloat16()}, own)
-    adapter.write_stand_in(request(data={"_main/a.safetensors": own}, output=other))
+    adapter.write_placeholder(request(data={"_main/a.safetensors": own}, output=other))
     for rest, runs, left_out in [
         ("{n: 2 * a[n] for n in '4567'}", 2, 0),
         # None of four changes anything: one trial.
@@ -152,7 +154,7 @@ def f(ctx):
             command="adapt",
             entry_point="net:f",
             data={"_main/a.safetensors": own},
-            stand_ins={"_main/a.safetensors": other},
+            placeholders={"_main/a.safetensors": other},
             output=tmp_path / "out",
         )
         if left_out:
@@ -166,7 +168,7 @@ def f(ctx):
 def test_equal_names_in_two_files_are_told_apart(tmp_path: Path) -> None:
     own, other = tmp_path / "own", tmp_path / "other"
     save_file({"a": torch.ones(9)}, own)
-    adapter.write_stand_in(request(data={"_main/x.safetensors": own}, output=other))
+    adapter.write_placeholder(request(data={"_main/x.safetensors": own}, output=other))
     for number, factors in enumerate([(1, 2), (1, 0), (0, 3)]):
         code = (
             "def f(ctx):\n    x, y = (ctx.checkpoint(f'{n}.safetensors')['a'] for n in 'xy')\n"
@@ -177,7 +179,7 @@ def test_equal_names_in_two_files_are_told_apart(tmp_path: Path) -> None:
             command="adapt",
             entry_point="net:f",
             data={"_main/x.safetensors": own, "_main/y.safetensors": own},
-            stand_ins={"_main/x.safetensors": other, "_main/y.safetensors": other},
+            placeholders={"_main/x.safetensors": other, "_main/y.safetensors": other},
             output=tmp_path / "out",
         )
         if all(factors):
@@ -197,7 +199,7 @@ def test_every_tensor_is_tried(tmp_path: Path) -> None:
     own, other = tmp_path / "own", tmp_path / "other"
     names = [f"{n:02}" for n in range(13)]
     save_file({name: torch.ones(3) for name in names}, own)
-    adapter.write_stand_in(request(data={"_main/a.safetensors": own}, output=other))
+    adapter.write_placeholder(request(data={"_main/a.safetensors": own}, output=other))
     for left_out in ([], ["00"], ["12"], ["03", "07", "08"]):
         code = (
             "def f(ctx):\n    a = ctx.checkpoint('a.safetensors')\n"
@@ -209,7 +211,7 @@ def test_every_tensor_is_tried(tmp_path: Path) -> None:
             command="adapt",
             entry_point="net:f",
             data={"_main/a.safetensors": own},
-            stand_ins={"_main/a.safetensors": other},
+            placeholders={"_main/a.safetensors": other},
             output=tmp_path / "out",
         )
         if not left_out:
@@ -232,7 +234,7 @@ def sha256(tensor: torch.Tensor) -> str:
     return hashlib.sha256(tensor.contiguous().view(torch.uint8).numpy().tobytes()).hexdigest()
 
 
-def test_values_take_the_places_of_stand_ins(tmp_path: Path, files: dict[str, Path]) -> None:
+def test_values_replace_placeholders(tmp_path: Path, files: dict[str, Path]) -> None:
     tensors = adapter_values.read(values(tmp_path, files))
     data = [Datum(t.name, t.stand_in, t.size, 0, by_name=True) for t in tensors]
     other = Datum("layer.c", "0" * 64, 4, 0, by_name=True)
@@ -252,8 +254,8 @@ def test_values_take_the_places_of_stand_ins(tmp_path: Path, files: dict[str, Pa
 @pytest.mark.parametrize(
     ("function", "message"),
     [
-        ("nothing", "got nothing, wanted a dict of qualified names to tensors"),
-        ("numbers", "got 'a': a int, wanted a text and a tensor"),
+        ("nothing", "got nothing, expected a dict of qualified names to tensors"),
+        ("numbers", "got 'a': a int, expected a string and a tensor"),
         ("moody", 'for files of the same structure it returns tensors of different ones, e.g. "a"'),
         ("missing", 'adapter_entry_point = "net:missing": the module net has no "missing"'),
     ],
@@ -268,12 +270,12 @@ def test_a_wrong_entry_point(
 def test_what_is_no_adapter(tmp_path: Path, files: dict[str, Path]) -> None:
     cut = tmp_path / "cut"
     cut.write_bytes(files["own"].read_bytes()[:-3])
-    with pytest.raises(BuildError, match="expected a complete safetensors file; found"):
-        adapter.write_stand_in(request(data={"_main/a": cut}, output=tmp_path / "out"))
+    with pytest.raises(BuildError, match="expected a complete safetensors file; got"):
+        adapter.write_placeholder(request(data={"_main/a": cut}, output=tmp_path / "out"))
     integers = tmp_path / "integers"
     save_file({"n": torch.arange(3)}, integers)
-    with pytest.raises(BuildError, match='tensor "n" is stored as I64, wanted one of BF16'):
-        adapter.write_stand_in(request(data={"_main/a": integers}, output=tmp_path / "out"))
+    with pytest.raises(BuildError, match='tensor "n" is stored as I64, expected one of BF16'):
+        adapter.write_placeholder(request(data={"_main/a": integers}, output=tmp_path / "out"))
     assert not (tmp_path / "out").exists()
 
 

@@ -94,11 +94,11 @@ def test_shares_of_a_report() -> None:
 def test_the_linker_checks_before_it_writes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "facts.json").write_text(json.dumps({"delegation": {"forward": MIXED}}))
+    (tmp_path / "lowering.json").write_text(json.dumps({"delegation": {"forward": MIXED}}))
     flags = [f"--lowered={tmp_path}", f"--program={tmp_path / 'p.pte'}", "--label=//m:p"]
     assert main([*flags, "--min_delegated=91%"]) == 1
     assert "ERROR: //m:p: less is delegated than min_delegated = 91%" in capsys.readouterr().err
     assert not (tmp_path / "p.pte").exists()
-    (tmp_path / "facts.json").write_text("{}")
+    (tmp_path / "lowering.json").write_text("{}")
     assert main([*flags, "--min_delegated=1%"]) == 1
     assert 'doesn\'t say what was delegated: it has no "delegation"' in capsys.readouterr().err

@@ -207,7 +207,7 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     files = {"facts": tmp_path / "run.json", "summary": tmp_path / "link.json"}
     files["facts"].write_text(json.dumps(RUN))
     files["summary"].write_text(json.dumps(linked))
-    (base.folder / "facts.json").write_text(json.dumps(FACTS))
+    (base.folder / "lowering.json").write_text(json.dumps(FACTS))
     out = {"json": tmp_path / "r.json", "html": tmp_path / "r.html"}
     arguments = ["--label", "//m:task", "--lowered", str(base.folder)]
     arguments += [word for n, p in (files | out).items() for word in (f"--{n}", str(p))]

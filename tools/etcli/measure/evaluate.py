@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from etbuild import BuildError, Method, ModelSpec
 from etexport import compare, exported
-from etexport.copies import deep
+from etexport.inputs import deep_copy
 from etlink import merge
 from etlink.container import write_text
 
@@ -121,7 +121,7 @@ def _cast(method: Method, dtype: torch.dtype) -> Method:
         return torch.utils._pytree.tree_map(cast, values)
 
     tests = [inputs(t) for t in method.test_inputs]
-    return Method(deep(module).to(dtype), inputs(method.example_inputs), test_inputs=tests)
+    return Method(deep_copy(module).to(dtype), inputs(method.example_inputs), test_inputs=tests)
 
 
 def _reason(error: Exception) -> str:
@@ -206,7 +206,7 @@ def _outputs(
                 )
                 continue
             rows += _compared(name, f"eager {variant}", got, wanted)
-        got = [program.call(name, deep(tuple(one))) for one in inputs]
+        got = [program.call(name, deep_copy(tuple(one))) for one in inputs]
         rows += _compared(name, "program", got, wanted)
     return {"outputs": rows}
 
@@ -220,7 +220,7 @@ def _with_data(request: Any, data: Path | None) -> Any:
 def _eager(method: Method, inputs: Sequence[Any]) -> list[Any]:
     module = exported.eager(method.module)
     with torch.no_grad():
-        return compare.leaves(deep(module)(*deep(tuple(inputs))))
+        return compare.leaves(deep_copy(module)(*deep_copy(tuple(inputs))))
 
 
 def _compared(

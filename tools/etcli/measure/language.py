@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import torch
 from etbuild import BuildError, ModelSpec
-from etexport.copies import deep
+from etexport.inputs import deep_copy
 
 _NEEDED = ("get_max_context_len", "get_max_seq_len", "get_eos_ids")
 
@@ -53,7 +53,7 @@ class EagerSteps:
         if isinstance(module, torch.export.ExportedProgram):
             module = module.module()
         if dtype is not None:
-            module = deep(module).to(dtype)
+            module = deep_copy(module).to(dtype)
         self._module = module
         self._fresh = module
         self.most = int(spec.constant_methods["get_max_seq_len"]) if name == "forward" else 1
@@ -61,7 +61,7 @@ class EagerSteps:
     def restart(self) -> None:
         # Weights don't change; all else may be state.
         shared = {id(parameter): parameter for parameter in self._module.parameters()}
-        self._fresh = deep(self._module, shared)
+        self._fresh = deep_copy(self._module, shared)
 
     def put(self, tokens: Sequence[int], position: int) -> torch.Tensor:
         with torch.no_grad():

@@ -14,7 +14,7 @@ import pytest
 import torch
 from etbuild import BuildError
 from etbuild.zip_check import ArchiveError
-from etexport import model, pt2_file
+from etexport import model, pt2_read
 from etexport.pt2_check import check_expression
 from request_files import request
 
@@ -175,7 +175,7 @@ def test_nothing_in_a_file_runs(
     with pytest.raises(BuildError) as caught:
         model.load_spec(request(exported={"forward": path}))
     assert message in caught.value.what
-    assert '"forward", evil.pt2, can\'t be read: ' in caught.value.what
+    assert '"forward", evil.pt2, cannot be read: ' in caught.value.what
     assert "\n" not in caught.value.what
     assert not ran()
 
@@ -199,7 +199,7 @@ def test_the_code_that_checks_inputs_is_left_out(
     path = changed(good, tmp_path / "evil.pt2", guards)
     x = torch.randn(4, 4)
     wanted = torch.export.load(good).module()(x, scale=torch.ones(4))
-    program = pt2_file.load(path)
+    program = pt2_read.load(path)
     assert torch.equal(program.module()(x, scale=torch.ones(4)), wanted)
     assert not ran()
     # Which torch would make a function of.
@@ -281,7 +281,7 @@ def test_what_torch_writes_is_read(tmp_path: Path) -> None:
     shapes = {"x": {"a b": {0: torch.export.Dim("rows", min=4)}}, "n": None}
     program = torch.export.export(Branches(), inputs, dynamic_shapes=shapes, strict=False)
     torch.export.save(program, path)
-    got, wanted = (p.module()(*inputs) for p in (pt2_file.load(path), program))
+    got, wanted = (p.module()(*inputs) for p in (pt2_read.load(path), program))
     assert torch.equal(got["rows"][0], wanted["rows"][0])
     assert got["rows"][1] == 3
     assert torch.equal(got["more"], torch.zeros(5))

@@ -1,8 +1,9 @@
-"""etexport.structure: inputs in the order of the example's."""
+"""etexport.inputs: copies that keep what torch does not copy, and inputs in the example's order."""
 
 from __future__ import annotations
 
 import json
+import warnings
 from collections import OrderedDict
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,7 +12,7 @@ import pytest
 import torch
 from etbuild import BuildError
 from etexport import compare, model
-from etexport.structure import like_example
+from etexport.inputs import deep_copy, like_example
 from executorch.exir import to_edge
 from request_files import install, request
 from torch.utils import _pytree
@@ -123,3 +124,42 @@ def test_programs_that_were_exported_with_keywords(tmp_path: Path) -> None:
     program.write_bytes(to_edge(exported).to_executorch().buffer)
     words = ["--atol=1e-6", "--rtol=0", "--label=//m:test", f"--program={program}"]
     assert compare.main([*words, f"--exported=forward={tmp_path / 'net.pt2'}"]) == 0
+
+
+class Computed(torch.nn.Module):
+    """A module that keeps a tensor that was computed from its parameter, in several places."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.w = torch.nn.Parameter(torch.arange(4.0))
+        self.twice = 2 * self.w
+        self.listed = [self.twice, {"view": self.twice[1:]}]
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(4,)."""
+        return x * self.listed[0]
+
+
+def test_a_weight_that_is_computed_anew() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        net = torch.nn.utils.weight_norm(torch.nn.Linear(4, 4))
+    x = torch.randn(2, 4)
+    torch.testing.assert_close(deep_copy(net)(x), net(x))
+
+
+def test_computed_tensors_are_copied_once() -> None:
+    net = Computed()
+    copied = deep_copy(net)
+    assert copied.listed[0] is copied.twice and copied.twice is not net.twice
+    torch.testing.assert_close(copied(torch.ones(4)), net(torch.ones(4)))
+    with torch.no_grad():
+        net.twice.zero_()
+    assert copied.listed[1]["view"].tolist() == [2.0, 4.0, 6.0]
+
+
+def test_what_stays_itself_stays() -> None:
+    net = Computed()
+    copied = deep_copy(net, {id(net.w): net.w})
+    assert copied.w is net.w and deep_copy(net).w is not net.w
+    assert torch.Tensor.__deepcopy__.__name__ == "__deepcopy__"

@@ -1,4 +1,4 @@
-"""Inputs in the structure of a method's example inputs.
+"""Inputs of methods: copies of them and of what they are given to, and the order of their parts.
 
 A program has flat inputs, in the order in which its example has them. A dict that equals the
 example's but for the order of its keys is the same input to the model: it takes the example's order
@@ -7,10 +7,37 @@ before anything flattens it.
 
 from __future__ import annotations
 
-from typing import Any
+import copy
+from typing import Any, TypeVar
 
 from etbuild import BuildError
-from torch.utils import _pytree
+from etfast.unit import replaced
+
+_T = TypeVar("_T")
+
+
+def deep_copy(value: _T, memo: dict[int, Any] | None = None) -> _T:
+    """A deep copy of modules or inputs.
+
+    torch refuses to copy tensors that it computed from parameters, which modules keep as attributes
+    (the weight of `torch.nn.utils.weight_norm`); the copy has their values.
+
+    Args:
+      value: what to copy.
+      memo: as for `copy.deepcopy`: what stays itself.
+    """
+    import torch
+
+    original = torch.Tensor.__deepcopy__
+
+    def copied(self: Any, known: dict[int, Any]) -> Any:
+        if self.is_leaf or id(self) in known:
+            return original(self, known)
+        known[id(self)] = self.detach().clone()
+        return known[id(self)]
+
+    with replaced((torch.Tensor, "__deepcopy__", copied)):
+        return copy.deepcopy(value, memo)
 
 
 def like_example(inputs: Any, example: Any, where: str) -> Any:
@@ -28,6 +55,8 @@ def like_example(inputs: Any, example: Any, where: str) -> Any:
 
         like_example({"b": 1, "a": 2}, {"a": 0, "b": 0}, "input 0")  # {"a": 2, "b": 1}
     """
+    from torch.utils import _pytree
+
     try:
         expected, structure = _pytree.tree_flatten_with_path(example)
         got, _ = _pytree.tree_flatten_with_path(inputs)
@@ -48,4 +77,6 @@ def like_example(inputs: Any, example: Any, where: str) -> Any:
 
 
 def _names(paths: Any) -> str:
+    from torch.utils import _pytree
+
     return ", ".join(_pytree.keystr(path) or "one value" for path in paths) or "nothing"

@@ -14,12 +14,12 @@ from typing import Any
 
 import sympy
 import torch
+from etfast.unit import replaced
 from torch._export.serde import serialize
 from torch.fx.traceback import NodeSource
 from torch.utils import _pytree
 
-from etexport import pt2_file
-from etexport.replaced import replaced
+from etexport import pt2_read
 
 _ADDRESS = re.compile(r"0x[0-9a-f]+")
 # Where a node has none torch looks for one, each time that it traces: a quarter of a lowering.
@@ -62,9 +62,9 @@ def save(program: torch.export.ExportedProgram, path: Path) -> dict[str, str]:
     torch's writer keeps that one only; which input a size is then read from differs.
 
     Returns:
-      Symbols to the expressions that stand for them, for `pt2_file.substitute`.
+      Symbols to the expressions that stand for them, for `pt2_read.substitute`.
     """
-    env = pt2_file.environment(program)
+    env = pt2_read.environment(program)
     if env is None:
         torch.export.save(program, path)
         return {}
@@ -94,24 +94,24 @@ def detached(program: torch.export.ExportedProgram) -> list[str]:
 
 
 def _as_traced() -> contextlib.AbstractContextManager[None]:
-    """Makes torch write the symbols that sizes had, in the place of those that stand for them."""
+    """Makes torch write the symbols that sizes had, not the expressions that replaced them."""
     original = serialize._print_sympy
 
     def printed(size: Any) -> str:
         node = getattr(size, "node", None)
         return original(size if node is None else node._expr)
 
-    return replaced(serialize, "_print_sympy", printed)
+    return replaced((serialize, "_print_sympy", printed))
 
 
 def foreign_operators(program: torch.export.ExportedProgram) -> list[str]:
     """Names of the operators that are not torch's own: who reads the file must have them."""
-    found = set()
+    operators = set()
     for node in _nodes(program):
         for target in (node.target, *_pytree.tree_leaves((node.args, node.kwargs))):
             if isinstance(target, torch._ops.OpOverload) and target.namespace not in _BUILT_IN:
-                found.add(target.name())
-    return sorted(found)
+                operators.add(target.name())
+    return sorted(operators)
 
 
 def _nodes(program: torch.export.ExportedProgram) -> Iterator[torch.fx.Node]:
@@ -125,7 +125,7 @@ def _numbered(source: dict[str, Any], graphs: dict[int, int]) -> dict[str, Any]:
         **source,
         "target": _ADDRESS.sub("0x", source["target"]),
         "graph_id": graphs.setdefault(source["graph_id"], len(graphs)),
-        "from_node": [_numbered(one, graphs) for one in source["from_node"]],
+        "from_node": [_numbered(inner, graphs) for inner in source["from_node"]],
     }
 
 

@@ -14,7 +14,7 @@ import io
 import pickle
 import sys
 import typing
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -23,6 +23,7 @@ import sympy
 import torch
 from etbuild import checkpoint
 from etbuild.zip_check import ArchiveError
+from etfast.unit import replaced
 from torch._export.serde import serialize
 from torch._export.verifier import TrainingIRVerifier
 from torch._ops import HigherOrderOperator, OpOverload
@@ -33,7 +34,6 @@ from torch.utils import _pytree
 from torch.utils._sympy import functions as torch_functions
 
 from etexport.pt2_check import check_archive, check_expression
-from etexport.replaced import replaced
 
 _FUNCTIONS = frozenset(
     name
@@ -58,9 +58,7 @@ def load(path: Path) -> torch.export.ExportedProgram:
       Exception: whatever torch raises on a damaged one.
     """
     check_archive(path)
-    with contextlib.ExitStack() as stack:
-        for context in _harmless():
-            stack.enter_context(context)
+    with _harmless():
         program = torch.export.load(path)
     # torch makes functions out of these.
     if hasattr(program, "_guards_code"):
@@ -80,7 +78,7 @@ def substitute(program: torch.export.ExportedProgram, expressions: Mapping[str, 
 
     Args:
       program: as `load` returns it.
-      expressions: by symbol, as `pt2_save.save` returns them.
+      expressions: by symbol, as `pt2_write.save` returns them.
 
     Raises:
       ArchiveError: one is more than an expression of sizes.
@@ -107,17 +105,20 @@ def environment(program: torch.export.ExportedProgram) -> ShapeEnv | None:
     return None
 
 
-def _harmless() -> Iterator[contextlib.AbstractContextManager[None]]:
+def _harmless() -> contextlib.AbstractContextManager[None]:
+    """Replaces what torch's reader would run code with."""
     package = importlib.import_module("torch.export.pt2_archive._package")
-    yield replaced(torch, "load", functools.partial(_load, torch.load))
-    yield replaced(package, "pickle", SimpleNamespace(loads=_no_pickle))
-    yield replaced(torch._C, "_pickle_load_obj", _no_pickle)
-    yield replaced(sympy, "sympify", functools.partial(_sympify, sympy.sympify, {}))
-    yield replaced(_pytree, "importlib", SimpleNamespace(import_module=_imported))
-    yield replaced(_pytree, "enum_object_hook", _enum)
     # Not for safety: torch asks for the types of a class at each of its objects.
     cached = {**vars(typing), "get_type_hints": functools.partial(_type_hints, {})}
-    yield replaced(serialize, "typing", SimpleNamespace(**cached))
+    return replaced(
+        (torch, "load", functools.partial(_load, torch.load)),
+        (package, "pickle", SimpleNamespace(loads=_no_pickle)),
+        (torch._C, "_pickle_load_obj", _no_pickle),
+        (sympy, "sympify", functools.partial(_sympify, sympy.sympify, {})),
+        (_pytree, "importlib", SimpleNamespace(import_module=_imported)),
+        (_pytree, "enum_object_hook", _enum),
+        (serialize, "typing", SimpleNamespace(**cached)),
+    )
 
 
 def _load(load: Callable[..., Any], file: Any, *args: Any, **options: Any) -> Any:
@@ -170,12 +171,12 @@ def _enum(value: dict[str, Any]) -> Any:
     if "__enum__" not in value:
         return value
     module, _, name = str(value.get("fqn")).partition(":")
-    found: Any = _imported(module)
+    member: Any = _imported(module)
     for part in name.split("."):
-        found = getattr(found, part, None)
-    if not (isinstance(found, type) and issubclass(found, enum.Enum)):
-        raise ArchiveError(f"the tree of its arguments has {value}, which is no enum")
-    return found[value["name"]]
+        member = getattr(member, part, None)
+    if not (isinstance(member, type) and issubclass(member, enum.Enum)):
+        raise ArchiveError(f"the tree of its arguments has {value}, which is not an enum")
+    return member[value["name"]]
 
 
 def _check_calls(program: torch.export.ExportedProgram) -> None:
@@ -188,4 +189,4 @@ def _check_calls(program: torch.export.ExportedProgram) -> None:
                 raise ArchiveError(f"its graph calls {node.target}")
             for value in _pytree.tree_leaves((node.args, node.kwargs)):
                 if callable(value) and not isinstance(value, OpOverload | HigherOrderOperator):
-                    raise ArchiveError(f"its graph hands on {value}, which is no operator")
+                    raise ArchiveError(f"its graph hands on {value}, which is not an operator")
