@@ -48,6 +48,8 @@ def bazel_test(*, name, srcs, data = [], alone = False, **kwargs):
         tags = [
             "local",
             "requires-network",
+            # A Bazel server and an exporter.
+            "resources:memory:6000",
         ] + (["exclusive"] if alone else []),
         **kwargs
     )

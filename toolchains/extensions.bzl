@@ -6,6 +6,7 @@ load("//toolchains/exporter:environment.bzl", "python_environment")
 load("//toolchains/exporter:lock_repository.bzl", "lock_repository")
 load("//toolchains/exporter:sdk.bzl", "sdk_repository")
 load("//toolchains/exporter:wheel.bzl", "wheel_files")
+load("//toolchains/npm:repositories.bzl", "npm_repositories")
 load("//toolchains/qemu:qemu.bzl", "qemu_repository")
 load("//toolchains/remote:repositories.bzl", "remote_repositories")
 load("//toolchains/runtime:mobile.bzl", "mobile_runtime_repositories")
@@ -185,6 +186,7 @@ def _executorch_impl(module_ctx):
     qemu_repository()
     cc_repositories()
     remote_repositories()
+    npm_repositories()
     owner = {}
     for module in module_ctx.modules:
         for wheel in module.tags.wheel:
@@ -203,6 +205,7 @@ def _executorch_impl(module_ctx):
                 locks = environment.locks,
                 lite = False,
                 python = environment.python,
+                scripts = environment.programs,
                 build_file_content = _PACKAGES_BUILD,
             )
 
@@ -307,6 +310,7 @@ _python_environment = tag_class(
     attrs = {
         "locks": attr.label_list(mandatory = True, doc = "Requirements with hashes."),
         "name": attr.string(mandatory = True, doc = "Name of the repository."),
+        "programs": attr.string_list(doc = "Names of programs that the packages bring, for `//:programs`."),
         "python": _PYTHON,
     },
 )

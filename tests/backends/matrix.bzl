@@ -1,6 +1,6 @@
 """What every recipe that ships was tried on, and with what result."""
 
-def _row(backend, recipe, conv = "lowered", mlp = "lowered", llama = "lowered", options = {}, often = ["conv", "mlp"]):
+def _row(backend, recipe, conv = "lowered", mlp = "lowered", llama = "lowered", options = {}, often = ["conv"]):
     """A recipe and what became of three nets with it.
 
     Args:
@@ -11,8 +11,7 @@ def _row(backend, recipe, conv = "lowered", mlp = "lowered", llama = "lowered", 
       mlp: the same.
       llama: the same, of two layers of SmolLM2, for a single token.
       options: of the recipe, without which it can't take the Llama.
-      often: nets that are lowered whenever all tests run; the others take a minute or two each,
-        and are in the tests that are run by name.
+      often: nets that `bazel test //...` lowers; `bazel test //tests:release` lowers all.
 
     Returns:
       A struct.
@@ -167,7 +166,7 @@ def sqnr(net, row):
         return 12
     return 20 if "int8" in row.recipe else 40
 
-# Lowered again by upstream's own functions whenever all tests run: one of each backend.
+# Lowered again by upstream's own functions in `bazel test //...`: one program of each backend.
 TWICE_OFTEN = [
     "conv_arm_ethos_u85_int8",
     "conv_arm_tosa_fp",

@@ -21,7 +21,7 @@ Every recipe that ships, and what was really tried with it. Written from the tar
 | – | wasn't lowered: the number says why |
 
 The nets are a convolutional classifier, an MLP, and two layers of SmolLM2 (one token, with a KV
-cache). Each row is lowered, run and opened by `bazel test //tests/backends:all_rows`; those that
+cache). Each row is lowered, run and opened by `bazel test //tests:release`; those that
 take minutes aren't part of `bazel test //...`. Options are those of
 `et_recipe(base = …, options = …)`; [recipes.md](recipes.md) says how.
 
