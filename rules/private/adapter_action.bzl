@@ -1,4 +1,4 @@
-"""EtStandIn and EtAdapt: an adapter's values apart from the lowering of its model."""
+"""EtPlaceholder and EtAdapt: an adapter's values apart from the lowering of its model."""
 
 load("//rules/private:exporter_action.bzl", "exporter_action")
 load("//rules/private:lowerable.bzl", "LowerableInfo", "changed")
@@ -24,7 +24,7 @@ def placeholders(ctx, model):
             recipe = None,
             methods = [],
             output = output,
-            mnemonic = "EtStandIn",
+            mnemonic = "EtPlaceholder",
             progress_message = "Reading the structure of %{input}",
         )
         pairs.append(struct(file = file, placeholder = output))

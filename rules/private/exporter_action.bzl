@@ -1,4 +1,4 @@
-"""Actions that need torch: EtLower, EtExport, EtRecord, EtBundle, EtStandIn, EtAdapt. One worker serves them all."""
+"""Actions that need torch: EtLower, EtExport, EtRecord, EtBundle, EtPlaceholder, EtAdapt. One worker serves them all."""
 
 load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
 load("//rules/private:backend_packages.bzl", "add_packages", "recipe_packages")

@@ -23,7 +23,7 @@ from pathlib import PurePosixPath
 _FENCE = re.compile(r"^```(\w*)$")
 _FILE = re.compile(r"^(Append to )?`([\w./-]*[\w-]\.?[\w-]+)`")
 _SKIPPED = re.compile(r"^<!-- not run: (.+) -->$")
-_STARTS_FROM = re.compile(r"goes on from \[[^]]*\]\(([^)#]+\.md)(?:#[^)]*)?\)")
+_STARTS_FROM = re.compile(r"continues from \[[^]]*\]\(([^)#]+\.md)(?:#[^)]*)?\)")
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def read(text: str, page: str) -> list[Block]:
 
 
 def starts_from(text: str) -> str | None:
-    """The page whose workspace this one goes on from: a path relative to it."""
+    """The page whose workspace this page continues from: a path relative to this page."""
     found = _STARTS_FROM.search(text.replace("\n", " "))
     return found[1] if found else None
 

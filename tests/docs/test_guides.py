@@ -45,7 +45,7 @@ def test_what_is_skipped() -> None:
 
 @pytest.mark.parametrize("page", _PAGES)
 def test_links(page: str) -> None:
-    """A page that goes on from another one names one that is there."""
+    """A page that continues from another one names one that exists."""
     start = starts_from(Path(page).read_text())
     assert start is None or (Path(page).parent / start).exists()
 
