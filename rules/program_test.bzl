@@ -67,7 +67,7 @@ Before anything is loaded, the program and every key of its data files are check
 manifest: a missing, damaged or other file fails with the reason.
 
 Each method runs on its example inputs and test inputs; every output element must satisfy
-`|got - wanted| <= atol + rtol * |wanted|`. The message of a failure gives the largest difference and
+`|got - expected| <= atol + rtol * |expected|`. The message of a failure gives the largest difference and
 where it is.
 
 ```starlark

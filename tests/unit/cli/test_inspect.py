@@ -33,7 +33,7 @@ def test_what_is_missing_is_said_first(et: Et, linked: Linked, tmp_path: Path) -
     assert [m["key"] for m in found["missing"]] == ["embedding"]
     lines = et("inspect", lonely).out.splitlines()
     assert lines[1] == (
-        "! 1 of 1 keys that lie outside of the file are missing; name their .ptd files with --data:"
+        "! 1 of 1 keys outside of the file are missing; name their .ptd files with --data:"
     )
     assert lines[2] == "!   embedding  float32 [16]"
     assert et("inspect", lonely, "--data", linked.shared, "--json").json["missing"] == []

@@ -34,7 +34,7 @@ def here(monkeypatch: pytest.MonkeyPatch) -> None:
     def answer(_: str, request: dict[str, Any], *__: object) -> dict[str, Any]:
         return execution.answer(json.loads(json.dumps(request, default=str)))
 
-    monkeypatch.setattr(process, "in_a_process", answer)
+    monkeypatch.setattr(process, "ask", answer)
 
 
 INPUTS = (torch.arange(6.0).reshape(2, 3), torch.ones(2, 3))
@@ -71,7 +71,7 @@ def test_files_as_inputs_and_outputs(et: Et, program: Path, tmp_path: Path) -> N
     torch.testing.assert_close(safetensors.torch.load_file(out)["0"], 2 * INPUTS[0] + 1)
 
 
-def test_made_up_inputs(here: None, et: Et, program: Path) -> None:
+def test_filled_inputs(here: None, et: Et, program: Path) -> None:
     [run] = et("run", program, "--fill", "ones", "--json").json["runs"]
     assert run["outputs"][0]["first"] == [3.0] * 6
     runs = [et("run", program, "--seed", s, "--json").json["runs"][0] for s in (1, 1, 2)]
@@ -117,11 +117,11 @@ def test_damaged_bundles(et: Et, program: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--method", "prefill"], 'double.pte has no method "prefill", but: forward.'),
-        (["--input", "bad.npy"], "Input 0 is float64 [5], wanted float32 of at most [2, 3]."),
+        (["--method", "prefill"], 'double.pte: method "prefill" not found. Available: forward.'),
+        (["--input", "bad.npy"], "Input 0: got float64 [5], expected float32 of at most [2, 3]."),
         (["--input", "no.txt"], "no.txt is neither .npy nor .safetensors."),
-        (["--input", "cut.npy"], "cut.npy can't be read: "),
-        (["more"], "double.pte takes no arguments: more."),
+        (["--input", "cut.npy"], "cut.npy cannot be read: "),
+        (["more"], "double.pte takes no arguments: got more."),
     ],
 )
 def test_messages(
@@ -144,10 +144,10 @@ def test_what_the_runtime_lacks(here: None, et: Et, program: Path, tmp_path: Pat
     assert b"aten::add" in whole
     other.write_bytes(whole.replace(b"aten::add", b"aten::odd"))
     result = et("inspect", "--runtime", other)
-    assert "! This machine's runtime has no operator aten::odd.out" in result.out
+    assert "! This machine's runtime lacks the operator aten::odd.out" in result.out
     result = et("run", other)
     assert (result.code, result.out) == (2, "")
-    assert 'other.pte: the runtime can\'t load the method "forward"' in result.err
+    assert 'other.pte: the runtime cannot load the method "forward"' in result.err
 
 
 def test_a_runtime_that_crashes(

@@ -21,12 +21,12 @@ def test_a_whole_app(et: Et, app: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "change", "problem"),
     [
-        ("data/f.ptd", "flip", "data/f.ptd has the sha256 "),
-        ("programs/p.pte", "cut", "programs/p.pte has "),
+        ("data/f.ptd", "flip", "data/f.ptd: sha256: got "),
+        ("programs/p.pte", "cut", "programs/p.pte: size: got "),
         ("runner", "remove", "runner is missing; manifest.json lists it."),
         ("data/f.ptd", "remove", 'The program "p" needs data/f.ptd, which is missing.'),
         ("extra.txt", "add", "extra.txt is not listed in manifest.json."),
-        ("runner", "mode", "runner can't be executed: it has lost its permissions."),
+        ("runner", "mode", "runner cannot be executed: it has lost its permissions."),
     ],
 )
 def test_what_is_wrong_is_named(

@@ -2,33 +2,44 @@
 
 from __future__ import annotations
 
+import argparse
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from etlink import ptd, pte, tables
-from etlink.container import Piece, chunks
+from etlink import pte, tables
+from etlink.amounts import human_bytes, human_change, human_tensor
+from etlink.container import Piece, chunks, sha256_of
 
-from etcli import amounts, bundled_file, inspection
-from etcli.console import Printer, bar
-from etcli.hashing import sha256_of
-from etcli.reproduce import contents
-from etcli.reproduce.compare import sha256
-from etcli.reproduce.explain import MOST, explain
-from etcli.reproduce.programs import of_fields
+from etcli import paths
+from etcli.command import Outcome
+from etcli.console import Printer, bar, shortened
+from etcli.files import archives, bundled_file, contents, inspection
+from etcli.files.explain import MOST, explain
+from etcli.files.programs import of_fields
 
 # Where data lie in a file follows from their sizes, which are compared themselves.
 _LAYOUT = ("program.segments", "program.constantSegment", "program.namedData")
 _STYLES = {"added": "green", "removed": "red", "changed": "yellow", "renamed": "cyan"}
+# As many rows as the table of data has.
+_SHOWN = 100
 
 
-def compare(one: Path, other: Path) -> dict[str, Any]:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's options."""
+    parser.add_argument("before", metavar="A", help="file or folder")
+    parser.add_argument("after", metavar="B", help="file or folder of the same kind")
+
+
+def command(options: argparse.Namespace) -> Outcome:
+    """Compares two files or folders; exit code 1: they differ."""
+    result = compare(paths.existing(options.before), paths.existing(options.after))
+    return Outcome(result, lambda out: show(result, out), code=0 if result["same"] else 1)
+
+
+def compare(before: Path, after: Path) -> dict[str, Any]:
     """Compares two files of one kind, or two folders.
-
-    Args:
-      one: the file before.
-      other: the file after.
 
     Returns:
       "same", "bytes" of both; for programs and data files "data" and "methods" that differ;
@@ -38,24 +49,25 @@ def compare(one: Path, other: Path) -> dict[str, Any]:
       BuildError: one of them is damaged.
     """
     whole: dict[str, Any] = {
-        "before": one.name,
-        "after": other.name,
-        "same": sha256(one) == sha256(other),
-        "bytes": {"before": _size(one), "after": _size(other)},
+        "before": before.name,
+        "after": after.name,
+        "same": archives.sha256_of(before) == archives.sha256_of(after),
+        "bytes": {"before": _size(before), "after": _size(after)},
         "data": [],
         "methods": [],
         "other": [],
     }
     if whole["same"]:
         return whole
-    kinds = [None if p.is_dir() else inspection.kind_of(p) for p in (one, other)]
+    kinds = [None if p.is_dir() else inspection.kind_of(p) for p in (before, after)]
     if kinds == [inspection.PROGRAM] * 2:
-        return whole | _of_programs(pte.read(one), pte.read(other))
+        return whole | _of_programs(pte.read(before), pte.read(after))
     if kinds == [inspection.DATA_FILE] * 2:
-        return whole | {"data": _of_data(_keys(one), _keys(other))}
+        data = inspection.data_of_file(before), inspection.data_of_file(after)
+        return whole | {"data": _of_data(*data)}
     if kinds == [inspection.BUNDLE] * 2:
-        return whole | _of_bundles(bundled_file.read(one), bundled_file.read(other))
-    return whole | {"other": explain(one, other)}
+        return whole | _of_bundles(bundled_file.read(before), bundled_file.read(after))
+    return whole | {"other": explain(before, after)}
 
 
 def _size(path: Path) -> int:
@@ -63,42 +75,22 @@ def _size(path: Path) -> int:
     return sum(p.stat().st_size for p in files)
 
 
-def _keys(path: Path) -> list[contents.Datum]:
-    found = []
-    for key, (piece, layout) in ptd.read(path).items():
-        dtype = tables.SCALAR_TYPES[layout.scalar_type][0] if layout else ""
-        shape = layout.sizes if layout else ()
-        found.append(contents.Datum(key, contents.NAMED, key, piece, dtype, shape))
-    return found
+def _of_bundles(before: bundled_file.Bundled, after: bundled_file.Bundled) -> dict[str, Any]:
+    with before.program_file() as first, after.program_file() as second:
+        differences = _of_programs(first, second)
+    if before.cases != after.cases:
+        differences["other"].append("the test cases differ: inputs or expected outputs")
+    return differences
 
 
-def _of_bundles(one: bundled_file.Bundled, other: bundled_file.Bundled) -> dict[str, Any]:
-    with one.program_file() as first, other.program_file() as second:
-        found = _of_programs(first, second)
-    if one.cases != other.cases:
-        found["other"].append("the test cases differ: inputs or expected outputs")
-    return found
-
-
-def _of_programs(one: pte.ProgramFile, other: pte.ProgramFile) -> dict[str, Any]:
-    fields = (
-        line
-        for line in of_fields("program", one.program, other.program)
-        if not line.startswith(_LAYOUT)
-    )
+def _of_programs(before: pte.ProgramFile, after: pte.ProgramFile) -> dict[str, Any]:
+    lines = of_fields("program", before.program, after.program)
+    fields = list(itertools.islice((f for f in lines if not f.startswith(_LAYOUT)), MOST + 1))
     return {
-        "data": _of_data(contents.data_of(one), contents.data_of(other)),
-        "methods": list(_of_methods(one.program, other.program)),
-        "other": [
-            *itertools.islice(fields, MOST),
-            *itertools.islice(("… and more",), _one(fields)),
-        ],
+        "data": _of_data(contents.data_of(before), contents.data_of(after)),
+        "methods": list(_of_methods(before.program, after.program)),
+        "other": fields if len(fields) <= MOST else [*fields[:MOST], "… and more"],
     }
-
-
-def _one(lines: Iterator[str]) -> int:
-    """1, if there are more lines."""
-    return sum(1 for _ in itertools.islice(lines, 1))
 
 
 def _of_methods(one: Any, other: Any) -> Iterator[dict[str, Any]]:
@@ -131,17 +123,16 @@ def _of_data(
     with bar("Comparing", sum(d.piece.size for d in [*one, *other])) as advance:
         first = {d.name: (d, sha256_of(d.piece, advance)) for d in one}
         second = {d.name: (d, sha256_of(d.piece, advance)) for d in other}
-    lost = {hash_: name for name, (_, hash_) in first.items() if name not in second}
-    found = []
+    removed = {sha256: name for name, (_, sha256) in first.items() if name not in second}
+    rows = []
     for name in {*first, *second}:
         before, hash_before = first.get(name, (None, ""))
         after, hash_after = second.get(name, (None, ""))
         if hash_before == hash_after and before and after and before.shape == after.shape:
             continue
-        if after and not before and hash_after in lost:
-            old = lost[hash_after]
-            before, change = first[old][0], "renamed"
-            found.append(_row(change, name, before, after) | {"before_name": old})
+        if after and not before and hash_after in removed:
+            old = removed[hash_after]
+            rows.append(_row("renamed", name, first[old][0], after) | {"before_name": old})
             continue
         change = "changed" if before and after else "added" if after else "removed"
         row = _row(change, name, before, after)
@@ -149,23 +140,23 @@ def _of_data(
             row["change"] = "reshaped"
         if before and after and before.piece.size == after.piece.size:
             row["bytes_that_differ"] = _differing(before.piece, after.piece)
-        found.append(row)
-    renamed = {row["before_name"] for row in found if "before_name" in row}
-    found = [r for r in found if not (r["change"] == "removed" and r["name"] in renamed)]
-    return sorted(found, key=lambda r: (-abs(r["after"] - r["before"]), r["name"]))
+        rows.append(row)
+    renamed = {row["before_name"] for row in rows if "before_name" in row}
+    rows = [r for r in rows if not (r["change"] == "removed" and r["name"] in renamed)]
+    return sorted(rows, key=lambda r: (-abs(r["after"] - r["before"]), r["name"]))
 
 
 def _row(
     change: str, name: str, before: contents.Datum | None, after: contents.Datum | None
 ) -> dict[str, Any]:
-    known = after or before
-    assert known is not None
+    datum = after or before
+    assert datum is not None
     return {
         "change": change,
         "name": name,
-        "kind": known.kind,
-        "dtype": known.dtype,
-        "shape": list(known.shape),
+        "kind": datum.kind,
+        "dtype": datum.dtype,
+        "shape": list(datum.shape),
         "before": before.piece.size if before else 0,
         "after": after.piece.size if after else 0,
     }
@@ -181,29 +172,29 @@ def _differing(one: Piece, other: Piece) -> int:
     return count
 
 
-def show(found: Mapping[str, Any], out: Printer) -> None:
+def show(result: Mapping[str, Any], out: Printer) -> None:
     """Prints what `compare` returned."""
-    before, after = found["bytes"]["before"], found["bytes"]["after"]
-    sizes = f"{amounts.size(before)} → {amounts.size(after)} ({amounts.change(before, after)})"
-    if found["same"]:
-        out.line(f"The same bytes: {amounts.size(before)}", "green")
+    before, after = result["bytes"]["before"], result["bytes"]["after"]
+    sizes = f"{human_bytes(before)} → {human_bytes(after)} ({human_change(before, after)})"
+    if result["same"]:
+        out.line(f"The same bytes: {human_bytes(before)}", "green")
         return
-    out.line(f"{found['before']} → {found['after']}: {sizes}", "bold")
-    for method in found["methods"]:
+    out.line(f"{result['before']} → {result['after']}: {sizes}", "bold")
+    for method in result["methods"]:
         out.heading(f"Method {method['name']}: {method['change']}")
         for line in _method_lines(method):
             out.line(f"  {line}")
-    if found["data"]:
-        out.heading(f"Data ({_summary(found['data'])})")
-        rows = [_cells(row) for row in found["data"][:100]]
-        styles = [_STYLES.get(row["change"], "") for row in found["data"]]
+    if result["data"]:
+        out.heading(f"Data ({_summary(result['data'])})")
+        rows = [_cells(row) for row in result["data"][:_SHOWN]]
+        styles = [_STYLES.get(row["change"], "") for row in result["data"]]
         columns = ["what", "before", "after", "change", "bytes that differ", "tensor", "name"]
         out.table(columns, rows, numbers=[1, 2, 3, 4], styles=styles)
-        if len(found["data"]) > 100:
-            out.line(f"and {len(found['data']) - 100} more; --json has all")
-    if found["other"]:
+        if len(result["data"]) > _SHOWN:
+            out.line(f"and {len(result['data']) - _SHOWN} more; --json has all")
+    if result["other"]:
         out.heading("Besides")
-        for line in found["other"]:
+        for line in result["other"]:
             out.line(f"  {line}")
 
 
@@ -213,35 +204,31 @@ def _summary(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _cells(row: Mapping[str, Any]) -> list[str]:
-    was = f" (was {amounts.shortened(row['before_name'])})" if "before_name" in row else ""
+    was = f" (was {shortened(row['before_name'])})" if "before_name" in row else ""
     return [
         row["change"],
-        amounts.size(row["before"]) if row["change"] != "added" else "–",
-        amounts.size(row["after"]) if row["change"] != "removed" else "–",
-        amounts.change(row["before"], row["after"]),
+        human_bytes(row["before"]) if row["change"] != "added" else "–",
+        human_bytes(row["after"]) if row["change"] != "removed" else "–",
+        human_change(row["before"], row["after"]),
         str(row.get("bytes_that_differ", "–")),
-        amounts.shape(row["dtype"], row["shape"]),
-        amounts.shortened(row["name"]) + was,
+        human_tensor(row["dtype"], row["shape"]),
+        shortened(row["name"]) + was,
     ]
 
 
 def _method_lines(method: Mapping[str, Any]) -> Iterator[str]:
     for key in ("inputs", "outputs"):
         if key in method:
-            yield f"{key}: {_values(method[key]['before'])} → {_values(method[key]['after'])}"
+            before, after = (inspection.values(method[key][k]) for k in ("before", "after"))
+            yield f"{key}: {before} → {after}"
     for key in ("delegates", "instructions"):
         if key in method:
             yield f"{key}: {method[key]['before']} → {method[key]['after']}"
     if "memory" in method:
         before, after = sum(method["memory"]["before"]), sum(method["memory"]["after"])
-        yield f"planned memory: {amounts.size(before)} → {amounts.size(after)}"
+        yield f"planned memory: {human_bytes(before)} → {human_bytes(after)}"
     for key in ("backends", "operators"):
         if key in method:
             signs = [f"+{n}" for n in method[key]["added"]]
             signs += [f"−{n}" for n in method[key]["removed"]]
             yield f"{key}: {', '.join(signs)}"
-
-
-def _values(values: Sequence[Mapping[str, Any]]) -> str:
-    parts = [amounts.shape(v.get("dtype", ""), v.get("shape", [])) or v["kind"] for v in values]
-    return ", ".join(parts) or "–"
