@@ -38,7 +38,9 @@ def test_a_wrong_command_line(et: Et, arguments: tuple[str, ...]) -> None:
 def test_a_missing_file(et: Et, command: str, tmp_path: Path) -> None:
     result = et(command, tmp_path / "no.pte")
     assert (result.code, result.out) == (2, "")
-    assert result.err == (f"error: {tmp_path}/no.pte: file not found. Build it, or correct the path.\n")
+    assert result.err == (
+        f"error: {tmp_path}/no.pte: file not found. Build it, or correct the path.\n"
+    )
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import pytest
 import torch
 from etbuild import BuildError, Method, ModelSpec
 from etcli.measure import language
+from etcli.measure.target import is_language_model
 
 VOCABULARY = 7
 
@@ -28,8 +29,8 @@ class Cycle(torch.nn.Module):
         places = position + torch.arange(tokens.shape[1])
         self.seen[places] = tokens[0]
         before = torch.where(places > 0, self.seen[places - 1], 1)
-        wanted = torch.where(before == 0, tokens[0], (tokens[0] + 1) % VOCABULARY)
-        logits = self.sharpness * torch.nn.functional.one_hot(wanted, VOCABULARY)
+        likeliest = torch.where(before == 0, tokens[0], (tokens[0] + 1) % VOCABULARY)
+        logits = self.sharpness * torch.nn.functional.one_hot(likeliest, VOCABULARY)
         return logits[None] if self.all_rows else logits[-1:]
 
 
@@ -54,29 +55,29 @@ def nothing(_: int) -> None:
 def test_losses_are_those_of_each_token(all_rows: bool, most: int) -> None:
     tokens = [1, 2, 3, 0, 1, 1, 2, 4, 5, 6]
     #         -  ok ok no ok ok ok no ok ok: after 0, 1 the model expects 1 once more.
-    found = language.score(steps(all_rows, most), tokens, 32, nothing)
+    score = language.score(steps(all_rows, most), tokens, 32, nothing)
     right = [True, True, False, True, True, True, False, True, True]
-    assert found.losses == pytest.approx([loss(r) for r in right])
+    assert score.losses == pytest.approx([loss(r) for r in right])
     mean = sum(loss(r) for r in right) / len(right)
-    assert found.perplexity == pytest.approx(math.exp(mean))
-    assert found.best[:3] == [2, 3, 4]
+    assert score.perplexity == pytest.approx(math.exp(mean))
+    assert score.best[:3] == [2, 3, 4]
 
 
 def test_a_long_text_is_read_in_windows() -> None:
     """Each token but the first is predicted once; a window knows nothing of those before it."""
     tokens = [n % VOCABULARY for n in range(30)]
     done = []
-    found = language.score(steps(True), tokens, 6, done.append)
-    assert len(found.losses) == 29 == sum(done)
+    score = language.score(steps(True), tokens, 6, done.append)
+    assert len(score.losses) == 29 == sum(done)
     whole = language.score(steps(True), tokens, 32, nothing)
     # Only the whole text has the exception behind each 0.
-    assert found.losses != whole.losses
+    assert score.losses != whole.losses
 
 
 def test_agreement() -> None:
-    one = language.Score([1.0, 1.0], [3, 4])
-    other = language.Score([1.0, 1.0], [3, 5])
-    assert one.agreement(other) == 50.0
+    first = language.Score([1.0, 1.0], [3, 4])
+    second = language.Score([1.0, 1.0], [3, 5])
+    assert first.agreement(second) == 50.0
     assert language.Score([1e9], [1]).perplexity == math.inf
 
 
@@ -90,10 +91,10 @@ def test_a_cast_model_is_another_one() -> None:
 
 def test_language_models_are_known_by_their_methods() -> None:
     needed = ("get_max_context_len", "get_max_seq_len", "get_eos_ids")
-    assert language.is_language_model(needed, ["forward"])
-    assert language.is_language_model(needed, ["prefill", "decode"])
-    assert not language.is_language_model(needed[:2], ["forward"])
-    assert not language.is_language_model(needed, ["prefill"])
+    assert is_language_model(needed, ["forward"])
+    assert is_language_model(needed, ["prefill", "decode"])
+    assert not is_language_model(needed[:2], ["forward"])
+    assert not is_language_model(needed, ["prefill"])
 
 
 def test_without_a_tokenizer() -> None:

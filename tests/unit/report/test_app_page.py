@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from etreport import app, facts, modules
+from etreport import app, modules
+from etreport import program as program_report
 from etreport.treemap import Node
 from made_up import link_with, program, shared_file
 from test_page import ACCURACY, DELEGATION, FACTS, RUN
@@ -27,7 +28,9 @@ def made(tmp_path: Path) -> dict[str, Any]:
         linked, path, _ = link_with(lowered, tmp_path / f"{name}.out", shared)
         seen = {**FACTS, "delegation": DELEGATION, "not_quantized": {name: "why"}}
         run = {**RUN, "accuracy": ACCURACY}
-        reports[label] = facts.make(label, lowered.index, seen, run, dataclasses.asdict(linked))
+        reports[label] = program_report.describe(
+            label, lowered.index, seen, run, dataclasses.asdict(linked)
+        )
         file = f"programs/{name}.pte"
         files[file] = path.stat().st_size
         programs.append(
@@ -54,7 +57,7 @@ def made(tmp_path: Path) -> dict[str, Any]:
 
 
 def test_bytes_by_kind(made: dict[str, Any]) -> None:
-    report = app.make(**made)
+    report = app.describe(**made)
     sizes = {path: f["size"] for path, f in made["manifest"]["files"].items()}
     assert report["bytes"] == {
         "binary": 5000,
@@ -67,8 +70,8 @@ def test_bytes_by_kind(made: dict[str, Any]) -> None:
 
 
 def test_the_page(made: dict[str, Any]) -> None:
-    page = app.of_app(app.make(**made))
-    assert page == app.of_app(json.loads(json.dumps(app.make(**made))))
+    page = app.of_app(app.describe(**made))
+    assert page == app.of_app(json.loads(json.dumps(app.describe(**made))))
     assert page.index("one: A layer was left unquantized: one.") < page.index('id="bytes"')
     # What two programs share lies in one file, once.
     assert page.count("data/f.ptd › delegates weights › body") == 1

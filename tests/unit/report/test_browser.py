@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 from chromium import Chromium, Window
-from etreport import app, facts, page
+from etreport import app, page
+from etreport import program as program_report
 from made_up import link_with, program, shared_file
 from test_app_page import made  # noqa: F401  (a fixture)
 from test_page import ACCURACY, DELEGATION, FACTS, RUN
@@ -44,7 +45,7 @@ def report(tmp_path: Path) -> Path:
     seen = {**FACTS, "delegation": slow, "not_quantized": {"net.table": "an embedding " * 20}}
     stages = [{"name": n, "seconds": s} for n, s in (("load", 2.0), ("export", 9), ("lower", 30))]
     run = {**RUN, "accuracy": ACCURACY, "stages": stages}
-    found = facts.make("//m:p", lowered.index, seen, run, dataclasses.asdict(linked))
+    found = program_report.describe("//m:p", lowered.index, seen, run, dataclasses.asdict(linked))
     path = tmp_path / "report.html"
     path.write_text(page.of_program(found), encoding="utf-8")
     return path
@@ -130,7 +131,7 @@ def brightness(color: str) -> float:
 
 def test_an_app(browser: Chromium, made: dict[str, Any], tmp_path: Path) -> None:  # noqa: F811
     path = tmp_path / "app.html"
-    path.write_text(app.of_app(app.make(**made)), encoding="utf-8")
+    path.write_text(app.of_app(app.describe(**made)), encoding="utf-8")
     for name, window in (("desktop", DESKTOP), ("phone", PHONE)):
         pictured(browser, path, f"app_{name}", window)
     assert browser.evaluate(path, "document.documentElement.scrollWidth", PHONE) <= PHONE.width
