@@ -93,10 +93,10 @@ def _of_programs(before: pte.ProgramFile, after: pte.ProgramFile) -> dict[str, A
     }
 
 
-def _of_methods(one: Any, other: Any) -> Iterator[dict[str, Any]]:
+def _of_methods(old: Any, new: Any) -> Iterator[dict[str, Any]]:
     """Methods that were added, removed, or differ in what a caller or a runtime sees."""
-    first = {m["name"]: m for m in tables.describe_methods(one)}
-    second = {m["name"]: m for m in tables.describe_methods(other)}
+    first = {m["name"]: m for m in tables.describe_methods(old)}
+    second = {m["name"]: m for m in tables.describe_methods(new)}
     for name in sorted({*first, *second}):
         if name not in first or name not in second:
             yield {"name": name, "change": "removed" if name in first else "added"}
@@ -116,13 +116,11 @@ def _of_methods(one: Any, other: Any) -> Iterator[dict[str, Any]]:
             yield {"name": name, "change": "changed", **fields}
 
 
-def _of_data(
-    one: Sequence[contents.Datum], other: Sequence[contents.Datum]
-) -> list[dict[str, Any]]:
+def _of_data(old: Sequence[contents.Datum], new: Sequence[contents.Datum]) -> list[dict[str, Any]]:
     """Data that differ, those with the largest change of bytes first."""
-    with bar("Comparing", sum(d.piece.size for d in [*one, *other])) as advance:
-        first = {d.name: (d, sha256_of(d.piece, advance)) for d in one}
-        second = {d.name: (d, sha256_of(d.piece, advance)) for d in other}
+    with bar("Comparing", sum(d.piece.size for d in [*old, *new])) as advance:
+        first = {d.name: (d, sha256_of(d.piece, advance)) for d in old}
+        second = {d.name: (d, sha256_of(d.piece, advance)) for d in new}
     removed = {sha256: name for name, (_, sha256) in first.items() if name not in second}
     rows = []
     for name in {*first, *second}:
@@ -131,8 +129,9 @@ def _of_data(
         if hash_before == hash_after and before and after and before.shape == after.shape:
             continue
         if after and not before and hash_after in removed:
-            old = removed[hash_after]
-            rows.append(_row("renamed", name, first[old][0], after) | {"before_name": old})
+            before_name = removed[hash_after]
+            row = _row("renamed", name, first[before_name][0], after)
+            rows.append(row | {"before_name": before_name})
             continue
         change = "changed" if before and after else "added" if after else "removed"
         row = _row(change, name, before, after)
@@ -162,10 +161,10 @@ def _row(
     }
 
 
-def _differing(one: Piece, other: Piece) -> int:
+def _differing(old: Piece, new: Piece) -> int:
     """How many bytes differ between pieces of one size."""
     count = 0
-    for first, second in zip(chunks(one), chunks(other), strict=True):
+    for first, second in zip(chunks(old), chunks(new), strict=True):
         if first != second:
             both = int.from_bytes(first, "little") ^ int.from_bytes(second, "little")
             count += len(first) - both.to_bytes(len(first), "little").count(0)

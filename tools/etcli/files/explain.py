@@ -79,12 +79,12 @@ def _of_members(first: archives.Members, second: archives.Members) -> Iterator[s
         if name not in first or name not in second:
             yield f"{name}: only the {'first' if name in first else 'second'} has it"
             continue
-        one, other = first[name], second[name]
-        for key in sorted({*one.header, *other.header}):
-            if one.header.get(key) != other.header.get(key):
-                yield f"{name}: {key} is {one.header.get(key)} and {other.header.get(key)}"
-        if one.read() != other.read():
-            yield from (f"{name}: {line}" for line in _inside(name, one.read(), other.read()))
+        a, b = first[name], second[name]
+        for key in sorted({*a.header, *b.header}):
+            if a.header.get(key) != b.header.get(key):
+                yield f"{name}: {key} is {a.header.get(key)} and {b.header.get(key)}"
+        if a.read() != b.read():
+            yield from (f"{name}: {line}" for line in _inside(name, a.read(), b.read()))
 
 
 def _inside(name: str, first: bytes, second: bytes) -> Iterator[str]:

@@ -22,14 +22,12 @@ def of_programs(first: Path, second: Path) -> Iterator[str]:
 
 def of_data_files(first: Path, second: Path) -> Iterator[str]:
     """Data by key."""
-    one, other = ptd.read(first), ptd.read(second)
-    yield from _of_data(
-        *({f"data {k!r}": piece for k, (piece, _) in f.items()} for f in (one, other))
-    )
-    for key in sorted({*one} & {*other}):
-        if one[key][1] != other[key][1]:
-            yield f"data {key!r}: its layout is {one[key][1]} and {other[key][1]}"
-    if list(one) != list(other) and sorted(one) == sorted(other):
+    a, b = files = ptd.read(first), ptd.read(second)
+    yield from _of_data(*({f"data {k!r}": piece for k, (piece, _) in f.items()} for f in files))
+    for key in sorted({*a} & {*b}):
+        if a[key][1] != b[key][1]:
+            yield f"data {key!r}: its layout is {a[key][1]} and {b[key][1]}"
+    if list(a) != list(b) and sorted(a) == sorted(b):
         yield "the keys are the same in another order"
 
 

@@ -148,7 +148,7 @@ def _app_program(app: apps.App, program: _Program, problems: list[str]) -> int:
     except BuildError as error:
         problems.append(error.what)
         return 0
-    # In an app two data files of one name lie under others; the manifest has the targets' names.
+    # Two data files of the same name are renamed in an app; the manifest has the targets' names.
     named = [
         entry | {"file": Path(program.data.get(entry["label"], entry["file"])).name}
         for entry in own["data"]

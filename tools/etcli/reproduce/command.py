@@ -129,11 +129,11 @@ def _run(builds: Sequence[Build], folder: Path, options: argparse.Namespace) -> 
     differences = {}
     for build in others:
         try:
-            found = compare(expected, build.run(options.labels, events))
+            compared = compare(expected, build.run(options.labels, events))
         finally:
             if not options.keep:
                 build.end()
-        differences[build.title] = [dataclasses.asdict(difference) for difference in found]
+        differences[build.title] = [dataclasses.asdict(difference) for difference in compared]
     return {"outputs": outputs, "differences": differences}
 
 
