@@ -84,9 +84,9 @@ def test_a_bundle_is_checked(here: None, et: Et, program: Path, tmp_path: Path) 
     result = et("run", right)
     assert (result.code, result.err) == (0, "")
     assert "as expected" in result.out
-    found = et("inspect", right, "--json").json
-    assert found["kind"] == "bundled program"
-    assert found["cases"][0]["inputs"] == [{"dtype": "float32", "shape": [2, 3]}] * 2
+    inspected = et("inspect", right, "--json").json
+    assert inspected["kind"] == "bundled program"
+    assert inspected["cases"][0]["inputs"] == [{"dtype": "float32", "shape": [2, 3]}] * 2
     wrong = bundle(program, tmp_path / "wrong.bpte", 2 * INPUTS[0])
     result = et("run", wrong)
     assert result.code == 1
@@ -130,15 +130,15 @@ def test_messages(
     numpy.save(tmp_path / "bad.npy", numpy.zeros(5))
     (tmp_path / "cut.npy").write_bytes((tmp_path / "bad.npy").read_bytes()[:20])
     (tmp_path / "no.txt").write_text("")
-    placed = [str(tmp_path / a) if "." in a else a for a in arguments]
-    result = et("run", program, *placed)
+    words = [str(tmp_path / a) if "." in a else a for a in arguments]
+    result = et("run", program, *words)
     assert (result.code, result.out) == (2, "")
     assert message in result.err and result.err.count("\n") == 1
 
 
 def test_what_the_runtime_lacks(here: None, et: Et, program: Path, tmp_path: Path) -> None:
-    found = et("inspect", "--runtime", program, "--json").json
-    assert found["runtime"] == {"missing_backends": [], "missing_operators": []}
+    inspected = et("inspect", "--runtime", program, "--json").json
+    assert inspected["runtime"] == {"missing_backends": [], "missing_operators": []}
     whole = program.read_bytes()
     other = tmp_path / "other.pte"
     assert b"aten::add" in whole

@@ -60,10 +60,10 @@ def test_all_problems_are_listed(et: Et, app: Path) -> None:
 
 def test_keys_that_are_missing(et: Et, app: Path) -> None:
     """The manifest agrees with the files, and the program wants other ones."""
-    place = app / "programs/p.manifest.json"
-    own = json.loads(place.read_text())
+    file = app / "programs/p.manifest.json"
+    own = json.loads(file.read_text())
     own["data"][0]["keys"]["other"] = own["data"][0]["keys"]["embedding"]
-    place.write_text(json.dumps(own))
+    file.write_text(json.dumps(own))
     result = et("verify", app)
     assert result.code == 1
     assert '1 of 2 keys are missing, e.g. "other".' in result.out

@@ -14,7 +14,7 @@ VOCABULARY = 7
 
 
 class Cycle(torch.nn.Module):
-    """Thinks that each token is followed by the next one, unless the one before was 0.
+    """Predicts the next number after each token, unless the token before was 0.
 
     Its buffer remembers all tokens, as a KV cache does.
     """
@@ -23,12 +23,12 @@ class Cycle(torch.nn.Module):
         super().__init__()
         self.all_rows = all_rows
         self.sharpness = torch.nn.Parameter(torch.tensor(2.0))
-        self.register_buffer("seen", torch.zeros(32, dtype=torch.long))
+        self.register_buffer("history", torch.zeros(32, dtype=torch.long))
 
     def forward(self, tokens: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
-        places = position + torch.arange(tokens.shape[1])
-        self.seen[places] = tokens[0]
-        before = torch.where(places > 0, self.seen[places - 1], 1)
+        positions = position + torch.arange(tokens.shape[1])
+        self.history[positions] = tokens[0]
+        before = torch.where(positions > 0, self.history[positions - 1], 1)
         likeliest = torch.where(before == 0, tokens[0], (tokens[0] + 1) % VOCABULARY)
         logits = self.sharpness * torch.nn.functional.one_hot(likeliest, VOCABULARY)
         return logits[None] if self.all_rows else logits[-1:]
@@ -42,7 +42,7 @@ def steps(all_rows: bool, most: int = 8, dtype: torch.dtype | None = None) -> la
 
 
 def loss(right: bool) -> float:
-    """Of a token that the model thinks likeliest, or of another one."""
+    """Of a token that the model predicts, or of another one."""
     logits = [2.0] + [0.0] * (VOCABULARY - 1)
     return math.log(sum(math.exp(x) for x in logits)) - (2.0 if right else 0.0)
 

@@ -90,8 +90,8 @@ def here(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_outputs(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["evaluate", *words, "--precision", "bfloat16", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    rows = {(row["model"], row["output"]): row for row in found["outputs"]}
+    result = json.loads(capsys.readouterr().out)
+    rows = {(row["model"], row["output"]): row for row in result["outputs"]}
     assert rows["program", 0]["sqnr_db"] > 100
     assert rows["program", 1]["note"] == "the same"
     # Eight bits of mantissa: some 45 dB.
@@ -100,7 +100,7 @@ def test_outputs(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert rows["program", 0]["largest_difference"] < 1e-4
 
 
-def test_a_program_of_other_weights_is_seen(
+def test_a_program_of_other_weights_is_noticed(
     words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     flags = Path(words[1]).read_text()
@@ -129,9 +129,9 @@ def test_a_benchmark(
     assert cli.main(["benchmark", *run, "--save", str(saved), "--html", str(page)]) == 0
     out = capsys.readouterr().out
     assert "XnnpackBackend" in out and "cumsum.out" in out
-    found = json.loads(saved.read_text())
-    assert len(found["cases"]["forward"]["seconds"]) == 4
-    events = found["events"]["forward"]
+    result = json.loads(saved.read_text())
+    assert len(result["cases"]["forward"]["seconds"]) == 4
+    events = result["events"]["forward"]
     # The cumulative sum parts the layers: two delegates.
     assert [d["backend"] for d in events["delegates"]] == ["XnnpackBackend"] * 2
     assert {o["name"] for o in events["operators"]} == {"cumsum.out", "argmax.out"}
@@ -163,9 +163,9 @@ def test_a_bare_file(
 
 def test_in_a_process_of_its_own(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["benchmark", *words, "--repeat", "2", "--no_events", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["peak_memory_bytes"] > found["memory_bytes"]["run"]
-    assert len(found["load_seconds"]) == 6
+    result = json.loads(capsys.readouterr().out)
+    assert result["peak_memory_bytes"] > result["memory_bytes"]["run"]
+    assert len(result["load_seconds"]) == 6
 
 
 @pytest.mark.parametrize(
