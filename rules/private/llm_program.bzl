@@ -1,5 +1,6 @@
 """What llm_chat and llm_answer_test have in common: they run a language model's program on this machine."""
 
+load("//rules/private:program_run.bzl", "program_files")
 load("//rules/private:providers.bzl", "EtProgramInfo")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
 load("//toolchains/python:python_tool.bzl", "launcher_script", "tool_attributes", "tool_files")
@@ -26,12 +27,7 @@ def llm_program(ctx, module, words):
                 name,
                 ", ".join(sorted(named)) or "nothing",
             ))
-    adapter = ctx.attr.adapter[EtProgramInfo] if ctx.attr.adapter else info
-    if ctx.attr.adapter and not adapter.own_data:
-        fail("%s: adapter = %s has no .ptd of its own; set weights = \"separate\" on it." %
-             (ctx.label, adapter.label))
-    data = ([adapter.own_data] if adapter.own_data else []) + [s.data for s in info.shared_data]
-    indexes = [adapter.own_index] if adapter.own_index else []
+    run = program_files(ctx.label, info, ctx.attr.adapter[EtProgramInfo] if ctx.attr.adapter else None)
     own = named.get("chat_template.jinja")
     template = ["--template", own.short_path] if own else []
     script = ctx.actions.declare_file(ctx.label.name)
@@ -50,11 +46,11 @@ def llm_program(ctx, module, words):
             named["tokenizer.json"].short_path,
             "--config",
             named["tokenizer_config.json"].short_path,
-        ] + template + [w for f in data for w in ("--data", f.short_path)] + words,
+        ] + template + [w for f in run.data for w in ("--data", f.short_path)] + words,
         enter = True,
     )
     files = depset(
-        [info.program, info.manifest, exporter.interpreter] + data + indexes + ctx.files._tool + ctx.files.tokenizer,
+        [exporter.interpreter] + run.files + ctx.files._tool + ctx.files.tokenizer,
         transitive = [tool_files(ctx), exporter.packages, exporter.python_files],
     )
     return [DefaultInfo(executable = script, runfiles = ctx.runfiles(transitive_files = files))]

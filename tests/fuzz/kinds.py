@@ -67,14 +67,14 @@ def check(kind: Kind, path: Path, place: Place) -> None:
 
 
 def _bundle(path: Path, place: Place) -> None:
-    from etcli.inspection import inspect
+    from etcli.files.inspection import inspect
 
     inspect(path)
 
 
 def _program(path: Path, place: Place) -> None:
     from etbundle.fit import uses_of
-    from etcli.inspection import inspect
+    from etcli.files.inspection import inspect
     from etlink import payload
     from etlink.container import chunks
     from etlink.link import link

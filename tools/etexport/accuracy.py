@@ -9,9 +9,8 @@ from typing import Any
 import torch
 from etbuild import Method, ModelSpec
 
-from etexport import exported
-from etexport.compare import leaves, sqnr_db
-from etexport.inputs import deep_copy
+from etexport.exported import eager_outputs
+from etexport.outputs import sqnr_db
 
 
 def measure(spec: ModelSpec, quantized: Mapping[str, Any]) -> dict[str, Any]:
@@ -29,35 +28,29 @@ def measure(spec: ModelSpec, quantized: Mapping[str, Any]) -> dict[str, Any]:
       `sqnr_db`, rounded to 0.1 dB, or None and a `note`; or `skipped`, the reason why it was not
       compared.
     """
-    accuracy: dict[str, Any] = {}
-    with torch.random.fork_rng(devices=[]), torch.no_grad():
+    comparisons: dict[str, Any] = {}
+    with torch.random.fork_rng(devices=[]):
         for name, method in spec.methods.items():
             try:
-                accuracy[name] = _compare(method, quantized[name])
+                comparisons[name] = _compare(method, quantized[name])
             except Exception as error:
                 # It is a figure of the report: a program can be right without it.
-                said = " ".join(str(error).split())[:300]
-                accuracy[name] = {"skipped": f"{type(error).__name__}: {said}"}
-    return accuracy
+                text = " ".join(str(error).split())[:300]
+                comparisons[name] = {"skipped": f"{type(error).__name__}: {text}"}
+    return comparisons
 
 
 def _compare(method: Method, quantized: Any) -> dict[str, Any]:
     ratios: list[list[float | str]] = []
     inputs = (method.example_inputs, *method.test_inputs)
-    for each in inputs:
-        expected, got = _run(method.module, each), _run(quantized, each)
+    for arguments in inputs:
+        expected = eager_outputs(method.module, arguments)
+        got = eager_outputs(quantized, arguments)
         if len(got) != len(expected):
             return {"skipped": f"got {len(got)} outputs, the eager model gives {len(expected)}"}
-        ratios.append([_ratio(g, w) for g, w in zip(got, expected, strict=True)])
+        ratios.append([_ratio(g, e) for g, e in zip(got, expected, strict=True)])
     outputs = [_lowest(of_output) for of_output in zip(*ratios, strict=True)]
     return {"inputs": len(inputs), "outputs": outputs}
-
-
-def _run(module: Any, inputs: Sequence[Any]) -> list[Any]:
-    module = exported.eager(module)
-    # Weights don't change; all else may be state.
-    shared = {id(parameter): parameter for parameter in module.parameters()}
-    return leaves(deep_copy(module, shared)(*deep_copy(tuple(inputs))))
 
 
 def _ratio(got: Any, expected: Any) -> float | str:
@@ -72,9 +65,9 @@ def _ratio(got: Any, expected: Any) -> float | str:
     return ratio if math.isfinite(ratio) else "eager gives zeros, or one of them is not finite"
 
 
-def _lowest(ratios_or_notes: Sequence[float | str]) -> dict[str, Any]:
-    ratios = [ratio for ratio in ratios_or_notes if isinstance(ratio, float)]
-    notes = [note for note in ratios_or_notes if isinstance(note, str)]
+def _lowest(values: Sequence[float | str]) -> dict[str, Any]:
+    ratios = [ratio for ratio in values if isinstance(ratio, float)]
+    notes = [note for note in values if isinstance(note, str)]
     bad = [note for note in notes if note != "the same as eager"]
     if bad or not ratios:
         return {"sqnr_db": None, "note": (bad or notes)[0]}

@@ -7,7 +7,7 @@ that it names, and one .pt2 file a method, two where PT2E needs another graph.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,8 @@ from safetensors.torch import load_file
 
 from etexport import pt2_read, values
 from etexport.flags import Request
+from etexport.inputs import deep_copy
+from etexport.outputs import leaves
 
 LISTING = "model.json"
 TENSORS = "tensors.safetensors"
@@ -131,6 +133,23 @@ def eager(module: Any) -> Any:
         return module
     positional, named = module.example_inputs or ((), {})
     return _Positional(module.module(), len(positional), list(named)) if named else module.module()
+
+
+def eager_outputs(module: Any, inputs: Sequence[Any]) -> list[Any]:
+    """The tensors and numbers that a method's module returns, flat.
+
+    It runs on copies, so that a state such as a KV cache stays as it was, and is the same for each
+    input.
+
+    Args:
+      module: as for `eager`.
+      inputs: positional arguments.
+    """
+    module = eager(module)
+    # Weights don't change; all else may be state.
+    shared = {id(parameter): parameter for parameter in module.parameters()}
+    with torch.no_grad():
+        return leaves(deep_copy(module, shared)(*deep_copy(tuple(inputs))))
 
 
 class _Positional(torch.nn.Module):

@@ -1,8 +1,9 @@
-"""Amounts of data as people write them."""
+"""Amounts as people write and read them: bytes, percentages, operations, shapes."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from etbuild.errors import BuildError
 
@@ -57,3 +58,30 @@ def human_bytes(count: int) -> str:
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
         size /= 1000
     return str(count)
+
+
+def human_change(before: int, after: int) -> str:
+    """A difference of bytes: "+1.5 kB", "−20 B", "0 B"."""
+    difference = after - before
+    sign = "+" if difference > 0 else "−" if difference < 0 else ""
+    return sign + human_bytes(abs(difference))
+
+
+def human_flops(count: int) -> str:
+    """Floating-point operations for people: "1.5 GFLOP"."""
+    number = float(count)
+    for unit in ("", "k", "M", "G", "T"):
+        if number < 1000 or unit == "T":
+            return f"{number:.1f} {unit}FLOP" if unit else f"{count} FLOP"
+        number /= 1000
+    return str(count)
+
+
+def human_percent(share: float | None) -> str:
+    """A percentage: "99.3%"; "–": of nothing."""
+    return "–" if share is None else f"{share:.1f}%"
+
+
+def human_tensor(dtype: str, sizes: Sequence[int]) -> str:
+    """A tensor's type and shape: "float32 [1, 64]"; empty: unknown."""
+    return f"{dtype} [{', '.join(str(n) for n in sizes)}]" if dtype else ""

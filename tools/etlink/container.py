@@ -246,9 +246,15 @@ def digest_of(piece: Piece) -> Digest:
     return Digest(sha256.hexdigest(), crc32)
 
 
-def sha256_of(piece: Piece) -> str:
-    """The sha256 of a piece's bytes, hex; see `digest_of`."""
+def sha256_of(piece: Piece, advance: Callable[[int], None] = lambda count: None) -> str:
+    """The sha256 of a piece's bytes, hex; see `digest_of`.
+
+    Args:
+      piece: the bytes.
+      advance: is told how many bytes were read, e.g. by a progress bar.
+    """
     sha256 = hashlib.sha256()
     for data in chunks(piece):
         sha256.update(data)
+        advance(len(data))
     return sha256.hexdigest()

@@ -11,7 +11,7 @@ from made_up import MadeUp
 
 
 def et(*arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Starts it as a user does who hasn't got `bazel run`'s variables."""
+    """Starts it as a user does without `bazel run`."""
     script = str(Path(os.environ["ET"]).absolute())
     return subprocess.run(
         [script, *arguments],

@@ -1,4 +1,4 @@
-"""What data a program file holds, and what each of them is."""
+"""The data of a program file, and the keys of data that it loads from elsewhere."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Datum:
     """A piece of data in a program.
 
     Attributes:
-      title: how messages call it.
+      title: its name in messages.
       kind: CONSTANT, NAMED, PAYLOAD or MUTABLE.
       name: key of named data; qualified name of a constant where the file has one, else its number.
       piece: the bytes.
@@ -40,12 +40,12 @@ class Datum:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class Key:
     """A key that a program loads data by.
 
     Attributes:
       key: the key.
-      method: that needs it.
+      method: the one that needs it.
       backend: whose delegate asks for it; empty: the runtime itself does.
       dtype: element type, where it is known.
       shape: elements per dimension, where they are known.
@@ -60,42 +60,40 @@ class Wanted:
 
 def data_of(file: pte.ProgramFile) -> list[Datum]:
     """All data of a program: constants, initial state, payloads of delegates, named data."""
-    wanted = {w.key: w for w in wanted_keys(file)}
-    found = [*_constants(file), *_payloads(file)]
+    keys = {key.key: key for key in keys_of(file)}
+    data = [*_constants(file), *_payloads(file)]
     for named in file.program.namedData or []:
-        key = tables.text(named.key)
-        by = wanted.get(key, Wanted(key, ""))
+        name = tables.text(named.key)
+        user = keys.get(name, Key(name, ""))
         piece = file.piece(named.segmentIndex)
-        title = f"data {key!r}"
-        found.append(Datum(title, NAMED, key, piece, by.dtype, by.shape, by.backend, by.method))
-    for number, place in enumerate(file.program.mutableDataSegments or []):
-        piece = file.piece(place.segmentIndex)
-        found.append(Datum(f"initial state {number}", MUTABLE, f"initial state {number}", piece))
-    return found
+        user_fields = (user.dtype, user.shape, user.backend, user.method)
+        data.append(Datum(f"data {name!r}", NAMED, name, piece, *user_fields))
+    for number, state in enumerate(file.program.mutableDataSegments or []):
+        title = f"initial state {number}"
+        data.append(Datum(title, MUTABLE, title, file.piece(state.segmentIndex)))
+    return data
 
 
-def wanted_keys(file: pte.ProgramFile) -> list[Wanted]:
-    """Keys that a program asks for, each once: portable tensors' and XNNPACK's.
+def keys_of(file: pte.ProgramFile) -> list[Key]:
+    """Keys that a program loads data by, each once: portable tensors' and XNNPACK's.
 
     Other backends keep their keys in payloads that only they can read.
     """
-    found: dict[str, Wanted] = {}
+    keys: dict[str, Key] = {}
     for plan, _, tensor in tables.tensors(file.program):
         if tables.is_external(tensor):
             key = tables.text(tensor.extraTensorInfo.fullyQualifiedName)
             method = tables.text(file.program.executionPlan[plan].name)
-            found.setdefault(key, Wanted(key, method, "", *_described(tensor)))
-    for one in _payloads(file):
-        if one.backend != _XNNPACK:
+            keys.setdefault(key, Key(key, method, "", *_described(tensor)))
+    for datum in _payloads(file):
+        if datum.backend != _XNNPACK:
             continue
-        read = payload.read(b"".join(chunks(one.piece)))
+        read = payload.read(b"".join(chunks(datum.piece)))
         for constant in read.constants if read else ():
             if constant.key:
-                known = Wanted(
-                    constant.key, one.method, one.backend, constant.dtype, constant.shape
-                )
-                found.setdefault(constant.key, known)
-    return list(found.values())
+                user = (datum.method, datum.backend, constant.dtype, constant.shape)
+                keys.setdefault(constant.key, Key(constant.key, *user))
+    return list(keys.values())
 
 
 def _payloads(file: pte.ProgramFile) -> Iterator[Datum]:
@@ -104,13 +102,13 @@ def _payloads(file: pte.ProgramFile) -> Iterator[Datum]:
     for plan in file.program.executionPlan:
         method = tables.text(plan.name)
         for number, delegate in enumerate(plan.delegates or []):
-            backend, place = tables.text(delegate.id), delegate.processed
-            if place is None:
+            backend, processed = tables.text(delegate.id), delegate.processed
+            if processed is None:
                 continue
-            if place.location == segment:
-                piece = file.piece(place.index)
-            elif place.index < len(inline):
-                data = inline[place.index].data
+            if processed.location == segment:
+                piece = file.piece(processed.index)
+            elif processed.index < len(inline):
+                data = inline[processed.index].data
                 piece = Piece.of(b"" if data is None else bytes(data))
             else:
                 continue
@@ -147,12 +145,12 @@ def _constants(file: pte.ProgramFile) -> Iterator[Datum]:
 
 def _users(program: Any) -> dict[int, tuple[str, int, Any]]:
     """Method, value and tensor that use a constant first, by the constant's number."""
-    found: dict[int, tuple[str, int, Any]] = {}
+    users: dict[int, tuple[str, int, Any]] = {}
     for plan, value, tensor in tables.tensors(program):
         if tables.is_constant(tensor):
             method = tables.text(program.executionPlan[plan].name)
-            found.setdefault(tensor.dataBufferIdx, (method, value, tensor))
-    return found
+            users.setdefault(tensor.dataBufferIdx, (method, value, tensor))
+    return users
 
 
 def _described(tensor: Any) -> tuple[str, tuple[int, ...]]:

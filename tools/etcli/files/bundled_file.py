@@ -24,14 +24,12 @@ from flatbuffers import number_types as numbers
 IDENTIFIER = b"BP08"
 
 # Members of the union ValueUnion.
-_TENSOR, _SCALARS = (
-    1,
-    {
-        2: ("int64", numbers.Int64Flags, "<q"),
-        3: ("bool", numbers.BoolFlags, "<?"),
-        4: ("float64", numbers.Float64Flags, "<d"),
-    },
-)
+_TENSOR = 1
+_SCALARS = {
+    2: ("int64", numbers.Int64Flags, "<q"),
+    3: ("bool", numbers.BoolFlags, "<?"),
+    4: ("float64", numbers.Float64Flags, "<d"),
+}
 
 
 @dataclass(frozen=True)
@@ -77,27 +75,21 @@ class Bundled:
     cases: tuple[Case, ...]
 
     @contextlib.contextmanager
-    def unpacked(self) -> Iterator[Path]:
-        """The program as a file of its own, as long as it is wanted."""
-        with tempfile.TemporaryDirectory(prefix="et-") as folder:
-            place = Path(folder, self.path.with_suffix(".pte").name)
-            place.write_bytes(self.program)
-            yield place
-
-    @contextlib.contextmanager
     def program_file(self) -> Iterator[pte.ProgramFile]:
-        """The program, read.
+        """The program as a file of its own for the time of a `with`, read.
 
         Raises:
           BuildError: it is damaged; the message names the bundle.
         """
-        with self.unpacked() as place:
+        with tempfile.TemporaryDirectory(prefix="et-") as folder:
+            path = Path(folder, self.path.with_suffix(".pte").name)
+            path.write_bytes(self.program)
             try:
-                read_program = pte.read(place)
+                program = pte.read(path)
             except BuildError as error:
-                what = error.what.removeprefix(str(place))
+                what = error.what.removeprefix(str(path))
                 raise BuildError(f"The program in {self.path}{what}", error.hint) from error
-            yield read_program
+            yield program
 
 
 def read(path: Path) -> Bundled:
@@ -109,49 +101,49 @@ def read(path: Path) -> Bundled:
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise BuildError(f"{path} can't be read: {error.strerror}.", REBUILD) from error
+        raise BuildError(f"{path} cannot be read: {error.strerror}.", REBUILD) from error
     if data[4:8] != IDENTIFIER:
         raise BuildError(
-            f"{path} is not a bundled program: bytes 4 to 8 are {data[4:8]!r}, wanted "
+            f"{path} is not a bundled program: bytes 4 to 8: got {data[4:8]!r}, expected "
             f"{IDENTIFIER!r}.",
             REBUILD,
         )
     buffer = Buffer(data)
     try:
         root = Table(buffer, Table(buffer, 0).Indirect(0))
-        place = offset_of(root, 2)
-        if not place:
+        offset = offset_of(root, 2)
+        if not offset:
             raise DamagedError("it holds no program")
-        start, length = root.Vector(place), root.VectorLen(place)
+        start, length = root.Vector(offset), root.VectorLen(offset)
         cases = tuple(
-            Case(text_of(suite, 0), _values(one, 0), _values(one, 1))
+            Case(text_of(suite, 0), _values(case, 0), _values(case, 1))
             for suite in field_tables(root, 1)
-            for one in field_tables(suite, 1)
+            for case in field_tables(suite, 1)
         )
     except (ValueError, struct.error) as error:
         raise BuildError(f"{path} is damaged: {error}.", REBUILD) from error
     return Bundled(path, data[start : start + length], cases)
 
 
-def _values(case: Table, place: int) -> tuple[Value, ...]:
-    return tuple(_value(table) for table in field_tables(case, place))
+def _values(case: Table, field: int) -> tuple[Value, ...]:
+    return tuple(_value(table) for table in field_tables(case, field))
 
 
 def _value(table: Table) -> Value:
     kind, content = int(number(table, 0, numbers.Uint8Flags)), field_table(table, 1)
     if content is None or (kind != _TENSOR and kind not in _SCALARS):
-        raise DamagedError("a value is of no kind that there is")
+        raise DamagedError("a value is of an unknown kind")
     if kind != _TENSOR:
-        dtype, flags, form = _SCALARS[kind]
-        return Value(dtype, (), struct.pack(form, number(content, 0, flags)), is_number=True)
+        dtype, flags, layout = _SCALARS[kind]
+        return Value(dtype, (), struct.pack(layout, number(content, 0, flags)), is_number=True)
     dtype, width = SCALAR_TYPES.get(int(number(content, 0, numbers.Int8Flags)), ("", 0))
     shape = numbers_of(content, 1, numbers.Int32Flags, 4)
-    place = offset_of(content, 2)
-    start, length = (content.Vector(place), content.VectorLen(place)) if place else (0, 0)
+    offset = offset_of(content, 2)
+    start, length = (content.Vector(offset), content.VectorLen(offset)) if offset else (0, 0)
     order = numbers_of(content, 3, numbers.Uint8Flags, 1) or tuple(range(len(shape)))
     fits = len(shape) <= MOST_DIMENSIONS and min(shape, default=0) >= 0
     if not width or not fits or width * math.prod(shape) != length:
-        raise DamagedError("a tensor's shape doesn't fit its data")
+        raise DamagedError("a tensor's shape does not fit its data")
     if sorted(order) != list(range(len(shape))):
-        raise DamagedError("a tensor's dimensions are in an order that there is not")
+        raise DamagedError("a tensor's order of dimensions is malformed")
     return Value(dtype, shape, bytes(content.Bytes[start : start + length]), order)

@@ -1,12 +1,16 @@
-"""Members of archives and folders, in their order."""
+"""Members of archives and folders, in their order, and a hash of a file or folder."""
 
 from __future__ import annotations
 
+import hashlib
 import tarfile
 import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+from etlink import container
+from etlink.container import Piece
 
 # Name to member, in the archive's order.
 Members = Mapping[str, "Member"]
@@ -17,7 +21,7 @@ class Member:
     """One member.
 
     Attributes:
-      header: what is said of it besides its name and contents: modification time, mode, …
+      header: what the archive says of it besides name and contents: modification time, mode, …
       read: gives its contents.
     """
 
@@ -48,8 +52,8 @@ def of_tar(path: Path) -> Members:
     archive = tarfile.open(path)  # noqa: SIM115
 
     def contents(info: tarfile.TarInfo) -> bytes:
-        found = archive.extractfile(info) if info.isreg() else None
-        return found.read() if found else b""
+        file = archive.extractfile(info) if info.isreg() else None
+        return file.read() if file else b""
 
     return {
         info.name: Member(
@@ -74,3 +78,13 @@ def of_folder(path: Path) -> Members:
         )
         for file in sorted(p for p in path.rglob("*") if not p.is_dir())
     }
+
+
+def sha256_of(path: Path) -> str:
+    """The sha256 of a file, hex; of a folder: that of its files' names, modes and contents."""
+    if not path.is_dir():
+        return container.sha256_of(Piece.of_file(path))
+    digest = hashlib.sha256()
+    for name, member in of_folder(path).items():
+        digest.update(f"{name}\0{member.header['mode']}\0{sha256_of(path / name)}\n".encode())
+    return digest.hexdigest()
