@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from etbuild.arguments import ToolParser
+from etbuild.command import exit_code
 
 from etbundle.apk import by_abi, native_libraries
 from etbundle.apps import App, common, read
 from etbundle.archives import write_zip
-from etbundle.command import exit_code
 from etbundle.entries import Entry
 
 

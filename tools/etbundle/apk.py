@@ -13,13 +13,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from etbuild.arguments import ToolParser, split_pair
+from etbuild.command import exit_code
 from etbuild.errors import BuildError
 from etbuild.zip_check import UNREADABLE
 from etlink.container import REBUILD
 
 from etbundle.apps import App, common, read
 from etbundle.archives import stored_by_suffix, write_zip
-from etbundle.command import exit_code
 from etbundle.entries import Entry, tree
 
 # Where a zip needs 64 bits, which neither apksigner nor older Androids read.

@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from etbuild.arguments import ToolParser, split_pair
+from etbuild.command import exit_code
 from etbuild.errors import BuildError
 from etlink import manifest as program_manifest
 from etlink.container import REBUILD, Piece, sha256_of, write_text
 from etlink.json_file import fields_of, read_object
 
-from etbundle.command import exit_code
 from etbundle.entries import check_name
 
 BINARY = "runner"

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from etbuild.arguments import ToolParser
+from etbuild.command import exit_code
 from etlink.container import REBUILD
 from etlink.json_file import fields_of, read_object
 
 from etbundle.app import MANIFEST
 from etbundle.archives import WRITERS
-from etbundle.command import exit_code
 from etbundle.entries import tree
 
 

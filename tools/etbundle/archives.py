@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from etbuild.arguments import ToolParser
+from etbuild.command import exit_code
 from etbuild.errors import BuildError
 
-from etbundle.command import exit_code
 from etbundle.entries import Entry, in_order, tree
 
 _BLOCK = 1 << 20

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from etbuild.arguments import ToolParser, split_pair
+from etbuild.command import exit_code
 from etlink.container import write_text
 
 from etbundle.app import App, Program, add_programs, describe_files
-from etbundle.command import exit_code
 from etbundle.fit import by_program, uses_of
 
 

@@ -13,11 +13,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from etbuild.arguments import ToolParser
+from etbuild.command import exit_code
 from etbuild.errors import BuildError
 from etbuild.zip_check import UNREADABLE
 from etlink.container import write_atomically
-
-from etbundle.command import exit_code
 
 # And on those that are encrypted, too large, or packed in another way.
 _DAMAGED = (*UNREADABLE, RuntimeError, zipfile.LargeZipFile, zlib.error)

@@ -19,13 +19,13 @@ from pathlib import Path
 from typing import Any
 
 from etbuild.arguments import ToolParser
+from etbuild.command import exit_code
 from etbuild.errors import BuildError
 from etlink import pte, tables
 from etlink.container import write_text
 
 from etbundle import library as libraries
 from etbundle import static_library
-from etbundle.command import exit_code
 from etbundle.library import Library
 from etbundle.select import Selected, select
 

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from etbuild.arguments import ToolParser
+from etbuild.command import exit_code
 from etbuild.errors import BuildError
 from etlink.container import write_text
 
 from etbundle.binary import check_binary
-from etbundle.command import exit_code
 
 # Ids that upstream's backends register, in all versions; a runtime can have others.
 KNOWN_BACKENDS = (

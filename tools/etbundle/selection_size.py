@@ -11,9 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from etbuild.arguments import ToolParser
+from etbuild.command import exit_code
 from etlink.container import write_text
-
-from etbundle.command import exit_code
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

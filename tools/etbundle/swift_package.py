@@ -15,10 +15,10 @@ from typing import Any
 
 import jinja2
 from etbuild.arguments import ToolParser, split_pair
+from etbuild.command import exit_code
 from etbuild.errors import BuildError
 
 from etbundle.archives import write_zip
-from etbundle.command import exit_code
 from etbundle.entries import Entry
 
 # What the ready-made runtimes are built for, where a framework doesn't say.

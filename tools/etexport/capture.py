@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from etlink import ptd, pte, schema, tables
-from etlink.ptd import Layout
+from etlink.named_data import Layout
 from etlink.split import Hints, Weight
 
 from etexport import xnnpack_names

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from etbuild.arguments import ToolParser
-from etbundle.command import exit_code
+from etbuild.command import exit_code
 from etlink.container import write_text
 
 from etrelease import contents, description, listing, python_packages, sbom, status

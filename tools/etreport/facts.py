@@ -27,7 +27,7 @@ def make(
         from run to run.
       linked: what EtLink wrote.
     """
-    blobs = {n.blob: n.size for n in index.named_data}
+    blobs = {n.sha256: n.size for n in index.named_data}
     return {
         "label": label,
         "model": facts["model"],
@@ -50,7 +50,7 @@ def make(
         "weight_cache": linked["manifest"]["weight_cache"],
         "not_quantized": facts["not_quantized"],
         "quantized_layers": facts["quantized_layers"],
-        "delegation": delegated.described(facts["delegation"]),
+        "delegation": delegated.describe(facts["delegation"]),
         "without_kernel": facts["without_kernel"],
         "accuracy": run.get("accuracy", {}),
         "largest": _largest(index),

@@ -214,7 +214,7 @@ def test_command(app: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
         assert archive.getinfo("chat/runner").external_attr >> 16 == 0o100755
     assert archives.main(["--output", str(tmp_path / "a.tar.zst"), *common]) == 0
     assert archives.main(["--output", str(tmp_path / "a.rar"), *common]) == 1
-    assert "wanted: .tar.zst, .zip, .jar" in capsys.readouterr().err
+    assert "expected: .tar.zst, .zip, .jar" in capsys.readouterr().err
     wrong = ["--directory", str(app), "--executable", "walker"]
     assert archives.main(["--output", str(tmp_path / "b.zip"), *wrong]) == 1
     assert "has no walker, which should be executable; it has: data/" in capsys.readouterr().err

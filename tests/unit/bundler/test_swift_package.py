@@ -32,7 +32,7 @@ def test_damaged(tmp_path: Path) -> None:
     broken.write_text("plist?")
     with pytest.raises(BuildError, match="broken is no property list"):
         swift_package.minimum_ios([broken])
-    with pytest.raises(BuildError, match='MinimumOSVersion is "latest"; wanted numbers'):
+    with pytest.raises(BuildError, match='MinimumOSVersion is "latest"; expected numbers'):
         swift_package.minimum_ios([info(tmp_path / "x", MinimumOSVersion="latest")])
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from commands import Et, Linked
-from made_up import MadeUp
+from synthetic import SyntheticProgram
 
 
 def test_the_same_bytes(et: Et, tmp_path: Path) -> None:
-    one, other = (MadeUp().write(tmp_path / n) for n in ("a.pte", "b.pte"))
+    one, other = (SyntheticProgram().write(tmp_path / n) for n in ("a.pte", "b.pte"))
     result = et("diff", one, other)
     assert (result.code, result.out) == (0, "The same bytes: 1.6 kB\n")
 
@@ -17,8 +17,8 @@ def test_the_same_bytes(et: Et, tmp_path: Path) -> None:
 def test_changed_added_removed_renamed(et: Et, tmp_path: Path) -> None:
     before = {"kept": b"k" * 10, "changed": b"abcd", "gone": b"g" * 7, "old": b"same bytes"}
     after = {"kept": b"k" * 10, "changed": b"abXY", "new": b"n" * 90, "young": b"same bytes"}
-    one = MadeUp(named=before).write(tmp_path / "a.pte")
-    other = MadeUp(named=after).write(tmp_path / "b.pte")
+    one = SyntheticProgram(named=before).write(tmp_path / "a.pte")
+    other = SyntheticProgram(named=after).write(tmp_path / "b.pte")
     result = et("diff", one, other, "--json")
     assert result.code == 1
     rows = {r["name"]: r for r in result.json["data"]}
@@ -36,8 +36,8 @@ def test_changed_added_removed_renamed(et: Et, tmp_path: Path) -> None:
 
 
 def test_methods(et: Et, tmp_path: Path) -> None:
-    one = MadeUp(methods={"forward": {}, "old": {}}, outputs={"forward": [2]})
-    other = MadeUp(methods={"forward": {}, "new": {}}, outputs={"forward": [4]})
+    one = SyntheticProgram(methods={"forward": {}, "old": {}}, outputs={"forward": [2]})
+    other = SyntheticProgram(methods={"forward": {}, "new": {}}, outputs={"forward": [4]})
     one, other = one.write(tmp_path / "a.pte"), other.write(tmp_path / "b.pte")
     found = et("diff", one, other, "--json").json
     changes = {m["name"]: m for m in found["methods"]}
@@ -52,8 +52,8 @@ def test_methods(et: Et, tmp_path: Path) -> None:
 
 
 def test_fields_of_the_tables(et: Et, tmp_path: Path) -> None:
-    one = MadeUp().write(tmp_path / "a.pte")
-    changed = MadeUp()
+    one = SyntheticProgram().write(tmp_path / "a.pte")
+    changed = SyntheticProgram()
     changed.methods = {"forward": {"other": b"w" * 12, **changed.methods["forward"]}}
     found = et("diff", one, changed.write(tmp_path / "b.pte"), "--json").json
     assert found["other"]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from etreport import app, facts, modules
 from etreport.treemap import Node
-from made_up import link_with, program, shared_file
+from synthetic import link_with, program, shared_file
 from test_page import ACCURACY, DELEGATION, FACTS, RUN
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from chromium import Chromium, Window
 from etreport import app, facts, page
-from made_up import link_with, program, shared_file
+from synthetic import link_with, program, shared_file
 from test_app_page import made  # noqa: F401  (a fixture)
 from test_page import ACCURACY, DELEGATION, FACTS, RUN
 

@@ -16,6 +16,7 @@ from etcli.reproduce.compare import compare, sha256
 from etcli.reproduce.explain import MOST, explain
 from etlink import ptd
 from etlink.container import Piece
+from etlink.data_index import describe_key
 from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
 from executorch.exir import to_edge_transform_and_lower
 
@@ -50,7 +51,8 @@ def tarred(*members: tuple[str, bytes], time: int = 0) -> bytes:
 def data_file(path: Path, **values: bytes) -> Path:
     path.parent.mkdir(exist_ok=True)
     with open(path, "wb") as out:
-        ptd.write(out, [ptd.Entry(k, v.hex(), Piece.of(v)) for k, v in sorted(values.items())])
+        pieces = {k: Piece.of(v) for k, v in values.items()}
+        ptd.write(out, [(describe_key(k, piece, None), piece) for k, piece in pieces.items()])
     return path
 
 
