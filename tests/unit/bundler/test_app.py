@@ -68,7 +68,7 @@ def test_names_of_other_repositories() -> None:
 
 
 def test_data_that_is_missing(files: Files) -> None:
-    with pytest.raises(BuildError, match="//m:one loads data of //m:f, which is not among"):
+    with pytest.raises(BuildError, match="//m:one: data file of //m:f not found among"):
         add_programs(empty(), [files.program("//m:one", "//m:f")], [])
 
 
