@@ -117,7 +117,7 @@ def report(ctx, *, lowered, measurements, summary, json, html):
     args = ctx.actions.args()
     args.add_all("--lowered", [lowered], expand_directories = False)
     args.add("--label", ctx.label)
-    args.add("--facts", measurements)
+    args.add("--timings", measurements)
     args.add("--summary", summary)
     args.add("--json", json)
     args.add("--html", html)

@@ -19,11 +19,10 @@ import numpy as np
 import tiny_checkpoint
 import torch
 from etbundle import static_library
-from etlink import pte, schema, share, shared
+from etlink import data_index, ptd, pte, schema, share
 from etlink.__main__ import main as link
 from etlink.container import chunks
 from etlink.lowered import Lowered
-from etlink.ptd import Entry, write
 from etreport import program as report
 from executorch.examples.models.llama.llama_transformer import construct_transformer
 from executorch.examples.models.llama.model_args import ModelArgs
@@ -118,7 +117,7 @@ def _payloads(output: Path, name: str, program: Path) -> None:
 
 def _shared(folder: Path, lowered: Path) -> None:
     index = share.share([Lowered(lowered)], folder / "shared.ptd", "//fuzz:shared")
-    shared.write_index(folder / "seeds" / "shared.json", index)
+    data_index.write_index(folder / "seeds" / "shared.json", index)
 
 
 def _report(folder: Path, lowered: Path) -> None:
@@ -126,9 +125,9 @@ def _report(folder: Path, lowered: Path) -> None:
     words = [f"--lowered={lowered}", f"--program={folder / 'p.pte'}", f"--summary={summary}"]
     assert link(words) == 0
     facts = {"stages": [{"name": "load", "seconds": 1.5}], "peak_memory_bytes": 1000}
-    (folder / "facts.json").write_text(json.dumps(facts))
+    (folder / "timings.json").write_text(json.dumps(facts))
     words = ["--label=//fuzz:program", f"--lowered={lowered}"]
-    words += [f"--{name}={folder / name}.json" for name in ("facts", "summary")]
+    words += [f"--{name}={folder / name}.json" for name in ("timings", "summary")]
     assert report.main([*words, f"--json={folder / 'json'}", f"--html={folder / 'html'}"]) == 0
 
 
@@ -170,9 +169,11 @@ def _meta(output: Path) -> None:
 
 def _other_data(path: Path) -> None:
     from etlink.container import Piece
+    from etlink.data_index import describe_key
 
+    piece = Piece.of(b"other")
     with open(path, "wb") as out:
-        write(out, [Entry("of another file", "b", Piece.of(b"other"))])
+        ptd.write(out, [(describe_key("of another file", piece, None), piece)])
 
 
 def _without_torch(output: Path) -> None:

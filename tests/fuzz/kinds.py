@@ -130,13 +130,13 @@ def _index(path: Path, place: Place) -> None:
 
 
 def _shared_index(path: Path, place: Place) -> None:
+    from etlink.data_index import check_file, read_index
     from etlink.link import Options, link
     from etlink.lowered import Lowered
-    from etlink.shared import check_file, read_index
 
     index = read_index(path)
     check_file(place.seeds / "shared.ptd", index)
-    options = Options(LABEL, (index,), allow_unshared=True)
+    options = Options(label=LABEL, shared=(index,), allow_unshared=True)
     link(Lowered(place.seeds / "lowered"), place.scratch / "out.pte", None, options)
 
 

@@ -26,7 +26,7 @@ from typing import Any
 
 from etfast.unit import replaced
 from etlink import ptd, pte, schema, tables
-from etlink.ptd import Layout
+from etlink.named_data import Layout
 from etlink.split import Hints, Weight
 
 from etexport.names import FoldedNames, ModelNames, digest, watching_xnnpack

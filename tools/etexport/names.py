@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from etfast.unit import replaced
-from etlink.data import is_stable
+from etlink.named_data import is_stable
 
 _PARAMETRIZED = re.compile(r"\.parametrizations\.(\w+)\.original(\d*)$")
 # Libraries of operators that quantization leaves in a graph.

@@ -27,26 +27,26 @@ def amount(text: str, what: str) -> tuple[float, bool]:
       what: target and attribute, for messages.
 
     Returns:
-      The number, in bytes or per cent, and whether it is per cent.
+      The number, in bytes or percent, and whether it is percent.
 
     Raises:
-      BuildError: it is neither.
+      BuildError: it is neither a percentage nor a number of bytes.
     """
     match = _AMOUNT.match(text.strip())
     number = float(match[1]) if match else 0.0
     if match is None or (match[2] == "%" and number > 100):
         raise BuildError(
-            f'{what} = "{text}" is no amount.',
-            'Write a share ("95%") or bytes ("100000000", "100 MB", "95 MiB").',
+            f'{what}: got "{text}", expected a percentage or a number of bytes.',
+            'Write "95%", "100000000", "100 MB" or "95 MiB".',
         )
     return (number, True) if match[2] == "%" else (number * _UNITS[match[2] or "B"], False)
 
 
 def bytes_of(text: str, what: str) -> float:
     """Reads an amount in bytes; see `amount`."""
-    number, is_share = amount(text, what)
-    if is_share:
-        raise BuildError(f'{what} = "{text}": a share says nothing here; write bytes ("100 MB").')
+    number, is_percent = amount(text, what)
+    if is_percent:
+        raise BuildError(f'{what}: got "{text}", expected a number of bytes, such as "100 MB".')
     return number
 
 

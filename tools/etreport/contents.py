@@ -36,9 +36,9 @@ def of_program(index: Index, linked: Mapping[str, Any]) -> list[dict[str, Any]]:
     seen: set[tuple[int, str]] = set()
     for named in index.named_data:
         home = file(owners[named.key]) if named.key in owners else program
-        if (id(home), named.blob) in seen:
+        if (id(home), named.sha256) in seen:
             continue
-        seen.add((id(home), named.blob))
+        seen.add((id(home), named.sha256))
         name = ", ".join(named.names) or named.key
         home.add(backend, "weights", _datum(name, named.size, named.dtype, named.shape))
     tensors = {t.buffer: t for t in index.tensors}

@@ -1,6 +1,6 @@
 """EtReport: the contents of a program, as JSON and as one self-contained page.
 
-Contract: `etreport.program --label L --lowered DIR --facts JSON --summary JSON --json OUT
+Contract: `etreport.program --label L --lowered DIR --timings JSON --summary JSON --json OUT
 --html OUT`
 """
 
@@ -24,13 +24,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Writes the report; returns the exit code."""
     parser = ToolParser(prog="etreport.program", description=__doc__)
     parser.add_argument("--label", required=True, help="the program")
-    for name in ("lowered", "facts", "summary", "json", "html"):
+    for name in ("lowered", "timings", "summary", "json", "html"):
         parser.add_argument(f"--{name}", type=Path, required=True)
     options = parser.parse_args(arguments)
 
     def build() -> page.Report:
         index = Lowered(options.lowered).index
-        files = (options.lowered / "lowering.json", options.facts, options.summary)
+        files = (options.lowered / "lowering.json", options.timings, options.summary)
         parts = [read_object(file, "is not part of a report", REBUILD) for file in files]
         names = ", ".join(file.name for file in files)
         with fields_of(f"{options.label}: {names}: one of them", REBUILD):
@@ -57,7 +57,7 @@ def describe(
         from run to run.
       linked: EtLink's summary.
     """
-    blobs = {n.blob: n.size for n in index.named_data}
+    blobs = {n.sha256: n.size for n in index.named_data}
     return {
         "label": label,
         "model": lowering["model"],
@@ -80,7 +80,7 @@ def describe(
         "weight_cache": linked["manifest"]["weight_cache"],
         "not_quantized": lowering["not_quantized"],
         "quantized_layers": lowering["quantized_layers"],
-        "delegation": delegated.described(lowering["delegation"]),
+        "delegation": delegated.describe(lowering["delegation"]),
         "without_kernel": lowering["without_kernel"],
         "accuracy": run.get("accuracy", {}),
         "largest": _largest(index),

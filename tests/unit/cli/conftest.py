@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import sys
 from pathlib import Path
 
@@ -15,8 +14,8 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "linker"), str(HERE.parents[2] / "t
 from commands import Et, Linked, Result  # noqa: E402
 from etbundle.app import App, Program, add_programs, write  # noqa: E402
 from etcli import cli  # noqa: E402
-from etlink import manifest  # noqa: E402
-from made_up import link_with, program, shared_file  # noqa: E402
+from etlink.json_file import write_json  # noqa: E402
+from synthetic import link_with, program, shared_file  # noqa: E402
 
 
 @pytest.fixture
@@ -42,8 +41,8 @@ def linked(tmp_path: Path) -> Linked:
     (tmp_path / "p").mkdir()
     shared = shared_file(tmp_path / "p" / "f.ptd", "//m:f", base)
     task = program(tmp_path / "task", "//m:task", weights | {"head": b"h" * 8})
-    summary, path, _ = link_with(task, tmp_path / "p", shared)
-    manifest.write(path.with_name("p.manifest.json"), dataclasses.asdict(summary)["manifest"])
+    wrote, path, _ = link_with(task, tmp_path / "p", shared)
+    write_json(path.with_name("p.manifest.json"), wrote.manifest)
     return Linked(path, tmp_path / "p" / "f.ptd")
 
 

@@ -10,7 +10,7 @@ import pytest
 from commands import Et, Linked
 from etcli import cli
 from etcli.console import Printer, bar
-from made_up import MadeUp
+from synthetic import SyntheticProgram
 
 
 def test_help_has_the_exit_codes(et: Et) -> None:
@@ -59,7 +59,7 @@ def test_what_is_measured_must_be_named(et: Et, arguments: list[str], message: s
 
 def test_a_saved_result(et: Et, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BUILD_WORKING_DIRECTORY", str(tmp_path))
-    MadeUp().write(tmp_path / "p.pte")
+    SyntheticProgram().write(tmp_path / "p.pte")
     result = et("inspect", "p.pte", "--json", "--save", "p.json")
     assert result.code == 0
     assert (tmp_path / "p.json").read_text() == result.out
@@ -78,7 +78,7 @@ def test_a_file_of_another_kind(et: Et, data: bytes, tmp_path: Path) -> None:
 def test_truncated_and_changed_files(et: Et, linked: Linked, tmp_path: Path) -> None:
     """Each is read, or refused with one sentence that names it."""
     generator = random.Random(0)
-    seeds = [MadeUp().write(tmp_path / "seed.pte"), linked.program, linked.shared]
+    seeds = [SyntheticProgram().write(tmp_path / "seed.pte"), linked.program, linked.shared]
     refused = 0
     for seed in seeds:
         whole = seed.read_bytes()

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from commands import Et, Linked
-from made_up import MadeUp
+from synthetic import SyntheticProgram
 
 
 def test_the_same_bytes(et: Et, tmp_path: Path) -> None:
-    before, after = (MadeUp().write(tmp_path / n) for n in ("a.pte", "b.pte"))
+    before, after = (SyntheticProgram().write(tmp_path / n) for n in ("a.pte", "b.pte"))
     result = et("diff", before, after)
     assert (result.code, result.out) == (0, "The same bytes: 1.6 kB\n")
 
@@ -17,8 +17,8 @@ def test_the_same_bytes(et: Et, tmp_path: Path) -> None:
 def test_changed_added_removed_renamed(et: Et, tmp_path: Path) -> None:
     old = {"kept": b"k" * 10, "changed": b"abcd", "gone": b"g" * 7, "old": b"same bytes"}
     new = {"kept": b"k" * 10, "changed": b"abXY", "new": b"n" * 90, "young": b"same bytes"}
-    before = MadeUp(named=old).write(tmp_path / "a.pte")
-    after = MadeUp(named=new).write(tmp_path / "b.pte")
+    before = SyntheticProgram(named=old).write(tmp_path / "a.pte")
+    after = SyntheticProgram(named=new).write(tmp_path / "b.pte")
     result = et("diff", before, after, "--json")
     assert result.code == 1
     rows = {r["name"]: r for r in result.json["data"]}
@@ -36,8 +36,8 @@ def test_changed_added_removed_renamed(et: Et, tmp_path: Path) -> None:
 
 
 def test_methods(et: Et, tmp_path: Path) -> None:
-    before = MadeUp(methods={"forward": {}, "old": {}}, outputs={"forward": [2]})
-    after = MadeUp(methods={"forward": {}, "new": {}}, outputs={"forward": [4]})
+    before = SyntheticProgram(methods={"forward": {}, "old": {}}, outputs={"forward": [2]})
+    after = SyntheticProgram(methods={"forward": {}, "new": {}}, outputs={"forward": [4]})
     before, after = before.write(tmp_path / "a.pte"), after.write(tmp_path / "b.pte")
     result = et("diff", before, after, "--json").json
     changes = {m["name"]: m for m in result["methods"]}
@@ -52,8 +52,8 @@ def test_methods(et: Et, tmp_path: Path) -> None:
 
 
 def test_fields_of_the_tables(et: Et, tmp_path: Path) -> None:
-    before = MadeUp().write(tmp_path / "a.pte")
-    changed = MadeUp()
+    before = SyntheticProgram().write(tmp_path / "a.pte")
+    changed = SyntheticProgram()
     changed.methods = {"forward": {"other": b"w" * 12, **changed.methods["forward"]}}
     result = et("diff", before, changed.write(tmp_path / "b.pte"), "--json").json
     assert result["other"]

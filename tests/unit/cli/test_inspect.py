@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 from commands import Et, Linked
-from made_up import MadeUp
+from synthetic import SyntheticProgram
 
 
 def test_a_program(et: Et, tmp_path: Path) -> None:
-    path = MadeUp().write(tmp_path / "p.pte")
+    path = SyntheticProgram().write(tmp_path / "p.pte")
     result = et("inspect", path, "--json").json
     assert (result["kind"], result["bytes"]) == ("program", path.stat().st_size)
     assert [m["name"] for m in result["methods"]] == ["forward"]
@@ -56,13 +56,13 @@ def test_paths_are_the_users(et: Et, linked: Linked, monkeypatch: pytest.MonkeyP
 
 
 def test_names_cannot_give_a_terminal_orders(et: Et, tmp_path: Path) -> None:
-    path = MadeUp(named={"\x1b[2Jgone": b"x" * 300}).write(tmp_path / "p.pte")
+    path = SyntheticProgram(named={"\x1b[2Jgone": b"x" * 300}).write(tmp_path / "p.pte")
     out = et("inspect", path).out
     assert "\\x1b[2Jgone" in out and "\x1b" not in out
 
 
 def test_many_data_are_cut_off(et: Et, tmp_path: Path) -> None:
     named = {f"key{n:03}": bytes([n, 1]) * 5 for n in range(40)}
-    path = MadeUp(named=named).write(tmp_path / "p.pte")
+    path = SyntheticProgram(named=named).write(tmp_path / "p.pte")
     assert "smaller ones; --all shows them" in et("inspect", path).out
     assert "key039" in et("inspect", path, "--all").out

@@ -7,6 +7,7 @@ import re
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -14,7 +15,7 @@ from etbuild import BuildError
 from etexport import adapter
 from etexport.guard import Guard, declared
 from etlink import adapter_values
-from etlink.data import Datum
+from etlink.named_data import NamedData
 from request_files import install, request
 from safetensors.torch import load_file, save_file
 
@@ -95,10 +96,10 @@ def test_a_placeholder_depends_on_the_structure_alone(
 
 def test_values_are_what_the_model_makes_of_them(tmp_path: Path, files: dict[str, Path]) -> None:
     folder = values(tmp_path, files)
-    first, second = adapter_values.read(folder)
+    first, second = adapter_values.read(folder).tensors
     assert (first.name, first.dtype, first.shape, first.size) == ("layer.a", "float32", (2, 3), 24)
     assert (second.name, second.dtype, second.size) == ("layer.b", "bfloat16", 4)
-    blob = (folder / "blobs" / first.blob).read_bytes()
+    blob = (folder / "blobs" / first.sha256).read_bytes()
     assert blob == torch.full((2, 3), 14.0).numpy().tobytes()
 
 
@@ -115,9 +116,9 @@ def test_a_tensor_that_the_entry_point_leaves_out(tmp_path: Path, files: dict[st
 
 def test_a_tensor_that_the_model_does_not_use(tmp_path: Path, files: dict[str, Path]) -> None:
     folder = values(tmp_path, files, "unused")
-    assert [t.name for t in adapter_values.read(folder)] == ["layer.a"]
+    assert [t.name for t in adapter_values.read(folder).tensors] == ["layer.a"]
     # Should the model use it after all, the program isn't linked.
-    assert sha256(load_file(files["other"])["b"]) in adapter_values.values(folder).placeholders
+    assert sha256(load_file(files["other"])["b"]) in adapter_values.read(folder).placeholders
     message = 'got None for "layer.b", expected the name of one of the 2 tensors in the adapter'
     with pytest.raises(BuildError, match=message):
         values(tmp_path, files, "misnamed")
@@ -192,7 +193,7 @@ def test_equal_names_in_two_files_are_told_apart(tmp_path: Path) -> None:
 
 def test_tensors_may_be_changed_and_joined(tmp_path: Path, files: dict[str, Path]) -> None:
     folder = values(tmp_path, files, "rotated")
-    assert [t.name for t in adapter_values.read(folder)] == ["layer.a", "layer.sum"]
+    assert [t.name for t in adapter_values.read(folder).tensors] == ["layer.a", "layer.sum"]
 
 
 def test_every_tensor_is_tried(tmp_path: Path) -> None:
@@ -224,7 +225,7 @@ def test_every_tensor_is_tried(tmp_path: Path) -> None:
 
 def test_placeholders_are_listed(tmp_path: Path, files: dict[str, Path]) -> None:
     placeholder = load_file(files["other"])["a"]
-    listed = adapter_values.values(values(tmp_path, files)).placeholders
+    listed = adapter_values.read(values(tmp_path, files)).placeholders
     assert sha256(placeholder) in listed and sha256(2 * placeholder) in listed
     assert sha256(torch.zeros(2, 3)) not in listed
 
@@ -234,21 +235,28 @@ def sha256(tensor: torch.Tensor) -> str:
     return hashlib.sha256(tensor.contiguous().view(torch.uint8).numpy().tobytes()).hexdigest()
 
 
+def named(key: str, sha256: str, size: int, **fields: Any) -> NamedData:
+    """A program's own weight, by name."""
+    return NamedData(key=key, sha256=sha256, size=size, crc32=0, by_name=True, **fields)
+
+
 def test_values_replace_placeholders(tmp_path: Path, files: dict[str, Path]) -> None:
-    tensors = adapter_values.read(values(tmp_path, files))
-    data = [Datum(t.name, t.stand_in, t.size, 0, by_name=True) for t in tensors]
-    other = Datum("layer.c", "0" * 64, 4, 0, by_name=True)
-    made = adapter_values.exchanged("//m:p", [*data, other], tensors)
-    assert [(d.key, d.blob, d.crc32) for d in made] == [
-        *((t.name, t.blob, t.crc32) for t in tensors),
+    tensors = adapter_values.read(values(tmp_path, files)).tensors
+    data = [named(t.name, t.placeholder, t.size) for t in tensors]
+    other = named("layer.c", "0" * 64, 4)
+    replaced = adapter_values.with_values("//m:p", [*data, other], tensors)
+    assert [(d.key, d.sha256, d.crc32) for d in replaced] == [
+        *((t.name, t.sha256, t.crc32) for t in tensors),
         ("layer.c", "0" * 64, 0),
     ]
-    with pytest.raises(BuildError, match='"layer.b" is none of the 1 data of the program\'s own'):
-        adapter_values.exchanged("//m:p", data[:1], tensors)
-    changed = [data[0], Datum("layer.b", "1" * 64, 2, 0, dtype="qint8", shape=(2,), by_name=True)]
-    wanted = re.escape('"layer.b": got qint8 [2], 2 bytes, wanted the bytes that adapter_entry')
-    with pytest.raises(BuildError, match=wanted):
-        adapter_values.exchanged("//m:p", changed, tensors)
+    with pytest.raises(
+        BuildError, match='"layer.b" is none of the 1 weights of the program\'s own'
+    ):
+        adapter_values.with_values("//m:p", data[:1], tensors)
+    changed = [data[0], named("layer.b", "1" * 64, 2, dtype="qint8", shape=(2,))]
+    message = re.escape('"layer.b": got qint8 [2], 2 bytes, expected the bytes that adapter_e')
+    with pytest.raises(BuildError, match=message):
+        adapter_values.with_values("//m:p", changed, tensors)
 
 
 @pytest.mark.parametrize(
@@ -289,6 +297,6 @@ def test_damaged_values(tmp_path: Path, files: dict[str, Path]) -> None:
     with pytest.raises(BuildError, match="is missing"):
         adapter_values.read(folder)
     listed = folder / "adapter.json"
-    listed.write_text(listed.read_text().replace('"stand_in": "', '"stand_in": "x'))
-    with pytest.raises(BuildError, match="is damaged: it.tensors"):
+    listed.write_text(listed.read_text().replace('"placeholder": "', '"placeholder": "x'))
+    with pytest.raises(BuildError, match="is not a list of an adapter's values: it.tensors"):
         adapter_values.read(folder)

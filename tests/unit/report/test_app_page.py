@@ -11,7 +11,7 @@ import pytest
 from etreport import app, modules
 from etreport import program as program_report
 from etreport.treemap import Node
-from made_up import link_with, program, shared_file
+from synthetic import link_with, program, shared_file
 from test_page import ACCURACY, DELEGATION, FACTS, RUN
 
 

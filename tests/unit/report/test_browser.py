@@ -17,7 +17,7 @@ import pytest
 from chromium import Chromium, Window
 from etreport import app, page
 from etreport import program as program_report
-from made_up import link_with, program, shared_file
+from synthetic import link_with, program, shared_file
 from test_app_page import parts  # noqa: F401  (a fixture)
 from test_page import ACCURACY, DELEGATION, FACTS, RUN
 

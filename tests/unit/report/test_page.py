@@ -13,7 +13,7 @@ from etlink.lowered import Index
 from etreport import page as pages
 from etreport import program as report
 from etreport.findings import findings
-from made_up import empty_index, link_with, program, shared_file, tree
+from synthetic import empty_index, link_with, program, shared_file, tree
 
 FACTS: dict[str, Any] = {
     "model": "//m:model",

@@ -17,6 +17,7 @@ from etcli.reproduce.build import Output
 from etcli.reproduce.compare import compare
 from etlink import ptd
 from etlink.container import Piece
+from etlink.data_index import describe_key
 from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
 from executorch.exir import to_edge_transform_and_lower
 
@@ -51,7 +52,8 @@ def tarred(*members: tuple[str, bytes], time: int = 0) -> bytes:
 def data_file(path: Path, **values: bytes) -> Path:
     path.parent.mkdir(exist_ok=True)
     with open(path, "wb") as out:
-        ptd.write(out, [ptd.Entry(k, v.hex(), Piece.of(v)) for k, v in sorted(values.items())])
+        pieces = {k: Piece.of(v) for k, v in values.items()}
+        ptd.write(out, [(describe_key(k, piece, None), piece) for k, piece in pieces.items()])
     return path
 
 

@@ -16,9 +16,18 @@ from pathlib import Path
 from etbuild.errors import BuildError
 from etlink import pte
 from etlink.container import REBUILD
-from etlink.fields import field_table, field_tables, number, numbers_of, offset_of, text_of
-from etlink.flatbuffer import Buffer, DamagedError, Table
-from etlink.tables import MOST_DIMENSIONS, SCALAR_TYPES
+from etlink.flatbuffer import (
+    Buffer,
+    DamagedError,
+    Table,
+    field_table,
+    field_tables,
+    number,
+    numbers_of,
+    offset_of,
+    text_of,
+)
+from etlink.tables import MAX_DIMENSIONS, SCALAR_TYPES
 from flatbuffers import number_types as numbers
 
 IDENTIFIER = b"BP08"
@@ -141,7 +150,7 @@ def _value(table: Table) -> Value:
     offset = offset_of(content, 2)
     start, length = (content.Vector(offset), content.VectorLen(offset)) if offset else (0, 0)
     order = numbers_of(content, 3, numbers.Uint8Flags, 1) or tuple(range(len(shape)))
-    fits = len(shape) <= MOST_DIMENSIONS and min(shape, default=0) >= 0
+    fits = len(shape) <= MAX_DIMENSIONS and min(shape, default=0) >= 0
     if not width or not fits or width * math.prod(shape) != length:
         raise DamagedError("a tensor's shape does not fit its data")
     if sorted(order) != list(range(len(shape))):

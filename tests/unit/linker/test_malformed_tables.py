@@ -11,15 +11,14 @@ from typing import Any
 
 import pytest
 from etbuild import BuildError
-from etlink import flat_tensor, merge, payload, ptd, pte, schema
+from etlink import merge, payload, ptd, pte, schema
 from etlink.__main__ import main
 from etlink.container import Piece, Segment
-from etlink.fields import number, text_of
-from etlink.flatbuffer import Buffer, DamagedError, Table
+from etlink.flatbuffer import Buffer, DamagedError, Table, number, text_of
 from etlink.lowered import Lowered
-from etlink.ptd import Entry, Layout
+from etlink.ptd import Layout
 from flatbuffers import number_types
-from made_up import MadeUp, biggest_blob, relink
+from synthetic import SyntheticProgram, biggest_blob, named, relink
 
 ROOT = struct.Struct("<I")
 
@@ -27,7 +26,7 @@ ROOT = struct.Struct("<I")
 def test_a_vtable_before_the_buffer() -> None:
     # The table is at byte 4, its vtable 12 bytes before that: from the end, Python would say.
     data = Buffer(struct.pack("<IiHHI", 4, 12, 6, 4, 7))
-    with pytest.raises(DamagedError, match="an offset leads to byte -8, and they end at 16"):
+    with pytest.raises(DamagedError, match="an offset leads to byte -8, but they end at 16"):
         number(Table(data, 4), 0, number_types.Uint32Flags)
 
 
@@ -70,15 +69,15 @@ def test_vectors_that_lie_over_each_other(tmp_path: Path) -> None:
     # 80 KB that would be 10^8 values.
     path.write_bytes(endless(10_000))
     start = time.monotonic()
-    with pytest.raises(BuildError, match="its tables or vectors lie over each other") as caught:
+    with pytest.raises(BuildError, match="its tables or vectors overlap") as caught:
         pte.read(path)
     assert time.monotonic() - start < 10
-    assert caught.value.what.startswith(f"{path} is damaged: its tables can't be read (")
+    assert caught.value.what.startswith(f"{path} is damaged: its tables cannot be read (")
 
 
 def written(path: Path, change: Callable[[Any], None]) -> Path:
     """A program file whose tables were changed."""
-    MadeUp().write(path)
+    SyntheticProgram().write(path)
     read = pte.read(path)
     change(read.program)
     segments = [
@@ -142,7 +141,7 @@ CHANGES = {
     ),
     "too many dimensions": (
         set_to("sizes", [1] * 17, tensor),
-        'method "forward", value 0 has 17 dimensions, wanted at most 16',
+        'method "forward", value 0 has 17 dimensions, expected at most 16',
     ),
     "dimensions": (
         set_to("dimOrder", [1], tensor),
@@ -154,7 +153,7 @@ CHANGES = {
     ),
     "type": (
         set_to("scalarType", 99, tensor),
-        'method "forward", value 0 is a constant of type 99, which there is not',
+        'method "forward", value 0 is a constant of the unknown type 99',
     ),
     "constant": (
         set_to("dataBufferIdx", 4, tensor),
@@ -192,7 +191,7 @@ CHANGES = {
         delegate(0, 0),
         'method "forward": the payload of XnnpackBackend is number 0 of 0',
     ),
-    "nowhere": (delegate(7, 0), 'method "forward": the payload of XnnpackBackend is nowhere'),
+    "missing": (delegate(7, 0), 'method "forward": the payload of XnnpackBackend is missing'),
     "named data": (
         lambda program: setattr(program.namedData[0], "segmentIndex", 4),
         'segment of "k2" is number 4 of 4',
@@ -229,19 +228,22 @@ def test_what_refers_to_nothing_is_named(tmp_path: Path, kind: str) -> None:
 
 def test_tables_larger_than_any(tmp_path: Path) -> None:
     path = tmp_path / "p.pte"
-    MadeUp().write(path)
+    SyntheticProgram().write(path)
     head = bytearray(path.read_bytes()[:40])
     head[16:24] = struct.pack("<Q", 3 << 30)
     with open(path, "wb") as out:
         out.write(head)
         out.truncate(3 << 30)
-    with pytest.raises(BuildError, match="its tables have 3221225472 bytes, wanted at most"):
+    with pytest.raises(BuildError, match="its tables have 3221225472 bytes, expected at most"):
         pte.read(path)
 
 
-def data_file(path: Path, *named: flat_tensor.Named, segments: int = 1) -> Path:
-    """A data file with these keys; each segment has 16 bytes."""
-    tables = flat_tensor.pack([(0, 16)] * segments, named)
+Key = tuple[str, int, Layout | None]
+
+
+def data_file(path: Path, *keys: Key, segments: int = 1) -> Path:
+    """A data file with these keys, segments and layouts; each segment has 16 bytes."""
+    tables = ptd._pack([(0, 16)] * segments, keys)
     head = struct.pack("<4sIQQQQ", b"FH01", 40, 48, len(tables), 48 + len(tables), 16)
     (root,) = ROOT.unpack_from(tables)
     whole = ROOT.pack(root + 48) + tables[4:8] + head.ljust(48, b"\0") + tables[8:] + bytes(16)
@@ -250,33 +252,33 @@ def data_file(path: Path, *named: flat_tensor.Named, segments: int = 1) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("named", "message"),
+    ("keys", "message"),
     [
-        ([flat_tensor.Named("k", 1)], "the data of 'k' are segment 1 of 1"),
-        ([flat_tensor.Named("k", 0), flat_tensor.Named("k", 0)], "two keys are 'k'"),
+        ([("k", 1, None)], "the data of 'k' are segment 1 of 1"),
+        ([("k", 0, None), ("k", 0, None)], "two keys are 'k'"),
         (
-            [flat_tensor.Named("k", 0, Layout(6, (3,), (0,)))],
+            [("k", 0, Layout(6, (3,), (0,)))],
             '"k" has 16 bytes, and its layout is type 6 [3], dimensions [0]',
         ),
         (
-            [flat_tensor.Named("k", 0, Layout(6, (1,) * 17, tuple(range(17))))],
+            [("k", 0, Layout(6, (1,) * 17, tuple(range(17))))],
             '"k" has 16 bytes, and its layout is type 6 [1, 1, 1',
         ),
     ],
 )
-def test_keys_of_a_data_file(tmp_path: Path, named: list[flat_tensor.Named], message: str) -> None:
-    path = data_file(tmp_path / "d.ptd", *named)
+def test_keys_of_a_data_file(tmp_path: Path, keys: list[Key], message: str) -> None:
+    path = data_file(tmp_path / "d.ptd", *keys)
     with pytest.raises(BuildError) as caught:
         ptd.read(path)
     assert message in caught.value.what and str(path) in caught.value.what
-    data_file(path, flat_tensor.Named("k", 0, Layout(6, (2, 2), (0, 1))))
+    data_file(path, ("k", 0, Layout(6, (2, 2), (0, 1))))
     assert ptd.read(path)["k"][0].size == 16
 
 
 def test_a_key_that_is_not_utf8(tmp_path: Path) -> None:
-    path = data_file(tmp_path / "d.ptd", flat_tensor.Named("key", 0))
+    path = data_file(tmp_path / "d.ptd", ("key", 0, None))
     path.write_bytes(path.read_bytes().replace(b"key", b"k\xffy"))
-    with pytest.raises(BuildError, match=r"d\.ptd is damaged: its tables can't be read \('utf-8'"):
+    with pytest.raises(BuildError, match=r"d\.ptd is damaged: its tables cannot be read \('utf-8'"):
         ptd.read(path)
 
 
@@ -290,7 +292,7 @@ def test_a_payload_of_nonsense_is_left_alone() -> None:
 
 def index_with(folder: Path, change: Callable[[Any], None]) -> Path:
     """A lowered program whose index was changed; returns the index."""
-    lowered = MadeUp().lower(folder)
+    lowered = SyntheticProgram().lower(folder)
     path = lowered.folder / "index.json"
     index = json.loads(path.read_text())
     change(index)
@@ -306,33 +308,33 @@ def entry(name: str, **fields: Any) -> Callable[[Any], None]:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (entry("constants", blob="../../../etc/passwd"), "it.constants[0].blob is"),
-        (entry("named_data", blob="/etc/passwd"), 'blob is "/etc/passwd", wanted a sha256'),
-        (entry("segments", kind="other"), 'it.segments[0].kind is "other", which there is not'),
-        (entry("segments", size=-1), "it.segments[0].size is -1, wanted a whole number from 0"),
-        (entry("segments", size="1"), 'it.segments[0].size is "1", wanted a whole number'),
-        (entry("segments", size=True), "it.segments[0].size is true, wanted a whole number"),
-        (entry("named_data", alignment=0), "it.named_data[0].alignment is 0, wanted from 1"),
-        (entry("named_data", alignment=1 << 40), "alignment is 1099511627776, wanted from 1"),
-        (entry("named_data", more=1), 'it.named_data[0] has "more", which is not known here'),
-        (entry("tensors", buffer=9), "it.tensors[0].buffer is 9, which no constant has"),
+        (entry("constants", sha256="../../../etc/passwd"), "it.constants[0].sha256 is"),
+        (entry("named_data", sha256="/etc/passwd"), 'sha256 is "/etc/passwd", expected a sha256'),
+        (entry("segments", kind="other"), 'it.segments[0].kind is "other", expected one of'),
+        (entry("segments", size=-1), "it.segments[0].size is -1, expected a whole number from 0"),
+        (entry("segments", size="1"), 'it.segments[0].size is "1", expected a whole number'),
+        (entry("segments", size=True), "it.segments[0].size is true, expected a whole number"),
+        (entry("named_data", alignment=0), "it.named_data[0].alignment is 0, expected from 1"),
+        (entry("named_data", alignment=1 << 40), "alignment is 1099511627776, expected from 1"),
+        (entry("named_data", more=1), 'it.named_data[0] has the unknown member "more"'),
+        (entry("tensors", buffer=9), "it.tensors[0].buffer is 9, but no constant has that number"),
         (entry("tensors", layout={"scalar_type": 6}), 'it.tensors[0].layout has no "sizes"'),
         (lambda index: index.update(segment_alignment=0), "it.segment_alignment is 0"),
-        (lambda index: index.update(constants=7), "it.constants is 7, wanted a list"),
-        (lambda index: index.update(versions=[]), "it.versions is a list, wanted an object"),
+        (lambda index: index.update(constants=7), "it.constants is 7, expected a list"),
+        (lambda index: index.update(versions=[]), "it.versions is a list, expected an object"),
         (
             lambda index: index.update(packings=[{"weight": "", "bias": "", "recipe": "[[["}]),
-            "it.packings[0].recipe is no object in JSON",
+            "it.packings[0].recipe is not a JSON object",
         ),
     ],
 )
-def test_indices_of_lowered_programs(
+def test_indexes_of_lowered_programs(
     tmp_path: Path, change: Callable[[Any], None], message: str
 ) -> None:
     path = index_with(tmp_path / "lowered", change)
     with pytest.raises(BuildError) as caught:
         Lowered(path.parent)
-    assert caught.value.what.startswith(f"{path} is damaged: ")
+    assert caught.value.what.startswith(f"{path} is not the index of a lowered program: ")
     assert message in caught.value.what
 
 
@@ -340,25 +342,28 @@ def test_an_index_of_another_program(tmp_path: Path, capsys: pytest.CaptureFixtu
     path = index_with(tmp_path / "lowered", entry("tensors", value=99))
     assert main([f"--lowered={path.parent}", f"--program={tmp_path / 'p.pte'}"]) == 1
     said = capsys.readouterr().err
-    assert "the index has a weight at value 99 of method 0, and there is none" in said
+    assert "the index has a weight at value 99 of method 0, but the tables have none" in said
     assert not (tmp_path / "p.pte").exists()
 
 
 def test_an_index_that_is_nested_deeply(tmp_path: Path) -> None:
-    lowered = MadeUp().lower(tmp_path / "lowered")
+    lowered = SyntheticProgram().lower(tmp_path / "lowered")
     (lowered.folder / "index.json").write_text('{"format":' + "[" * 200_000)
-    with pytest.raises(BuildError, match="is not a lowered program: it is nested too deeply"):
+    with pytest.raises(
+        BuildError, match="is not the index of a lowered program: it is nested too deeply"
+    ):
         Lowered(lowered.folder)
 
 
 @pytest.mark.parametrize("name", ["k2", "a.weight"])
 def test_a_changed_blob_gives_no_data_file(tmp_path: Path, name: str) -> None:
     # The program's own bytes would still be right: nothing but the blob's name says what it was.
-    lowered = MadeUp().lower(tmp_path / "lowered")
+    lowered = SyntheticProgram().lower(tmp_path / "lowered")
     index = lowered.index
-    blobs = {n.key: n.blob for n in index.named_data}
+    blobs = {n.key: n.sha256 for n in index.named_data}
     blobs |= {
-        t.name: next(c.blob for c in index.constants if c.buffer == t.buffer) for t in index.tensors
+        t.name: next(c.sha256 for c in index.constants if c.buffer == t.buffer)
+        for t in index.tensors
     }
     path = lowered.folder / "blobs" / blobs[name]
     path.write_bytes(path.read_bytes()[::-1])
@@ -369,21 +374,21 @@ def test_a_changed_blob_gives_no_data_file(tmp_path: Path, name: str) -> None:
 
 
 def test_a_payload_that_has_changed_is_not_given_other_names(tmp_path: Path) -> None:
-    lowered = MadeUp().lower(tmp_path / "lowered")
+    lowered = SyntheticProgram().lower(tmp_path / "lowered")
     blob = biggest_blob(lowered)
     blob.write_bytes(b"x" + blob.read_bytes()[1:])
-    with pytest.raises(BuildError, match=r"is damaged: its sha256 is .*, wanted "):
+    with pytest.raises(BuildError, match=r"is damaged: its sha256 is .*, expected "):
         lowered.blob(blob.name)
     blob.unlink()
-    with pytest.raises(BuildError, match="can't be read: No such file"):
+    with pytest.raises(BuildError, match="cannot be read: No such file"):
         lowered.blob(blob.name)
 
 
 def test_alignments_that_have_no_common_multiple_on_a_disk(tmp_path: Path) -> None:
-    entries = [Entry("k", "b", Piece.of(b"x"), 999_983), Entry("l", "b", Piece.of(b"x"), 999_979)]
+    entries = [named("k", b"x", 999_983), named("l", b"x", 999_979)]
     with open(tmp_path / "d.ptd", "wb") as out, pytest.raises(BuildError) as caught:
         ptd.write(out, entries)
-    assert "would be aligned to 127995136045696 bytes" in caught.value.what
+    assert "alignment of a segment is too large: got 127995136045696 bytes" in caught.value.what
 
 
 def test_a_program_without_a_manifest_is_looked_at_all_the_same(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""How the package's programs end: a message and an exit code, never a stack trace."""
+"""How tools end: with a message and an exit code, never a stack trace."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from etbuild.errors import BuildError
 
 
 def exit_code(work: Callable[[], None]) -> int:
-    """Runs a program's work.
+    """Runs a tool and prints the error that it ends with, if any.
 
     Returns:
         0, or 1 after an error was printed.

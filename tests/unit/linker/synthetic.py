@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from etlink import ptd, pte, schema
-from etlink.container import Piece, Segment, aligned
+from etlink.container import Piece, Segment, aligned, digest_of
+from etlink.data_index import DataIndex, write_index
 from etlink.link import Linked, Options, link
 from etlink.lowered import Index, Lowered
+from etlink.named_data import Layout, NamedData
 from etlink.share import share
-from etlink.shared import DataIndex, write_index
 from etlink.split import Hints, Weight, split
 
 VERSIONS = {"executorch": "1", "python": "3", "torch": "2"}
@@ -21,7 +22,7 @@ FLOAT32 = 6
 
 
 @dataclass
-class MadeUp:
+class SyntheticProgram:
     """What goes into a .pte file; tests change it before they write it.
 
     Attributes:
@@ -93,6 +94,23 @@ class MadeUp:
         return Lowered(folder)
 
 
+def named(
+    key: str, data: bytes | Piece, alignment: int = 1, layout: Layout | None = None
+) -> tuple[NamedData, Piece]:
+    """What a .ptd file takes: a key with its bytes."""
+    piece = data if isinstance(data, Piece) else Piece.of(data)
+    digest = digest_of(piece)
+    item = NamedData(
+        key=key,
+        sha256=digest.sha256,
+        size=piece.size,
+        crc32=digest.crc32,
+        alignment=alignment,
+        layout=layout,
+    )
+    return item, piece
+
+
 def sha256(data: bytes) -> str:
     """The sha256 of bytes, hex: the key that XNNPACK's data have."""
     return hashlib.sha256(data).hexdigest()
@@ -112,17 +130,17 @@ def program(
       label: the target.
       weights: portable weights by qualified name.
       delegated: weights of the delegate by qualified name.
-      **fields: of MadeUp.
+      **fields: of SyntheticProgram.
     """
     delegated = delegated or {}
-    made_up = MadeUp(
+    synthetic = SyntheticProgram(
         methods={"forward": dict(weights or {})},
         named={sha256(d): d for d in delegated.values()},
         weights={sha256(d): (n, "float32") for n, d in delegated.items()},
         label=label,
         **fields,
     )
-    return made_up.lower(folder)
+    return synthetic.lower(folder)
 
 
 def shared_file(path: Path, label: str, *sources: Lowered, **arguments: Any) -> DataIndex:
