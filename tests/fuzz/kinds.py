@@ -157,7 +157,7 @@ def _facts(path: Path, place: Place) -> None:
     )
     shutil.copyfile(path, lowered / "lowering.json")
     words = [f"--label={LABEL}", f"--lowered={lowered}"]
-    words += [f"--{name}={place.seeds / name}.json" for name in ("facts", "summary")]
+    words += [f"--{name}={place.seeds / name}.json" for name in ("timings", "summary")]
     words += [f"--{name}={place.scratch / name}" for name in ("json", "html")]
     said = io.StringIO()
     with contextlib.redirect_stderr(said):
@@ -177,10 +177,9 @@ def _static_library(path: Path, place: Place) -> None:
 
 
 def _gguf(path: Path, place: Place) -> None:
-    from etbuild import BuildError, ModelContext
-    from etllm.chat.errors import LlmError
+    from etbuild import ModelContext
+    from etllm.chat.tokenizer_from_gguf import build_config, build_tokenizer, read_metadata
     from etllm.gguf_file import GgufFile
-    from tokenizer_from_gguf import build_config, build_tokenizer, read_metadata
 
     from models import llama
 
@@ -188,12 +187,9 @@ def _gguf(path: Path, place: Place) -> None:
     for name in file.names():
         shape = tuple(int(n) for n in reversed(file._tensors[name].shape))
         file.tensor(name, shape)
-    try:
-        metadata = read_metadata(path)
-        build_tokenizer(metadata, path.name)
-        build_config(metadata, path.name)
-    except LlmError as error:
-        raise BuildError(str(error).splitlines()[0]) from error
+    metadata = read_metadata(path)
+    build_tokenizer(metadata, path.name)
+    build_config(metadata, path.name)
     llama.model_args(file, llama.Args.of(ModelContext({"max_seq_len": "8"}, label=LABEL)), LABEL)
 
 
@@ -237,26 +233,16 @@ def _exported(path: Path, place: Place) -> None:
 
 
 def _tokenizer(path: Path, place: Place) -> None:
-    from etbuild import BuildError
-    from etllm.chat.errors import LlmError
     from etllm.chat.text import load_tokenizer
 
-    try:
-        load_tokenizer(path)
-    except LlmError as error:
-        raise BuildError(str(error).splitlines()[0]) from error
+    load_tokenizer(path)
 
 
 def _chat_config(path: Path, place: Place) -> None:
-    from etbuild import BuildError
     from etllm.chat.chat_format import write_chat_format
-    from etllm.chat.errors import LlmError
     from etllm.chat.text import load_config
 
-    try:
-        write_chat_format(load_config(path), path.name, place.scratch / "chat_format.json")
-    except LlmError as error:
-        raise BuildError(str(error).splitlines()[0]) from error
+    write_chat_format(load_config(path), path.name, place.scratch / "chat_format.json")
 
 
 def _adapter_config(path: Path, place: Place) -> None:

@@ -171,21 +171,16 @@ def tokenizer_of(given: Path | None, data: Mapping[str, Path]) -> Any:
     Raises:
       BuildError: there is none, or it cannot be read.
     """
-    from etllm.chat.errors import LlmError
+    from etllm.chat import tokenizer_from_gguf
     from etllm.chat.text import load_tokenizer
 
     own = [p for p in data.values() if p.name == "tokenizer.json"]
     weights = [p for p in data.values() if p.suffix == ".gguf"]
-    try:
-        if given or own:
-            return load_tokenizer(given or own[0])
-        if weights:
-            import tokenizer_from_gguf
-
-            metadata = tokenizer_from_gguf.read_metadata(weights[0])
-            return tokenizer_from_gguf.build_tokenizer(metadata, weights[0].name)
-    except LlmError as error:
-        raise BuildError(error.what, error.hint) from error
+    if given or own:
+        return load_tokenizer(given or own[0])
+    if weights:
+        metadata = tokenizer_from_gguf.read_metadata(weights[0])
+        return tokenizer_from_gguf.build_tokenizer(metadata, weights[0].name)
     raise BuildError(
         "No tokenizer among the model's files: got neither tokenizer.json nor .gguf.",
         "Give one with --tokenizer tokenizer.json.",

@@ -1,4 +1,7 @@
-"""Tokens of a conversation, in which what is said is text."""
+"""Tokens of a conversation in which messages are text, made with Hugging Face's tokenizers only.
+
+What the runner's tokenizer is compared with.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,8 @@ import re
 import secrets
 from collections.abc import Mapping, Sequence
 
-from tokenizers import AddedToken, Tokenizer
-
 from etllm.chat.text import ChatTemplate
+from tokenizers import AddedToken, Tokenizer
 
 
 class ConversationEncoder:
@@ -21,7 +23,7 @@ class ConversationEncoder:
 
     Args:
       tokenizer: the model's.
-      template: the model's form of a conversation.
+      template: the model's chat template.
       parse_special: whether special tokens in messages are tokens, as for Hugging Face's
         functions.
 
@@ -62,7 +64,7 @@ class ConversationEncoder:
             {**message, "content": self._pattern.sub(disguised, message["content"])}
             for message in messages
         ]
-        text = self._with_stand_ins(self._template.render(hidden))
+        text = self._with_placeholders(self._template.render(hidden))
         text = re.sub(f"{self._mark}said([0-9]+)\ue001", lambda m: said[int(m[1])], text)
         tokenizer, numbers = self._without_special
         return [numbers.get(token, token) for token in self._tokens(tokenizer, text)]
@@ -74,8 +76,8 @@ class ConversationEncoder:
         tokens = self._tokens(self._tokenizer, content)
         return bool(self._pattern.search(content)) or not self._special.keys().isdisjoint(tokens)
 
-    def _with_stand_ins(self, text: str) -> str:
-        """The text with another token in the place of each special token of it."""
+    def _with_placeholders(self, text: str) -> str:
+        """The text with a placeholder for each special token of it."""
         encoding = self._tokenizer.encode(text, add_special_tokens=False)
         pieces, done = [], 0
         for number, (start, end) in zip(encoding.ids, encoding.offsets, strict=True):
@@ -83,29 +85,29 @@ class ConversationEncoder:
             # White space beside a token may belong to it; unknown characters are a token, too.
             at = text.find(token.content, start, end) if token else -1
             if at >= 0:
-                pieces += [text[done:at], self._stand_in(number)]
+                pieces += [text[done:at], self._placeholder(number)]
                 done = at + len(token.content)
         return "".join([*pieces, text[done:]])
 
-    def _stand_in(self, number: int) -> str:
+    def _placeholder(self, number: int) -> str:
         return f"{self._mark}token{number}\ue001"
 
     @functools.cached_property
     def _without_special(self) -> tuple[Tokenizer, dict[int, int]]:
-        """A tokenizer that finds stand-ins only, and which special tokens these are."""
+        """A tokenizer that finds placeholders only, and which special tokens these are."""
         tokenizer = Tokenizer.from_str(self._tokenizer.to_str())
         tokenizer.encode_special_tokens = True
         for number, token in self._special.items():
-            stand_in = AddedToken(
-                self._stand_in(number),
+            placeholder = AddedToken(
+                self._placeholder(number),
                 lstrip=token.lstrip,
                 normalized=token.normalized,
                 rstrip=token.rstrip,
                 single_word=token.single_word,
                 special=False,
             )
-            tokenizer.add_tokens([stand_in])
-        numbers = {tokenizer.token_to_id(self._stand_in(n)): n for n in self._special}
+            tokenizer.add_tokens([placeholder])
+        numbers = {tokenizer.token_to_id(self._placeholder(n)): n for n in self._special}
         return tokenizer, numbers
 
     @staticmethod
