@@ -27,7 +27,7 @@ def vendor_sdk(
       variables: environment variables that upstream reads: name to folder in the SDK, "" for itself.
     """
     places = {variable: "/".join(["sdk"] + ([place] if place else [])) for variable, place in variables.items()}
-    missing = ("it compiles with %s, which these rules can't fetch; add executorch.sdk(backend = " +
+    missing = ("it compiles with %s, which these rules cannot fetch. Add executorch.sdk(backend = " +
                "\"%s\", path = \"%s\"), or repository = \"@…\", to MODULE.bazel.") % (sdk, backend, example)
     et_packages(
         name = name,

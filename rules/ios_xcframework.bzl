@@ -105,20 +105,20 @@ def _apps(ctx):
     for target in ctx.attr.apps:
         app = target[EtAppInfo]
         if app.platform not in _PLATFORMS:
-            fail("%s: %s is for %s; wanted an app for one of: %s." %
+            fail("%s: platform of %s: got %s, expected one of %s." %
                  (ctx.label, app.label, app.platform, ", ".join(_PLATFORMS)))
         if app.platform in found:
-            fail("%s: %s and %s are both for %s; keep one of them." %
+            fail("%s: %s and %s are both for %s. Keep one of them." %
                  (ctx.label, found[app.platform].label, app.label, app.platform))
         found[app.platform] = app
     first = found.values()[0]
     for app in found.values():
         for what in ("programs", "assets"):
             if _files(app, what) != _files(first, what):
-                fail("%s: %s and %s have different %s; apps in one package have the same." %
+                fail("%s: %s and %s have different %s. Apps in one package need the same." %
                      (ctx.label, first.label, app.label, "data" if what == "assets" else what))
         if app.runtime.executorch_version != first.runtime.executorch_version:
-            fail("%s: %s has ExecuTorch %s, and %s %s; apps in one package have the same." % (
+            fail("%s: %s has ExecuTorch %s, and %s has %s. Apps in one package need the same." % (
                 ctx.label,
                 first.label,
                 first.runtime.executorch_version,
@@ -149,11 +149,11 @@ def _frameworks(ctx, apps):
                 part[folder + file.path.removeprefix(library.file.dirname + "/")] = file
     first = apps.values()[0]
     if not found:
-        fail(("%s: the runtime %s has no dynamic framework: link its static libraries into your app, and " +
+        fail(("%s: the runtime %s has no dynamic framework. Link its static libraries into your app, and " +
               "take programs and data from et_assets.") % (ctx.label, first.runtime.label))
     for platform, app in apps.items():
         if sorted(names[platform]) != sorted(found):
-            fail("%s: the runtime %s (%s) has the frameworks %s, and others have %s." % (
+            fail("%s: frameworks of the runtime %s (%s): got %s, expected those of all platforms: %s." % (
                 ctx.label,
                 app.runtime.label,
                 platform,
@@ -176,7 +176,7 @@ def _module_name(ctx):
         words = ctx.label.name.replace("-", "_").replace(".", "_").split("_")
         name = "".join([w[:1].upper() + w[1:] for w in words])
     if not name or name[0] not in _LETTERS or not name.replace("_", "").isalnum():
-        fail("%s: module_name = \"%s\": wanted letters, digits and _, a letter first." % (ctx.label, name))
+        fail("%s: module_name: got \"%s\", expected letters, digits and _, beginning with a letter." % (ctx.label, name))
     return name
 
 et_ios_xcframework = rule(

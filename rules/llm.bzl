@@ -138,7 +138,7 @@ def et_llm(
     where = platforms if type(platforms) == "dict" else {platform: first for platform in platforms}
     for platform, of in where.items():
         if of not in programs:
-            fail("et_llm %s: platforms: \"%s\" takes the programs of \"%s\", wanted one of: %s." %
+            fail("et_llm %s: platforms: programs of \"%s\": got \"%s\", expected one of %s." %
                  (name, platform, of, ", ".join(sorted(programs))))
         _app(name, programs[of], common, platform)
     if app:
@@ -159,22 +159,22 @@ def et_llm(
 def _check(name, backends, recipes, adapters):
     """Fails for names that would make two targets of one name, or none."""
     if not backends and not recipes:
-        fail("et_llm %s: there is neither a backend nor a recipe, so it would have no program." % name)
+        fail("et_llm %s: no program is declared. Give backends, recipes or both." % name)
     for backend in backends:
         if backend in recipes:
-            fail("et_llm %s: \"%s\" is in both backends and recipes; remove it from one of them." %
+            fail("et_llm %s: \"%s\" is in both backends and recipes. Remove it from one of them." %
                  (name, backend))
     for adapter in adapters:
         if adapter in backends + list(recipes) + ["app", "benchmark", "chat", "model", "tokenizer"]:
-            fail("et_llm %s: an adapter is called \"%s\", which is the name of another target; rename it." %
+            fail("et_llm %s: adapters: \"%s\" is the name of another target. Rename the adapter." %
                  (name, adapter))
 
 def _check_adapter_data(name, adapter_data, adapters, foundation):
     """Fails where there is nothing that could have keys of this kind."""
     if adapter_data not in ("by_content", "by_name"):
-        fail("et_llm %s: adapter_data = \"%s\", wanted \"by_content\" or \"by_name\"." % (name, adapter_data))
+        fail("et_llm %s: adapter_data: got \"%s\", expected \"by_content\" or \"by_name\"." % (name, adapter_data))
     if adapter_data == "by_name" and not (foundation and adapters):
-        fail("et_llm %s: adapter_data = \"by_name\" goes with adapters and foundation = True." % name)
+        fail("et_llm %s: adapter_data = \"by_name\" needs adapters and foundation = True." % name)
 
 def _recipe(name, backend, config, common):
     """The recipe of a backend that the YAML file chooses; returns its name."""

@@ -10,15 +10,15 @@ def _llm_tokenizer_impl(ctx):
     for file in ctx.files.srcs:
         if file.basename in _FILES:
             if file.basename in found:
-                fail("%s: srcs has two files %s." % (ctx.label, file.basename))
+                fail("%s: srcs: got two files %s, expected one." % (ctx.label, file.basename))
             found[file.basename] = file
     ggufs = [f for f in ctx.files.srcs if f.extension == "gguf"]
     if not found and len(ggufs) == 1:
         return tokenizer_from_gguf(ctx, ggufs[0])
     for name in _FILES[:2]:
         if name not in found:
-            fail(("%s: no %s among: %s. Give the tokenizer's files in Hugging Face's format (et_llm: " +
-                  "tokenizer = […]), or a GGUF file that has one.") %
+            fail(("%s: srcs: %s not found. Available: %s. Give the tokenizer's files in Hugging Face's format " +
+                  "(et_llm: tokenizer = […]), or a GGUF file that has one.") %
                  (ctx.label, name, ", ".join(sorted([f.basename for f in ctx.files.srcs])) or "nothing"))
     copies = []
     for name in found:

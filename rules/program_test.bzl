@@ -10,7 +10,7 @@ def _et_program_test_impl(ctx):
     info = ctx.attr.program[EtProgramInfo]
     adapter = ctx.attr.adapter[EtProgramInfo] if ctx.attr.adapter else info
     if ctx.attr.adapter and not adapter.own_data:
-        fail("%s: adapter = %s has no .ptd of its own; set weights = \"separate\" on it." %
+        fail("%s: adapter: %s has no .ptd of its own. Set weights = \"separate\" on it." %
              (ctx.label, adapter.label))
     model = eager(adapter.lowered).model
     data = [adapter.own_data] if adapter.own_data else []

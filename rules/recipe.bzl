@@ -8,16 +8,16 @@ load("//toolchains/python:paths.bzl", "python_sources", "runfiles_path", "shown"
 def _et_recipe_impl(ctx):
     attr = ctx.attr
     if bool(attr.recipes) == bool(attr.builder or attr.base):
-        fail(("%s: a recipe has either recipes (a list, in order of preference), or a builder, or a " +
-              "base to extend; it has %s.") % (ctx.label, _given(attr)))
+        fail(("%s: got %s, expected one of recipes (a list, in order of preference), builder, and base " +
+              "(to extend).") % (ctx.label, _given(attr)))
     if attr.builder and attr.builder.count(":") != 1:
-        fail(("%s: builder = \"%s\" is malformed. Write \"module:function\", e.g. " +
+        fail(("%s: builder: got \"%s\", expected \"module:function\" such as " +
               "\"my.recipes:build\".") % (ctx.label, attr.builder))
     parents = attr.recipes + ([attr.base] if attr.base else [])
     infos = [p[EtRecipeInfo] for p in parents]
     if attr.recipes and attr.options:
-        fail(("%s: options belong to one recipe; give them to those that recipes lists (with " +
-              "et_recipe(base = …, options = …)).") % ctx.label)
+        fail(("%s: a combined recipe takes no options. Give them to those that recipes lists, with " +
+              "et_recipe(base = …, options = …).") % ctx.label)
     types = _option_types(ctx, infos)
     check_option_types(shown(ctx.label), attr.option_types)
     tree = _tree(ctx, infos)
@@ -81,7 +81,7 @@ def _extended(tree, label, options):
     """The base's tree with more options; of a combined recipe each part gets what it takes."""
     if hasattr(tree, "recipes"):
         if options:
-            fail(("%s: its base %s combines recipes, and options belong to one. Extend the parts " +
+            fail(("%s: its base %s combines recipes, and takes no options. Extend the parts, " +
                   "and combine those.") % (label, tree.label))
         return struct(label = label, recipes = tree.recipes)
     return struct(

@@ -63,12 +63,12 @@ def _et_release_impl(ctx):
 
 def _check(ctx, apps, programs):
     if not apps and not programs:
-        fail("%s: it has neither apps nor programs, so there is nothing to release; give one at least." % ctx.label)
+        fail("%s: nothing to release. Give apps, programs or both." % ctx.label)
     for what, given in (("apps", apps), ("programs", programs)):
         labels = {}
         for one in given:
             if one.label in labels:
-                fail("%s: %s lists %s twice (once by another name); remove one." % (ctx.label, what, one.label))
+                fail("%s: %s lists %s twice (once by another name). Remove one of them." % (ctx.label, what, one.label))
             labels[one.label] = True
     named = {}
     for app in apps:

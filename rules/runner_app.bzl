@@ -103,7 +103,7 @@ def _linked_packages(ctx):
     own = ctx.attr.main or ctx.attr.srcs
     for purl in ctx.attr.linked_packages:
         if not purl.startswith("pkg:") or "@" not in purl:
-            fail(("%s: linked_packages names \"%s\"; wanted package URLs with a version: " +
+            fail(("%s: linked_packages: got \"%s\", expected a package URL with a version such as " +
                   "\"pkg:github/opencv/opencv@4.12.0\".") % (ctx.label, purl))
     return ({} if own else RUNNER_PACKAGES) | ctx.attr.linked_packages
 
@@ -115,12 +115,12 @@ def _main(ctx, runtime):
     """What the binary begins with, as arguments of `link_app`; an own main is compiled."""
     own = ctx.attr.main or ctx.attr.srcs
     if ctx.attr.main and ctx.attr.srcs:
-        fail("%s: main and srcs both give a main(); keep one of them." % ctx.label)
+        fail("%s: main and srcs both have a main(). Keep one of them." % ctx.label)
     mains = [_one(ctx.attr.main)[CcInfo]] if ctx.attr.main else []
     if not own:
         mains = [_one(ctx.attr._runner)[CcInfo]] + _recorder(ctx)
     if not own and ctx.attr.deps:
-        fail("%s: deps are for an own main; without main or srcs they have no use." % ctx.label)
+        fail("%s: deps have no effect without main or srcs. Remove them, or give a main()." % ctx.label)
     cc_toolchain = _one(ctx.attr._cc_toolchain)[cc_common.CcToolchainInfo]
     mains += cc_infos(ctx.attr.deps) + cc_infos(ctx.attr.kernels)
     compiled = compile_main(

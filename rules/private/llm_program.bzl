@@ -20,7 +20,7 @@ def llm_program(ctx, module, words):
     named = {f.basename: f for f in ctx.files.tokenizer}
     for name in ("tokenizer.json", "tokenizer_config.json"):
         if name not in named:
-            fail("%s: tokenizer = %s has no %s; it has: %s." % (
+            fail("%s: tokenizer: %s has no %s. Available: %s." % (
                 ctx.label,
                 ctx.attr.tokenizer.label,
                 name,
@@ -28,7 +28,7 @@ def llm_program(ctx, module, words):
             ))
     adapter = ctx.attr.adapter[EtProgramInfo] if ctx.attr.adapter else info
     if ctx.attr.adapter and not adapter.own_data:
-        fail("%s: adapter = %s has no .ptd of its own; set weights = \"separate\" on it." %
+        fail("%s: adapter: %s has no .ptd of its own. Set weights = \"separate\" on it." %
              (ctx.label, adapter.label))
     data = ([adapter.own_data] if adapter.own_data else []) + [s.data for s in info.shared_data]
     indexes = [adapter.own_index] if adapter.own_index else []

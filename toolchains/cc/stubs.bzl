@@ -4,7 +4,7 @@ def _run(rctx, command, environment = {}):
     """Runs a program; a failure is an error that shows what it said."""
     result = rctx.execute(command, environment = environment, timeout = 600)
     if result.return_code:
-        fail("@%s: the C++ toolchain for %s can't be made: %s exited with %d:\n%s%s" % (
+        fail("@%s: the C++ toolchain for %s cannot be built: %s exited with %d:\n%s%s" % (
             rctx.name,
             rctx.attr.platform,
             " ".join([str(c) for c in command[:3]]),
@@ -153,7 +153,7 @@ def _make_compiler_rt(rctx, target, zig):
     library = zig.dirname.get_child("lib")
     text = rctx.read(library.get_child("compiler_rt.zig"))
     if _EXPORT not in text or _STACK_PROTECTOR not in text:
-        fail("@%s: compiler_rt.zig of this zig is not the one that //toolchains/cc:stubs.bzl changes" % rctx.name)
+        fail("@%s: compiler_rt.zig is not the one that //toolchains/cc:stubs.bzl changes. Use the zig of these rules." % rctx.name)
     text = text.replace(_EXPORT, _EXPORT_BUILTINS).replace(_STACK_PROTECTOR, "")
     rctx.file("builtins/compiler_rt.zig", text, executable = False)
     rctx.symlink(library.get_child("compiler_rt"), "builtins/compiler_rt")

@@ -87,12 +87,12 @@ def _watched(rctx, label):
 def _check_versions(rctx):
     """Fails where a package that the user named a version of has another one."""
     found = json.decode(rctx.read("environment.json"))["versions"]
-    for package, wanted in rctx.attr.versions.items():
+    for package, expected in rctx.attr.versions.items():
         got = found.get(package, "none")
-        if got.split("+")[0] != wanted:
-            fail(("@{}: {}: the lock has version {}, wanted {}.\nMake the version attributes of " +
+        if got.split("+")[0] != expected:
+            fail(("@{}: {}: version in the lock: got {}, expected {}.\nMake the version attributes of " +
                   "executorch.exporter() and its locks agree: bazel run " +
-                  "@rules_executorch//toolchains/exporter:lock.update").format(rctx.name, package, got, wanted))
+                  "@rules_executorch//toolchains/exporter:lock.update").format(rctx.name, package, got, expected))
 
 def _python_environment_impl(rctx):
     locks = [_watched(rctx, label) for label in rctx.attr.locks]

@@ -49,7 +49,7 @@ def _sdist_folders_impl(rctx):
     if rctx.attr.archive:
         inner = top.get_child(rctx.attr.archive)
         if not inner.exists:
-            fail("@%s: %s has no \"%s\"." % (rctx.name, origin, rctx.attr.archive))
+            fail("@%s: %s: \"%s\" not found." % (rctx.name, origin, rctx.attr.archive))
         top = _unpack(rctx, inner, "unpacked/inner", rctx.attr.archive + " in " + origin)
     for leftover in ("download", "backend"):
         rctx.delete(leftover)

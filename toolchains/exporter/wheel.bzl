@@ -48,11 +48,11 @@ def move_unpacked(rctx, folder, places, origin):
     for place, source in places.items():
         path = folder.get_child(source)
         if not path.exists:
-            fail("@%s: %s has no \"%s\"." % (rctx.name, origin, source))
+            fail("@%s: %s: \"%s\" not found." % (rctx.name, origin, source))
         rctx.execute(["mkdir", "-p", str(rctx.path(place).dirname)])
         moved = rctx.execute(["mv", str(path), place])
         if moved.return_code:
-            fail("@%s: can't place %s: %s" % (rctx.name, place, moved.stderr))
+            fail("@%s: %s cannot be written: %s" % (rctx.name, place, moved.stderr))
     rctx.delete("unpacked")
 
 def _place(rctx, places, hashes, platform):

@@ -15,7 +15,7 @@ _DEFINES = ["C10_USING_CUSTOM_GENERATED_MACROS"]
 def _et_runtime_import_impl(ctx):
     given = [n for n in ("prefix", "aars", "xcframeworks") if getattr(ctx.attr, n)]
     if len(given) != 1:
-        fail("%s: got %s, wanted one of prefix, aars and xcframeworks." %
+        fail("%s: got %s, expected one of prefix, aars and xcframeworks." %
              (ctx.label, " and ".join(given) or "no library"))
     if given[0] == "prefix":
         files = [struct(file = f, place = "lib", resources = []) for f in _prefix_libraries(ctx)]
@@ -46,14 +46,14 @@ def _prefix_libraries(ctx):
         if f.extension in ("a", "so", "dylib") and f.dirname.rsplit("/", 1)[-1] in ("lib", "lib64")
     ]
     if not found:
-        fail(("%s: prefix has no lib/*.a, lib/*.so or lib/*.dylib. Give all files of the folder that " +
+        fail(("%s: prefix: no lib/*.a, lib/*.so or lib/*.dylib found. Give all files of the folder that " +
               "cmake --install wrote: prefix = glob([\"executorch/**\"]).") % ctx.label)
     return found
 
 def _aar_libraries(ctx):
     abi = ABIS.get(ctx.attr.platform)
     if not abi:
-        fail("%s: an AAR is for Android: platform = \"%s\", wanted one of %s." %
+        fail("%s: platform of an AAR: got \"%s\", expected one of %s." %
              (ctx.label, ctx.attr.platform, ", ".join(ABIS)))
     libraries = []
     for name in [ctx.attr.aar_core] + ctx.attr.aar_libraries:
@@ -78,7 +78,7 @@ def _aar_libraries(ctx):
 def _xcframework_libraries(ctx):
     slice = SLICES.get(ctx.attr.platform)
     if not slice:
-        fail("%s: an xcframework is for Apple's platforms: platform = \"%s\", wanted one of %s." %
+        fail("%s: platform of an xcframework: got \"%s\", expected one of %s." %
              (ctx.label, ctx.attr.platform, ", ".join(SLICES)))
     found = []
     frameworks = {}
@@ -86,7 +86,7 @@ def _xcframework_libraries(ctx):
     for file in ctx.files.xcframeworks:
         parts = file.path.split(".xcframework/")
         if len(parts) != 2:
-            fail("%s: %s is in no .xcframework." % (ctx.label, file.path))
+            fail("%s: xcframeworks: got %s, expected files in folders that end in .xcframework." % (ctx.label, file.path))
         inside = parts[1].split("/")
         if len(inside) == 1:
             continue
@@ -101,14 +101,14 @@ def _xcframework_libraries(ctx):
         name = framework.removesuffix(".framework")
         binaries = [f for f in files if f.path.endswith("/%s/%s" % (framework, name))]
         if not binaries:
-            fail("%s: %s has no binary \"%s\"." % (ctx.label, framework, name))
+            fail("%s: xcframeworks: %s: binary \"%s\" not found." % (ctx.label, framework, name))
         found.append(struct(
             file = binaries[0],
             place = "Frameworks/" + framework,
             resources = [f for f in files if f != binaries[0]],
         ))
     if not found:
-        fail("%s: the xcframeworks have no library for %s (folder \"%s\"); they have: %s." %
+        fail("%s: xcframeworks: no library for %s (folder \"%s\") found. Available: %s." %
              (ctx.label, ctx.attr.platform, slice, ", ".join(sorted(slices))))
     return found
 
@@ -116,12 +116,12 @@ def _sorted_by_role(ctx, files):
     """The core, what is chosen from, and what goes into every app, out of libraries' names."""
     cores = [f for f in files if is_core(f.file.basename, ctx.attr.aar_core if ctx.attr.aars else "")]
     if not cores:
-        fail(("%s: no library loads and runs programs (libexecutorch, ExecutorchLib); there are: %s.") %
+        fail(("%s: no library that runs programs (libexecutorch, ExecutorchLib) found. Available: %s.") %
              (ctx.label, ", ".join([f.file.basename for f in files])))
     names = [f.file.basename for f in files]
     unknown = [n for n in ctx.attr.backends if n not in names]
     if unknown:
-        fail("%s: backends names %s; the libraries are: %s." %
+        fail("%s: backends: %s not found. Available: %s." %
              (ctx.label, ", ".join(unknown), ", ".join(sorted(names))))
     plain = [
         _library(ctx, f, [], [])
@@ -172,7 +172,7 @@ def _headers(ctx):
         return ctx.attr.headers[CcInfo]
     roots = [f.path.removesuffix(_A_HEADER) for f in ctx.files.prefix if f.path.endswith(_A_HEADER)]
     if not roots:
-        fail(("%s: there is no include%s. Give the headers of the same version as a cc_library: " +
+        fail(("%s: include%s not found. Give the headers of the same version as a cc_library: " +
               "headers = \"…\".") % (ctx.label, _A_HEADER))
     context = cc_common.create_compilation_context(
         defines = depset(_DEFINES),

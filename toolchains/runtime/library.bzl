@@ -5,7 +5,7 @@ load("//toolchains/runtime:providers.bzl", "EtRuntimeLibraryInfo")
 def _et_runtime_library_impl(ctx):
     static = ctx.file.library.extension in ("a", "lo", "o")
     if static and ctx.attr.place:
-        fail("%s: %s is static, so it has no place in an app; remove place = \"%s\"." %
+        fail("%s: %s is static and becomes part of the binary. Remove place = \"%s\"." %
              (ctx.label, ctx.file.library.basename, ctx.attr.place))
     deps = [d[EtRuntimeLibraryInfo] for d in ctx.attr.deps]
     info = EtRuntimeLibraryInfo(
