@@ -143,7 +143,7 @@ adb logcat -s ExecuTorch
 
 Programs, data and libraries lie uncompressed and aligned in the APK; on its first start the app
 copies programs and data to files. Without a key it is signed with one that everybody has: for
-trying out, never for giving away. RSA keys give the same bytes on every build, others don't.
+trying it, never for a release. RSA keys give the same bytes on every build, others do not.
 
 Outputs: `<name>.apk`; output group `unsigned`: `<name>.unsigned.apk`.
 """,

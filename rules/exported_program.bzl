@@ -44,9 +44,9 @@ def _et_exported_program_impl(ctx):
 
 et_exported_program = rule(
     implementation = _et_exported_program_impl,
-    doc = """A model that `torch.export` has run on, once for all programs that are made of it.
+    doc = """A model that `torch.export` has run on, once for all programs that use it.
 
-It stands where an `et_model` stands:
+It replaces the `et_model` in programs:
 
 ```starlark
 et_exported_program(name = "net_exported", model = ":net")

@@ -11,7 +11,7 @@ gguf_tokenizer = rule(
     doc = """A tokenizer out of a GGUF file.
 
 The files are `<name>/tokenizer.json`, `<name>/tokenizer_config.json` and `<name>/chat_format.json`,
-the form of conversations for the runner.
+the chat template for the runner.
 
 ```starlark
 gguf_tokenizer(name = "tokenizer", gguf = "@smollm2//:model.gguf")

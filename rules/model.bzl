@@ -7,7 +7,7 @@ load("//toolchains/python:paths.bzl", "first_repeated", "python_sources")
 
 def _exported(ctx):
     """The .pt2 files of a model by method, or an error that says what is missing."""
-    found = [
+    exported = [
         struct(method = method, file = file)
         for target, method in ctx.attr.exported_programs.items()
         for file in target[DefaultInfo].files.to_list()
@@ -18,11 +18,11 @@ def _exported(ctx):
         fail(("%s: srcs: got %d .pt2 files, expected one. Name the methods of several: " +
               "exported_programs = {\"%s\": \"forward\", …}.") %
              (ctx.label, len(in_srcs), in_srcs[0].basename))
-    found += [struct(method = "forward", file = f) for f in in_srcs]
-    repeated = first_repeated([e.method for e in found])
+    exported += [struct(method = "forward", file = f) for f in in_srcs]
+    repeated = first_repeated([e.method for e in exported])
     if repeated:
         fail("%s: method \"%s\": got two .pt2 files, expected one." % (ctx.label, repeated))
-    return found
+    return exported
 
 def _check_function(ctx, attribute, example):
     """Fails where an attribute does not name a function of a module."""
@@ -79,8 +79,8 @@ et_model = rule(
     doc = """An eager PyTorch model: code and weights, without a recipe.
 
 The entry point is a Python function that is called with an `etbuild.ModelContext` and returns
-`(module, example_inputs)` or an `etbuild.ModelSpec`. In the place of code, a `.pt2` file (made by
-`torch.export.save`, checked in or built by another target) may stand in `srcs`.
+`(module, example_inputs)` or an `etbuild.ModelSpec`. Instead of code, a `.pt2` file (made by
+`torch.export.save`, checked in or built by another target) may be in `srcs`.
 
 ```starlark
 et_model(
@@ -104,8 +104,8 @@ et_model(
         "adapter": attr.label_list(
             allow_files = True,
             doc = "Files of an adapter, beside data: the entry point asks for them in the same way. A program " +
-                  "with adapter_data = \"by_name\" is lowered with other values in the places of those in its " +
-                  ".safetensors files, so that new ones cost what the adapter takes, and not what the model does.",
+                  "with adapter_data = \"by_name\" is lowered with placeholders instead of the values in its .safetensors " +
+                  "files, so that updating an adapter costs only the adapter step.",
         ),
         "adapter_entry_point": attr.string(
             doc = "With adapter: \"module:function\", which is called as entry_point is, and returns the tensors " +

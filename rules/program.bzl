@@ -139,7 +139,7 @@ def _etrecord(ctx, lowered):
         ctx,
         command = "etrecord",
         label = ctx.label,
-        # With the source's places, which exported programs don't keep.
+        # With the positions in the source, which exported programs do not keep.
         model = eager(lowered).model,
         recipe = lowered.recipe,
         methods = eager(lowered).methods,
@@ -195,7 +195,7 @@ et_program_rule = rule(
         ),
         "lowering": attr.label(
             providers = [EtLoweredInfo],
-            doc = "In the place of model and recipe: a lowered program (et_lowering).",
+            doc = "Instead of model and recipe: a lowered program (et_lowering).",
         ),
         "min_delegated": attr.string(
             doc = "Least share of the FLOPs of each method that must be delegated (\"90%\"), in a " +

@@ -44,7 +44,7 @@ def _et_program_test_impl(ctx):
         ctx,
         script,
         interpreter = exporter.interpreter,
-        roots = exporter.package_roots + [root for one in packages for root in one.roots],
+        roots = exporter.package_roots + [root for entry in packages for root in entry.roots],
         words = ["etexport.compare"] + tolerances + ["@" + flags.short_path],
         enter = True,
     )
@@ -55,7 +55,7 @@ def _et_program_test_impl(ctx):
             tool_files(ctx),
             exporter.packages,
             exporter.python_files,
-        ] + [one.files for one in packages],
+        ] + [entry.files for entry in packages],
     )
     return [DefaultInfo(executable = script, runfiles = ctx.runfiles(transitive_files = files))]
 
@@ -67,7 +67,7 @@ Before anything is loaded, the program and every key of its data files are check
 manifest: a missing, damaged or other file fails with the reason.
 
 Each method runs on its example inputs and test inputs; every output element must satisfy
-`|got - wanted| <= atol + rtol * |wanted|`. The message of a failure gives the largest difference and
+`|got - expected| <= atol + rtol * |expected|`. The message of a failure gives the largest difference and
 where it is.
 
 ```starlark
@@ -77,7 +77,7 @@ et_program_test(name = "llama_test", program = ":llama_xnnpack", atol = "1e-3", 
     attrs = {
         "adapter": attr.label(
             providers = [EtProgramInfo],
-            doc = "Another program whose own .ptd stands in for the program's " +
+            doc = "Another program whose own .ptd replaces the program's " +
                   "(adapter_data = \"by_name\"); outputs are compared with its model.",
         ),
         "atol": attr.string(default = "1e-4", doc = "Absolute tolerance, a number."),

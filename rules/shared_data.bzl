@@ -101,7 +101,7 @@ lowering, so nothing is lowered twice.
         ),
         "srcs": attr.label_list(
             allow_files = [".ptd", ".json"],
-            doc = "In the place of a lowering: a .ptd that was built before, e.g. of a release, " +
+            doc = "Instead of a lowering: a .ptd that was built before, e.g. of a release, " +
                   "and its index. Its bytes are checked against the index.",
         ),
     },

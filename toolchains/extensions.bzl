@@ -249,7 +249,7 @@ executorch.exporter(locks = ["//:exporter.lock"])
 _runtime = tag_class(
     doc = """ExecuTorch's C++ runtime for a platform: `@executorch_runtime_<platform>//:runtime`.
 
-Only the root module's tags count. A platform that it doesn't name has the runtime of the exporter's version,
+Only the root module's tags count. A platform that it does not name has the runtime of the exporter's version,
 whose hash the exporter's lock has.
 
 ```starlark

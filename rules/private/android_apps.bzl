@@ -24,18 +24,18 @@ def apps_by_abi(ctx):
     Returns:
       Dict.
     """
-    found = {}
+    by_abi = {}
     for target in ctx.attr.apps:
         app = target[EtAppInfo]
         if app.platform not in ABIS:
             fail("%s: platform of %s: got %s, expected one of %s." %
                  (ctx.label, app.label, app.platform, ", ".join(ABIS)))
         abi = ABIS[app.platform]
-        if abi in found:
+        if abi in by_abi:
             fail("%s: %s and %s are both for %s. Keep one of them." %
-                 (ctx.label, found[abi].label, app.label, app.platform))
-        found[abi] = app
-    return found
+                 (ctx.label, by_abi[abi].label, app.label, app.platform))
+        by_abi[abi] = app
+    return by_abi
 
 def add_apps(args, apps):
     """Adds directories of apps to a command line.

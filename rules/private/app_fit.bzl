@@ -75,7 +75,7 @@ def fit(ctx, *, programs, runtime, kernels, etdump):
       or None: there is none).
     """
     always = runtime.always + ([_etdump_of(ctx, runtime)] if etdump else [])
-    found = ctx.actions.declare_file(ctx.label.name + ".fit.json")
+    fit_file = ctx.actions.declare_file(ctx.label.name + ".fit.json")
     flags = ctx.actions.declare_file(ctx.label.name + ".link_flags")
     args = ctx.actions.args()
     args.add("--label", ctx.label)
@@ -102,7 +102,7 @@ def fit(ctx, *, programs, runtime, kernels, etdump):
         # No label has a line feed.
         args.add_joined(deps, join_with = "\n", omit_if_empty = False)
         inputs.append(scanned)
-        if not library.place and library.label not in roles:
+        if not library.folder and library.label not in roles:
             parts = [
                 ctx.actions.declare_file("%s.static/%s.%s.a" % (ctx.label.name, library.label.name, part))
                 for part in ("kept", "rest")
@@ -115,9 +115,9 @@ def fit(ctx, *, programs, runtime, kernels, etdump):
         scanned = _scan(ctx, kernel.label, files, [])
         args.add_all("--kernels", [kernel.label, files[0] if files else "none.a", scanned, ""])
         inputs.append(scanned)
-    args.add("--fit", found)
+    args.add("--fit", fit_file)
     args.add("--link_flags", flags)
-    outputs = [found, flags] + static
+    outputs = [fit_file, flags] + static
     whole_flags = None
     if static:
         whole_flags = ctx.actions.declare_file(ctx.label.name + ".whole_link_flags")
@@ -133,7 +133,7 @@ def fit(ctx, *, programs, runtime, kernels, etdump):
         progress_message = "Checking that %{label} has all that its programs use",
     )
     return struct(
-        json = found,
+        json = fit_file,
         link_flags = flags,
         linked = [library.file for library in libraries] + static,
         libraries = libraries,

@@ -5,7 +5,7 @@ load("//rules/private:exporter_flags.bzl", "add_request", "eager", "request_file
 load("//rules/private:providers.bzl", "EtProgramInfo")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
 load("//toolchains/exporter:providers.bzl", "EtPackagesInfo")
-load("//toolchains/python:paths.bzl", "shown")
+load("//toolchains/python:paths.bzl", "readable_label")
 load("//toolchains/python:python_tool.bzl", "launcher_script", "tool_attributes", "tool_files")
 
 def _companion_impl(ctx):
@@ -38,7 +38,7 @@ def _companion_impl(ctx):
         ctx,
         script,
         interpreter = exporter.interpreter,
-        roots = exporter.package_roots + [root for one in layers for root in one.roots],
+        roots = exporter.package_roots + [root for entry in layers for root in entry.roots],
         words = [
             ctx.attr.module,
             "--target_flags",
@@ -46,7 +46,7 @@ def _companion_impl(ctx):
             "--target_manifest",
             info.manifest.short_path,
             "--target_recipe",
-            shown(info.recipe.label),
+            readable_label(info.recipe.label),
         ],
         enter = True,
     )
@@ -57,7 +57,7 @@ def _companion_impl(ctx):
             tool_files(ctx),
             exporter.packages,
             exporter.python_files,
-        ] + [one.files for one in layers],
+        ] + [entry.files for entry in layers],
     )
     return [DefaultInfo(executable = script, runfiles = ctx.runfiles(transitive_files = files))]
 

@@ -62,7 +62,7 @@ def llm_program(ctx, module, words):
 LLM_PROGRAM_ATTRIBUTES = {
     "adapter": attr.label(
         providers = [EtProgramInfo],
-        doc = "Another program whose own .ptd stands in for the program's: adapter_data = " +
+        doc = "Another program whose own .ptd replaces the program's: adapter_data = " +
               "\"by_name\".",
     ),
     "program": attr.label(

@@ -18,7 +18,7 @@ def lowering_attributes(mandatory, what):
     return LOWERING_FLAG | {
         "calibration": attr.label(
             allow_single_file = [".safetensors"],
-            doc = "Inputs for recipes that quantize statically, in the place of the model's own: tensors " +
+            doc = "Inputs for recipes that quantize statically, instead of the model's own: tensors " +
                   "named by the position of an input (\"0\") or by method and position (\"prefill/0\"), whose " +
                   "first dimension counts samples.",
         ),

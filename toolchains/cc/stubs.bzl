@@ -76,18 +76,18 @@ def make_linux_stubs(rctx, target, zig, sources):
         "-femit-bin=empty",
         "empty.c",
     ], _zig_environment())
-    made = {}
+    objects = {}
     for folder in rctx.path("cache/o").readdir():
         for file in folder.readdir():
-            made[file.basename] = file
+            objects[file.basename] = file
     rctx.file("lib/folder.txt", "Stubs of glibc's libraries.\n")
-    for name, place in _GLIBC.items() + [("Scrt1.o", "Scrt1.o")]:
-        _run(rctx, ["cp", made[name], "lib/" + place])
+    for name, library in _GLIBC.items() + [("Scrt1.o", "Scrt1.o")]:
+        _run(rctx, ["cp", objects[name], "lib/" + library])
 
     # Names of the archive's members would be those of the cache.
-    parts = [str(made[name]) for name in sorted(made) if name.endswith("-2.32.o")]
+    parts = [str(objects[name]) for name in sorted(objects) if name.endswith("-2.32.o")]
     for name in ("at_quick_exit.o", "atexit.o", "elf-init-2.33.o", "pthread_atfork.o", "stack_chk_fail_local.o"):
-        parts.append(str(made[name]))
+        parts.append(str(objects[name]))
     _run(rctx, [zig, "ar", "rcsD", "lib/libc_nonshared.a"] + parts)
     _compile_dso_handle(rctx, target, zig, sources)
     for leftover in ("cache", "empty", "empty.c"):

@@ -122,7 +122,7 @@ def et_exporter(
 
     For a `toolchain` of the type `@rules_executorch//toolchains/exporter:toolchain_type`.
 
-    The ready-made one comes from the module extension's lock. One's own, from a pip hub:
+    The ready-made one comes from the module extension's lock. Your own, from a pip hub:
 
     ```starlark
     et_exporter(

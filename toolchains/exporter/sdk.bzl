@@ -25,7 +25,7 @@ def _sdk_repository_impl(rctx):
                  (rctx.attr.backend, root))
         rctx.symlink(root, "sdk")
 
-    # By names and sizes, so that the same SDK in another place is the same.
+    # By names and sizes, so that the path of the SDK does not matter.
     listing = rctx.execute(["sh", "-c", "find -L . -type f -printf '%P %s\\n' | LC_ALL=C sort | sha256sum | cut -c1-64"], working_directory = "sdk") if root else None
     if listing and listing.return_code:
         fail("@%s: the SDK in %s cannot be read: %s" % (rctx.name, root, listing.stderr))
@@ -40,7 +40,7 @@ sdk_repository = repository_rule(
     attrs = {
         "backend": attr.string(mandatory = True, doc = "Name of the backend."),
         "path": attr.string(doc = "Folder of the SDK."),
-        "top": attr.label(allow_single_file = True, doc = "In the place of path: a file in that folder."),
+        "top": attr.label(allow_single_file = True, doc = "Instead of path: a file in that folder."),
     },
     local = True,
 )

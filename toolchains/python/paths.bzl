@@ -42,7 +42,7 @@ def pair_format(name):
     """
     return pair(name, "").replace("%", "%%") + "%s"
 
-def placed(file):
+def path_pair(file):
     """A file as "runfiles path=execution path", for Args.add_all.
 
     Args:
@@ -53,7 +53,7 @@ def placed(file):
     """
     return pair(runfiles_path(file), file.path)
 
-def placed_in_runfiles(file):
+def runfiles_pair(file):
     """A file as "runfiles path=path from the main repository's runfiles", for tests.
 
     Args:
@@ -110,7 +110,7 @@ def unique(items):
     return {item: None for item in items}.keys()
 
 def first_repeated(items):
-    """The first item that stands in a list twice.
+    """The first item that occurs in a list twice.
 
     Args:
       items: list of strings.
@@ -125,7 +125,7 @@ def first_repeated(items):
         seen[item] = True
     return None
 
-def shown(label):
+def readable_label(label):
     """A label as people write it.
 
     Args:

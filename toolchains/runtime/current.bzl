@@ -59,7 +59,7 @@ def _current_runtime_libraries_impl(ctx):
     to_link = []
     flags = []
     for library in all_libraries:
-        if library.place:
+        if library.folder:
             linked = cc_common.create_library_to_link(
                 actions = ctx.actions,
                 cc_toolchain = cc_toolchain,

@@ -1,4 +1,4 @@
-"""et_runtime_import: a runtime of one's own: a CMake install prefix, an AAR, or xcframeworks."""
+"""et_runtime_import: a runtime of your own: a CMake install prefix, an AAR, or xcframeworks."""
 
 load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
@@ -7,7 +7,7 @@ load("//toolchains/exporter:linker_action.bzl", "linker_action")
 load("//toolchains/runtime:import_names.bzl", "ABIS", "SLICES", "backend_of", "is_core", "library_name", "role_of")
 load("//toolchains/runtime:providers.bzl", "EtRuntimeInfo", "EtRuntimeLibraryInfo")
 
-# Of every ExecuTorch: what its headers are found by.
+# A header of every ExecuTorch: its path says where the headers are.
 _A_HEADER = "/executorch/runtime/executor/program.h"
 _PORTABLE_TYPES = "/executorch/runtime/core/portable_type/c10"
 _DEFINES = ["C10_USING_CUSTOM_GENERATED_MACROS"]
@@ -18,9 +18,9 @@ def _et_runtime_import_impl(ctx):
         fail("%s: got %s, expected one of prefix, aars and xcframeworks." %
              (ctx.label, " and ".join(given) or "no library"))
     if given[0] == "prefix":
-        files = [struct(file = f, place = "lib", resources = []) for f in _prefix_libraries(ctx)]
+        files = [struct(file = f, folder = "lib", resources = []) for f in _prefix_libraries(ctx)]
     elif given[0] == "aars":
-        files = [struct(file = f, place = "lib", resources = []) for f in _aar_libraries(ctx)]
+        files = [struct(file = f, folder = "lib", resources = []) for f in _aar_libraries(ctx)]
     else:
         files = _xcframework_libraries(ctx)
     libraries = _sorted_by_role(ctx, files)
@@ -40,15 +40,15 @@ def _et_runtime_import_impl(ctx):
     return [platform_common.ToolchainInfo(runtime = info), info]
 
 def _prefix_libraries(ctx):
-    found = [
+    libraries = [
         f
         for f in ctx.files.prefix
         if f.extension in ("a", "so", "dylib") and f.dirname.rsplit("/", 1)[-1] in ("lib", "lib64")
     ]
-    if not found:
+    if not libraries:
         fail(("%s: prefix: no lib/*.a, lib/*.so or lib/*.dylib found. Give all files of the folder that " +
               "cmake --install wrote: prefix = glob([\"executorch/**\"]).") % ctx.label)
-    return found
+    return libraries
 
 def _aar_libraries(ctx):
     abi = ABIS.get(ctx.attr.platform)
@@ -80,7 +80,7 @@ def _xcframework_libraries(ctx):
     if not slice:
         fail("%s: platform of an xcframework: got \"%s\", expected one of %s." %
              (ctx.label, ctx.attr.platform, ", ".join(SLICES)))
-    found = []
+    libraries = []
     frameworks = {}
     slices = {}
     for file in ctx.files.xcframeworks:
@@ -94,7 +94,7 @@ def _xcframework_libraries(ctx):
         if inside[0] != slice:
             continue
         if len(inside) == 2 and file.extension in ("a", "dylib"):
-            found.append(struct(file = file, place = "lib", resources = []))
+            libraries.append(struct(file = file, folder = "lib", resources = []))
         elif inside[1].endswith(".framework"):
             frameworks.setdefault(inside[1], []).append(file)
     for framework, files in frameworks.items():
@@ -102,15 +102,15 @@ def _xcframework_libraries(ctx):
         binaries = [f for f in files if f.path.endswith("/%s/%s" % (framework, name))]
         if not binaries:
             fail("%s: xcframeworks: %s: binary \"%s\" not found." % (ctx.label, framework, name))
-        found.append(struct(
+        libraries.append(struct(
             file = binaries[0],
-            place = "Frameworks/" + framework,
+            folder = "Frameworks/" + framework,
             resources = [f for f in files if f != binaries[0]],
         ))
-    if not found:
+    if not libraries:
         fail("%s: xcframeworks: no library for %s (folder \"%s\") found. Available: %s." %
              (ctx.label, ctx.attr.platform, slice, ", ".join(sorted(slices))))
-    return found
+    return libraries
 
 def _sorted_by_role(ctx, files):
     """The core, what is chosen from, and what goes into every app, out of libraries' names."""
@@ -138,7 +138,7 @@ def _sorted_by_role(ctx, files):
         core = core,
         etdump = chosen["etdump"][0] if chosen["etdump"] else None,
         choice = chosen["operators"] + chosen["backend"],
-        always = [library for library in plain if library.place],
+        always = [library for library in plain if library.folder],
     )
 
 def _role(ctx, file):
@@ -158,7 +158,7 @@ def _library(ctx, file, backends, deps):
     return EtRuntimeLibraryInfo(
         label = ctx.label.same_package_label("%s.%s" % (ctx.label.name, library_name(file.file.basename))),
         file = file.file,
-        place = "" if static else file.place,
+        folder = "" if static else file.folder,
         # In a depset nothing may be changed any more.
         resources = tuple(file.resources),
         backends = tuple(backends),
@@ -241,7 +241,7 @@ Of static libraries an app links the objects that register what its programs use
         ),
         "backends": attr.string_list_dict(
             doc = "File name of a library to the names of the backends that it registers, where " +
-                  "its name doesn't say.",
+                  "its name does not say.",
         ),
         "data_files": attr.bool(default = True, doc = "Whether it loads .ptd files."),
         "executorch_version": attr.string(
@@ -269,7 +269,7 @@ Of static libraries an app links the objects that register what its programs use
                   "\"pkg:github/pytorch/executorch@v1.5.1\".",
         ),
         "verified_exporters": attr.string_list(
-            doc = "Newer versions of the exporter whose programs were run on it and found right.",
+            doc = "Newer versions of the exporter whose programs were verified on it.",
         ),
         "xcframeworks": attr.label_list(
             allow_files = True,
