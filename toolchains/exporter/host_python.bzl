@@ -4,7 +4,7 @@ PYTHON_VERSION = "3.11"
 PYTHON_VARIABLE = "RULES_EXECUTORCH_PYTHON"
 
 def _probe(rctx, python):
-    """What an interpreter is: a struct with version and executable, or None if it doesn't run."""
+    """What an interpreter is: a struct with version and executable, or None if it does not run."""
     result = rctx.execute([
         python,
         "-I",
@@ -20,7 +20,7 @@ def _wrong_python(rctx, got):
     fail("\n".join([
         "@{}: no Python {} to make the exporter environment with".format(rctx.name, PYTHON_VERSION),
         "  got: " + got,
-        "  wanted: Python " + PYTHON_VERSION,
+        "  expected: Python " + PYTHON_VERSION,
         "  what to do: install it and put it on PATH, or name it (a path, or a name on PATH) in the",
         "    attribute `python`, or with --repo_env={}=/path/to/python{}".format(
             PYTHON_VARIABLE,

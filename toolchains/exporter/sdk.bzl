@@ -21,14 +21,14 @@ def _sdk_repository_impl(rctx):
         root = rctx.path(given) if absolute else rctx.path(rctx.workspace_root).get_child(*given.split("/"))
     if root:
         if not root.exists or not root.is_dir:
-            fail("executorch.sdk(backend = \"%s\", path = \"%s\"): there is no such folder." %
+            fail("executorch.sdk(backend = \"%s\", path = \"%s\"): folder not found." %
                  (rctx.attr.backend, root))
         rctx.symlink(root, "sdk")
 
-    # By names and sizes, so that the same SDK in another place is the same.
+    # By names and sizes, so that the path of the SDK does not matter.
     listing = rctx.execute(["sh", "-c", "find -L . -type f -printf '%P %s\\n' | LC_ALL=C sort | sha256sum | cut -c1-64"], working_directory = "sdk") if root else None
     if listing and listing.return_code:
-        fail("@%s: the SDK in %s can't be read: %s" % (rctx.name, root, listing.stderr))
+        fail("@%s: the SDK in %s cannot be read: %s" % (rctx.name, root, listing.stderr))
     digest = listing.stdout.strip() if listing else ""
     rctx.file("sdk.json", json.encode({"backend": rctx.attr.backend, "files_sha256": digest}) + "\n")
     rctx.file("sdk.bzl", "# Whether executorch.sdk(backend = …) was given.\nPRESENT = %s\n" % bool(root))
@@ -40,7 +40,7 @@ sdk_repository = repository_rule(
     attrs = {
         "backend": attr.string(mandatory = True, doc = "Name of the backend."),
         "path": attr.string(doc = "Folder of the SDK."),
-        "top": attr.label(allow_single_file = True, doc = "In the place of path: a file in that folder."),
+        "top": attr.label(allow_single_file = True, doc = "Instead of path: a file in that folder."),
     },
     local = True,
 )
