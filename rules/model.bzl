@@ -83,7 +83,7 @@ et_model = rule(
 
 The entry point is a Python function that is called with an `etbuild.ModelContext` and returns
 `(module, example_inputs)` or an `etbuild.ModelSpec`. In the place of code, a `.pt2` file (made by
-`torch.export.save`, checked in or built by another target) may stand in `srcs`.
+`torch.export.save`, checked in or built by another target) may be in `srcs`.
 
 ```starlark
 et_model(

@@ -85,12 +85,12 @@ def test_a_placeholder_depends_on_the_structure_alone(
     save_file({"b": torch.zeros(2, dtype=torch.bfloat16), "a": torch.randn(2, 3)}, again)
     adapter.write_placeholder(request(command="placeholder", data={"_main/x": again}, output=third))
     assert third.read_bytes() == files["other"].read_bytes()
-    made = load_file(third)
-    assert {name: (t.dtype, tuple(t.shape)) for name, t in made.items()} == {
+    result = load_file(third)
+    assert {name: (t.dtype, tuple(t.shape)) for name, t in result.items()} == {
         "a": (torch.float32, (2, 3)),
         "b": (torch.bfloat16, (2,)),
     }
-    assert len(made["a"].unique()) == 6
+    assert len(result["a"].unique()) == 6
 
 
 def test_values_are_what_the_model_makes_of_them(tmp_path: Path, files: dict[str, Path]) -> None:
@@ -238,16 +238,16 @@ def test_values_replace_placeholders(tmp_path: Path, files: dict[str, Path]) -> 
     tensors = adapter_values.read(values(tmp_path, files))
     data = [Datum(t.name, t.stand_in, t.size, 0, by_name=True) for t in tensors]
     other = Datum("layer.c", "0" * 64, 4, 0, by_name=True)
-    made = adapter_values.exchanged("//m:p", [*data, other], tensors)
-    assert [(d.key, d.blob, d.crc32) for d in made] == [
+    result = adapter_values.exchanged("//m:p", [*data, other], tensors)
+    assert [(d.key, d.blob, d.crc32) for d in result] == [
         *((t.name, t.blob, t.crc32) for t in tensors),
         ("layer.c", "0" * 64, 0),
     ]
     with pytest.raises(BuildError, match='"layer.b" is none of the 1 data of the program\'s own'):
         adapter_values.exchanged("//m:p", data[:1], tensors)
     changed = [data[0], Datum("layer.b", "1" * 64, 2, 0, dtype="qint8", shape=(2,), by_name=True)]
-    wanted = re.escape('"layer.b": got qint8 [2], 2 bytes, wanted the bytes that adapter_entry')
-    with pytest.raises(BuildError, match=wanted):
+    expected = re.escape('"layer.b": got qint8 [2], 2 bytes, wanted the bytes that adapter_entry')
+    with pytest.raises(BuildError, match=expected):
         adapter_values.exchanged("//m:p", changed, tensors)
 
 

@@ -13,18 +13,18 @@ EXACT = Tolerance(1e-4, 1e-4)
 
 def test_equal_outputs() -> None:
     """Within tolerance, also with NaN and infinity in the same places."""
-    wanted = torch.tensor([1.0, math.nan, math.inf, -math.inf])
-    assert difference(wanted.clone(), wanted, EXACT, "here") == ""
+    expected = torch.tensor([1.0, math.nan, math.inf, -math.inf])
+    assert difference(expected.clone(), expected, EXACT, "here") == ""
     assert difference(torch.tensor([1.00005]), torch.tensor([1.0]), EXACT, "here") == ""
     assert difference(3, 3, EXACT, "here") == ""
 
 
 def test_largest_difference_and_its_place() -> None:
     """The message has both, and how many are outside."""
-    wanted = torch.zeros(2, 3)
-    got = wanted.clone()
+    expected = torch.zeros(2, 3)
+    got = expected.clone()
     got[1, 2], got[0, 1] = 0.5, 0.1
-    text = difference(got, wanted, EXACT, 'method "forward", input 0, output 0')
+    text = difference(got, expected, EXACT, 'method "forward", input 0, output 0')
     assert text.startswith('method "forward", input 0, output 0: the largest difference is 0.5')
     assert "at [1, 2]: got 0.5, expected 0; 2 of 6 elements" in text
 
@@ -48,7 +48,7 @@ def test_kind_shape_and_type() -> None:
 
 def test_signal_to_noise() -> None:
     """A wide tolerance, and a ratio that must hold all the same."""
-    wanted = torch.full((4,), 10.0)
+    expected = torch.full((4,), 10.0)
     wide = Tolerance(5.0, 0.0, min_sqnr_db=30.0)
-    assert "the SQNR is 20.0 dB, expected 30 dB" in difference(wanted + 1, wanted, wide, "x")
-    assert difference(wanted + 0.1, wanted, wide, "x") == ""
+    assert "the SQNR is 20.0 dB, expected 30 dB" in difference(expected + 1, expected, wide, "x")
+    assert difference(expected + 0.1, expected, wide, "x") == ""
