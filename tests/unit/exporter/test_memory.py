@@ -144,5 +144,5 @@ def test_a_planning_of_its_own_is_an_error(planning: Any, kind: str) -> None:
 
 
 def test_a_value_that_is_no_boolean_is_an_error() -> None:
-    with pytest.raises(BuildError, match='"share_mutable_buffers": got "maybe", wanted true'):
+    with pytest.raises(BuildError, match='"share_mutable_buffers": got "maybe", expected true'):
         xnnpack("fp32", share_mutable_buffers="maybe")
