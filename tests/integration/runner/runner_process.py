@@ -105,7 +105,7 @@ def write_manifest(
         entries.append(
             {
                 "file": file.name,
-                "label": f"//made_up:{file.stem}",
+                "label": f"//example:{file.stem}",
                 "kind": (kinds or {}).get(file.name, "own"),
                 "sha256": sha256(file.read_bytes()),
                 "size": file.stat().st_size,
@@ -114,7 +114,7 @@ def write_manifest(
         )
     manifest = {
         "format": 1,
-        "label": f"//made_up:{program.stem}",
+        "label": f"//example:{program.stem}",
         "interface": INTERFACE,
         "program": {
             "file": program.name,

@@ -123,7 +123,7 @@ def test_unknown_names(app: Path) -> None:
     assert (
         'app has no program "typos"; its programs are: methods, portable, types, x' in result.error
     )
-    assert 'there is no file "types" and no app' in run("--program", "types").error
+    assert '"types" is neither a file nor a program of an app' in run("--program", "types").error
 
 
 def test_options_for_one_program(app: Path) -> None:
@@ -213,12 +213,12 @@ def test_flipped_app_manifests_never_crash(app: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda m: m.update(format=2), "has format 2, wanted 1"),
-        (lambda m: m["programs"][0].update(file="../a.pte"), "wanted a path below its own folder"),
-        (lambda m: m["programs"][0].update(file="/a.pte"), "wanted a path below its own folder"),
-        (lambda m: m["programs"][0].pop("name"), '"name" is missing or no string'),
+        (lambda m: m.update(format=2), "has format 2, expected 1"),
+        (lambda m: m["programs"][0].update(file="../a.pte"), "expected a path below its own folder"),
+        (lambda m: m["programs"][0].update(file="/a.pte"), "expected a path below its own folder"),
+        (lambda m: m["programs"][0].pop("name"), '"name" is missing or not of type string'),
         (lambda m: m.update(programs=[]), "has no programs; name a .pte file"),
-        (lambda m: m.update(programs={}), '"programs" is missing or no list'),
+        (lambda m: m.update(programs={}), '"programs" is missing or not of type list'),
     ],
 )
 def test_wrong_app_manifests(app: Path, change: Callable[[Any], None], words: str) -> None:
@@ -237,8 +237,8 @@ def test_an_app_moves_and_is_linked_to(app: Path, tmp_path: Path) -> None:
 
 
 def test_an_app_that_is_none(tmp_path: Path) -> None:
-    assert "manifest.json can't be opened" in run("--app", tmp_path).error
+    assert "manifest.json cannot be opened" in run("--app", tmp_path).error
     (tmp_path / "manifest.json").write_text("{}")
     assert '"format" is missing' in run("--app", tmp_path).error
     given = ["--manifest", tmp_path / "manifest.json", "--program", "a.pte"]
-    assert "is no app's" in run(*given).error
+    assert "is not an app's" in run(*given).error

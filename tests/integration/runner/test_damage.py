@@ -134,9 +134,9 @@ def test_missing_data(name: str, copied: Callable[[str], Path]) -> None:
     program = copied(name)
     result = run("--program", program)
     assert result.code == 1
-    assert "can't be loaded" in result.error and ".ptd files" in result.error
+    assert "cannot be loaded" in result.error and ".ptd files" in result.error
     missing = run("--program", program, "--data", program.with_name("none.ptd"))
-    assert "none.ptd can't be opened: No such file" in missing.error
+    assert "none.ptd cannot be opened: No such file" in missing.error
 
 
 def test_program_given_as_data_and_data_as_program(copied: Callable[[str], Path]) -> None:

@@ -110,11 +110,11 @@ def test_report_says_what_went_in_and_out(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("option", "words"),
     [
-        ("short.bin", "short.bin has 127 bytes, wanted 128: float32 (2, 16)"),
-        ("x.safetensors", 'has no tensor "input_0"; it has: y, z. Choose one with '),
-        ("x.safetensors:a", 'has no tensor "a"; it has: y, z.'),
-        ("x.safetensors:y", "is float64 (2, 16), wanted float32 (2, 16)"),
-        ("none.safetensors:y", "none.safetensors can't be opened: No such file"),
+        ("short.bin", "short.bin has 127 bytes, expected 128: float32 (2, 16)"),
+        ("x.safetensors", 'has no tensor "input_0"; available: y, z. Choose one with '),
+        ("x.safetensors:a", 'has no tensor "a"; available: y, z.'),
+        ("x.safetensors:y", "is float64 (2, 16), expected float32 (2, 16)"),
+        ("none.safetensors:y", "none.safetensors cannot be opened: No such file"),
     ],
 )
 def test_inputs_that_do_not_fit(option: str, words: str, tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_inputs_that_do_not_fit(option: str, words: str, tmp_path: Path) -> None
 
 def test_output_formats() -> None:
     result = run(*XNNPACK, "--output_format", "csv")
-    assert '--output_format is "csv", wanted npy, safetensors or raw' in result.error
+    assert '--output_format is "csv", expected npy, safetensors or raw' in result.error
 
 
 def with_header(header: Any, data: bytes = bytes(128)) -> bytes:
@@ -143,11 +143,11 @@ ENTRY = {"dtype": "F32", "shape": [2, 16], "data_offsets": [0, 128]}
     [
         (b"", "it is truncated"),
         (bytes(4), "it is truncated"),
-        ((2**63).to_bytes(8, "little") + b"{}", "it is truncated, or doesn't start with"),
-        (with_header(b"[]"), "its header can't be read: it is no JSON object"),
-        (with_header(b"{"), "its header can't be read: it is no JSON at byte"),
-        (with_header({"input_0": ENTRY | {"dtype": "F8_E4M3"}}), "is F8_E4M3, wanted one of float"),
-        (with_header({"input_0": ENTRY | {"dtype": 1}}), "wanted one of float"),
+        ((2**63).to_bytes(8, "little") + b"{}", "it is truncated, or does not start with"),
+        (with_header(b"[]"), "its header cannot be read: it is not a JSON object"),
+        (with_header(b"{"), "its header cannot be read: it is not JSON at byte"),
+        (with_header({"input_0": ENTRY | {"dtype": "F8_E4M3"}}), "is F8_E4M3, expected one of float"),
+        (with_header({"input_0": ENTRY | {"dtype": 1}}), "expected one of float"),
         (
             with_header({"input_0": ENTRY | {"shape": [-2, -16]}}),
             "lacks a shape of at most 16 dimensions, or offsets",

@@ -199,7 +199,7 @@ def test_a_line_that_can_not_be_answered_is_a_note(tmp_path: Path) -> None:
         report["unanswered"],
         (
             "takes too long for a text",
-            "have to be text in UTF-8",
+            "is not UTF-8",
             "a line has more than 1048576 bytes",
         ),
         strict=True,
@@ -269,7 +269,7 @@ def test_a_template_without_a_next_turn(tmp_path: Path) -> None:
     given = ["--program", LLAMA, "--tokenizer", tmp_path / "tokenizer.json", "--chat"]
     result = run(*given, stdin="Hello")
     assert result.code == 1
-    assert "chat_format.json has no form of what follows an answer" in result.error
+    assert "chat_format.json has no chat format for a second message" in result.error
 
 
 def test_speed_and_text_are_printed() -> None:
@@ -322,7 +322,7 @@ def test_an_app_answers(tmp_path: Path) -> None:
     assert [p["name"] for p in report["programs"]] == ["llama_tiny_xnnpack"]
     assert report["programs"][0]["answer"]["tokens"] == ask(*options)["tokens"]
     result = run("--app", made, *options, "--program", "types")
-    assert "types.pte is no language model" in result.error
+    assert "types.pte is not a language model" in result.error
     two = app(tmp_path / "two", METHODS, LLAMA)
     result = run("--app", two, *options)
     assert "several language models: llama_tiny_methods_xnnpack, llama_tiny_xnnpack" in result.error
@@ -339,10 +339,10 @@ def test_files_that_are_missing(tmp_path: Path) -> None:
     assert "chat_format.json is missing" in result.error and "--raw_prompt" in result.error
     assert run(*given, "--tokenizer", alone, "--raw_prompt", "--max_new_tokens", "1").code == 0
     (tmp_path / "chat_format.json").write_text('{"format": 1, "problem": "It has a loop."}')
-    assert "It has a loop. Give the whole text" in run(*given, "--tokenizer", alone).error
+    assert "It has a loop. Pass the whole text" in run(*given, "--tokenizer", alone).error
     values = {"format": 1, "prompt": ["a"], "trims": False}
     (tmp_path / "chat_format.json").write_text(json.dumps(values))
-    assert '"prompt" has 1 texts, wanted 2' in run(*given, "--tokenizer", alone).error
+    assert '"prompt" has 1 texts, expected 2' in run(*given, "--tokenizer", alone).error
 
 
 def test_templates_without_a_system_message(tmp_path: Path) -> None:
@@ -355,7 +355,7 @@ def test_templates_without_a_system_message(tmp_path: Path) -> None:
     wanted = load_tokenizer(TOKENIZER).encode("Q: hello\nA:", add_special_tokens=False).ids
     assert tokens == wanted
     assert (
-        "has no form of a conversation with a system message" in run(*given, "--system", "x").error
+        "has no chat format with a system message" in run(*given, "--system", "x").error
     )
 
 
@@ -371,14 +371,14 @@ def test_text_that_is_no_utf_8() -> None:
         (["--prompt", "x", "--method", "forward"], "--method is for runs with inputs"),
         (["--prompt", "x", "--output", "out"], "--output is for runs with inputs"),
         (["--prompt", "x", "--bundled", "a.bpte"], "--bundled is for runs with inputs"),
-        (["--prompt", ""], "--prompt lacks a value"),
+        (["--prompt", ""], "--prompt has no value"),
         (["--system", "x"], "--system needs a --prompt"),
         (["--raw_prompt"], "--raw_prompt needs a --prompt"),
         (["--parse_special"], "--parse_special needs a --prompt"),
-        (["--prompt", "x", "--raw_prompt", "--parse_special"], "leave one of them out"),
+        (["--prompt", "x", "--raw_prompt", "--parse_special"], "remove one of them"),
         (["--tokenizer", TOKENIZER], "--tokenizer needs a --prompt"),
-        (["--prompt", "x", "--max_new_tokens", "0"], "wanted a number from 1 to"),
-        (["--prompt", "x", "--temperature", "-1"], "wanted a number that isn't negative"),
+        (["--prompt", "x", "--max_new_tokens", "0"], "expected a number from 1 to"),
+        (["--prompt", "x", "--temperature", "-1"], "expected a number that is not negative"),
     ],
 )
 def test_options_that_do_not_go_together(options: list[str | Path], words: str) -> None:
@@ -401,4 +401,4 @@ def test_tokenizers_of_other_models(tmp_path: Path) -> None:
     given = ["--program", LLAMA, "--tokenizer", path, "--raw_prompt", "--prompt", "a <other> b"]
     assert run(*given).code == 1
     path.write_text(TOKENIZER.read_text()[:-1000])
-    assert "is no tokenizer.json of Hugging Face's: it is no JSON at byte" in run(*given).error
+    assert "is not Hugging Face's tokenizer.json: it is not JSON at byte" in run(*given).error

@@ -45,7 +45,7 @@ def test_unsafe_cache_is_refused(copied: Copied) -> None:
     assert run(*program).code == 0
     result = run(*program, "--weight_cache")
     assert result.code == 1
-    assert f"--weight_cache is unsafe for //made_up:xnnpack: {reason}" in result.error
+    assert f"--weight_cache is unsafe for //example:xnnpack: {reason}" in result.error
 
 
 def test_safe_cache(copied: Copied) -> None:

@@ -372,7 +372,7 @@ Status Prompter::turn(
   }
   const std::vector<uint32_t>& tokens = *encoded;
   if (tokens.size() > session.room()) {
-    const std::string capacity = " has room for " + std::to_string(session.model().context()) +
+    const std::string capacity = " holds " + std::to_string(session.model().context()) +
         " (get_max_context_len)";
     const std::string remedy = "; shorten it, or build the program with a larger max_seq_len.";
     const std::string needed = arguments_.chat
