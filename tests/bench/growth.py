@@ -165,7 +165,7 @@ def top(stats: Mapping[tuple[str, int, str], Any], most: int = _TOP) -> list[dic
       other function.
     """
     total = sum(entry[2] for entry in stats.values()) or 1.0
-    # Where nearly all of a caller's time is in one function, that one is named in its place.
+    # If nearly all of a caller's time is in one function, names that function instead.
     passing_on = {
         caller
         for _, _, _, seconds, callers in stats.values()

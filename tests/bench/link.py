@@ -2,7 +2,7 @@
 
     ./bazelw run //tests/bench:link -- --gigabytes 4 --pairs 3 --json /tmp/link.json
 
-The data are made up; nothing needs torch. Each pair copies the program's file and links it three
+The data are synthetic; nothing needs torch. Each pair copies the program's file and links it three
 times: embedded, with its weights in a file of their own, and with all of them shared.
 """
 
@@ -49,7 +49,7 @@ def main() -> int:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=options.folder, prefix="link-bench-") as name:
         folder = Path(name)
-        program = made_up(folder, options.gigabytes)
+        program = synthetic_program(folder, options.gigabytes)
         found = measure(folder, program, options.pairs)
     print(f"{options.gigabytes} GiB, median of {options.pairs} pairs; a copy is 1")
     print(f"{'link':<12}{'ratio':>8}{'peak MiB':>10}")
@@ -60,7 +60,7 @@ def main() -> int:
     return 0
 
 
-def made_up(folder: Path, gigabytes: int) -> Path:
+def synthetic_program(folder: Path, gigabytes: int) -> Path:
     """Writes a program of named data, takes it apart, and shares all of it.
 
     Returns:

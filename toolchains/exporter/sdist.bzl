@@ -5,7 +5,7 @@ load("//toolchains/exporter:host_python.bzl", "PYTHON_VARIABLE")
 load("//toolchains/exporter:pip_download.bzl", "pip_download")
 load("//toolchains/exporter:wheel.bzl", "move_unpacked")
 
-# pip asks the package itself what it is called before it hands out its archive. This stands in for the
+# pip asks the package for its name before it returns its archive. This replaces the
 # package's build system, so that nothing of the package runs and none of its build tools is fetched.
 _BACKEND = """\
 import pathlib, sys

@@ -40,7 +40,7 @@ sdk_repository = repository_rule(
     attrs = {
         "backend": attr.string(mandatory = True, doc = "Name of the backend."),
         "path": attr.string(doc = "Folder of the SDK."),
-        "top": attr.label(allow_single_file = True, doc = "In the place of path: a file in that folder."),
+        "top": attr.label(allow_single_file = True, doc = "Instead of path: a file in that folder."),
     },
     local = True,
 )

@@ -103,12 +103,12 @@ wheel_folders = repository_rule(
         "folders": attr.string_dict(mandatory = True),
         "locks": attr.label_list(
             allow_files = [".txt"],
-            doc = "In the place of sha256: locks, of which one has the requirement with its hashes.",
+            doc = "Instead of sha256: locks, one of which has the requirement with its hashes.",
         ),
         "platform": attr.string(),
         "requirement": attr.string(mandatory = True),
         "sha256": attr.string(),
-        "substitutions": attr.string_dict(doc = "Text in the BUILD file to what stands in its place."),
+        "substitutions": attr.string_dict(doc = "Text in the BUILD file to its replacement."),
     },
     environ = [PYTHON_VARIABLE],
 )

@@ -80,7 +80,7 @@ def _check(rctx, archive):
              (rctx.name, rctx.attr.package, got or result.stderr, rctx.attr.sha256))
 
 def _unpack_inner(rctx, folder, name):
-    """Puts a folder in the place of a zip archive in the package."""
+    """Replaces a zip archive in the package with a folder of its contents."""
     archive = folder.get_child(name)
     if not archive.exists:
         fail("@%s: the npm package %s has no archive \"%s\"." % (rctx.name, rctx.attr.package, name))

@@ -51,7 +51,7 @@ _linked_repository = repository_rule(
             mandatory = True,
             doc = "Place in the repository to \"@repository//:path\", which may be a folder.",
         ),
-        "substitutions": attr.string_dict(doc = "Text in the BUILD file to what stands in its place."),
+        "substitutions": attr.string_dict(doc = "Text in the BUILD file to its replacement."),
     },
 )
 

@@ -18,7 +18,7 @@ def runtime_repository(platform, executorch_version, *, sha256 = "", locks = [])
       platform: a key of RUNTIME_PLATFORMS.
       executorch_version: e.g. "1.5.1".
       sha256: of the wheel that has it.
-      locks: list of labels, in the place of sha256: one of them has the wheel's hash.
+      locks: list of labels, instead of sha256: one of them has the wheel's hash.
     """
     wheel_folders(
         name = "executorch_runtime_" + platform,

@@ -1,7 +1,7 @@
 """The native code of an APK for Android on x86_64, in a Java of this machine.
 
-The bench of tests/bionic stands in for Android's C library: it shows that the library is linked
-right and that Java reaches it, and is not Android.
+The bench of tests/bionic replaces Android's C library. It shows that the library is linked
+correctly and that Java reaches it, but it is not Android.
 """
 
 from __future__ import annotations

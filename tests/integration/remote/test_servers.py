@@ -133,7 +133,7 @@ def test_a_busy_port(engines: Engines, kind: type[HttpCache], tmp_path: Path) ->
 
 @pytest.mark.parametrize("kind", _SERVERS)
 def test_a_directory_that_is_none(engines: Engines, kind: type[HttpCache], tmp_path: Path) -> None:
-    """A file stands in its place."""
+    """A file has the path of the directory."""
     (tmp_path / "file").touch()
     with pytest.raises(ServerError) as caught, kind(engines, directory=tmp_path / "file/cache"):
         pass

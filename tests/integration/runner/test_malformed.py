@@ -376,6 +376,6 @@ def test_answers_of_many_tokens(tmp_path: Path) -> None:
         ({"model": MODEL, "added_tokens": 7}, '"added_tokens" is missing or not of type list'),
     ],
 )
-def test_made_up_tokenizers(tokenizer: Any, message: str, tmp_path: Path) -> None:
+def test_malformed_tokenizers(tokenizer: Any, message: str, tmp_path: Path) -> None:
     said = tokenized(tmp_path, tokenizer, b"a")
     assert message in said and "tokenizer.json" in said

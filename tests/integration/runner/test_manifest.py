@@ -229,7 +229,7 @@ def test_two_files_of_one_name_in_any_order(copied: Copied, tmp_path: Path) -> N
         assert result.report["programs"][0]["data"] == [str(part) for part in parts]
 
 
-def test_only_adapters_have_stand_ins(copied: Copied) -> None:
+def test_only_adapters_can_be_replaced(copied: Copied) -> None:
     program = copied("portable")
     data = program.with_suffix(".ptd")
     manifest = manifest_of(program, kinds={data.name: "shared"})

@@ -51,7 +51,7 @@ def test_weight_cache_and_threads_change_no_output(tmp_path: Path) -> None:
         np.testing.assert_allclose(np.load(tmp_path / name / "output_0.npy"), eager(x), atol=1e-5)
 
 
-def test_made_up_inputs_are_a_fixed_pattern(tmp_path: Path) -> None:
+def test_example_inputs_are_a_fixed_pattern(tmp_path: Path) -> None:
     assert run(*files_of("xnnpack"), "--output", tmp_path).code == 0
     x = ((np.arange(32) + 8) % 16 - 8) / 8
     wanted = eager(x.astype(np.float32).reshape(2, 16))
@@ -78,7 +78,7 @@ def test_every_dtype_of_a_program_goes_in_and_out(tmp_path: Path) -> None:
         np.testing.assert_array_equal(got, array)
 
 
-def test_integers_and_flags_are_made_up_as_zeros(tmp_path: Path) -> None:
+def test_example_integers_and_flags_are_zeros(tmp_path: Path) -> None:
     assert run(*files_of("types"), "--output", tmp_path).code == 0
     assert not np.load(tmp_path / "output_2.npy").any()
     assert not np.load(tmp_path / "output_3.npy").any()

@@ -210,7 +210,7 @@ def test_kinds(kind: str, tmp_path: Path) -> None:
 
 
 def test_merges_as_strings(tmp_path: Path) -> None:
-    """Older files have "a b" in the place of ["a", "b"]."""
+    """Older files have "a b" instead of ["a", "b"]."""
     tokenizer = KINDS["gpt_2"]()
     values = json.loads(tokenizer.to_str())
     values["model"]["merges"] = [" ".join(merge) for merge in values["model"]["merges"]]

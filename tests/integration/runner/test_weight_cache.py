@@ -88,7 +88,7 @@ def test_manifests_that_list_what_is_packed_decide(copied: Copied) -> None:
     result = run(*unequal, "--weight_cache")
     assert result.code == 1
     assert 'they pack "w" in different ways' in result.error
-    # Made-up: real manifests of these two would be unequal.
+    # Synthetic: real manifests of these two would be unequal.
     equal = [*with_manifest(paths[0], {"w": "1"}), *with_manifest(paths[1], {"v": "2"})]
     assert run(*equal, "--weight_cache").code == 0
 
