@@ -38,7 +38,7 @@ class Action:
         """The value of a flag of the request that is given once."""
         found = [line.split("=", 1)[1] for line in self.request if line.startswith(flag + "=")]
         if len(found) != 1:
-            sys.exit(f"the request has {flag} {len(found)} times, wanted once.")
+            sys.exit(f"the request has {flag} {len(found)} times, expected once.")
         return found[0]
 
 
@@ -72,10 +72,10 @@ def write_json(path: Path | None, figures: Mapping[str, Any]) -> None:
     write_text(path, lambda: json.dumps(figures, indent=1) + "\n")
 
 
-def write_text(path: Path | None, made: Callable[[], str]) -> None:
-    """Writes a text, which is made only if a file for it was named."""
+def write_text(path: Path | None, text: Callable[[], str]) -> None:
+    """Writes a text, which is created only if a file is given."""
     if path:
-        output(path).write_text(made(), encoding="utf-8")
+        output(path).write_text(text(), encoding="utf-8")
 
 
 def run(command: Sequence[str], folder: Path) -> str:
@@ -111,16 +111,16 @@ def find(program: str) -> Action:
     Args:
       program: label of an et_program with one lowering.
     """
-    place = workspace()
-    bazel = str(place / "bazelw")
+    root_folder = workspace()
+    bazel = str(root_folder / "bazelw")
     # Its own output comes from a cache where there is one.
-    run([bazel, "build", program], place)
+    run([bazel, "build", program], root_folder)
     question = f'mnemonic("EtLower", deps({program}))'
-    answer = json.loads(run([bazel, "aquery", "--output=jsonproto", question], place))
+    answer = json.loads(run([bazel, "aquery", "--output=jsonproto", question], root_folder))
     actions = answer.get("actions", [])
     if len(actions) != 1:
-        sys.exit(f"{program}: expected one action EtLower, found {len(actions)}.")
-    root = Path(run([bazel, "info", "execution_root"], place).strip())
+        sys.exit(f"{program}: expected one action EtLower, got {len(actions)}.")
+    root = Path(run([bazel, "info", "execution_root"], root_folder).strip())
     return parsed(root, actions[0])
 
 

@@ -144,10 +144,10 @@ def main() -> int:
         finally:
             server.run("shutdown")
             subprocess.run(["chmod", "-R", "u+w", scratch], check=False)
-    found = summary(rounds)
+    costs = summary(rounds)
     grown = {what: growth(rounds, what) for what in ("cpu_seconds", "heap_mb")}
     print("programs   seconds   CPU seconds   heap MiB   ms CPU/program   KiB/program")
-    for size, cost in found.items():
+    for size, cost in costs.items():
         print(
             f"{size:8} {cost.seconds:9.1f} {cost.cpu_seconds:13.1f} {cost.heap_mb:10.0f} "
             f"{cost.cpu_seconds / size * 1000:16.2f} {cost.heap_mb / size * 1024:13.1f}"
@@ -157,17 +157,17 @@ def main() -> int:
     if given.json:
         path = Path(os.environ.get("BUILD_WORKING_DIRECTORY", ".")) / given.json
         figures = {
-            "sizes": {size: asdict(cost) for size, cost in found.items()},
+            "sizes": {size: asdict(cost) for size, cost in costs.items()},
             "growth": grown,
             "rounds": [{size: asdict(c) for size, c in r.items()} for r in rounds],
         }
         path.write_text(json.dumps(figures, indent=1) + "\n")
     worst = {what: by_size[sizes[-1]] for what, by_size in grown.items() if by_size}
-    bad = {what: found for what, found in worst.items() if found > _MOST_GROWTH}
+    bad = {what: growth for what, growth in worst.items() if growth > _MOST_GROWTH}
     for what, ratio in bad.items():
         print(
             f"error: {what} of a program grow by {ratio:.2f} from {sizes[-2]} to {sizes[-1]} "
-            f"programs; wanted at most {_MOST_GROWTH}: something is more than linear.",
+            f"programs; expected at most {_MOST_GROWTH}: something is more than linear.",
             file=sys.stderr,
         )
     return 1 if bad else 0

@@ -46,13 +46,13 @@ def main() -> None:
     given = parser.parse_args()
     paths = given.paths.split(",")
     if not set(paths) <= set(actions.PATHS):
-        parser.error(f"--paths: got {given.paths}, wanted {' or '.join(actions.PATHS)}")
+        parser.error(f"--paths: got {given.paths}, expected {' or '.join(actions.PATHS)}")
     action = actions.find(given.program)
     can_be_cut = action.value("--entry_point") in _CAN_BE_CUT
     if given.layers and not can_be_cut:
         parser.error(f"--layers: {given.program} has no entry point that takes layers")
-    wanted = given.layers or (_DEPTHS if can_be_cut else "0")
-    depths = sorted(int(depth) for depth in wanted.split(","))
+    layers_text = given.layers or (_DEPTHS if can_be_cut else "0")
+    depths = sorted(int(depth) for depth in layers_text.split(","))
     runs: list[dict[str, Any]] = []
     tops: dict[str, list[dict[str, Any]]] = {}
     with tempfile.TemporaryDirectory(prefix="growth", dir="/var/tmp") as scratch:
@@ -66,15 +66,15 @@ def main() -> None:
             file = Path(scratch, f"{path}.profile")
             _lowered(action, path, depths[-1], Path(scratch, f"profile.{path}"), file)
             tops[path] = top(pstats.Stats(str(file)).stats)
-    found = figures(given.program, runs, paths, depths)
-    print("\n" + table(found["lowerings"]))
-    for path, grown in found["growth_by_path"].items():
+    results = figures(given.program, runs, paths, depths)
+    print("\n" + table(results["lowerings"]))
+    for path, grown in results["growth_by_path"].items():
         ratio = f"{grown['seconds']:.2f} ({grown['cpu_seconds']:.2f} of the processor's time)"
         print(f"{path}: {grown['layers']} layers against {grown['against']}: {ratio}")
     for path, functions in tops.items():
         print(f"\n{path}, under cProfile:\n\n{_functions(functions)}")
-    actions.write_json(given.json, {**found, "functions": tops, "runs": runs})
-    actions.write_text(given.svg, lambda: _drawn(found["lowerings"]))
+    actions.write_json(given.json, {**results, "functions": tops, "runs": runs})
+    actions.write_text(given.svg, lambda: _drawn(results["lowerings"]))
 
 
 def _lowered(
@@ -172,7 +172,7 @@ def top(stats: Mapping[tuple[str, int, str], Any], most: int = _TOP) -> list[dic
         for caller, (_, _, _, passed) in callers.items()
         if seconds < stats[caller][3] and passed > _MOST_OF_IT * stats[caller][3]
     }
-    found = []
+    results = []
     for key, (_, calls, own, seconds, _) in stats.items():
         file, number, name = key
         if key in passing_on:
@@ -185,8 +185,8 @@ def top(stats: Mapping[tuple[str, int, str], Any], most: int = _TOP) -> list[dic
             continue
         place = name if file == "~" else f"{_short(file)}:{number} {name}"
         figures = {"share": seconds / total, "seconds": seconds, "own": own, "calls": calls}
-        found.append({"function": place, **figures})
-    return sorted(found, key=lambda one: (-one["share"], one["function"]))[:most]
+        results.append({"function": place, **figures})
+    return sorted(results, key=lambda one: (-one["share"], one["function"]))[:most]
 
 
 def _short(file: str) -> str:

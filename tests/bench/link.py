@@ -50,13 +50,13 @@ def main() -> int:
     with tempfile.TemporaryDirectory(dir=options.folder, prefix="link-bench-") as name:
         folder = Path(name)
         program = synthetic_program(folder, options.gigabytes)
-        found = measure(folder, program, options.pairs)
+        results = measure(folder, program, options.pairs)
     print(f"{options.gigabytes} GiB, median of {options.pairs} pairs; a copy is 1")
     print(f"{'link':<12}{'ratio':>8}{'peak MiB':>10}")
-    for kind in found["ratio"]:
-        print(f"{kind:<12}{found['ratio'][kind]:>8.2f}{found['peak_mb'][kind]:>10}")
+    for kind in results["ratio"]:
+        print(f"{kind:<12}{results['ratio'][kind]:>8.2f}{results['peak_mb'][kind]:>10}")
     if options.json:
-        options.json.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
+        options.json.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n")
     return 0
 
 
@@ -119,8 +119,8 @@ def measure(folder: Path, program: Path, pairs: int) -> dict[str, dict[str, floa
             for left in folder.glob("out.*"):
                 left.unlink()
     return {
-        "ratio": {kind: statistics.median(found) for kind, found in ratios.items()},
-        "peak_mb": {kind: max(found) for kind, found in peaks.items()},
+        "ratio": {kind: statistics.median(results) for kind, results in ratios.items()},
+        "peak_mb": {kind: max(results) for kind, results in peaks.items()},
     }
 
 

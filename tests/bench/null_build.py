@@ -58,7 +58,7 @@ def main() -> int:
     if not idle:
         print(f"error: a null build has started actions:\n{nulls[-1][1]}", file=sys.stderr)
     if seconds > _MOST_SECONDS:
-        print(f"error: wanted at most {_MOST_SECONDS} s.", file=sys.stderr)
+        print(f"error: expected at most {_MOST_SECONDS} s.", file=sys.stderr)
     return 0 if idle and seconds <= _MOST_SECONDS else 1
 
 

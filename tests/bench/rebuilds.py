@@ -152,13 +152,13 @@ def main() -> None:
         finally:
             for client in (first, second):
                 client.close()
-    found = figures(rounds)
+    results = figures(rounds)
     print(f"\n{'case':<45}{'seconds':>9}{'of first':>10}  ran")
-    for name, case in found["cases"].items():
+    for name, case in results["cases"].items():
         ran = ", ".join(f"{n} {kind}" for kind, n in case["actions"].items() if n)
         print(f"{_SAID[name]:<45}{case['seconds']:>9.1f}{case['ratio_to_first']:>10.3f}  {ran}")
-    actions.write_json(given.json, found)
-    rows = [(_SAID[n], {"build": c["seconds"]}, c["seconds"]) for n, c in found["cases"].items()]
+    actions.write_json(given.json, results)
+    rows = [(_SAID[n], {"build": c["seconds"]}, c["seconds"]) for n, c in results["cases"].items()]
     actions.write_text(given.svg, lambda: drawing.bars(rows))
 
 
@@ -202,11 +202,11 @@ def _write_sources(folder: Path, module: Path, layers: int) -> None:
 
 def _round(first: Workspace, second: Workspace, scratch: Path, number: int) -> dict[str, Built]:
     """All cases in turn."""
-    found: dict[str, Built] = {}
+    results: dict[str, Built] = {}
 
     def build(name: str, client: Workspace, *flags: str) -> None:
-        found[name] = _timed(client, *flags)
-        print(f"{_SAID[name]}: {found[name].seconds:.1f} s", flush=True)
+        results[name] = _timed(client, *flags)
+        print(f"{_SAID[name]}: {results[name].seconds:.1f} s", flush=True)
 
     first.run("clean")
     build("first", first)
@@ -229,7 +229,7 @@ def _round(first: Workspace, second: Workspace, scratch: Path, number: int) -> d
         second.run("clean")
         build("second_client", second, *server.flags)
     shutil.rmtree(f"{scratch}/disk{number}")
-    return found
+    return results
 
 
 def _timed(client: Workspace, *flags: str) -> Built:

@@ -45,9 +45,9 @@ def test_all_kinds_of_sources_are_searched() -> None:
 )
 def test_how_messages_are_written(tmp_path: Path, name: str, text: str) -> None:
     (tmp_path / name).write_text(text)
-    found = catalog.messages(tmp_path / name)
-    assert catalog.occurs('no "…" in', found), found
-    assert not catalog.occurs('no "…" in that file', found)
+    texts = catalog.messages(tmp_path / name)
+    assert catalog.occurs('no "…" in', texts), texts
+    assert not catalog.occurs('no "…" in that file', texts)
 
 
 def test_what_is_no_message(tmp_path: Path) -> None:

@@ -65,11 +65,11 @@ def test_commands_can_be_pasted(page: Path) -> None:
 
 def test_versions() -> None:
     """Pages name the version that MODULE.bazel has."""
-    wanted = re.search(r'version = "([^"]+)"', Path("MODULE.bazel").read_text())[1]
+    expected = re.search(r'version = "([^"]+)"', Path("MODULE.bazel").read_text())[1]
     pattern = re.compile(r'bazel_dep\(name = "rules_executorch", version = "([^"]+)"')
     found = {page: pattern.findall(page.read_text(encoding="utf-8")) for page in _PAGES}
     assert found[Path("README.md")]
-    assert {version for versions in found.values() for version in versions} == {wanted}
+    assert {version for versions in found.values() for version in versions} == {expected}
 
 
 def test_what_links_are() -> None:

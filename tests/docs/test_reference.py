@@ -46,8 +46,8 @@ def test_everything_is_documented(path: Path) -> None:
 
 
 def test_all_files_are_checked() -> None:
-    found = {extracted.read(path).file.partition("//")[2] for path in _FILES}
-    assert {"rules:defs.bzl", "rules:providers.bzl", "toolchains:extensions.bzl"} <= found
+    files = {extracted.read(path).file.partition("//")[2] for path in _FILES}
+    assert {"rules:defs.bzl", "rules:providers.bzl", "toolchains:extensions.bzl"} <= files
 
 
 def test_the_python_package_is_documented() -> None:

@@ -123,18 +123,18 @@ def _json(data: bytes, generator: random.Random, plain: Plain) -> bytes:
         value = json.loads(data)
     except (RecursionError, ValueError):
         return plain(data, max(len(data), 64))
-    places: list[tuple[Any, Any]] = []
+    positions: list[tuple[Any, Any]] = []
     waiting = [value]
     while waiting:
         one = waiting.pop()
         if isinstance(one, dict | list):
             keys = list(one) if isinstance(one, dict) else range(len(one))
-            places += [(one, key) for key in keys]
+            positions += [(one, key) for key in keys]
             waiting += [one[key] for key in keys]
-    if not places:
+    if not positions:
         return plain(data, max(len(data), 64))
     for _ in range(generator.choice([1, 1, 2])):
-        _change_json(*generator.choice(places), generator, plain)
+        _change_json(*generator.choice(positions), generator, plain)
     try:
         return json.dumps(value).encode()
     except (RecursionError, ValueError):

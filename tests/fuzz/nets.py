@@ -249,19 +249,19 @@ def _run(net: ModuleType, recipe: str, exported: Any, program: Path, data: Path 
 def _difference(expected: Sequence[Any], got: Sequence[Any], part: float, many: float) -> str:
     if len(expected) != len(got):
         return f"{len(got)} outputs, expected {len(expected)}"
-    for number, (wanted, value) in enumerate(zip(expected, got, strict=True)):
-        if not isinstance(wanted, torch.Tensor):
-            if wanted != value:
-                return f"output {number}: got {value}, expected {wanted}"
+    for number, (expected_value, value) in enumerate(zip(expected, got, strict=True)):
+        if not isinstance(expected_value, torch.Tensor):
+            if expected_value != value:
+                return f"output {number}: got {value}, expected {expected_value}"
             continue
-        if wanted.shape != value.shape or wanted.dtype != value.dtype:
+        if expected_value.shape != value.shape or expected_value.dtype != value.dtype:
             return (
                 f"output {number}: got {value.dtype} {tuple(value.shape)}, expected "
-                f"{wanted.dtype} {tuple(wanted.shape)}"
+                f"{expected_value.dtype} {tuple(expected_value.shape)}"
             )
-        if not wanted.numel():
+        if not expected_value.numel():
             continue
-        a, b = wanted.double(), value.double()
+        a, b = expected_value.double(), value.double()
         off = (a - b).abs() > part * a.abs().nan_to_num().max() + 1e-6
         off |= a.isnan() != b.isnan()
         if off.double().mean() > many:

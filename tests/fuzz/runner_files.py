@@ -1,7 +1,7 @@
 """Files for the runner that are hostile by construction: well-formed, and senseless or gigantic.
 
 `cases()` are the known ones, each with what the runner has to say of it. `generated()` makes others
-of the same kinds: numbers, names and references are chosen so that they are wrong in one place.
+of the same kinds: numbers, names and references are chosen so that exactly one of them is wrong.
 """
 
 from __future__ import annotations
@@ -241,9 +241,7 @@ def _npy() -> Iterator[Case]:
         "dimensions, expected at most 16",
     )
     yield Case("npy_huge_size", "npy", npy(_npy_header("(99999999999999999999,)")), "is too big")
-    yield Case(
-        "npy_huge_shape", "npy", npy(_npy_header(f"({'2147483647,' * 3})")), "expected more"
-    )
+    yield Case("npy_huge_shape", "npy", npy(_npy_header(f"({'2147483647,' * 3})")), "expected more")
     yield Case("npy_spaces", "npy", npy("{" + " " * 20_000_000, b"", 2), 'has no "descr"')
     yield Case("npy_object", "npy", npy(_npy_header("(1,)", "'|O'"), bytes(8)), "expected one of")
     buffer = io.BytesIO()
@@ -344,9 +342,13 @@ def _manifests() -> Iterator[Case]:
         value = manifest(data=[_data_entry(keys={"k": _key(crc32=number)})])
         yield case(f"crc32_{number}", value, f'"crc32" is {number}, expected at most 4294967295')
     yield case(
-        "crc32_negative", manifest(program=_key(crc32=-1)), '"crc32" is missing or not of type number'
+        "crc32_negative",
+        manifest(program=_key(crc32=-1)),
+        '"crc32" is missing or not of type number',
     )
-    yield case("size_real", manifest(program=_key(size=1.5)), '"size" is missing or not of type number')
+    yield case(
+        "size_real", manifest(program=_key(size=1.5)), '"size" is missing or not of type number'
+    )
     text = json.dumps(manifest())
     yield case("key_twice", '{"label":"x",' + text[1:], 'it has the key "label" twice')
     yield case("deep", text[:-1] + ', "x":' + "[" * 200_000, "nested too deeply")
@@ -459,18 +461,18 @@ def _random_data_file(generator: random.Random) -> bytes:
 
 
 def _random_json(value: Any, generator: random.Random) -> bytes:
-    """Another value at one place."""
-    places: list[tuple[Any, Any]] = []
+    """Changes one value."""
+    positions: list[tuple[Any, Any]] = []
 
     def walk(inner: Any) -> None:
         items = inner.items() if isinstance(inner, dict) else enumerate(inner)
         for key, item in list(items):
-            places.append((inner, key))
+            positions.append((inner, key))
             if isinstance(item, dict | list):
                 walk(item)
 
     walk(value)
-    owner, key = generator.choice(places)
+    owner, key = generator.choice(positions)
     other = [None, True, -1, 1.5, "", [], {}, [[]], _size(generator), _name(generator)]
     owner[key] = generator.choice(other)
     return json.dumps(value).encode()

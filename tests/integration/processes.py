@@ -16,8 +16,8 @@ def wait_for(condition: Callable[[], object], what: str) -> object:
     """Waits until a condition holds; returns what it gave."""
     end = time.monotonic() + _PATIENCE_SECONDS
     while time.monotonic() < end:
-        if found := condition():
-            return found
+        if matches := condition():
+            return matches
         time.sleep(0.05)
     raise AssertionError(f"{what} did not happen within {_PATIENCE_SECONDS} s")
 
@@ -30,8 +30,8 @@ def lowerings(base: Path) -> list[int]:
 
 def workers(base: Path) -> list[int]:
     """Process ids of the workers, without their children."""
-    found = [number for number, words in _commands(base) if "--persistent_worker" in words]
-    return [number for number in found if _parent(number) not in found]
+    matches = [number for number, words in _commands(base) if "--persistent_worker" in words]
+    return [number for number in matches if _parent(number) not in matches]
 
 
 def kill(numbers: list[int]) -> None:

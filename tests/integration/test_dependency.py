@@ -75,7 +75,7 @@ def released(workspace: Path, folder: Path) -> Path:
     identity = {
         f"GIT_{who}_{key}": "x" for who in ("AUTHOR", "COMMITTER") for key in ("NAME", "EMAIL")
     }
-    made = subprocess.run(
+    created = subprocess.run(
         ["git", "stash", "create"],
         cwd=workspace,
         env={**os.environ, **identity},
@@ -83,7 +83,7 @@ def released(workspace: Path, folder: Path) -> Path:
         text=True,
         check=True,
     )
-    return archive.make(workspace, folder, made.stdout.strip() or "HEAD")
+    return archive.make(workspace, folder, created.stdout.strip() or "HEAD")
 
 
 @pytest.fixture(scope="module")
@@ -103,10 +103,10 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
             (place / "BUILD.bazel").write_text(_BUILD.format(rules=rules, name=name))
             (place / f"{name}.py").write_text(_NET.format(width=len(name)))
 
-    made = Workspace(top / "one", source=write)
-    (made.folder / ".bazelignore").write_text("team\n")
-    yield made
-    made.close()
+    created = Workspace(top / "one", source=write)
+    (created.folder / ".bazelignore").write_text("team\n")
+    yield created
+    created.close()
 
 
 def test_what_a_release_holds(workspace: Workspace) -> None:

@@ -111,9 +111,9 @@ class Downloader:
 
 @pytest.fixture(scope="module")
 def downloader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Downloader]:
-    made = Downloader(tmp_path_factory.mktemp("downloads"))
-    yield made
-    made.close()
+    new_downloader = Downloader(tmp_path_factory.mktemp("downloads"))
+    yield new_downloader
+    new_downloader.close()
 
 
 @pytest.mark.parametrize("fault", ["truncated", "other"])

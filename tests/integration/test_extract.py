@@ -76,15 +76,13 @@ class User:
         self.outside.mkdir()
         (self.outside / "precious").write_text("precious")
         # From base/external/<repository>/unpacked.
-        places = {"out": str(self.outside), "up": "../../../../outside"}
+        paths = {"out": str(self.outside), "up": "../../../../outside"}
         for name, members in TARS.items():
             self._write_tar(
-                name, [(n.format(**places), k, t.format(**places)) for n, k, t in members]
+                name, [(n.format(**paths), k, t.format(**paths)) for n, k, t in members]
             )
         for name, files in ZIPS.items():
-            self._write_zip(
-                name, [(n.format(**places), m, t.format(**places)) for n, m, t in files]
-            )
+            self._write_zip(name, [(n.format(**paths), m, t.format(**paths)) for n, m, t in files])
         kinds = [name.replace(".", "_") for name in [*TARS, *ZIPS]]
         names = [f'"{how}__{kind}"' for how in ("checked", "plain") for kind in kinds]
         listed = ", ".join(names)
@@ -133,9 +131,9 @@ class User:
 
 @pytest.fixture(scope="module")
 def user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[User]:
-    made = User(tmp_path_factory.mktemp("archives"))
-    yield made
-    made.close()
+    new_user = User(tmp_path_factory.mktemp("archives"))
+    yield new_user
+    new_user.close()
 
 
 @pytest.mark.parametrize("kind", ["good_tar_gz", "good_zip"])

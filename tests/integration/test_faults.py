@@ -71,14 +71,14 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
     folder = tmp_path_factory.mktemp("faults")
     module = Path(os.path.realpath("bazelw")).parent
     checkout.copy(module, folder / "module")
-    made = Workspace(folder / "one")
-    made.replace("MODULE.bazel", f'path = "{module}"', f'path = "{folder / "module"}"')
-    (made.folder / "slow.py").write_text(_SLOW)
-    build = made.folder / "BUILD.bazel"
+    new_workspace = Workspace(folder / "one")
+    new_workspace.replace("MODULE.bazel", f'path = "{module}"', f'path = "{folder / "module"}"')
+    (new_workspace.folder / "slow.py").write_text(_SLOW)
+    build = new_workspace.folder / "BUILD.bazel"
     build.write_text(build.read_text() + _TARGETS)
-    made.run("build", _PROGRAM)
-    yield made
-    made.close()
+    new_workspace.run("build", _PROGRAM)
+    yield new_workspace
+    new_workspace.close()
 
 
 @pytest.fixture(scope="module")

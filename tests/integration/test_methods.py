@@ -69,7 +69,7 @@ def test_each_weight_is_there_once() -> None:
 
 def test_all_methods_have_the_cache_in_memory_that_they_share() -> None:
     """Keys and values of 2 layers, 256 positions, 3 heads of 64 float32, in a third arena."""
-    found = methods(program("llama_tiny_methods_xnnpack")).values()
-    assert [method["memory"][2] for method in found] == [2 * 2 * 256 * 3 * 64 * 4] * 3
+    listed = methods(program("llama_tiny_methods_xnnpack")).values()
+    assert [method["memory"][2] for method in listed] == [2 * 2 * 256 * 3 * 64 * 4] * 3
     alone = methods(program("llama_tiny_xnnpack"))["forward"]
     assert len(alone["memory"]) == 2

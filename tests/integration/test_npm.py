@@ -59,8 +59,8 @@ class User:
         return subprocess.run(command, cwd=self.folder, capture_output=True, text=True)
 
     def repository(self, name: str) -> Path:
-        (found,) = (self._base / "external").glob(f"_main?packages?{name}")
-        return found
+        (repository,) = (self._base / "external").glob(f"_main?packages?{name}")
+        return repository
 
     def close(self) -> None:
         self.bazel("shutdown")
@@ -70,9 +70,9 @@ class User:
 
 @pytest.fixture(scope="module")
 def user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[User]:
-    made = User(tmp_path_factory.mktemp("npm"))
-    yield made
-    made.close()
+    new_user = User(tmp_path_factory.mktemp("npm"))
+    yield new_user
+    new_user.close()
 
 
 def test_files_have_their_places(user: User) -> None:

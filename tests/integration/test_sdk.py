@@ -17,11 +17,11 @@ _LIBRARY = "lib/x86_64-linux-clang/libQnnHtp.so"
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
     """The workspace; tests put back what they change."""
-    made = Workspace(tmp_path_factory.mktemp("sdk") / "sdk", source="sdk")
+    new_workspace = Workspace(tmp_path_factory.mktemp("sdk") / "sdk", source="sdk")
     try:
-        yield made
+        yield new_workspace
     finally:
-        made.close()
+        new_workspace.close()
 
 
 def test_selected(workspace: Workspace) -> None:

@@ -243,7 +243,9 @@ def test_programs_carry_no_copy(workspace: Workspace, precision: str) -> None:
     ],
     ids=["other_weights", "other_recipe", "other_model", "damaged_file"],
 )
-def test_what_does_not_fit_is_refused(workspace: Workspace, target: str, wanted: list[str]) -> None:
+def test_what_does_not_fit_is_refused(
+    workspace: Workspace, target: str, expected: list[str]
+) -> None:
     """Before anything runs, with the reason."""
     workspace.build("//:foundation_fp32")
     folder = added(workspace, target)
@@ -255,7 +257,7 @@ def test_what_does_not_fit_is_refused(workspace: Workspace, target: str, wanted:
         data[len(data) // 2] ^= 1
         (folder / "damaged.ptd").write_bytes(data)
     printed = workspace.failed(f"//{folder.name}:p")
-    for text in wanted:
+    for text in expected:
         assert text in printed
     (folder / "BUILD.bazel").unlink()
 
@@ -268,8 +270,8 @@ def test_an_adapter_of_another_rank_is_refused(workspace: Workspace) -> None:
     )
     printed = workspace.failed(f"//{folder.name}:t", command="test")
     (folder / "BUILD.bazel").unlink()
-    wanted = '"down.lora_a.weight" is float32 [4, 512], wanted float32 [8, 512] (another rank'
-    assert wanted in printed
+    expected = '"down.lora_a.weight" is float32 [4, 512], wanted float32 [8, 512] (another rank'
+    assert expected in printed
 
 
 @pytest.mark.parametrize("precision", ["int8_dynamic", "int8_static"])

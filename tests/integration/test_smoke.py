@@ -21,9 +21,9 @@ _PROGRAMS = ["//:classifier_portable", "//:pair1_xnnpack", "//:two_methods_separ
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
     """One workspace for all tests; each puts back what it changes."""
-    made = Workspace(tmp_path_factory.mktemp("smoke") / "one")
-    yield made
-    made.close()
+    new_workspace = Workspace(tmp_path_factory.mktemp("smoke") / "one")
+    yield new_workspace
+    new_workspace.close()
 
 
 def test_all_tests_pass_and_nothing_is_built_twice(workspace: Workspace) -> None:
@@ -102,10 +102,10 @@ def test_a_model_is_exported_once(workspace: Workspace) -> None:
         # Other weights.
         ("nets.py", "Classifier(64, seed=1)", "Classifier(64, seed=3)", everything),
     ]
-    for number, (file, old, new, wanted) in enumerate(changes):
+    for number, (file, old, new, expected) in enumerate(changes):
         workspace.replace(file, old, new)
         exported = ["EtExport //:two_methods_once"] if number else []
-        assert workspace.build(*targets) == exported + wanted
+        assert workspace.build(*targets) == exported + expected
     for file, old, new, _ in changes:
         workspace.replace(file, new, old)
 

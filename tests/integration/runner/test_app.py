@@ -214,7 +214,10 @@ def test_flipped_app_manifests_never_crash(app: Path) -> None:
     ("change", "words"),
     [
         (lambda m: m.update(format=2), "has format 2, expected 1"),
-        (lambda m: m["programs"][0].update(file="../a.pte"), "expected a path below its own folder"),
+        (
+            lambda m: m["programs"][0].update(file="../a.pte"),
+            "expected a path below its own folder",
+        ),
         (lambda m: m["programs"][0].update(file="/a.pte"), "expected a path below its own folder"),
         (lambda m: m["programs"][0].pop("name"), '"name" is missing or not of type string'),
         (lambda m: m.update(programs=[]), "has no programs; name a .pte file"),

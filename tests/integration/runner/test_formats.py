@@ -146,7 +146,10 @@ ENTRY = {"dtype": "F32", "shape": [2, 16], "data_offsets": [0, 128]}
         ((2**63).to_bytes(8, "little") + b"{}", "it is truncated, or does not start with"),
         (with_header(b"[]"), "its header cannot be read: it is not a JSON object"),
         (with_header(b"{"), "its header cannot be read: it is not JSON at byte"),
-        (with_header({"input_0": ENTRY | {"dtype": "F8_E4M3"}}), "is F8_E4M3, expected one of float"),
+        (
+            with_header({"input_0": ENTRY | {"dtype": "F8_E4M3"}}),
+            "is F8_E4M3, expected one of float",
+        ),
         (with_header({"input_0": ENTRY | {"dtype": 1}}), "expected one of float"),
         (
             with_header({"input_0": ENTRY | {"shape": [-2, -16]}}),

@@ -265,7 +265,10 @@ def test_weights_in_two_files(copied: Copied, tmp_path: Path) -> None:
         (lambda m: m.update(data={}), '"data" is missing or not of type list'),
         (lambda m: m["data"][0].update(file="../a.ptd"), "expected a base name"),
         (lambda m: m["weight_cache"].update(safe=1), '"safe" is missing or not of type boolean'),
-        (lambda m: m["weight_cache"].update(packed=[]), '"packed" is missing or not of type object'),
+        (
+            lambda m: m["weight_cache"].update(packed=[]),
+            '"packed" is missing or not of type object',
+        ),
     ],
 )
 def test_wrong_manifests(change: Callable[[Any], None], words: str, copied: Copied) -> None:

@@ -354,9 +354,7 @@ def test_templates_without_a_system_message(tmp_path: Path) -> None:
     tokens = run(*given, "--json").report["programs"][0]["answer"]["prompt_tokens"]
     wanted = load_tokenizer(TOKENIZER).encode("Q: hello\nA:", add_special_tokens=False).ids
     assert tokens == wanted
-    assert (
-        "has no chat format with a system message" in run(*given, "--system", "x").error
-    )
+    assert "has no chat format with a system message" in run(*given, "--system", "x").error
 
 
 def test_text_that_is_no_utf_8() -> None:

@@ -239,7 +239,10 @@ def gpt_2() -> dict[str, Any]:
     [
         (lambda v: v["model"].update(type="Unigram"), ', model is of type "Unigram"'),
         (lambda v: v.update(model=None), '"model" is missing or not of type object'),
-        (lambda v: v["model"].update(vocab=[]), ', model: "vocab" is missing or not of type object'),
+        (
+            lambda v: v["model"].update(vocab=[]),
+            ', model: "vocab" is missing or not of type object',
+        ),
         (lambda v: v["model"]["vocab"].update(x=2**40), 'a number for "x" that no token has'),
         (lambda v: v["model"]["merges"].insert(3, ["q", "\u00e9\u00e9"]), "has number 3"),
         (lambda v: v["model"]["merges"].insert(0, 7), "has number 0"),
@@ -269,7 +272,10 @@ def gpt_2() -> dict[str, Any]:
         ),
         (lambda v: v["model"].update(unk_token="none"), 'has the unk_token "none"'),
         (lambda v: v["added_tokens"][0].update(id=-1), '"id" is missing or not of type number'),
-        (lambda v: v.update(added_tokens={"a": 1}), '"added_tokens" is missing or not of type list'),
+        (
+            lambda v: v.update(added_tokens={"a": 1}),
+            '"added_tokens" is missing or not of type list',
+        ),
         (lambda v: v["model"].update(dropout=0.1), 'has a "dropout"'),
         (
             lambda v: v.update(pre_tokenizer={"type": "Sequence", "pretokenizers": "x"}),
