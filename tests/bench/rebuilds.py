@@ -120,7 +120,7 @@ _SAID = {
 
 @dataclass(frozen=True)
 class Built:
-    """What a build did.
+    """The result of a build.
 
     Attributes:
         seconds: on the clock, of the command.

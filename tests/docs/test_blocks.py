@@ -1,4 +1,4 @@
-"""What a block of a page is for."""
+"""Roles of a page's code blocks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each message that docs/troubleshooting.md lists is one that source code can print."""
+"""Source code can print each message in docs/troubleshooting.md."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_how_messages_are_written(tmp_path: Path, name: str, text: str) -> None:
 
 
 def test_what_is_no_message(tmp_path: Path) -> None:
-    """Docstrings, comments, and what stands in two texts."""
+    """Not messages: docstrings, comments, and parts of two separate texts."""
     path = tmp_path / "a.py"
     path.write_text(
         '"""It is gone."""\n# It is gone.\na = attr(doc = "It is gone.")\nb("It is", "gone.")\n'

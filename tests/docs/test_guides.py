@@ -32,7 +32,7 @@ def test_the_page_works(page: str, player: Player) -> None:
 
 
 def test_what_is_skipped() -> None:
-    """Few blocks, each with a reason in its first line."""
+    """Few blocks are skipped, each with a reason."""
     skipped = {}
     for page in _PAGES:
         blocks = [b for b in read(Path(page).read_text(), page) if b.kind == "skipped"]
@@ -51,7 +51,7 @@ def test_links(page: str) -> None:
 
 
 def test_a_wrong_page(player: Player, tmp_path: Path) -> None:
-    """A command that fails, one that should, and one that prints something else."""
+    """Commands with a wrong exit code or other output are errors."""
     block = Block(7, "text", "one … three\nfour\n", "output")
     check_output(block, "zero\none two three\nx\nfour five\n", "a.md")
     with pytest.raises(PlayError, match=r"a.md:7: 'four' is not in what follows"):

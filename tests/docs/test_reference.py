@@ -1,4 +1,4 @@
-"""Everything public has a docstring, and pages are made of them."""
+"""Everything public has a docstring; pages are generated from docstrings."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_the_python_package_is_documented() -> None:
 
 
 def test_what_is_missing_is_named() -> None:
-    """As where it is."""
+    """The names include their file."""
     assert extracted.undocumented(module()) == [
         "//rules:example.bzl: the file",
         "//rules:example.bzl: et_rule: attribute kind",
@@ -67,14 +67,14 @@ def test_what_is_missing_is_named() -> None:
 
 @pytest.mark.parametrize("text", ["backends = …", "backends = …".encode().decode("latin-1"), "é"])
 def test_text_is_the_sources(text: str) -> None:
-    """Whether or not Bazel encodes it twice."""
+    """Also if Bazel encodes it twice."""
     one = extracted.ModuleInfo(rule_info=[{"attribute": [{"doc_string": text}]}])
     got = extracted.repaired(one).rule_info[0].attribute[0].doc_string
     assert got == ("é" if text == "é" else "backends = …")
 
 
 def test_a_page() -> None:
-    """Tables hold what Markdown would take for their ends; a default is code."""
+    """Tables escape Markdown's delimiters; a default is code."""
     page = pages.render(pages.Page("Example", [module()]), "starlark.md.jinja")
     assert page.startswith("# Example\n\n<!-- Made from docstrings")
     assert (

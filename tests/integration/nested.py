@@ -64,7 +64,7 @@ class Workspace:
         path.write_text(text.replace(old, new))
 
     def run(self, command: str, *arguments: str, **environment: str) -> str:
-        """Runs Bazel; returns what it prints.
+        """Runs Bazel; returns its output.
 
         Raises:
           AssertionError: it failed.
@@ -86,13 +86,13 @@ class Workspace:
         )
 
     def failed(self, *arguments: str, command: str = "build") -> str:
-        """Builds (or tests) what must fail; returns what Bazel prints."""
+        """Runs a build or test that must fail; returns Bazel's output."""
         done = self._bazel(command, *self.overrides, *arguments)
         assert done.returncode != 0, f"{arguments} were built"
         return done.stdout + done.stderr
 
     def build(self, *arguments: str, **environment: str) -> list[str]:
-        """Builds; returns "mnemonic label" of each action of ours that ran, sorted."""
+        """Builds; returns "mnemonic label" of each executed action of these rules, sorted."""
         events = self.folder.parent / f"events-{self.folder.name}.json"
         self.run(
             "build",

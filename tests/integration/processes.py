@@ -13,7 +13,7 @@ _PATIENCE_SECONDS = 240
 
 
 def wait_for(condition: Callable[[], object], what: str) -> object:
-    """Waits until a condition holds; returns what it gave."""
+    """Waits until a condition returns a true value; returns that value."""
     end = time.monotonic() + _PATIENCE_SECONDS
     while time.monotonic() < end:
         if matches := condition():
@@ -23,7 +23,7 @@ def wait_for(condition: Callable[[], object], what: str) -> object:
 
 
 def lowerings(base: Path) -> list[int]:
-    """Process ids of lowerings at work: children of the workers that an output base has."""
+    """Process ids of running lowerings: children of an output base's workers."""
     parents = {number for number, words in _commands(base) if "--persistent_worker" in words}
     return [number for number, _ in _commands(base) if _parent(number) in parents]
 
@@ -35,7 +35,7 @@ def workers(base: Path) -> list[int]:
 
 
 def kill(numbers: list[int]) -> None:
-    """Ends processes as the kernel does when memory is short."""
+    """Kills processes like the kernel when memory runs out."""
     for number in numbers:
         with contextlib.suppress(ProcessLookupError):
             os.kill(number, signal.SIGKILL)

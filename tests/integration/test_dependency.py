@@ -110,7 +110,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
 
 
 def test_what_a_release_holds(workspace: Workspace) -> None:
-    """No test but the registry's, and no setting of this repository's own."""
+    """The archive contains only the registry's test and no settings of this repository."""
     (path,) = (workspace.folder.parent / "dist").iterdir()
     with tarfile.open(path) as opened:
         names = [member.name.split("/", 1)[1] for member in opened.getmembers()]
@@ -127,7 +127,7 @@ def test_what_a_release_holds(workspace: Workspace) -> None:
 
 
 def test_programs_of_both_modules(workspace: Workspace) -> None:
-    """The root's and its dependency's run, each under its own name of the rules."""
+    """Programs of the root and its dependency run, each with its own name of the rules."""
     printed = workspace.run("test", "//...", "@team_models//:all")
     assert "2 tests pass" in printed
     folder = workspace.folder / "bazel-bin"
@@ -137,7 +137,7 @@ def test_programs_of_both_modules(workspace: Workspace) -> None:
 
 
 def test_another_version_of_executorch(workspace: Workspace) -> None:
-    """One attribute and one command; until then a program says what is missing."""
+    """One attribute and one command change it; before that, an error says what is missing."""
     said = workspace.failed("@et//toolchains/exporter:lock.update", command="run")
     assert "error: the exporter of this workspace has no lock of its own" in said
     with open(workspace.folder / "MODULE.bazel", "a") as out:

@@ -1,4 +1,4 @@
-"""What Bazel's queries show of a workspace of many programs, and what it builds again."""
+"""Bazel's queries on a workspace of many programs, and what Bazel rebuilds."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_what_a_changed_model_is_felt_by(workspace: Workspace) -> None:
 
 
 def test_programs_have_one_configuration(workspace: Workspace) -> None:
-    """Those of apps for other platforms, too."""
+    """Includes apps for other platforms."""
     build = workspace.folder / "apps/BUILD.bazel"
     before = build.read_text()
     build.write_text(
@@ -75,7 +75,7 @@ def test_programs_have_one_configuration(workspace: Workspace) -> None:
 
 
 def test_a_change_is_felt_by_what_needs_it(workspace: Workspace) -> None:
-    """And by nothing else: not even by other programs of the foundation."""
+    """Nothing else uses them, not even other programs of the foundation."""
     programs = [f"//{_SMALL.package(n)}:task_{n}" for n in range(_SMALL.programs)]
     first = workspace.build(*programs)
     assert len([one for one in first if one.startswith("EtLower ")]) == 8

@@ -1,4 +1,4 @@
-"""Repositories of npm packages' files: what they hold, and how they fail."""
+"""Repositories of npm packages' files: contents and errors."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_files_have_their_places(user: User) -> None:
 
 
 def test_a_machine_without_npm_gets_one(user: User, tmp_path: Path) -> None:
-    """All programs of the machine but npm and Node.js are on PATH."""
+    """PATH has all programs of the machine except npm and Node.js."""
     for folder in os.environ["PATH"].split(":"):
         for program in Path(folder).iterdir() if Path(folder).is_dir() else []:
             link = tmp_path / program.name

@@ -1,4 +1,4 @@
-"""Builds a user's workspace whose recipes are another module's."""
+"""Builds a user's workspace that uses another module's recipes."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_without_its_quantization(workspace: Workspace) -> None:
 
 
 def test_calibration_from_a_file(workspace: Workspace) -> None:
-    """Other inputs give other scales."""
+    """Different inputs give different scales."""
     assert program(workspace, "net_calibrated") != program(workspace, "net_linear_only")
 
 

@@ -1,4 +1,4 @@
-"""Other paths, hash seeds, jobs, sandboxes: the same bytes; or what differs is named."""
+"""Other paths, hash seeds, jobs and sandboxes give the same bytes; differences are named."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_one_program_of_each_backend_and_one_app_of_each_platform(tmp_path: Path
 
 
 def _outer_outputs() -> Iterator[tuple[str, Output]]:
-    """What the outer build put into the test's runfiles, by path under its execution root."""
+    """The outer build's files in the test's runfiles, by path below its execution root."""
     for folder in ("tests/backends", "tests/integration/reproduce"):
         # Apps are folders, and Bazel names the files of them.
         for directory, _, names in os.walk(folder, followlinks=True):

@@ -1,4 +1,4 @@
-"""Builds a user's apps with real Bazel: what is in them, what they print, what is refused."""
+"""Builds a user's apps with real Bazel: contents, output, errors."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_an_app_moves_as_a_whole(workspace: Workspace, tmp_path: Path) -> None:
 
 
 def test_an_own_runtime_with_a_static_library(workspace: Workspace) -> None:
-    """The object of an operator that no program uses stays out."""
+    """The app omits the object of an operator that no program uses."""
     app, manifest = app_of(workspace, "scaled_own_runtime")
     assert manifest["platform"] == "own_linux"
     binary = (app / "runner").read_bytes()
@@ -111,7 +111,7 @@ def test_an_app_that_records_events(workspace: Workspace, tmp_path: Path) -> Non
 
 
 def test_platforms_share_programs(workspace: Workspace) -> None:
-    """An app for another platform lowers and links no program again."""
+    """An app for another platform neither lowers nor links a program again."""
     build = workspace.folder / "BUILD.bazel"
     before = build.read_text()
     build.write_text(

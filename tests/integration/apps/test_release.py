@@ -1,4 +1,4 @@
-"""Builds a user's release with real Bazel: what is in it, stamped and not, here and elsewhere."""
+"""Builds a user's release with real Bazel: contents, stamps, other folders."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _FILES = {
 
 @pytest.fixture(scope="module", autouse=True)
 def build_after_other_tests(workspace: Workspace) -> None:
-    """Those of apps change files and change them back."""
+    """Tests of apps edit files and restore them."""
     workspace.run("build", "//:release")
 
 
@@ -122,7 +122,7 @@ def test_the_bill_of_materials(workspace: Workspace) -> None:
 
 
 def test_the_versions_of_libraries(workspace: Workspace) -> None:
-    """The bill says what the sources say."""
+    """The bill agrees with the sources."""
     license = next(Path("..").glob("*executorch_oniguruma/license/COPYING"))
     header = (Path(os.path.realpath(license)).parents[1] / "include/oniguruma.h").read_text()
     version = ".".join(
@@ -141,7 +141,7 @@ def test_a_null_build(workspace: Workspace) -> None:
 
 
 def test_a_stamped_release(workspace: Workspace, tmp_path: Path) -> None:
-    """It names the source; a new revision makes the lists again, and nothing else."""
+    """It names the source; a new revision only writes the lists again."""
     program = tmp_path / "status.sh"
 
     def build(revision: str) -> list[str]:

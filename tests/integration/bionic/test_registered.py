@@ -1,4 +1,4 @@
-"""What is read out of Android's libraries is what they register when they are loaded."""
+"""What EtScan reads from Android's libraries is what they register when loaded."""
 
 from __future__ import annotations
 
