@@ -31,7 +31,7 @@ _WARM_UP = ("//foundation_00:task_0", "//foundation_00:task_0_test", "//apps/fir
 
 @dataclass(frozen=True)
 class Cost:
-    """What the analysis of a workspace costs.
+    """The cost of analyzing a workspace.
 
     Attributes:
         seconds: wall time of the build command.
@@ -54,7 +54,7 @@ class Server:
         self._command = [str(module / "bazelw"), f"--output_base={scratch}/base"]
 
     def run(self, *arguments: str) -> str:
-        """Runs Bazel; returns what it prints to stdout."""
+        """Runs Bazel; returns its standard output."""
         done = subprocess.run(
             [*self._command, *arguments], cwd=self.folder, capture_output=True, text=True
         )
@@ -96,7 +96,7 @@ def _metrics(events: Path) -> dict[str, dict[str, str]]:
 
 
 def growth(rounds: list[dict[int, Cost]], what: str) -> dict[int, float]:
-    """Cost of a program at each size against the size before: medians over rounds."""
+    """Cost per program at each size relative to the previous size: medians over rounds."""
     sizes = sorted(rounds[0])
 
     def of_program(costs: dict[int, Cost], size: int) -> float:
@@ -122,7 +122,7 @@ def summary(rounds: list[dict[int, Cost]]) -> dict[int, Cost]:
 
 
 def main() -> int:
-    """Measures, prints a table and returns 1 where growth is more than linear."""
+    """Measures, prints a table and returns 1 if growth is more than linear."""
     parser = argparse.ArgumentParser(
         prog="analysis", description=(__doc__ or "").format(most=_MOST_GROWTH)
     )

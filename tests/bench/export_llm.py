@@ -1,4 +1,4 @@
-"""Benchmark: a language model by upstream's own `export_llm` against the action of et_llm.
+"""Benchmark: a language model with upstream's own `export_llm` against the action of et_llm.
 
     ./bazelw run //tests/bench:export_llm -- [--layers N] [--pairs N] [--json FILE] [--svg FILE]
 
@@ -27,7 +27,7 @@ _CONFIG = "models/smollm2.yaml"
 
 
 def main() -> None:
-    """Runs the pairs; prints and writes their figures."""
+    """Runs the pairs; prints and writes the results."""
     parser = argparse.ArgumentParser(prog="export_llm", description=__doc__)
     parser.add_argument("--layers", type=int, default=30, help="of the model's 30")
     parser.add_argument("--pairs", type=int, default=1)

@@ -1,4 +1,4 @@
-"""Benchmark: seconds of each stage of a lowering by the depth of the model, and where they go.
+"""Benchmark: seconds of each stage of a lowering by the depth of the model, and their functions.
 
     ./bazelw run //tests/bench:growth -- [--program LABEL] [--layers 5,10,20,30]
         [--paths fast,stock] [--pairs N] [--profile] [--json FILE] [--svg FILE]
@@ -34,7 +34,7 @@ _MOST_OF_IT = 0.97
 
 
 def main() -> None:
-    """Runs the lowerings; prints and writes their figures."""
+    """Runs the lowerings; prints and writes the results."""
     parser = argparse.ArgumentParser(prog="growth", description=__doc__)
     parser.add_argument("--program", default=PROGRAM, help=f"an et_program; default {PROGRAM}")
     parser.add_argument("--layers", help=f"numbers; default {_DEPTHS} where models can be cut")
@@ -94,7 +94,7 @@ def _lowered(
 def figures(
     program: str, runs: Sequence[Mapping[str, Any]], paths: Sequence[str], depths: Sequence[int]
 ) -> dict[str, Any]:
-    """Medians of each depth by each path, and how they grow.
+    """Medians of each depth and path, and their growth.
 
     Growth is the time of the deepest model against that of one as near as there is to a third of
     its depth: linear is 3, quadratic 9.
@@ -153,7 +153,7 @@ def table(lowerings: Sequence[Mapping[str, Any]]) -> str:
 
 
 def top(stats: Mapping[tuple[str, int, str], Any], most: int = _TOP) -> list[dict[str, Any]]:
-    """Functions by the time in them and in what they call.
+    """Functions by cumulative time.
 
     Args:
       stats: of pstats: (file, line, name) to (…, calls, own seconds, seconds with callees, …).
@@ -190,7 +190,7 @@ def top(stats: Mapping[tuple[str, int, str], Any], most: int = _TOP) -> list[dic
 
 
 def _short(file: str) -> str:
-    """A file's path from the folder that it is imported from."""
+    """A file's path relative to its import root."""
     for folder in ("/site-packages/", "/fastpath/", "/python3.11/", "/sources/_main/"):
         if folder in file:
             return file.rpartition(folder)[2]
@@ -208,7 +208,7 @@ def _functions(functions: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _drawn(lowerings: Sequence[Mapping[str, Any]]) -> str:
-    """Lines over the depth; of a single one, bars."""
+    """Lines over the depth; bars for a single depth."""
     if len({one["layers"] for one in lowerings}) == 1:
         return drawing.bars([(o["path"], o["stages"], o["seconds"]) for o in lowerings])
     series: dict[str, dict[int, float]] = {}

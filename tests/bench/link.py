@@ -61,7 +61,7 @@ def main() -> int:
 
 
 def synthetic_program(folder: Path, gigabytes: int) -> Path:
-    """Writes a program of named data, takes it apart, and shares all of it.
+    """Writes a program of named data, splits it, and shares all of it.
 
     Returns:
       The program's file; beside it are `lowered` and `foundation.index.json`.
@@ -125,7 +125,7 @@ def measure(folder: Path, program: Path, pairs: int) -> dict[str, dict[str, floa
 
 
 def link(folder: Path, arguments: list[str | Path]) -> int:
-    """Links in a process of its own; returns its peak memory in MiB."""
+    """Links in a separate process; returns its peak memory in MiB."""
     command = ["--lowered", folder / "lowered", "--program", folder / "out.pte", *arguments]
     done = subprocess.run(
         [sys.executable, "-c", _LINK, *map(str, command)],

@@ -1,4 +1,4 @@
-"""Benchmark: lowering a program by upstream's own functions against the fast path, byte for byte.
+"""Benchmark: lowering a program with upstream's own functions against the fast path, byte for byte.
 
 `./bazelw run //tests/bench:lowering -- [--program LABEL] [--pairs N] [--json FILE] [--svg FILE]`
 
@@ -22,7 +22,7 @@ PROGRAM = "//models:llama_xnnpack"
 
 
 def main() -> None:
-    """Runs the pairs; prints and writes their figures."""
+    """Runs the pairs; prints and writes the results."""
     parser = argparse.ArgumentParser(prog="lowering", description=__doc__)
     parser.add_argument("--program", default=PROGRAM, help=f"an et_program; default {PROGRAM}")
     parser.add_argument("--pairs", type=int, default=1)

@@ -1,4 +1,4 @@
-"""What people run by hand: one export in a process of its own, with upstream's API.
+"""A typical export script: one export in a separate process, with upstream's API.
 
 `plain.py KIND WIDTH RECIPE OUTPUT`
 """

@@ -1,4 +1,4 @@
-"""How files are changed: bytes anywhere, and what their format is made of."""
+"""Mutations of files: bytes anywhere, and parts of their format."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _VALUES: tuple[Any, ...] = (
 
 
 def mutator(suffix: str, plain: Plain) -> Mutator:
-    """How files of a kind are changed.
+    """Mutations for files of a kind.
 
     Args:
       suffix: of the kind.
@@ -94,7 +94,7 @@ def _words(data: bytes, generator: random.Random, plain: Plain) -> bytes:
 
 
 def _safetensors(data: bytes, generator: random.Random, plain: Plain) -> bytes:
-    """Changes the JSON in which tensors are described, or numbers around it."""
+    """Changes the JSON that describes tensors, or numbers around it."""
     (length,) = struct.unpack_from("<Q", data) if len(data) >= 8 else (0,)
     if not 0 < length <= len(data) - 8 or generator.random() < 0.2:
         return _words(data, generator, plain)
@@ -103,7 +103,7 @@ def _safetensors(data: bytes, generator: random.Random, plain: Plain) -> bytes:
 
 
 def _yaml(data: bytes, generator: random.Random, plain: Plain) -> bytes:
-    """Changes values as in JSON, which is YAML, too; or bytes of its lines."""
+    """Changes values as in JSON, which is also YAML, or bytes of lines."""
     try:
         value = json.dumps(yaml.safe_load(data))
     except (RecursionError, TypeError, ValueError, yaml.YAMLError):

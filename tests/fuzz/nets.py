@@ -1,4 +1,4 @@
-"""Lowers random small nets in the fast way and in upstream's, and runs what comes out.
+"""Lowers small random nets with the fast path and with upstream's functions, and runs the programs.
 
     bazel run //tests/fuzz:nets -- --seconds 3600            # nets of one seed after the other
     bazel run //tests/fuzz:nets -- --seed 42 --count 1       # one net with all recipes
@@ -93,7 +93,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _show(seed: int, size: int, recipe: str, faults: Sequence[str]) -> None:
-    """Prints the shortest net of a seed with such a fault."""
+    """Prints the shortest net of a seed with this fault."""
     kind = _kind(faults)
     for shorter in range(1, size):
         _, found = checked(seed, shorter, recipe)
@@ -110,7 +110,7 @@ def _kind(faults: Sequence[str]) -> str:
 
 
 def checked(seed: int, size: int, recipe: str) -> tuple[str, list[str]]:
-    """Checks a net in a process of its own, as kernels may end it.
+    """Checks a net in a separate process, because kernels may crash.
 
     Returns:
       What became of it ("equal", "refused", …), and its faults.

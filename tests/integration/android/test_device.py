@@ -42,7 +42,7 @@ def floats(path: Path) -> tuple[float, ...]:
 
 
 def test_outputs(unpacked: Path) -> None:
-    """Numbers of Android's runtime against those of this machine's."""
+    """Compares outputs of Android's runtime with those of this machine's."""
     done = run(unpacked, program_arguments(HERE / "device.apk", unpacked))
     assert done.returncode == 0, done.stdout + done.stderr
     app = HERE / "host_app"
@@ -59,7 +59,7 @@ def test_outputs(unpacked: Path) -> None:
 
 
 def test_errors(unpacked: Path) -> None:
-    """What is wrong reaches the one who reads the output."""
+    """Errors reach the reader of the output."""
     done = run(unpacked, ["--program", str(unpacked / "assets/programs/none.pte")])
     assert done.returncode == 1
     assert "none.pte" in done.stdout

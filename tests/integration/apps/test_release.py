@@ -92,7 +92,7 @@ def test_archives_hold_what_the_manifest_says(workspace: Workspace, tmp_path: Pa
     contents = read(workspace, "manifest.json")["files"][name]["contents"]
     directory = digests(workspace.folder / "bazel-bin/tasks")
     assert {path: one["sha256"] for path, one in contents.items()} == {
-        f"tasks/{path}": found for path, found in directory.items()
+        f"tasks/{path}": entry for path, entry in directory.items()
     }
 
 
@@ -101,14 +101,14 @@ def test_the_bill_of_materials(workspace: Workspace) -> None:
     assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(text) is None
     bill = json.loads(text)
     assert "timestamp" not in bill["metadata"]
-    found = {one["bom-ref"]: one for one in bill["components"]}
-    runtime = found["pkg:pypi/executorch@1.5.1"]
+    component_by_ref = {one["bom-ref"]: one for one in bill["components"]}
+    runtime = component_by_ref["pkg:pypi/executorch@1.5.1"]
     names = {part["name"] for part in runtime["components"]}
     assert {"lib/libexecutorch.so", "lib/libexecutorch_backend_xnnpack.so"} <= names
-    assert found["pkg:pypi/nlohmann-json@3.12.0"]["licenses"] == [{"expression": "MIT"}]
-    assert found["program://:task_1"]["type"] == "machine-learning-model"
+    assert component_by_ref["pkg:pypi/nlohmann-json@3.12.0"]["licenses"] == [{"expression": "MIT"}]
+    assert component_by_ref["program://:task_1"]["type"] == "machine-learning-model"
     assert (
-        found["data://:foundation"]["hashes"][0]["content"]
+        component_by_ref["data://:foundation"]["hashes"][0]["content"]
         == (digests(release(workspace))["data/foundation.ptd"])
     )
     (made_with,) = bill["formulation"]

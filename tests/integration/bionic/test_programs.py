@@ -92,8 +92,8 @@ def run(platform: str, names: list[str], folder: Path) -> list[list[np.ndarray]]
 def test_outputs(name: str, platform: str, tmp_path: Path) -> None:
     (linux,) = run("linux_x86_64", [name], tmp_path)
     (other,) = run(platform, [name], tmp_path)
-    wanted = eager(name)
-    for of_other, of_linux, of_eager in zip(other, linux, wanted, strict=True):
+    expected = eager(name)
+    for of_other, of_linux, of_eager in zip(other, linux, expected, strict=True):
         assert decibels(of_eager, of_other) >= _PRECISIONS[precision_of(name)]
         assert decibels(of_linux, of_other) >= _SAME_PROGRAM[precision_of(name)]
 

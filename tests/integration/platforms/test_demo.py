@@ -66,12 +66,12 @@ def run(platform: str, *arguments: str | Path) -> subprocess.CompletedProcess[st
 def test_outputs_agree_with_eager(
     case: tuple[str, list[Path], list[np.ndarray]], platform: str, tmp_path: Path
 ) -> None:
-    program, inputs, wanted = case
+    program, inputs, expected = case
     given = [word for file in inputs for word in ("--input", file)]
     done = run(platform, "--program", program, *given, "--output", tmp_path)
     assert done.returncode == 0, done.stderr
-    got = [np.load(tmp_path / f"output_{i}.npy") for i in range(len(wanted))]
-    for one, other in zip(wanted, got, strict=True):
+    got = [np.load(tmp_path / f"output_{i}.npy") for i in range(len(expected))]
+    for one, other in zip(expected, got, strict=True):
         assert decibels(one, other) >= _PROGRAMS[program]
 
 
@@ -83,11 +83,11 @@ def test_answers_are_the_same_on_all_platforms() -> None:
         done = run(platform, "--program", "llama_tiny_xnnpack", *options)
         assert done.returncode == 0, done.stderr
         answers[platform] = json.loads(done.stdout)["programs"][0]["answer"]
-    wanted = answers["linux_x86_64"]
-    assert len(wanted["prompt_tokens"]) == 37 and len(wanted["tokens"]) == 8
+    expected = answers["linux_x86_64"]
+    assert len(expected["prompt_tokens"]) == 37 and len(expected["tokens"]) == 8
     for platform, answer in answers.items():
         for part in ("prompt_tokens", "tokens", "text", "reason"):
-            assert answer[part] == wanted[part], platform
+            assert answer[part] == expected[part], platform
 
 
 @pytest.mark.parametrize("platform", _PLATFORMS)

@@ -23,9 +23,9 @@ def executor(engines: Engines) -> Iterator[Executor]:
 
 
 def _client(tmp_path_factory: pytest.TempPathFactory, name: str) -> Iterator[Client]:
-    made = Client(tmp_path_factory.mktemp("client") / name)
-    yield made
-    made.close()
+    new_client = Client(tmp_path_factory.mktemp("client") / name)
+    yield new_client
+    new_client.close()
 
 
 @pytest.fixture(scope="session")

@@ -58,7 +58,7 @@ def until_it_answers(process: subprocess.Popen[str]) -> tuple[str, list[str]]:
 
 def running_in(scratch: Path) -> list[str]:
     """Command lines of processes that name a folder, in arguments or environment."""
-    found = []
+    lines = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and int(entry.name) != os.getpid():
             try:
@@ -66,8 +66,8 @@ def running_in(scratch: Path) -> list[str]:
             except OSError:
                 continue
             if str(scratch).encode() in line:
-                found.append(line.replace(b"\0", b" ").decode(errors="replace"))
-    return found
+                lines.append(line.replace(b"\0", b" ").decode(errors="replace"))
+    return lines
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

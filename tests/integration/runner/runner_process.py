@@ -131,7 +131,7 @@ def write_manifest(
 def rewrite_data(
     source: Path, target: Path, change: Mapping[str, bytes], drop: Sequence[str] = ()
 ) -> None:
-    """Writes a data file with the keys of another one, some with other bytes or left out."""
+    """Writes a data file with the keys of another file, some with other bytes or omitted."""
     entries = []
     for key, (_, layout) in ptd.read(source).items():
         value = change.get(key, contents(source)[key])

@@ -1,4 +1,4 @@
-"""Bundled programs: their cases run, and what differs is told."""
+"""Bundled programs: runs their cases, and reports differences."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tests.integration.runner.nets import Mlp
 from tests.integration.runner.runner_process import PROGRAMS, run
 
 
-def wanted_output() -> bytes:
-    """Of the first case, which the bundle holds as the eager model gave it."""
+def expected_output() -> bytes:
+    """The first case's output in the bundle, as the eager model computes it."""
     torch.manual_seed(0)
     net = Mlp().eval()
     data = (PROGRAMS / "xnnpack.bpte").read_bytes()
@@ -27,7 +27,7 @@ def wanted_output() -> bytes:
                 output = net(inputs).numpy().tobytes()
             if output in data:
                 return output
-    raise AssertionError("the bundle has not the eager model's outputs")
+    raise AssertionError("the bundle does not contain the eager model's outputs")
 
 
 @pytest.mark.parametrize(("name", "cases"), [("methods", 2), ("types", 1), ("xnnpack", 1)])
@@ -58,7 +58,7 @@ def test_beside_other_programs() -> None:
 def test_another_output_is_told(tmp_path: Path) -> None:
     bundle = tmp_path / "x.bpte"
     data = (PROGRAMS / "xnnpack.bpte").read_bytes()
-    good = wanted_output()
+    good = expected_output()
     numbers = np.frombuffer(good, np.float32).copy()
     numbers[9] += 0.5
     bundle.write_bytes(data.replace(good, numbers.tobytes()))

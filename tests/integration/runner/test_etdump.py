@@ -1,4 +1,4 @@
-"""--etdump: what ExecuTorch's Inspector reads."""
+"""--etdump: files for ExecuTorch's Inspector."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Inputs and outputs in all formats of files."""
+"""Inputs and outputs in all file formats."""
 
 from __future__ import annotations
 
@@ -61,10 +61,10 @@ def mixed(folder: Path) -> list[str | Path]:
 def test_inputs(given: Callable[[Path], list[str | Path]], tmp_path: Path) -> None:
     result = run(*TYPES, *given(tmp_path), "--output", tmp_path / "out")
     assert result.code == 0, result.error
-    for number, wanted in enumerate(OUTPUTS):
+    for number, expected in enumerate(OUTPUTS):
         got = np.load(tmp_path / f"out/output_{number}.npy")
-        assert got.dtype == wanted.dtype
-        np.testing.assert_array_equal(got, wanted)
+        assert got.dtype == expected.dtype
+        np.testing.assert_array_equal(got, expected)
 
 
 def test_outputs_as_safetensors(tmp_path: Path) -> None:
@@ -73,20 +73,20 @@ def test_outputs_as_safetensors(tmp_path: Path) -> None:
     assert report["outputs"] == [str(tmp_path / "outputs.safetensors")]
     got = load_file(tmp_path / "outputs.safetensors")
     assert list(got) == [f"output_{n}" for n in range(5)]
-    for value, wanted in zip(got.values(), OUTPUTS, strict=True):
-        assert value.dtype == wanted.dtype
-        np.testing.assert_array_equal(value, wanted)
+    for value, expected in zip(got.values(), OUTPUTS, strict=True):
+        assert value.dtype == expected.dtype
+        np.testing.assert_array_equal(value, expected)
 
 
 def test_outputs_as_bytes(tmp_path: Path) -> None:
     options = [*in_one_file(tmp_path), "--output", tmp_path / "out", "--output_format", "raw"]
     assert run(*TYPES, *options).code == 0
-    for number, wanted in enumerate(OUTPUTS):
-        assert (tmp_path / f"out/output_{number}.bin").read_bytes() == wanted.tobytes()
+    for number, expected in enumerate(OUTPUTS):
+        assert (tmp_path / f"out/output_{number}.bin").read_bytes() == expected.tobytes()
 
 
 def test_outputs_go_in_again(tmp_path: Path) -> None:
-    """The files that one run writes are read by the next."""
+    """The next run reads the files that one run writes."""
     for kind, end in (("npy", ".npy"), ("raw", ".bin")):
         folder = tmp_path / kind
         out = ["--output", folder, "--output_format", kind]

@@ -1,4 +1,4 @@
-"""Manifests: what differs is found before anything is loaded, and said."""
+"""Manifests: differences are reported before anything is loaded."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def manifest_of(program: Path, **options: Any) -> Path:
 
 
 def changed(value: bytes) -> bytes:
-    """Other finite floats."""
+    """Replaces weights with other finite floats."""
     return (np.frombuffer(value, np.float32) + 1).astype(np.float32).tobytes()
 
 
@@ -242,7 +242,7 @@ def test_only_adapters_can_be_replaced(copied: Copied) -> None:
 def test_weights_in_two_files(copied: Copied, tmp_path: Path) -> None:
     program = copied("xnnpack")
     data = program.with_suffix(".ptd")
-    wanted = outputs(["--program", program, "--data", data], tmp_path / "wanted")
+    expected = outputs(["--program", program, "--data", data], tmp_path / "wanted")
     keys = sorted(ptd.read(data))
     parts = [tmp_path / "a.ptd", tmp_path / "b.ptd"]
     for part, left_out in zip(parts, (keys[:2], keys[2:]), strict=True):
@@ -250,7 +250,7 @@ def test_weights_in_two_files(copied: Copied, tmp_path: Path) -> None:
     data.unlink()
     manifest = write_manifest(program.with_suffix(".manifest.json"), program, parts)
     got = outputs(["--program", program, "--manifest", manifest, "--verify"], tmp_path / "got")
-    np.testing.assert_array_equal(got, wanted)
+    np.testing.assert_array_equal(got, expected)
     parts[1].unlink()
     assert "b.ptd is missing" in run("--program", program, "--manifest", manifest).error
 

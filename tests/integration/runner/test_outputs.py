@@ -1,4 +1,4 @@
-"""The runner's outputs are the eager model's."""
+"""The runner's outputs equal the eager model's."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def test_weight_cache_and_threads_change_no_output(tmp_path: Path) -> None:
 def test_example_inputs_are_a_fixed_pattern(tmp_path: Path) -> None:
     assert run(*files_of("xnnpack"), "--output", tmp_path).code == 0
     x = ((np.arange(32) + 8) % 16 - 8) / 8
-    wanted = eager(x.astype(np.float32).reshape(2, 16))
-    np.testing.assert_allclose(np.load(tmp_path / "output_0.npy"), wanted, atol=1e-5)
+    expected = eager(x.astype(np.float32).reshape(2, 16))
+    np.testing.assert_allclose(np.load(tmp_path / "output_0.npy"), expected, atol=1e-5)
 
 
 def test_every_dtype_of_a_program_goes_in_and_out(tmp_path: Path) -> None:
@@ -72,8 +72,8 @@ def test_every_dtype_of_a_program_goes_in_and_out(tmp_path: Path) -> None:
     result = run(*files_of("types"), *options, "--output", tmp_path / "out")
     assert result.code == 0, result.error
     outputs = [np.load(tmp_path / "out" / f"output_{n}.npy") for n in range(5)]
-    wanted = [inputs[0] + np.float32([0.5, 1.5, 2.5]), *(2 * a for a in inputs[1:4]), ~inputs[4]]
-    for got, array in zip(outputs, wanted, strict=True):
+    expected = [inputs[0] + np.float32([0.5, 1.5, 2.5]), *(2 * a for a in inputs[1:4]), ~inputs[4]]
+    for got, array in zip(outputs, expected, strict=True):
         assert got.dtype == array.dtype
         np.testing.assert_array_equal(got, array)
 
@@ -198,7 +198,7 @@ def test_closed_standard_output() -> None:
 @pytest.mark.parametrize("arguments", [["--list"], ["--json"], ["--runtime_info"], ["--help"]])
 @pytest.mark.parametrize("output", [">&-", "<&- >&-", "> /dev/full"])
 def test_output_that_nothing_can_be_written_to(arguments: list[str], output: str) -> None:
-    """Also where another file could take the number of the closed one."""
+    """Also if another file could get the number of the closed one."""
     script = f'exec "$0" "$@" {output}'
     command = ["sh", "-c", script, RUNNER, *files_of("types"), *arguments]
     done = subprocess.run(command, capture_output=True, text=True)
@@ -209,7 +209,7 @@ def test_output_that_nothing_can_be_written_to(arguments: list[str], output: str
 
 @pytest.mark.parametrize("format_", ["npy", "safetensors", "raw"])
 def test_files_that_may_not_grow(format_: str, tmp_path: Path) -> None:
-    """One sentence, no signal; what was there stays, and no output is there without the others."""
+    """One error, no signal; existing files stay, and outputs are complete or absent."""
     folder = tmp_path / "out"
     folder.mkdir()
     name = "outputs.safetensors" if format_ == "safetensors" else None

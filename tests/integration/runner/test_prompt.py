@@ -1,4 +1,4 @@
-"""--prompt: the runner answers as the chat in Python does."""
+"""--prompt: the runner gives the same answers as the chat in Python."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PROMPTS = (PROMPT, "Once upon a time", "one two three four five six seven " * 20
 
 
 def ask(*arguments: str | Path, program: Path = LLAMA) -> dict:
-    """What the runner says of an answer."""
+    """The runner's report of an answer."""
     given = ["--program", program, "--tokenizer", TOKENIZER, "--json"]
     result = run(*given, *arguments)
     assert result.code == 0, result.error
@@ -74,7 +74,7 @@ def test_answers_equal_those_in_python(prompt: str, system: str, program: PtePro
 
 
 def greedy(manifest: Path, *prompts: str) -> list[dict]:
-    """The runner's answers of a program that a manifest names."""
+    """The runner's answers for a program with a manifest."""
     given = ["--program", manifest.with_name(manifest.name.replace(".manifest.json", ".pte"))]
     given += ["--tokenizer", TOKENIZER, "--json", "--max_new_tokens", "12"]
     reports = [run(*given, "--prompt", prompt).report for prompt in prompts]
@@ -82,7 +82,7 @@ def greedy(manifest: Path, *prompts: str) -> list[dict]:
 
 
 def test_answers_are_the_eager_model_s() -> None:
-    """With the weights as they are, all tokens; in 4 bits those that are nearly as likely, too."""
+    """In float32 all tokens are equal; in 4 bits, nearly as likely ones are accepted."""
     (weights,) = Path("..").glob("*smollm2/model.gguf")
     tasks = MODELS / "tasks"
     eager = EagerLlama(weights, recipe_quantizes=False)
@@ -96,7 +96,7 @@ def test_answers_are_the_eager_model_s() -> None:
 
 
 def test_methods_that_share_a_cache() -> None:
-    """Prompts go in pieces of 128 and 32 tokens, the rest one by one, into one KV cache."""
+    """Prompts are read in pieces of 128 and 32 tokens, the rest one by one, into one KV cache."""
     for prompt in (PROMPT, "one two three four five six seven " * 20):
         options = ["--prompt", prompt, "--max_new_tokens", "16"]
         assert ask(*options, program=METHODS)["tokens"] == ask(*options)["tokens"]
@@ -114,7 +114,7 @@ def test_the_context_ends_an_answer() -> None:
 
 
 def chat(lines: str, *arguments: str) -> tuple[list[dict], str]:
-    """The answers of a conversation, and what is said on standard error."""
+    """The answers of a conversation, and the notes on standard error."""
     report, error = unsuccessful_chat(lines, 0, *arguments)
     assert report["unanswered"] == []
     return report["answers"], error
@@ -123,7 +123,7 @@ def chat(lines: str, *arguments: str) -> tuple[list[dict], str]:
 def unsuccessful_chat(
     lines: str | bytes, code: int, *arguments: str | Path, tokenizer: Path = TOKENIZER
 ) -> tuple[dict, str]:
-    """What is reported of a conversation, and what is said on standard error."""
+    """The report of a conversation, and the notes on standard error."""
     given = ["--program", LLAMA, "--tokenizer", tokenizer, "--json", "--chat", *arguments]
     result = run(*given, stdin=lines)
     assert result.code == code, result.error
@@ -131,7 +131,7 @@ def unsuccessful_chat(
 
 
 def test_a_conversation_goes_on_in_one_cache(program: PteProgram) -> None:
-    """Each turn reads what is new only, and says what the whole conversation leads to."""
+    """Each turn reads only new tokens, and answers like the whole conversation."""
     lines = ("Hello there", "What did I say?", "And now?")
     answers, _ = chat("\n\n".join(lines), "--max_new_tokens", "20")
     assert len(answers) == 3
@@ -139,9 +139,9 @@ def test_a_conversation_goes_on_in_one_cache(program: PteProgram) -> None:
     for got in answers:
         conversation += got["prompt_tokens"]
         # A session of its own each time: nothing is left of the turn before.
-        wanted = list(answer(Session(program), conversation, Sampler(), 20, Answer()))
-        assert got["tokens"] == wanted
-        conversation += wanted
+        expected = list(answer(Session(program), conversation, Sampler(), 20, Answer()))
+        assert got["tokens"] == expected
+        conversation += expected
     text = load_tokenizer(TOKENIZER).decode(conversation, skip_special_tokens=False)
     template = ChatTemplate(load_config(FOLDER / "tokenizer_config.json"))
     messages = []
@@ -169,7 +169,7 @@ def test_a_full_conversation_ends_and_another_begins() -> None:
 
 
 def slow_tokenizer(folder: Path) -> Path:
-    """One that refuses some texts: its regular expression tries everything on them."""
+    """A tokenizer that refuses some texts, because its regular expression backtracks on them."""
     values = json.loads(TOKENIZER.read_text())
     split = {
         "type": "Split",
@@ -186,7 +186,7 @@ def slow_tokenizer(folder: Path) -> Path:
 
 
 def test_a_line_that_can_not_be_answered_is_a_note(tmp_path: Path) -> None:
-    """The conversation goes on as if nobody had said it."""
+    """The conversation continues without the unanswered line."""
     tokenizer, few = slow_tokenizer(tmp_path), ("--max_new_tokens", "4")
     good = [b"Hello there", b"What did I say?"]
     bad = [b"a" * 60, b"\xff\xfe", b"word " * 300_000]
@@ -223,7 +223,7 @@ def test_a_program_that_fails_loses_no_answer(tmp_path: Path) -> None:
 
 
 def test_standard_input_that_does_not_block() -> None:
-    """Lines that come later are answered, too."""
+    """Later lines are answered, too."""
     given = ["--program", LLAMA, "--tokenizer", TOKENIZER, "--json", "--chat"]
     reading, writing = os.pipe()
     os.set_blocking(reading, False)
@@ -295,12 +295,12 @@ def test_temperature_and_seed() -> None:
 
 def test_raw_prompts() -> None:
     got = ask("--prompt", "Once upon a time", "--raw_prompt", "--max_new_tokens", "4")
-    wanted = load_tokenizer(TOKENIZER).encode("Once upon a time", add_special_tokens=False).ids
-    assert got["prompt_tokens"] == wanted
+    expected = load_tokenizer(TOKENIZER).encode("Once upon a time", add_special_tokens=False).ids
+    assert got["prompt_tokens"] == expected
 
 
 def app(folder: Path, *programs: Path) -> Path:
-    """An app of the runner and some programs."""
+    """An app with the runner and some programs."""
     manifest = {"format": 1, "label": "//x:chat", "files": {}}
     manifest["programs"] = [
         {"name": p.stem, "file": f"programs/{p.name}", "data": {}} for p in programs
@@ -316,12 +316,12 @@ def app(folder: Path, *programs: Path) -> Path:
 
 def test_an_app_answers(tmp_path: Path) -> None:
     types = Path("tests/integration/runner/types.pte").absolute()
-    made = app(tmp_path / "app", types, LLAMA)
+    app_folder = app(tmp_path / "app", types, LLAMA)
     options = ["--prompt", PROMPT, "--max_new_tokens", "4"]
-    report = run("--app", made, *options, "--json").report
+    report = run("--app", app_folder, *options, "--json").report
     assert [p["name"] for p in report["programs"]] == ["llama_tiny_xnnpack"]
     assert report["programs"][0]["answer"]["tokens"] == ask(*options)["tokens"]
-    result = run("--app", made, *options, "--program", "types")
+    result = run("--app", app_folder, *options, "--program", "types")
     assert "types.pte is not a language model" in result.error
     two = app(tmp_path / "two", METHODS, LLAMA)
     result = run("--app", two, *options)
@@ -352,8 +352,8 @@ def test_templates_without_a_system_message(tmp_path: Path) -> None:
     given = ["--program", LLAMA, "--tokenizer", tmp_path / "tokenizer.json"]
     given += ["--max_new_tokens", "1", "--prompt", " \nhello\n"]
     tokens = run(*given, "--json").report["programs"][0]["answer"]["prompt_tokens"]
-    wanted = load_tokenizer(TOKENIZER).encode("Q: hello\nA:", add_special_tokens=False).ids
-    assert tokens == wanted
+    expected = load_tokenizer(TOKENIZER).encode("Q: hello\nA:", add_special_tokens=False).ids
+    assert tokens == expected
     assert "has no chat format with a system message" in run(*given, "--system", "x").error
 
 
@@ -384,7 +384,7 @@ def test_options_that_do_not_go_together(options: list[str | Path], words: str) 
 
 
 def other_tokenizer(folder: Path) -> Path:
-    """One with a token that the program's vocabulary lacks."""
+    """A tokenizer with a token that the program's vocabulary lacks."""
     values = json.loads(TOKENIZER.read_text())
     added = values["added_tokens"][0] | {"id": 60000, "content": "<other>", "special": False}
     values["added_tokens"].append(added)

@@ -1,4 +1,4 @@
-"""The weight cache saves memory, and is refused where it would give wrong results."""
+"""The weight cache saves memory, and is refused if it would give wrong results."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_manifests_that_list_what_is_packed_decide(copied: Copied) -> None:
 def test_what_is_packed_of_another_adapter(
     bytes_of: list[str] | None, copied: Copied, tmp_path: Path
 ) -> None:
-    """A bias or a scale of an adapter is packed, too, under a name that another adapter's has."""
+    """An adapter's bias or scale is packed, too, with the same name as another adapter's."""
     program = copied("portable")
     data = program.with_suffix(".ptd")
     manifest = tmp_path / "p.manifest.json"

@@ -66,7 +66,7 @@ final class Arguments {
       String value = argument.substring(equals + 1);
       if (equals < 0) {
         if (++i == extra.length) {
-          throw new IllegalArgumentException(option + " lacks a value.");
+          throw new IllegalArgumentException(option + " has no value.");
         }
         value = checked(extra[i]);
         arguments.add(value);
@@ -81,7 +81,7 @@ final class Arguments {
 
   private static String checked(String argument) {
     if (argument == null || argument.indexOf('\0') >= 0) {
-      throw new IllegalArgumentException("an argument is null or holds the character U+0000.");
+      throw new IllegalArgumentException("an argument is null or contains the character U+0000.");
     }
     return argument;
   }
