@@ -2,8 +2,8 @@
 
 load("//rules:providers.bzl", "EtAppPackageInfo")
 load("//rules/private:android_apps.bzl", "APPS", "add_apps", "android_manifest", "apps_by_abi")
-load("//rules/private:link_action.bzl", "NO_CACHE", "linker_action")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
+load("//toolchains/exporter:linker_action.bzl", "NO_CACHE", "linker_action")
 
 def _et_android_aar_impl(ctx):
     apps = apps_by_abi(ctx)

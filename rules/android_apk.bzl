@@ -3,9 +3,9 @@
 load("//rules:providers.bzl", "EtAppPackageInfo")
 load("//rules/private:android_apps.bzl", "APPS", "add_apps", "android_manifest", "apps_by_abi", "check_text")
 load("//rules/private:android_java.bzl", "MIN_SDK")
-load("//rules/private:link_action.bzl", "NO_CACHE", "linker_action")
 load("//toolchains/android:android_tools.bzl", "ANDROID_TOOLCHAIN")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
+load("//toolchains/exporter:linker_action.bzl", "NO_CACHE", "linker_action")
 
 def _et_android_apk_impl(ctx):
     apps = apps_by_abi(ctx)
@@ -122,18 +122,49 @@ def _sign(ctx, unsigned, apk):
         toolchain = ANDROID_TOOLCHAIN,
     )
 
-_et_android_apk = rule(
+et_android_apk = rule(
     implementation = _et_android_apk_impl,
-    doc = "See et_android_apk.",
+    doc = """An APK that runs the programs of apps on a phone or in an emulator, and shows what comes out.
+
+```starlark
+et_android_apk(
+    name = "chat_apk",
+    apps = [":chat_android_arm64", ":chat_android_x86_64"],
+    package = "com.example.chat",
+)
+```
+
+`adb install bazel-bin/…/chat_apk.apk`, and start it on the device, or with arguments for the runner:
+
+```sh
+adb shell am start -n com.example.chat/rulesexecutorch.runner.RunActivity --esa args --repeat,10,--json
+adb logcat -s ExecuTorch
+```
+
+Programs, data and libraries lie uncompressed and aligned in the APK; on its first start the app
+copies programs and data to files. Without a key it is signed with one that everybody has: for
+trying out, never for giving away. RSA keys give the same bytes on every build, others don't.
+
+Outputs: `<name>.apk`; output group `unsigned`: `<name>.unsigned.apk`.
+""",
     attrs = {
         "apps": APPS,
-        "key": attr.label(allow_single_file = True),
-        "key_alias": attr.string(),
-        "key_password_file": attr.label(allow_single_file = True),
-        "label": attr.string(),
-        "package": attr.string(mandatory = True),
-        "version_code": attr.int(default = 1),
-        "version_name": attr.string(default = "1.0"),
+        "key": attr.label(
+            allow_single_file = True,
+            doc = "Keystore (PKCS #12, JKS) with the key to sign with.",
+        ),
+        "key_alias": attr.string(doc = "Name of the key in the keystore; needed where it has several."),
+        "key_password_file": attr.label(
+            allow_single_file = True,
+            doc = "File whose first line is the password of keystore and key.",
+        ),
+        "label": attr.string(doc = "Name that people see; default: the target's name."),
+        "package": attr.string(
+            doc = "Name that the device knows the app by, e.g. \"com.example.chat\".",
+            mandatory = True,
+        ),
+        "version_code": attr.int(default = 1, doc = "Number that increases with each release."),
+        "version_name": attr.string(default = "1.0", doc = "Version that people see."),
         "_debug_key": attr.label(
             allow_single_file = True,
             default = "//toolchains/android:debug_key.p12",
@@ -149,62 +180,3 @@ _et_android_apk = rule(
     },
     toolchains = [ANDROID_TOOLCHAIN, EXPORTER_TOOLCHAIN],
 )
-
-def et_android_apk(
-        *,
-        name,
-        app,
-        package,
-        label = "",
-        key = None,
-        key_alias = "",
-        key_password_file = None,
-        version_code = 1,
-        version_name = "1.0",
-        **kwargs):
-    """An APK that runs the programs of apps on a phone or in an emulator, and shows what comes out.
-
-    ```starlark
-    et_android_apk(
-        name = "chat_apk",
-        app = [":chat_android_arm64", ":chat_android_x86_64"],
-        package = "com.example.chat",
-    )
-    ```
-
-    `adb install bazel-bin/…/chat_apk.apk`, and start it on the device, or with arguments for the runner:
-
-    ```sh
-    adb shell am start -n com.example.chat/rulesexecutorch.runner.RunActivity --esa args --repeat,10,--json
-    adb logcat -s ExecuTorch
-    ```
-
-    Programs, data and libraries lie uncompressed and aligned in the APK; on its first start the app
-    copies programs and data to files. Without a key it is signed with one that everybody has: for
-    trying out, never for giving away. RSA keys give the same bytes on every build, others don't.
-
-    Args:
-      name: of the target; `<name>.apk` is the output, `<name>.unsigned.apk` the output group `unsigned`.
-      app: label of an et_runner_app for Android, or a list of them for several kinds of devices, with
-        the same programs and data.
-      package: what the device knows the app by, e.g. "com.example.chat".
-      label: what people see; default: the name.
-      key: keystore (PKCS #12, JKS) with the key to sign with.
-      key_alias: name of the key in it; needed where it has several.
-      key_password_file: file whose first line is the password of keystore and key.
-      version_code: number that goes up with each release.
-      version_name: version that people see.
-      **kwargs: what all rules have: visibility, tags, …
-    """
-    _et_android_apk(
-        name = name,
-        apps = app if type(app) == "list" else [app],
-        package = package,
-        label = label,
-        key = key,
-        key_alias = key_alias,
-        key_password_file = key_password_file,
-        version_code = version_code,
-        version_name = version_name,
-        **kwargs
-    )

@@ -1,12 +1,13 @@
 """et_exported_program: a model, exported once for many recipes."""
 
 load("//rules:providers.bzl", "EtModelInfo")
-load("//rules/private:exporter_action.bzl", "exporter_action")
+load("//rules/private:exporter_action.bzl", "LOWERING_FLAG", "exporter_action")
+load("//rules/private:lowerable.bzl", "LowerableInfo", "model_info")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
 load("//toolchains/python:paths.bzl", "first_repeated")
 
 def _et_exported_program_impl(ctx):
-    model = ctx.attr.model[EtModelInfo]
+    model = ctx.attr.model[EtModelInfo].lowerable
     if model.programs:
         fail("%s: model = %s is exported already (et_exported_program); name the et_model %s, or use what it made." %
              (ctx.label, model.label, model.original.label))
@@ -31,22 +32,14 @@ def _et_exported_program_impl(ctx):
     )
     return [
         DefaultInfo(files = depset([directory])),
-        EtModelInfo(
+        model_info(LowerableInfo(
             label = ctx.label,
-            entry_point = "",
-            args = {},
-            exported = [],
             programs = directory,
             original = model,
-            adapter = None,
-            stand_ins = [],
             methods = methods,
-            sources = depset(),
-            roots = [],
-            data = depset(),
             packages = model.packages,
             memory_mb = model.memory_mb,
-        ),
+        )),
     ]
 
 et_exported_program = rule(
@@ -71,7 +64,7 @@ calibration inputs. Tests and companions of programs compare with the eager mode
 Recipes that quantize the layers of an eager model (torchao) take the `et_model`; so do models with
 operators that their own code registers. A lowering with what doesn't fit fails and says so.
 """,
-    attrs = {
+    attrs = LOWERING_FLAG | {
         "methods": attr.string_list(
             doc = "The model's methods that are exported; default: all.",
         ),

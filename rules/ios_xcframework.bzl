@@ -2,9 +2,9 @@
 
 load("//rules:providers.bzl", "EtAppInfo", "EtAppPackageInfo")
 load("//rules/private:app_files.bzl", "license_path")
-load("//rules/private:link_action.bzl", "NO_CACHE", "linker_action")
 load("//rules/private:placed_programs.bzl", "place_file", "place_programs")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
+load("//toolchains/exporter:linker_action.bzl", "NO_CACHE", "linker_action")
 load("//toolchains/python:paths.bzl", "pair_format")
 load("//toolchains/runtime:import_names.bzl", "SLICES")
 

@@ -1,14 +1,14 @@
 """et_llm: a language model, from its checkpoint to apps."""
 
+load("//rules:llm_chat.bzl", "llm_chat")
+load("//rules:llm_tokenizer.bzl", "llm_tokenizer")
 load("//rules:lowering.bzl", "et_lowering")
 load("//rules:model.bzl", "et_model")
-load("//rules:program_with_companions.bzl", "et_program")
+load("//rules:program.bzl", "et_program")
 load("//rules:recipe.bzl", "et_recipe")
 load("//rules:runner_app.bzl", "et_runner_app")
 load("//rules:shared_data.bzl", "et_shared_data")
 load("//rules/private:llm_benchmarks.bzl", "llm_benchmarks")
-load("//tools/etllm/chat:chat.bzl", "llm_chat")
-load("//tools/etllm/chat:tokenizer.bzl", "llm_tokenizer")
 
 # What a lowering doesn't read, so that a change of it lowers nothing.
 _OF_TOKENIZERS = [

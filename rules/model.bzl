@@ -2,6 +2,7 @@
 
 load("@rules_python//python:defs.bzl", "PyInfo")
 load("//rules:providers.bzl", "EtModelInfo", "EtPackagesInfo")
+load("//rules/private:lowerable.bzl", "LowerableInfo", "model_info")
 load("//toolchains/python:paths.bzl", "first_repeated", "python_sources")
 
 def _exported(ctx):
@@ -59,22 +60,18 @@ def _et_model_impl(ctx):
     python = python_sources(ctx, ctx.files.data)
     return [
         DefaultInfo(files = depset(ctx.files.srcs)),
-        EtModelInfo(
+        model_info(LowerableInfo(
             label = ctx.label,
             entry_point = ctx.attr.entry_point,
             args = ctx.attr.args,
             exported = exported,
-            programs = None,
-            original = None,
-            methods = [],
             adapter = _adapter(ctx),
-            stand_ins = [],
             sources = python.sources,
             roots = python.roots,
             data = depset(ctx.files.data + ctx.files.adapter),
             packages = [target[EtPackagesInfo] for target in ctx.attr.packages],
             memory_mb = ctx.attr.memory_mb,
-        ),
+        )),
     ]
 
 et_model = rule(

@@ -1,4 +1,4 @@
-"""et_program: one .pte from a model and a recipe."""
+"""et_program: one .pte from a model and a recipe, and what can be run beside it."""
 
 load(
     "//rules:providers.bzl",
@@ -8,7 +8,8 @@ load(
     "EtRecipeInfo",
     "EtSharedDataInfo",
 )
-load("//rules/private:adapter_action.bzl", "adapt", "stand_ins")
+load("//rules/private:adapter_action.bzl", "adapt", "placeholders")
+load("//rules/private:companions.bzl", "companions")
 load("//rules/private:exporter_action.bzl", "exporter_action")
 load("//rules/private:exporter_flags.bzl", "eager")
 load("//rules/private:link_action.bzl", "link", "report")
@@ -45,7 +46,7 @@ def _et_program_impl(ctx):
         ),
         min_delegated = ctx.attr.min_delegated,
         app_operators = ctx.attr.app_operators,
-        adapter = adapt(ctx, lowered) if lowered.stand_ins else None,
+        adapter = adapt(ctx, lowered) if lowered.placeholders else None,
     )
     reports = _report(ctx, lowered, summary)
     own = [data] if data else []
@@ -99,8 +100,9 @@ def _lowered(ctx, shared):
         for lowered in info.lowered:
             if same_lowering(ctx, lowered = lowered, model = model, recipe = recipe):
                 return lowered
-    changing = stand_ins(ctx, model) if model.adapter and ctx.attr.adapter_data == "by_name" else []
-    return lower(ctx, model = model, recipe = recipe, stand_ins = changing)
+    lowerable = model.lowerable
+    changing = placeholders(ctx, lowerable) if lowerable.adapter and ctx.attr.adapter_data == "by_name" else []
+    return lower(ctx, model = model, recipe = recipe, placeholders = changing)
 
 def _check_sharing(ctx):
     if not ctx.attr.shared_data:
@@ -125,7 +127,7 @@ def _report(ctx, lowered, summary):
     report(
         ctx,
         lowered = lowered.directory,
-        facts = lowered.facts,
+        measurements = lowered.measurements,
         summary = summary,
         json = json,
         html = html,
@@ -154,7 +156,7 @@ def _bundled(ctx, lowered, program, data_files):
     if data_files:
         program = ctx.actions.declare_file(ctx.label.name + ".embedded.pte")
         whole = lowered
-        if lowered.stand_ins:
+        if lowered.placeholders:
             # With the adapter's own values.
             whole = lower(ctx, model = lowered.model, recipe = lowered.recipe, suffix = ".embedded")
         link(ctx, lowered = whole.directory, program = program)
@@ -173,39 +175,9 @@ def _bundled(ctx, lowered, program, data_files):
     )
     return bundled
 
-et_program = rule(
+et_program_rule = rule(
     implementation = _et_program_impl,
-    doc = """A program: a model, lowered with a recipe, as one `.pte`.
-
-```starlark
-et_program(
-    name = "llama_xnnpack",
-    model = ":llama",
-    recipe = "@rules_executorch//backends/xnnpack:int8_dynamic_act_int4_weight",
-)
-```
-
-Outputs: `<name>.pte`, and `<name>.ptd` where the weights are separate. Output groups: `report` (JSON
-and a page: what was delegated and what was not, accuracy of the quantization, bytes), `manifest` (what must be there before the program is loaded), `data` (all .ptd files
-that it may load), `etrecord` (for ExecuTorch's devtools; not reproducible, holds source paths),
-`bundled` (a .bpte: the program with inputs and the outputs that the eager model gives), `lowered`.
-
-With embedded weights and nothing shared the file equals, byte for byte, what upstream's
-`executorch.export` writes for the same model and recipe.
-
-What files in `shared_data` hold is left out of the program and of its own .ptd:
-
-```starlark
-et_program(
-    name = "assistant",
-    model = ":llama_assistant",
-    recipe = ":int4",
-    shared_data = [":foundation"],
-    weights = "separate",    # assistant.ptd: the adapter, and nothing else
-    min_shared = "95%",
-)
-```
-""",
+    doc = "A program alone. `et_program` declares it and its companions, and its doc describes both.",
     attrs = lowering_attributes(mandatory = False, what = "program") | {
         "adapter_data": attr.string(
             default = "by_content",
@@ -254,3 +226,49 @@ et_program(
     provides = [EtProgramInfo, EtLoweredInfo],
     toolchains = [EXPORTER_TOOLCHAIN],
 )
+
+def et_program(name, **kwargs):
+    """A program: a model, lowered with a recipe, as one `.pte`.
+
+    ```starlark
+    et_program(
+        name = "llama_xnnpack",
+        model = ":llama",
+        recipe = "@rules_executorch//backends/xnnpack:int8_dynamic_act_int4_weight",
+    )
+    ```
+
+    Outputs: `<name>.pte`, and `<name>.ptd` where the weights are separate. Output groups: `report` (JSON
+    and a page: what was delegated and what was not, accuracy of the quantization, bytes), `manifest` (what must be there before the program is loaded), `data` (all .ptd files
+    that it may load), `etrecord` (for ExecuTorch's devtools; not reproducible, holds source paths),
+    `bundled` (a .bpte: the program with inputs and the outputs that the eager model gives), `lowered`.
+
+    With embedded weights and nothing shared the file equals, byte for byte, what upstream's
+    `executorch.export` writes for the same model and recipe.
+
+    What files in `shared_data` hold is left out of the program and of its own .ptd:
+
+    ```starlark
+    et_program(
+        name = "assistant",
+        model = ":llama_assistant",
+        recipe = ":int4",
+        shared_data = [":foundation"],
+        weights = "separate",    # assistant.ptd: the adapter, and nothing else
+        min_shared = "95%",
+    )
+    ```
+
+    Beside it there are two targets with the tag `manual`, which no build of a pattern sees:
+
+    ```sh
+    bazel run //x:prog.evaluate -- --text wiki.txt    # perplexity, or outputs, against the eager model
+    bazel run //x:prog.benchmark -- --html bench.html # time, memory, operators
+    ```
+
+    Args:
+      name: of the program.
+      **kwargs: the attributes of the rule, in the table below, and those of all rules.
+    """
+    et_program_rule(name = name, **kwargs)
+    companions(name, kwargs)

@@ -1,63 +1,25 @@
 """et_program_test: runs a program and compares it with the eager model."""
 
 load("//rules:providers.bzl", "EtProgramInfo")
-load("//rules/private:backend_packages.bzl", "recipe_packages")
-load("//rules/private:exporter_flags.bzl", "add_request", "eager", "request_files")
+load("//rules/private:program_run.bzl", "run_beside_model")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
-load("//toolchains/python:python_tool.bzl", "launcher_script", "tool_attributes", "tool_files")
+load("//toolchains/python:python_tool.bzl", "tool_attributes")
 
 def _et_program_test_impl(ctx):
     info = ctx.attr.program[EtProgramInfo]
-    adapter = ctx.attr.adapter[EtProgramInfo] if ctx.attr.adapter else info
-    if ctx.attr.adapter and not adapter.own_data:
-        fail("%s: adapter = %s has no .ptd of its own; set weights = \"separate\" on it." %
-             (ctx.label, adapter.label))
-    model = eager(adapter.lowered).model
-    data = [adapter.own_data] if adapter.own_data else []
-    indexes = [adapter.own_index] if adapter.own_index else []
-    for shared in info.shared_data:
-        data.append(shared.data)
-        indexes.append(shared.index)
-    exporter = ctx.toolchains[EXPORTER_TOOLCHAIN].exporter
     flags = ctx.actions.declare_file(ctx.label.name + ".flags")
-    args = ctx.actions.args()
-    add_request(
-        args,
-        label = ctx.label,
-        model = model,
-        recipe = None,
-        methods = eager(info.lowered).methods,
-        in_runfiles = True,
-    )
-    args.add(info.program.short_path, format = "--program=%s")
-    args.add_all([f.short_path for f in data], format_each = "--program_data=%s")
-    ctx.actions.write(flags, args)
-    script = ctx.actions.declare_file(ctx.label.name)
-    tolerances = ["--atol", ctx.attr.atol, "--rtol", ctx.attr.rtol]
-    tolerances += ["--manifest", info.manifest.short_path]
+    words = ["etexport.compare", "--atol", ctx.attr.atol, "--rtol", ctx.attr.rtol]
+    words += ["--manifest", info.manifest.short_path]
     if ctx.attr.min_sqnr_db:
-        tolerances += ["--min_sqnr_db", ctx.attr.min_sqnr_db]
-
-    # Some runtimes are the compiler's own libraries.
-    packages = recipe_packages(ctx.label, info.recipe, model)
-    launcher_script(
+        words += ["--min_sqnr_db", ctx.attr.min_sqnr_db]
+    return [run_beside_model(
         ctx,
-        script,
-        interpreter = exporter.interpreter,
-        roots = exporter.package_roots + [root for one in packages for root in one.roots],
-        words = ["etexport.compare"] + tolerances + ["@" + flags.short_path],
-        enter = True,
-    )
-    files = depset(
-        [flags, info.program, info.manifest, exporter.interpreter] + data + indexes,
-        transitive = [
-            request_files(model = model, recipe = None),
-            tool_files(ctx),
-            exporter.packages,
-            exporter.python_files,
-        ] + [one.files for one in packages],
-    )
-    return [DefaultInfo(executable = script, runfiles = ctx.runfiles(transitive_files = files))]
+        label = ctx.label,
+        program = info,
+        flags = flags,
+        words = words + ["@" + flags.short_path],
+        adapter = ctx.attr.adapter[EtProgramInfo] if ctx.attr.adapter else None,
+    )]
 
 et_program_test = rule(
     implementation = _et_program_test_impl,
@@ -67,7 +29,7 @@ Before anything is loaded, the program and every key of its data files are check
 manifest: a missing, damaged or other file fails with the reason.
 
 Each method runs on its example inputs and test inputs; every output element must satisfy
-`|got - wanted| <= atol + rtol * |wanted|`. The message of a failure gives the largest difference and
+`|got - expected| <= atol + rtol * |expected|`. The message of a failure gives the largest difference and
 where it is.
 
 ```starlark
@@ -77,7 +39,7 @@ et_program_test(name = "llama_test", program = ":llama_xnnpack", atol = "1e-3", 
     attrs = {
         "adapter": attr.label(
             providers = [EtProgramInfo],
-            doc = "Another program whose own .ptd stands in for the program's " +
+            doc = "Another program whose own .ptd replaces the program's " +
                   "(adapter_data = \"by_name\"); outputs are compared with its model.",
         ),
         "atol": attr.string(default = "1e-4", doc = "Absolute tolerance, a number."),

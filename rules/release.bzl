@@ -1,7 +1,6 @@
 """et_release: apps and programs as they are given away, with what is in them and their checksums."""
 
 load("//rules:providers.bzl", "EtAppInfo", "EtAppPackageInfo", "EtProgramInfo", "EtReleaseInfo")
-load("//rules/private:link_action.bzl", "linker_action")
 load("//rules/private:placed_programs.bzl", "describe_programs", "link_programs", "place_file")
 load(
     "//rules/private:release_description.bzl",
@@ -17,6 +16,7 @@ load(
 )
 load("//rules/private:stamping.bzl", "STAMPING_ATTRIBUTES", "status_files")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
+load("//toolchains/exporter:linker_action.bzl", "linker_action")
 load("//toolchains/python:paths.bzl", "runfiles_path", "shown")
 
 _MANIFEST = "manifest.json"

@@ -9,7 +9,7 @@ def _et_shared_data_impl(ctx):
     file, file_index = _prebuilt(ctx)
     lowered = [t[EtLoweredInfo] for t in ctx.attr.lowerings]
     for info in lowered:
-        if info.stand_ins:
+        if info.placeholders:
             fail(("%s: lowerings: %s was lowered for any values of its adapter, so it can't be shared. Give the " +
                   "lowering of the model without the adapter.") % (ctx.label, info.label))
     if bool(ctx.attr.model) != bool(ctx.attr.recipe):

@@ -68,12 +68,11 @@ def _ethos_u(ctx: RecipeContext, kind: ArmRecipeType) -> ExportRecipe:
             values[name] = options[name]
     if "extra_flags" in options:
         values["extra_flags"] = shlex.split(options["extra_flags"])
-    return _made(ctx, kind, "macs", "system_config", "memory_mode", "extra_flags", **values)
+    return _made(ctx, kind, **values)
 
 
-def _made(ctx: RecipeContext, kind: ArmRecipeType, *known: str, **values: Any) -> ExportRecipe:
-    """Upstream's recipe of a kind; `known`: the options that it takes."""
-    ctx.options.only(*known)
+def _made(ctx: RecipeContext, kind: ArmRecipeType, **values: Any) -> ExportRecipe:
+    """Upstream's recipe of a kind; `values`: of the options that it takes."""
     try:
         recipe = ExportRecipe.get_recipe(kind, **values)
     except ValueError as error:

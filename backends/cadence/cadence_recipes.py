@@ -42,12 +42,9 @@ _QUANTIZERS = {
     "weight_only": quantizers.CadenceW8A32MixedQuantizer,
 }
 
-_MODES = tuple(mode.name.lower() for mode in CompileMode)
-
 
 def fp32(ctx: RecipeContext) -> ExportRecipe:
     """32-bit floats."""
-    ctx.options.only("mode")
     return _made(ctx, "cadence_fp32", None)
 
 
@@ -62,14 +59,13 @@ def int8(ctx: RecipeContext) -> ExportRecipe:
         bits. weight_only: the weights of linear layers, convolutions and GRUs; experimental
         upstream, and it leaves many of them as they are.
     """
-    ctx.options.only("mode", "quantizer")
-    kind = ctx.options.text("quantizer", "default", tuple(_QUANTIZERS))
+    kind = ctx.options.text("quantizer", "default")
     return _made(ctx, "cadence_int8", _QUANTIZERS[kind]())
 
 
 def _made(ctx: RecipeContext, name: str, quantizer: Any) -> ExportRecipe:
     """A recipe; `quantizer`: one of upstream's, or None."""
-    mode = CompileMode[ctx.options.text("mode", "default", _MODES).upper()]
+    mode = CompileMode[ctx.options.text("mode", "default").upper()]
 
     def decomposed(captured: torch.fx.GraphModule) -> torch.fx.GraphModule:
         values = [n.meta["val"] for n in captured.graph.nodes if n.op == "placeholder"]

@@ -10,13 +10,11 @@ from executorch.export import ExportRecipe
 
 def fp32(ctx: RecipeContext) -> ExportRecipe:
     """32-bit floats."""
-    ctx.options.only()
     coreai_reproducible.install()
     return ExportRecipe.get_recipe(CoreAIRecipeType.FP32)
 
 
 def fp16(ctx: RecipeContext) -> ExportRecipe:
     """16-bit floats, also of inputs and outputs."""
-    ctx.options.only()
     coreai_reproducible.install()
     return ExportRecipe.get_recipe(CoreAIRecipeType.FP16)

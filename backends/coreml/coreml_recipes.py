@@ -22,14 +22,6 @@ from etbuild import BuildError, RecipeContext, groups_fit
 from executorch.backends.apple.coreml.recipes import CoreMLRecipeProvider, CoreMLRecipeType
 from executorch.export import ExportRecipe, LoweringRecipe
 
-_COMMON = (
-    "compute_unit",
-    "lower_full_graph",
-    "minimum_deployment_target",
-    "skip_ops",
-    "take_over_constant_data",
-)
-
 
 def fp32(ctx: RecipeContext) -> ExportRecipe:
     """32-bit floats: runs on CPU and GPU only."""
@@ -86,7 +78,7 @@ def codebook_weight_only(ctx: RecipeContext) -> ExportRecipe:
       bits: of an index: 1, 2, 3, 4, 6 or 8; default 4.
       block_size: rows and columns that share a table, -1 for all: default "-1,16".
     """
-    bits = ctx.options.integer("bits", default=4, minimum=1)
+    bits = ctx.options.integer("bits", default=4)
     given = ctx.options.text("block_size", default="-1,16")
     try:
         block_size = [int(part) for part in given.split(",")]
@@ -128,27 +120,24 @@ class _Provider(CoreMLRecipeProvider):
 
 
 def _grouped(ctx: RecipeContext, kind: CoreMLRecipeType) -> ExportRecipe:
-    group_size = ctx.options.integer("group_size", default=32, minimum=1)
+    group_size = ctx.options.integer("group_size", default=32)
     return _made(ctx, kind, group_size=group_size, filter_fn=groups_fit(group_size))
 
 
 def _made(ctx: RecipeContext, kind: CoreMLRecipeType, **values: Any) -> ExportRecipe:
     """Upstream's recipe of a kind; `values`: what it takes and others don't."""
-    own = [name for name in values if name != "filter_fn"]
-    ctx.options.only(*_COMMON, *own)
     coreml_reproducible.install()
     coreml_hardtanh.install()
     options = ctx.options
-    unit = options.text("compute_unit", "ALL", [unit.name for unit in ct.ComputeUnit])
-    targets = {target.name: target for target in ct.target}
+    unit = options.text("compute_unit", "ALL")
     skipped = [name.strip() for name in options.text("skip_ops", "").split(",") if name.strip()]
-    chosen = options.text("minimum_deployment_target", "", ["", *targets])
+    chosen = options.text("minimum_deployment_target", "")
     settings = {
         "compute_unit": ct.ComputeUnit[unit],
         "lower_full_graph": options.boolean("lower_full_graph", default=False),
         "take_over_constant_data": options.boolean("take_over_constant_data", default=True),
         **({"skip_ops_for_coreml_delegation": skipped} if skipped else {}),
-        **({"minimum_deployment_target": targets[chosen]} if chosen else {}),
+        **({"minimum_deployment_target": ct.target[chosen]} if chosen else {}),
         **values,
     }
     try:

@@ -8,11 +8,9 @@ from etbuild import RecipeContext
 from executorch.backends.cortex_m.edge_compile_config import cortex_m_edge_compile_config
 from executorch.backends.cortex_m.passes.cortex_m_pass_manager import CortexMPassManager
 from executorch.backends.cortex_m.quantizer.quantizer import CortexMQuantizer
-from executorch.backends.cortex_m.target_config import CortexM, CortexMTargetConfig
+from executorch.backends.cortex_m.target_config import CortexMTargetConfig
 from executorch.exir.capture import ExecutorchBackendConfig
 from executorch.export import ExportRecipe, LoweringRecipe, QuantizationRecipe
-
-_CPUS = tuple(cpu.name.lower() for cpu in CortexM if cpu is not CortexM.M0)
 
 
 def int8(ctx: RecipeContext) -> ExportRecipe:
@@ -22,8 +20,7 @@ def int8(ctx: RecipeContext) -> ExportRecipe:
       cpu: m0plus, m3, m4, m7, m23, m33, m35p, m55 or m85: sizes of buffers and the choice of
         kernels depend on it; default m55.
     """
-    ctx.options.only("cpu")
-    cpu = ctx.options.text("cpu", "m55", _CPUS)
+    cpu = ctx.options.text("cpu", "m55")
     target = CortexMTargetConfig.from_target_string("cortex-" + cpu)
 
     def transform(edge: Any) -> list[Any]:

@@ -39,9 +39,8 @@ def fp32(ctx: RecipeContext) -> ExportRecipe:
       triton_kernels: whether upstream's own kernels in Triton are used; default true.
     """
     options = ctx.options
-    options.only("device", "methods", "platform", *_SWITCHES)
     device = options.text("device", "cuda:0")
-    platform = options.text("platform", "linux", ("linux", "windows"))
+    platform = options.text("platform", "linux")
     methods = [part.strip() for part in options.text("methods", "forward").split(",")]
     switches = {
         name: options.boolean(option, default=default)

@@ -15,8 +15,6 @@ from executorch.exir.backend.backend_details import CompileSpec
 from executorch.export import ExportRecipe, LoweringRecipe, QuantizationRecipe
 from vendor_sdk import Sdk
 
-_PLATFORMS = ("mt6989", "mt6991", "mt6993")
-
 
 @dataclass
 class _Quantization(QuantizationRecipe):
@@ -61,8 +59,7 @@ def a16w4(ctx: RecipeContext) -> ExportRecipe:
 
 def _made(ctx: RecipeContext, name: str, precision: str = "") -> ExportRecipe:
     """A recipe; `precision`: of upstream's quantizer, empty: none."""
-    ctx.options.only("platform", "skip_ops")
-    platform = ctx.options.text("platform", "mt6991", _PLATFORMS)
+    platform = ctx.options.text("platform", "mt6991")
     given = ctx.options.text("skip_ops", "")
     skipped = {part.strip() for part in given.split(",") if part.strip()}
     sdk = Sdk(ctx.label, "mediatek", "MediaTek's NeuroPilot Express SDK")

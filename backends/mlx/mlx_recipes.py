@@ -28,12 +28,9 @@ _PACKAGE = "executorch.backends.mlx"
 # What the wheels for other platforms lack.
 _GENERATED = f"{_BACKENDS}/mlx/serialization/mlx_graph_schema.py"
 
-_GROUPS = ("32", "64", "128")
-
 
 def fp32(ctx: RecipeContext) -> ExportRecipe:
     """The precision of the weights."""
-    ctx.options.only()
     return _made(ctx, "mlx_fp32")
 
 
@@ -77,8 +74,7 @@ def _made(ctx: RecipeContext, name: str, dtype: torch.dtype | None = None) -> Ex
     """A recipe; `dtype`: of linear layers' weights, None: no quantization."""
     chosen = None
     if dtype is not None:
-        ctx.options.only("group_size")
-        chosen = quantization(dtype, int(ctx.options.text("group_size", "32", _GROUPS)))
+        chosen = quantization(dtype, ctx.options.integer("group_size", default=32))
     upstream, passes = _upstream(Sdk(ctx.label, "mlx", "executorch's wheel for macOS"))
     return ExportRecipe(
         name=name,

@@ -28,7 +28,6 @@ def fp16(ctx: RecipeContext) -> ExportRecipe:
 
 
 def _made(ctx: RecipeContext, name: str, use_fp16: bool) -> ExportRecipe:
-    ctx.options.only()
     specs = [CompileSpec("use_fp16", bytes([use_fp16]))]
     return ExportRecipe(
         name=name,

@@ -24,7 +24,6 @@ def int8(ctx: RecipeContext) -> ExportRecipe:
         quantize its inputs and outputs; default false.
       skip_ops: parts of names of nodes that Neutron doesn't get, with commas: "aten::add".
     """
-    ctx.options.only("fetch_constants_to_sram", "quantized_io", "skip_ops", "target")
     target = ctx.options.text("target", "imxrt700")
     to_sram = ctx.options.boolean("fetch_constants_to_sram", default=False)
     quantized_io = ctx.options.boolean("quantized_io", default=False)

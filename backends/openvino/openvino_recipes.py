@@ -18,8 +18,6 @@ from executorch.exir import EdgeCompileConfig
 from executorch.exir.backend.backend_details import CompileSpec
 from executorch.export import ExportRecipe, LoweringRecipe, QuantizationRecipe
 
-_DEVICES = ("CPU", "GPU", "NPU")
-
 _WEIGHT_ONLY = frozenset(OpenVINOQuantizer.WEIGHTS_ONLY_COMPRESSION_MODES)
 
 
@@ -62,7 +60,7 @@ def int8_weight_only(ctx: RecipeContext) -> ExportRecipe:
     """
     symmetric = ctx.options.boolean("symmetric", default=True)
     mode = QuantizationMode.INT8WO_SYM if symmetric else QuantizationMode.INT8WO_ASYM
-    return _made(ctx, "openvino_int8_weight_only", mode, "symmetric")
+    return _made(ctx, "openvino_int8_weight_only", mode)
 
 
 def int4_weight_only(ctx: RecipeContext) -> ExportRecipe:
@@ -73,17 +71,15 @@ def int4_weight_only(ctx: RecipeContext) -> ExportRecipe:
       symmetric: whether zero is always 0; default true.
     """
     symmetric = ctx.options.boolean("symmetric", default=True)
-    group_size = ctx.options.integer("group_size", default=32, minimum=1)
+    group_size = ctx.options.integer("group_size", default=32)
     mode = QuantizationMode.INT4WO_SYM if symmetric else QuantizationMode.INT4WO_ASYM
-    name = "openvino_int4_weight_only"
-    return _made(ctx, name, mode, "symmetric", "group_size", group_size=group_size)
+    return _made(ctx, "openvino_int4_weight_only", mode, group_size=group_size)
 
 
 def _made(
     ctx: RecipeContext,
     name: str,
     mode: QuantizationMode | None = None,
-    *known: str,
     **settings: Any,
 ) -> ExportRecipe:
     """A recipe.
@@ -92,12 +88,10 @@ def _made(
       ctx: with the options.
       name: of the recipe.
       mode: of the quantizer; None: no quantization.
-      known: options that it takes besides the device.
       settings: of the quantizer.
     """
-    ctx.options.only("device", *known)
     openvino_reproducible.install()
-    device = ctx.options.text("device", "CPU", _DEVICES)
+    device = ctx.options.text("device", "CPU")
     quantization = None
     if mode is not None:
         quantization = _Quantization(

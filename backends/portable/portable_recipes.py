@@ -12,7 +12,6 @@ def fp32(ctx: RecipeContext) -> ExportRecipe:
     Options:
       share_mutable_buffers: whether methods share their state; default false.
     """
-    ctx.options.only("share_mutable_buffers")
     recipe = ExportRecipe(name="portable_fp32")
     if ctx.options.boolean("share_mutable_buffers", default=False):
         share_mutable_buffers(recipe, ctx.label)

@@ -1,7 +1,7 @@
 """Recipes for Qualcomm's NPUs through QNN's HTP backend (executorch/backends/qualcomm).
 
 All take these options:
-  soc_model: the chip, as SM8650 (default), Snapdragon 8 Gen 3; see _SOC_MODELS.
+  soc_model: the chip, as SM8650 (default), Snapdragon 8 Gen 3; see BUILD.bazel for others.
   skip_ops: names of operators that QNN doesn't get, with commas: "aten.add.Tensor".
   skip_mutable_buffer: whether state, such as a KV cache, stays with ExecuTorch; default false.
 
@@ -17,15 +17,6 @@ import torch
 from etbuild import BuildError, RecipeContext
 from executorch.export import ExportRecipe, QuantizationRecipe
 from vendor_sdk import Sdk
-
-_OPTIONS = ("skip_mutable_buffer", "skip_ops", "soc_model")
-
-# As in BUILD.bazel, whose check comes first.
-_SOC_MODELS = (
-    *("QCM6490", "QCS9100", "SA8255", "SA8295", "SA8797", "SAR2230P", "SC8380XP", "SM8350"),
-    *("SM8450", "SM8475", "SM8550", "SM8650", "SM8750", "SM8845", "SM8850", "SSG2115P"),
-    *("SSG2125P", "SW6100", "SXR1230P", "SXR2230P", "SXR2330P"),
-)
 
 _LIBRARIES = "lib/x86_64-linux-clang"
 
@@ -54,12 +45,11 @@ def a16w4(ctx: RecipeContext) -> ExportRecipe:
 def _settings(ctx: RecipeContext) -> dict[str, Any]:
     """The options, as upstream's provider takes them."""
     options = ctx.options
-    options.only(*_OPTIONS)
     skipped = {name.strip() for name in options.text("skip_ops", "").split(",") if name.strip()}
     return {
         "skip_mutable_buffer": options.boolean("skip_mutable_buffer", default=False),
         "skip_node_op_set": skipped or None,
-        "soc_model": options.text("soc_model", "SM8650", _SOC_MODELS),
+        "soc_model": options.text("soc_model", "SM8650"),
     }
 
 

@@ -18,8 +18,6 @@ from etbuild import BuildError, RecipeContext
 from executorch.export import ExportRecipe, LoweringRecipe, QuantizationRecipe
 from vendor_sdk import Sdk
 
-_CHIPSETS = ("E9955", "E9965")
-
 _BACKENDS = "executorch/backends"
 _ADAPTOR = f"{_BACKENDS}/samsung/python"
 
@@ -37,7 +35,6 @@ class _Quantization(QuantizationRecipe):
 
 def fp16(ctx: RecipeContext) -> ExportRecipe:
     """16-bit floats on the NPU; inputs and outputs keep their types."""
-    ctx.options.only("chipset")
     return _made(ctx, "samsung_fp16")
 
 
@@ -47,7 +44,6 @@ def int8(ctx: RecipeContext) -> ExportRecipe:
     Options:
       per_channel: whether each channel of weights has a scale of its own; default true.
     """
-    ctx.options.only("chipset", "per_channel")
     per_channel = ctx.options.boolean("per_channel", default=True)
     return _made(ctx, "samsung_int8", per_channel=per_channel)
 
@@ -71,7 +67,7 @@ def quantization(per_channel: bool) -> QuantizationRecipe:
 
 def _made(ctx: RecipeContext, name: str, per_channel: bool | None = None) -> ExportRecipe:
     """A recipe; `per_channel`: None: no quantization."""
-    chipset = ctx.options.text("chipset", "E9955", _CHIPSETS)
+    chipset = ctx.options.text("chipset", "E9955")
     sdk = Sdk(ctx.label, "samsung", "Samsung's Exynos AI LiteCore SDK")
     _find_adaptor(sdk)
     partitioner = sdk.imported("executorch.backends.samsung.partition.enn_partitioner")

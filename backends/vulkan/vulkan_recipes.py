@@ -48,7 +48,6 @@ def _made(
     quantized: dict[str, Any] | None = None,
 ) -> ExportRecipe:
     """A recipe; `settings`: of the partitioner; `quantized`: of the quantizer, None: none."""
-    ctx.options.only(*_FLAGS)
     given = {flag: ctx.options.boolean(flag, default=False) for flag in _FLAGS}
     chosen = {flag: True for flag, is_set in given.items() if is_set}
     quantization = None

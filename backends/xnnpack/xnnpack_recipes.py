@@ -6,7 +6,7 @@ for example a KV cache; default false.
 
 from __future__ import annotations
 
-from etbuild import BuildError, RecipeContext, groups_fit, share_mutable_buffers
+from etbuild import RecipeContext, groups_fit, share_mutable_buffers
 from executorch.backends.xnnpack.recipes import XNNPackRecipeType
 from executorch.export import ExportRecipe
 
@@ -46,12 +46,7 @@ def int8_dynamic_act_int4_weight(ctx: RecipeContext) -> ExportRecipe:
     Options:
       group_size: columns that share a scale; a multiple of 32; default 32.
     """
-    group_size = ctx.options.integer("group_size", default=32, minimum=1)
-    if group_size % _GROUP_STEP:
-        raise BuildError(
-            f'{ctx.label}: option "group_size": got {group_size}, wanted a multiple of '
-            f"{_GROUP_STEP}: XNNPACK has no other 4-bit kernels."
-        )
+    group_size = ctx.options.integer("group_size", default=32)
     kind = XNNPackRecipeType.TORCHAO_INT8_DYNAMIC_ACT_INT4_WEIGHT_PER_TENSOR
     recipe = _made(ctx, kind, group_size=group_size)
     return _filtered(recipe, group_size)
@@ -59,7 +54,6 @@ def int8_dynamic_act_int4_weight(ctx: RecipeContext) -> ExportRecipe:
 
 def _made(ctx: RecipeContext, kind: XNNPackRecipeType, **values: int) -> ExportRecipe:
     """Upstream's recipe of a kind; `values`: the options that it takes and others don't."""
-    ctx.options.only("share_mutable_buffers", *values)
     recipe = ExportRecipe.get_recipe(kind, **values)
     if ctx.options.boolean("share_mutable_buffers", default=False):
         share_mutable_buffers(recipe, ctx.label)

@@ -36,7 +36,7 @@ def extract(name, src, deps):
         deps = deps + _OTHERS,
     )
 
-def page(name, title, extracted = [], package = [], symbols = [], without = []):
+def page(name, title, extracted = [], package = [], rules = [], symbols = [], without = []):
     """`<name>.md` as it should be, and a test that the one in the sources is.
 
     Args:
@@ -44,12 +44,14 @@ def page(name, title, extracted = [], package = [], symbols = [], without = []):
       title: its heading.
       extracted: targets of `extract`.
       package: instead: the files of a Python package.
+      rules: targets of `extract` with the rules beneath macros: the attributes of the rule `x_rule` are
+        those of the macro `x`.
       symbols: names that it shows; default: all.
       without: names that it leaves out.
     """
     run_binary(
         name = name,
-        srcs = extracted + package,
+        srcs = extracted + package + rules,
         outs = ["made/%s.md" % name],
         args = [
                    "--title=" + title,
@@ -57,6 +59,7 @@ def page(name, title, extracted = [], package = [], symbols = [], without = []):
                ] + ["--symbol=" + symbol for symbol in symbols] +
                ["--without=" + symbol for symbol in without] +
                ["--package=$(execpath %s)" % file for file in package if file.endswith("__init__.py")] +
+               ["--rules=$(execpath %s)" % target for target in rules] +
                ["$(execpath %s)" % target for target in extracted],
         tool = "//tools/dev/reference:render",
         visibility = ["//docs:__pkg__"],

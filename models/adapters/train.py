@@ -22,13 +22,12 @@ from pathlib import Path
 import torch
 from etbuild import BuildError, ModelContext
 from etllm import lora
-from etllm.chat.conversation import ConversationEncoder
 from etllm.chat.text import ChatTemplate
+from etllm.chat.tokenizer_from_gguf import build_config, build_tokenizer, read_metadata
 from etllm.gguf_file import GgufFile
 from etllm.layers import causal_mask
 from executorch.examples.models.llama.llama_transformer import Transformer
 from safetensors import torch as safetensors
-from tokenizer_from_gguf import build_config, build_tokenizer, read_metadata
 from torch.nn import functional
 
 from models import llama
@@ -59,11 +58,11 @@ def encode(path: Path, gguf: Path) -> list[Example]:
     metadata = read_metadata(gguf)
     tokenizer = build_tokenizer(metadata, str(gguf))
     template = ChatTemplate(build_config(metadata, str(gguf)), str(gguf))
-    conversation = ConversationEncoder(tokenizer, template)
     examples = []
     for line in path.read_text(encoding="utf-8").splitlines():
         said = json.loads(line)
-        question = conversation.encode([{"role": "user", "content": said["user"]}])
+        asked = template.render([{"role": "user", "content": said["user"]}])
+        question = tokenizer.encode(asked, add_special_tokens=False).ids
         answer = tokenizer.encode(said["assistant"] + _END, add_special_tokens=False).ids
         examples.append((torch.tensor([question + answer]), len(question)))
     return examples

@@ -1,100 +1,70 @@
-"""EtStandIn and EtAdapt: an adapter's values apart from the lowering of its model."""
+"""EtPlaceholder and EtAdapt: an adapter's values apart from the lowering of its model."""
 
-load("//rules:providers.bzl", "EtModelInfo")
 load("//rules/private:exporter_action.bzl", "exporter_action")
+load("//rules/private:lowerable.bzl", "LowerableInfo", "changed")
 
-_FIELDS = [
-    "adapter",
-    "args",
-    "data",
-    "entry_point",
-    "exported",
-    "label",
-    "memory_mb",
-    "methods",
-    "original",
-    "packages",
-    "programs",
-    "roots",
-    "sources",
-    "stand_ins",
-]
-
-def stand_ins(ctx, model):
+def placeholders(ctx, model):
     """Declares files of the same structure as those of an adapter, with values that never change.
 
     Args:
       ctx: context of a rule with the exporter toolchain.
-      model: EtModelInfo with an adapter.
+      model: LowerableInfo with an adapter.
 
     Returns:
-      List of struct(file, stand_in), for `lower`.
+      List of struct(file, placeholder), for `lower`.
     """
-    found = []
+    pairs = []
     for number, file in enumerate(model.adapter.files):
         output = ctx.actions.declare_file("%s.stand_in.%d.safetensors" % (ctx.label.name, number))
         exporter_action(
             ctx,
-            command = "stand_in",
+            command = "placeholder",
             label = ctx.label,
-            model = _changed(
-                model,
-                args = {},
-                data = depset([file]),
-                entry_point = "",
-                memory_mb = 0,
-                packages = [],
-                roots = [],
-                sources = depset(),
-            ),
+            model = LowerableInfo(label = model.label, data = depset([file])),
             recipe = None,
             methods = [],
             output = output,
-            mnemonic = "EtStandIn",
+            mnemonic = "EtPlaceholder",
             progress_message = "Reading the structure of %{input}",
         )
-        found.append(struct(file = file, stand_in = output))
-    return found
+        pairs.append(struct(file = file, placeholder = output))
+    return pairs
 
-def with_stand_ins(model, stand_ins):
+def with_placeholders(model, placeholders):
     """A model as it is lowered for any values of its adapter.
 
     Args:
-      model: EtModelInfo.
-      stand_ins: of its adapter.
+      model: LowerableInfo.
+      placeholders: of its adapter.
 
     Returns:
-      EtModelInfo.
+      LowerableInfo.
     """
-    return _changed(model, data = model.adapter.rest, stand_ins = stand_ins)
+    return changed(model, data = model.adapter.rest, placeholders = placeholders)
 
 def adapt(ctx, lowered):
     """Declares the directory with an adapter's values, for `link`.
 
     Args:
       ctx: context of a rule with the exporter toolchain.
-      lowered: EtLoweredInfo that was made with stand-ins.
+      lowered: EtLoweredInfo that was lowered with placeholders.
 
     Returns:
       File (tree artifact): adapter.json, blobs/<sha256>.
     """
     output = ctx.actions.declare_directory(ctx.label.name + ".adapter")
-    model = lowered.model
+    model = lowered.model.lowerable
     exporter_action(
         ctx,
         command = "adapt",
         label = ctx.label,
         # Of the model it reads as much as tells shapes.
-        model = _changed(model, entry_point = model.adapter.entry_point, memory_mb = 0),
+        model = changed(model, entry_point = model.adapter.entry_point, memory_mb = 0),
         recipe = None,
         methods = [],
         output = output,
         mnemonic = "EtAdapt",
         progress_message = "Adapting %{label}",
-        stand_ins = lowered.stand_ins,
+        placeholders = lowered.placeholders,
     )
     return output
-
-def _changed(model, **changes):
-    fields = {name: getattr(model, name) for name in _FIELDS}
-    return EtModelInfo(**(fields | changes))

@@ -1,7 +1,7 @@
 """What rules for APK and AAR have in common."""
 
-load("//rules:providers.bzl", "EtAppInfo")
 load("//rules/private:android_java.bzl", "MIN_SDK")
+load("//rules/private:providers.bzl", "EtAppInfo")
 load("//toolchains/runtime:import_names.bzl", "ABIS")
 
 APPS = attr.label_list(

@@ -1,8 +1,8 @@
 """Java for Android: sources to classes, classes to .dex."""
 
-load("//rules/private:link_action.bzl", "linker_action")
 load("//toolchains/android:android_tools.bzl", "ANDROID_TOOLCHAIN")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
+load("//toolchains/exporter:linker_action.bzl", "linker_action")
 
 # The first version in which Android runs libraries and resources as these rules pack them.
 MIN_SDK = 26

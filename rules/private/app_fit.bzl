@@ -1,7 +1,7 @@
 """What is checked before an app is linked: backends and versions at analysis, operators in EtFit."""
 
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
-load("//rules/private:link_action.bzl", "linker_action")
+load("//toolchains/exporter:linker_action.bzl", "linker_action")
 load("//toolchains/runtime:runtimes.bzl", "READY_MADE")
 
 def check_fit(ctx, *, programs, runtime, exporter_version):

@@ -1,6 +1,6 @@
 """EtAppReport: what an app consists of, from its manifest and its programs' reports."""
 
-load("//rules/private:link_action.bzl", "linker_action")
+load("//toolchains/exporter:linker_action.bzl", "linker_action")
 
 def app_report(ctx, *, programs, manifest):
     """Declares the report of an app; its programs' reports are made only if it is asked for.

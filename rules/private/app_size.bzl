@@ -1,6 +1,6 @@
 """EtSize: what linking only the used parts of static libraries saves."""
 
-load("//rules/private:link_action.bzl", "linker_action")
+load("//toolchains/exporter:linker_action.bzl", "linker_action")
 
 def selection_size(ctx, *, binary, whole):
     """Compares two binaries of an app.

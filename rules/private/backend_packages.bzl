@@ -6,7 +6,7 @@ def recipe_packages(label, recipe, model = None):
     Args:
       label: Label of what is built, for messages.
       recipe: EtRecipeInfo, or None.
-      model: EtModelInfo, or None.
+      model: LowerableInfo, or None.
 
     Returns:
       List of EtPackagesInfo, each once.

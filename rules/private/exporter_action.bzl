@@ -1,7 +1,8 @@
-"""Actions that need torch: EtLower, EtExport, EtRecord, EtBundle, EtStandIn, EtAdapt. One worker serves them all."""
+"""Actions that need torch: EtLower, EtExport, EtRecord, EtBundle, EtPlaceholder, EtAdapt. One worker serves them all."""
 
+load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
 load("//rules/private:backend_packages.bzl", "add_packages", "recipe_packages")
-load("//rules/private:exporter_flags.bzl", "add_request", "request_files", "stand_in_flag")
+load("//rules/private:exporter_flags.bzl", "add_request", "placeholder_flag", "request_files")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
 load("//toolchains/python:python_tool.bzl", "action_environment")
 
@@ -13,6 +14,11 @@ _REQUIREMENTS = {
     "supports-workers": "1",
     # Bazel starts workers for each mnemonic apart unless told otherwise.
     "worker-key-mnemonic": "EtLower",
+}
+
+# Of a rule whose actions lower or export: whether upstream's functions have faster replacements.
+LOWERING_FLAG = {
+    "_lowering": attr.label(default = Label("//rules:lowering"), providers = [BuildSettingInfo]),
 }
 
 def exporter_action(
@@ -27,25 +33,25 @@ def exporter_action(
         mnemonic,
         progress_message,
         settings = None,
-        facts = None,
+        measurements = None,
         program = None,
-        stand_ins = []):
+        placeholders = []):
     """Runs the exporter.
 
     Args:
-      ctx: rule context with the exporter toolchain.
-      command: "lower", "export", "etrecord", "bundle", "stand_in" or "adapt".
+      ctx: rule context with the exporter toolchain, and with LOWERING_FLAG for "lower", "export" and "etrecord".
+      command: "lower", "export", "etrecord", "bundle", "placeholder" or "adapt".
       label: Label for messages.
-      model: EtModelInfo.
+      model: LowerableInfo.
       recipe: EtRecipeInfo, or None.
       methods: list of strings; empty: all.
       output: File that the command writes.
       mnemonic: of the action.
       progress_message: of the action.
       settings: struct(quantize, calibration) of a lowering, or None.
-      facts: File for seconds, memory and accuracy, or None.
+      measurements: File for seconds, memory and accuracy, or None.
       program: File: the linked .pte, or None.
-      stand_ins: list of struct(file, stand_in) that the command compares with the files.
+      placeholders: list of struct(file, placeholder) that the command compares with the files.
     """
     exporter = ctx.toolchains[EXPORTER_TOOLCHAIN].exporter
 
@@ -58,9 +64,9 @@ def exporter_action(
     args.add(command)
     args.add(output.path, format = "--output=%s")
     outputs = [output]
-    if facts:
-        args.add(facts, format = "--facts=%s")
-        outputs.append(facts)
+    if measurements:
+        args.add(measurements, format = "--timings=%s")
+        outputs.append(measurements)
     if program:
         args.add(program, format = "--program=%s")
     inputs = [program] if program else []
@@ -69,11 +75,11 @@ def exporter_action(
         if settings.calibration:
             args.add(settings.calibration, format = "--calibration=%s")
             inputs.append(settings.calibration)
-    args.add_all(stand_ins, map_each = stand_in_flag, format_each = "--stand_in=%s")
-    inputs = inputs + [one.stand_in for one in stand_ins]
+    args.add_all(placeholders, map_each = placeholder_flag, format_each = "--placeholder=%s")
+    inputs = inputs + [pair.placeholder for pair in placeholders]
     if command in ("lower", "export", "etrecord"):
-        stock = "stock" in (exporter.lowering, recipe.lowering if recipe else "fast")
-        args.add("--lowering=%s" % ("stock" if stock else "fast"))
+        lowering = ctx.attr._lowering[BuildSettingInfo].value
+        args.add("--lowering=%s" % ("stock" if recipe and recipe.lowering == "stock" else lowering))
     add_request(args, label = label, model = model, recipe = recipe, methods = methods)
 
     ctx.actions.run(

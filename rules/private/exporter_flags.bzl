@@ -1,5 +1,6 @@
 """What describes a program to the exporter: the same for an action and for a test's runfiles."""
 
+load("//rules/private:lowerable.bzl", "lowerable_files")
 load("//toolchains/python:paths.bzl", "pair", "placed", "placed_in_runfiles", "runfiles_path")
 
 def add_request(args, *, label, model, recipe, methods, in_runfiles = False):
@@ -8,7 +9,7 @@ def add_request(args, *, label, model, recipe, methods, in_runfiles = False):
     Args:
       args: Args to add to.
       label: Label for messages.
-      model: EtModelInfo.
+      model: LowerableInfo.
       recipe: EtRecipeInfo, or None.
       methods: list of strings; empty: all.
       in_runfiles: whether paths are relative to the main repository's runfiles, instead of the
@@ -31,7 +32,7 @@ def add_request(args, *, label, model, recipe, methods, in_runfiles = False):
         args.add(model.programs.path, format = "--programs=%s")
     args.add_all(methods, format_each = "--method=%s")
     _add_files(args, "--data=%s", model.data, place)
-    args.add_all(model.stand_ins, map_each = stand_in_flag, format_each = "--data=%s")
+    args.add_all(model.placeholders, map_each = placeholder_flag, format_each = "--data=%s")
     _add_files(args, "--source=%s", model.sources, place)
     args.add_all(model.roots, format_each = "--root=%s")
     if recipe:
@@ -44,17 +45,13 @@ def request_files(*, model, recipe):
     """The files that the flags of a request name.
 
     Args:
-      model: EtModelInfo.
+      model: LowerableInfo.
       recipe: EtRecipeInfo, or None.
 
     Returns:
       Depset of Files.
     """
-    return depset(
-        [e.file for e in model.exported] + ([model.programs] if model.programs else []) +
-        [one.stand_in for one in model.stand_ins],
-        transitive = [model.sources, model.data] + ([recipe.sources, recipe.data] if recipe else []),
-    )
+    return depset(transitive = [lowerable_files(model)] + ([recipe.sources, recipe.data] if recipe else []))
 
 def eager(lowered):
     """What a lowering is compared with: the model's own code, where it was exported before.
@@ -63,21 +60,21 @@ def eager(lowered):
       lowered: EtLoweredInfo.
 
     Returns:
-      struct(model, methods): EtModelInfo, and the methods to take of it; none: all.
+      struct(model, methods): LowerableInfo, and the methods to take of it; none: all.
     """
-    model = lowered.model
+    model = lowered.model.lowerable
     return struct(model = model.original or model, methods = lowered.methods or model.methods)
 
-def stand_in_flag(one):
-    """A stand-in as "runfiles path of the file=execution path of the stand-in", for Args.add_all.
+def placeholder_flag(pair_of_files):
+    """A placeholder as "runfiles path of the file=execution path of the placeholder", for Args.add_all.
 
     Args:
-      one: struct(file, stand_in).
+      pair_of_files: struct(file, placeholder).
 
     Returns:
       A string.
     """
-    return pair(runfiles_path(one.file), one.stand_in.path)
+    return pair(runfiles_path(pair_of_files.file), pair_of_files.placeholder.path)
 
 def _encoded(value):
     return json.encode(value)

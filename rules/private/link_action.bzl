@@ -1,49 +1,6 @@
 """Actions without torch: EtLink, EtShare and EtReport."""
 
-load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
-load("//toolchains/python:python_tool.bzl", "action_environment")
-
-def linker_action(
-        ctx,
-        *,
-        module,
-        arguments,
-        inputs,
-        outputs,
-        mnemonic,
-        progress_message,
-        execution_requirements = {}):
-    """Runs a torch-free program of ours.
-
-    Args:
-      ctx: rule context with the exporter toolchain.
-      module: the Python module.
-      arguments: Args.
-      inputs: list of Files.
-      outputs: list of Files.
-      mnemonic: of the action.
-      progress_message: of the action.
-      execution_requirements: of the action.
-    """
-    exporter = ctx.toolchains[EXPORTER_TOOLCHAIN].exporter
-    start = ctx.actions.args()
-    start.add(module)
-
-    ctx.actions.run(
-        executable = exporter.linking_tool,
-        arguments = [start, arguments],
-        inputs = inputs,
-        tools = [exporter.stamp, exporter.interpreter],
-        outputs = outputs,
-        mnemonic = mnemonic,
-        progress_message = progress_message,
-        env = action_environment(ctx),
-        execution_requirements = execution_requirements,
-        toolchain = EXPORTER_TOOLCHAIN,
-    )
-
-# Its blobs are in the cache already, once for all programs; linking again costs seconds.
-NO_CACHE = {"no-cache": "1"}
+load("//toolchains/exporter:linker_action.bzl", "NO_CACHE", "linker_action")
 
 def link(
         ctx,
@@ -146,13 +103,13 @@ def share(ctx, *, lowered, exclude, beside, file, file_index, data, index):
         execution_requirements = NO_CACHE,
     )
 
-def report(ctx, *, lowered, facts, summary, json, html):
+def report(ctx, *, lowered, measurements, summary, json, html):
     """EtReport: what a program consists of, as JSON and as a page.
 
     Args:
       ctx: rule context.
       lowered: File: the directory of EtLower.
-      facts: File: seconds, memory and accuracy of EtLower.
+      measurements: File: seconds, memory and accuracy of EtLower.
       summary: File: what EtLink wrote.
       json: File to write.
       html: File to write.
@@ -160,7 +117,7 @@ def report(ctx, *, lowered, facts, summary, json, html):
     args = ctx.actions.args()
     args.add_all("--lowered", [lowered], expand_directories = False)
     args.add("--label", ctx.label)
-    args.add("--facts", facts)
+    args.add("--timings", measurements)
     args.add("--summary", summary)
     args.add("--json", json)
     args.add("--html", html)
@@ -168,7 +125,7 @@ def report(ctx, *, lowered, facts, summary, json, html):
         ctx,
         module = "etreport.program",
         arguments = args,
-        inputs = [lowered, facts, summary],
+        inputs = [lowered, measurements, summary],
         outputs = [json, html],
         mnemonic = "EtReport",
         progress_message = "Reporting on %{label}",

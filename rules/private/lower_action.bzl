@@ -1,8 +1,8 @@
 """EtLower for rules that lower a model with a recipe, or take a lowering that exists."""
 
-load("//rules:providers.bzl", "EtLoweredInfo", "EtModelInfo", "EtRecipeInfo")
-load("//rules/private:adapter_action.bzl", "with_stand_ins")
-load("//rules/private:exporter_action.bzl", "exporter_action")
+load("//rules/private:adapter_action.bzl", "with_placeholders")
+load("//rules/private:exporter_action.bzl", "LOWERING_FLAG", "exporter_action")
+load("//rules/private:providers.bzl", "EtLoweredInfo", "EtModelInfo", "EtRecipeInfo")
 load("//toolchains/python:paths.bzl", "first_repeated")
 
 def lowering_attributes(mandatory, what):
@@ -15,7 +15,7 @@ def lowering_attributes(mandatory, what):
     Returns:
       Dict for a rule's attrs.
     """
-    return {
+    return LOWERING_FLAG | {
         "calibration": attr.label(
             allow_single_file = [".safetensors"],
             doc = "Inputs for recipes that quantize statically, in the place of the model's own: tensors " +
@@ -43,14 +43,14 @@ def lowering_attributes(mandatory, what):
         ),
     }
 
-def lower(ctx, *, model, recipe, stand_ins = [], suffix = ""):
+def lower(ctx, *, model, recipe, placeholders = [], suffix = ""):
     """Declares the action EtLower.
 
     Args:
       ctx: context of a rule with `lowering_attributes` and the exporter toolchain.
       model: EtModelInfo.
       recipe: EtRecipeInfo.
-      stand_ins: of the model's adapter (adapter_action.bzl); none: it is lowered with its own values.
+      placeholders: of the model's adapter (adapter_action.bzl); none: it is lowered with its own values.
       suffix: of the outputs' names, where a target lowers twice.
 
     Returns:
@@ -61,29 +61,29 @@ def lower(ctx, *, model, recipe, stand_ins = [], suffix = ""):
     if repeated:
         fail("%s: methods lists \"%s\" twice." % (ctx.label, repeated))
     directory = ctx.actions.declare_directory(ctx.label.name + suffix + ".lowered")
-    facts = ctx.actions.declare_file(ctx.label.name + suffix + ".lowering.json")
+    measurements = ctx.actions.declare_file(ctx.label.name + suffix + ".timings.json")
     exporter_action(
         ctx,
         command = "lower",
         label = ctx.label,
-        model = with_stand_ins(model, stand_ins) if stand_ins else model,
+        model = with_placeholders(model.lowerable, placeholders) if placeholders else model.lowerable,
         recipe = recipe,
         methods = methods,
         settings = settings,
         output = directory,
-        facts = facts,
+        measurements = measurements,
         mnemonic = "EtLower",
         progress_message = "Lowering %{label}",
     )
     return EtLoweredInfo(
         label = ctx.label,
         directory = directory,
-        facts = facts,
+        measurements = measurements,
         model = model,
         recipe = recipe,
         methods = methods,
         settings = settings,
-        stand_ins = stand_ins,
+        placeholders = placeholders,
     )
 
 def given_for_lowering(ctx):

@@ -1,8 +1,8 @@
 """Programs and what they load as plain files below a folder, with a manifest."""
 
 load("//rules/private:app_files.bzl", "add_programs", "below_its_package", "data_files", "package_path")
-load("//rules/private:link_action.bzl", "linker_action")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
+load("//toolchains/exporter:linker_action.bzl", "linker_action")
 
 def place_programs(ctx, *, root, programs, files, platforms = [], runtime_version = ""):
     """Declares links to programs and what they load, and writes their manifest.

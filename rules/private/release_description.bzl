@@ -82,7 +82,7 @@ def model_of(program):
       program: EtProgramInfo.
 
     Returns:
-      EtModelInfo.
+      LowerableInfo.
     """
     return eager(program.lowered).model
 
@@ -90,7 +90,7 @@ def model_description(model):
     """What a model is made of.
 
     Args:
-      model: EtModelInfo.
+      model: LowerableInfo.
 
     Returns:
       Struct, encodable as JSON.
@@ -105,7 +105,7 @@ def model_files(model):
     """The files that a model gets its weights from.
 
     Args:
-      model: EtModelInfo.
+      model: LowerableInfo.
 
     Returns:
       List of Files.

@@ -27,7 +27,7 @@ def _lower_action_impl(ctx):
     env = analysistest.begin(ctx)
     lower = actions_by_mnemonic(env)["EtLower"][0]
     name = analysistest.target_under_test(env).label.name
-    asserts.equals(env, [name + ".lowered", name + ".lowering.json"], _outputs(lower))
+    asserts.equals(env, [name + ".lowered", name + ".timings.json"], _outputs(lower))
 
     # The first words start a worker: nothing of the model; then the request.
     asserts.equals(env, ["etexport", "lower"], lower.argv[1:3])

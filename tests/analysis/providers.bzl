@@ -47,7 +47,10 @@ program_outputs_test = analysistest.make(
 
 def _model_impl(ctx):
     env = analysistest.begin(ctx)
-    info = analysistest.target_under_test(env)[EtModelInfo]
+    model = analysistest.target_under_test(env)[EtModelInfo]
+    asserts.equals(env, "tests.analysis.net:build", model.entry_point)
+    asserts.equals(env, ["library.py", "net.py", "weights.txt"], _names(model.files))
+    info = model.lowerable
     asserts.equals(env, "tests.analysis.net:build", info.entry_point)
     asserts.equals(env, {"width": "8"}, info.args)
     asserts.equals(env, ["weights.txt"], _names(info.data))
@@ -69,7 +72,7 @@ model_test = analysistest.make(_model_impl)
 
 def _exported_model_impl(ctx):
     env = analysistest.begin(ctx)
-    info = analysistest.target_under_test(env)[EtModelInfo]
+    info = analysistest.target_under_test(env)[EtModelInfo].lowerable
     found = sorted(["%s=%s" % (e.method, e.file.basename) for e in info.exported])
     asserts.equals(env, sorted(ctx.attr.exported), found)
     asserts.equals(env, "", info.entry_point)

@@ -154,7 +154,7 @@ def lower(
     Args:
       action: what to run.
       path: one of PATHS.
-      folder: what isn't there yet; gets the outputs "lowered" and "facts.json".
+      folder: what isn't there yet; gets the outputs "lowered" and "timings.json".
       flags: other values of the request's flags.
       profile: file for cProfile's figures; None: it isn't profiled, which costs time.
 
@@ -162,13 +162,13 @@ def lower(
       What it took.
     """
     folder.mkdir()
-    own = {"--output": folder / "lowered", "--facts": folder / "facts.json", "--lowering": path}
+    own = {"--output": folder / "lowered", "--timings": folder / "timings.json", "--lowering": path}
     request = folder / "request"
     lines = changed(action.request, {**(flags or {}), **own})
     request.write_text("\n".join(lines) + "\n", encoding="utf-8")
     profiler = ["cProfile", "-o", str(profile), "-m"] if profile else []
     cost = timed([*action.tool, *profiler, *action.module, f"@{request}"], action.root)
-    facts = json.loads((folder / "facts.json").read_text(encoding="utf-8"))
+    facts = json.loads((folder / "timings.json").read_text(encoding="utf-8"))
     return {
         "path": path,
         "seconds": cost.seconds,

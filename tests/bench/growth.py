@@ -82,7 +82,7 @@ def _lowered(
 ) -> dict[str, Any]:
     flags = actions.with_layers(action, depth) if depth else {}
     run = actions.lower(action, path, folder, flags, profile)
-    facts = json.loads((folder / "lowered/facts.json").read_text(encoding="utf-8"))
+    facts = json.loads((folder / "lowered/lowering.json").read_text(encoding="utf-8"))
     methods = facts["delegation"].values()
     return run | {
         "layers": depth,

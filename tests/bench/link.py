@@ -22,9 +22,9 @@ from pathlib import Path
 
 from etlink import pte, schema
 from etlink.container import Piece, Segment
+from etlink.data_index import write_index
 from etlink.lowered import Lowered
 from etlink.share import share
-from etlink.shared import write_index
 from etlink.split import split
 
 _BLOB = 64 << 20

@@ -87,7 +87,7 @@ class Player:
         self._run(Block(0, "sh", "bazel query --noshow_progress //...", "commands"), page)
 
     def _lay_start(self, page: str) -> None:
-        """Lays the files of the page that this one continues from; another test runs these."""
+        """Lays the files of the page that this one continues from; its test runs it."""
         start = starts_from((self.module / page).read_text(encoding="utf-8"))
         if start is None:
             return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,32 @@ def test_everything_is_documented(path: Path) -> None:
     assert not missing, "these have no docstring:\n" + "\n".join(missing)
 
 
+@pytest.mark.parametrize("path", _FILES, ids=lambda path: path.stem)
+def test_everything_is_in_a_table(path: Path) -> None:
+    """Rules, macros and functions with all that they take, providers with all fields."""
+    sections = {}
+    for page in Path("docs/reference").glob("*.md"):
+        for section in page.read_text(encoding="utf-8").split("\n## ")[1:]:
+            sections[section.partition("\n")[0]] = section
+    for symbol, names in _tables(extracted.read(path)):
+        missing = [name for name in names if f"\n| `{name}` | " not in sections[symbol]]
+        assert not missing, f"docs/reference: {symbol}: no row for {', '.join(missing)}"
+
+
+def _tables(module: Any) -> Iterator[tuple[str, list[str]]]:
+    for rule in module.rule_info:
+        # What macros take of their rules stands below the macro's name.
+        symbol = rule.rule_name.removesuffix("_rule")
+        yield symbol, [attribute.name for attribute in rule.attribute]
+    for provider in module.provider_info:
+        yield provider.provider_name, [field.name for field in provider.field_info]
+    for function in module.func_info:
+        yield (
+            function.function_name,
+            [parameter.name for parameter in function.parameter if parameter.name != "kwargs"],
+        )
+
+
 def test_all_files_are_checked() -> None:
     files = {extracted.read(path).file.partition("//")[2] for path in _FILES}
     assert {"rules:defs.bzl", "rules:providers.bzl", "toolchains:extensions.bzl"} <= files
@@ -86,6 +113,29 @@ def test_a_page() -> None:
     assert "| `deps` | `[]` | Labels. |\n\nReturns: A struct.\n" in page
     assert "### ext.sdk\n\nAn SDK.\n" in page
     assert "| `label` | Its label. |\n" in page
+
+
+def macro() -> Any:
+    """A synthetic file with a macro that takes the attributes of a rule."""
+    parameters = [{"name": "name", "doc_string": "Its name."}, {"name": "kwargs"}]
+    return extracted.ModuleInfo(
+        file="//rules:defs.bzl",
+        func_info=[{"function_name": "et_rule", "doc_string": "A.", "parameter": parameters}],
+    )
+
+
+def test_a_macro_has_the_attributes_of_its_rule() -> None:
+    attributes = [{"name": "name", "type": 1}, {"name": "kind", "doc_string": "Which.", "type": 4}]
+    rules = extracted.ModuleInfo(rule_info=[{"rule_name": "et_rule_rule", "attribute": attributes}])
+    page = pages.render(pages.Page("", [macro()], rules=[rules]), "starlark.md.jinja")
+    assert "A macro of `@rules_executorch//rules:defs.bzl`.\n\nA.\n\n| attribute |" in page
+    assert "| `kind` | string |  | Which. |\n" in page
+    assert "kwargs" not in page and "Its name." not in page
+
+
+def test_a_macro_without_its_rule() -> None:
+    with pytest.raises(ValueError, match="et_rule: the rule whose .* expected et_rule_rule"):
+        pages.Page("", [macro()]).entries()
 
 
 def test_part_of_a_file() -> None:

@@ -17,7 +17,7 @@ from exporter_process import PORTABLE, Exporter, flags, run_once
         ("exits", "the model's code called exit(3)"),
         ("takes_all_memory", 'out of memory in the stage "load"'),
         ("takes_all_memory_of_torch", 'out of memory in the stage "load"'),
-        ("fills_the_disk", "Can't write out: File too large"),
+        ("fills_the_disk", "Cannot write out: File too large"),
     ],
 )
 def test_worker_goes_on(exporter: Exporter, tmp_path: Path, entry_point: str, message: str) -> None:

@@ -31,7 +31,7 @@ def test_ambiguous_and_unknown_file(exporter: Exporter, tmp_path: Path) -> None:
     said = exporter.refuse(flags(tmp_path / "out", "faulty:ambiguous_file", PORTABLE, *data))
     assert '"weights.bin" is ambiguous: "a/weights.bin", "b/weights.bin"' in said
     said = exporter.refuse(flags(tmp_path / "out", "faulty:missing_file", PORTABLE, *data))
-    assert 'There are: "a/weights.bin", "b/weights.bin"' in said
+    assert 'Available: "a/weights.bin", "b/weights.bin"' in said
 
 
 def test_truncated_gguf(exporter: Exporter, tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_damaged_exported_program(
     assert exporter.ask(flags(tmp_path / "whole", "", PORTABLE, exported))["exitCode"] == 0
     path.write_bytes(damage(path.read_bytes()))
     said = exporter.refuse(flags(tmp_path / "out", "", PORTABLE, exported))
-    assert 'the exported program for "forward", model.pt2, can\'t be read' in said
+    assert 'the exported program for "forward", model.pt2, cannot be read' in said
     assert "Write it with torch.export.save" in said
 
 
@@ -116,7 +116,7 @@ def test_an_exported_program_that_would_run_code(exporter: Exporter, tmp_path: P
             is_inputs = name.endswith("sample_inputs/model.pt")
             new.writestr(name, inputs.getvalue() if is_inputs else old.read(name))
     said = exporter.refuse(flags(tmp_path / "out", "", PORTABLE, f"--exported=forward={path}"))
-    assert "model.pt2, can't be read: a pickle in it would run code: it names" in said
+    assert "model.pt2, cannot be read: a pickle in it would run code: it names" in said
     assert not made.exists()
 
 
@@ -135,5 +135,5 @@ def test_unwritable_output(exporter: Exporter, tmp_path: Path) -> None:
     """An output below something that is no folder."""
     (tmp_path / "file").write_text("")
     said = exporter.refuse(flags(tmp_path / "file/out", "faulty:good", PORTABLE))
-    assert f"Can't write to {tmp_path / 'file'}" in said
+    assert f"Cannot write to {tmp_path / 'file'}" in said
     assert "Check the permissions" in said

@@ -40,6 +40,6 @@ def test_the_network(exporter: Exporter, tmp_path: Path) -> None:
         server.settimeout(0.2)
         port = server.getsockname()[1]
         said = exporter.refuse(request(tmp_path, "connects", port))
-        assert "wants a network connection to 127.0.0.1; a lowering has none" in said
+        assert "opens a network connection to 127.0.0.1; lowerings have no network" in said
         with pytest.raises(TimeoutError):
             server.accept()

@@ -19,16 +19,15 @@ import numpy as np
 import tiny_checkpoint
 import torch
 from etbundle import static_library
-from etlink import pte, schema, share, shared
+from etlink import data_index, ptd, pte, schema, share
 from etlink.__main__ import main as link
 from etlink.container import chunks
 from etlink.lowered import Lowered
-from etlink.ptd import Entry, write
+from etllm.chat.tokenizer_from_gguf import build_config, build_tokenizer, read_metadata
 from etreport import program as report
 from executorch.examples.models.llama.llama_transformer import construct_transformer
 from executorch.examples.models.llama.model_args import ModelArgs
 from safetensors.torch import save_file
-from tokenizer_from_gguf import build_config, build_tokenizer, read_metadata
 
 _YAML = """\
 model:
@@ -74,7 +73,7 @@ def make(output: Path, programs: list[list[Path]]) -> None:
     # These say something of the first program, which lies beside them.
     _seed(output, "manifest", "first.json", manifest)
     _seed(output, "index", "first.json", lowered / "index.json")
-    _seed(output, "facts", "first.json", lowered / "facts.json")
+    _seed(output, "facts", "first.json", lowered / "lowering.json")
     _beside(output, "manifest", program=program, data=data)
     for kind in ("index", "facts", "shared_index"):
         shutil.copytree(lowered, output / kind / "lowered")
@@ -118,7 +117,7 @@ def _payloads(output: Path, name: str, program: Path) -> None:
 
 def _shared(folder: Path, lowered: Path) -> None:
     index = share.share([Lowered(lowered)], folder / "shared.ptd", "//fuzz:shared")
-    shared.write_index(folder / "seeds" / "shared.json", index)
+    data_index.write_index(folder / "seeds" / "shared.json", index)
 
 
 def _report(folder: Path, lowered: Path) -> None:
@@ -126,9 +125,9 @@ def _report(folder: Path, lowered: Path) -> None:
     words = [f"--lowered={lowered}", f"--program={folder / 'p.pte'}", f"--summary={summary}"]
     assert link(words) == 0
     facts = {"stages": [{"name": "load", "seconds": 1.5}], "peak_memory_bytes": 1000}
-    (folder / "facts.json").write_text(json.dumps(facts))
+    (folder / "timings.json").write_text(json.dumps(facts))
     words = ["--label=//fuzz:program", f"--lowered={lowered}"]
-    words += [f"--{name}={folder / name}.json" for name in ("facts", "summary")]
+    words += [f"--{name}={folder / name}.json" for name in ("timings", "summary")]
     assert report.main([*words, f"--json={folder / 'json'}", f"--html={folder / 'html'}"]) == 0
 
 
@@ -170,9 +169,11 @@ def _meta(output: Path) -> None:
 
 def _other_data(path: Path) -> None:
     from etlink.container import Piece
+    from etlink.data_index import describe_key
 
+    piece = Piece.of(b"other")
     with open(path, "wb") as out:
-        write(out, [Entry("of another file", "b", Piece.of(b"other"))])
+        ptd.write(out, [(describe_key("of another file", piece, None), piece)])
 
 
 def _without_torch(output: Path) -> None:

@@ -1,4 +1,4 @@
-"""Readers of each kind of file: each reads a file correctly, or refuses it with an error."""
+"""What reads each kind of file: rightly, or with a sentence that says what is wrong."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _A_LABEL = re.compile(r"(^|[ (])//[\w/]*:\w+")
 
 @dataclass(frozen=True)
 class Folders:
-    """Folders for reading a kind's files.
+    """Where a kind's files are read.
 
     Attributes:
       seeds: folder of the corpus with this kind's whole files, and files that belong to them.
@@ -67,14 +67,14 @@ def check(kind: Kind, path: Path, folders: Folders) -> None:
 
 
 def _bundle(path: Path, folders: Folders) -> None:
-    from etcli.inspection import inspect
+    from etcli.files.inspection import inspect
 
     inspect(path)
 
 
 def _program(path: Path, folders: Folders) -> None:
     from etbundle.fit import uses_of
-    from etcli.inspection import inspect
+    from etcli.files.inspection import inspect
     from etlink import payload
     from etlink.container import chunks
     from etlink.link import link
@@ -130,13 +130,13 @@ def _index(path: Path, folders: Folders) -> None:
 
 
 def _shared_index(path: Path, folders: Folders) -> None:
+    from etlink.data_index import check_file, read_index
     from etlink.link import Options, link
     from etlink.lowered import Lowered
-    from etlink.shared import check_file, read_index
 
     index = read_index(path)
     check_file(folders.seeds / "shared.ptd", index)
-    options = Options(LABEL, (index,), allow_unshared=True)
+    options = Options(label=LABEL, shared=(index,), allow_unshared=True)
     link(Lowered(folders.seeds / "lowered"), folders.scratch / "out.pte", None, options)
 
 
@@ -152,10 +152,12 @@ def _facts(path: Path, folders: Folders) -> None:
     from etreport import program as report
 
     lowered = folders.scratch / "lowered"
-    shutil.copytree(folders.seeds / "lowered", lowered, ignore=shutil.ignore_patterns("facts.json"))
-    shutil.copyfile(path, lowered / "facts.json")
+    shutil.copytree(
+        folders.seeds / "lowered", lowered, ignore=shutil.ignore_patterns("lowering.json")
+    )
+    shutil.copyfile(path, lowered / "lowering.json")
     words = [f"--label={LABEL}", f"--lowered={lowered}"]
-    words += [f"--{name}={folders.seeds / name}.json" for name in ("facts", "summary")]
+    words += [f"--{name}={folders.seeds / name}.json" for name in ("timings", "summary")]
     words += [f"--{name}={folders.scratch / name}" for name in ("json", "html")]
     said = io.StringIO()
     with contextlib.redirect_stderr(said):
@@ -175,10 +177,9 @@ def _static_library(path: Path, folders: Folders) -> None:
 
 
 def _gguf(path: Path, folders: Folders) -> None:
-    from etbuild import BuildError, ModelContext
-    from etllm.chat.errors import LlmError
+    from etbuild import ModelContext
+    from etllm.chat.tokenizer_from_gguf import build_config, build_tokenizer, read_metadata
     from etllm.gguf_file import GgufFile
-    from tokenizer_from_gguf import build_config, build_tokenizer, read_metadata
 
     from models import llama
 
@@ -186,12 +187,9 @@ def _gguf(path: Path, folders: Folders) -> None:
     for name in file.names():
         shape = tuple(int(n) for n in reversed(file._tensors[name].shape))
         file.tensor(name, shape)
-    try:
-        metadata = read_metadata(path)
-        build_tokenizer(metadata, path.name)
-        build_config(metadata, path.name)
-    except LlmError as error:
-        raise BuildError(str(error).splitlines()[0]) from error
+    metadata = read_metadata(path)
+    build_tokenizer(metadata, path.name)
+    build_config(metadata, path.name)
     llama.model_args(file, llama.Args.of(ModelContext({"max_seq_len": "8"}, label=LABEL)), LABEL)
 
 
@@ -220,10 +218,10 @@ def _exported(path: Path, folders: Folders) -> None:
     import sys
 
     from etbuild import BuildError
-    from etexport import pt2_file
+    from etexport import pt2_read
 
     try:
-        pt2_file.load(path)
+        pt2_read.load(path)
     except MemoryError:
         raise
     except Exception as error:
@@ -235,26 +233,16 @@ def _exported(path: Path, folders: Folders) -> None:
 
 
 def _tokenizer(path: Path, folders: Folders) -> None:
-    from etbuild import BuildError
-    from etllm.chat.errors import LlmError
     from etllm.chat.text import load_tokenizer
 
-    try:
-        load_tokenizer(path)
-    except LlmError as error:
-        raise BuildError(str(error).splitlines()[0]) from error
+    load_tokenizer(path)
 
 
 def _chat_config(path: Path, folders: Folders) -> None:
-    from etbuild import BuildError
     from etllm.chat.chat_format import write_chat_format
-    from etllm.chat.errors import LlmError
     from etllm.chat.text import load_config
 
-    try:
-        write_chat_format(load_config(path), path.name, folders.scratch / "chat_format.json")
-    except LlmError as error:
-        raise BuildError(str(error).splitlines()[0]) from error
+    write_chat_format(load_config(path), path.name, folders.scratch / "chat_format.json")
 
 
 def _adapter_config(path: Path, folders: Folders) -> None:
@@ -264,7 +252,7 @@ def _adapter_config(path: Path, folders: Folders) -> None:
 
 
 def _language_model(name: str) -> Callable[[Path, Folders], None]:
-    """Reads a checkpoint as et_llm does, with this file instead of the one of that name."""
+    """Reads a checkpoint as et_llm does, with the file in the place of the one of this name."""
 
     def read(path: Path, folders: Folders) -> None:
         from etbuild import ModelContext

@@ -374,7 +374,7 @@ def _branch(net: _Net) -> bool:
     value, chooser = net.floats(), net.floats()
     if value and chooser:
         yes, no = (code.format(v="a") for code in net.rng.choice(_BRANCHES))
-        test = f"{chooser.name}.sum() > 0"
+        test = f"{chooser.name}.sum() > 0.37"
         net.add(
             f"torch.cond({test}, lambda a: {yes}, lambda a: {no}, ({value.name},))", value.shape
         )

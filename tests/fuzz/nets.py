@@ -37,7 +37,7 @@ sys.path[:0] = [str(_REPOSITORY), str(_REPOSITORY / "backends/xnnpack")]
 import torch  # noqa: E402  (needs the path set above)
 import xnnpack_recipes  # noqa: E402
 from etbuild import BuildError, Method, ModelSpec, Options, RecipeContext  # noqa: E402
-from etexport import capture, lower, stages  # noqa: E402
+from etexport import capture, kernels, lower, stages  # noqa: E402
 from etexport.progress import Progress  # noqa: E402
 from etfast import path  # noqa: E402
 from etlink.link import link  # noqa: E402
@@ -214,6 +214,8 @@ def _lowered(
     with path.chosen(lowering), names.watching():
         watch = stages.Watch(exported=exported)
         manager = stages.run(spec, _recipe(recipe), Progress(), _LABEL, etrecord=False, watch=watch)
+    if missing := kernels.missing(manager):
+        raise BuildError(f"no kernel for {', '.join(entry['operator'] for entry in missing)}", "")
     out = io.BytesIO()
     manager.write_to_file(out)
     if lowering == "fast":

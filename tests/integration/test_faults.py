@@ -249,7 +249,7 @@ def test_code_of_a_worker_that_changes(workspace: Workspace, right: bytes) -> No
     assert '"label": index.label,' in text
     source.write_text(text.replace('"label": index.label,', '"label": index.label, "new": 1,'))
     workspace.run("build", "--output_groups=lowered", _PROGRAM)
-    facts = (workspace.folder / "bazel-bin/slow_portable.lowered/facts.json").read_text()
+    facts = (workspace.folder / "bazel-bin/slow_portable.lowered/lowering.json").read_text()
     assert '"new": 1' in facts
     assert not set(before) & set(workers(workspace.base))
     source.write_text(text)

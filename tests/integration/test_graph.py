@@ -64,7 +64,7 @@ def test_programs_have_one_configuration(workspace: Workspace) -> None:
     )
     try:
         lines = query(
-            workspace, 'kind("et_(program|model|recipe) rule", deps(//apps:all))', "cquery"
+            workspace, 'kind("et_(program_rule|model|recipe) rule", deps(//apps:all))', "cquery"
         )
     finally:
         build.write_text(before)

@@ -9,11 +9,11 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import etcli.reproduce
+import etcli
 import pytest
 from etcli.reproduce import checkout
 from etcli.reproduce.build import Build, Output
-from etcli.reproduce.cli import HERMETIC_FLAGS, SECOND_FLAGS
+from etcli.reproduce.command import HERMETIC_FLAGS, SECOND_FLAGS
 from etcli.reproduce.compare import compare
 
 sys.path.insert(0, os.path.dirname(__file__))
@@ -84,8 +84,8 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
 
 
 def reproduce(workspace: Workspace, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """The command, as `bazel run` starts it."""
-    tool = Path(etcli.reproduce.__file__).parent.parent
+    """`et reproduce`, as `bazel run` starts it."""
+    root = Path(etcli.__file__).parent.parent
     wrapper = workspace.folder.parent / "bazel"
     own_base = f"case $1 in --output_base*) ;; *) set -- --output_base={workspace.base} $@ ;; esac"
     wrapper.write_text(f'#!/bin/sh\n{own_base}\nexec {workspace.module}/bazelw "$@"\n')
@@ -94,7 +94,8 @@ def reproduce(workspace: Workspace, *arguments: str) -> subprocess.CompletedProc
         [
             sys.executable,
             "-m",
-            "etcli.reproduce",
+            "etcli",
+            "reproduce",
             f"--bazel={wrapper}",
             f"--directory={workspace.folder.parent / 'copies'}",
             *(f"--flag={flag}" for flag in workspace.overrides),
@@ -103,7 +104,7 @@ def reproduce(workspace: Workspace, *arguments: str) -> subprocess.CompletedProc
         env={
             **os.environ,
             "BUILD_WORKSPACE_DIRECTORY": str(workspace.folder),
-            "PYTHONPATH": os.pathsep.join([str(tool), *sys.path]),
+            "PYTHONPATH": os.pathsep.join([str(root), *sys.path]),
         },
         capture_output=True,
         text=True,
@@ -113,7 +114,7 @@ def reproduce(workspace: Workspace, *arguments: str) -> subprocess.CompletedProc
 
 def test_same(workspace: Workspace, tmp_path: Path) -> None:
     result = tmp_path / "result.json"
-    done = reproduce(workspace, f"--json={result}", "//:pair1_xnnpack", "//:two_methods_separate")
+    done = reproduce(workspace, f"--save={result}", "//:pair1_xnnpack", "//:two_methods_separate")
     assert done.returncode == 0, done.stdout + done.stderr
     result_json = json.loads(result.read_text())
     names = sorted(name.split("/")[-1] for name in result_json["outputs"])

@@ -198,8 +198,11 @@ def test_too_little_delegated_is_an_error(workspace: Workspace) -> None:
         printed = workspace.failed("//:mixed_xnnpack")
     finally:
         workspace.replace("BUILD.bazel", new, old)
-    assert "//:mixed_xnnpack: less is delegated than min_delegated = 99.9% asks for." in printed
-    assert 'Method "forward": 99.3% of its FLOPs. What stayed behind:' in printed
+    assert (
+        "//:mixed_xnnpack: min_delegated: too little is delegated, expected at least 99.9%."
+        in printed
+    )
+    assert 'Method "forward": got 99.3% of its FLOPs. Not delegated:' in printed
     listed = "aten.cumsum.default × 1, 0.7%: no partitioner of the recipe takes this operator"
     assert f"{listed} (float32 [4, 128])" in printed
     workspace.replace("BUILD.bazel", old, 'min_delegated = "96%"')

@@ -1,4 +1,4 @@
-"""Conversations with et_llm's programs: in Python, and in the app's runner."""
+"""Conversations with et_llm's programs: in the runner, against ExecuTorch's Python runtime."""
 
 from __future__ import annotations
 
@@ -7,87 +7,90 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from etllm.chat.errors import ContextFull
-from etllm.chat.program import PteProgram
-from etllm.chat.sampler import Sampler
-from etllm.chat.session import Answer, Session, answer
-from etllm.chat.text import load_tokenizer
+from tokenizers import Tokenizer
+
+from tests.llm.greedy import GreedyProgram
 
 HERE = Path("tests/llm").absolute()
 TOKENIZER = HERE / "qwen_tokenizer" / "tokenizer.json"
-CONTEXT = 96
 
 
 @pytest.fixture(scope="module")
-def gemma() -> PteProgram:
-    return PteProgram(HERE / "gemma_xnnpack.pte")
+def gemma() -> GreedyProgram:
+    return GreedyProgram(HERE / "gemma_xnnpack.pte")
 
 
-def said(session: Session, conversation: list[int], most: int = 6) -> tuple[list[int], Answer]:
-    record = Answer()
-    return list(answer(session, conversation, Sampler(), most, record)), record
-
-
-def test_metadata_are_the_checkpoints(gemma: PteProgram) -> None:
-    assert (gemma.max_seq_len, gemma.max_context_len) == (16, 64)
-    assert gemma.eos_ids == frozenset({256, 258})
-
-
-def test_turns_share_one_cache(gemma: PteProgram) -> None:
-    session, conversation = Session(gemma), []
-    for turn in ([1, 2, 3, 4, 5] * 4, [7, 8, 9]):
-        conversation = conversation + turn
-        tokens, record = said(session, conversation)
-        assert record.prefill_tokens < len(turn) + 2
-        alone, _ = said(Session(gemma), conversation)
-        assert tokens == alone
-        conversation = conversation + tokens
-
-
-def test_a_full_context_ends_an_answer_and_then_a_conversation(gemma: PteProgram) -> None:
-    # Its few hundred random weights seldom end an answer by themselves.
-    session = Session(gemma)
-    tokens, record = said(session, list(range(60)), most=100)
-    if record.reason != "end":
-        assert record.reason == "context"
-        assert len(tokens) == 5  # four fit, and the last one is said without being read
-    with pytest.raises(ContextFull, match=r"needs 65 tokens; the program holds 64"):
-        session.continue_as(list(range(65)))
-
-
-def test_the_app_answers_as_python_does() -> None:
-    """qwen_app has the base and the adapter on one foundation; lines are turns."""
-    app = HERE / "qwen_app"
-    command = [app / "runner", "--program", "qwen_xnnpack", "--chat", "--json"]
+def converse(command: list, lines: str, *options: str, code: int = 0) -> dict:
+    """What the runner reports of a conversation."""
     result = subprocess.run(
-        [*command, "--max_new_tokens", "5"],
-        capture_output=True,
-        check=True,
-        input="Hello\nMore\n",
-        text=True,
+        [*command, "--json", *options], capture_output=True, input=lines, text=True
     )
-    answers = json.loads(result.stdout)["programs"][0]["answers"]
-    assert len(answers) == 2
-    tokenizer = load_tokenizer(TOKENIZER)
-    wanted = "<|im_start|>user\nHello<|im_end|>\n<|im_start|>assistant\n"
-    first = answers[0]["prompt_tokens"]
-    assert tokenizer.decode(first, skip_special_tokens=False) == wanted
-    program = PteProgram(HERE / "qwen_xnnpack.pte", HERE / "qwen_xnnpack_foundation.ptd")
+    assert result.returncode == code, result.stderr
+    return json.loads(result.stdout)["programs"][0]
+
+
+def test_metadata_are_the_checkpoints(gemma: GreedyProgram) -> None:
+    assert (gemma.most, gemma.context) == (16, 64)
+    assert gemma.ends == {256, 258}
+
+
+def check_turns(program: GreedyProgram, answers: list[dict], most: int) -> None:
+    """Each turn reads only what is new, and says what the whole conversation leads to."""
     conversation: list[int] = []
-    for got in answers:
-        conversation += got["prompt_tokens"]
-        tokens, _ = said(Session(program), conversation, most=5)
-        assert got["tokens"] == tokens
-        conversation += tokens
+    for turn in answers:
+        conversation += turn["prompt_tokens"]
+        assert turn["tokens"] == program.answer(conversation, most).tokens
+        conversation += turn["tokens"]
+
+
+def test_turns_share_one_cache(gemma: GreedyProgram) -> None:
+    """Prompts go to prefill_16 and decode."""
+    report = converse([HERE / "gemma_chat"], "Hi\nx\n", "--max_new_tokens", "4")
+    assert len(report["answers"]) == 2
+    check_turns(gemma, report["answers"], 4)
+
+
+def test_a_full_context_ends_an_answer_and_then_a_conversation(gemma: GreedyProgram) -> None:
+    # Its few hundred random weights seldom end an answer by themselves.
+    lines = "Hello\n" + "word " * 20
+    report = converse([HERE / "gemma_chat"], lines, "--max_new_tokens", "100", code=1)
+    (answer,) = report["answers"]
+    prompt = answer["prompt_tokens"]
+    expected = gemma.answer(prompt, 100)
+    assert (answer["tokens"], answer["reason"]) == (expected.tokens, expected.reason)
+    if expected.reason != "end":
+        assert len(prompt) + len(answer["tokens"]) == 65  # The last one is said without being read.
+    assert [turn["turn"] for turn in report["unanswered"]] == [2]
+    assert "holds 64 (get_max_context_len)" in report["unanswered"][0]["error"]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [[HERE / "qwen_app" / "runner", "--program", "qwen_xnnpack", "--chat"], [HERE / "qwen_chat"]],
+    ids=["app", "chat"],
+)
+def test_the_app_and_the_chat_answer_as_python_does(command: list) -> None:
+    """qwen_app has the base and the adapter on one foundation; lines are turns."""
+    answers = converse(command, "Hello\nMore\n", "--max_new_tokens", "5")["answers"]
+    assert len(answers) == 2
+    expected = "<|im_start|>user\nHello<|im_end|>\n<|im_start|>assistant\n"
+    first = answers[0]["prompt_tokens"]
+    tokenizer = Tokenizer.from_file(str(TOKENIZER))
+    assert tokenizer.decode(first, skip_special_tokens=False) == expected
+    files = (HERE / "qwen_xnnpack.pte", HERE / "qwen_xnnpack_foundation.ptd")
+    check_turns(GreedyProgram(*files), answers, 5)
+
+
+def answer_of(command: list) -> list[int]:
+    options = ["--json", "--max_new_tokens", "8"]
+    result = subprocess.run([*command, *options], capture_output=True, check=True, text=True)
+    return json.loads(result.stdout)["programs"][0]["answer"]["tokens"]
 
 
 def test_the_adapter_changes_answers() -> None:
-    app = HERE / "qwen_app"
-    found = []
-    for program in ("qwen_xnnpack", "qwen_poet_xnnpack"):
-        command = [app / "runner", "--program", program, "--json", "--max_new_tokens", "8"]
-        result = subprocess.run(
-            [*command, "--prompt", "Hello"], capture_output=True, check=True, text=True
-        )
-        found.append(json.loads(result.stdout)["programs"][0]["answer"]["tokens"])
-    assert found[0] != found[1]
+    app = [HERE / "qwen_app" / "runner", "--prompt", "Hello", "--program"]
+    base, poet = (answer_of([*app, name]) for name in ("qwen_xnnpack", "qwen_poet_xnnpack"))
+    assert base != poet
+    # The chats have the files of their own program.
+    assert answer_of([HERE / "qwen_chat", "Hello"]) == base
+    assert answer_of([HERE / "qwen_poet_chat", "Hello"]) == poet

@@ -1,6 +1,6 @@
 """et_android_tools: the programs that Android apps are made with."""
 
-load("//rules:providers.bzl", "EtAndroidToolsInfo")
+load("//toolchains/android:providers.bzl", "EtAndroidToolsInfo")
 
 ANDROID_TOOLCHAIN = Label("//toolchains/android:toolchain_type")
 

@@ -1,8 +1,7 @@
 """et_exporter: the Python environment of the toolchain that lowers and links."""
 
-load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
 load("@rules_python//python:defs.bzl", "PyInfo")
-load("//rules:providers.bzl", "EtExporterInfo")
+load("//toolchains/exporter:providers.bzl", "EtExporterInfo")
 load("//toolchains/python:paths.bzl", "repository_root", "unique")
 load("//toolchains/python:python_tool.bzl", "BUNDLER", "RELEASE", "REPORT", "launcher_script", "tool_attributes", "tool_files")
 
@@ -81,7 +80,6 @@ def _exporter_toolchain_impl(ctx):
         executorch_version = ctx.attr.executorch_version,
         torch_version = ctx.attr.torch_version,
         metadata_files = depset(ctx.files.metadata_files),
-        lowering = ctx.attr._lowering[BuildSettingInfo].value,
     )
     return [
         platform_common.ToolchainInfo(exporter = info),
@@ -100,7 +98,6 @@ _exporter_toolchain = rule(
         "metadata_files": attr.label_list(allow_files = True),
         "stamp": attr.label(allow_single_file = True, mandatory = True),
         "torch_version": attr.string(mandatory = True),
-        "_lowering": attr.label(default = Label("//rules:lowering"), providers = [BuildSettingInfo]),
     },
     provides = [EtExporterInfo],
 )

@@ -1,7 +1,7 @@
 """et_packages: what a backend needs beside the exporter's environment: Python packages, programs, an SDK."""
 
 load("@rules_python//python:defs.bzl", "PyInfo")
-load("//rules:providers.bzl", "EtPackagesInfo")
+load("//toolchains/exporter:providers.bzl", "EtPackagesInfo")
 load("//toolchains/python:paths.bzl", "runfiles_path", "unique")
 
 def _files_impl(ctx):

@@ -3,7 +3,7 @@
 load("@rules_cc//cc:find_cc_toolchain.bzl", "find_cc_toolchain", "use_cc_toolchain")
 load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
-load("//rules:providers.bzl", "EtRuntimeInfo")
+load("//toolchains/runtime:providers.bzl", "EtRuntimeInfo")
 load("//toolchains/runtime:toolchain.bzl", "RUNTIME_TOOLCHAIN")
 
 _OPTIONAL_RUNTIME = config_common.toolchain_type(RUNTIME_TOOLCHAIN, mandatory = False)

@@ -2,10 +2,10 @@
 
 load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
-load("//rules:providers.bzl", "EtRuntimeInfo", "EtRuntimeLibraryInfo")
-load("//rules/private:link_action.bzl", "linker_action")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
+load("//toolchains/exporter:linker_action.bzl", "linker_action")
 load("//toolchains/runtime:import_names.bzl", "ABIS", "SLICES", "backend_of", "is_core", "library_name", "role_of")
+load("//toolchains/runtime:providers.bzl", "EtRuntimeInfo", "EtRuntimeLibraryInfo")
 
 # Of every ExecuTorch: what its headers are found by.
 _A_HEADER = "/executorch/runtime/executor/program.h"

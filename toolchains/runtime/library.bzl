@@ -1,6 +1,6 @@
 """et_runtime_library: one library of an ExecuTorch runtime, and what it registers."""
 
-load("//rules:providers.bzl", "EtRuntimeLibraryInfo")
+load("//toolchains/runtime:providers.bzl", "EtRuntimeLibraryInfo")
 
 def _et_runtime_library_impl(ctx):
     static = ctx.file.library.extension in ("a", "lo", "o")

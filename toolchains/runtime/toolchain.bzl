@@ -1,7 +1,7 @@
 """et_runtime_toolchain: ExecuTorch's C++ runtime for one platform."""
 
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
-load("//rules:providers.bzl", "EtRuntimeInfo", "EtRuntimeLibraryInfo")
+load("//toolchains/runtime:providers.bzl", "EtRuntimeInfo", "EtRuntimeLibraryInfo")
 
 RUNTIME_TOOLCHAIN = Label("//toolchains/runtime:toolchain_type")
 

@@ -15,11 +15,9 @@ Example (the entry point of an `et_model`):
 from etbuild.checkpoint import load_checkpoint
 from etbuild.context import ModelContext, RecipeContext
 from etbuild.errors import BuildError
-from etbuild.filters import groups_fit
 from etbuild.gguf_check import check_gguf
-from etbuild.memory import share_mutable_buffers
 from etbuild.options import Options
-from etbuild.passes import static_shapes
+from etbuild.recipes import groups_fit, share_mutable_buffers, static_shapes
 from etbuild.spec import Method, ModelSpec
 
 __all__ = [

@@ -47,9 +47,11 @@ def load_checkpoint(path: Path) -> Any:
         with path.open("rb") as stream:
             start = stream.read(16)
     except OSError as error:
-        raise BuildError(f"{path}: can't be read: {error.strerror}.", _AGAIN) from error
+        raise BuildError(f"{path}: cannot be read: {error.strerror}.", _AGAIN) from error
     if start.startswith(b"GGUF"):
-        raise BuildError(f"{path}: a GGUF file, which this doesn't read.", "Read it with gguf.")
+        raise BuildError(
+            f"{path}: a GGUF file, which load_checkpoint does not read.", "Read it with gguf."
+        )
     if start.startswith(b"PK\3\4"):
         return _from_archive(path)
     if start[8:9] == b"{":
@@ -57,7 +59,7 @@ def load_checkpoint(path: Path) -> Any:
     if start.startswith(b"\x80"):
         return _unpickled(path, None)
     raise BuildError(
-        f"{path}: no checkpoint: it begins with {start[:8]!r}, wanted a file of safetensors, "
+        f"{path}: not a checkpoint: it begins with {start[:8]!r}, expected a file of safetensors, "
         "torch.save or TorchScript.",
         _AGAIN,
     )
@@ -117,7 +119,7 @@ def check_pickled(data: bytes) -> TorchArchive | None:
       What is in it; None: it is no archive, but a pickle alone.
 
     Raises:
-      ArchiveError: it is damaged, or refers to bytes that it hasn't got.
+      ArchiveError: it is damaged, or refers to bytes that are missing.
     """
     return torch_archive.read(io.BytesIO(data)) if data.startswith(b"PK\3\4") else None
 

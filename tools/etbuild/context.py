@@ -41,11 +41,11 @@ class ModelContext:
         Raises:
           BuildError: no such file in `data`, or more than one.
         """
-        wanted = name.strip("/")
+        path = name.strip("/")
         # A whole path is unique, even where it is the end of another one.
-        if wanted in self.files:
-            return self.files[wanted]
-        matches = [p for p in self.files if p.endswith("/" + wanted)]
+        if path in self.files:
+            return self.files[path]
+        matches = [p for p in self.files if p.endswith("/" + path)]
         if len(matches) == 1:
             return self.files[matches[0]]
         if len(matches) > 1:
@@ -59,10 +59,10 @@ class ModelContext:
                 f'{self.label}: the model asks for the file "{name}", but the target has no data.',
                 f"Add the file to the data attribute of {self.label}.",
             )
-        close = difflib.get_close_matches(wanted, list(self.files), n=1, cutoff=0.5)
+        close = difflib.get_close_matches(path, list(self.files), n=1, cutoff=0.5)
         raise BuildError(
             f'{self.label}: the model asks for the file "{name}", which is not in its data. '
-            f"There are: {_listed(list(self.files))}.",
+            f"Available: {_listed(list(self.files))}.",
             f"Add it to the data attribute of {self.label}"
             + (f', or ask for "{close[0]}".' if close else "."),
         )

@@ -9,7 +9,7 @@ class BuildError(Exception):
     Model code and recipe builders may raise it, too: its text becomes the action's message.
 
     Args:
-      what: what is wrong, with the names and values involved; got against wanted.
+      what: what is wrong, with the names and values involved; got against expected.
       hint: what to do about it; one sentence, may be empty.
     """
 

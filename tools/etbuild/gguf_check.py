@@ -68,7 +68,7 @@ class _Header:
     def check(self) -> None:
         version = self._number("<I")
         if version not in _VERSIONS:
-            raise _DamagedError(f"its version is {version}, wanted 2 or 3")
+            raise _DamagedError(f"its version is {version}, expected 2 or 3")
         tensors, values = self._number("<Q"), self._number("<Q")
         # A value has a key's length, a type and something of a byte or more.
         self._claim(values, 13, "values")
@@ -81,7 +81,7 @@ class _Header:
             dimensions = self._number("<I")
             if dimensions > _MOST_DIMENSIONS:
                 raise _DamagedError(
-                    f"a tensor has {dimensions} dimensions, wanted at most {_MOST_DIMENSIONS}"
+                    f"a tensor has {dimensions} dimensions, expected at most {_MOST_DIMENSIONS}"
                 )
             self._skip(8 * dimensions + 12, "a tensor's description")
 

@@ -47,13 +47,13 @@ class Options(Mapping[str, str]):
         value = self._values.get(name)
         if value is None:
             return default
-        wanted = "a whole number" + (f" of at least {minimum}" if minimum is not None else "")
+        expected = "a whole number" + (f" of at least {minimum}" if minimum is not None else "")
         try:
             number = int(value)
         except ValueError:
-            raise self._error(name, value, wanted) from None
+            raise self._error(name, value, expected) from None
         if minimum is not None and number < minimum:
-            raise self._error(name, value, wanted)
+            raise self._error(name, value, expected)
         return number
 
     def number(self, name: str, default: float) -> float:
@@ -84,5 +84,5 @@ class Options(Mapping[str, str]):
                     + (f"It takes: {', '.join(sorted(known))}." if known else "It takes none.")
                 )
 
-    def _error(self, name: str, value: str, wanted: str) -> BuildError:
-        return BuildError(f'{self._label}: option "{name}": got "{value}", wanted {wanted}.')
+    def _error(self, name: str, value: str, expected: str) -> BuildError:
+        return BuildError(f'{self._label}: option "{name}": got "{value}", expected {expected}.')

@@ -52,7 +52,7 @@ class Storage:
 
 
 class Inert:
-    """Stands for a class or function that a pickle names, and for what it would have given."""
+    """Replaces a class or function that a pickle names, and what calling it would return."""
 
     name = ""
 
@@ -103,34 +103,34 @@ class TorchArchive:
 
 
 def read(stream: BinaryIO) -> TorchArchive:
-    """Reads an archive's pickle, with `Inert` in the place of what it would call.
+    """Reads an archive's pickle, with `Inert` instead of what it would call.
 
     Raises:
-      ArchiveError: it is damaged, or refers to bytes that it hasn't got.
+      ArchiveError: it is damaged, or refers to bytes that are missing.
     """
-    found = members(stream)
-    roots = [name.removesuffix("/data.pkl") for name in found if name.endswith("/data.pkl")]
+    entries = members(stream)
+    roots = [name.removesuffix("/data.pkl") for name in entries if name.endswith("/data.pkl")]
     if len(roots) != 1:
-        raise ArchiveError('it has no "data.pkl", or several')
+        raise ArchiveError(f'expected exactly one "data.pkl", got {len(roots)}')
     root = roots[0]
-    stored(found, f"{root}/data.pkl")
-    reader = _Reader(read_member(stream, f"{root}/data.pkl"), found, root)
+    stored(entries, f"{root}/data.pkl")
+    reader = _Reader(read_member(stream, f"{root}/data.pkl"), entries, root)
     try:
         value = reader.load()
     except ArchiveError:
         raise
     except Exception as error:  # pickle raises whatever damaged opcodes lead to.
         raise ArchiveError(f"its pickle is damaged: {type(error).__name__}: {error}") from error
-    is_script = f"{root}/constants.pkl" in found
-    return TorchArchive(frozenset(reader.names), value, is_script, stream, found)
+    is_script = f"{root}/constants.pkl" in entries
+    return TorchArchive(frozenset(reader.names), value, is_script, stream, entries)
 
 
 # The one in Python: that in C makes room for as many values as a damaged pickle numbers.
 class _Reader(pickle._Unpickler):  # type: ignore[name-defined]
-    def __init__(self, text: bytes, found: Mapping[str, zipfile.ZipInfo], root: str) -> None:
+    def __init__(self, text: bytes, entries: Mapping[str, zipfile.ZipInfo], root: str) -> None:
         super().__init__(io.BytesIO(text), encoding="utf-8")
         self.names: set[str] = set()
-        self._members = found
+        self._members = entries
         self._root = root
 
     def find_class(self, module: str, name: str) -> Any:
@@ -144,12 +144,12 @@ class _Reader(pickle._Unpickler):  # type: ignore[name-defined]
 
     def persistent_load(self, pid: Any) -> Storage:
         if not (isinstance(pid, tuple) and len(pid) == 5 and pid[0] == "storage"):
-            raise ArchiveError("its pickle refers to something that is no storage")
+            raise ArchiveError("its pickle refers to something that is not a storage")
         _, kind, key, _, count = pid
         is_class = isinstance(kind, type) and issubclass(kind, Inert)
         name = kind.name.rpartition(".")[2] if is_class else ""
         if name not in _STORAGES or not isinstance(count, int) or not isinstance(key, str):
-            raise ArchiveError(f'its pickle has a storage of the kind "{name}", which there is not')
+            raise ArchiveError(f'its pickle has a storage of the unknown kind "{name}"')
         member = f"{self._root}/data/{key}"
         size = stored(self._members, member).file_size
         width = _STORAGES[name][1]
@@ -170,7 +170,7 @@ def script_tensors(archive: TorchArchive) -> dict[str, Any]:
     Raises:
       ArchiveError: a tensor isn't as large as its storage; modules contain themselves.
     """
-    found: dict[str, Any] = {}
+    tensors: dict[str, Any] = {}
     waiting: list[tuple[str, Any, int]] = [("", archive.value, 0)]
     visits = 0
     while waiting:
@@ -181,12 +181,12 @@ def script_tensors(archive: TorchArchive) -> dict[str, Any]:
         if not isinstance(value, Inert):
             continue
         if value.name.endswith("._rebuild_tensor_v2"):
-            found[prefix] = _tensor(archive, value.args)
+            tensors[prefix] = _tensor(archive, value.args)
         elif isinstance(value.state, dict):
             for name, inner in value.state.items():
                 if isinstance(inner, Inert):
                     waiting.append((f"{prefix}.{name}" if prefix else str(name), inner, depth + 1))
-    return dict(sorted(found.items()))
+    return dict(sorted(tensors.items()))
 
 
 def _tensor(archive: TorchArchive, args: tuple[Any, ...]) -> Any:

@@ -51,17 +51,17 @@ def members(stream: BinaryIO) -> dict[str, zipfile.ZipInfo]:
       Each member; sizes are those that the archive states.
 
     Raises:
-      ArchiveError: it is no whole zip archive; a member is there twice, is encrypted, or is packed
-        in a way that isn't known here; it states more bytes than it can have.
+      ArchiveError: it is not a complete zip archive; a member is there twice, is encrypted, or is
+        packed in a way that isn't known here; it states more bytes than it can have.
     """
     try:
         with zipfile.ZipFile(stream) as archive:
             listed = archive.infolist()
     except UNREADABLE as error:
-        raise ArchiveError(f"it is no whole zip archive: {error}") from error
-    found: dict[str, zipfile.ZipInfo] = {}
+        raise ArchiveError(f"it is not a complete zip archive: {error}") from error
+    entries: dict[str, zipfile.ZipInfo] = {}
     for info in listed:
-        if info.filename in found:
+        if info.filename in entries:
             raise ArchiveError(f'it has "{info.filename}" twice')
         if info.header_offset < 0:
             raise ArchiveError(f'"{info.filename}" begins before it')
@@ -69,9 +69,9 @@ def members(stream: BinaryIO) -> dict[str, zipfile.ZipInfo]:
             raise ArchiveError(f'"{info.filename}" is encrypted')
         if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             raise ArchiveError(f'"{info.filename}" is packed in the way {info.compress_type}')
-        found[info.filename] = info
-    _check_sizes(stream, found)
-    return found
+        entries[info.filename] = info
+    _check_sizes(stream, entries)
+    return entries
 
 
 def read_member(stream: BinaryIO, member: zipfile.ZipInfo | str) -> bytes:
@@ -102,24 +102,24 @@ def check_member(stream: BinaryIO, name: str) -> None:
         raise ArchiveError(f'"{name}" is damaged: {error}') from error
 
 
-def stored(found: dict[str, zipfile.ZipInfo], name: str) -> zipfile.ZipInfo:
+def stored(entries: dict[str, zipfile.ZipInfo], name: str) -> zipfile.ZipInfo:
     """A member that must be there as it is, not compressed.
 
     Raises:
       ArchiveError: it is missing, or compressed.
     """
-    if name not in found:
+    if name not in entries:
         raise ArchiveError(f'it has no "{name}"')
-    if found[name].compress_type != zipfile.ZIP_STORED:
+    if entries[name].compress_type != zipfile.ZIP_STORED:
         raise ArchiveError(f'"{name}" is compressed')
-    return found[name]
+    return entries[name]
 
 
-def _check_sizes(stream: BinaryIO, found: dict[str, zipfile.ZipInfo]) -> None:
+def _check_sizes(stream: BinaryIO, entries: dict[str, zipfile.ZipInfo]) -> None:
     stream.seek(0, 2)
     size = stream.tell()
     plain = unpacked = 0
-    for info in found.values():
+    for info in entries.values():
         if info.compress_type == zipfile.ZIP_STORED:
             plain += info.file_size
         else:
@@ -128,7 +128,7 @@ def _check_sizes(stream: BinaryIO, found: dict[str, zipfile.ZipInfo]) -> None:
             if info.file_size > _MOST_RATIO * info.compress_size + 64:
                 raise ArchiveError(
                     f'"{info.filename}" states {info.file_size} bytes, which {info.compress_size} '
-                    "compressed ones can't hold"
+                    "compressed ones cannot hold"
                 )
     # Members that lie over each other are how small archives become endless.
     if plain > size:

@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from etbuild.arguments import ToolParser
+from etbuild.command import exit_code
 
 from etbundle.apk import by_abi, native_libraries
 from etbundle.apps import App, common, read
 from etbundle.archives import write_zip
-from etbundle.command import exit_code
 from etbundle.entries import Entry
 
 
@@ -26,13 +26,13 @@ def write_aar(
 
     Args:
         output: file to write.
-        name: of the whole, for the manifest of programs.
+        name: of the package, for the manifest of programs.
         manifest: the AndroidManifest.xml.
         classes: a .jar.
         apps: ABI to app.
 
     Raises:
-        BuildError: the apps don't go together.
+        BuildError: the apps differ in more than the platform.
     """
     entries = [
         Entry("AndroidManifest.xml", manifest),
@@ -48,15 +48,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Writes the AAR; returns the exit code."""
     parser = ToolParser(prog="etbundle.aar", description=__doc__)
     parser.add_argument("--output", type=Path, required=True, help="file to write")
-    parser.add_argument("--name", required=True, help="of the whole")
+    parser.add_argument("--name", required=True, help="of the package")
     parser.add_argument("--manifest", type=Path, required=True, help="AndroidManifest.xml")
     parser.add_argument("--classes", type=Path, required=True, help=".jar")
     parser.add_argument("--app", action="append", required=True, metavar="ABI=DIR")
-    given = parser.parse_args(arguments)
+    args = parser.parse_args(arguments)
 
     def work() -> None:
-        apps = {abi: read(path) for abi, path in by_abi(given.app).items()}
-        write_aar(given.output, given.name, given.manifest, given.classes, apps)
+        apps = {abi: read(path) for abi, path in by_abi(args.app).items()}
+        write_aar(args.output, args.name, args.manifest, args.classes, apps)
 
     return exit_code(work)
 

@@ -13,16 +13,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from etbuild.arguments import ToolParser, split_pair
+from etbuild.command import exit_code
 from etbuild.errors import BuildError
 from etbuild.zip_check import UNREADABLE
 from etlink.container import REBUILD
 
 from etbundle.apps import App, common, read
 from etbundle.archives import stored_by_suffix, write_zip
-from etbundle.command import exit_code
 from etbundle.entries import Entry, tree
 
-# Where a zip needs 64 bits, which neither apksigner nor older Androids read.
+# Larger zips need 64 bits, which neither apksigner nor older Androids read.
 _LIMIT = 2**31 - 1
 # The name that NativeRunner.java loads.
 _JNI_LIBRARY = "librunner.so"
@@ -32,25 +32,25 @@ def native_libraries(folder: str, apps: Mapping[str, App]) -> list[Entry]:
     """The shared libraries of apps by ABI.
 
     Raises:
-        BuildError: an app has none.
+        BuildError: an app has no library.
     """
-    found = []
+    entries = []
     for abi, app in apps.items():
         libraries = [path for path in app.below("lib") if path.endswith(".so")]
         if not libraries:
             raise BuildError(
-                f"{app.name} has no library in lib/.",
+                f"{app.name}: no library found in lib/.",
                 "Only an app for Android can be in an APK or AAR.",
             )
-        found += [
+        entries += [
             Entry(f"{folder}/{abi}/{path.removeprefix('lib/')}", app.files[path])
             for path in libraries
         ]
-    return found
+    return entries
 
 
 def _stored(name: str) -> bool:
-    """What Android maps; the table of resources, which must be; and the manifest, which is read."""
+    """Whether a file is not compressed: it is mapped, or Android or the app requires it."""
     return stored_by_suffix(name) or name in ("resources.arsc", "assets/manifest.json")
 
 
@@ -66,14 +66,14 @@ def write_apk(
 
     Args:
         output: file to write.
-        name: of the whole, for the manifest of programs.
-        base: what aapt2 made: AndroidManifest.xml and resources.
+        name: of the package, for the manifest of programs.
+        base: output of aapt2: AndroidManifest.xml and resources.
         dex: folder of .dex files.
         apps: ABI to app.
         jni: ABI to the runner as a shared library.
 
     Raises:
-        BuildError: the apps don't go together, or are too large.
+        BuildError: the apps differ in more than the platform, or are too large.
     """
     try:
         with zipfile.ZipFile(base) as archive:
@@ -87,8 +87,8 @@ def write_apk(
     size = sum(entry.size() for entry in entries)
     if size > _LIMIT:
         raise BuildError(
-            f"{output.name} would hold {size / 2**30:.1f} GiB, and an APK can hold 2 GiB.",
-            "Leave the largest .ptd files to a download of the app's own, with et_assets.",
+            f"{output.name} is too large: got {size / 2**30:.1f} GiB, expected at most 2 GiB.",
+            "Let the app download the largest .ptd files itself, with et_assets.",
         )
     write_zip(output, entries, _stored)
 
@@ -102,16 +102,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Writes the APK; returns the exit code."""
     parser = ToolParser(prog="etbundle.apk", description=__doc__)
     parser.add_argument("--output", type=Path, required=True, help="file to write")
-    parser.add_argument("--name", required=True, help="of the whole")
-    parser.add_argument("--base", type=Path, required=True, help="what aapt2 made")
+    parser.add_argument("--name", required=True, help="of the package")
+    parser.add_argument("--base", type=Path, required=True, help="output of aapt2")
     parser.add_argument("--dex", type=Path, required=True, help="folder of .dex files")
     parser.add_argument("--app", action="append", required=True, metavar="ABI=DIR")
     parser.add_argument("--jni", action="append", required=True, metavar="ABI=FILE")
-    given = parser.parse_args(arguments)
+    args = parser.parse_args(arguments)
 
     def work() -> None:
-        apps = {abi: read(path) for abi, path in by_abi(given.app).items()}
-        write_apk(given.output, given.name, given.base, given.dex, apps, by_abi(given.jni))
+        apps = {abi: read(path) for abi, path in by_abi(args.app).items()}
+        write_apk(args.output, args.name, args.base, args.dex, apps, by_abi(args.jni))
 
     return exit_code(work)
 

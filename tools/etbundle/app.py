@@ -1,13 +1,12 @@
-"""EtApp: an app's directory: binary, libraries, programs, each shared file once, and a manifest.
+"""EtApp: writes an app's directory: binary, libraries, programs, data files and a manifest.
 
 Contract: `etbundle.app --label L --name N --platform P --exporter_version V --runtime_version V
---fit FIT.json --binary FILE --library LABEL PLACE FILE RESOURCE… --program LABEL NAME PTE MANIFEST
+--fit FIT.json --binary FILE --library LABEL FOLDER FILE RESOURCE… --program LABEL NAME PTE MANIFEST
 --data LABEL FILE … --asset PATH=FILE … --license PATH=FILE … --directory OUT --manifest OUT.json`
 """
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import sys
@@ -18,12 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from etbuild.arguments import ToolParser, split_pair
+from etbuild.command import exit_code
 from etbuild.errors import BuildError
 from etlink import manifest as program_manifest
-from etlink.container import REBUILD, Piece, sha256_of, write_text
-from etlink.json_file import fields_of, read_object
+from etlink.container import REBUILD, Piece, sha256_of
+from etlink.json_file import fields_of, read_object, write_json
 
-from etbundle.command import exit_code
 from etbundle.entries import check_name
 
 BINARY = "runner"
@@ -36,9 +35,9 @@ class Program:
 
     Attributes:
         label: target that makes it.
-        name: what a user calls it.
+        name: of the program in the app.
         file: the .pte.
-        manifest: what must be there before it is loaded (JSON).
+        manifest: of the linker, JSON.
     """
 
     label: str
@@ -49,16 +48,16 @@ class Program:
 
 @dataclass
 class App:
-    """What goes into an app's directory, and what is said of it.
+    """What goes into an app's directory.
 
     Attributes:
-        facts: label, name, platform and versions.
+        identity: label, name, platform and versions, as the manifest has them.
+        fit: the output of EtFit.
         files: path in the app to the file that is copied there.
-        executables: paths of those that are programs.
-        fit: what EtFit found.
+        executables: paths of the files that can be run.
     """
 
-    facts: Mapping[str, Any]
+    identity: Mapping[str, Any]
     fit: Mapping[str, Any]
     files: dict[str, Path] = field(default_factory=dict)
     executables: set[str] = field(default_factory=set)
@@ -67,26 +66,26 @@ class App:
         """Puts a file into the app.
 
         Raises:
-            BuildError: another one has that place, or it is none in the app.
+            BuildError: another file has that path, or the path leads out of the app.
         """
         check_name(path)
         if self.files.setdefault(path, file) != file:
             raise BuildError(
-                f'{self.facts["label"]}: two files would be "{path}" in the app: '
+                f'{self.identity["label"]}: two files would be "{path}" in the app: '
                 f"{self.files[path]} and {file}.",
                 "Rename one of them.",
             )
         return path
 
 
-def unique_names(wanted: Sequence[tuple[str, str]]) -> list[str]:
-    """File names for targets: their own, or with the package before them where two are equal.
+def unique_names(targets: Sequence[tuple[str, str]]) -> list[str]:
+    """File names for targets: their own, with the package in front where two are equal.
 
     Args:
-        wanted: (label, name) of each.
+        targets: (label, name) of each.
     """
-    count = Counter(name for _, name in set(wanted))
-    return [name if count[name] == 1 else f"{_package(label)}_{name}" for label, name in wanted]
+    count = Counter(name for _, name in set(targets))
+    return [name if count[name] == 1 else f"{_package(label)}_{name}" for label, name in targets]
 
 
 def _package(label: str) -> str:
@@ -123,11 +122,11 @@ def add_programs(
             label = entry["label"]
             if label not in files:
                 raise BuildError(
-                    f"{program.label} loads data of {label}, which is not among the app's files.",
+                    f"{program.label}: data file of {label} not found among the app's files.",
                     "Report this: the manifest and the target disagree.",
                 )
             loads[label] = app.add(f"data/{data_names[label]}", files[label])
-        with fields_of("What EtFit wrote", REBUILD):
+        with fields_of("The output of EtFit", REBUILD):
             methods = app.fit["programs"].get(program.label, {})
             uses = {
                 kind: sorted({name for m in methods.values() for name in m[kind]})
@@ -152,20 +151,20 @@ def add_libraries(app: App, libraries: Iterable[Sequence[str]]) -> list[str]:
 
     Args:
         app: what they are added to.
-        libraries: label, folder and files of each that there is to choose from; the library first.
+        libraries: label, folder and files of each that the app may need; the library first.
 
     Returns:
         Their paths in the app.
     """
-    with fields_of("What EtFit wrote", REBUILD):
-        needed = {one["label"] for one in app.fit["libraries"]}
+    with fields_of("The output of EtFit", REBUILD):
+        needed = {library["label"] for library in app.fit["libraries"]}
     paths = []
-    for label, place, library, *resources in libraries:
+    for label, folder, library, *resources in libraries:
         if label in needed:
             root = Path(library).parent
-            paths.append(app.add(f"{place}/{Path(library).name}", Path(library)))
+            paths.append(app.add(f"{folder}/{Path(library).name}", Path(library)))
             for resource in resources:
-                app.add(f"{place}/{_below(Path(resource), root)}", Path(resource))
+                app.add(f"{folder}/{_below(Path(resource), root)}", Path(resource))
     return sorted(paths)
 
 
@@ -188,7 +187,7 @@ def write(app: App, manifest: Mapping[str, Any], directory: Path) -> dict[str, A
         The manifest.
 
     Raises:
-        BuildError: the directory can't be written.
+        BuildError: the directory cannot be written.
     """
     try:
         for path, file in sorted(app.files.items()):
@@ -199,13 +198,13 @@ def write(app: App, manifest: Mapping[str, Any], directory: Path) -> dict[str, A
         described = describe_files({path: directory / path for path in app.files})
     except OSError as error:
         raise BuildError(
-            f"{app.facts['label']}: the app can't be written to {directory}: "
+            f"{app.identity['label']}: the app cannot be written to {directory}: "
             f"{error.strerror or error}.",
             "Check that there is space left on the disk.",
         ) from error
-    whole = {"format": 1, **app.facts, **manifest, "files": described}
-    write_text(directory / MANIFEST, json.dumps(whole, indent=1, sort_keys=True) + "\n")
-    return whole
+    complete = {"format": 1, **app.identity, **manifest, "files": described}
+    write_json(directory / MANIFEST, complete)
+    return complete
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -213,7 +212,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = ToolParser(prog="etbundle.app", description=__doc__)
     for name in ("label", "name", "platform", "exporter_version", "runtime_version"):
         parser.add_argument(f"--{name}", required=True)
-    parser.add_argument("--fit", type=Path, required=True, help="what EtFit wrote")
+    parser.add_argument("--fit", type=Path, required=True, help="output of EtFit")
     parser.add_argument("--binary", type=Path, required=True)
     parser.add_argument("--library", nargs="+", action="append", default=[])
     parser.add_argument("--program", nargs=4, action="append", default=[])
@@ -222,27 +221,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.add_argument(f"--{name}", type=split_pair, action="append", default=[])
     parser.add_argument("--directory", type=Path, required=True)
     parser.add_argument("--manifest", type=Path, required=True, help="a copy to write")
-    given = parser.parse_args(arguments)
+    args = parser.parse_args(arguments)
 
     def work() -> None:
-        facts = {
-            "app": given.name,
-            "label": given.label,
-            "platform": given.platform,
+        identity = {
+            "app": args.name,
+            "label": args.label,
+            "platform": args.platform,
             "executorch": {
-                "exporter": given.exporter_version,
-                "runtime": given.runtime_version,
+                "exporter": args.exporter_version,
+                "runtime": args.runtime_version,
             },
         }
-        app = App(facts, read_object(given.fit, "doesn't say what programs use", REBUILD))
-        app.executables.add(app.add(BINARY, given.binary))
-        libraries = add_libraries(app, given.library)
+        app = App(identity, read_object(args.fit, "does not say what programs use", REBUILD))
+        app.executables.add(app.add(BINARY, args.binary))
+        libraries = add_libraries(app, args.library)
         app.executables.update(libraries)
-        programs = [Program(a, b, Path(c), Path(d)) for a, b, c, d in given.program]
-        data = [(label, Path(file)) for label, file in given.data]
+        programs = [Program(a, b, Path(c), Path(d)) for a, b, c, d in args.program]
+        data = [(label, Path(file)) for label, file in args.data]
         described = add_programs(app, programs, data)
-        assets = [app.add(f"assets/{path}", file) for path, file in given.asset]
-        for path, file in given.license:
+        assets = [app.add(f"assets/{path}", file) for path, file in args.asset]
+        for path, file in args.license:
             app.add(f"licenses/{path}", file)
         manifest = {
             "binary": BINARY,
@@ -251,8 +250,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "data": sorted(p for p in app.files if p.startswith("data/")),
             "assets": sorted(assets),
         }
-        write(app, manifest, given.directory)
-        shutil.copyfile(given.directory / MANIFEST, given.manifest)
+        write(app, manifest, args.directory)
+        shutil.copyfile(args.directory / MANIFEST, args.manifest)
 
     return exit_code(work)
 

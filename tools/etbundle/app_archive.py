@@ -1,4 +1,4 @@
-"""EtArchive: an app's directory as one file.
+"""EtArchive: packs an app's directory into one file.
 
 Contract: `etbundle.app_archive --app DIR --prefix FOLDER --output OUT.tar.zst|OUT.zip`
 """
@@ -10,29 +10,29 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from etbuild.arguments import ToolParser
+from etbuild.command import exit_code
 from etlink.container import REBUILD
 from etlink.json_file import fields_of, read_object
 
 from etbundle.app import MANIFEST
 from etbundle.archives import WRITERS
-from etbundle.command import exit_code
 from etbundle.entries import tree
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs EtArchive; returns the exit code."""
     parser = ToolParser(prog="etbundle.app_archive", description=__doc__)
-    parser.add_argument("--app", type=Path, required=True, help="what EtApp wrote")
-    parser.add_argument("--prefix", default="", help="folder of the archive that it goes into")
+    parser.add_argument("--app", type=Path, required=True, help="output of EtApp")
+    parser.add_argument("--prefix", default="", help="folder in the archive")
     parser.add_argument("--output", type=Path, required=True, help=" or ".join(WRITERS))
-    given = parser.parse_args(arguments)
+    args = parser.parse_args(arguments)
 
     def work() -> None:
-        manifest = read_object(given.app / MANIFEST, "is no manifest of an app", REBUILD)
-        with fields_of(given.app / MANIFEST, REBUILD):
+        manifest = read_object(args.app / MANIFEST, "is not a manifest of an app", REBUILD)
+        with fields_of(args.app / MANIFEST, REBUILD):
             executables = [manifest["binary"], *manifest["libraries"]]
-        kind = next(kind for kind in WRITERS if given.output.name.endswith(kind))
-        WRITERS[kind](given.output, tree(given.app, given.prefix, executables))
+        kind = next(kind for kind in WRITERS if args.output.name.endswith(kind))
+        WRITERS[kind](args.output, tree(args.app, args.prefix, executables))
 
     return exit_code(work)
 

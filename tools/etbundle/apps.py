@@ -1,4 +1,8 @@
-"""Apps for several platforms in one package: what they have in common is in it once."""
+"""Apps for several platforms in one package: what they have in common is packed once.
+
+Programs, data and assets do not depend on the platform, so all apps of a package must have the same
+ones; only binaries and libraries may differ. Their manifests have hashes, which are compared.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +22,7 @@ from etbundle.entries import Entry, tree
 # Folders of an app with the same contents on all platforms.
 _COMMON_FOLDERS = ("assets", "data", "programs")
 _LICENSES = "licenses"
-# What a manifest says of the app for one platform only.
+# Members of a manifest that depend on the platform.
 _OF_PLATFORM = ("app", "binary", "files", "label", "libraries", "platform")
 
 
@@ -38,22 +42,22 @@ class App:
 
     @property
     def name(self) -> str:
-        """How messages call it."""
+        """What messages call it."""
         return str(self.manifest.get("label") or self.directory)
 
     def digest(self, path: str) -> str:
         """The sha256 of a file, as the manifest has it.
 
         Raises:
-            BuildError: the manifest doesn't list the file.
+            BuildError: the manifest does not list the file.
         """
         with fields_of(f"{self.directory}/{MANIFEST}", REBUILD):
-            listed = self.manifest["files"]
-            if path in listed:
-                return str(listed[path]["sha256"])
+            files = self.manifest["files"]
+            if path in files:
+                return str(files[path]["sha256"])
         raise BuildError(
             f"{self.name}: its {MANIFEST} does not list {path}, which is in the app.",
-            "Only directories that et_runner_app has made can be packed.",
+            "Pack only directories that et_runner_app wrote.",
         )
 
     def below(self, folder: str) -> list[str]:
@@ -71,13 +75,13 @@ def read(directory: Path) -> App:
     source = files.pop(MANIFEST, None)
     if not isinstance(source, Path):
         raise BuildError(
-            f"{directory} is no app: it has no {MANIFEST}.",
-            "Give the folder that an et_runner_app has made.",
+            f"{directory} is not an app: {MANIFEST} not found.",
+            "Give the folder of an et_runner_app.",
         )
-    manifest = read_object(source, "is no manifest of an app", REBUILD)
+    manifest = read_object(source, "is not a manifest of an app", REBUILD)
     if manifest.get("format") != 1:
         raise BuildError(
-            f"{directory}/{MANIFEST} has format {manifest.get('format')}; this bundler reads 1."
+            f"{directory}/{MANIFEST}: got format {manifest.get('format')}, expected 1.", REBUILD
         )
     return App(directory, manifest, {n: p for n, p in files.items() if isinstance(p, Path)})
 
@@ -95,17 +99,17 @@ class Common:
     files: dict[str, Path]
 
     def entries(self, folder: str) -> list[Entry]:
-        """All of it below a folder of an archive."""
-        found = [Entry(f"{folder}/{MANIFEST}", self.manifest)]
-        return found + [Entry(f"{folder}/{name}", path) for name, path in self.files.items()]
+        """All of it, below a folder of an archive."""
+        manifest = Entry(f"{folder}/{MANIFEST}", self.manifest)
+        return [manifest, *(Entry(f"{folder}/{name}", path) for name, path in self.files.items())]
 
 
 def common(apps: Sequence[App], name: str) -> Common:
-    """Takes together what apps for several platforms have in common.
+    """What apps for several platforms have in common.
 
     Args:
         apps: at least one.
-        name: of the whole.
+        name: of the package.
 
     Raises:
         BuildError: they differ in more than the platform.
@@ -113,18 +117,18 @@ def common(apps: Sequence[App], name: str) -> Common:
     first = apps[0]
     for other in apps[1:]:
         _check_same_files(first, other)
-        _check_same_statements(first, other)
+        _check_same_manifests(first, other)
     files = {path: first for path in _common_files(first)}
     for app in apps:
         for path in app.below(_LICENSES):
             _check_same(path, files.setdefault(path, app), app)
     with fields_of(f"The {MANIFEST} of {' or '.join(app.name for app in apps)}", REBUILD):
-        whole = _stated(first) | {
+        manifest = _any_platform(first) | {
             "app": name,
             "files": {path: app.manifest["files"][path] for path, app in sorted(files.items())},
             "platforms": [app.manifest["platform"] for app in apps],
         }
-    text = json.dumps(whole, indent=1, sort_keys=True) + "\n"
+    text = json.dumps(manifest, indent=1, sort_keys=True) + "\n"
     return Common(text.encode(), {path: app.files[path] for path, app in sorted(files.items())})
 
 
@@ -133,28 +137,28 @@ def _common_files(app: App) -> list[str]:
     return [path for folder in _COMMON_FOLDERS for path in app.below(folder)]
 
 
-def _stated(app: App) -> dict[str, Any]:
+def _any_platform(app: App) -> dict[str, Any]:
     """What its manifest says of any platform."""
     return {key: value for key, value in app.manifest.items() if key not in _OF_PLATFORM}
 
 
-def _check_same_statements(first: App, other: App) -> None:
-    one, another = _stated(first), _stated(other)
-    for key in sorted(one.keys() | another.keys()):
-        if one.get(key) != another.get(key):
+def _check_same_manifests(first: App, other: App) -> None:
+    ours, theirs = _any_platform(first), _any_platform(other)
+    for key in sorted(ours.keys() | theirs.keys()):
+        if ours.get(key) != theirs.get(key):
             raise BuildError(
                 f'{first.name} and {other.name} differ in "{key}" of their {MANIFEST}: '
-                f"{one.get(key)} and {another.get(key)}.",
+                f"{ours.get(key)} and {theirs.get(key)}.",
                 "Apps in one package have the same programs, data and runtime version.",
             )
 
 
 def _check_same_files(first: App, other: App) -> None:
-    for one, another in ((first, other), (other, first)):
-        missing = sorted(set(_common_files(one)) - set(_common_files(another)))
+    for app, lacking in ((first, other), (other, first)):
+        missing = sorted(set(_common_files(app)) - set(_common_files(lacking)))
         if missing:
             raise BuildError(
-                f"{another.name} has no {missing[0]}, which {one.name} has.",
+                f"{lacking.name} lacks {missing[0]}, which {app.name} has.",
                 "Apps in one package have the same programs and data.",
             )
     for path in _common_files(first):
@@ -164,7 +168,7 @@ def _check_same_files(first: App, other: App) -> None:
 def _check_same(path: str, first: App, other: App) -> None:
     if first.digest(path) != other.digest(path):
         raise BuildError(
-            f"{path} of {first.name} (sha256 {first.digest(path)}) is another file than that of "
-            f"{other.name} (sha256 {other.digest(path)}).",
+            f"{path} differs between {first.name} (sha256 {first.digest(path)}) and {other.name} "
+            f"(sha256 {other.digest(path)}).",
             "Apps in one package have the same programs and data: give both the same targets.",
         )

@@ -1,4 +1,4 @@
-"""Archives whose bytes depend on names and contents alone; files of any size, in little memory.
+"""Archives whose bytes depend on names and contents alone, written in bounded memory.
 
 Contract: `etbundle.archives --output OUT.tar.zst|OUT.zip|OUT.jar --directory DIR [--prefix FOLDER]
 [--executable PATH]…`
@@ -16,20 +16,20 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from etbuild.arguments import ToolParser
+from etbuild.command import exit_code
 from etbuild.errors import BuildError
 
-from etbundle.command import exit_code
 from etbundle.entries import Entry, in_order, tree
 
 _BLOCK = 1 << 20
-# Weights hardly get smaller; what does, does so at the fastest levels, too.
+# Weights hardly compress, and the rest does at the fastest levels, too.
 _ZSTD_LEVEL = 3
 _DEFLATE_LEVEL = 9
-# The earliest that a zip can say.
+# The earliest time that a zip can hold.
 _ZIP_TIME = (1980, 1, 1, 0, 0, 0)
 
-# Where stored files start: pages of what is mapped from inside the archive. Android maps
-# libraries in pages of up to 16 KiB, loaders of programs round down to their own.
+# Stored files start at pages, so that they can be mapped from inside the archive. Android maps
+# libraries in pages of up to 16 KiB; loaders of programs round down to their own.
 _ALIGNMENT = {".so": 16384, ".pte": 4096, ".ptd": 4096}
 _STORED_ALIGNMENT = 4
 
@@ -37,7 +37,7 @@ _STORED_ALIGNMENT = 4
 _ALIGNMENT_FIELD = 0xD935
 _ALIGNMENT_FIELD_HEAD = 6
 _LOCAL_HEADER = 30
-# zipfile's own, for a file that it takes to be too large for 32 bits.
+# zipfile's own, for a file that may be too large for 32 bits.
 _ZIP64_FIELD = 20
 _ZIP64_SLACK = 1.05
 
@@ -46,14 +46,14 @@ def write_tar_zst(output: Path, entries: Iterable[Entry]) -> None:
     """Writes a tar in one zstd frame.
 
     Raises:
-        BuildError: names that can't be in one archive; the Python environment has no zstandard.
+        BuildError: names that cannot be in one archive; the Python environment has no zstandard.
     """
     try:
-        # Here, as zips need none.
+        # Not at the top: zips need none.
         import zstandard
     except ImportError as error:
         raise BuildError(
-            f"{output.name} can't be written: the exporter's packages have no zstandard.",
+            f"{output.name} cannot be written: zstandard not found in the exporter's packages.",
             "Add it to the deps or to light of your et_exporter.",
         ) from error
     compressor = zstandard.ZstdCompressor(level=_ZSTD_LEVEL, threads=0, write_checksum=True)
@@ -71,14 +71,14 @@ def write_tar_zst(output: Path, entries: Iterable[Entry]) -> None:
 
 
 def stored_by_suffix(name: str) -> bool:
-    """Whether a file is kept as it is: it is mapped from inside the archive."""
+    """Whether a file is not compressed, because it is mapped from inside the archive."""
     return Path(name).suffix in _ALIGNMENT
 
 
 def write_zip(
     output: Path, entries: Iterable[Entry], stored: Callable[[str], bool] = stored_by_suffix
 ) -> None:
-    """Writes a zip: stored files at aligned places, others deflated, zip64 where it is needed.
+    """Writes a zip: stored files aligned, others deflated, zip64 where it is needed.
 
     Args:
         output: the file to write.
@@ -86,7 +86,7 @@ def write_zip(
         stored: whether the file of a name is stored.
 
     Raises:
-        BuildError: names that can't be in one archive.
+        BuildError: names that cannot be in one archive.
     """
     with zipfile.ZipFile(output, "w") as archive:
         for entry in in_order(entries):
@@ -134,17 +134,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = ToolParser(prog="etbundle.archives", description=__doc__)
     parser.add_argument("--output", type=Path, required=True, help=" or ".join(WRITERS))
     parser.add_argument("--directory", type=Path, required=True, help="what goes into it")
-    parser.add_argument("--prefix", default="", help="folder of the archive that it goes into")
+    parser.add_argument("--prefix", default="", help="folder in the archive")
     parser.add_argument("--executable", action="append", default=[], metavar="PATH")
-    given = parser.parse_args(arguments)
+    args = parser.parse_args(arguments)
 
     def work() -> None:
-        kinds = [kind for kind in WRITERS if given.output.name.endswith(kind)]
+        kinds = [kind for kind in WRITERS if args.output.name.endswith(kind)]
         if not kinds:
             raise BuildError(
-                f"{given.output.name} names no kind of archive; wanted: {', '.join(WRITERS)}."
+                f"{args.output.name}: unknown kind of archive, expected {' or '.join(WRITERS)}."
             )
-        WRITERS[kinds[0]](given.output, tree(given.directory, given.prefix, given.executable))
+        WRITERS[kinds[0]](args.output, tree(args.directory, args.prefix, args.executable))
 
     return exit_code(work)
 

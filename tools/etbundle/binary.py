@@ -1,4 +1,4 @@
-"""Tells libraries from other files, and whole ones from damaged ones, by their headers."""
+"""Checks by its headers that a file is a library, and not truncated."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ARCHIVE_HEADER = 60
 
 
 class _Damaged(Exception):
-    """A header names something beyond the file's end."""
+    """A header refers to something beyond the file's end."""
 
 
 def check_binary(data: bytes, name: str) -> str:
@@ -30,7 +30,7 @@ def check_binary(data: bytes, name: str) -> str:
       "ELF", "Mach-O" or "archive".
 
     Raises:
-      BuildError: it is another kind of file, or cut off.
+      BuildError: it is another kind of file, or truncated.
     """
     checks = {
         _ELF_MAGIC: ("ELF", _check_elf),
@@ -45,13 +45,14 @@ def check_binary(data: bytes, name: str) -> str:
             check(data)
         except (struct.error, _Damaged) as error:
             raise BuildError(
-                f"{name}: this {kind} file is damaged: {error or 'its header is cut off'}.",
+                f"{name}: this {kind} file is damaged: {error or 'its header is truncated'}.",
                 "Build or download it again.",
             ) from None
         return kind
-    got = f"it begins with {data[:8]!r}" if data else "it is empty"
+    got = f"{data[:8]!r} as the first bytes" if data else "an empty file"
     raise BuildError(
-        f"{name}: not a library: {got}, wanted a 64-bit ELF or Mach-O file, or an archive (.a).",
+        f"{name}: not a library: got {got}, expected a 64-bit ELF or Mach-O file, or an archive "
+        "(.a).",
         "Give the library itself, not a link script, a text stub (.tbd) or a folder around it.",
     )
 
@@ -101,7 +102,7 @@ def _check_archive(data: bytes) -> None:
         header = data[position : position + _ARCHIVE_HEADER]
         size = header[48:58].strip()
         if header[58:] != b"`\n" or not size.isdigit():
-            raise _Damaged(f"there is no member's header at byte {position}")
+            raise _Damaged(f"no header of a member found at byte {position}")
         position += _ARCHIVE_HEADER + int(size)
         _within(data, position, "a member")
         position += position % 2

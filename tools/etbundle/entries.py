@@ -1,4 +1,4 @@
-"""What goes into an archive: names, contents and modes, whatever the files on disk look like."""
+"""What goes into an archive: names, contents and modes, independent of the files on disk."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Entry:
     Attributes:
         name: path in the archive, with slashes.
         source: the file, or its contents.
-        executable: whether it is a program. Not taken from the file: Bazel makes every output one.
+        executable: whether it can be run. Not taken from the file: Bazel makes all outputs so.
     """
 
     name: str
@@ -42,47 +42,47 @@ class Entry:
 
 
 def tree(directory: Path, prefix: str = "", executables: Iterable[str] = ()) -> list[Entry]:
-    """The files of a directory; links count as what they lead to.
+    """The files of a directory; links are followed.
 
     Args:
         directory: where they are.
-        prefix: folder of the archive that they are put in.
-        executables: paths in the directory of those that are programs.
+        prefix: folder in the archive.
+        executables: paths in the directory of files that can be run.
 
     Raises:
         BuildError: there is no such directory, it is empty, or an executable is not in it.
     """
     if not directory.is_dir():
-        raise BuildError(f"{directory} is no directory.")
-    found: dict[str, Path] = {}
+        raise BuildError(f"{directory} is not a directory.")
+    paths: dict[str, Path] = {}
     for folder, folders, names in os.walk(directory, followlinks=True):
         folders.sort()
         for name in names:
             path = Path(folder, name)
-            found[path.relative_to(directory).as_posix()] = path
+            paths[path.relative_to(directory).as_posix()] = path
     programs = frozenset(executables)
-    missing = sorted(programs - found.keys())
+    missing = sorted(programs - paths.keys())
     if missing:
         raise BuildError(
-            f"{directory} has no {', '.join(missing)}, which should be executable; "
-            f"it has: {', '.join(sorted(found)) or 'nothing'}."
+            f"{directory}: executables not found: {', '.join(missing)}. Available: "
+            f"{', '.join(sorted(paths)) or 'nothing'}."
         )
-    if not found:
-        raise BuildError(f"{directory} has no files.", "An archive of nothing is of no use.")
+    if not paths:
+        raise BuildError(f"{directory}: no files found.", "An archive needs at least one file.")
     folder = prefix.rstrip("/") + "/" if prefix else ""
-    return [Entry(folder + name, path, name in programs) for name, path in sorted(found.items())]
+    return [Entry(folder + name, path, name in programs) for name, path in sorted(paths.items())]
 
 
 def check_name(name: str) -> None:
-    """Fails for what doesn't lead to a file below a folder, on any system.
+    """Fails for a name that does not lead to a file below a folder, on any system.
 
     Raises:
-        BuildError: it doesn't.
+        BuildError: it does not.
     """
     bad = any(part in ("", ".", "..") for part in name.split("/"))
     if bad or any(c in "\\\x7f" or c < " " for c in name):
         raise BuildError(
-            f"{json.dumps(name)} is no name for a file in an archive: wanted folders and a file "
+            f"{json.dumps(name)} cannot name a file in an archive: expected folders and a file "
             'name with slashes between them, without "..".'
         )
 
@@ -98,8 +98,8 @@ def in_order(entries: Iterable[Entry]) -> list[Entry]:
     for before, entry in zip([None, *ordered], ordered, strict=False):
         if before and before.name == entry.name:
             raise BuildError(
-                f'Two files of an archive are called "{entry.name}": '
-                f"{_shown(before)} and {_shown(entry)}.",
+                f'Two files of an archive are named "{entry.name}": '
+                f"{_origin(before)} and {_origin(entry)}.",
                 "Rename one of them, or leave it out.",
             )
         check_name(entry.name)
@@ -108,11 +108,11 @@ def in_order(entries: Iterable[Entry]) -> list[Entry]:
         for folder in inside:
             if folder in names:
                 raise BuildError(
-                    f'An archive can\'t hold both a file "{folder}" and "{entry.name}".',
+                    f'An archive cannot hold both a file "{folder}" and "{entry.name}".',
                     "Rename one of them.",
                 )
     return ordered
 
 
-def _shown(entry: Entry) -> str:
-    return "made by the bundler" if isinstance(entry.source, bytes) else str(entry.source)
+def _origin(entry: Entry) -> str:
+    return "one that the bundler writes" if isinstance(entry.source, bytes) else str(entry.source)

@@ -1,4 +1,4 @@
-"""EtExtract: a file out of archives.
+"""EtExtract: extracts a file from the first archive that has it.
 
 Contract: `etbundle.extract --label L --archive FILE.aar… --member PATH --output FILE`
 """
@@ -13,13 +13,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from etbuild.arguments import ToolParser
+from etbuild.command import exit_code
 from etbuild.errors import BuildError
 from etbuild.zip_check import UNREADABLE
 from etlink.container import write_atomically
 
-from etbundle.command import exit_code
-
-# And on those that are encrypted, too large, or packed in another way.
+# The latter for archives that are encrypted, too large, or packed in an unknown way.
 _DAMAGED = (*UNREADABLE, RuntimeError, zipfile.LargeZipFile, zlib.error)
 
 
@@ -55,9 +54,9 @@ def extract(label: str, archives: Sequence[Path], member: str, output: Path) -> 
                 f"{label}: {archive} is damaged: {error}.", "Fetch it again."
             ) from error
     raise BuildError(
-        f"{label}: no archive has {member}; {folder} has: "
+        f"{label}: {member} not found in any archive. Available in {folder}: "
         f"{', '.join(sorted(beside)) or 'nothing'}.",
-        "Name the library that is there, or give the archive that has it.",
+        "Correct the name, or give the archive that has it.",
     )
 
 
@@ -68,8 +67,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--archive", type=Path, action="append", default=[])
     parser.add_argument("--member", required=True)
     parser.add_argument("--output", type=Path, required=True)
-    given = parser.parse_args(arguments)
-    return exit_code(lambda: extract(given.label, given.archive, given.member, given.output))
+    args = parser.parse_args(arguments)
+    return exit_code(lambda: extract(args.label, args.archive, args.member, args.output))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""EtFit: whether a runtime has all that programs use, and which of its libraries an app needs.
+"""EtFit: checks that a runtime has all that programs use, and chooses the libraries to link.
 
 Contract: `etbundle.fit --label APP --runtime LABEL --platform P --runtime_version V
 --program LABEL FILE.pte … --core|--library|--always|--kernels LABEL FILE SCAN.json DEPS …
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import json
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,18 +18,19 @@ from pathlib import Path
 from typing import Any
 
 from etbuild.arguments import ToolParser
+from etbuild.command import exit_code
 from etbuild.errors import BuildError
 from etlink import pte, tables
 from etlink.container import write_text
+from etlink.json_file import write_json
 
 from etbundle import library as libraries
 from etbundle import static_library
-from etbundle.command import exit_code
 from etbundle.library import Library
 from etbundle.select import Selected, select
 
-# What registers itself as it is loaded has no symbol that is called. Mach-O linkers keep every
-# shared library that they are given.
+# A library that registers itself when loaded has no symbol that is called, so linkers would drop
+# it. Mach-O linkers keep every shared library that they are given.
 _KEEP_SHARED = ("-Wl,--push-state,--no-as-needed", "-Wl,--pop-state")
 _KEEP_STATIC = ("-Wl,--push-state,--whole-archive", "-Wl,--pop-state")
 
@@ -61,7 +61,7 @@ class Runtime:
         platform: its name.
         version: of ExecuTorch.
         core: the library that runs programs.
-        choice: libraries of which an app gets those that it needs, preferred ones first.
+        choice: libraries that an app gets if it needs them, preferred ones first.
         always: libraries that every app gets.
         kernels: the app's own libraries of operators.
     """
@@ -83,7 +83,7 @@ def uses_of(label: str, program: Path) -> list[Use]:
     """What the methods of a .pte file need.
 
     Raises:
-        BuildError: it is no program, or damaged.
+        BuildError: it is not a program, or damaged.
     """
     methods = tables.describe_methods(pte.read(program).program)
     return [Use(label, m["name"], tuple(m["operators"]), tuple(m["backends"])) for m in methods]
@@ -94,7 +94,7 @@ def choose(app: str, runtime: Runtime, uses: Sequence[Use]) -> list[Library]:
 
     Args:
         app: label, for messages.
-        runtime: what there is to choose from.
+        runtime: with the libraries to choose from.
         uses: of all of its programs.
 
     Raises:
@@ -103,40 +103,41 @@ def choose(app: str, runtime: Runtime, uses: Sequence[Use]) -> list[Library]:
     chosen = [runtime.core, *runtime.always, *runtime.kernels]
     for use in uses:
         for backend in use.backends:
-            if not any(backend in one.backends for one in chosen):
+            if not any(backend in library.backends for library in chosen):
                 chosen.append(_with_backend(app, runtime, use, backend))
     for use in uses:
         for operator in use.operators:
-            if not any(operator in one.operators for one in chosen):
+            if not any(operator in library.operators for library in chosen):
                 chosen.append(_with_operator(app, runtime, use, operator))
     _check_once(app, chosen)
     return _with_deps(chosen, [runtime.core, *runtime.choice, *runtime.always])
 
 
 def _with_backend(app: str, runtime: Runtime, use: Use, backend: str) -> Library:
-    for one in runtime.choice:
-        if backend in one.backends:
-            return one
-    have = sorted(b for one in (runtime.core, *runtime.choice) for b in one.backends)
+    for library in runtime.choice:
+        if backend in library.backends:
+            return library
+    available = sorted(b for library in (runtime.core, *runtime.choice) for b in library.backends)
     raise BuildError(
         f'{app}: {use.program} delegates to the backend "{backend}" in its method '
-        f'"{use.method}", and the runtime {runtime} has not got it; it has: '
-        f"{', '.join(have) or 'no backend'}.",
+        f'"{use.method}", but the runtime {runtime} does not have it. Available: '
+        f"{', '.join(available) or 'none'}.",
         "Use a recipe for a backend that the runtime has, or a runtime with that backend "
         "(et_runtime_import).",
     )
 
 
 def _with_operator(app: str, runtime: Runtime, use: Use, operator: str) -> Library:
-    for one in runtime.choice:
-        if operator in one.operators:
-            return one
-    known = {o for one in (runtime.core, *runtime.choice, *runtime.kernels) for o in one.operators}
+    for library in runtime.choice:
+        if operator in library.operators:
+            return library
+    libraries = (runtime.core, *runtime.choice, *runtime.kernels)
+    known = {o for library in libraries for o in library.operators}
     near = difflib.get_close_matches(operator, sorted(known), n=3, cutoff=0.8)
     raise BuildError(
-        f'{app}: {use.program} has the operator "{operator}" in its method "{use.method}", and '
+        f'{app}: {use.program} calls the operator "{operator}" in its method "{use.method}", but '
         f"no library of the runtime {runtime} registers it"
-        f"{'; similar ones: ' + ', '.join(near) if near else ''}.",
+        f"{'. Similar ones: ' + ', '.join(near) if near else ''}.",
         "Give a cc_library that registers it in kernels, use a runtime that has it "
         "(et_runtime_import), or a recipe that delegates or decomposes it.",
     )
@@ -144,53 +145,53 @@ def _with_operator(app: str, runtime: Runtime, use: Use, operator: str) -> Libra
 
 def _check_once(app: str, chosen: Sequence[Library]) -> None:
     owner: dict[str, Library] = {}
-    for one in chosen:
-        twice = sorted(o for o in one.operators if owner.setdefault(o, one) is not one)
+    for library in chosen:
+        twice = sorted(o for o in library.operators if owner.setdefault(o, library) is not library)
         if twice:
             first = owner[twice[0]]
             listed = ", ".join(twice[:3]) + (f" and {len(twice) - 3} more" if twice[3:] else "")
             raise BuildError(
-                f"{app}: {first.label} and {one.label} both register {listed}; ExecuTorch ends a "
-                "process that has an operator twice.",
+                f"{app}: {first.label} and {library.label} both register {listed}, but ExecuTorch "
+                "ends a process that registers an operator twice.",
                 "Leave one of them out of kernels, or out of the runtime's libraries.",
             )
 
 
 def _with_deps(chosen: Iterable[Library], known: Iterable[Library]) -> list[Library]:
-    by_label = {one.label: one for one in known}
+    by_label = {library.label: library for library in known}
     ordered: dict[str, Library] = {}
 
-    def add(one: Library) -> None:
-        if one.label in ordered:
+    def add(library: Library) -> None:
+        if library.label in ordered:
             return
-        for dep in one.deps:
+        for dep in library.deps:
             add(by_label[dep])
-        ordered[one.label] = one
+        ordered[library.label] = library
 
-    for one in chosen:
-        add(one)
+    for library in chosen:
+        add(library)
     return list(ordered.values())
 
 
 def link_flags(chosen: Sequence[Library], macho: bool) -> list[str]:
-    """Arguments of the linker for a runtime's libraries; those of an app's kernels come with them.
+    """Arguments of the linker for a runtime's libraries.
 
     Args:
         chosen: the libraries.
         macho: whether it is a linker for Apple's platforms.
     """
     flags: list[str] = []
-    plain = [one for one in chosen if one.static and not one.registers]
-    for one in chosen:
-        if one in plain:
+    plain = [library for library in chosen if library.static and not library.registers]
+    for library in chosen:
+        if library in plain:
             continue
         if macho:
-            flags.append(f"-Wl,-force_load,{one.path}" if one.static else one.path)
+            flags.append(f"-Wl,-force_load,{library.path}" if library.static else library.path)
         else:
-            before, after = _KEEP_STATIC if one.static else _KEEP_SHARED
-            flags += [before, one.path, after]
-    paths = [one.path for one in plain]
-    # They may need each other in a circle; Mach-O linkers look again by themselves.
+            before, after = _KEEP_STATIC if library.static else _KEEP_SHARED
+            flags += [before, library.path, after]
+    paths = [library.path for library in plain]
+    # They may depend on each other in a circle, which only Mach-O linkers resolve by themselves.
     if paths and not macho:
         paths = ["-Wl,--start-group", *paths, "-Wl,--end-group"]
     return flags + paths
@@ -199,20 +200,20 @@ def link_flags(chosen: Sequence[Library], macho: bool) -> list[str]:
 def split_static(
     chosen: Sequence[Library],
     uses: Sequence[Use],
-    places: Mapping[str, tuple[Path, Path]],
+    outputs: Mapping[str, tuple[Path, Path]],
     macho: bool,
 ) -> tuple[list[Library], dict[str, Selected]]:
-    """Puts in the place of static libraries the parts of them that an app needs.
+    """Replaces static libraries with the parts of them that an app needs.
 
     Args:
         chosen: the libraries.
         uses: of all programs of the app.
-        places: label of a static library to the two files that are written for it; those of
-            libraries that aren't chosen become empty.
+        outputs: label of a static library to the two files that are written for it; those of
+            libraries that are not chosen become empty.
         macho: whether the linker is for Apple's platforms.
 
     Returns:
-        The libraries to link; and per label what was kept.
+        The libraries to link, and by label what is kept of the static ones.
 
     Raises:
         BuildError: a static library is damaged.
@@ -221,15 +222,16 @@ def split_static(
     backends = {b for use in uses for b in use.backends}
     linked: list[Library] = []
     selected: dict[str, Selected] = {}
-    for one in chosen:
-        if one.label not in places:
-            linked.append(one)
+    for library in chosen:
+        label = library.label
+        if label not in outputs:
+            linked.append(library)
             continue
-        kept, rest = places[one.label]
-        selected[one.label] = select(Path(one.path), operators, backends, kept, rest, macho)
-        linked.append(dataclasses.replace(one, path=str(kept)))
-        linked.append(Library(f"{one.label}.rest", str(rest), one.deps, frozenset(), frozenset()))
-    for label, files in places.items():
+        kept, rest = outputs[label]
+        selected[label] = select(Path(library.path), operators, backends, kept, rest, macho)
+        linked.append(dataclasses.replace(library, path=str(kept)))
+        linked.append(Library(f"{label}.rest", str(rest), library.deps, frozenset(), frozenset()))
+    for label, files in outputs.items():
         if label not in selected:
             for file in files:
                 static_library.write(file, [], macho)
@@ -254,7 +256,7 @@ def describe(
     chosen: Sequence[Library],
     selected: Mapping[str, Selected],
 ) -> dict[str, Any]:
-    """What EtFit found, as one JSON object."""
+    """The output of EtFit, as one JSON object."""
     used = {
         "operators": frozenset(o for use in uses for o in use.operators),
         "backends": frozenset(b for use in uses for b in use.backends),
@@ -266,9 +268,9 @@ def describe(
         "runtime": {"label": runtime.label, "executorch_version": runtime.version},
         "programs": by_program(uses),
         "libraries": [
-            libraries.facts(one, used)
-            | (dataclasses.asdict(selected[one.label]) if one.label in selected else {})
-            for one in chosen
+            libraries.describe(library, used)
+            | (dataclasses.asdict(selected[library.label]) if library.label in selected else {})
+            for library in chosen
         ],
     }
 
@@ -285,32 +287,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--fit", type=Path, required=True, help="JSON to write")
     parser.add_argument("--link_flags", type=Path, required=True, help="linker arguments to write")
     parser.add_argument(
-        "--whole_link_flags", type=Path, help="the same with all of each static library, to write"
+        "--whole_link_flags", type=Path, help="the same with whole static libraries, to write"
     )
-    given = parser.parse_args(arguments)
+    args = parser.parse_args(arguments)
 
     def work() -> None:
         runtime = Runtime(
-            given.runtime,
-            given.platform,
-            given.runtime_version,
-            *_libraries(given.core),
-            choice=_libraries(given.library),
-            always=_libraries(given.always),
-            kernels=_libraries(given.kernels),
+            args.runtime,
+            args.platform,
+            args.runtime_version,
+            *_libraries(args.core),
+            choice=_libraries(args.library),
+            always=_libraries(args.always),
+            kernels=_libraries(args.kernels),
         )
-        uses = [use for label, path in given.program for use in uses_of(label, Path(path))]
-        chosen = choose(given.label, runtime, uses)
-        macho = given.platform.startswith(("ios_", "macos_"))
-        own = {one.label for one in runtime.kernels}
-        places = {label: (Path(kept), Path(rest)) for label, kept, rest in given.static}
-        linked = [one for one in chosen if one.label not in own]
-        parts, selected = split_static(linked, uses, places, macho)
-        found = describe(given.label, runtime, uses, chosen, selected)
-        write_text(given.fit, json.dumps(found, indent=1, sort_keys=True) + "\n")
-        _write_flags(given.link_flags, link_flags(parts, macho))
-        if given.whole_link_flags:
-            _write_flags(given.whole_link_flags, link_flags(linked, macho))
+        uses = [use for label, path in args.program for use in uses_of(label, Path(path))]
+        chosen = choose(args.label, runtime, uses)
+        macho = args.platform.startswith(("ios_", "macos_"))
+        # The app's own kernels are linked as its deps.
+        own = {library.label for library in runtime.kernels}
+        linked = [library for library in chosen if library.label not in own]
+        outputs = {label: (Path(kept), Path(rest)) for label, kept, rest in args.static}
+        parts, selected = split_static(linked, uses, outputs, macho)
+        write_json(args.fit, describe(args.label, runtime, uses, chosen, selected))
+        _write_flags(args.link_flags, link_flags(parts, macho))
+        if args.whole_link_flags:
+            _write_flags(args.whole_link_flags, link_flags(linked, macho))
 
     return exit_code(work)
 
@@ -321,10 +323,10 @@ def _write_flags(path: Path, flags: Sequence[str]) -> None:
     write_text(path, "".join(f"{flag}\n" for flag in escaped))
 
 
-def _libraries(given: Sequence[Sequence[str]]) -> tuple[Library, ...]:
+def _libraries(arguments: Sequence[Sequence[str]]) -> tuple[Library, ...]:
     return tuple(
         libraries.read(label, path, Path(scan), tuple(deps.split("\n")) if deps else ())
-        for label, path, scan, deps in given
+        for label, path, scan, deps in arguments
     )
 
 

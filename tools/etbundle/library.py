@@ -1,4 +1,4 @@
-"""What is known of a runtime's library: what it registers, and what it needs."""
+"""A library of a runtime: what it registers, and what it needs."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ class Library:
 
 
 def read(label: str, path: str, scan: Path, deps: tuple[str, ...]) -> Library:
-    """A library with what EtScan found in it."""
-    found = read_object(scan, "doesn't say what a library registers", REBUILD)
+    """A library with what EtScan lists."""
+    lists = read_object(scan, "does not say what a library registers", REBUILD)
     with fields_of(scan, REBUILD):
-        names = (frozenset(found["operators"]), frozenset(found["backends"]))
-    return Library(label, path, deps, *names)
+        operators, backends = frozenset(lists["operators"]), frozenset(lists["backends"])
+    return Library(label, path, deps, operators, backends)
 
 
-def facts(library: Library, used: Mapping[str, frozenset[str]]) -> dict[str, Any]:
+def describe(library: Library, used: Mapping[str, frozenset[str]]) -> dict[str, Any]:
     """What an app's manifest says of it.
 
     Args:

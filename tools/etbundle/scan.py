@@ -1,14 +1,14 @@
-"""EtScan: which operators and backends a runtime's library registers when it is loaded.
+"""EtScan: lists the operators and backends that a library of a runtime registers when loaded.
 
 Contract: `etbundle.scan --label L --library FILE… --backend NAME… --output OUT.json`
 
-Both are registered with names that are constants of the program: they lie in the file, with a zero
-at their end. Tests compare what is found with what the same libraries register when loaded.
+Both are registered with names that are constants of the library: they lie in the file, with a zero
+at their end. So the file is searched for them; it is not loaded, as it may be for another platform.
+Tests compare the result with what the same libraries register when loaded.
 """
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from collections.abc import Iterable, Sequence
@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from etbuild.arguments import ToolParser
+from etbuild.command import exit_code
 from etbuild.errors import BuildError
-from etlink.container import write_text
+from etlink.json_file import write_json
 
 from etbundle.binary import check_binary
-from etbundle.command import exit_code
 
 # Ids that upstream's backends register, in all versions; a runtime can have others.
 KNOWN_BACKENDS = (
@@ -46,7 +46,7 @@ KNOWN_BACKENDS = (
 # The end of a name, which begins with what is searched fastest; its namespace lies before it.
 _NAME = re.compile(rb"::([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)?)\0", re.ASCII)
 
-# A whole string: it doesn't go on to the left. Binary data may come right before the first one.
+# A whole string: it does not continue to the left. Binary data may come right before the first one.
 _NAMESPACE = re.compile(rb"(?:\A|[^ -~])([A-Za-z_]\w*)\Z", re.ASCII)
 _LONGEST_NAMESPACE = 128
 
@@ -83,7 +83,7 @@ def scan(path: Path, known_backends: Iterable[str] = KNOWN_BACKENDS) -> Register
       What it registers.
 
     Raises:
-      BuildError: the file can't be read, or is no library, or is damaged.
+      BuildError: the file cannot be read, or is not a library, or is damaged.
 
     Example:
       scan(Path("libexecutorch_backend_xnnpack.so")).backends  # ("XnnpackBackend",)
@@ -92,7 +92,7 @@ def scan(path: Path, known_backends: Iterable[str] = KNOWN_BACKENDS) -> Register
         data = path.read_bytes()
     except OSError as error:
         raise BuildError(
-            f"{path}: can't be read: {error.strerror}.", "Give the path of a library."
+            f"{path} cannot be read: {error.strerror}.", "Give the path of a library."
         ) from error
     check_binary(data, str(path))
     return registered(data, known_backends)
@@ -104,16 +104,16 @@ def registered(data: bytes, known_backends: Iterable[str] = KNOWN_BACKENDS) -> R
 
 
 def _operators(data: bytes) -> tuple[str, ...]:
-    found = []
+    names = []
     for match in _NAME.finditer(data):
         before = data[max(match.start() - _LONGEST_NAMESPACE, 0) : match.start()]
         namespace = _NAMESPACE.search(before)
         if namespace:
-            found.append((namespace[1].decode(), match[1].decode()))
+            names.append((namespace[1].decode(), match[1].decode()))
     # Names of C++ functions have no dot; of operators nearly all have, and some in each namespace.
-    namespaces = {namespace for namespace, name in found if "." in name}
-    names = {f"{namespace}::{name}" for namespace, name in found if namespace in namespaces}
-    return tuple(sorted(names - _NAMES_IN_MESSAGES))
+    namespaces = {namespace for namespace, name in names if "." in name}
+    operators = {f"{namespace}::{name}" for namespace, name in names if namespace in namespaces}
+    return tuple(sorted(operators - _NAMES_IN_MESSAGES))
 
 
 def _backends(data: bytes, known: Iterable[str]) -> tuple[str, ...]:
@@ -132,13 +132,13 @@ def _has_backend(data: bytes, backend: bytes) -> bool:
 
 
 def _check_backends(
-    label: str, libraries: Sequence[Path], wanted: Iterable[str], got: set[str]
+    label: str, libraries: Sequence[Path], declared: Iterable[str], registered: set[str]
 ) -> None:
-    for backend in wanted:
-        if backend not in got:
+    for backend in declared:
+        if backend not in registered:
             raise BuildError(
-                f'{label}: {libraries[0].name} registers no backend "{backend}"; it registers: '
-                f"{', '.join(sorted(got)) or 'none'}.",
+                f'{label}: backend "{backend}" not found in {libraries[0].name}. Available: '
+                f"{', '.join(sorted(registered)) or 'none'}.",
                 "Correct backends in its et_runtime_library.",
             )
 
@@ -150,19 +150,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--library", type=Path, action="append", default=[])
     parser.add_argument("--backend", action="append", default=[])
     parser.add_argument("--output", type=Path, required=True)
-    given = parser.parse_args(arguments)
+    args = parser.parse_args(arguments)
 
     def work() -> None:
-        known = {*KNOWN_BACKENDS, *given.backend}
-        found = [scan(library, known) for library in given.library]
-        backends = {backend for one in found for backend in one.backends}
-        _check_backends(given.label, given.library, given.backend, backends)
-        whole = {
-            "label": given.label,
-            "operators": sorted({operator for one in found for operator in one.operators}),
-            "backends": sorted(given.backend),
+        known = {*KNOWN_BACKENDS, *args.backend}
+        scans = [scan(library, known) for library in args.library]
+        backends = {backend for result in scans for backend in result.backends}
+        _check_backends(args.label, args.library, args.backend, backends)
+        lists = {
+            "label": args.label,
+            "operators": sorted({operator for result in scans for operator in result.operators}),
+            "backends": sorted(args.backend),
         }
-        write_text(given.output, json.dumps(whole, indent=1, sort_keys=True) + "\n")
+        write_json(args.output, lists)
 
     return exit_code(work)
 

@@ -1,4 +1,4 @@
-"""Of a static library, the objects that an app needs: those that register what its programs use."""
+"""Selects the objects of a static library that an app needs: those that register what it uses."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from etbundle.scan import registered
 
 @dataclass(frozen=True)
 class Selected:
-    """What became of a static library.
+    """What is kept of a static library.
 
     Attributes:
         size: bytes of all objects that register something.
@@ -49,16 +49,16 @@ def select(
         What was kept.
 
     Raises:
-        BuildError: it is no static library, or damaged.
+        BuildError: it is not a static library, or damaged.
     """
     needed, helpers, size = [], [], 0
     for member in static_library.read(library):
-        found = registered(member.data, backends)
-        if not (found.operators or registered(member.data).backends or found.backends):
+        names = registered(member.data, backends)
+        if not (names.operators or registered(member.data).backends or names.backends):
             helpers.append(member)
             continue
         size += len(member.data)
-        if set(found.operators) & set(operators) or set(found.backends) & set(backends):
+        if set(names.operators) & set(operators) or set(names.backends) & set(backends):
             needed.append(member)
     static_library.write(kept, needed, bsd)
     static_library.write(rest, helpers, bsd)

@@ -1,19 +1,17 @@
-"""EtSize: how much of a binary the selection of operators saves.
+"""EtSize: measures how much of a binary the selection of operators saves.
 
 Contract: `etbundle.selection_size --label APP --binary FILE --whole FILE --output OUT.json`
 """
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from etbuild.arguments import ToolParser
-from etlink.container import write_text
-
-from etbundle.command import exit_code
+from etbuild.command import exit_code
+from etlink.json_file import write_json
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -23,15 +21,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--binary", type=Path, required=True, help="the app's")
     parser.add_argument("--whole", type=Path, required=True, help="with all of each static library")
     parser.add_argument("--output", type=Path, required=True, help="JSON to write")
-    given = parser.parse_args(arguments)
+    args = parser.parse_args(arguments)
 
     def work() -> None:
         sizes = {
-            "label": given.label,
-            "binary_size": given.binary.stat().st_size,
-            "whole_binary_size": given.whole.stat().st_size,
+            "label": args.label,
+            "binary_size": args.binary.stat().st_size,
+            "whole_binary_size": args.whole.stat().st_size,
         }
-        write_text(given.output, json.dumps(sizes, indent=1, sort_keys=True) + "\n")
+        write_json(args.output, sizes)
 
     return exit_code(work)
 

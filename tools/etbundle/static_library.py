@@ -48,13 +48,15 @@ def read(path: Path) -> list[Member]:
     """The objects of a static library.
 
     Raises:
-        BuildError: it is none, is damaged, or names objects in other files (a thin archive).
+        BuildError: it is not a static library, is damaged, or refers to objects in other files (a
+            thin archive).
     """
     data = path.read_bytes()
     if not data.startswith(_MAGIC):
         raise BuildError(
-            f"{path} is no static library: it begins with {data[:8]!r}, wanted {_MAGIC!r}.",
-            "A thin archive holds no objects: make one with `ar rcs`, without T.",
+            f"{path} is not a static library: got {data[:8]!r} as the first bytes, expected "
+            f"{_MAGIC!r}.",
+            "A thin archive holds no objects. Make one with `ar rcs`, without T.",
         )
     try:
         raw = list(_raw_members(data))
@@ -62,9 +64,9 @@ def read(path: Path) -> list[Member]:
     except (struct.error, ValueError, IndexError) as error:
         raise BuildError(f"{path} is damaged: {error}.", "Build or fetch it again.") from error
     return [
-        Member(one.name, one.data, tuple(symbols.get(one.position, ())))
-        for one in raw
-        if not _is_index(one.name) and one.name != "//"
+        Member(member.name, member.data, tuple(symbols.get(member.position, ())))
+        for member in raw
+        if not _is_index(member.name) and member.name != "//"
     ]
 
 
@@ -77,7 +79,7 @@ def _raw_members(data: bytes) -> Iterator[_Raw]:
         size = int(length) if length.strip().isdigit() else -1
         start = position + _HEADER.size
         if end != _END or size < 0 or start + size > len(data):
-            raise ValueError(f"its member at byte {position} is cut off")
+            raise ValueError(f"its member at byte {position} is truncated")
         contents = data[start : start + size]
         name = field.decode().rstrip()
         if name == "//":
@@ -103,17 +105,17 @@ def _is_index(name: str) -> bool:
 
 def _symbols(members: Sequence[_Raw]) -> dict[int, list[str]]:
     """Position of a member's header to the symbols that the index says it defines."""
-    found: dict[int, list[str]] = {}
-    for one in members:
-        if one.name in ("/", "/SYM64/"):
-            pairs = _gnu_index(one.data, ">Q" if one.name == "/SYM64/" else ">I")
-        elif _is_index(one.name):
-            pairs = _bsd_index(one.data, "<Q" if one.name in _BSD_INDEXES_64 else "<I")
+    symbols: dict[int, list[str]] = {}
+    for member in members:
+        if member.name in ("/", "/SYM64/"):
+            pairs = _gnu_index(member.data, ">Q" if member.name == "/SYM64/" else ">I")
+        elif _is_index(member.name):
+            pairs = _bsd_index(member.data, "<Q" if member.name in _BSD_INDEXES_64 else "<I")
         else:
             continue
         for position, symbol in pairs:
-            found.setdefault(position, []).append(symbol)
-    return found
+            symbols.setdefault(position, []).append(symbol)
+    return symbols
 
 
 def _gnu_index(data: bytes, number: str) -> list[tuple[int, str]]:
@@ -144,7 +146,7 @@ def write(path: Path, members: Sequence[Member], bsd: bool = False) -> None:
 
     Args:
         path: the file to write.
-        members: in the order that they are to have.
+        members: in their order.
         bsd: whether it is for Apple's linkers.
     """
     names = b""
@@ -164,11 +166,11 @@ def write(path: Path, members: Sequence[Member], bsd: bool = False) -> None:
         positions.append(head)
         head += _HEADER.size + _padded(len(body))
     name, index = ("__.SYMDEF", _write_bsd) if bsd else ("/", _write_gnu)
-    # Some linkers don't take an index in a library of nothing.
+    # Some linkers refuse an index in an empty library.
     parts = [(name, index([(positions[n], s) for n, s in symbols]))] if members else []
     parts += [("//", names)] if names else []
-    whole = _MAGIC + b"".join(_part(name, data) for name, data in [*parts, *bodies])
-    write_atomically(path, lambda out: out.write(whole))
+    library = _MAGIC + b"".join(_part(name, data) for name, data in [*parts, *bodies])
+    write_atomically(path, lambda out: out.write(library))
 
 
 def _bsd_body(member: Member) -> tuple[str, bytes]:

@@ -15,13 +15,13 @@ from typing import Any
 
 import jinja2
 from etbuild.arguments import ToolParser, split_pair
+from etbuild.command import exit_code
 from etbuild.errors import BuildError
 
 from etbundle.archives import write_zip
-from etbundle.command import exit_code
 from etbundle.entries import Entry
 
-# What the ready-made runtimes are built for, where a framework doesn't say.
+# What the prebuilt runtimes are built for, if a framework does not say.
 _OLDEST_IOS = "17.0"
 
 
@@ -45,12 +45,12 @@ def info_plist(framework: str, slices: Iterable[str]) -> bytes:
         if variant:
             library["SupportedPlatformVariant"] = variant[0]
         libraries.append(library)
-    whole = {
+    plist = {
         "AvailableLibraries": libraries,
         "CFBundlePackageType": "XFWK",
         "XCFrameworkFormatVersion": "1.0",
     }
-    return plistlib.dumps(whole, sort_keys=True)
+    return plistlib.dumps(plist, sort_keys=True)
 
 
 def minimum_ios(infos: Iterable[Path]) -> str:
@@ -60,17 +60,19 @@ def minimum_ios(infos: Iterable[Path]) -> str:
         infos: the Info.plist of each framework.
 
     Raises:
-        BuildError: one is no property list, or has no version where it should.
+        BuildError: one is not a property list, or its version is malformed.
     """
     versions = []
     for path in infos:
         try:
             content = plistlib.loads(path.read_bytes())
         except (plistlib.InvalidFileException, ValueError) as error:
-            raise BuildError(f"{path} is no property list: {error}.") from error
+            raise BuildError(f"{path} is not a property list: {error}.") from error
         version = str(content.get("MinimumOSVersion", _OLDEST_IOS))
         if not re.fullmatch(r"\d+(\.\d+)*", version):
-            raise BuildError(f'{path}: MinimumOSVersion is "{version}"; wanted numbers: "17.0".')
+            raise BuildError(
+                f'{path}: MinimumOSVersion: got "{version}", expected numbers such as "17.0".'
+            )
         versions.append(version)
     return max(versions, key=_numbers, default=_OLDEST_IOS)
 
@@ -80,7 +82,7 @@ def _numbers(version: str) -> list[int]:
 
 
 def render(template: str, values: Mapping[str, Any]) -> bytes:
-    """A file of the package out of its template."""
+    """A file of the package, from its template."""
     folder = Path(__file__).parent
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(folder),
@@ -103,35 +105,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--source", type=Path, required=True, help="Swift source to write")
     parser.add_argument("--file", type=split_pair, action="append", default=[], metavar="PATH=FILE")
     parser.add_argument("--executable", action="append", default=[], metavar="PATH")
-    parser.add_argument("--zip", type=Path, required=True, help="all of it, to write")
-    given = parser.parse_args(arguments)
+    parser.add_argument("--zip", type=Path, required=True, help="the whole package, to write")
+    args = parser.parse_args(arguments)
 
     def work() -> None:
-        frameworks = dict(split_pair(item) for item in given.framework)
+        frameworks = dict(split_pair(item) for item in args.framework)
         values = {
-            "name": given.name,
-            "module": given.module,
+            "name": args.name,
+            "module": args.module,
             "frameworks": sorted(frameworks),
-            "minimum_ios": minimum_ios(given.framework_info),
+            "minimum_ios": minimum_ios(args.framework_info),
         }
         written = {
-            "Package.swift": (given.package, render("Package.swift.jinja", values)),
-            f"Sources/{given.module}/{given.module}.swift": (
-                given.source,
+            "Package.swift": (args.package, render("Package.swift.jinja", values)),
+            f"Sources/{args.module}/{args.module}.swift": (
+                args.source,
                 render("Files.swift.jinja", values),
             ),
         }
         for name, output in frameworks.items():
-            plist = info_plist(name, given.slice)
+            plist = info_plist(name, args.slice)
             written[f"{name}.xcframework/Info.plist"] = (output, plist)
         for output, contents in written.values():
             output.write_bytes(contents)
-        entries = [Entry(f"{given.name}/{path}", text) for path, (_, text) in written.items()]
+        entries = [Entry(f"{args.name}/{path}", text) for path, (_, text) in written.items()]
         entries += [
-            Entry(f"{given.name}/{path}", file, path in given.executable)
-            for path, file in given.file
+            Entry(f"{args.name}/{path}", file, path in args.executable) for path, file in args.file
         ]
-        write_zip(given.zip, entries)
+        write_zip(args.zip, entries)
 
     return exit_code(work)
 

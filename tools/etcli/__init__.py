@@ -1,1 +1,1 @@
-"""`et`: looks into programs, compares, checks and runs them."""
+"""`et`: inspects, compares, checks, runs and measures programs."""

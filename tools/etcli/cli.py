@@ -1,217 +1,110 @@
-"""The command line of `et`."""
+"""The command line of `et`: finds the command, prints its outcome, turns errors into sentences.
+
+Commands are imported when they are asked for. So `et` starts in a fraction of a second, without
+torch, and what runs one command does not depend on the modules of the others.
+"""
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from etbuild.errors import BuildError
+from etlink.container import write_text
 
-from etcli import comparison, inspection, places, running, verification
+from etcli import paths
+from etcli.command import Outcome
 from etcli.console import Printer, printable
+
+# Module and help of each command.
+COMMANDS = {
+    "inspect": ("etcli.files.inspection", "what is in a file, and what is missing to run it"),
+    "diff": ("etcli.files.comparison", "what changed, in bytes and tensors"),
+    "verify": ("etcli.files.verification", "whether an app or a program is what was built"),
+    "run": ("etcli.running", "run a program on this machine"),
+    "evaluate": ("etcli.measure.evaluate", "compare a program with its eager model"),
+    "benchmark": ("etcli.measure.benchmark", "time, memory and operators of a program"),
+    "reproduce": ("etcli.reproduce.command", "build twice, and compare all bytes"),
+}
 
 _EXIT_CODES = """\
 exit codes:
-  0   done; of diff: the same bytes; of verify and run: all is as it should be
-  1   diff: they differ; verify, run of a .bpte: something is not what was built or expected
-  2   the command line is wrong, a file is missing, truncated, damaged or of another kind, or a
-      program can't be run; one sentence says which
+  0   done; of diff, verify, run and reproduce: the bytes or outputs are as expected
+  1   diff, reproduce: the bytes differ; verify, run of a .bpte: something is not what was built
+      or expected; benchmark: slower than --max_slowdown allows
+  2   the command line is wrong, a file is missing, truncated, damaged or of another kind, a
+      program cannot be run, or a build failed; one sentence says which
 
-With --json each command prints one JSON object. NO_COLOR turns colors off.
+NO_COLOR turns colors off.
 """
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command; returns the exit code."""
-    options = _parser().parse_args(arguments)
-    return guarded(lambda: options.run(options, Printer(sys.stdout)))
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    options = _parser(words[0] if words else "").parse_args(words)
+    return _guarded(lambda: _finish(options.command(options), options))
 
 
-def guarded(command: Callable[[], int]) -> int:
-    """Runs a command whose errors become a sentence; returns the exit code."""
-    try:
-        code = command()
-        sys.stdout.flush()
-        return code
-    except BuildError as error:
-        text = f"error: {error.what} {error.hint}".strip()
-        print(printable(" ".join(text.split())), file=sys.stderr)
-        return 2
-    except OSError as error:
-        if isinstance(error, BrokenPipeError):
-            # Nobody reads any more: `et inspect x.pte | head`.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return 0
-        print(printable(f"error: {error.filename}: {error.strerror}."), file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        return 130
-
-
-def _parser() -> argparse.ArgumentParser:
+def _parser(name: str) -> argparse.ArgumentParser:
+    """The parser, with the options of one command."""
     parser = argparse.ArgumentParser(
         prog="et",
-        description="Looks into ExecuTorch programs, compares, checks and runs them.",
+        description="Inspects, compares, checks, runs and measures ExecuTorch programs.",
         epilog=_EXIT_CODES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    _inspect_command(commands)
-    _diff_command(commands)
-    _verify_command(commands)
-    _run_command(commands)
-    return parser
-
-
-def _command(commands: Any, name: str, run: Any, text: str) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = commands.add_parser(
-        name,
-        help=text,
-        description=text[0].upper() + text[1:] + ".",
-        epilog=_EXIT_CODES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.set_defaults(run=run)
-    return parser
-
-
-def _inspect_command(commands: Any) -> None:
-    parser = _command(
-        commands, "inspect", _inspect, "what is in a file, and what is missing to run it"
-    )
-    parser.add_argument("file", metavar="FILE", help=".pte, .ptd or .bpte")
-    _data_option(parser)
-    parser.add_argument("--all", action="store_true", help="all data and whole names")
-    parser.add_argument(
-        "--runtime",
-        action="store_true",
-        help="also ask this machine's runtime for the backends and operators",
-    )
-
-
-def _diff_command(commands: Any) -> None:
-    parser = _command(commands, "diff", _diff, "what changed, in bytes and tensors")
-    parser.add_argument("before", metavar="A", help="file or folder")
-    parser.add_argument("after", metavar="B", help="file or folder of the same kind")
-
-
-def _verify_command(commands: Any) -> None:
-    parser = _command(
-        commands, "verify", _verify, "whether an app or a program is what was built, every byte"
-    )
-    parser.add_argument("path", metavar="APP_DIR", help="the folder of an app, or a .pte")
-    _data_option(parser)
-
-
-def _run_command(commands: Any) -> None:
-    parser = _command(commands, "run", _run, "run a program on this machine")
-    parser.add_argument("file", metavar="FILE", help=".pte, .bpte (its test cases) or APP_DIR")
-    _data_option(parser)
-    parser.add_argument("--method", default="", help='default: "forward", else the first')
-    parser.add_argument(
-        "--input",
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="inputs in their order: .npy, or .safetensors with the names 0, 1, …",
-    )
-    parser.add_argument(
-        "--fill",
-        choices=("random", "ones", "zeros"),
-        default="random",
-        help="inputs without a file; integers are never random (%(default)s)",
-    )
-    parser.add_argument("--seed", type=int, default=0, help="of random inputs (%(default)s)")
-    parser.add_argument("--repeat", type=positive, default=1, help="times to run (%(default)s)")
-    parser.add_argument("--output", default="", metavar="FILE", help=".safetensors to write")
-    parser.add_argument("--atol", type=float, default=1e-4, help="of a .bpte (%(default)s)")
-    parser.add_argument("--rtol", type=float, default=1e-4, help="of a .bpte (%(default)s)")
-    parser.add_argument("rest", nargs="*", metavar="ARGUMENT", help="of an app's binary, after --")
-
-
-def _data_option(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--data",
-        action="append",
-        default=[],
-        metavar="FILE",
-        help=".ptd that the program loads; default: those beside it",
-    )
-
-
-def positive(text: str) -> int:
-    """A number of the command line that is at least 1."""
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{number} is less than 1")
-    return number
-
-
-def _inspect(options: argparse.Namespace, out: Printer) -> int:
-    path = places.given(options.file)
-    data = [places.given(p) for p in options.data]
-    if not data and inspection.checked_kind(path) == inspection.PROGRAM:
-        data = places.data_beside(path)
-    found = inspection.inspect(path, data)
-    if options.runtime and "needs" in found:
-        found["runtime"] = running.missing(found["needs"])
-    if options.json:
-        return _print_json(found)
-    inspection.show(found, out, options.all)
-    return 0
-
-
-def _diff(options: argparse.Namespace, out: Printer) -> int:
-    found = comparison.compare(places.given(options.before), places.given(options.after))
-    if options.json:
-        _print_json(found)
-    else:
-        comparison.show(found, out)
-    return 0 if found["same"] else 1
-
-
-def _verify(options: argparse.Namespace, out: Printer) -> int:
-    data = [places.given(p) for p in options.data]
-    found = verification.verify(places.given(options.path), data)
-    if options.json:
-        _print_json(found)
-    else:
-        verification.show(found, out)
-    return 0 if found["ok"] else 1
-
-
-def _run(options: argparse.Namespace, out: Printer) -> int:
-    path = places.given(options.file)
-    if path.is_dir():
-        return running.run_app(path, options.rest)
-    if options.rest:
-        raise BuildError(
-            f"{path.name} takes no arguments: {' '.join(options.rest)}.", "Only apps do."
+    for each, (module, text) in COMMANDS.items():
+        inner = commands.add_parser(
+            each,
+            help=text,
+            description=text[0].upper() + text[1:] + ".",
+            epilog=_EXIT_CODES,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-    wanted = running.Options(
-        method=options.method,
-        data=tuple(places.given(p) for p in options.data),
-        inputs=tuple(places.given(p) for p in options.input),
-        fill=options.fill,
-        seed=options.seed,
-        repeat=options.repeat,
-        output=str(places.written(options.output).absolute()) if options.output else "",
-        atol=options.atol,
-        rtol=options.rtol,
-    )
-    found = running.run(path, wanted)
-    if options.json:
-        _print_json(found)
-    else:
-        running.show(found, out)
-    return 1 if any(one.get("problems") for one in found["runs"]) else 0
+        if each == name:
+            code = importlib.import_module(module)
+            code.add_arguments(inner)
+            inner.add_argument("--json", action="store_true", help="print one JSON object")
+            inner.add_argument("--save", metavar="FILE", help="write that object to a file")
+            inner.set_defaults(command=code.command)
+    return parser
 
 
-def _print_json(found: object) -> int:
-    print(json.dumps(found, indent=1, sort_keys=True))
-    return 0
+def _finish(outcome: Outcome, options: argparse.Namespace) -> int:
+    if outcome.result is not None:
+        text = json.dumps(outcome.result, indent=1, sort_keys=True) + "\n"
+        if options.save:
+            write_text(paths.written(options.save), text)
+        if options.json:
+            print(text, end="")
+        else:
+            outcome.show(Printer(sys.stdout))
+    sys.stdout.flush()
+    for problem in outcome.problems:
+        print(printable(problem), file=sys.stderr)
+    return outcome.code
+
+
+def _guarded(command: Callable[[], int]) -> int:
+    """Runs a command whose errors become a sentence; returns the exit code."""
+    try:
+        return command()
+    except BuildError as error:
+        text = f"error: {error.what} {error.hint}"
+        print(printable(" ".join(text.split())), file=sys.stderr)
+        return 2
+    except BrokenPipeError:
+        # Nobody reads any more: `et inspect x.pte | head`.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as error:
+        print(printable(f"error: {error.filename}: {error.strerror}."), file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130

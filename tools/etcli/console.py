@@ -1,4 +1,4 @@
-"""What a command prints: tables and colors on a terminal, plain aligned text in a pipe."""
+"""The output of commands: tables and colors on a terminal, plain aligned text in a pipe."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from rich.table import Table
 from rich.text import Text
 
-# Seconds after which something that takes long shows a bar.
+# Seconds after which a bar is shown.
 _PATIENCE = 0.5
 
 
@@ -36,7 +36,7 @@ class Printer:
         self.rich = self._console.is_terminal
 
     def heading(self, text: str) -> None:
-        """A line above what belongs together."""
+        """A line above a group of lines or a table."""
         if self.rich:
             self._console.print()
             self._console.print(Text(printable(text), style="bold cyan"))
@@ -95,8 +95,13 @@ class Printer:
             self._out.write("  ".join(cells).rstrip() + "\n")
 
 
+def shortened(name: str, most: int = 60) -> str:
+    """A name that may be very long, such as a key of two hashes."""
+    return name if len(name) <= most else f"{name[: most - 13]}…{name[-12:]}"
+
+
 def printable(text: str) -> str:
-    """Text from a file without what a terminal would obey: `\\x1b[2J`."""
+    """Text from a file, with a terminal's control sequences (`\\x1b[2J`) escaped."""
     return "".join(
         c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text
     )
@@ -106,16 +111,16 @@ def printable(text: str) -> str:
 def bar(
     title: str, total: int, err: TextIO | None = None, unit: str = ""
 ) -> Iterator[Callable[[int], None]]:
-    """Shows how far something is, on a terminal, if it takes long.
+    """Shows the progress of long work on a terminal.
 
     Args:
-      title: what is being done.
-      total: how much there is to do.
+      title: of the work.
+      total: its amount, in the unit.
       err: the terminal; default: the standard error output.
-      unit: of that; default: bytes.
+      unit: for the display; default: bytes.
 
     Yields:
-      A function that is told how much was done.
+      A function that is called with each amount that was completed.
     """
     console = Console(file=err or sys.stderr)
     done = TextColumn(f"{{task.completed}}/{{task.total}} {unit}") if unit else DownloadColumn()
@@ -137,7 +142,7 @@ def bar(
 
 @contextlib.contextmanager
 def waiting(title: str, err: TextIO | None = None) -> Iterator[None]:
-    """Shows on a terminal that something of unknown length is going on."""
+    """Shows on a terminal that work of unknown length goes on."""
     console = Console(file=err or sys.stderr)
     if not console.is_terminal:
         yield

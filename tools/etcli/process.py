@@ -1,4 +1,7 @@
-"""Work on ExecuTorch's runtime in a process of its own, whose crash is an error like others."""
+"""Work on ExecuTorch's runtime in a process of its own, whose crash is an error like others.
+
+The parent calls `ask` with a module's name; that module, run as a program, calls `serve`.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,55 +21,62 @@ ROOTS = "ET_RUNTIME_ROOTS"
 
 
 def ask(module: str, request: Mapping[str, Any], folder: Path, name: str) -> dict[str, Any]:
-    """What a module answers, run as a program with the paths of a request and of an answer.
+    """Sends a request to a module that runs as a program.
 
     Args:
       module: "etcli.execution".
-      request: for JSON.
-      folder: for both files.
+      request: for JSON; paths become text.
+      folder: for the files of request and answer.
       name: of the program, for messages.
 
     Returns:
       The answer.
 
     Raises:
-      BuildError: the answer has an "error", or the process ends without one.
+      BuildError: that of the module, or the process ended without an answer.
     """
-    result = in_a_process(module, request, folder, name)
-    if "error" in result:
-        raise BuildError(result["error"], result["hint"])
-    return result
-
-
-def in_a_process(
-    module: str, request: Mapping[str, Any], folder: Path, name: str
-) -> dict[str, Any]:
-    """As `ask`, with an error in the answer left to the caller."""
-    asked, answered = folder / "request.json", folder / "result.json"
-    asked.write_text(json.dumps(request, default=str), encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "-B", "-s", "-P", "-m", module, str(asked), str(answered)],
+    request_file, answer_file = folder / "request.json", folder / "answer.json"
+    request_file.write_text(json.dumps(request, default=str), encoding="utf-8")
+    process = subprocess.run(
+        [sys.executable, "-B", "-s", "-P", "-m", module, str(request_file), str(answer_file)],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(_paths()), "PYTHONWARNINGS": "ignore"},
         capture_output=True,
         text=True,
         errors="replace",
         check=False,
     )
-    if answered.is_file():
-        result: dict[str, Any] = json.loads(answered.read_text(encoding="utf-8"))
-        return result
-    said = done.stderr.strip().splitlines()
-    how = f"said: {said[-1]}" if said and done.returncode > 0 else "said nothing"
-    if done.returncode < 0:
-        how = f"crashed with {signal.Signals(-done.returncode).name}"
+    if answer_file.is_file():
+        answer: dict[str, Any] = json.loads(answer_file.read_text(encoding="utf-8"))
+        if "error" in answer:
+            raise BuildError(answer["error"], answer["hint"])
+        return answer
+    lines = process.stderr.strip().splitlines()
+    end = f"failed: {lines[-1]}" if lines and process.returncode > 0 else "ended silently"
+    if process.returncode < 0:
+        end = f"crashed with {signal.Signals(-process.returncode).name}"
     raise BuildError(
-        f"{name}: ExecuTorch's runtime {how}.",
-        "et inspect --runtime says what the program needs.",
+        f"{name}: ExecuTorch's runtime {end}.",
+        "et inspect --runtime lists backends and operators that this runtime lacks.",
     )
 
 
+def serve(answer: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> int:
+    """Answers the one request of `ask`, in the module's process; returns the exit code.
+
+    Args:
+      answer: from request to answer; its BuildErrors are raised in the parent.
+    """
+    request = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    try:
+        result = answer(request)
+    except BuildError as error:
+        result = {"error": error.what, "hint": error.hint}
+    Path(sys.argv[2]).write_text(json.dumps(result), encoding="utf-8")
+    return 0
+
+
 def _paths() -> list[str]:
-    """Import paths with torch and the whole ExecuTorch in the place of the linker's small one."""
+    """Import paths with torch and the whole ExecuTorch instead of the linker's small one."""
     roots = [r for r in os.environ.get(ROOTS, "").split(os.pathsep) if r]
     paths = [p for p in sys.path if p]
     return [p for p in paths if not Path(p, "executorch").is_dir()] + roots if roots else paths

@@ -2,51 +2,64 @@
 
 from __future__ import annotations
 
+import argparse
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from etbuild.errors import BuildError
 from etbundle.app import BINARY, MANIFEST
-from etlink import merge
+from etlink import merge, pte, tables
+from etlink.amounts import human_tensor
 
-from etcli import amounts, bundled_file, inspection, places, process
+from etcli import paths, process
+from etcli.command import Outcome, add_data_option, positive
 from etcli.console import Printer, waiting
-
-_MODULE = "etcli.execution"
-
-
-@dataclass(frozen=True)
-class Options:
-    """How a program is run.
-
-    Attributes:
-      method: to run; empty: the only one, or "forward".
-      data: .ptd files; without any those beside the program.
-      inputs: .npy and .safetensors files.
-      fill: what inputs without a file are filled with: "random", "ones" or "zeros".
-      seed: of random numbers.
-      repeat: how often.
-      output: a .safetensors file to write the outputs to; empty: none.
-      atol: absolute tolerance of a bundle's expected outputs.
-      rtol: relative tolerance of these.
-    """
-
-    method: str = ""
-    data: tuple[Path, ...] = ()
-    inputs: tuple[Path, ...] = ()
-    fill: str = "random"
-    seed: int = 0
-    repeat: int = 1
-    output: str = ""
-    atol: float = 1e-4
-    rtol: float = 1e-4
+from etcli.files import bundled_file, inspection
 
 
-def run(path: Path, options: Options) -> dict[str, Any]:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's options."""
+    parser.add_argument("file", metavar="FILE", help=".pte, .bpte (its test cases) or APP_DIR")
+    add_data_option(parser)
+    parser.add_argument("--method", default="", help='default: "forward", else the first')
+    parser.add_argument(
+        "--input",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="inputs in their order: .npy, or .safetensors with the names 0, 1, …",
+    )
+    parser.add_argument(
+        "--fill",
+        choices=("random", "ones", "zeros"),
+        default="random",
+        help="inputs without a file; integers are never random (%(default)s)",
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of random inputs (%(default)s)")
+    parser.add_argument("--repeat", type=positive, default=1, help="times to run (%(default)s)")
+    parser.add_argument("--output", default="", metavar="FILE", help=".safetensors to write")
+    parser.add_argument("--atol", type=float, default=1e-4, help="of a .bpte (%(default)s)")
+    parser.add_argument("--rtol", type=float, default=1e-4, help="of a .bpte (%(default)s)")
+    parser.add_argument("rest", nargs="*", metavar="ARGUMENT", help="of an app's binary, after --")
+
+
+def command(options: argparse.Namespace) -> Outcome:
+    """Runs a program, a bundle's test cases, or an app, whose exit code is handed on."""
+    path = paths.existing(options.file)
+    if path.is_dir():
+        return Outcome(None, code=run_app(path, options.rest))
+    if options.rest:
+        text = " ".join(options.rest)
+        raise BuildError(f"{path.name} takes no arguments: got {text}.", "Only apps do.")
+    result = run(path, options)
+    failed = any(run.get("problems") for run in result["runs"])
+    return Outcome(result, lambda out: show(result, out), code=1 if failed else 0)
+
+
+def run(path: Path, options: argparse.Namespace) -> dict[str, Any]:
     """Runs a .pte, or the test cases of a .bpte.
 
     Returns:
@@ -57,27 +70,19 @@ def run(path: Path, options: Options) -> dict[str, Any]:
     """
     kind = inspection.checked_kind(path)
     if kind == inspection.DATA_FILE:
-        raise BuildError(f"{path} is a data file, which can't be run.", "Give the program's .pte.")
-    with tempfile.TemporaryDirectory(prefix="et-") as folder:
+        raise BuildError(f"{path} is a data file, which cannot run.", "Give the program's .pte.")
+    with tempfile.TemporaryDirectory(prefix="et-") as name:
+        folder = Path(name)
         if kind == inspection.BUNDLE:
             bundle = bundled_file.read(path)
+            cases = [case for case in bundle.cases if options.method in ("", case.method)]
+            if not cases:
+                raise BuildError(f'{path} has no test cases of the method "{options.method}".')
             with bundle.program_file() as program:
-                cases = [
-                    {
-                        "method": case.method,
-                        "inputs": [_value(v) for v in case.inputs],
-                        "outputs": [_value(v) for v in case.outputs],
-                    }
-                    for case in bundle.cases
-                    if options.method in ("", case.method)
-                ]
-                if not cases:
-                    raise BuildError(f'{path} has no test cases of the method "{options.method}".')
-                return _start(path, program.path, None, options, cases, Path(folder))
-        files = options.data or places.data_beside(path)
-        manifest = places.manifest_beside(path)
-        data = merge.checked(manifest, path, files, Path(folder))
-        return _start(path, path, data, options, [], Path(folder))
+                return _ask(path, program.path, None, options, cases, folder)
+        files = [paths.existing(p) for p in options.data] or paths.data_beside(path)
+        data = merge.checked(paths.manifest_beside(path), path, files, folder)
+        return _ask(path, path, data, options, [], folder)
 
 
 def run_app(path: Path, arguments: Sequence[str]) -> int:
@@ -87,57 +92,54 @@ def run_app(path: Path, arguments: Sequence[str]) -> int:
       Its exit code.
 
     Raises:
-      BuildError: the folder is no app, or one for another platform.
+      BuildError: the folder is not an app, or is one for another platform.
     """
     binary = path / BINARY
     if not (path / MANIFEST).is_file() or not binary.is_file():
         raise BuildError(
-            f"{path} is no app: it has no {MANIFEST} and {BINARY}.",
-            "Give the folder that an et_runner_app has made.",
+            f"{path} is not an app: {MANIFEST} and {BINARY} not found.",
+            "Give the folder that an et_runner_app builds.",
         )
     try:
         return subprocess.run([str(binary), *arguments], check=False).returncode
     except OSError as error:
         raise BuildError(
-            f"{binary} can't be started: {error.strerror}.", "Is the app for this platform?"
+            f"{binary} cannot be started: {error.strerror}.", "Is the app for this platform?"
         ) from error
 
 
-def missing(needs: Mapping[str, Any]) -> dict[str, Any]:
-    """Backends and operators that this machine's runtime hasn't got.
-
-    Args:
-      needs: "backends" and "operators".
-    """
-    with tempfile.TemporaryDirectory(prefix="et-") as folder:
-        return process.ask(_MODULE, {"command": "missing", **needs}, Path(folder), "the runtime")
-
-
-def _start(
+def _ask(
     path: Path,
     program: Path,
     data: Path | None,
-    options: Options,
-    cases: Sequence[Mapping[str, Any]],
+    options: argparse.Namespace,
+    cases: Sequence[bundled_file.Case],
     folder: Path,
 ) -> dict[str, Any]:
+    output = str(paths.written(options.output).absolute()) if options.output else ""
     request = {
-        **asdict(options),
         "command": "run",
         "name": path.name,
-        "program": str(program.absolute()),
+        "program": program.absolute(),
         "data": str(data.absolute()) if data else "",
-        "inputs": [str(p.absolute()) for p in options.inputs],
+        "inputs": [paths.existing(p).absolute() for p in options.input],
         "method": options.method or _default_method(program),
-        "cases": cases,
+        "cases": [
+            {
+                "method": case.method,
+                "inputs": [_value(v) for v in case.inputs],
+                "outputs": [_value(v) for v in case.outputs],
+            }
+            for case in cases
+        ],
+        "output": output,
+        **{name: getattr(options, name) for name in ("atol", "fill", "repeat", "rtol", "seed")},
     }
     with waiting(f"Running {path.name}"):
-        return process.ask(_MODULE, request, folder, path.name)
+        return process.ask("etcli.execution", request, folder, path.name)
 
 
 def _default_method(program: Path) -> str:
-    from etlink import pte, tables
-
     plans = pte.read(program).program.executionPlan
     names = [tables.text(plan.name) for plan in plans]
     return "forward" if "forward" in names or not names else names[0]
@@ -153,30 +155,30 @@ def _value(value: bundled_file.Value) -> dict[str, Any]:
     }
 
 
-def show(found: Mapping[str, Any], out: Printer) -> None:
+def show(result: Mapping[str, Any], out: Printer) -> None:
     """Prints what `run` returned."""
-    out.line(f"Loaded in {_milliseconds(found['load_seconds'])}", "dim")
-    for number, one in enumerate(found["runs"]):
-        times = sorted(one["seconds"])
-        often = f", the median of {len(times)}" if len(times) > 1 else ""
-        case = f"Case {number}, method" if "problems" in one else "Method"
-        out.heading(f"{case} {one['method']}: {_milliseconds(times[len(times) // 2])}{often}")
+    out.line(f"Loaded in {_milliseconds(result['load_seconds'])}", "dim")
+    for number, run in enumerate(result["runs"]):
+        times = sorted(run["seconds"])
+        median = f", the median of {len(times)}" if len(times) > 1 else ""
+        case = f"Case {number}, method" if "problems" in run else "Method"
+        out.heading(f"{case} {run['method']}: {_milliseconds(times[len(times) // 2])}{median}")
         rows = [
             [
-                f"{kind} {place}",
-                amounts.shape(value["dtype"], value["shape"]),
+                f"{kind} {index}",
+                human_tensor(value["dtype"], value["shape"]),
                 *(str(value.get(key, "–")) for key in ("least", "mean", "largest")),
                 ", ".join(str(v) for v in value["first"])
                 + (", …" if len(value["first"]) == 8 else ""),
             ]
             for kind in ("input", "output")
-            for place, value in enumerate(one[f"{kind}s"])
+            for index, value in enumerate(run[f"{kind}s"])
         ]
         columns = ["", "tensor", "least", "mean", "largest", "first elements"]
         out.table(columns, rows, numbers=[2, 3, 4])
-        for problem in one.get("problems", []):
+        for problem in run.get("problems", []):
             out.line(f"wrong: {problem}", "red")
-        if one.get("problems") == []:
+        if run.get("problems") == []:
             out.line("as expected", "green")
 
 

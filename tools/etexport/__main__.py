@@ -1,8 +1,8 @@
 """The exporter's program.
 
-Contract: `etexport [--packages JSON …] @FILE` runs one request; with `--persistent_worker` in the
-place of the file it serves WorkRequests on standard input. `etexport.flags` has a request's flags,
-`etexport.packages` what the JSON says.
+Contract: `etexport [--packages JSON …] @FILE` runs one request; with `--persistent_worker`
+instead of the file it serves WorkRequests on standard input. `etexport.flags` has a request's
+flags, `etexport.packages` what the JSON says.
 """
 
 from __future__ import annotations

@@ -9,9 +9,8 @@ from typing import Any
 import torch
 from etbuild import Method, ModelSpec
 
-from etexport import exported
-from etexport.compare import leaves, sqnr_db
-from etexport.copies import deep
+from etexport.exported import eager_outputs
+from etexport.outputs import sqnr_db
 
 
 def measure(spec: ModelSpec, quantized: Mapping[str, Any]) -> dict[str, Any]:
@@ -29,52 +28,46 @@ def measure(spec: ModelSpec, quantized: Mapping[str, Any]) -> dict[str, Any]:
       `sqnr_db`, rounded to 0.1 dB, or None and a `note`; or `skipped`, the reason why it was not
       compared.
     """
-    found: dict[str, Any] = {}
-    with torch.random.fork_rng(devices=[]), torch.no_grad():
+    comparisons: dict[str, Any] = {}
+    with torch.random.fork_rng(devices=[]):
         for name, method in spec.methods.items():
             try:
-                found[name] = _compare(method, quantized[name])
+                comparisons[name] = _compare(method, quantized[name])
             except Exception as error:
                 # It is a figure of the report: a program can be right without it.
-                said = " ".join(str(error).split())[:300]
-                found[name] = {"skipped": f"{type(error).__name__}: {said}"}
-    return found
+                text = " ".join(str(error).split())[:300]
+                comparisons[name] = {"skipped": f"{type(error).__name__}: {text}"}
+    return comparisons
 
 
 def _compare(method: Method, quantized: Any) -> dict[str, Any]:
     ratios: list[list[float | str]] = []
     inputs = (method.example_inputs, *method.test_inputs)
-    for one in inputs:
-        wanted, got = _run(method.module, one), _run(quantized, one)
-        if len(got) != len(wanted):
-            return {"skipped": f"got {len(got)} outputs, the eager model gives {len(wanted)}"}
-        ratios.append([_ratio(g, w) for g, w in zip(got, wanted, strict=True)])
-    outputs = [_lowest(found) for found in zip(*ratios, strict=True)]
+    for arguments in inputs:
+        expected = eager_outputs(method.module, arguments)
+        got = eager_outputs(quantized, arguments)
+        if len(got) != len(expected):
+            return {"skipped": f"got {len(got)} outputs, the eager model gives {len(expected)}"}
+        ratios.append([_ratio(g, e) for g, e in zip(got, expected, strict=True)])
+    outputs = [_lowest(of_output) for of_output in zip(*ratios, strict=True)]
     return {"inputs": len(inputs), "outputs": outputs}
 
 
-def _run(module: Any, inputs: Sequence[Any]) -> list[Any]:
-    module = exported.eager(module)
-    # Weights don't change; all else may be state.
-    shared = {id(parameter): parameter for parameter in module.parameters()}
-    return leaves(deep(module, shared)(*deep(tuple(inputs))))
-
-
-def _ratio(got: Any, wanted: Any) -> float | str:
+def _ratio(got: Any, expected: Any) -> float | str:
     """In dB, or why there is none."""
-    if not isinstance(wanted, torch.Tensor) or not isinstance(got, torch.Tensor):
+    if not isinstance(expected, torch.Tensor) or not isinstance(got, torch.Tensor):
         return "not a tensor"
-    if got.shape != wanted.shape:
-        return f"got {list(got.shape)}, the eager model gives {list(wanted.shape)}"
-    ratio = sqnr_db(got, wanted)
+    if got.shape != expected.shape:
+        return f"got {list(got.shape)}, the eager model gives {list(expected.shape)}"
+    ratio = sqnr_db(got, expected)
     if ratio == math.inf:
         return "the same as eager"
-    return ratio if math.isfinite(ratio) else "eager gives zeros, or one of them isn't finite"
+    return ratio if math.isfinite(ratio) else "eager gives zeros, or one of them is not finite"
 
 
-def _lowest(found: Sequence[float | str]) -> dict[str, Any]:
-    ratios = [ratio for ratio in found if isinstance(ratio, float)]
-    notes = [note for note in found if isinstance(note, str)]
+def _lowest(values: Sequence[float | str]) -> dict[str, Any]:
+    ratios = [ratio for ratio in values if isinstance(ratio, float)]
+    notes = [note for note in values if isinstance(note, str)]
     bad = [note for note in notes if note != "the same as eager"]
     if bad or not ratios:
         return {"sqnr_db": None, "note": (bad or notes)[0]}

@@ -1,4 +1,4 @@
-"""An adapter's values apart from the lowering of its model: the commands stand_in and adapt."""
+"""An adapter's values apart from the lowering of its model: the commands placeholder and adapt."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _Key = tuple[str, str]
 _Mark = tuple[float, ...]
 
 
-def write_stand_in(request: Request) -> None:
+def write_placeholder(request: Request) -> None:
     """Writes a file with the names, types and shapes of an adapter's, and values of their own.
 
     The values depend on names and shapes alone, so the file is the same for all adapters of one
@@ -53,21 +53,23 @@ def write_stand_in(request: Request) -> None:
     try:
         with safe_open(path, framework="pt") as file:
             headers = {name: file.get_slice(name) for name in sorted(file.keys())}
-            found = {name: (h.get_dtype(), tuple(h.get_shape())) for name, h in headers.items()}
+            structure = {name: (h.get_dtype(), tuple(h.get_shape())) for name, h in headers.items()}
     except (OSError, SafetensorError) as error:
         raise BuildError(
-            f"{request.model_label}: adapter: {path}: expected a complete safetensors file; found "
+            f"{request.model_label}: adapter: {path}: expected a complete safetensors file; got "
             f"{path.stat().st_size} bytes that cannot be read ({error}).",
             "Save it again with safetensors.torch.save_file.",
         ) from None
-    for name, (dtype, _) in found.items():
+    for name, (dtype, _) in structure.items():
         if dtype not in _TYPES:
             raise BuildError(
                 f'{request.model_label}: adapter: {path}: tensor "{name}" is stored as {dtype}, '
-                f"wanted one of {', '.join(_TYPES)}.",
+                f"expected one of {', '.join(_TYPES)}.",
                 "Give the file in data of the et_model, and not in adapter.",
             )
-    tensors = {name: _values(name, _TYPES[dtype], shape) for name, (dtype, shape) in found.items()}
+    tensors = {
+        name: _values(name, _TYPES[dtype], shape) for name, (dtype, shape) in structure.items()
+    }
     request.output.write_bytes(save(tensors, {"format": "pt"}))
 
 
@@ -78,29 +80,31 @@ def _values(name: str, dtype: torch.dtype, shape: Sequence[int]) -> torch.Tensor
 
 
 def write_values(request: Request) -> None:
-    """Writes the tensors that the model makes of an adapter's files, beside those of its stand-ins.
+    """Writes the tensors that the model makes of an adapter's files, beside those of placeholders.
 
     Raises:
       BuildError: the entry point returns something else, tensors of other names, types or shapes
-        for the stand-ins, or nothing for a tensor of the adapter.
+        for the placeholders, or nothing for a tensor of the adapter.
     """
-    now = _returned(request)
-    was = _returned(_with(request, request.stand_ins))
+    after = _returned(request)
+    before = _returned(_with(request, request.placeholders))
     where = f'{request.model_label}: adapter_entry_point = "{request.entry_point}"'
-    if _structure(now) != _structure(was):
-        differing = sorted(set(_structure(now).items()) ^ set(_structure(was).items()))
+    if _structure(after) != _structure(before):
+        differing = sorted(set(_structure(after).items()) ^ set(_structure(before).items()))
         raise BuildError(
             f"{where}: for files of the same structure it returns tensors of different ones, e.g. "
             f'"{differing[0][0]}".',
             "Names, types and shapes must not depend on the adapter's values.",
         )
-    stand_ins = {
-        (place, name): tensor
-        for place, path in request.stand_ins.items()
+    placeholders = {
+        (file, name): tensor
+        for file, path in request.placeholders.items()
         for name, tensor in load_file(path).items()
     }
-    names = {name for _, name in stand_ins}
-    unknown = sorted(name for name, tensor in was.items() if tensor is None and name not in names)
+    names = {name for _, name in placeholders}
+    unknown = sorted(
+        name for name, tensor in before.items() if tensor is None and name not in names
+    )
     if unknown:
         raise BuildError(
             f'{where}: got None for "{unknown[0]}", expected the name of one of the {len(names)} '
@@ -110,20 +114,21 @@ def write_values(request: Request) -> None:
         )
     expected = {
         key: tensor
-        for key, tensor in stand_ins.items()
-        if tensor.numel() and (key[1] not in was or was[key[1]] is not None)
+        for key, tensor in placeholders.items()
+        if tensor.numel() and (key[1] not in before or before[key[1]] is not None)
     }
-    tensors = {name: tensor for name, tensor in was.items() if tensor is not None}
+    tensors = {name: tensor for name, tensor in before.items() if tensor is not None}
     left_out = _left_out(request, tensors, expected)
     if left_out:
-        place, name = left_out[0]
+        file, name = left_out[0]
         raise BuildError(
-            f"{where}: nothing that it returns depends on {len(left_out)} of {len(stand_ins)} "
-            f'tensors of the adapter, e.g. "{name}" of {place}, so a program would keep the values '
+            f"{where}: nothing that it returns depends on {len(left_out)} of {len(placeholders)} "
+            f'tensors of the adapter, e.g. "{name}" of {file}, so a program would keep the values '
             "that it was lowered with.",
             "Return them, by the names that the weights have in the module; where the model does "
             f'not use them, return {{"{name}": None}}. {adapter_values.WITHOUT}',
         )
+    distinct = {_digest(t): t for t in [*placeholders.values(), *tensors.values()]}
     request.output.mkdir(parents=True, exist_ok=True)
     adapter_values.write(
         request.output,
@@ -136,24 +141,20 @@ def write_values(request: Request) -> None:
                 _bytes(tensors[name]),
                 _bytes(tensor),
             )
-            for name, tensor in sorted(now.items())
+            for name, tensor in sorted(after.items())
             if tensor is not None
         ],
-        [
-            digest
-            for tensor in {_digest(t): t for t in [*stand_ins.values(), *tensors.values()]}.values()
-            for digest in _digests(tensor)
-        ],
+        [digest for tensor in distinct.values() for digest in _digests(tensor)],
     )
 
 
 def _with(request: Request, files: Mapping[str, Path]) -> Request:
-    """A request with other files in the places of some."""
+    """A request with other files instead of some."""
     return dataclasses.replace(request, data={**request.data, **files})
 
 
 def _digests(tensor: torch.Tensor) -> Iterator[str]:
-    """The sha256 of a stand-in's bytes as backends store them: as they are, transposed, cast."""
+    """The sha256 of a placeholder's bytes as backends store them: as they are, transposed, cast."""
     yield _digest(tensor)
     # Casts of so few bytes would be those of other weights, too.
     if tensor.is_floating_point() and tensor.numel() >= _TELLING:
@@ -169,8 +170,8 @@ def _digest(tensor: torch.Tensor) -> str:
 
 def _left_out(
     request: Request,
-    was: Mapping[str, torch.Tensor],
-    stand_ins: Mapping[_Key, torch.Tensor],
+    before: Mapping[str, torch.Tensor],
+    placeholders: Mapping[_Key, torch.Tensor],
 ) -> list[_Key]:
     """The tensors of an adapter that nothing depends on that its entry point returns, sorted.
 
@@ -178,19 +179,19 @@ def _left_out(
 
     Args:
       request: the request.
-      was: what the entry point returns for the stand-ins, by qualified name.
-      stand_ins: by file and name in it; none is empty.
+      before: what the entry point returns for the placeholders, by qualified name.
+      placeholders: by file and name in it; none is empty.
     """
-    left = _without_likeness(was, stand_ins)
-    trial = partial(_changed, request, {n: _digest(t) for n, t in was.items()}, stand_ins)
+    left = _without_likeness(before, placeholders)
+    trial = partial(_changed, request, {n: _digest(t) for n, t in before.items()}, placeholders)
     if not left or not trial(left):
         return left
-    possible = {name: set(left) for name in was}
+    possible = {name: set(left) for name in before}
     for bit in range((len(left) - 1).bit_length()):
         for value in (0, 1):
             group = {key for number, key in enumerate(left) if number >> bit & 1 == value}
             changed = trial(group)
-            for name in was.keys() - changed:
+            for name in before.keys() - changed:
                 possible[name] -= group
     # A tensor with one that is possible has changed with it, and with no other.
     taken = {key for keys in possible.values() if len(keys) == 1 for key in keys}
@@ -208,17 +209,17 @@ def _ineffective(keys: Sequence[_Key], trial: Callable[[Sequence[_Key]], Set[str
 
 
 def _without_likeness(
-    was: Mapping[str, torch.Tensor], stand_ins: Mapping[_Key, torch.Tensor]
+    before: Mapping[str, torch.Tensor], placeholders: Mapping[_Key, torch.Tensor]
 ) -> list[_Key]:
-    """The stand-ins that are not returned as they are, scaled, or in another order, sorted."""
-    digests = {key: _digest(tensor) for key, tensor in stand_ins.items()}
+    """The placeholders that are not returned as they are, scaled, or in another order, sorted."""
+    digests = {key: _digest(tensor) for key, tensor in placeholders.items()}
     count = collections.Counter(digests.values())
-    returned = {_digest(tensor) for tensor in was.values()}
+    returned = {_digest(tensor) for tensor in before.values()}
     marks: dict[int, list[_Mark]] = {}
-    for tensor in was.values():
+    for tensor in before.values():
         marks.setdefault(tensor.numel(), []).append(_mark(tensor))
     left = []
-    for key, tensor in sorted(stand_ins.items(), key=lambda item: item[0]):
+    for key, tensor in sorted(placeholders.items(), key=lambda item: item[0]):
         alike = digests[key] in returned
         if not alike and tensor.numel() >= _TELLING:
             mark = _mark(tensor)
@@ -246,42 +247,42 @@ def _close(mark: _Mark, other: _Mark) -> bool:
 
 def _changed(
     request: Request,
-    was: Mapping[str, str],
-    stand_ins: Mapping[_Key, torch.Tensor],
+    before: Mapping[str, str],
+    placeholders: Mapping[_Key, torch.Tensor],
     keys: Collection[_Key],
 ) -> set[str]:
-    """Names of what the entry point returns otherwise where some stand-ins have other values."""
+    """Names of what the entry point returns otherwise where some placeholders have other values."""
     # In the request's own folder, the only one beside its files that it may open.
     with tempfile.TemporaryDirectory() as folder:
         files = {}
-        for number, (place, path) in enumerate(sorted(request.stand_ins.items())):
+        for number, (file, path) in enumerate(sorted(request.placeholders.items())):
             tensors = load_file(path)
             for name, tensor in tensors.items():
-                if (place, name) in keys:
+                if (file, name) in keys:
                     tensors[name] = _values(f"{name} again", tensor.dtype, tensor.shape)
-            files[place] = Path(folder) / f"{number}.safetensors"
-            files[place].write_bytes(save(tensors, {"format": "pt"}))
-        now = _returned(_with(request, files))
-    digests = {name: _digest(tensor) for name, tensor in now.items() if tensor is not None}
-    return {name for name, digest in was.items() if digests.get(name) != digest}
+            files[file] = Path(folder) / f"{number}.safetensors"
+            files[file].write_bytes(save(tensors, {"format": "pt"}))
+        after = _returned(_with(request, files))
+    digests = {name: _digest(tensor) for name, tensor in after.items() if tensor is not None}
+    return {name for name, digest in before.items() if digests.get(name) != digest}
 
 
 def _returned(request: Request) -> Mapping[str, torch.Tensor | None]:
     """What the entry point returns; None for what the model does not use of the adapter's."""
-    made: Any = call(request, "adapter_entry_point")
+    tensors: Any = call(request, "adapter_entry_point")
     where = f'{request.model_label}: adapter_entry_point = "{request.entry_point}"'
-    if not isinstance(made, Mapping) or not made:
+    if not isinstance(tensors, Mapping) or not tensors:
         raise BuildError(
-            f"{where}: got {_described(made)}, wanted a dict of qualified names to tensors.",
+            f"{where}: got {_described(tensors)}, expected a dict of qualified names to tensors.",
             'Return, e.g., {"layers.0.wq.lora_a.weight": tensor, …}.',
         )
-    for name, tensor in made.items():
+    for name, tensor in tensors.items():
         if not isinstance(name, str) or not isinstance(tensor, torch.Tensor | None):
             raise BuildError(
-                f"{where}: got {name!r}: {_described(tensor)}, wanted a text and a tensor.",
+                f"{where}: got {name!r}: {_described(tensor)}, expected a string and a tensor.",
                 'Return, e.g., {"layers.0.wq.lora_a.weight": tensor, …}.',
             )
-    return made
+    return tensors
 
 
 def _structure(tensors: Mapping[str, torch.Tensor | None]) -> dict[str, tuple[Any, ...]]:
@@ -297,4 +298,4 @@ def _described(value: Any) -> str:
     return "nothing" if value is None else f"a {type(value).__name__}"
 
 
-COMMANDS = {"stand_in": write_stand_in, "adapt": write_values}
+COMMANDS = {"placeholder": write_placeholder, "adapt": write_values}

@@ -95,9 +95,9 @@ def check_export(
       BuildError: a bound is smaller.
     """
     for number, (first, second) in enumerate(_pairs(expected, inputs)):
-        for place, (most, got) in enumerate(zip(first.upper, second.upper, strict=True)):
+        for dimension, (most, got) in enumerate(zip(first.upper, second.upper, strict=True)):
             if got is not None and (most is None or got < most):
-                raise _smaller(label, method, number, first, place, got)
+                raise _smaller(label, method, number, first, dimension, got)
 
 
 def check_lowered(manager: Any, expected: Mapping[str, Sequence[Input]], label: str) -> None:
@@ -119,16 +119,16 @@ def check_lowered(manager: Any, expected: Mapping[str, Sequence[Input]], label: 
         planned = [getattr(plan.values[value].val, "sizes", None) for value in plan.inputs]
         for number, (given, now) in enumerate(_pairs(inputs, exported(program))):
             sizes = planned[number] if given.tensor and number < len(planned) else now.upper
-            for place, (most, got) in enumerate(zip(given.upper, sizes or (), strict=False)):
+            for dimension, (most, got) in enumerate(zip(given.upper, sizes or (), strict=False)):
                 if given.tensor and most is None:
                     raise BuildError(
-                        f"{_place(label, method, number, given, place)} has no upper bound: "
+                        f"{_where(label, method, number, given, dimension)} has no upper bound: "
                         f"ExecuTorch plans memory for the largest size, and would take {got}, that "
                         "of the example.",
                         'Give the dimension a max in dynamic_shapes, as in Dim("n", max=512).',
                     )
                 if got is not None and (most is None or got < most):
-                    raise _smaller(label, method, number, given, place, got)
+                    raise _smaller(label, method, number, given, dimension, got)
         _check_results(program.graph_module, method, label)
 
 
@@ -139,17 +139,17 @@ def _pairs(expected: Sequence[Input], inputs: Sequence[Input]) -> Iterator[tuple
         yield from zip(expected, inputs, strict=True)
 
 
-def _place(label: str, method: str, number: int, given: Input, place: int) -> str:
+def _where(label: str, method: str, number: int, given: Input, dimension: int) -> str:
     where = f'{label}: the method "{method}": input {number} ("{given.name}")'
-    return f"{where}, dimension {place}," if given.tensor else where
+    return f"{where}, dimension {dimension}," if given.tensor else where
 
 
 def _smaller(
-    label: str, method: str, number: int, given: Input, place: int, got: int
+    label: str, method: str, number: int, given: Input, dimension: int, got: int
 ) -> BuildError:
-    most = given.upper[place]
+    most = given.upper[dimension]
     return BuildError(
-        f"{_place(label, method, number, given, place)} lost its range: got at most {got}, "
+        f"{_where(label, method, number, given, dimension)} lost its range: got at most {got}, "
         f"expected {'any size' if most is None else f'at most {most}'}, as exported.",
         _FIXED,
     )
@@ -170,7 +170,7 @@ def _check_result(node: Node, bounds: dict[Any, int | None], method: str, label:
     for value in pytree.tree_leaves(node.meta.get("val")):
         if not isinstance(value, torch.Tensor):
             continue
-        for place, size in enumerate(value.shape):
+        for dimension, size in enumerate(value.shape):
             if isinstance(size, int):
                 continue
             expr = size.node.expr
@@ -179,7 +179,7 @@ def _check_result(node: Node, bounds: dict[Any, int | None], method: str, label:
             if bounds[expr] is None:
                 raise BuildError(
                     f'{label}: the method "{method}": a result of {operators.name(node)}, '
-                    f"dimension {place}, has no upper bound: ExecuTorch plans memory for the "
+                    f"dimension {dimension}, has no upper bound: ExecuTorch plans memory for the "
                     "largest size, and would take that of the example.",
                     "Bound the input that the size comes from by a max in dynamic_shapes, or the "
                     "size itself by torch._check(size <= …) in the model.",

@@ -8,8 +8,8 @@ import torch
 from etbuild import BuildError
 
 from etexport import exported
-from etexport.copies import deep
 from etexport.flags import Request
+from etexport.inputs import deep_copy
 
 
 def write(request: Request, spec: Any) -> None:
@@ -37,7 +37,7 @@ def write(request: Request, spec: Any) -> None:
         for inputs in (method.example_inputs, *method.test_inputs):
             with torch.no_grad():
                 # A copy: a model with a state must meet every case as the program does, fresh.
-                outputs = deep(eager)(*deep(inputs))
+                outputs = deep_copy(eager)(*deep_copy(inputs))
             flat = torch.utils._pytree.tree_leaves(outputs)
             cases.append(MethodTestCase(inputs=list(inputs), expected_outputs=flat))
         suites.append(MethodTestSuite(method_name=name, test_cases=cases))

@@ -1,4 +1,21 @@
-"""What the linker needs and a .pte file doesn't say: alignments, names of weights."""
+"""What the linker needs and a .pte file does not say: alignments, names of weights.
+
+Programs share weights by name and content, and a program's file keeps neither reliably: XNNPACK's
+payloads have bytes only, constants of ExecuTorch's own kernels have numbers, and quantization
+replaces weights by constants that it counts. Upstream knows each name for a moment while it lowers.
+So functions of upstream are replaced, for the time of one lowering, by ones that record what passes
+through and call the original with the same arguments: recording changes no byte of the program.
+
+Three sources are put together in `hints`. The emitter's placeholders give the names of constants by
+method and value (`WeightNames.by_value`). XNNPACK's visitors give those inside payloads
+(`names.py`). All other backends store a weight's bytes as they are, so the digest of each exported
+weight leads to its name (`WeightNames.weights`).
+
+A version of upstream without one of these functions is left alone: its weights have no names then,
+the program stays right, and less of it is shared. What would break this is a function that is still
+there with other parameters, or a call that moves past the recorder; the linker's tests of names
+fail.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +24,12 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 from pathlib import Path
 from typing import Any
 
+from etfast.unit import replaced
 from etlink import ptd, pte, schema, tables
-from etlink.ptd import Layout
+from etlink.named_data import Layout
 from etlink.split import Hints, Weight
 
-from etexport import xnnpack_names
-from etexport.folded import FoldedNames, digest
-from etexport.names import ModelNames
-from etexport.replaced import replaced
+from etexport.names import FoldedNames, ModelNames, digest, watching_xnnpack
 
 
 class WeightNames:
@@ -25,8 +40,8 @@ class WeightNames:
 
     Attributes:
       model: what its weights are called.
-      found: (method, value) of a tensor to its qualified name.
-      made_from: the same to the weight that quantization folded into it, where it did.
+      by_value: (method, value) of a tensor to its qualified name.
+      folded_from: the same to the weight that quantization folded into it, where it did.
       payloads: sha256 of a delegate's payload to the names of its constants, one list for each
         delegate of these bytes.
       folded: names of weights that were folded into constants.
@@ -35,8 +50,8 @@ class WeightNames:
 
     def __init__(self, models: Iterable[Any] = ()) -> None:
         self.model = ModelNames(models)
-        self.found: dict[tuple[str, int], str] = {}
-        self.made_from: dict[tuple[str, int], str] = {}
+        self.by_value: dict[tuple[str, int], str] = {}
+        self.folded_from: dict[tuple[str, int], str] = {}
         self.payloads: dict[str, list[tuple[str, ...]]] = {}
         self.programs: Mapping[str, Any] = {}
         self.folded = FoldedNames(self.model)
@@ -54,7 +69,7 @@ class WeightNames:
         with contextlib.ExitStack() as stack:
             stack.enter_context(self._watching_emitter())
             stack.enter_context(self.folded.watching())
-            stack.enter_context(xnnpack_names.watching(self.payloads, self.folded))
+            stack.enter_context(watching_xnnpack(self.payloads, self.folded))
             yield
 
     def _watching_emitter(self) -> contextlib.AbstractContextManager[None]:
@@ -77,15 +92,15 @@ class WeightNames:
                 target, signature.inputs_to_buffers.get(target)
             )
             if weight is not None:
-                place = (self.name, value.id)
-                names.found[place] = names.model.plain(weight)
+                key = (self.name, value.id)
+                names.by_value[key] = names.model.plain(weight)
                 if not names.model.is_stable(weight):
                     program = self.exported_program
                     value_of = {**program.constants, **program.state_dict}.get(weight)
-                    names.made_from[place] = names.folded.name(weight, value_of)
+                    names.folded_from[key] = names.folded.name(weight, value_of)
             return value
 
-        return replaced(emitter, "placeholder", placeholder)
+        return replaced((emitter, "placeholder", placeholder))
 
     def weights(self, sizes: Set[int]) -> dict[str, list[Weight]]:
         """The exported weights by the sha256 of their bytes.
@@ -96,7 +111,7 @@ class WeightNames:
         Args:
           sizes: in bytes; weights of other sizes, which can't be what is looked for, are left out.
         """
-        found: dict[str, list[Weight]] = {}
+        by_digest: dict[str, list[Weight]] = {}
         seen: set[tuple[int, str]] = set()
         for state, constants in self.programs.values():
             tensors = {**constants, **state}
@@ -108,9 +123,9 @@ class WeightNames:
                     dtype = str(stored.dtype).removeprefix("torch.")
                     weight = Weight(self.model.plain(name), dtype, tuple(tensor.shape))
                     blob = digest(stored)
-                    if blob and weight not in found.setdefault(blob, []):
-                        found[blob].append(weight)
-        return found
+                    if blob and weight not in by_digest.setdefault(blob, []):
+                        by_digest[blob].append(weight)
+        return by_digest
 
 
 def _as_stored(tensor: Any, sizes: Set[int]) -> list[Any]:
@@ -138,10 +153,10 @@ def hints(manager: Any, names: WeightNames, program: Path, scratch: Path, config
     plans = {tables.text(plan.name): n for n, plan in enumerate(tables_of.executionPlan)}
     constants = {(p, v) for p, v, tensor in tables.tensors(tables_of) if tables.is_constant(tensor)}
 
-    def placed(found: Mapping[tuple[str, int], str]) -> dict[tuple[int, int], str]:
+    def by_plan(by_value: Mapping[tuple[str, int], str]) -> dict[tuple[int, int], str]:
         return {
             (plans[method], value): name
-            for (method, value), name in found.items()
+            for (method, value), name in by_value.items()
             if method in plans and (plans[method], value) in constants
         }
 
@@ -156,10 +171,10 @@ def hints(manager: Any, names: WeightNames, program: Path, scratch: Path, config
         alignments=alignments,
         layouts=layouts,
         weights=names.weights,
-        payloads={blob: tuple(found) for blob, found in names.payloads.items()},
-        tensors=placed(names.found),
+        payloads={blob: tuple(lists) for blob, lists in names.payloads.items()},
+        tensors=by_plan(names.by_value),
         own=names.model.own,
-        folded=placed(names.made_from),
+        folded=by_plan(names.folded_from),
         external=_external(manager, scratch),
         segment_alignment=config.segment_alignment,
         tensor_alignment=config.constant_tensor_alignment or schema.INLINE_ALIGNMENT,
@@ -172,11 +187,11 @@ def _layout(layout: Any) -> Layout:
 
 
 def _external(manager: Any, scratch: Path) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    external: dict[str, Any] = {}
     for number, (tag, cord) in enumerate(sorted(manager._tensor_data.items())):
         path = scratch / f"external{number}.ptd"
         with open(path, "wb") as out:
             cord.write_to_file(out)
         for key, (piece, layout) in ptd.read(path).items():
-            found[key] = (tag, piece, 1, layout)
-    return found
+            external[key] = (tag, piece, 1, layout)
+    return external

@@ -34,7 +34,7 @@ def execute(arguments: Sequence[str], log: str | None = None) -> tuple[int, str]
         request = flags.parse(flags.expand(arguments))
         label = request.label
         output = request.output
-        # Beside the output: the one place that every kind of sandbox lets an action write to.
+        # Beside the output: the only folder that every kind of sandbox lets an action write to.
         work = request.output.with_name(f"{request.output.name}.work")
         tree = work / "sources"
         shutil.rmtree(work, ignore_errors=True)
@@ -61,7 +61,7 @@ def _make(tree: Path, request: flags.Request) -> None:
         tree.mkdir(parents=True)
     except OSError as error:
         raise BuildError(
-            f"Can't write to {request.output.parent}: {error.strerror}.",
+            f"Cannot write to {request.output.parent}: {error.strerror}.",
             "Check the permissions of Bazel's output base and its free space.",
         ) from error
 
@@ -72,5 +72,5 @@ def _private(work: Path) -> None:
         folder = work / name.lower()
         folder.mkdir()
         os.environ[name] = str(folder)
-    # Where a library has asked before, Python remembers the old place.
+    # Where a library has asked before, Python remembers the old folder.
     tempfile.tempdir = None

@@ -8,37 +8,24 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import math
 import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from etbuild import BuildError
-from etlink import merge
+from etlink import merge, runtime
 
 from etexport import failure, flags, sources
-from etexport.copies import deep
+from etexport.inputs import deep_copy
 from etexport.progress import Progress
 
-
-@dataclass(frozen=True)
-class Tolerance:
-    """How far an output may be from the eager model's.
-
-    Attributes:
-      atol: absolute part.
-      rtol: part in proportion to the wanted value.
-      min_sqnr_db: smallest signal-to-quantization-noise ratio, in dB; None: not checked.
-    """
-
-    atol: float
-    rtol: float
-    min_sqnr_db: float | None = None
+if TYPE_CHECKING:
+    # Imports torch, which belongs to the stage "load".
+    from etexport.outputs import Tolerance
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -49,7 +36,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--min_sqnr_db", type=float)
     parser.add_argument("--manifest", type=Path)
     options, rest = parser.parse_known_args(arguments)
-    tolerance = Tolerance(options.atol, options.rtol, options.min_sqnr_db)
     progress = Progress()
     label = "the test"
     work = Path(tempfile.mkdtemp(dir=os.environ.get("TEST_TMPDIR")))
@@ -58,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         request = flags.parse(["lower", output, *flags.expand(rest)])
         label = request.label
         request = checked(request, options.manifest, work)
-        problems = compare(request, tolerance, progress, work / "sources")
+        problems = compare(request, options, progress, work / "sources")
     except Exception as error:
         sys.stderr.write(failure.message(error, label, progress, work / "sources", None))
         return 1
@@ -69,27 +55,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 1 if problems else 0
 
 
-def checked(request: flags.Request, place: Path | None, work: Path) -> flags.Request:
+def checked(request: flags.Request, manifest: Path | None, work: Path) -> flags.Request:
     """The request with the data files that the program's manifest asks for, as one file.
 
     Args:
-      request: what to compare.
-      place: the manifest; None: the program is taken as it is.
+      request: names the program and its data files.
+      manifest: the program's; None: the program is taken as it is.
       work: folder for a file that holds several data files.
 
     Raises:
       BuildError: a file is missing, damaged, or another one than the program was built with.
     """
-    if request.program is None:
-        raise BuildError(f"{request.label}: there is no program to test.")
-    data = merge.checked(place, request.program, request.program_data, work)
+    data = merge.checked(manifest, program_of(request), request.program_data, work)
     return dataclasses.replace(request, program_data=(data,) if data else ())
 
 
 def compare(
-    request: flags.Request, tolerance: Tolerance, progress: Progress, tree: Path
+    request: flags.Request, options: argparse.Namespace, progress: Progress, tree: Path
 ) -> list[str]:
     """Compares all methods on all of their inputs.
+
+    Args:
+      request: the program, with one data file at most, and its model.
+      options: atol, rtol and min_sqnr_db.
+      progress: told of the stages.
+      tree: a folder for the model's sources.
 
     Returns:
       One sentence per output that differs; empty: all agree.
@@ -97,175 +87,89 @@ def compare(
     sources.install(tree, request.sources, request.roots)
     with progress.stage("load"):
         from etexport import exported, lower, model
+        from etexport.outputs import Tolerance
 
         lower.settle()
         spec = model.load_spec(request)
-        program = Program(request)
+    tolerance = Tolerance(options.atol, options.rtol, options.min_sqnr_db)
     problems = []
     with progress.stage("compare"):
         for name, method in spec.methods.items():
             module = exported.eager(method.module)
             for number, inputs in enumerate((method.example_inputs, *method.test_inputs)):
                 where = f'method "{name}", input {number}'
-                problems += _compare_once(program, name, module, inputs, tolerance, where)
-        for name, wanted in spec.constant_methods.items():
-            problems += _compare_constant(program, name, wanted)
+                problems += _compare_once(request, name, module, inputs, tolerance, where)
+        for name, value in spec.constant_methods.items():
+            problems += _compare_constant(request, name, value)
     return problems
 
 
-class Program:
-    """A program in ExecuTorch's Python runtime, loaded anew for every call.
+def call(request: flags.Request, method: str, inputs: Sequence[Any]) -> list[Any]:
+    """Runs a method of a program that is loaded anew.
 
     A model with a state (a KV cache) must meet every input as the eager model does: fresh.
+
+    Args:
+      request: names the program and its data file.
+      method: its name.
+      inputs: positional arguments, nested as the eager model takes them.
+
+    Returns:
+      Its outputs, flat.
+
+    Raises:
+      BuildError: the runtime cannot load the program, or lacks the method.
     """
+    from etexport.outputs import leaves
 
-    def __init__(self, request: flags.Request) -> None:
-        if request.program is None:
-            raise BuildError(f"{request.label}: there is no program to test.")
-        self._path = request.program
-        self._data = request.program_data
-
-    def call(self, method: str, inputs: Sequence[Any]) -> list[Any]:
-        """Runs a method.
-
-        Returns:
-          Its outputs.
-
-        Raises:
-          BuildError: the runtime can't load the program or lacks the method.
-        """
-        from executorch.runtime import Runtime, Verification
-
-        try:
-            program = Runtime.get().load_program(
-                self._path,
-                verification=Verification.Minimal,
-                data_path=self._data[0] if self._data else None,
-            )
-            loaded = program.load_method(method)
-        except RuntimeError as error:
-            raise BuildError(
-                f'The runtime can\'t load the method "{method}" of {self._path.name}: {error}',
-                "Does this runtime have the program's backends and operators?",
-            ) from error
-        if loaded is None:
-            raise BuildError(f'{self._path.name} has no method "{method}".')
-        flat = leaves(tuple(inputs))
-        # The runtime's outputs live in its memory, which goes with the program.
-        return deep(list(loaded.execute(flat)))
+    data = request.program_data[0] if request.program_data else None
+    program = runtime.Program(program_of(request), data)
+    # The runtime's outputs are in its memory, which goes with the program.
+    return deep_copy(program.method(method)(leaves(tuple(inputs))))
 
 
-def leaves(value: Any) -> list[Any]:
-    """The tensors and numbers of a nested value, in the order of a program's inputs or outputs."""
-    import torch
+def program_of(request: flags.Request) -> Path:
+    """The .pte file of a request.
 
-    return torch.utils._pytree.tree_leaves(value)
+    Raises:
+      BuildError: it has none.
+    """
+    if request.program is None:
+        raise BuildError(f"{request.label}: there is no program to run.")
+    return request.program
 
 
 def _compare_once(
-    program: Program,
+    request: flags.Request,
     method: str,
     module: Any,
     inputs: Sequence[Any],
     tolerance: Tolerance,
     where: str,
 ) -> list[str]:
-    import torch
+    from etexport import exported
+    from etexport.outputs import difference
 
-    with torch.no_grad():
-        wanted = leaves(deep(module)(*deep(tuple(inputs))))
-    got = program.call(method, deep(tuple(inputs)))
-    if len(got) != len(wanted):
-        return [f"{where}: got {len(got)} outputs, the eager model gives {len(wanted)}"]
-    pairs = enumerate(zip(got, wanted, strict=True))
-    problems = (difference(g, w, tolerance, f"{where}, output {n}") for n, (g, w) in pairs)
+    expected = exported.eager_outputs(module, inputs)
+    got = call(request, method, deep_copy(tuple(inputs)))
+    if len(got) != len(expected):
+        return [f"{where}: got {len(got)} outputs, the eager model gives {len(expected)}"]
+    pairs = enumerate(zip(got, expected, strict=True))
+    problems = (difference(g, e, tolerance, f"{where}, output {n}") for n, (g, e) in pairs)
     return [problem for problem in problems if problem]
 
 
-def _compare_constant(program: Program, name: str, wanted: Any) -> Iterable[str]:
-    got = program.call(name, ())
-    flat = leaves(wanted)
+def _compare_constant(request: flags.Request, name: str, value: Any) -> list[str]:
     import torch
 
-    same = len(got) == len(flat) and all(
-        torch.equal(g, w) if isinstance(w, torch.Tensor) else _close(g, w)
-        for g, w in zip(got, flat, strict=True)
+    from etexport.outputs import close, leaves
+
+    got, expected = call(request, name, ()), leaves(value)
+    same = len(got) == len(expected) and all(
+        torch.equal(g, e) if isinstance(e, torch.Tensor) else close(g, e)
+        for g, e in zip(got, expected, strict=True)
     )
-    return [] if same else [f'constant method "{name}": got {got}, wanted {flat}']
-
-
-def _close(got: Any, wanted: Any) -> bool:
-    if isinstance(wanted, float):
-        return math.isclose(got, wanted, rel_tol=1e-6)
-    return got == wanted
-
-
-def difference(got: Any, wanted: Any, tolerance: Tolerance, where: str) -> str:
-    """Says how two outputs differ.
-
-    Args:
-      got: of the program: tensor or number.
-      wanted: of the eager model.
-      tolerance: what is allowed.
-      where: for the message.
-
-    Returns:
-      A sentence with the largest difference and its place; empty: they agree.
-    """
-    import torch
-
-    if not isinstance(wanted, torch.Tensor):
-        return "" if _close(got, wanted) else f"{where}: got {got}, wanted {wanted}"
-    if not isinstance(got, torch.Tensor):
-        return f"{where}: got a {type(got).__name__}, wanted a tensor"
-    if got.shape != wanted.shape or got.dtype != wanted.dtype:
-        return (
-            f"{where}: got {tuple(got.shape)} {got.dtype}, wanted {tuple(wanted.shape)} "
-            f"{wanted.dtype}"
-        )
-    if not wanted.numel():
-        return ""
-    left, right = got.double(), wanted.double()
-    distance = _distance(left, right)
-    bad = distance > tolerance.atol + tolerance.rtol * right.abs().nan_to_num()
-    sqnr = _sqnr_db(right, distance)
-    print(f"{where}: largest difference {distance.max():.6g}, SQNR {sqnr:.1f} dB")
-    parts = []
-    if bad.any():
-        place = tuple(int(i) for i in torch.unravel_index(distance.argmax(), distance.shape))
-        parts.append(
-            f"the largest difference is {distance.max():.6g} at {list(place)}: got "
-            f"{float(left[place]):.6g}, wanted {float(right[place]):.6g}; {int(bad.sum())} of "
-            f"{bad.numel()} elements are outside of atol = {tolerance.atol:g}, rtol = "
-            f"{tolerance.rtol:g}"
-        )
-    if tolerance.min_sqnr_db is not None and sqnr < tolerance.min_sqnr_db:
-        parts.append(f"the SQNR is {sqnr:.1f} dB, wanted {tolerance.min_sqnr_db:g} dB")
-    return f"{where}: {'; '.join(parts)}" if parts else ""
-
-
-def sqnr_db(got: Any, wanted: Any) -> float:
-    """Signal-to-quantization-noise ratio in dB of two tensors of one shape; infinite: no noise."""
-    left, right = got.double(), wanted.double()
-    return _sqnr_db(right, _distance(left, right))
-
-
-def _distance(left: Any, right: Any) -> Any:
-    """How far apart elements are; infinitely, where only one side is NaN."""
-    import torch
-
-    both_nan = left.isnan() & right.isnan()
-    distance = torch.where(both_nan | (left == right), 0.0, (left - right).abs())
-    return torch.where(distance.isnan(), math.inf, distance)
-
-
-def _sqnr_db(wanted: Any, distance: Any) -> float:
-    noise = float((distance**2).sum())
-    # Infinities that agree are no signal to measure against.
-    signal = float((wanted.nan_to_num(posinf=0.0, neginf=0.0) ** 2).sum())
-    if noise == 0:
-        return math.inf
-    return 10 * math.log10(signal / noise) if signal and math.isfinite(noise) else -math.inf
+    return [] if same else [f'constant method "{name}": got {got}, expected {expected}']
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ NOWHERE = "no partitioner of the recipe takes this operator"
 NOT_HERE = "no partitioner took this operator anywhere in this program"
 
 
-def facts(edge: Any, reasons: Reasons, recipe: Any) -> dict[str, Any]:
+def of_program(edge: Any, reasons: Reasons, recipe: Any) -> dict[str, Any]:
     """What the report says of a lowered program's delegation.
 
     Args:
@@ -39,11 +39,11 @@ def facts(edge: Any, reasons: Reasons, recipe: Any) -> dict[str, Any]:
             taken.update(map(operators.name, _inside(delegate)))
     lowering = recipe.lowering_recipe
     partitioners = (lowering and lowering.partitioners) or []
-    found = {}
+    by_method = {}
     for name, module in graphs.items():
         of_method = partitioners.get(name, []) if isinstance(partitioners, dict) else partitioners
-        found[name] = _method(module, _Why(reasons, of_method, taken))
-    return found
+        by_method[name] = _method(module, _Why(reasons, of_method, taken))
+    return by_method
 
 
 def _method(module: GraphModule, why: _Why) -> dict[str, Any]:
@@ -59,7 +59,7 @@ def _method(module: GraphModule, why: _Why) -> dict[str, Any]:
     whole = _amount(left)
     for amount in delegates:
         whole = {key: whole[key] + amount[key] for key in whole}
-    listed.sort(key=lambda one: (-one["flops"], -one["nodes"], one["operator"]))
+    listed.sort(key=lambda row: (-row["flops"], -row["nodes"], row["operator"]))
     return {**whole, "delegates": delegates, "left": listed}
 
 
@@ -98,16 +98,16 @@ class _Why:
 
     def of(self, nodes: Sequence[Node]) -> list[dict[str, Any]]:
         """The reasons for an operator's nodes, the most frequent first, with an example of each."""
-        found: dict[str, list[Node]] = {}
+        by_reason: dict[str, list[Node]] = {}
         for node in nodes:
-            found.setdefault(self._one(node), []).append(node)
-        ordered = sorted(found.items(), key=lambda item: (-len(item[1]), item[0]))
+            by_reason.setdefault(self._reason(node), []).append(node)
+        ordered = sorted(by_reason.items(), key=lambda item: (-len(item[1]), item[0]))
         return [
             {"reason": reason, "nodes": len(same), "example": described(same[0])}
             for reason, same in ordered
         ]
 
-    def _one(self, node: Node) -> str:
+    def _reason(self, node: Node) -> str:
         said = self._reasons.of(node)
         if said:
             return "; ".join(f"{who}: {text}" if who else text for who, text in said.items())
@@ -131,11 +131,11 @@ def described(node: Node) -> str:
 
     Sizes that are computed are inputs, too.
     """
-    found = []
+    inputs = []
     for tensor in operators.inputs(node):
         sizes = ((n if isinstance(n, int) else f"≤{size(n)}") for n in tensor.shape)
         dtype = str(tensor.dtype).removeprefix("torch.")
-        found.append(f"{dtype} [{', '.join(map(str, sizes))}]")
+        inputs.append(f"{dtype} [{', '.join(map(str, sizes))}]")
     computed = [given.meta.get("val") for given in node.all_input_nodes]
-    found += [f"size ≤{size(n)}" for n in computed if isinstance(n, torch.SymInt)]
-    return ", ".join(found) or "no inputs"
+    inputs += [f"size ≤{size(n)}" for n in computed if isinstance(n, torch.SymInt)]
+    return ", ".join(inputs) or "no inputs"

@@ -7,7 +7,7 @@ that it names, and one .pt2 file a method, two where PT2E needs another graph.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,8 +18,10 @@ from etlink import json_file
 from executorch.export import ExportRecipe
 from safetensors.torch import load_file
 
-from etexport import pt2_file, values
+from etexport import pt2_read, values
 from etexport.flags import Request
+from etexport.inputs import deep_copy
+from etexport.outputs import leaves
 
 LISTING = "model.json"
 TENSORS = "tensors.safetensors"
@@ -62,27 +64,26 @@ def read(folder: Path, request: Request) -> ModelSpec:
     Raises:
       BuildError: a method isn't there, or its .pt2 file can't be read.
     """
-    place = folder / LISTING
-    listing = json_file.read_object(place, "is no exported model", _BUILD_AGAIN)
+    listing = json_file.read_object(folder / LISTING, "is not an exported model", _BUILD_AGAIN)
     tensors = load_file(folder / TENSORS)
     for namespace in listing["operators"]:
         importlib.import_module(OPERATORS[namespace])
     known = [method["name"] for method in listing["methods"]]
     check_names(request, known)
-    wanted = request.methods or known
+    requested = request.methods or known
     programs = _Programs(folder, listing, request)
     methods = {
         method["name"]: _method(method, listing["model"], tensors, programs)
         for method in listing["methods"]
-        if method["name"] in wanted
+        if method["name"] in requested
     }
     constants = {name: values.value_of(form, tensors) for name, form in listing["constants"]}
     calibration = None
     if listing["calibration"] is not None:
-        found = values.value_of(listing["calibration"], tensors)
+        inputs = values.value_of(listing["calibration"], tensors)
 
         def calibration() -> Any:
-            return found
+            return inputs
 
     return ModelSpec(methods, constants, calibration)
 
@@ -93,8 +94,8 @@ def check_names(request: Request, known: Iterable[str]) -> None:
     for name in request.methods:
         if name not in known:
             raise BuildError(
-                f'{request.label}: the model {request.model_label} has no method "{name}"; it '
-                f"has: {', '.join(sorted(known))}.",
+                f'{request.label}: the model {request.model_label} has no method "{name}". '
+                f"Available: {', '.join(sorted(known))}.",
                 "Correct the program's methods attribute.",
             )
 
@@ -106,13 +107,13 @@ def read_program(path: Path, name: str, request: Request, hint: str) -> Any:
       BuildError: it can't be read.
     """
     try:
-        return pt2_file.load(path)
+        return pt2_read.load(path)
     except MemoryError:
         raise
     except Exception as error:  # torch raises whatever a damaged file leads to.
         text = str(error).strip() or type(error).__name__
         raise BuildError(
-            f'{request.model_label}: the exported program for "{name}", {path.name}, can\'t '
+            f'{request.model_label}: the exported program for "{name}", {path.name}, cannot '
             f"be read: {text.splitlines()[0].rstrip('.')}.",
             hint,
         ) from error
@@ -132,6 +133,23 @@ def eager(module: Any) -> Any:
         return module
     positional, named = module.example_inputs or ((), {})
     return _Positional(module.module(), len(positional), list(named)) if named else module.module()
+
+
+def eager_outputs(module: Any, inputs: Sequence[Any]) -> list[Any]:
+    """The tensors and numbers that a method's module returns, flat.
+
+    It runs on copies, so that a state such as a KV cache stays as it was, and is the same for each
+    input.
+
+    Args:
+      module: as for `eager`.
+      inputs: positional arguments.
+    """
+    module = eager(module)
+    # Weights don't change; all else may be state.
+    shared = {id(parameter): parameter for parameter in module.parameters()}
+    with torch.no_grad():
+        return leaves(deep_copy(module, shared)(*deep_copy(tuple(inputs))))
 
 
 class _Positional(torch.nn.Module):
@@ -167,7 +185,7 @@ class _Programs:
             raise BuildError(f"{self._folder / LISTING}: {error}.", _BUILD_AGAIN) from error
         hint = instead(self._listing["model"])
         program = read_program(self._folder / file, method, self._request, hint)
-        pt2_file.substitute(program, self._listing["symbols"].get(file, {}))
+        pt2_read.substitute(program, self._listing["symbols"].get(file, {}))
         for name, number in self._listing["shared"].get(file, {}).items():
             owner = program.state_dict if name in program.state_dict else program.constants
             owner[name] = self._shared.setdefault(number, owner[name])

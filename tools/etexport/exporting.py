@@ -29,12 +29,13 @@ from safetensors.torch import save
 from torch._export.serde.serialize import SerializeError
 from torch.export import ExportedProgram
 
-from etexport import pt2_check, pt2_save, values
+from etexport import pt2_check, pt2_write, values
+from etexport.calibration import of_model
 from etexport.exported import LISTING, OPERATORS, TENSORS, instead
 from etexport.flags import Request
 from etexport.methods import export_module
 from etexport.progress import Progress
-from etexport.quantize import calibration_inputs, capture
+from etexport.quantize import capture
 
 
 def write(request: Request, spec: ModelSpec, progress: Progress) -> None:
@@ -59,11 +60,11 @@ def write(request: Request, spec: ModelSpec, progress: Progress) -> None:
         "operators": sorted(writer.operators),
         "shared": writer.shared.listed(),
         "detached": {file: names for file, names in sorted(writer.detached.items()) if names},
-        "symbols": {file: found for file, found in sorted(writer.symbols.items()) if found},
+        "symbols": {file: of_file for file, of_file in sorted(writer.symbols.items()) if of_file},
     }
     text = json.dumps(listing, indent=1) + "\n"
     (request.output / LISTING).write_text(text, encoding="utf-8")
-    (request.output / TENSORS).write_bytes(save(writer.tensors.found))
+    (request.output / TENSORS).write_bytes(save(writer.tensors.by_name))
 
 
 class _Writer:
@@ -97,8 +98,8 @@ class _Writer:
             return self.tensors.value(value)
         except values.UnknownKind as error:
             raise BuildError(
-                f"{self._label}: {what} has a {error}, which isn't kept with an exported program: "
-                "numbers, texts, tensors, and lists, tuples and dicts of them are.",
+                f"{self._label}: {what} has a {error}, which cannot be saved with an exported "
+                "program: numbers, strings, tensors, and lists, tuples and dicts of them can be.",
                 instead(self._label),
             ) from None
 
@@ -106,7 +107,7 @@ class _Writer:
         """The form of the model's calibration inputs; None: it has no function for them."""
         if spec.calibration is None:
             return None
-        return self.form(calibration_inputs(spec, self._label), "a calibration input")
+        return self.form(of_model(spec, self._label), "a calibration input")
 
     def method(self, name: str, method: Method) -> dict[str, Any]:
         """Exports a method and writes its programs; returns what the listing says of it."""
@@ -123,9 +124,9 @@ class _Writer:
         file = self._save(program, f"{name}.pt2")
         captured_file = None
         if captured is not None:
-            pt2_save.neutral(captured)
+            pt2_write.neutral(captured)
             # Mostly one graph: two only where a model does other things with gradients.
-            same = captured is program or pt2_save.same_graph(captured, program)
+            same = captured is program or pt2_write.same_graph(captured, program)
             captured_file = file if same else self._save(captured, f"{name}.captured.pt2")
         shapes, kept = _shapes(method.dynamic_shapes)
         return {
@@ -152,8 +153,8 @@ class _Writer:
 
     def _save(self, program: ExportedProgram, file: str) -> str:
         what = f'{self._label}: the exported program of the method "{file.partition(".")[0]}"'
-        pt2_save.neutral(program)
-        for operator in pt2_save.foreign_operators(program):
+        pt2_write.neutral(program)
+        for operator in pt2_write.foreign_operators(program):
             namespace = operator.partition("::")[0]
             if namespace not in OPERATORS:
                 raise BuildError(
@@ -163,15 +164,15 @@ class _Writer:
                 )
             self.operators.add(namespace)
         self.shared.add(file, program)
-        self.detached[file] = pt2_save.detached(program)
+        self.detached[file] = pt2_write.detached(program)
         path = self._request.output / file
         with self._progress.stage("write"):
             try:
-                self.symbols[file] = pt2_save.save(program, path)
+                self.symbols[file] = pt2_write.save(program, path)
                 pt2_check.check_archive(path)
             except (ArchiveError, SerializeError) as error:
                 raise BuildError(
-                    f"{what} can't be kept in a .pt2 file: {error}.", instead(self._label)
+                    f"{what} cannot be saved in a .pt2 file: {error}.", instead(self._label)
                 ) from error
         return file
 
@@ -180,7 +181,7 @@ class _Shared:
     """Which tensors have one memory: what calibration changes is changed for all methods."""
 
     def __init__(self) -> None:
-        self._places: dict[tuple[Any, ...], list[tuple[str, str]]] = {}
+        self._users: dict[tuple[Any, ...], list[tuple[str, str]]] = {}
         self._kept: list[ExportedProgram] = []
 
     def add(self, file: str, program: ExportedProgram) -> None:
@@ -190,17 +191,17 @@ class _Shared:
         for name, tensor in [*program.state_dict.items(), *program.constants.items()]:
             if isinstance(tensor, torch.Tensor) and tensor.numel():
                 form = (tensor.dtype, tensor.size(), tensor.stride(), type(tensor))
-                place = (tensor.data_ptr(), *form)
-                self._places.setdefault(place, []).append((file, name))
+                memory = (tensor.data_ptr(), *form)
+                self._users.setdefault(memory, []).append((file, name))
 
     def listed(self) -> dict[str, dict[str, int]]:
         """By file and name a number for each memory that several tensors have."""
-        found: dict[str, dict[str, int]] = {}
-        several = [places for places in self._places.values() if len(places) > 1]
-        for number, places in enumerate(several):
-            for file, name in places:
-                found.setdefault(file, {})[name] = number
-        return found
+        numbers: dict[str, dict[str, int]] = {}
+        several = [users for users in self._users.values() if len(users) > 1]
+        for number, users in enumerate(several):
+            for file, name in users:
+                numbers.setdefault(file, {})[name] = number
+        return numbers
 
 
 def _shapes(shapes: Any) -> tuple[Any, bool]:

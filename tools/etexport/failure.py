@@ -39,7 +39,7 @@ def message(
         own = _own_frames(error, tree)
         if own:
             lines.append("In your code:")
-            lines.extend(f"  {place}" for place in own)
+            lines.extend(f"  {line}" for line in own)
     if progress.line():
         lines.append(f"Stages: {progress.line()}.")
     if not isinstance(error, BuildError):
@@ -92,9 +92,9 @@ def _shortened(text: str, most: int = 4000) -> str:
 def _own_frames(error: BaseException, tree: Path) -> list[str]:
     """Places in the user's files, innermost last."""
     root = str(tree) + os.sep
-    found = []
+    frames = []
     for frame in traceback.extract_tb(error.__traceback__):
         if frame.filename.startswith(root):
-            place = frame.filename[len(root) :].removeprefix(MAIN)
-            found.append(f"{place}:{frame.lineno} in {frame.name}: {frame.line}")
-    return found
+            file = frame.filename[len(root) :].removeprefix(MAIN)
+            frames.append(f"{file}:{frame.lineno} in {frame.name}: {frame.line}")
+    return frames

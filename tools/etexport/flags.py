@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 from etbuild.arguments import split_pair
 from etbuild.errors import BuildError
 
-COMMANDS = ("lower", "export", "etrecord", "bundle", "stand_in", "adapt")
+COMMANDS = ("lower", "export", "etrecord", "bundle", "placeholder", "adapt")
 
 
 @dataclass(frozen=True)
@@ -20,25 +20,25 @@ class Request:
     """What to do.
 
     Attributes:
-      command: "lower", "export", "etrecord", "bundle", "stand_in" or "adapt".
+      command: "lower", "export", "etrecord", "bundle", "placeholder" or "adapt".
       label: of the program, for messages.
       model_label: of the model, for messages.
       output: the directory or file to write.
-      facts: JSON file to write what was seen to: seconds, memory, accuracy.
+      timings: JSON file to write what depends on the machine to: seconds, memory, accuracy.
       entry_point: "module:function"; empty: the model is given as .pt2 files.
       exported: method name to .pt2 file.
-      programs: in the place of all these: a folder that the command "export" wrote.
+      programs: instead of all these: a folder that the command "export" wrote.
       sources: path in the workspace ("_main/models/llama.py") to file: what may be imported.
       roots: folders of such paths that go on the import path.
       data: path in the workspace to file, for ModelContext.file.
-      stand_ins: path in the workspace of an adapter's file to its stand-in (adapt).
+      placeholders: path in the workspace of an adapter's file to its placeholder (adapt).
       recipe_data: path in the workspace to file, for RecipeContext.file.
       arguments: for ModelContext.args.
       methods: the methods that become part of the program; empty: all.
       recipe: a tree: {"label", "builder", "options", "base", "recipes", "data"}.
       quantize: "recipe", or "none": its quantization is left out.
       calibration: inputs for static quantization (.safetensors), or None: the model's own.
-      lowering: "fast", or "stock": upstream's functions have no stand-ins (etfast).
+      lowering: "fast", or "stock": without the fast path (etfast).
       program: the linked .pte (bundle).
       program_data: the linked .ptd files (bundle).
     """
@@ -47,14 +47,14 @@ class Request:
     label: str
     model_label: str
     output: Path
-    facts: Path | None
+    timings: Path | None
     entry_point: str
     exported: dict[str, Path]
     programs: Path | None
     sources: dict[str, Path]
     roots: tuple[str, ...]
     data: dict[str, Path]
-    stand_ins: dict[str, Path]
+    placeholders: dict[str, Path]
     recipe_data: dict[str, Path]
     arguments: dict[str, str]
     methods: tuple[str, ...]
@@ -71,7 +71,7 @@ MAIN = "_main/"
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        raise BuildError(f"The exporter was started with flags it doesn't know: {message}.")
+        raise BuildError(f"The exporter was started with unknown flags: {message}.")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -80,10 +80,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--label", required=True)
     parser.add_argument("--model_label", default="")
     parser.add_argument("--output", type=Path, required=True)
-    parser.add_argument("--facts", type=Path)
+    parser.add_argument("--timings", type=Path)
     parser.add_argument("--entry_point", default="")
     parser.add_argument("--programs", type=Path)
-    for name in ("exported", "source", "data", "stand_in", "recipe_data"):
+    for name in ("exported", "source", "data", "placeholder", "recipe_data"):
         parser.add_argument(f"--{name}", action="append", default=[], metavar="NAME=VALUE")
     for name in ("root", "method"):
         parser.add_argument(f"--{name}", action="append", default=[])
@@ -109,14 +109,14 @@ def parse(arguments: Sequence[str]) -> Request:
         label=raw.label,
         model_label=raw.model_label or raw.label,
         output=raw.output.absolute(),
-        facts=raw.facts.absolute() if raw.facts else None,
+        timings=raw.timings.absolute() if raw.timings else None,
         entry_point=raw.entry_point,
         exported=_paths(raw.exported),
         programs=raw.programs.absolute() if raw.programs else None,
         sources=_paths(raw.source),
         roots=tuple(raw.root),
         data=_paths(raw.data),
-        stand_ins=_paths(raw.stand_in),
+        placeholders=_paths(raw.placeholder),
         recipe_data=_paths(raw.recipe_data),
         arguments=json.loads(raw.args),
         methods=tuple(raw.method),
@@ -131,15 +131,15 @@ def parse(arguments: Sequence[str]) -> Request:
 
 def expand(arguments: Sequence[str]) -> list[str]:
     """Replaces `@FILE` by the file's lines, as Bazel's multiline parameter files have them."""
-    found: list[str] = []
+    expanded: list[str] = []
     for argument in arguments:
         if argument.startswith("@"):
             # Not splitlines, which also splits at characters that a value may hold.
             lines = Path(argument[1:]).read_bytes().decode("utf-8").split("\n")
-            found.extend(lines if lines[-1] else lines[:-1])
+            expanded.extend(lines if lines[-1] else lines[:-1])
         else:
-            found.append(argument)
-    return found
+            expanded.append(argument)
+    return expanded
 
 
 def _paths(items: Sequence[str]) -> dict[str, Path]:

@@ -1,7 +1,18 @@
 """Keeps a lowering to what it declares: no other files, no network.
 
-Python's audit events (PEP 578) say what the code of models and recipes opens. They don't see what
-compiled code opens by itself; Bazel's sandbox and remote executors do.
+An action is cached under its declared inputs, so a lowering that reads anything else gives outputs
+that Bazel takes for right when they are not. Not every machine has a sandbox, and none names the
+line of code; so the exporter itself watches Python's audit events (PEP 578), which say what the
+code of models and recipes opens and connects to.
+
+The guard refuses a file that exists and that the request does not declare; a file that does not
+exist tells nothing that differs from machine to machine. It refuses addresses and look-ups of
+names, and keeps the first refusal: code that catches the exception and goes on fails at the end of
+the request, as its outputs may depend on what it was refused.
+
+An audit hook cannot be removed, so a process serves one request. Events do not cover what compiled
+code opens by itself; Bazel's sandbox and remote executors do. Folders of the interpreter and of its
+packages are declared as a whole: they are inputs of every action.
 """
 
 from __future__ import annotations
@@ -92,7 +103,7 @@ class Guard:
 
     def _refuse_network(self, address: str) -> None:
         self._refuse(
-            f"{self._label}: the code of its model or recipe wants a network connection to "
+            f"{self._label}: the code of its model or recipe opens a network connection to "
             f"{address}; a lowering has none.",
             "Make what it fetches a file of the build, and add that to data.",
         )
@@ -114,11 +125,17 @@ def declared(request: Any, work: Path, more: Iterable[Path] = ()) -> list[Path]:
     named = (
         request.sources,
         request.data,
-        request.stand_ins,
+        request.placeholders,
         request.recipe_data,
         request.exported,
     )
-    single = (request.calibration, request.facts, request.output, request.program, request.programs)
+    single = (
+        request.calibration,
+        request.timings,
+        request.output,
+        request.program,
+        request.programs,
+    )
     return [
         *(path for files in named for path in files.values()),
         *(path for path in single if path),

@@ -60,8 +60,8 @@ def _full(name: str, overload: str) -> str:
 
 
 def _modules(graph: Any, operator: str) -> list[str]:
-    found = {_module(node) for _, node in operators.walk(graph) if _called(node) == operator}
-    return sorted(found - {""})
+    modules = {_module(node) for _, node in operators.walk(graph) if _called(node) == operator}
+    return sorted(modules - {""})
 
 
 def _called(node: Node) -> str:

@@ -1,4 +1,16 @@
-"""The commands of the exporter: lower, export, record for devtools, bundle with expectations."""
+"""The commands of the exporter: lower, export, record for devtools, bundle with expectations.
+
+A request runs in four steps: the declared sources become importable, the recipe and the model are
+made by the user's code, the command does its work, and its outputs are written. `child.py` runs
+this in a process of its own, within the guard.
+
+Two invariants hold. What a command writes to `request.output` depends on the request alone: times,
+memory, and numbers that depend on the machine's instructions go to `request.timings`, which no
+cached action reads. And an output is whole or absent: `_whole` removes it when anything is raised,
+as a folder that Bazel finds half-written would be taken for the result. State that outlives a
+request (a loaded model, a changed global of torch) would break the first: `settle` sets all that is
+known to matter, at the start of each request.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +26,16 @@ from pathlib import Path
 from typing import Any
 
 from etbuild import BuildError, Method, ModelSpec
-from etbuild.filters import LayerFilter
+from etbuild.recipes import LayerFilter
 from etlink.lowered import Index
 from etlink.split import split
 
 from etexport import sources
 from etexport.flags import Request
 from etexport.progress import Progress
+
+# What a lowered program says of itself beside its index; `etlink` and `etreport` read it.
+LOWERING = "lowering.json"
 
 
 def run(request: Request, progress: Progress, tree: Path) -> None:
@@ -33,7 +48,7 @@ def run(request: Request, progress: Progress, tree: Path) -> None:
     sources.install(tree, request.sources, request.roots)
     with progress.stage("load"):
         settle()
-        if request.command in ("stand_in", "adapt"):
+        if request.command in ("placeholder", "adapt"):
             from etexport import adapter
 
             with _whole(request.output):
@@ -42,12 +57,12 @@ def run(request: Request, progress: Progress, tree: Path) -> None:
         from etexport import calibration, model, recipe
 
         # Both first: a typo in either must not wait for a model's weights.
-        made = recipe.make(request) if request.recipe else None
-        if made and request.quantize == "none":
-            made.quantization_recipe = None
-        spec = calibration.replaced(model.load_spec(request), made, request)
+        export_recipe = recipe.make(request) if request.recipe else None
+        if export_recipe and request.quantize == "none":
+            export_recipe.quantization_recipe = None
+        spec = calibration.with_file(model.load_spec(request), export_recipe, request)
     commands = {"lower": _lower, "export": _export, "etrecord": _etrecord, "bundle": _bundle}
-    commands[request.command](request, spec, made, progress, tree)
+    commands[request.command](request, spec, export_recipe, progress, tree)
 
 
 def settle() -> None:
@@ -67,8 +82,8 @@ def versions() -> dict[str, str]:
     """Versions that a program's bytes may depend on."""
     from importlib.metadata import version
 
-    found = {name: version(name) for name in ("executorch", "torch", "torchao")}
-    return {**found, "python": platform.python_version()}
+    packages = {name: version(name) for name in ("executorch", "torch", "torchao")}
+    return {**packages, "python": platform.python_version()}
 
 
 def _lower(request: Request, spec: Any, recipe: Any, progress: Progress, tree: Path) -> None:
@@ -89,7 +104,7 @@ def _lower(request: Request, spec: Any, recipe: Any, progress: Progress, tree: P
                 seen["accuracy"] = accuracy.measure(spec, modules)
 
     def lowered(edge: Any) -> None:
-        seen["delegation"] = delegation.facts(edge, reasons, recipe)
+        seen["delegation"] = delegation.of_program(edge, reasons, recipe)
 
     watch = stages.Watch(quantized, names.keep, lowered)
     with (
@@ -107,19 +122,19 @@ def _lower(request: Request, spec: Any, recipe: Any, progress: Progress, tree: P
         config = recipe.executorch_backend_config or ExecutorchBackendConfig()
         hints = capture.hints(manager, names, program, scratch, config)
         index = split(program, request.output, request.label, versions(), hints)
-        facts = {
-            **_facts(index, recipe, request),
+        lowering = {
+            **_described(index, recipe, request),
             "delegation": seen["delegation"],
             "without_kernel": kernels.missing(manager),
         }
-        _write_facts(request.output / "facts.json", facts)
-    if request.facts:
-        # Numbers that depend on the machine's instructions can't be part of the program.
-        accurate = {"accuracy": seen["accuracy"]} if "accuracy" in seen else {}
-        _write_facts(request.facts, {**progress.as_json(), **accurate, "path": used.as_json()})
+        _write_json(request.output / LOWERING, lowering)
+    if request.timings:
+        accuracy_of = {"accuracy": seen["accuracy"]} if "accuracy" in seen else {}
+        timings = {**progress.as_json(), **accuracy_of, "path": used.as_json()}
+        _write_json(request.timings, timings)
 
 
-def _facts(index: Index, recipe: Any, request: Request) -> dict[str, Any]:
+def _described(index: Index, recipe: Any, request: Request) -> dict[str, Any]:
     """What the report says of a lowering, beside the index: deterministic."""
     quantization = recipe.quantization_recipe
     configs = (quantization and quantization.ao_quantization_configs) or []
@@ -188,14 +203,14 @@ def _whole(output: Path) -> Iterator[None]:
         remove(output)
         if isinstance(error, OSError):
             raise BuildError(
-                f"Can't write {output.name}: {error.strerror or error}.",
+                f"Cannot write {output.name}: {error.strerror or error}.",
                 "Check that its folder is writable and has space left.",
             ) from error
         raise
 
 
-def _write_facts(path: Path, facts: dict[str, Any]) -> None:
-    path.write_text(json.dumps(facts, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+def _write_json(path: Path, value: dict[str, Any]) -> None:
+    path.write_text(json.dumps(value, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
 def preload() -> None:

@@ -63,7 +63,7 @@ def _explain_shapes(name: str, method: Method, error: Exception, label: str) -> 
     if method.dynamic_shapes is None or type(error).__name__ not in kinds:
         return
     raise BuildError(
-        f'{label}: the dynamic shapes of the method "{name}" don\'t fit the model: {error}',
-        "Correct dynamic_shapes: a dimension that the model fixes can't be dynamic, and a range "
+        f'{label}: the dynamic shapes of the method "{name}" do not fit the model: {error}',
+        "Correct dynamic_shapes: a dimension that the model fixes cannot be dynamic, and a range "
         "must hold for all of the model.",
     ) from error

@@ -10,8 +10,9 @@ from typing import Any
 import torch
 from etbuild import BuildError, Method, ModelContext, ModelSpec
 
-from etexport import exported, structure
+from etexport import exported
 from etexport.flags import MAIN, Request
+from etexport.inputs import like_example
 from etexport.sources import load
 
 _SPEC_HINT = (
@@ -44,7 +45,7 @@ def call(request: Request, attribute: str = "entry_point") -> Any:
       attribute: the et_model's attribute that names the function, for messages.
     """
     function = load(request.entry_point, request.model_label, attribute)
-    files = {place.removeprefix(MAIN): path for place, path in request.data.items()}
+    files = {file.removeprefix(MAIN): path for file, path in request.data.items()}
     context = ModelContext(request.arguments, files, request.model_label)
     # Deterministic where a model's code draws random weights without a seed of its own.
     torch.manual_seed(0)
@@ -55,21 +56,23 @@ def call(request: Request, attribute: str = "entry_point") -> Any:
     return function(context) if takes_context else function()
 
 
-def _normalized(made: Any, request: Request) -> ModelSpec:
+def _normalized(returned: Any, request: Request) -> ModelSpec:
     where = f'{request.model_label}: the entry point "{request.entry_point}" returned'
-    if isinstance(made, ModelSpec):
-        if not isinstance(made.methods, Mapping) or not made.methods:
+    if isinstance(returned, ModelSpec):
+        if not isinstance(returned.methods, Mapping) or not returned.methods:
             raise BuildError(
                 f"{where} a ModelSpec without methods.",
                 'Give at least one: methods={"forward": Method(module, example_inputs)}.',
             )
-        methods = {n: _method(m, f'{where} for the method "{n}"') for n, m in made.methods.items()}
-        return ModelSpec(methods, dict(made.constant_methods), made.calibration)
-    if isinstance(made, Method | torch.export.ExportedProgram):
-        return ModelSpec({"forward": _method(made, where)})
-    if isinstance(made, tuple) and len(made) == 2:
-        return ModelSpec({"forward": _method(Method(*made), where)})
-    raise BuildError(f"{where} {_described(made)}, wanted a ModelSpec or a pair.", _SPEC_HINT)
+        methods = {
+            n: _method(m, f'{where} for the method "{n}"') for n, m in returned.methods.items()
+        }
+        return ModelSpec(methods, dict(returned.constant_methods), returned.calibration)
+    if isinstance(returned, Method | torch.export.ExportedProgram):
+        return ModelSpec({"forward": _method(returned, where)})
+    if isinstance(returned, tuple) and len(returned) == 2:
+        return ModelSpec({"forward": _method(Method(*returned), where)})
+    raise BuildError(f"{where} {_described(returned)}, expected a ModelSpec or a pair.", _SPEC_HINT)
 
 
 def _method(value: Any, where: str) -> Method:
@@ -78,7 +81,7 @@ def _method(value: Any, where: str) -> Method:
     if isinstance(value, tuple) and len(value) == 2:
         value = Method(*value)
     if not isinstance(value, Method):
-        raise BuildError(f"{where} {_described(value)}, wanted an etbuild.Method.", _SPEC_HINT)
+        raise BuildError(f"{where} {_described(value)}, expected an etbuild.Method.", _SPEC_HINT)
     module = value.module
     if isinstance(module, torch.export.ExportedProgram):
         inputs = value.example_inputs
@@ -91,13 +94,13 @@ def _method(value: Any, where: str) -> Method:
         inputs = torch.utils._pytree.tree_map_only(torch.Tensor, _as_in_a_program, inputs)
     else:
         raise BuildError(
-            f"{where} {_described(module)} as the module, wanted a torch.nn.Module.", _SPEC_HINT
+            f"{where} {_described(module)} as the module, expected a torch.nn.Module.", _SPEC_HINT
         )
     if isinstance(inputs, list):
         inputs = tuple(inputs)
     if not isinstance(inputs, tuple):
         raise BuildError(
-            f"{where} {_described(inputs)} as example_inputs, wanted a tuple.",
+            f"{where} {_described(inputs)} as example_inputs, expected a tuple.",
             "A single input is written (x,), with the comma.",
         )
     return Method(module, inputs, value.dynamic_shapes, value.strict, tuple(value.test_inputs))
@@ -139,7 +142,7 @@ def _ordered(spec: ModelSpec, request: Request) -> ModelSpec:
     for name, method in spec.methods.items():
         where = f'{request.model_label}: the method "{name}": test input'
         tests = tuple(
-            structure.like_example(
+            like_example(
                 tuple(inputs) if isinstance(inputs, list) else inputs,
                 method.example_inputs,
                 f"{where} {number}",

@@ -25,13 +25,13 @@ def name(node: Node) -> str:
     return str(overload) if node.op == "call_function" and isinstance(overload, OpOverload) else ""
 
 
-def values(found: Any) -> list[torch.Tensor]:
+def values(value: Any) -> list[torch.Tensor]:
     """The tensors among a node's arguments or results; unset ones are left out."""
-    if isinstance(found, Node):
-        found = found.meta.get("val")
-    if isinstance(found, tuple | list):
-        return [tensor for part in found for tensor in values(part)]
-    return [found] if isinstance(found, torch.Tensor) else []
+    if isinstance(value, Node):
+        value = value.meta.get("val")
+    if isinstance(value, tuple | list):
+        return [tensor for part in value for tensor in values(part)]
+    return [value] if isinstance(value, torch.Tensor) else []
 
 
 def inputs(node: Node) -> list[torch.Tensor]:

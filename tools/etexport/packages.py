@@ -43,7 +43,9 @@ _installed: list[Packages] = []
 def installed() -> list[Path]:
     """Folders and files of the packages that this process has."""
     return [
-        path for one in _installed for path in (*one.roots, *one.programs, *one.variables.values())
+        path
+        for each in _installed
+        for path in (*each.roots, *each.programs, *each.variables.values())
     ]
 
 
@@ -54,11 +56,11 @@ def install_given(arguments: Sequence[str]) -> list[str]:
     one set of packages.
     """
     others = list(arguments)
-    found = []
+    given = []
     while others[:1] == [_FLAG]:
-        found.append(parse(others[1]))
+        given.append(parse(others[1]))
         others = others[2:]
-    install(found)
+    install(given)
     return others
 
 
@@ -71,25 +73,25 @@ def parse(text: str) -> Packages:
     raw = json.loads(text)
     stamp = Path(raw["stamp"]).absolute()
 
-    def found(path: str) -> Path:
+    def existing(path: str) -> Path:
         return _existing(Path(path).absolute(), stamp)
 
     return Packages(
         stamp=stamp,
-        roots=tuple(found(path) for path in raw["roots"]),
-        programs=tuple(found(path) for path in raw["programs"]),
-        variables={name: found(path) for name, path in sorted(raw["variables"].items())},
+        roots=tuple(existing(path) for path in raw["roots"]),
+        programs=tuple(existing(path) for path in raw["programs"]),
+        variables={name: existing(path) for name, path in sorted(raw["variables"].items())},
     )
 
 
 def install(packages: Iterable[Packages]) -> None:
     """Makes packages importable, behind those of the exporter, and their programs startable."""
     programs: list[str] = []
-    for one in packages:
-        _installed.append(one)
-        sys.path.extend(str(root) for root in one.roots if str(root) not in sys.path)
-        programs += [str(folder) for folder in one.programs]
-        os.environ.update({name: str(path) for name, path in one.variables.items()})
+    for each in packages:
+        _installed.append(each)
+        sys.path.extend(str(root) for root in each.roots if str(root) not in sys.path)
+        programs += [str(folder) for folder in each.programs]
+        os.environ.update({name: str(path) for name, path in each.variables.items()})
     if not programs:
         return
     os.environ["PATH"] = os.pathsep.join([*programs, os.environ.get("PATH", _SYSTEM_PATH)])
@@ -107,9 +109,9 @@ def _existing(path: Path, stamp: Path) -> Path:
     base, real = stamp.parent, Path(os.path.realpath(stamp)).parent
     if path.exists() or not path.is_relative_to(base):
         return path
-    place = path.relative_to(base)
+    relative = path.relative_to(base)
     root, inside, repository = str(base).rpartition(".runfiles/")
     for_actions = Path(root.rpartition("/bazel-out/")[0] or "/", "external", repository)
-    if inside and (for_actions / place).exists():
-        return for_actions / place
-    return real / place
+    if inside and (for_actions / relative).exists():
+        return for_actions / relative
+    return real / relative

@@ -60,20 +60,20 @@ def check_archive(path: Path) -> None:
         code, names that are no names.
     """
     with path.open("rb") as stream:
-        found = members(stream)
-        for name in found:
+        entries = members(stream)
+        for name in entries:
             check_member(stream, name)
-            _check_contents(stream, found, name)
+            _check_contents(stream, entries, name)
 
 
-def _check_contents(stream: BinaryIO, found: Mapping[str, zipfile.ZipInfo], name: str) -> None:
+def _check_contents(stream: BinaryIO, entries: Mapping[str, zipfile.ZipInfo], name: str) -> None:
     if "data/aotinductor/" in name:
         raise ArchiveError(f'it has compiled code ("{name}"), which is not run here')
     if name.endswith(("_weights_config.json", "_constants_config.json")):
         config = _object(stream, name).get("config")
         folder = name.rpartition("/")[0]
         for key, payload in (config if isinstance(config, dict) else {}).items():
-            _check_payload(stream, found, folder, key, payload)
+            _check_payload(stream, entries, folder, key, payload)
     elif re.search(r"(^|/)(models/[^/]+|serialized_exported_program)\.json$", name):
         _check_program(_object(stream, name))
     elif name.endswith(".pt"):
@@ -86,27 +86,27 @@ def _object(stream: BinaryIO, name: str) -> dict[str, Any]:
     except RecursionError:
         raise ArchiveError(f'"{name}" is nested too deeply') from None
     except ValueError as error:
-        raise ArchiveError(f'"{name}" is no JSON: {error}') from error
+        raise ArchiveError(f'"{name}" is not JSON: {error}') from error
     if not isinstance(value, dict):
-        raise ArchiveError(f'"{name}" is no JSON object')
+        raise ArchiveError(f'"{name}" is not a JSON object')
     return value
 
 
 def _check_payload(
     stream: BinaryIO,
-    found: Mapping[str, zipfile.ZipInfo],
+    entries: Mapping[str, zipfile.ZipInfo],
     folder: str,
     key: str,
     payload: Any,
 ) -> None:
-    place = payload.get("path_name") if isinstance(payload, dict) else None
-    if not isinstance(place, str):
+    member = payload.get("path_name") if isinstance(payload, dict) else None
+    if not isinstance(member, str):
         raise ArchiveError(f'nothing says where "{key}" is')
-    if not re.fullmatch(r"(weight|tensor)_\d+", place):
+    if not re.fullmatch(r"(weight|tensor)_\d+", member):
         raise ArchiveError(
-            f'"{key}" is an object in a pickle ("{place}"), which would run code when it is loaded'
+            f'"{key}" is an object in a pickle ("{member}"), which would run code when it is loaded'
         )
-    info = stored(found, f"{folder}/{place}")
+    info = stored(entries, f"{folder}/{member}")
     if payload.get("use_pickle"):
         checkpoint.check_pickled(read_member(stream, info))
         return
@@ -138,22 +138,22 @@ def _members_of(value: Any) -> Iterator[tuple[str, Any]]:
     """All members of objects in a JSON value, however deep."""
     waiting = [value]
     while waiting:
-        one = waiting.pop()
-        if isinstance(one, dict):
-            yield from one.items()
-            waiting += one.values()
-        elif isinstance(one, list):
-            waiting += one
+        each = waiting.pop()
+        if isinstance(each, dict):
+            yield from each.items()
+            waiting += each.values()
+        elif isinstance(each, list):
+            waiting += each
 
 
 def _keywords(spec: str) -> list[Any]:
     """The keyword arguments in a tree of arguments, as torch writes it."""
     try:
         _, tree = json.loads(spec)
-        found = json.loads(tree["children_spec"][1]["context"])
+        names = json.loads(tree["children_spec"][1]["context"])
     except (LookupError, RecursionError, TypeError, ValueError):
-        raise ArchiveError("the tree of its arguments can't be read") from None
-    return found if isinstance(found, list) else [found]
+        raise ArchiveError("the tree of its arguments cannot be read") from None
+    return names if isinstance(names, list) else [names]
 
 
 def check_expression(text: str, functions: frozenset[str]) -> None:
@@ -172,7 +172,7 @@ def check_expression(text: str, functions: frozenset[str]) -> None:
             raise ValueError("too long")
         tree = ast.parse(text.strip(), mode="eval")
     except (MemoryError, RecursionError, SyntaxError, ValueError):
-        raise ArchiveError(f"an expression of sizes can't be read: {shown}") from None
+        raise ArchiveError(f"an expression of sizes cannot be read: {shown}") from None
     for node in ast.walk(tree):
         allowed = isinstance(node, _NODES)
         if isinstance(node, ast.Name):

@@ -1,4 +1,11 @@
-"""PT2E quantization of a recipe, with calibration inputs and dynamic shapes per method."""
+"""PT2E quantization of a recipe, with calibration inputs and dynamic shapes per method.
+
+Quantizers are kept from integers and booleans, which observers cannot take. Some of upstream's
+annotate every input of an operator that they know, token indices and masks of language models
+included (Core ML's and OpenVINO's in 1.5.1); calibration then fails with '"histogram_cpu" not
+implemented for Long'. Others turn the number of each `x + 1` into a tensor of float32 (XNNPACK's
+and Vulkan's), so that positions and indices become floats.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +15,17 @@ from typing import Any
 import torch
 from etbuild import BuildError, Method, ModelSpec
 from executorch.export import ExportRecipe, stages
+from torch.fx import GraphModule, Node
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e, prepare_qat_pt2e
+from torchao.quantization.pt2e.quantizer.quantizer import (
+    Q_ANNOTATION_KEY,
+    DerivedQuantizationSpec,
+    Quantizer,
+    SharedQuantizationSpec,
+)
 
-from etexport import structure
+from etexport import calibration
 from etexport.exported import Exported
-from etexport.floats_only import FloatsOnly
 from etexport.methods import export_module
 
 
@@ -27,11 +40,11 @@ def quantize(
     quantization = recipe.quantization_recipe
     if not quantization or not quantization.quantizers:
         return dict(modules)
-    calibration = _calibration(spec, quantization, label)
+    inputs = calibration.inputs_by_method(spec, quantization, label)
     state = _State()
     quantized = {
         name: _quantize_one(
-            name, module, spec.methods[name], recipe, calibration.get(name), state, label
+            name, module, spec.methods[name], recipe, inputs.get(name), state, label
         )
         for name, module in modules.items()
     }
@@ -62,7 +75,7 @@ def _quantize_one(
     module: Any,
     method: Method,
     recipe: ExportRecipe,
-    calibration: Iterable[tuple[Any, ...]] | None,
+    inputs: Iterable[tuple[Any, ...]] | None,
     state: _State,
     label: str,
 ) -> Any:
@@ -86,7 +99,7 @@ def _quantize_one(
         state.keep(captured)
         prepared = prepare_pt2e(captured, quantizer)
         prepared = stage._apply_passes(prepared, quantization.post_prepare_passes)
-        _calibrate(name, prepared, calibration, method, label)
+        calibration.calibrate(name, prepared, inputs, method, label)
     prepared = stage._apply_passes(prepared, quantization.pre_convert_passes)
     # Some backends want weights as they were, with the operators that quantize them. Upstream's
     # QuantizationRecipe has no field for it; a recipe of theirs may have.
@@ -115,69 +128,99 @@ def _captured(name: str, module: Any, method: Method, label: str) -> Any:
     return module.module(check_guards=False)
 
 
-def _calibrate(
-    name: str,
-    prepared: Any,
-    calibration: Iterable[tuple[Any, ...]] | None,
-    method: Method,
-    label: str,
-) -> None:
-    count = 0
-    with torch.no_grad():
-        for inputs in calibration if calibration is not None else [method.example_inputs]:
-            if not isinstance(inputs, tuple | list):
-                raise BuildError(
-                    f'{label}: calibration input {count} of the method "{name}" is a '
-                    f"{type(inputs).__name__}, wanted a tuple of the method's inputs.",
-                    "A single input is written (x,), with the comma.",
-                )
-            where = f'{label}: calibration input {count} of the method "{name}"'
-            inputs = structure.like_example(tuple(inputs), method.example_inputs, where)
-            try:
-                prepared(*inputs)
-            except Exception as error:
-                raise BuildError(
-                    f'{label}: calibration input {count} does not fit the method "{name}": {error}.'
-                ) from error
-            count += 1
-    if not count:
-        raise BuildError(
-            f'{label}: the calibration function gave no inputs for the method "{name}".',
-            "Return at least one tuple, or leave calibration out to use the example inputs.",
-        )
+class FloatsOnly(Quantizer):
+    """A quantizer that annotates as another one does, floating-point tensors only."""
+
+    def __init__(self, inner: Quantizer) -> None:
+        self._inner = inner
+
+    def transform_for_annotation(self, model: GraphModule) -> GraphModule:
+        """As the other one, but numbers that are added to integers stay numbers."""
+        calls = {n: (n.target, n.args) for n in model.graph.nodes if _of_integers(n)}
+        transformed = self._inner.transform_for_annotation(model)
+        restored = [
+            constant
+            for node in transformed.graph.nodes
+            if node in calls
+            for constant in _restore(node, *calls[node])
+        ]
+        for constant in restored:
+            _remove(transformed, constant)
+        if restored:
+            transformed.recompile()
+        return transformed
+
+    def annotate(self, model: GraphModule) -> GraphModule:
+        """As the other one, without what is not of floats, or shares its scale with such."""
+        annotated = self._inner.annotate(model)
+        removed: set[Any] = set()
+        for node in model.graph.nodes:
+            removed |= _drop(node, _of_integers)
+        while removed:
+            gone, removed = removed, set()
+            for node in model.graph.nodes:
+                removed |= _drop(node, lambda _, spec, gone=gone: _refers(spec, gone))
+        return annotated
+
+    def validate(self, model: GraphModule) -> None:
+        """As the other one."""
+        self._inner.validate(model)
+
+    def prepare_obs_or_fq_callback(self, model: GraphModule, observers: Any) -> None:
+        """As the other one."""
+        self._inner.prepare_obs_or_fq_callback(model, observers)
 
 
-def _calibration(
-    spec: ModelSpec, quantization: Any, label: str
-) -> Mapping[str, Iterable[tuple[Any, ...]]]:
-    if spec.calibration is not None:
-        return calibration_inputs(spec, label)
-    if quantization.calibration_inputs_fn is not None:
-        inputs = list(quantization.calibration_inputs_fn())
-        return {name: inputs for name in spec.methods}
-    return {}
+def _restore(node: Node, target: Any, args: tuple[Any, ...]) -> list[Node]:
+    """Takes floating-point constants out of a call that had numbers there; the constants."""
+    if node.target is not target or len(node.args) != len(args):
+        return []
+    constants = []
+    for position, (before, after) in enumerate(zip(args, node.args, strict=True)):
+        if isinstance(before, int | float) and isinstance(after, Node) and _is_float(after):
+            node.update_arg(position, before)
+            constants.append(after)
+    return constants
 
 
-def calibration_inputs(spec: ModelSpec, label: str) -> Mapping[str, list[tuple[Any, ...]]]:
-    """What the calibration function of a model returns, by method.
+def _remove(model: GraphModule, constant: Node) -> None:
+    """Removes a constant that nothing uses any more, with its tensor."""
+    if constant.op != "get_attr" or constant.users:
+        return
+    model.graph.erase_node(constant)
+    if not any(n.op == "get_attr" and n.target == constant.target for n in model.graph.nodes):
+        delattr(model, str(constant.target))
 
-    Raises:
-      BuildError: it is of another kind, or for other methods.
-    """
-    made = spec.calibration() if spec.calibration else {}
-    if isinstance(made, Mapping):
-        unknown = sorted(set(made) - set(spec.methods))
-        if unknown and not set(made) & set(spec.methods):
-            raise BuildError(
-                f"{label}: calibration names the methods {', '.join(unknown)}; the model "
-                f"has: {', '.join(sorted(spec.methods))}."
-            )
-        # Drawn before anything else takes random numbers, which preparing a graph does.
-        return {name: list(inputs) for name, inputs in made.items()}
-    if not isinstance(made, Iterable):
-        raise BuildError(
-            f"{label}: the calibration function returned {made!r}, wanted input tuples, or a "
-            "dict of them by method."
-        )
-    inputs = list(made)
-    return {name: inputs for name in spec.methods}
+
+def _drop(node: Node, unwanted: Any) -> set[Any]:
+    """Removes a node's unwanted annotations; the edges and nodes that had one."""
+    annotation = node.meta.get(Q_ANNOTATION_KEY)
+    if annotation is None:
+        return set()
+    gone: set[Any] = set()
+    for source, spec in list((annotation.input_qspec_map or {}).items()):
+        if spec is not None and unwanted(source, spec):
+            annotation.input_qspec_map[source] = None
+            gone.add((source, node))
+    if annotation.output_qspec is not None and unwanted(node, annotation.output_qspec):
+        annotation.output_qspec = None
+        gone.add(node)
+    return gone
+
+
+def _of_integers(node: Node, _spec: Any = None) -> bool:
+    value = node.meta.get("val")
+    return isinstance(value, torch.Tensor) and not value.dtype.is_floating_point
+
+
+def _is_float(node: Node) -> bool:
+    value = node.meta.get("val")
+    return isinstance(value, torch.Tensor) and value.dtype.is_floating_point
+
+
+def _refers(spec: Any, gone: set[Any]) -> bool:
+    if isinstance(spec, SharedQuantizationSpec):
+        return spec.edge_or_node in gone
+    if isinstance(spec, DerivedQuantizationSpec):
+        return any(source in gone for source in spec.derived_from)
+    return False

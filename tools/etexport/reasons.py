@@ -12,10 +12,10 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from etfast.unit import replaced
 from torch.fx import Node
 
 from etexport import operators
-from etexport.replaced import replaced
 
 _MOST = 300
 
@@ -24,11 +24,11 @@ class Reasons:
     """What was said while programs were lowered.
 
     Attributes:
-      found: (operator, node, shapes) to the reasons by backend.
+      by_node: (operator, node, shapes) to the reasons by backend.
     """
 
     def __init__(self) -> None:
-        self.found: dict[tuple[str, str, str], dict[str, str]] = {}
+        self.by_node: dict[tuple[str, str, str], dict[str, str]] = {}
         # The node that a support check is looking at.
         self._node: Node | None = None
         # Nodes that the partitioner at work has given a reason for.
@@ -39,10 +39,10 @@ class Reasons:
 
         Passes after partitioning rename nodes: they get what was said of all calls of the operator.
         """
-        own = self.found.get(_key(node))
+        own = self.by_node.get(_key(node))
         if own is not None:
             return own
-        said = [r for (name, _, _), r in self.found.items() if name == operators.name(node)]
+        said = [r for (name, _, _), r in self.by_node.items() if name == operators.name(node)]
         return said[0] if said and all(r == said[0] for r in said) else {}
 
     def keep(self, backend: str, node: Any, reason: Any) -> None:
@@ -56,7 +56,7 @@ class Reasons:
         key = _key(node)
         if key not in self._told:
             self._told.add(key)
-            self.found.setdefault(key, {})[backend] = plain(str(reason))
+            self.by_node.setdefault(key, {})[backend] = plain(str(reason))
 
     @contextlib.contextmanager
     def watching(self) -> Iterator[None]:
@@ -65,18 +65,21 @@ class Reasons:
         from executorch.exir.backend import utils
         from torch.fx.passes.infra import partitioner
 
-        with contextlib.ExitStack() as stack:
-            for owner, name, watch in (
-                (getattr(utils, "WhyNoPartition", None), "__call__", self._why),
-                (getattr(utils, "WhyNoPartitionReporter", None), "report_reject", self._why),
-                (getattr(executorch_partitioner, "Partitioner", None), "__call__", self._start),
-                (partitioner.CapabilityBasedPartitioner, "_is_node_supported", self._check),
-                (_loaded(_VULKAN, "VulkanSupportedOperators"), "log_skip", self._why),
-                (_loaded(_COREML, "_OperatorsSupportedForCoreMLBackend"), "log_once", self._log),
-            ):
-                original = getattr(owner, name, None)
-                if original is not None:
-                    stack.enter_context(replaced(owner, name, watch(original)))
+        watched = (
+            (getattr(utils, "WhyNoPartition", None), "__call__", self._why),
+            (getattr(utils, "WhyNoPartitionReporter", None), "report_reject", self._why),
+            (getattr(executorch_partitioner, "Partitioner", None), "__call__", self._start),
+            (partitioner.CapabilityBasedPartitioner, "_is_node_supported", self._check),
+            (_loaded(_VULKAN, "VulkanSupportedOperators"), "log_skip", self._why),
+            (_loaded(_COREML, "_OperatorsSupportedForCoreMLBackend"), "log_once", self._log),
+        )
+        with replaced(
+            *(
+                (owner, name, watch(getattr(owner, name)))
+                for owner, name, watch in watched
+                if hasattr(owner, name)
+            )
+        ):
             yield
 
     def _why(self, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -128,11 +131,11 @@ def _loaded(module: str, name: str) -> Any:
 def _backend(speaker: Any) -> str:
     """The backend that a speaker belongs to, as upstream's folders name it: "xnnpack"."""
     logger = getattr(speaker, "logger", None)
-    place = logger.name if logger is not None else type(speaker).__module__
-    if place.startswith("executorch.exir.backend"):
+    module = logger.name if logger is not None else type(speaker).__module__
+    if module.startswith("executorch.exir.backend"):
         # Arm's reporter, which is one of upstream's common classes and has no logger.
         return ""
-    parts = place.removeprefix("executorch.backends.").split(".")
+    parts = module.removeprefix("executorch.backends.").split(".")
     return parts[1] if parts[0] == "apple" else parts[0]
 
 

@@ -32,21 +32,21 @@ def _make(node: Mapping[str, Any], request: Request) -> ExportRecipe:
         except ValueError as error:
             names = ", ".join(part["label"] for part in node["recipes"])
             raise BuildError(
-                f"{label}: the recipes {names} can't be combined: {error}.",
+                f"{label}: the recipes {names} cannot be combined: {error}.",
                 "Choose recipes that agree, or write a builder that resolves it.",
             ) from error
     base = _make(node["base"], request) if node.get("base") else None
     function = load(node["builder"], label, "builder")
-    files = {place.removeprefix(MAIN): request.recipe_data[place] for place in node.get("data", [])}
+    files = {path.removeprefix(MAIN): request.recipe_data[path] for path in node.get("data", [])}
     options = Options(node.get("options", {}), label)
     context = RecipeContext(options, label, files, base)
-    made = _call(function, context, label)
-    if not isinstance(made, ExportRecipe):
+    recipe = _call(function, context, label)
+    if not isinstance(recipe, ExportRecipe):
         raise BuildError(
-            f'{label}: builder "{node["builder"]}" returned a {type(made).__name__}, wanted an '
+            f'{label}: builder "{node["builder"]}" returned a {type(recipe).__name__}, expected an '
             "executorch.export.ExportRecipe."
         )
-    return made
+    return recipe
 
 
 def _call(function: Callable[..., Any], context: RecipeContext, label: str) -> Any:
@@ -98,11 +98,11 @@ def _call(function: Callable[..., Any], context: RecipeContext, label: str) -> A
 
 def _kind(parameter: inspect.Parameter) -> str:
     """Name of a parameter's type, where it is one that an option can have; else empty."""
-    wanted = parameter.annotation
-    if wanted is parameter.empty:
+    annotation = parameter.annotation
+    if annotation is parameter.empty:
         # Without an annotation the default tells.
-        wanted = type(parameter.default)
-    name = wanted if isinstance(wanted, str) else getattr(wanted, "__name__", "")
+        annotation = type(parameter.default)
+    name = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
     return name if name in ("bool", "int", "float", "str") else ""
 
 

@@ -20,8 +20,8 @@ def install(tree: Path, sources: Mapping[str, Path], roots: Iterable[str]) -> No
       sources: path in the tree to file.
       roots: folders of the tree, in order of preference.
     """
-    for place, file in sorted(sources.items()):
-        link = tree / place
+    for path, file in sorted(sources.items()):
+        link = tree / path
         link.parent.mkdir(parents=True, exist_ok=True)
         if not link.exists():
             link.symlink_to(file)
@@ -52,9 +52,9 @@ def load(reference: str, label: str, attribute: str) -> Any:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         raise _missing(error, module_name, label, attribute) from error
-    found: Any = module
+    function: Any = module
     for part in function_name.split("."):
-        if not hasattr(found, part):
+        if not hasattr(function, part):
             public = [
                 n
                 for n, v in vars(module).items()
@@ -65,12 +65,12 @@ def load(reference: str, label: str, attribute: str) -> Any:
                 f'"{function_name}". Its functions are: {", ".join(sorted(public)) or "none"}.',
                 f"Correct {attribute}, or define the function.",
             )
-        found = getattr(found, part)
-    if not callable(found):
+        function = getattr(function, part)
+    if not callable(function):
         raise BuildError(
-            f'{label}: {attribute} = "{reference}" is a {type(found).__name__}, not a function.'
+            f'{label}: {attribute} = "{reference}" is a {type(function).__name__}, not a function.'
         )
-    return found
+    return function
 
 
 def _missing(
@@ -79,12 +79,12 @@ def _missing(
     absent = error.name or module_name
     if module_name == absent or module_name.startswith(absent + "."):
         return BuildError(
-            f'{label}: there is no module "{module_name}", which {attribute} names.',
+            f'{label}: {attribute} names the module "{module_name}", which was not found.',
             "A source's module name is its path from the workspace's root: models/llama.py is "
             '"models.llama", nets.py at the root is "nets". Is the file in srcs?',
         )
     return BuildError(
-        f'{label}: "{module_name}" imports "{absent}", which is not there.',
+        f'{label}: "{module_name}" imports "{absent}", which was not found.',
         "Add a py_library that provides it to deps, or, for a package, to the exporter "
         "environment's lock.",
     )

@@ -1,28 +1,45 @@
 """Runs a recipe's stages on a model, with upstream's own stages wherever they suffice.
 
-Three are ours, because upstream's (executorch/export/stages.py, 1.5.1) fall short for a build:
-  - source transform: a layer that two methods share is quantized once, not twice;
-  - PT2E quantization: honors dynamic shapes and calibration inputs per method;
-  - export: takes `strict` per method and passes programs that are exported already.
+An ExportRecipe names stages; upstream's ExportSession runs them on one module and its inputs. A
+model here has several methods that share weights, dynamic shapes and calibration inputs of their
+own, or is exported already. Three stages are ours for that reason, because upstream's
+(executorch/export/stages.py, 1.5.1) fall short:
+
+- source transform: a layer that two methods share is quantized once, not twice;
+- PT2E quantization: honors dynamic shapes and calibration inputs per method;
+- export: takes `strict` per method and passes programs that are exported already.
+
+From there on (to_edge, to_backend, transform_and_lower) upstream's stages run as they are.
+
+A recipe means the same here as under upstream's ExportSession: the same stages in the same order,
+on one method the same program. The caller's model stays unchanged: quantization works on copies,
+which are made of all methods at once, as a copy of each would end what they share. Where upstream
+would write a program that differs from the model without a word, a check fails instead: sizes that
+were narrowed (`bounds`), state that begins with other values (`state`).
+
+Who wants to see what is passed on (accuracy, names, delegation) gives a `Watch`; its functions
+look, and change nothing.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from etbuild import BuildError, ModelSpec
+from executorch.exir import ExecutorchBackendConfig
 from executorch.export import ExportRecipe, stages
 from executorch.export.types import StageType
 from torchao.quantization import quantize_
 from torchao.quantization.quant_api import _is_linear
 from torchao.utils import unwrap_tensor_subclass
 
-from etexport import bounds, state
-from etexport.copies import deep
+from etexport import bounds, control_flow, state
 from etexport.exported import check_recipe
+from etexport.inputs import deep_copy
 from etexport.methods import check_eager, export
 from etexport.progress import Progress
 from etexport.quantize import quantize
@@ -35,7 +52,7 @@ _DEFAULT = (
 )
 
 
-def _unwatched(found: Any) -> None:
+def _unwatched(value: Any) -> None:
     """What a lowering that nobody watches calls."""
 
 
@@ -79,11 +96,11 @@ def run(
     watch = watch or Watch()
     check_recipe(spec, recipe, label)
     modules: dict[str, Any] = {name: method.module for name, method in spec.methods.items()}
-    wanted = set(recipe.pipeline_stages or _DEFAULT)
+    requested = set(recipe.pipeline_stages or _DEFAULT)
     with progress.stage("quantize"):
-        if StageType.SOURCE_TRANSFORM in wanted:
+        if StageType.SOURCE_TRANSFORM in requested:
             modules = transform_sources(modules, recipe, label)
-        if StageType.QUANTIZE in wanted:
+        if StageType.QUANTIZE in requested:
             modules = quantize(modules, spec, recipe, label)
     if any(module is not spec.methods[name].module for name, module in modules.items()):
         watch.quantized(modules)
@@ -108,7 +125,9 @@ def run(
             raise
     watch.lowered(edge)
     with progress.stage("emit"):
-        manager = edge.to_executorch(recipe.executorch_backend_config)
+        config = recipe.executorch_backend_config or ExecutorchBackendConfig()
+        passes = [*config.passes, control_flow.CopyResults()]
+        manager = edge.to_executorch(dataclasses.replace(config, passes=passes))
     bounds.check_lowered(manager, inputs, label)
     state.check(manager, programs, label)
     return manager
@@ -140,9 +159,9 @@ def transform_sources(
                 "Use a PT2E recipe (int8_…), an fp32 recipe, or quantize before exporting.",
             )
     # One copy of all methods together keeps what they share shared. Weights aren't copied: torchao
-    # puts others in their places.
+    # replaces them.
     weights = {id(p): p for module in modules.values() for p in module.parameters()}
-    copies = {n: _with_parent(m) for n, m in deep(dict(modules), weights).items()}
+    copies = {n: _with_parent(m) for n, m in deep_copy(dict(modules), weights).items()}
     config = configs[0]
     once = _Once(config.filter_fn or _is_linear)
     seen: dict[int, torch.nn.Module] = {}
@@ -205,14 +224,14 @@ def _lower(
     artifact = stages.PipelineArtifact(programs, context)
     lowering = recipe.lowering_recipe
     pipeline: list[Any] = []
-    wanted = recipe.pipeline_stages or _DEFAULT
+    requested = recipe.pipeline_stages or _DEFAULT
     makers = {
         StageType.TO_EDGE: stages.ToEdgeStage,
         StageType.TO_BACKEND: stages.ToBackendStage,
         StageType.TO_EDGE_TRANSFORM_AND_LOWER: stages.EdgeTransformAndLowerStage,
         StageType.EDGE_PROGRAM_MANAGER_TRANSFORM: stages.EdgeProgramManagerTransformStage,
     }
-    pipeline = [makers[kind].from_recipe(lowering) for kind in wanted if kind in makers]
+    pipeline = [makers[kind].from_recipe(lowering) for kind in requested if kind in makers]
     if not recipe.pipeline_stages and lowering and lowering.edge_manager_transform_passes:
         pipeline.append(stages.EdgeProgramManagerTransformStage.from_recipe(lowering))
     for stage in pipeline:

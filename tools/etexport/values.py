@@ -21,11 +21,11 @@ class Tensors:
     """Tensors by name while values are written: each once, however often it is met.
 
     Attributes:
-      found: name to tensor, flat and with memory of its own, as safetensors wants them.
+      by_name: name to tensor, flat and with memory of its own, as safetensors wants them.
     """
 
     def __init__(self) -> None:
-        self.found: dict[str, torch.Tensor] = {}
+        self.by_name: dict[str, torch.Tensor] = {}
         self._names: dict[int, tuple[torch.Tensor, str]] = {}
 
     def value(self, value: Any) -> Any:
@@ -44,7 +44,7 @@ class Tensors:
         if not known or value.layout is not torch.strided or value.is_quantized:
             raise UnknownKind(_kind(value))
         if id(value) not in self._names:
-            name = str(len(self.found))
+            name = str(len(self.by_name))
             # Kept, so that no other tensor gets its id.
             self._names[id(value)] = (value, name)
             size, stride = value.size(), value.stride()
@@ -52,7 +52,7 @@ class Tensors:
             span = 1 + sum((n - 1) * s for n, s in zip(size, stride, strict=True))
             span = span if value.numel() else 0
             flat = value.detach().as_strided((span,), (1,), value.storage_offset())
-            self.found[name] = flat.clone()
+            self.by_name[name] = flat.clone()
         form = {"tensor": self._names[id(value)][1]}
         return {**form, "size": list(value.size()), "stride": list(value.stride())}
 
@@ -65,8 +65,8 @@ def value_of(form: Any, tensors: Mapping[str, torch.Tensor]) -> Any:
       tensors: by name.
     """
 
-    def tensor(found: Mapping[str, Any]) -> Any:
-        return tensors[found["tensor"]].as_strided(found["size"], found["stride"])
+    def tensor(form: Mapping[str, Any]) -> Any:
+        return tensors[form["tensor"]].as_strided(form["size"], form["stride"])
 
     return _value(form, tensor)
 
@@ -84,15 +84,15 @@ def shapes_of(form: Any) -> Any:
     """The dynamic shapes that a form of `shapes_form` stands for; a name is one dimension."""
     roots: dict[str, Any] = {}
 
-    def dimension(found: Mapping[str, Any]) -> Any:
-        if "hint" in found:
-            hint = getattr(dynamic_shapes._DimHint, found["hint"])()
-            limits = (found["min"], found["max"])
+    def dimension(form: Mapping[str, Any]) -> Any:
+        if "hint" in form:
+            hint = getattr(dynamic_shapes._DimHint, form["hint"])()
+            limits = (form["min"], form["max"])
             return hint if limits == (None, None) else hint(*limits)
-        name = found["dim"]
+        name = form["dim"]
         if name not in roots:
-            roots[name] = torch.export.Dim(name, min=found["min"], max=found["max"])
-        return _derived(roots[name], found["times"], found["plus"])
+            roots[name] = torch.export.Dim(name, min=form["min"], max=form["max"])
+        return _derived(roots[name], form["times"], form["plus"])
 
     return _value(form, dimension)
 
@@ -119,8 +119,8 @@ def _dimension(value: Any) -> Any:
 
 
 def _derived(root: Any, times: int, plus: int) -> Any:
-    found = root if times == 1 else times * root
-    return found + plus if plus else found
+    dimension = root if times == 1 else times * root
+    return dimension + plus if plus else dimension
 
 
 def _form(value: Any, other: Callable[[Any], Any]) -> Any:

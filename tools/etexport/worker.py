@@ -1,7 +1,21 @@
 """Bazel's persistent worker protocol (JSON): imports once, one forked child per request.
 
-Source: https://bazel.build/remote/creating. The parent stays single-threaded, so that a fork is
-safe; a child's memory goes back when it ends, and no state of it reaches the next request.
+Source: https://bazel.build/remote/creating. Importing torch and ExecuTorch takes longer than most
+lowerings, so one process imports them and forks a child for each request. The parent runs a single
+loop over Bazel's pipe and one pipe of each child; it never runs a model's code.
+
+The parent must stay single-threaded: a fork copies only the thread that calls it, and a lock that
+another thread holds would stay locked in the child. So nothing here may start a thread, and what is
+imported before the first request (`lower.preload`) may not either. In return a child starts warm,
+its memory goes back to the machine when it ends, and no state of it reaches the next request.
+
+A request's life: `_take` queues it, `_start_waiting` starts it when `Admission` finds memory for it
+and the machine has a process to give, `_child` executes it and writes one JSON object to its pipe,
+`_read_child` answers Bazel when that pipe closes. A cancelled request (`_cancel`) is answered at
+once while it waits; a running child is killed with all that it started, and answered when its pipe
+closes, which is when its work has stopped and nothing writes to its outputs any more. When Bazel
+closes its end, all children are killed. A child that dies without an answer is reported with its
+signal or exit code.
 """
 
 from __future__ import annotations

@@ -22,13 +22,13 @@ from torch.fx.experimental import _config as fx_config
 from etfast.unit import Unit, Upstream, replaced
 
 # What generated code leaves in the module, as GraphModule.recompile sets it.
-_FACTS = ("_code", "_lineno_map", "_prologue_start")
+_GENERATED = ("_code", "_lineno_map", "_prologue_start")
 # The class that GraphModule.__new__ makes for each module.
 _OWN_CLASS = "GraphModuleImpl"
 
 
 class _Later:
-    """Stands in the class of one module for something generated, until someone asks for it."""
+    """Replaces something generated in the class of one module, until someone asks for it."""
 
     def __init__(self, name: str, module: GraphModule, generate: Any) -> None:
         self._name = name
@@ -36,11 +36,11 @@ class _Later:
         self._generate = generate
 
     def __get__(self, module: Any, owner: type) -> Any:
-        found = self._module() if module is None else module
-        if found is None:
+        owner_module = self._module() if module is None else module
+        if owner_module is None:
             raise AttributeError(self._name)
-        self._generate(found)
-        return getattr(owner if module is None else found, self._name)
+        self._generate(owner_module)
+        return getattr(owner if module is None else owner_module, self._name)
 
 
 class _Code:
@@ -66,13 +66,13 @@ def _install() -> contextlib.AbstractContextManager[None]:
         if isinstance(self._graph._codegen, fx_graph._PyTreeCodeGen):
             self._in_spec = self._graph._codegen.pytree_info.in_spec
             self._out_spec = self._graph._codegen.pytree_info.out_spec
-        for name in _FACTS:
+        for name in _GENERATED:
             self.__dict__.pop(name, None)
             setattr(cls, name, _Later(name, self, upstream))
         cls.forward = _Later("forward", self, upstream)
         if "_wrapped_call" not in vars(cls):
-            made = cls.__call__ if "__call__" in vars(cls) else None
-            cls._wrapped_call = fx_graph_module._WrappedCall(cls, made)
+            call = cls.__call__ if "__call__" in vars(cls) else None
+            cls._wrapped_call = fx_graph_module._WrappedCall(cls, call)
         cls.__call__ = _call_wrapped
         self._recompile_submodules()
         return _Code(self, upstream)

@@ -68,8 +68,8 @@ def _install() -> contextlib.AbstractContextManager[None]:
     known: list[str] = []
 
     def _gen_edge_manager_for_partitioners(partitioner: Any, *args: Any, **kwargs: Any) -> Any:
-        made = [one for several in (partitioner or {}).values() for one in several]
-        nameless.append(all(type(one).__module__.startswith(_NAMELESS) for one in made))
+        partitioners = [p for several in (partitioner or {}).values() for p in several]
+        nameless.append(all(type(p).__module__.startswith(_NAMELESS) for p in partitioners))
         try:
             return generate(partitioner, *args, **kwargs)
         finally:
@@ -77,10 +77,11 @@ def _install() -> contextlib.AbstractContextManager[None]:
 
     def _materialize_cpp_cia_ops() -> None:
         # Upstream looks each of a thousand operators up, once for each namespace.
-        found = torch._C._dispatch_get_registrations_for_dispatch_key("CompositeImplicitAutograd")
-        if found != known:
+        key = "CompositeImplicitAutograd"
+        registered = torch._C._dispatch_get_registrations_for_dispatch_key(key)
+        if registered != known:
             materialize()
-            known[:] = found
+            known[:] = registered
 
     def _aot_export_joint_with_descriptors(
         stack: Any,
@@ -96,7 +97,7 @@ def _install() -> contextlib.AbstractContextManager[None]:
             tracing.check(mod, symbolic=bool(nameless and nameless[-1]))
             traced = tracing.trace(mod, args, kwargs, decompositions)
         except tracing.Unsuitable:
-            made, signature = upstream(
+            graph_module, signature = upstream(
                 stack,
                 mod,
                 args,
@@ -106,10 +107,10 @@ def _install() -> contextlib.AbstractContextManager[None]:
                 _record_nn_module_stack=_record_nn_module_stack,
             )
         else:
-            made = traced.graph_module
+            graph_module = traced.graph_module
             signature = _signature(traced, args, kwargs, fake_params_buffers)
-        tracing.mark(made)
-        return made, signature
+        tracing.mark(graph_module)
+        return graph_module, signature
 
     return replaced(
         (_program, "_gen_edge_manager_for_partitioners", _gen_edge_manager_for_partitioners),

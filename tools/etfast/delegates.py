@@ -12,7 +12,7 @@ from torch.export.graph_signature import InputKind, OutputKind
 from torch.fx import Graph, Node
 from torch.utils import _pytree as pytree
 
-from etfast.fake_tensors import facts
+from etfast.fake_tensors import description
 from etfast.known_results import functional, key_of, known_result, repeatable
 
 
@@ -41,10 +41,10 @@ def outputs(lowered_module: Any, args: Any, mode: Any) -> Any:
         return None
     try:
         _check_inputs(program, args, mode)
-        found = _outputs(program.graph, mode)
+        leaves = _outputs(program.graph, mode)
     except _Unknown:
         return None
-    return pytree.tree_unflatten(found, program.call_spec.out_spec)
+    return pytree.tree_unflatten(leaves, program.call_spec.out_spec)
 
 
 def _check_inputs(program: Any, args: Any, mode: Any) -> None:
@@ -52,15 +52,15 @@ def _check_inputs(program: Any, args: Any, mode: Any) -> None:
     weights = {**program.state_dict, **program.constants}
     given = iter(pytree.tree_leaves(args))
     for node, spec in zip(program.graph.nodes, signature.input_specs, strict=False):
-        was = node.meta.get("val")
-        now = next(given, None) if spec.kind is InputKind.USER_INPUT else weights.get(spec.target)
-        if type(was) is not FakeTensor or now is None or not hasattr(now, "layout"):
+        before = node.meta.get("val")
+        after = next(given, None) if spec.kind is InputKind.USER_INPUT else weights.get(spec.target)
+        if type(before) is not FakeTensor or after is None or not hasattr(after, "layout"):
             raise _Unknown
-        if isinstance(now, FakeTensor) and now.fake_mode is not mode:
+        if isinstance(after, FakeTensor) and after.fake_mode is not mode:
             raise _Unknown
-        if was.fake_mode is not mode or facts(was) != facts(now):
+        if before.fake_mode is not mode or description(before) != description(after):
             raise _Unknown
-        if spec.kind is InputKind.USER_INPUT and now.requires_grad:
+        if spec.kind is InputKind.USER_INPUT and after.requires_grad:
             raise _Unknown
     if next(given, None) is not None:
         raise _Unknown
@@ -76,9 +76,9 @@ def _outputs(graph: Graph, mode: Any) -> list[FakeTensor]:
         if node.op != "call_function":
             raise _Unknown
         if node.target is operator.getitem:
-            source, place = node.args
+            source, index = node.args
             values = source.meta.get("val")
-            if not isinstance(values, list | tuple) or values[place] is not value:
+            if not isinstance(values, list | tuple) or values[index] is not value:
                 raise _Unknown
             continue
         target = node.target._op if isinstance(node.target, EdgeOpOverload) else node.target
@@ -108,13 +108,13 @@ def _constant(source: Node) -> Any:
 
 def _results(output: Node, graph: Graph) -> list[FakeTensor]:
     sources = pytree.tree_leaves(output.args[0])
-    found = [source.meta["val"] for source in sources if isinstance(source, Node)]
+    values = [source.meta["val"] for source in sources if isinstance(source, Node)]
     inputs = {id(node.meta.get("val")) for node in graph.find_nodes(op="placeholder")}
     if (
-        len(found) < len(sources)
-        or len({id(value) for value in found}) < len(found)
-        or any(type(v) is not FakeTensor or id(v) in inputs or not repeatable(v) for v in found)
-        or any(value.requires_grad for value in found)
+        len(values) < len(sources)
+        or len({id(value) for value in values}) < len(values)
+        or any(type(v) is not FakeTensor or id(v) in inputs or not repeatable(v) for v in values)
+        or any(value.requires_grad for value in values)
     ):
         raise _Unknown
-    return found
+    return values

@@ -13,7 +13,7 @@ def number(size: Any) -> Any:
     return size if type(size) is int else (size.node.expr,)
 
 
-def facts(tensor: torch.Tensor) -> tuple[Any, ...]:
+def description(tensor: torch.Tensor) -> tuple[Any, ...]:
     """What a tensor says of its type, its shape and where it lies, comparable.
 
     Args:
@@ -50,7 +50,7 @@ class Note:
 
     Example:
 
-        NOTE = Note("made")
+        NOTE = Note("origins")
         NOTE.put(tensor, 3)
         NOTE.of(tensor), NOTE.of(copy.deepcopy(tensor))    # 3, None
     """

@@ -11,7 +11,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.experimental.symbolic_shapes import has_free_unbacked_symbols
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from etfast.fake_tensors import Note, facts, learned
+from etfast.fake_tensors import Note, description, learned
 
 # Types of arguments that are what they say.
 PLAIN = frozenset(
@@ -29,8 +29,8 @@ PLAIN = frozenset(
 )
 SYMBOLIC = frozenset({torch.SymBool, torch.SymFloat, torch.SymInt})
 
-# From what a fake tensor was computed: key to place among the results.
-_MADE = Note("made")
+# From what a fake tensor was computed: key to position among the results.
+_ORIGINS = Note("origins")
 # Tells fake tensors apart: an address may be used again.
 _SERIAL = Note("serial")
 _serials = itertools.count()
@@ -53,32 +53,32 @@ def key_of(target: Any, args: Any, kwargs: Any) -> tuple[Any, ...] | None:
 
 
 def _key(target: Any, args: Any, kwargs: Any, of: Any) -> tuple[Any, ...] | None:
-    found: list[Any] = [target, torch.is_grad_enabled(), torch.get_default_dtype()]
+    parts: list[Any] = [target, torch.is_grad_enabled(), torch.get_default_dtype()]
     try:
         for arg in args:
-            _add(found, arg, of)
+            _add(parts, arg, of)
         for name, arg in kwargs.items():
-            found.append(name)
-            _add(found, arg, of)
+            parts.append(name)
+            _add(parts, arg, of)
     except _Unknown:
         return None
-    return tuple(found)
+    return tuple(parts)
 
 
-def _add(found: list[Any], arg: Any, of: Any) -> None:
+def _add(parts: list[Any], arg: Any, of: Any) -> None:
     kind = type(arg)
     if kind is FakeTensor or kind is torch.Tensor or kind is torch.nn.Parameter:
-        found.append(of(arg))
+        parts.append(of(arg))
     elif kind in PLAIN:
-        found.append(kind)
-        found.append(arg)
+        parts.append(kind)
+        parts.append(arg)
     elif kind in SYMBOLIC:
-        found.append(kind)
-        found.append(arg.node.expr)
+        parts.append(kind)
+        parts.append(arg.node.expr)
     elif isinstance(arg, list | tuple):
-        found.append(len(arg))
+        parts.append(len(arg))
         for item in arg:
-            _add(found, item, of)
+            _add(parts, item, of)
     else:
         raise _Unknown
 
@@ -98,7 +98,7 @@ def _description(tensor: torch.Tensor) -> tuple[Any, ...]:
     """What it says, for one that has no values."""
     if type(tensor) is not FakeTensor or not repeatable(tensor):
         raise _Unknown
-    return facts(tensor), torch._C._dispatch_keys(tensor).raw_repr()
+    return description(tensor), torch._C._dispatch_keys(tensor).raw_repr()
 
 
 def _serial(tensor: FakeTensor) -> tuple[str, int]:
@@ -124,21 +124,21 @@ def known_result(value: Any, key: tuple[Any, ...], mode: Any) -> bool:
     Operators without fake arguments (`full`) give a result of the mode that they are run in.
     """
     if type(value) is FakeTensor:
-        return value.fake_mode is mode and _was_made(value, key, (0, 0))
+        return value.fake_mode is mode and _came_from(value, key, (0, 0))
     if not isinstance(value, list | tuple) or not value:
         return False
     count = len(value)
     return all(
         type(item) is FakeTensor
         and item.fake_mode is mode
-        and _was_made(item, key, (number + 1, count))
+        and _came_from(item, key, (number + 1, count))
         for number, item in enumerate(value)
     )
 
 
-def _was_made(tensor: FakeTensor, key: tuple[Any, ...], place: tuple[int, int]) -> bool:
-    made = _MADE.of(tensor)
-    return made is not None and tensor.constant is None and made.get(key) == place
+def _came_from(tensor: FakeTensor, key: tuple[Any, ...], position: tuple[int, int]) -> bool:
+    origins = _ORIGINS.of(tensor)
+    return origins is not None and tensor.constant is None and origins.get(key) == position
 
 
 def kept_result(value: Any, known: Any, key: tuple[Any, ...], arguments: set[int]) -> Any:
@@ -161,12 +161,12 @@ def kept_result(value: Any, known: Any, key: tuple[Any, ...], arguments: set[int
         value = known
     items = [value] if type(value) is FakeTensor else value
     for number, item in enumerate(items):
-        place = (0, 0) if items is not value else (number + 1, len(items))
-        made = _MADE.of(item)
-        if made is None:
-            made = {}
-            _MADE.put(item, made)
-        made[key] = place
+        position = (0, 0) if items is not value else (number + 1, len(items))
+        origins = _ORIGINS.of(item)
+        if origins is None:
+            origins = {}
+            _ORIGINS.put(item, origins)
+        origins[key] = position
     return value
 
 

@@ -32,7 +32,7 @@ def neighbors(graph_module: GraphModule) -> _Neighbors:
 
 
 class DependencyViewer:
-    """Upstream's, of the graph as it was when this was made, with sets that are made on demand."""
+    """Upstream's, of the graph as it was when this was made; sets are computed on demand."""
 
     def __init__(self, graph_module: GraphModule) -> None:
         self.neighbors = neighbors(graph_module)
@@ -43,24 +43,24 @@ class DependencyViewer:
     def downstreams(self) -> dict[Node, set[Node]]:
         """All that depends on a node, by node."""
         if self._down is None:
-            found: dict[Node, set[Node]] = collections.defaultdict(set)
+            below: dict[Node, set[Node]] = collections.defaultdict(set)
             for node, users, _ in reversed(self.neighbors):
                 for user in users:
-                    found[node].add(user)
-                    found[node].update(found[user])
-            self._down = found
+                    below[node].add(user)
+                    below[node].update(below[user])
+            self._down = below
         return self._down
 
     @property
     def upstreams(self) -> dict[Node, set[Node]]:
         """All that a node depends on, by node."""
         if self._up is None:
-            found: dict[Node, set[Node]] = collections.defaultdict(set)
+            above: dict[Node, set[Node]] = collections.defaultdict(set)
             for node, _, inputs in self.neighbors:
                 for source in inputs:
-                    found[node].add(source)
-                    found[node].update(found[source])
-            self._up = found
+                    above[node].add(source)
+                    above[node].update(above[source])
+            self._up = above
         return self._up
 
     def downstreams_of(self, node: Node) -> set[Node]:
@@ -76,27 +76,27 @@ class Reach:
     """What can be reached from each node, as bits.
 
     Attributes:
-      place: a node's bit.
-      users: bits of a node's users, by place.
-      below: bits of all that depends on a node, by place.
+      bit: a node's number, from 0.
+      users: bits of a node's users, by number.
+      below: bits of all that depends on a node, by number.
     """
 
     def __init__(self, graph: _Neighbors) -> None:
-        self.place = {node: number for number, (node, _, _) in enumerate(graph)}
-        self.users = [sum(1 << self.place[user] for user in users) for _, users, _ in graph]
+        self.bit = {node: number for number, (node, _, _) in enumerate(graph)}
+        self.users = [sum(1 << self.bit[user] for user in users) for _, users, _ in graph]
         self.below = [0] * len(graph)
         for number in range(len(graph) - 1, -1, -1):
-            found = self.users[number]
+            reached = self.users[number]
             for user in graph[number][1]:
-                found |= self.below[self.place[user]]
-            self.below[number] = found
+                reached |= self.below[self.bit[user]]
+            self.below[number] = reached
 
     def below_all(self, nodes: int) -> int:
         """All that depends on any of these."""
-        found = 0
+        below = 0
         for number in _bits(nodes):
-            found |= self.below[number]
-        return found
+            below |= self.below[number]
+        return below
 
 
 class _Part:
@@ -111,21 +111,21 @@ class _Part:
     def of(cls, nodes: Any, reach: Reach) -> _Part:
         own = users = 0
         for node in nodes:
-            number = reach.place[node]
+            number = reach.bit[node]
             own |= 1 << number
             users |= reach.users[number]
         return cls(own, users, reach)
 
 
-def can_merge(one: _Part, other: _Part, reach: Reach) -> bool:
+def can_merge(first: _Part, second: _Part, reach: Reach) -> bool:
     """Whether no path leaves both partitions and comes back to one of them."""
-    both = one.nodes | other.nodes
-    if not (one.below | other.below) & both:
+    both = first.nodes | second.nodes
+    if not (first.below | second.below) & both:
         return True
-    if not (one.users & other.nodes or other.users & one.nodes):
+    if not (first.users & second.nodes or second.users & first.nodes):
         return False
-    # A user outside of one may lie in the other: what depends on that alone doesn't count.
-    return not reach.below_all((one.users | other.users) & ~both) & both
+    # A user outside of the first may lie in the second: what depends on that alone doesn't count.
+    return not reach.below_all((first.users | second.users) & ~both) & both
 
 
 def _bits(number: int) -> Iterator[int]:
@@ -136,8 +136,8 @@ def _bits(number: int) -> Iterator[int]:
 
 
 def _sorted(graph: _Neighbors) -> bool:
-    place = {node: number for number, (node, _, _) in enumerate(graph)}
-    return all(place[node] < place[user] for node, users, _ in graph for user in users)
+    position = {node: number for number, (node, _, _) in enumerate(graph)}
+    return all(position[node] < position[user] for node, users, _ in graph for user in users)
 
 
 def _install() -> contextlib.AbstractContextManager[None]:
@@ -168,15 +168,15 @@ def _install() -> contextlib.AbstractContextManager[None]:
             upstream(self, *given)
             return
         reach = Reach(graph)
-        found = {key: _Part.of(p.nodes, reach) for key, p in partitions_by_id.items()}
-        left = list(found)
+        parts_by_id = {key: _Part.of(p.nodes, reach) for key, p in partitions_by_id.items()}
+        left = list(parts_by_id)
         while left:
             first, *rest = left
             left = []
-            one = found[first]
+            merged = parts_by_id[first]
             for second in rest:
-                other = found[second]
-                if not can_merge(one, other, reach):
+                other = parts_by_id[second]
+                if not can_merge(merged, other, reach):
                     left.append(second)
                     continue
                 self._perform_partition_merge(
@@ -188,8 +188,8 @@ def _install() -> contextlib.AbstractContextManager[None]:
                     partition_map,
                     partitions_order,
                 )
-                one = _Part(one.nodes | other.nodes, one.users | other.users, reach)
-                found[first] = one
+                merged = _Part(merged.nodes | other.nodes, merged.users | other.users, reach)
+                parts_by_id[first] = merged
 
     return replaced(
         (group, "_merge_partitions", _merge_partitions),

@@ -119,8 +119,8 @@ def _order_users(order: list[Node]) -> None:
     for node in order:
         for source in node._input_nodes:
             users[source][node] = None
-    for node, found in users.items():
-        node.users = found
+    for node, ordered in users.items():
+        node.users = ordered
 
 
 _PARTS: dict[str, tuple[str, int | None]] = {}
@@ -128,14 +128,14 @@ _PARTS: dict[str, tuple[str, int | None]] = {}
 
 def _parts(name: str) -> tuple[str, int | None] | None:
     """A name's stem and number, as the name space takes them; None: it would change the name."""
-    found = _PARTS.get(name)
-    if found is None:
+    parts = _PARTS.get(name)
+    if parts is None:
         match = fx_graph._name_regex.match(name)
         if match is None or name in fx_graph._illegal_names:
             return None
         stem, number = match.group(1, 2)
-        found = _PARTS[name] = (stem, None if number is None else int(number))
-    return found
+        parts = _PARTS[name] = (stem, None if number is None else int(number))
+    return parts
 
 
 def _namespace(nodes: list[Node]) -> Any:

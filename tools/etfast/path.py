@@ -1,4 +1,24 @@
-"""Which units there are, and how they are put in place."""
+"""The fast path: which units there are, and how they are installed for one lowering.
+
+Lowering is graph bookkeeping: a hundred passes that take a graph apart and make it anew. A unit
+replaces some functions of torch or ExecuTorch by ones that do the same bookkeeping with less work.
+The programs stay the same, byte for byte: that is the only promise, and each unit's docstring
+argues why it holds. `tests/unit/fastpath` compares programs over nets and recipes, and
+`--//rules:lowering=stock` lowers anything with upstream's own functions.
+
+A unit relies on sources, not on version numbers: it knows the functions that it replaces, and those
+whose behavior its argument needs, by the sha256 of their source. If one differs, the unit stands
+aside, upstream's function runs, and the report says so. All sources are compared before any unit is
+installed, as one unit may replace what another one relies on. With the locked versions no unit
+stands aside and each one's code runs: `test_standing_aside.py` fails otherwise, so that an update
+of torch cannot lose the speed unseen.
+
+What would break the promise: a unit that keeps results by keys that leave out something that they
+depend on; a replaced function that upstream has imported by value elsewhere (`from x import f`), so
+that two versions of it run; state that outlives the context. So units keep what they know on the
+objects that it is about, or in caches whose keys are values, and everything is put back on leaving,
+after an error too.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +32,7 @@ from typing import Any
 
 from etfast.unit import Unit
 
-# In the order in which they are put in place. Their modules are imported on use: torch is slow.
+# In the order in which they are installed. Their modules are imported on use: torch is slow.
 UNITS = (
     "arguments",
     "codegen",
@@ -36,8 +56,8 @@ class Used:
 
     Attributes:
       lowering: "fast" or "stock".
-      active: names of those in place.
-      aside: name of a unit to why it stands aside.
+      active: names of the installed units.
+      aside: by name of a unit the reason why it stands aside.
     """
 
     lowering: str = "fast"
@@ -58,29 +78,28 @@ def chosen(lowering: str) -> contextlib.AbstractContextManager[Used]:
     """What a request asks for.
 
     Args:
-      lowering: "fast", or "stock": nothing is put in place.
+      lowering: "fast", or "stock": nothing is installed.
     """
     return installed(()) if lowering == "stock" else installed()
 
 
 @contextlib.contextmanager
-def installed(wanted: Sequence[Unit] | None = None) -> Iterator[Used]:
-    """Puts units in place; one that upstream doesn't suit stands aside.
+def installed(requested: Sequence[Unit] | None = None) -> Iterator[Used]:
+    """Installs units; one that does not know upstream's sources stands aside.
 
     Args:
-      wanted: the units; default: all.
+      requested: the units; default: all.
 
     Yields:
       What became of them.
     """
-    used = Used("fast" if wanted is None or wanted else "stock")
-    # All before any is in place: one replaces what another one knows.
+    used = Used("fast" if requested is None or requested else "stock")
     checked = [
         (unit, unit.mismatches())
-        for unit in (units() if wanted is None else wanted)
+        for unit in (units() if requested is None else requested)
         if all(name in sys.modules for name in unit.needs)
     ]
-    # The sources that were read for that: a few MB.
+    # The sources that were read to compare them take a few MB.
     linecache.clearcache()
     with contextlib.ExitStack() as stack:
         for unit, mismatches in checked:

@@ -46,8 +46,8 @@ def _install() -> contextlib.AbstractContextManager[None]:
         if may_match(graph_module):
             return upstream(self, graph_module)
         graph_module.recompile()
-        made = super(ConvertToUpsampleBilinear2d, self).call(graph_module)
-        return PassResult(made.graph_module, True)
+        result = super(ConvertToUpsampleBilinear2d, self).call(graph_module)
+        return PassResult(result.graph_module, True)
 
     return replaced((ConvertToUpsampleBilinear2d, "call", call))
 

@@ -4,7 +4,7 @@ Replaces `_ExportPassBase.call` of ExecuTorch, which passes that look for a patt
 found or not: it traces all nodes anew. XNNPACK's pipeline has a dozen of those, for each partition.
 
 Why it is equivalent: tracing is skipped where the graph is what such a tracing made, node for node,
-with the same arguments, names and facts, and the pass has none of the functions that see nodes
+with the same arguments, names and metadata, and the pass has none of the functions that see nodes
 while they are traced. It would make the same nodes with the same names again. Graphs that refer to
 modules or attributes, which may have changed by themselves, are traced.
 """
@@ -21,50 +21,50 @@ from etfast.fake_tensors import learned
 from etfast.unit import Unit, Upstream, replaced
 
 # Name of the attribute of a graph that says what tracing made.
-_MADE = "_etfast_made"
+_TRACED = "_etfast_traced"
 # Functions of a pass that don't see nodes while they are traced.
 _BLIND = frozenset({"__call__", "__init__", "call", "ensures", "requires"})
 _BY_VALUE = (bool, float, int, str, type(None))
 
 
-def facts(graph: Graph) -> list[Any] | None:
+def fingerprint(graph: Graph) -> list[Any] | None:
     """All that tells a graph from a changed one; None: it refers to what isn't in it.
 
     Graphs with control flow refer to their branches, so upstream's function traces them.
     """
-    found: list[Any] = []
+    parts: list[Any] = []
     for node in graph.nodes:
         if node.op in ("get_attr", "call_module"):
             return None
-        found.append(id(node))
-        found.append(node.op)
-        found.append(node.name)
-        found.append(id(node.target))
-        _add(found, node.args)
-        _add(found, node.kwargs)
+        parts.append(id(node))
+        parts.append(node.op)
+        parts.append(node.name)
+        parts.append(id(node.target))
+        _add(parts, node.args)
+        _add(parts, node.kwargs)
         for name, value in node.meta.items():
-            found.append(name)
-            found.append(id(value))
-        found.append(learned(node.meta.get("val")))
-    return found
+            parts.append(name)
+            parts.append(id(value))
+        parts.append(learned(node.meta.get("val")))
+    return parts
 
 
-def _add(found: list[Any], value: Any) -> None:
+def _add(parts: list[Any], value: Any) -> None:
     if isinstance(value, Node):
-        found.append(id(value))
+        parts.append(id(value))
     elif type(value) in _BY_VALUE:
         # Texts, as numbers of two types may be equal, and one is not equal to itself.
-        found.append(repr(value))
+        parts.append(repr(value))
     elif isinstance(value, list | tuple):
-        found.append(len(value))
+        parts.append(len(value))
         for item in value:
-            _add(found, item)
+            _add(parts, item)
     elif isinstance(value, dict):
         for name, item in value.items():
-            found.append(name)
-            _add(found, item)
+            parts.append(name)
+            _add(parts, item)
     else:
-        found.append(id(value))
+        parts.append(id(value))
 
 
 _PLAIN: dict[type, bool] = {}
@@ -93,12 +93,12 @@ def _install() -> contextlib.AbstractContextManager[None]:
     def call(self: Any, graph_module: GraphModule) -> PassResult:
         if not _is_plain(self, base):
             return upstream(self, graph_module)
-        made = graph_module.graph.__dict__.get(_MADE)
-        if made is not None and made == facts(graph_module.graph):
+        traced = graph_module.graph.__dict__.get(_TRACED)
+        if traced is not None and traced == fingerprint(graph_module.graph):
             return PassResult(graph_module, True)
         result = upstream(self, graph_module)
         graph = result.graph_module.graph
-        graph.__dict__[_MADE] = facts(graph)
+        graph.__dict__[_TRACED] = fingerprint(graph)
         return result
 
     return replaced((pass_base._ExportPassBase, "call", call))

@@ -64,7 +64,7 @@ def _standing_aside(upstream: Any) -> Any:
 
 
 def _unwrapped(value: Any, kind: type, name: str) -> Any:
-    """An argument with the given attribute of each proxy value in the proxy value's place."""
+    """An argument with the given attribute of each proxy value instead of the proxy value."""
     cls = type(value)
     if cls is kind:
         return getattr(value, name)
@@ -78,7 +78,7 @@ def _unwrapped(value: Any, kind: type, name: str) -> Any:
 
 
 def _replacement(value_of: type, upstream: Any) -> Any:
-    """The `_fx` for passes whose values are of a class, in place of upstream's."""
+    """The `_fx` for passes whose values are of a class."""
     from executorch.exir.delegate import executorch_call_delegate
     from executorch.exir.dialects.edge._ops import EdgeOpOverload
 
@@ -111,18 +111,18 @@ def _replacement(value_of: type, upstream: Any) -> Any:
         else:
             ids = {id(leaf) for leaf in pytree.tree_leaves((args_data, kwargs_data))}
             what = mode, run, args_data, kwargs_data
-            found = None
+            result = None
             if run is None:
-                found = delegates.outputs(args_data[0], args_data[1:], mode)
-                if found is not None and isinstance(known, list | tuple):
-                    known = type(found)(known)
+                result = delegates.outputs(args_data[0], args_data[1:], mode)
+                if result is not None and isinstance(known, list | tuple):
+                    known = type(result)(known)
             elif known is not None and seen.holds(*what, known, ids):
-                found = known
-            if found is None:
-                found = self.interpreter.call_function(target, args_data, kwargs_data)
+                result = known
+            if result is None:
+                result = self.interpreter.call_function(target, args_data, kwargs_data)
                 if run is not None:
-                    seen.put(*what, found, ids)
-            res_data = kept_result(found, known, key, ids)
+                    seen.put(*what, result, ids)
+            res_data = kept_result(result, known, key, ids)
         name = None
         if isinstance(target, OpOverload):
             name = self.tracer.graph._target_to_str(target.overloadpacket.__name__)

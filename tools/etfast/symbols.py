@@ -27,13 +27,13 @@ _MOST = 100_000
 
 
 def remembering(method: str, upstream: Callable[..., Any]) -> Callable[..., Any]:
-    """A binary operator of SymNode that knows what it made of expressions before.
+    """A binary operator of SymNode that knows its results for expressions.
 
     Args:
       method: its name: "add".
       upstream: the operator.
     """
-    made: dict[Any, tuple[Any, type, bool]] = {}
+    results: dict[Any, tuple[Any, type, bool]] = {}
     operator = sym_node.METHOD_TO_OPERATOR[method]
     node_of = sym_node.SymNode
     unknown = sym_node._NO_HINT
@@ -57,20 +57,20 @@ def remembering(method: str, upstream: Callable[..., Any]) -> Callable[..., Any]
             self._optimized_summation,
             other._optimized_summation,
         )
-        known = made.get(key)
+        known = results.get(key)
         hint, other_hint = self._hint, other._hint
         if known is None or (hint is not None and type(hint) not in hinted):
             result = upstream(self, other)
-            if type(result) is node_of and result.constant is None and len(made) < _MOST:
-                made[key] = (result._expr, result.pytype, result._optimized_summation)
+            if type(result) is node_of and result.constant is None and len(results) < _MOST:
+                results[key] = (result._expr, result.pytype, result._optimized_summation)
             return result
         expression, kind, summation = known
-        found = unknown
+        value = unknown
         if hint is not None and other_hint is not None:
-            found = operator(hint, other_hint)
-            if type(found) is not kind and type(found) in hinted:
-                found = kind(found)
-        return node_of(expression, env, kind, found, optimized_summation=summation)
+            value = operator(hint, other_hint)
+            if type(value) is not kind and type(value) in hinted:
+                value = kind(value)
+        return node_of(expression, env, kind, value, optimized_summation=summation)
 
     return binary
 

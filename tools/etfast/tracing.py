@@ -16,7 +16,7 @@ from torch.fx import traceback as fx_traceback
 from torch.fx.experimental import proxy_tensor
 from torch.utils import _pytree as pytree
 
-from etfast.fake_tensors import Note, facts, learned, number
+from etfast.fake_tensors import Note, description, learned, number
 
 # The target of the node that a trace made a fake tensor for, and what was known of sizes then.
 _TRACED = Note("traced")
@@ -192,9 +192,9 @@ class Tracing(Interpreter):
             if target in self._table:
                 return target(*args, **kwargs)
             if target._can_decompose() and target.py_kernels.get(_COMPOSITE) is not self._stays:
-                found = self._decomposed(target, args, kwargs)
-                if found is not NotImplemented:
-                    return found
+                result = self._decomposed(target, args, kwargs)
+                if result is not NotImplemented:
+                    return result
             if target is not _ASSERTION and self._unchanged(node):
                 return self._kept(node, args, kwargs)
             return target(*args, **kwargs)
@@ -206,10 +206,10 @@ class Tracing(Interpreter):
             args, kwargs = pytree.tree_map_only(
                 FakeTensor, FunctionalTensor.to_functional, (args, kwargs)
             )
-            found = target.decompose(*args, **kwargs)
-        if found is NotImplemented:
-            return found
-        return pytree.tree_map_only(FunctionalTensor, FunctionalTensor.from_functional, found)
+            result = target.decompose(*args, **kwargs)
+        if result is NotImplemented:
+            return result
+        return pytree.tree_map_only(FunctionalTensor, FunctionalTensor.from_functional, result)
 
     def _unchanged(self, node: Node) -> bool:
         """Whether a node's inputs are what they were when its value was made."""
@@ -275,7 +275,7 @@ def _same(now: FakeTensor, then: FakeTensor) -> bool:
         now.fake_mode is then.fake_mode
         and now.constant is None
         and then.constant is None
-        and facts(now) == facts(then)
+        and description(now) == description(then)
     )
 
 
@@ -343,8 +343,8 @@ def trace(module: GraphModule, args: Any, kwargs: Any, table: Any) -> Traced:
             fx_traceback.preserve_node_meta(),
         ):
             tracing = Tracing(module, table)
-            found = tracing.run(*flat_args[len(names) :])
-        leaves, out["spec"] = pytree.tree_flatten(found)
+            outputs = tracing.run(*flat_args[len(names) :])
+        leaves, out["spec"] = pytree.tree_flatten(outputs)
         out["written"] = [name for name in names if name in tracing.written]
         return *(tracing.written[name] for name in out["written"]), *leaves
 
@@ -352,11 +352,13 @@ def trace(module: GraphModule, args: Any, kwargs: Any, table: Any) -> Traced:
     from torch._dispatch.python import enable_python_dispatcher
 
     with enable_python_dispatcher():
-        made = proxy_tensor.make_fx(run, decomposition_table=table, record_module_stack=True)(*flat)
-    for node in made.graph.nodes:
+        traced = proxy_tensor.make_fx(run, decomposition_table=table, record_module_stack=True)(
+            *flat
+        )
+    for node in traced.graph.nodes:
         if isinstance(node.target, OpOverload) and node.target._schema.is_mutable:
             raise Unsuitable
-    made.graph.eliminate_dead_code()
-    made.recompile()
-    propagate_input_mutation_stacktraces(made.graph)
-    return Traced(made, list(parameters), list(buffers), out["written"], in_spec, out["spec"])
+    traced.graph.eliminate_dead_code()
+    traced.recompile()
+    propagate_input_mutation_stacktraces(traced.graph)
+    return Traced(traced, list(parameters), list(buffers), out["written"], in_spec, out["spec"])

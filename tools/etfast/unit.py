@@ -1,4 +1,4 @@
-"""A unit of the fast path: what it stands in for, and whether upstream is what it expects."""
+"""A unit of the fast path: what it replaces, and whether upstream is what it expects."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from typing import Any
 
 
 @functools.cache
-def _digest(found: Any) -> str:
+def _digest(source: Any) -> str:
     """The sha256 of a function's or a class's source: once, as workers have their children do."""
-    return hashlib.sha256(inspect.getsource(found).encode()).hexdigest()
+    return hashlib.sha256(inspect.getsource(source).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -33,22 +33,22 @@ class Upstream:
     sha256: tuple[str, ...]
 
     def mismatch(self) -> str:
-        """Why this is not what the unit was written for; empty: it is.
+        """What differs from what the unit was written for; empty: nothing.
 
         Example: `torch.fx.graph:Graph.lint has another source (sha256 0123456789ab)`.
         """
         where = f"{self.module}:{self.name}" if self.name else self.module
         try:
-            found: Any = importlib.import_module(self.module)
+            value: Any = importlib.import_module(self.module)
             for part in self.name.split(".") if self.name else ():
                 # As it is stored: a class method or a property has its function inside.
-                found = inspect.getattr_static(found, part)
-            found = getattr(found, "fget", None) or getattr(found, "__func__", found)
-            digest = _digest(found)
+                value = inspect.getattr_static(value, part)
+            value = getattr(value, "fget", None) or getattr(value, "__func__", value)
+            digest = _digest(value)
         except ImportError:
-            return f"{where} can't be imported"
+            return f"{where} cannot be imported"
         except (AttributeError, OSError, TypeError):
-            return f"{where} isn't there"
+            return f"{where} not found"
         if digest in self.sha256:
             return ""
         return f"{where} has another source (sha256 {digest[:12]})"
@@ -62,7 +62,7 @@ class Unit:
       name: short, for reports and tests.
       versions: of upstream's packages that it was checked with, for readers.
       relies_on: the sources that it replaces or whose behavior it assumes.
-      install: makes the context in which it is in place.
+      install: returns a context in which it is installed.
       needs: modules without which there is nothing to speed up: the unit is left out silently while
         they aren't loaded.
     """
@@ -79,16 +79,23 @@ class Unit:
 
 
 @contextlib.contextmanager
-def replaced(*places: tuple[Any, str, Any]) -> Iterator[None]:
-    """Puts functions in the place of others, and takes them away again.
+def replaced(*replacements: tuple[Any, str, Any]) -> Iterator[None]:
+    """Replaces attributes of modules and classes, and puts the originals back.
+
+    An attribute that a class inherits is put onto the class itself, and removed again.
 
     Args:
-      places: owner (module or class), name there, what stands in for it.
+      replacements: owner (module or class), the attribute's name, the replacement.
+
+    Example:
+
+        with replaced((torch, "load", load), (json, "dumps", dumps)):
+            …
     """
     missing = object()
-    originals = [(owner, name, vars(owner).get(name, missing)) for owner, name, _ in places]
+    originals = [(owner, name, vars(owner).get(name, missing)) for owner, name, _ in replacements]
     try:
-        for owner, name, value in places:
+        for owner, name, value in replacements:
             setattr(owner, name, value)
         yield
     finally:

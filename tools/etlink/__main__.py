@@ -2,27 +2,26 @@
 
 Contract: `etlink --lowered DIR --program OUT.pte [--data OUT.ptd] [--manifest OUT.json]
 [--summary OUT.json] [--shared INDEX.json]… [--label L] [--allow_unshared] [--own_data NAME]…
-[--min_shared AMOUNT] [--min_delegated SHARE] [--adapter_data by_content|by_name]
+[--min_shared AMOUNT] [--min_delegated PERCENT] [--adapter_data by_content|by_name]
 [--adapter DIR] [--require_kernels] [--app_operator NAME]…`
 """
 
 from __future__ import annotations
 
 import dataclasses
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from etbuild.arguments import ToolParser
-from etbuild.errors import BuildError
+from etbuild.command import exit_code
 
-from etlink import adapter_values, delegated, manifest, without_kernel
-from etlink.container import REBUILD, write_text
-from etlink.json_file import fields_of
+from etlink import adapter_values, delegated, without_kernel
+from etlink.container import REBUILD
+from etlink.data_index import read_index
+from etlink.json_file import fields_of, write_json
 from etlink.link import Options, link
 from etlink.lowered import Lowered
-from etlink.shared import read_index
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -38,41 +37,38 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--allow_unshared", action="store_true")
     parser.add_argument("--own_data", action="append", default=[], metavar="NAME")
     parser.add_argument("--min_shared", default="", metavar="AMOUNT")
-    parser.add_argument("--min_delegated", default="", metavar="SHARE")
+    parser.add_argument("--min_delegated", default="", metavar="PERCENT")
     parser.add_argument("--adapter_data", default="by_content", choices=["by_content", "by_name"])
     parser.add_argument("--adapter", type=Path, help="directory of EtAdapt")
     parser.add_argument("--require_kernels", action="store_true")
     parser.add_argument("--app_operator", action="append", default=[], metavar="NAME")
-    given = parser.parse_args(arguments)
-    try:
+    args = parser.parse_args(arguments)
+    label = args.label or str(args.lowered)
+
+    def work() -> None:
         options = Options(
-            given.label,
-            tuple(read_index(path) for path in given.shared),
-            given.allow_unshared,
-            tuple(given.own_data),
-            given.min_shared,
-            given.adapter_data,
-            adapter_values.values(given.adapter) if given.adapter else None,
+            label=args.label,
+            shared=tuple(read_index(path) for path in args.shared),
+            allow_unshared=args.allow_unshared,
+            own_data=tuple(args.own_data),
+            min_shared=args.min_shared,
+            adapter_data=args.adapter_data,
+            values=adapter_values.read(args.adapter) if args.adapter else None,
         )
-        if given.min_delegated:
-            facts = delegated.read(given.lowered)
-            with fields_of(given.lowered / "facts.json", REBUILD):
-                delegated.check(given.label or str(given.lowered), facts, given.min_delegated)
-        if given.require_kernels:
-            label = given.label or str(given.lowered)
-            without_kernel.check(label, given.lowered, given.app_operator)
-        linked = link(
-            Lowered(given.lowered, more=given.adapter), given.program, given.data, options
-        )
-        if given.manifest:
-            manifest.write(given.manifest, linked.manifest)
-        if given.summary:
-            text = json.dumps(dataclasses.asdict(linked), indent=1, sort_keys=True)
-            write_text(given.summary, text + "\n")
-    except BuildError as error:
-        print(f"ERROR: {error}", file=sys.stderr)
-        return 1
-    return 0
+        if args.min_delegated:
+            methods = delegated.read(args.lowered)
+            with fields_of(args.lowered / "lowering.json", REBUILD):
+                delegated.check(label, methods, args.min_delegated)
+        if args.require_kernels:
+            without_kernel.check(label, args.lowered, args.app_operator)
+        lowered = Lowered(args.lowered, more=args.adapter)
+        linked = link(lowered, args.program, args.data, options)
+        if args.manifest:
+            write_json(args.manifest, linked.manifest)
+        if args.summary:
+            write_json(args.summary, dataclasses.asdict(linked))
+
+    return exit_code(work)
 
 
 if __name__ == "__main__":

@@ -1,13 +1,17 @@
-"""An adapter's values, for a program that was lowered with others in their places.
+"""The values of an adapter, for a program that was lowered with placeholders for them.
 
-adapter.json    what `Exchange` below holds, for each tensor
+adapter.json    what `AdapterTensor` below holds, for each tensor
 blobs/<sha256>  the bytes of each tensor
+
+A change of an adapter's values must not lower its program again, so lowering sees placeholders, and
+linking replaces their bytes (`with_values`). The invariant is that no byte of a placeholder leaves
+the linker. It holds only if lowering took each tensor as it was, and nothing else in the program
+was computed from one; `check_placeholders` fails for everything that it can see of that.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,9 +19,9 @@ from pathlib import Path
 from etbuild.errors import BuildError
 
 from etlink.container import REBUILD, Piece, sha256_of
-from etlink.data import Datum
-from etlink.json_file import FormError, check_hash, decode, read_object
+from etlink.json_file import check_hash, read_file, write_json
 from etlink.lowered import check_digest, store
+from etlink.named_data import NamedData
 
 _FILE = "adapter.json"
 WITHOUT = (
@@ -27,15 +31,15 @@ WITHOUT = (
 
 
 @dataclass(frozen=True)
-class Exchange:
+class AdapterTensor:
     """A tensor of an adapter.
 
     Attributes:
       name: its qualified name in the model.
       dtype: "float32".
       shape: elements per dimension.
-      stand_in: sha256 of the bytes that were lowered, hex.
-      blob: sha256 of its own bytes, hex.
+      placeholder: sha256 of the bytes that were lowered, hex.
+      sha256: of its own bytes, hex.
       size: bytes.
       crc32: of its own bytes.
     """
@@ -43,34 +47,28 @@ class Exchange:
     name: str
     dtype: str
     shape: tuple[int, ...]
-    stand_in: str
-    blob: str
+    placeholder: str
+    sha256: str
     size: int
     crc32: int
 
 
 @dataclass(frozen=True)
-class _Listed:
-    tensors: tuple[Exchange, ...] = ()
-    placeholders: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
 class Values:
-    """An adapter's values.
+    """What replaces the placeholders that a program was lowered with.
 
     Attributes:
-      tensors: what takes the places of what was lowered.
-      placeholders: sha256 of the bytes that no program may have, hex.
+      tensors: of the adapter, sorted by name.
+      placeholders: sha256 of the bytes that no program may hold, hex, sorted.
     """
 
-    tensors: tuple[Exchange, ...] = ()
-    placeholders: frozenset[str] = frozenset()
+    tensors: tuple[AdapterTensor, ...] = ()
+    placeholders: tuple[str, ...] = ()
 
 
 def add(
     folder: Path, name: str, dtype: str, shape: Sequence[int], was: bytes, now: bytes
-) -> Exchange:
+) -> AdapterTensor:
     """Stores a tensor's bytes as a blob.
 
     Args:
@@ -81,118 +79,121 @@ def add(
       was: the bytes that were lowered.
       now: its own bytes.
     """
-    stand_in = sha256_of(Piece.of(was))
     digest = store(folder, Piece.of(now))
-    return Exchange(name, dtype, tuple(shape), stand_in, digest.sha256, len(now), digest.crc32)
+    return AdapterTensor(
+        name=name,
+        dtype=dtype,
+        shape=tuple(shape),
+        placeholder=sha256_of(Piece.of(was)),
+        sha256=digest.sha256,
+        size=len(now),
+        crc32=digest.crc32,
+    )
 
 
-def write(folder: Path, tensors: Sequence[Exchange], placeholders: Iterable[str] = ()) -> None:
-    """Writes the list of what `add` has stored, sorted.
+def write(folder: Path, tensors: Sequence[AdapterTensor], placeholders: Iterable[str] = ()) -> None:
+    """Writes the list of what `add` stored, sorted.
 
     Args:
       folder: of the values.
       tensors: of `add`.
-      placeholders: sha256 of all bytes that were lowered in the places of an adapter's, hex.
+      placeholders: sha256 of all bytes that were lowered as placeholders, hex.
     """
     ordered = tuple(sorted(tensors, key=lambda t: t.name))
-    listed = _Listed(ordered, tuple(sorted({*placeholders, *(t.stand_in for t in ordered)})))
-    text = json.dumps(dataclasses.asdict(listed), indent=1, sort_keys=True)
-    (folder / _FILE).write_text(text + "\n", encoding="utf-8")
+    hashes = {*placeholders, *(t.placeholder for t in ordered)}
+    write_json(folder / _FILE, dataclasses.asdict(Values(ordered, tuple(sorted(hashes)))))
 
 
-def read(folder: Path) -> tuple[Exchange, ...]:
-    """The tensors of an adapter; see `values`."""
-    return values(folder).tensors
-
-
-def values(folder: Path) -> Values:
-    """An adapter's values, whose blobs are checked.
+def read(folder: Path) -> Values:
+    """Reads an adapter's values; the bytes of all tensors are checked.
 
     Raises:
-      BuildError: the folder is damaged, or something else.
+      BuildError: the folder is damaged, or holds something else.
     """
-    path = folder / _FILE
-    raw = read_object(path, "is no list of an adapter's values", REBUILD, folder)
-    try:
-        listed = decode(_Listed, raw)
-        tensors = listed.tensors
-        for number, digest in enumerate(listed.placeholders):
-            check_hash(digest, f"it.placeholders[{number}]")
-        for number, tensor in enumerate(tensors):
-            check_hash(tensor.stand_in, f"it.tensors[{number}].stand_in")
-            check_hash(tensor.blob, f"it.tensors[{number}].blob")
-    except FormError as error:
-        raise BuildError(f"{path} is damaged: {error}.", REBUILD) from error
-    for tensor in tensors:
-        blob = folder / "blobs" / tensor.blob
+    values = read_file(
+        Values, folder / _FILE, "is not a list of an adapter's values", REBUILD, check=_check
+    )
+    for tensor in values.tensors:
+        blob = folder / "blobs" / tensor.sha256
         if not blob.is_file():
             raise BuildError(f"{blob} is missing.", REBUILD)
-        check_digest(blob, sha256_of(Piece.of_file(blob)), tensor.blob)
-    return Values(tensors, frozenset(listed.placeholders))
+        check_digest(blob, sha256_of(Piece.of_file(blob)), tensor.sha256)
+    return values
 
 
-def exchanged(label: str, data: Sequence[Datum], tensors: Sequence[Exchange]) -> tuple[Datum, ...]:
+def _check(values: Values) -> None:
+    for number, sha256 in enumerate(values.placeholders):
+        check_hash(sha256, f"it.placeholders[{number}]")
+    for number, tensor in enumerate(values.tensors):
+        check_hash(tensor.placeholder, f"it.tensors[{number}].placeholder")
+        check_hash(tensor.sha256, f"it.tensors[{number}].sha256")
+
+
+def with_values(
+    label: str, data: Sequence[NamedData], tensors: Sequence[AdapterTensor]
+) -> tuple[NamedData, ...]:
     """A program's own data with the values of its adapter.
 
     Args:
       label: the program, for messages.
-      data: its own data, by name, with what was lowered.
+      data: its own data, by name, with the placeholders.
       tensors: of the adapter.
 
     Raises:
-      BuildError: the lowering didn't take a tensor of the adapter as it was.
+      BuildError: lowering did not take a tensor of the adapter as it was.
     """
-    found = {datum.key: datum for datum in data}
+    by_key = {item.key: item for item in data}
     for tensor in tensors:
-        datum = found.get(tensor.name)
-        if datum is None:
+        item = by_key.get(tensor.name)
+        if item is None:
             raise BuildError(
-                f'{label}: the adapter\'s weight "{tensor.name}" is none of the {len(data)} data '
-                f"of the program's own that have names{_like(tensor.name, list(found))}.",
+                f'{label}: the adapter\'s weight "{tensor.name}" is none of the {len(data)} '
+                f"weights of the program's own that have names{_like(tensor.name, list(by_key))}.",
                 "adapter_entry_point returns the qualified names that the weights have in the "
                 f"module. {WITHOUT}",
             )
-        if datum.blob != tensor.stand_in:
+        if item.sha256 != tensor.placeholder:
             raise BuildError(
-                f"{label}: the lowering made something else of the adapter's weight "
-                f'"{tensor.name}": got {datum.described()}, wanted the bytes that '
-                "adapter_entry_point returns "
+                f'{label}: lowering changed the adapter\'s weight "{tensor.name}": got '
+                f"{item.describe()}, expected the bytes that adapter_entry_point returns "
                 f"({tensor.dtype} {list(tensor.shape)}, {tensor.size} bytes).",
                 f"Leave the layer out of the recipe's quantization. {WITHOUT}",
             )
-        found[tensor.name] = dataclasses.replace(datum, blob=tensor.blob, crc32=tensor.crc32)
-    return tuple(found[datum.key] for datum in data)
+        by_key[tensor.name] = dataclasses.replace(item, sha256=tensor.sha256, crc32=tensor.crc32)
+    return tuple(by_key.values())
 
 
-def check_left(label: str, blobs: Collection[str], others: Sequence[Datum], values: Values) -> None:
+def check_placeholders(
+    label: str, hashes: Collection[str], others: Sequence[NamedData], values: Values
+) -> None:
     """Fails where a program has something of the placeholders that it was lowered with.
 
     Args:
       label: the program, for messages.
-      blobs: sha256 of everything that is in the program, hex.
-      others: its data, in the program or beside it, that no tensor of the adapter was put into.
+      hashes: sha256 of everything that is in the program, hex.
+      others: its data, in the program or beside it, that are no tensors of the adapter.
       values: of the adapter.
 
     Raises:
-      BuildError: a placeholder's bytes are left, or data that were made from one.
+      BuildError: the program has the bytes of a placeholder, or data that were made from one.
     """
     names = {tensor.name for tensor in values.tensors}
-    for datum in others:
-        origin = next((n for n in datum.names if n.removesuffix(".scale") in names), "")
-        if datum.blob not in values.placeholders and not origin:
+    for item in others:
+        origin = next((n for n in item.names if n.removesuffix(".scale") in names), "")
+        if item.sha256 not in values.placeholders and not origin:
             continue
-        what = (
+        problem = (
             f'has a copy of "{origin}" in another form'
             if origin
-            else f'has values of no adapter in "{datum.title()}"'
+            else f'has values of no adapter in "{item.title()}"'
         )
         raise BuildError(
-            f"{label}: the lowering {what}: got {datum.described()}, expected only what "
+            f"{label}: the lowering {problem}: got {item.describe()}, expected only what "
             "adapter_entry_point returns.",
             "Have adapter_entry_point return it by the name that the weight has in the module, and "
             f"leave the layer out of the recipe's quantization. {WITHOUT}",
         )
-    left = sorted(values.placeholders.intersection(blobs))
+    left = sorted(set(values.placeholders).intersection(hashes))
     if left:
         raise BuildError(
             f"{label}: the program holds {len(left)} constants with values of no adapter, e.g. "
@@ -203,9 +204,9 @@ def check_left(label: str, blobs: Collection[str], others: Sequence[Datum], valu
 
 
 def _like(name: str, names: list[str]) -> str:
-    """An example of the names that there are."""
+    """The end of a sentence: an example of the names that the program has."""
     if not names:
         return ""
     last = name.rsplit(".", 1)[-1]
-    alike = [one for one in names if one.endswith(last)] or names
+    alike = [n for n in names if n.endswith(last)] or names
     return f', e.g. "{sorted(alike)[0]}"'

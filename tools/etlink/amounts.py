@@ -1,8 +1,9 @@
-"""Amounts of data as people write them."""
+"""Amounts as people write and read them: bytes, percentages, operations, shapes."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from etbuild.errors import BuildError
 
@@ -26,26 +27,26 @@ def amount(text: str, what: str) -> tuple[float, bool]:
       what: target and attribute, for messages.
 
     Returns:
-      The number, in bytes or per cent, and whether it is per cent.
+      The number, in bytes or percent, and whether it is percent.
 
     Raises:
-      BuildError: it is neither.
+      BuildError: it is neither a percentage nor a number of bytes.
     """
     match = _AMOUNT.match(text.strip())
     number = float(match[1]) if match else 0.0
     if match is None or (match[2] == "%" and number > 100):
         raise BuildError(
-            f'{what} = "{text}" is no amount.',
-            'Write a share ("95%") or bytes ("100000000", "100 MB", "95 MiB").',
+            f'{what}: got "{text}", expected a percentage or a number of bytes.',
+            'Write "95%", "100000000", "100 MB" or "95 MiB".',
         )
     return (number, True) if match[2] == "%" else (number * _UNITS[match[2] or "B"], False)
 
 
 def bytes_of(text: str, what: str) -> float:
     """Reads an amount in bytes; see `amount`."""
-    number, is_share = amount(text, what)
-    if is_share:
-        raise BuildError(f'{what} = "{text}": a share says nothing here; write bytes ("100 MB").')
+    number, is_percent = amount(text, what)
+    if is_percent:
+        raise BuildError(f'{what}: got "{text}", expected a number of bytes, such as "100 MB".')
     return number
 
 
@@ -57,3 +58,30 @@ def human_bytes(count: int) -> str:
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
         size /= 1000
     return str(count)
+
+
+def human_change(before: int, after: int) -> str:
+    """A difference of bytes: "+1.5 kB", "−20 B", "0 B"."""
+    difference = after - before
+    sign = "+" if difference > 0 else "−" if difference < 0 else ""
+    return sign + human_bytes(abs(difference))
+
+
+def human_flops(count: int) -> str:
+    """Floating-point operations for people: "1.5 GFLOP"."""
+    number = float(count)
+    for unit in ("", "k", "M", "G", "T"):
+        if number < 1000 or unit == "T":
+            return f"{number:.1f} {unit}FLOP" if unit else f"{count} FLOP"
+        number /= 1000
+    return str(count)
+
+
+def human_percent(share: float | None) -> str:
+    """A percentage: "99.3%"; "–": of nothing."""
+    return "–" if share is None else f"{share:.1f}%"
+
+
+def human_tensor(dtype: str, sizes: Sequence[int]) -> str:
+    """A tensor's type and shape: "float32 [1, 64]"; empty: unknown."""
+    return f"{dtype} [{', '.join(str(n) for n in sizes)}]" if dtype else ""

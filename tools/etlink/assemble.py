@@ -1,4 +1,9 @@
-"""Puts the tables and blobs of a lowered program together, with some of its data left out."""
+"""Assembles a .pte from the tables and blobs of a lowered program, with some of its data left out.
+
+Without changes the result must have the bytes of the file that was split, so segments, constants
+and named data keep upstream's order, and padding is upstream's. With changes, constants that leave
+the program become external tensors with a key, and the constants that stay are renumbered.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +18,8 @@ from etbuild.errors import BuildError
 from etlink import pte, schema
 from etlink.container import REBUILD, Piece, Segment, aligned
 from etlink.flatbuffer import DamagedError
-from etlink.lowered import BaseSegment, Constant, Index, Lowered, NamedData
+from etlink.lowered import BaseSegment, Constant, Index, Lowered
+from etlink.named_data import NamedData
 from etlink.program_check import check_program
 from etlink.tables import is_constant, payload_digest, tensors
 
@@ -25,7 +31,7 @@ class Changes:
     Attributes:
       outside: keys of named data that stay out of the program.
       external: (plan, value) of a constant tensor to the key that it is loaded by.
-      payloads: sha256 of a delegate's payload to the bytes that stand in for it.
+      payloads: sha256 of a delegate's payload to the bytes that replace it.
     """
 
     outside: frozenset[str] = frozenset()
@@ -40,13 +46,13 @@ class Assembled:
     Attributes:
       program: a ProgramT.
       segments: in the program's order.
-      blobs: what the segments consist of, by sha256.
+      hashes: sha256 of the blobs that the segments consist of, hex, in order.
       alignments: of segments, of constants and of payloads in the tables, bytes.
     """
 
     program: Any
     segments: tuple[Segment, ...]
-    blobs: tuple[str, ...]
+    hashes: tuple[str, ...]
     alignments: tuple[int, int, int]
 
     def write(self, out: BinaryIO) -> str:
@@ -57,7 +63,7 @@ class Assembled:
           same frame have the same bytes.
         """
         head = pte.write(out, self.program, self.segments, *self.alignments)
-        text = json.dumps([hashlib.sha256(head).hexdigest(), *self.blobs])
+        text = json.dumps([hashlib.sha256(head).hexdigest(), *self.hashes])
         return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -81,41 +87,42 @@ def assemble(lowered: Lowered, changes: Changes | None = None) -> Assembled:
         raise
     except Exception as error:  # The generated code raises whatever damaged numbers lead to.
         raise BuildError(
-            f"{lowered.folder}: the program's tables can't be read ({error}).", REBUILD
+            f"{lowered.folder}: the program's tables cannot be read ({error}).", REBUILD
         ) from error
     constants = _make_external(program, index, changes.external)
     segments: list[Segment] = []
-    blobs: list[str] = []
+    hashes: list[str] = []
     for base in index.segments:
         segment, parts = _base_segment(lowered, program, base, constants, changes)
         segments.append(segment)
-        blobs += parts
+        hashes += parts
     for item in program.backendDelegateData or []:
         item.data = changes.payloads.get(payload_digest(item), item.data)
-    kept = [n for n in index.named_data if n.key not in changes.outside and not n.external]
-    _add_named(lowered, program, segments, blobs, kept)
+    outside = changes.outside | index.external.keys()
+    kept = [n for n in index.named_data if n.key not in outside]
+    _add_named(lowered, program, segments, hashes, kept)
     alignments = (index.segment_alignment, index.tensor_alignment, index.delegate_alignment)
-    return Assembled(program, tuple(segments), tuple(blobs), alignments)
+    return Assembled(program, tuple(segments), tuple(hashes), alignments)
 
 
 def _check_index(program: Any, index: Index) -> None:
     """Fails for an index of another program than that of the tables."""
     buffers = {c.buffer for c in index.constants}
-    places = set()
+    constants = set()
     for plan, number, tensor in tensors(program):
         if not is_constant(tensor):
             continue
-        places.add((plan, number))
+        constants.add((plan, number))
         if index.constants and tensor.dataBufferIdx not in buffers:
             raise DamagedError(f"the index lacks constant {tensor.dataBufferIdx}")
     for named in index.tensors:
-        if (named.plan, named.value) not in places:
+        if (named.plan, named.value) not in constants:
             raise DamagedError(
-                f"the index has a weight at value {named.value} of method {named.plan}, and there "
-                "is none"
+                f"the index has a weight at value {named.value} of method {named.plan}, but the "
+                "tables have none"
             )
     if any(s.kind == "constants" for s in index.segments) and program.constantSegment is None:
-        raise DamagedError("the index has constants, and they refer to none")
+        raise DamagedError("the index has constants, but the tables refer to none")
 
 
 def _base_segment(
@@ -126,18 +133,18 @@ def _base_segment(
     changes: Changes,
 ) -> tuple[Segment, list[str]]:
     if base.kind != "constants":
-        if base.blob in changes.payloads:
-            data = changes.payloads[base.blob]
+        if base.sha256 in changes.payloads:
+            data = changes.payloads[base.sha256]
             return Segment((Piece.of(data),)), [hashlib.sha256(data).hexdigest()]
-        return Segment((lowered.piece(base.blob, base.size),)), [base.blob]
+        return Segment((lowered.piece(base.sha256, base.size),)), [base.sha256]
     pieces: list[Piece] = []
     offsets: list[int] = []
     end = 0
-    for place, constant in enumerate(constants):
+    for number, constant in enumerate(constants):
         offsets.append(end)
-        pieces.append(lowered.piece(constant.blob, constant.size))
+        pieces.append(lowered.piece(constant.sha256, constant.size))
         end += constant.size
-        if place + 1 < len(constants):
+        if number + 1 < len(constants):
             padding = aligned(end, lowered.index.tensor_alignment) - end
             pieces.append(Piece.of(bytes(padding)))
             end += padding
@@ -145,7 +152,7 @@ def _base_segment(
         # Only empty tensors are left: the runtime takes a segment without bytes for none at all.
         pieces.append(Piece.of(bytes(lowered.index.tensor_alignment)))
     program.constantSegment.offsets = offsets
-    return Segment(tuple(p for p in pieces if p.size)), [c.blob for c in constants]
+    return Segment(tuple(p for p in pieces if p.size)), [c.sha256 for c in constants]
 
 
 def _make_external(
@@ -163,9 +170,9 @@ def _make_external(
         info.location = outside
         tensor.extraTensorInfo = info
         tensor.dataBufferIdx = order.setdefault(key, len(order))
-    still = {0} | {t.dataBufferIdx for _, _, t in tensors(program) if is_constant(t)}
-    kept = [c for c in index.constants if c.buffer in still]
-    renumbered = {c.buffer: place for place, c in enumerate(kept)}
+    used = {0} | {t.dataBufferIdx for _, _, t in tensors(program) if is_constant(t)}
+    kept = [c for c in index.constants if c.buffer in used]
+    renumbered = {c.buffer: number for number, c in enumerate(kept)}
     for _, _, tensor in tensors(program):
         if is_constant(tensor):
             tensor.dataBufferIdx = renumbered[tensor.dataBufferIdx]
@@ -176,19 +183,19 @@ def _add_named(
     lowered: Lowered,
     program: Any,
     segments: list[Segment],
-    blobs: list[str],
+    hashes: list[str],
     named: Sequence[NamedData],
 ) -> None:
     segment_of: dict[str, int] = {}
     tables = []
     for item in named:
-        if item.blob not in segment_of:
-            segment_of[item.blob] = len(segments)
-            segments.append(Segment((lowered.piece(item.blob, item.size),), item.alignment))
-            blobs.append(item.blob)
+        if item.sha256 not in segment_of:
+            segment_of[item.sha256] = len(segments)
+            segments.append(Segment((lowered.piece(item.sha256, item.size),), item.alignment))
+            hashes.append(item.sha256)
         table = schema.program_class("NamedDataT")()
         table.key = item.key
-        table.segmentIndex = segment_of[item.blob]
+        table.segmentIndex = segment_of[item.sha256]
         tables.append(table)
     if program.namedData is not None:
         program.namedData = tables

@@ -19,8 +19,13 @@ from typing import BinaryIO
 from etbuild.errors import BuildError
 
 CHUNK = 4 << 20
-# Bytes: more is asked for by nothing but damaged files, and would fill a disk with zeros.
-MOST_ALIGNMENT = 1 << 24
+# Bytes: only damaged files ask for more, which would fill a disk with zeros.
+MAX_ALIGNMENT = 1 << 24
+
+# Bytes that hold the header of any of the formats, and what precedes it.
+_MAX_HEAD = 64
+# Offsets of flatbuffers have 32 bits, some with a sign.
+_MAX_TABLES = 2**31 - 1
 
 REBUILD = "Rebuild the target that makes it; if it is checked in, fetch it again."
 
@@ -75,37 +80,92 @@ def aligned(size: int, alignment: int) -> int:
     return -(-size // alignment) * alignment
 
 
-def place(segments: Sequence[Segment], alignment: int) -> list[tuple[int, int]]:
+def lay_out(segments: Sequence[Segment], alignment: int) -> list[tuple[int, int]]:
     """Offsets and sizes of segments, in bytes from the segment base.
 
     Raises:
-      BuildError: a segment can't be aligned as it should be.
+      BuildError: a segment asks for an alignment that is too large.
     """
-    placed: list[tuple[int, int]] = []
+    offsets: list[tuple[int, int]] = []
     end = 0
     for segment in segments:
-        both = common_alignment([segment], alignment)
-        start = aligned(end, both)
+        start = aligned(end, common_alignment([segment], alignment))
         end = start + segment.size
-        placed.append((start, segment.size))
-    return placed
+        offsets.append((start, segment.size))
+    return offsets
 
 
 def common_alignment(segments: Sequence[Segment], alignment: int) -> int:
-    """The alignment, in bytes, of what holds segments that are all aligned to `alignment`, too.
+    """The least alignment, in bytes, that suits all segments and `alignment`.
 
     Raises:
-      BuildError: it would be larger than any program asks for.
+      BuildError: it is larger than any program needs.
     """
-    asked = [segment.alignment for segment in segments]
-    common = math.lcm(alignment, *asked)
-    if common > MOST_ALIGNMENT:
+    requested = [segment.alignment for segment in segments]
+    common = math.lcm(alignment, *requested)
+    if common > MAX_ALIGNMENT:
         raise BuildError(
-            f"A segment would be aligned to {common} bytes, wanted at most {MOST_ALIGNMENT}: its "
-            f"data ask for {max(asked)}.",
+            f"The alignment of a segment is too large: got {common} bytes, expected at most "
+            f"{MAX_ALIGNMENT}; its data ask for {max(requested)}.",
             REBUILD,
         )
     return common
+
+
+def read_head(path: Path, kind: str, identifier: bytes, header_size: int = 0) -> tuple[bytes, int]:
+    """Reads the first bytes of a file, with the header if there is one.
+
+    Args:
+      path: the file.
+      kind: "program" or "data file", for messages.
+      identifier: of the flatbuffer; the last two bytes may differ, as they are its version.
+      header_size: bytes of the header that the file must have.
+
+    Returns:
+      The first bytes, and the size of the file.
+
+    Raises:
+      BuildError: the file is missing, or of another kind.
+    """
+    if not path.is_file():
+        raise BuildError(f"{path} is missing.", "Build it, or correct the path.")
+    with open(path, "rb") as source:
+        head = source.read(_MAX_HEAD)
+    if len(head) < 8 + header_size or head[4:6] != identifier[:2]:
+        raise BuildError(
+            f"{path} is not an ExecuTorch {kind}: bytes 4 to 8 are {head[4:8]!r}, expected "
+            f"{identifier!r}.",
+            REBUILD,
+        )
+    return head, path.stat().st_size
+
+
+def read_tables(path: Path, size: int, tables_end: int, data_end: int) -> bytes:
+    """Reads a file from its begin to the end of its tables.
+
+    Args:
+      path: the file.
+      size: its bytes.
+      tables_end: where its header says that the tables end.
+      data_end: where its header says that the file ends, at least.
+
+    Raises:
+      BuildError: the file is truncated, or its tables are larger than any can be.
+    """
+    if max(tables_end, data_end) > size:
+        raise BuildError(
+            f"{path} is truncated: got {size} bytes, but its header refers to byte "
+            f"{max(tables_end, data_end)}.",
+            REBUILD,
+        )
+    if tables_end > _MAX_TABLES:
+        raise BuildError(
+            f"{path} is damaged: its tables have {tables_end} bytes, expected at most "
+            f"{_MAX_TABLES}.",
+            REBUILD,
+        )
+    with open(path, "rb") as source:
+        return source.read(tables_end)
 
 
 def insert_header(flatbuffer: bytes, header: bytes) -> bytes:
@@ -117,10 +177,10 @@ def insert_header(flatbuffer: bytes, header: bytes) -> bytes:
 
 
 def write_atomically(path: Path, write: Callable[[BinaryIO], None]) -> None:
-    """Writes a file so that it is there whole or not at all.
+    """Writes a file so that it exists whole or not at all.
 
     Raises:
-      BuildError: the output can't be written (no such folder, no permission, disk full).
+      BuildError: the output cannot be written (no such folder, no permission, disk full).
     """
     part = path.with_name(f".{path.name}.part")
     try:
@@ -132,7 +192,7 @@ def write_atomically(path: Path, write: Callable[[BinaryIO], None]) -> None:
             part.unlink(missing_ok=True)
     except OSError as error:
         raise BuildError(
-            f"Can't write {path}: {error.strerror or error}.",
+            f"{path} cannot be written: {error.strerror or error}.",
             "Check that the folder exists, is writable and has space left.",
         ) from error
 
@@ -147,11 +207,11 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_segments(
-    out: BinaryIO, segments: Sequence[Segment], placed: Iterable[tuple[int, int]]
+    out: BinaryIO, segments: Sequence[Segment], offsets: Iterable[tuple[int, int]]
 ) -> None:
-    """Streams segments, with zeros between them."""
+    """Streams segments to where `lay_out` puts them, with zeros between them."""
     written = 0
-    for segment, (start, _) in zip(segments, placed, strict=True):
+    for segment, (start, _) in zip(segments, offsets, strict=True):
         out.write(bytes(start - written))
         for piece in segment.pieces:
             copy_piece(piece, out)
@@ -173,7 +233,7 @@ def copy_piece(piece: Piece, out: BinaryIO) -> None:
 
 
 def chunks(piece: Piece, start: int = 0) -> Iterator[bytes]:
-    """Reads a piece in bounded memory, from a number of bytes after its begin.
+    """Reads a piece in bounded memory, from `start` bytes after its begin.
 
     Raises:
       BuildError: its file is missing, or shorter than it should be.
@@ -190,8 +250,8 @@ def chunks(piece: Piece, start: int = 0) -> Iterator[bytes]:
             data = source.read(min(CHUNK, left))
             if not data:
                 raise BuildError(
-                    f"{piece.path} is truncated: {left} bytes are missing of the {piece.size} "
-                    f"at offset {piece.offset}.",
+                    f"{piece.path} is truncated: {left} of the {piece.size} bytes at offset "
+                    f"{piece.offset} are missing.",
                     REBUILD,
                 )
             yield data
@@ -246,9 +306,15 @@ def digest_of(piece: Piece) -> Digest:
     return Digest(sha256.hexdigest(), crc32)
 
 
-def sha256_of(piece: Piece) -> str:
-    """The sha256 of a piece's bytes, hex; see `digest_of`."""
+def sha256_of(piece: Piece, advance: Callable[[int], None] = lambda count: None) -> str:
+    """The sha256 of a piece's bytes, hex; see `digest_of`.
+
+    Args:
+      piece: the bytes.
+      advance: is told how many bytes were read, e.g. by a progress bar.
+    """
     sha256 = hashlib.sha256()
     for data in chunks(piece):
         sha256.update(data)
+        advance(len(data))
     return sha256.hexdigest()

@@ -1,4 +1,4 @@
-"""What of a program is delegated: shares for the report, and the least that a target asks for."""
+"""How much of a program is delegated: percentages for the report, and `min_delegated`."""
 
 from __future__ import annotations
 
@@ -12,89 +12,89 @@ from etbuild.errors import BuildError
 from etlink.amounts import amount
 from etlink.json_file import read_object
 
-# As many operators as an error names; the report has all of them.
+# How many operators an error lists; the report has all of them.
 _LISTED = 10
 
 _AGAIN = "Lower the program again with the rules_executorch that links it."
 
 
 def read(folder: Path) -> dict[str, Any]:
-    """The facts on delegation of a lowered program, by method.
+    """What lowering recorded of the delegation of a program, by method.
 
     Raises:
-      BuildError: there are none.
+      BuildError: there is no such record.
     """
-    path = folder / "facts.json"
-    problem = "doesn't say what was delegated"
-    facts = read_object(path, problem, _AGAIN).get("delegation")
-    if not isinstance(facts, dict):
+    path = folder / "lowering.json"
+    problem = "does not say what was delegated"
+    delegation = read_object(path, problem, _AGAIN).get("delegation")
+    if not isinstance(delegation, dict):
         raise BuildError(f'{path} {problem}: it has no "delegation".', _AGAIN)
-    return facts
+    return delegation
 
 
-def described(methods: Mapping[str, Any]) -> dict[str, Any]:
-    """The facts with shares in per cent, for the report.
+def describe(methods: Mapping[str, Any]) -> dict[str, Any]:
+    """The same with percentages, for the report.
 
     Args:
-      methods: what the exporter saw: nodes and FLOPs of each method, of its delegates, and of the
-        operators that stayed behind.
+      methods: of `read`: nodes and FLOPs of each method, of its delegates, and of the operators
+        that were left out of them.
     """
     return {
         name: {
             **{key: method[key] for key in ("nodes", "flops")},
-            "delegated": _with_shares(_sum(method["delegates"]), method),
-            "delegates": [_with_shares(one, method) for one in method["delegates"]],
-            "left": [_with_shares(one, method) for one in method["left"]],
+            "delegated": _with_percent(_sum(method["delegates"]), method),
+            "delegates": [_with_percent(part, method) for part in method["delegates"]],
+            "left": [_with_percent(part, method) for part in method["left"]],
         }
         for name, method in methods.items()
     }
 
 
-def check(label: str, methods: Mapping[str, Any], wanted: str) -> None:
-    """Fails where less than `wanted` of a method is delegated.
+def check(label: str, methods: Mapping[str, Any], expected: str) -> None:
+    """Fails where less than `expected` of a method is delegated.
 
     FLOPs count; in a method without any, nodes do.
 
     Args:
       label: the program.
-      methods: as for `described`.
-      wanted: "90%".
+      methods: as for `describe`.
+      expected: "90%".
 
     Raises:
-      BuildError: less of a method is delegated; the message lists what stayed behind, and why.
+      BuildError: less of a method is delegated; the message lists what is not, and why.
     """
-    number, is_share = amount(wanted, f"{label}: min_delegated")
-    if not is_share:
+    number, is_percent = amount(expected, f"{label}: min_delegated")
+    if not is_percent:
         raise BuildError(
-            f'{label}: min_delegated = "{wanted}" is no share.',
-            'Write how much of the FLOPs of each method must be delegated ("90%").',
+            f'{label}: min_delegated: got "{expected}", expected a percentage such as "90%".',
+            "Write how much of the FLOPs of each method must be delegated.",
         )
     problems = []
     for name, method in sorted(methods.items()):
         unit = "flops" if method["flops"] else "nodes"
-        got = _share(_sum(method["delegates"])[unit], method[unit])
+        got = _percent(_sum(method["delegates"])[unit], method[unit])
         if got < number:
             problems.append(_problem(name, method, unit, got))
     if problems:
         raise BuildError(
-            f"{label}: less is delegated than min_delegated = {wanted} asks for.\n"
+            f"{label}: min_delegated: too little is delegated, expected at least {expected}.\n"
             + "\n".join(problems),
-            "Use operators or a recipe that take more, or lower min_delegated.",
+            "Use operators or a recipe that delegate more, or lower min_delegated.",
         )
 
 
 def _problem(name: str, method: Mapping[str, Any], unit: str, got: float) -> str:
     kind = "FLOPs" if unit == "flops" else "nodes (it has no FLOPs)"
-    # Rounded down: 89.96% is not the 90.0% that were asked for.
-    lines = [f'Method "{name}": {math.floor(10 * got) / 10}% of its {kind}. What stayed behind:']
-    listed = [one for one in method["left"] if one[unit]]
-    for one in listed[:_LISTED]:
-        share = f"{_share(one[unit], method[unit]):.1f}%"
-        why = "; ".join(f"{r['reason']} ({r['example']})" for r in one["why"])
-        lines.append(f"  {one['operator']} × {one['nodes']}, {share}: {why}")
-    if len(listed) > _LISTED:
-        more = len(listed) - _LISTED
-        lines.append(f"  and {more} operators more; --output_groups=report has all")
+    # Rounded down: 89.96% is not 90.0%.
+    lines = [f'Method "{name}": got {math.floor(10 * got) / 10}% of its {kind}. Not delegated:']
+    left = [part for part in method["left"] if part[unit]]
+    for part in left[:_LISTED]:
+        percent = f"{_percent(part[unit], method[unit]):.1f}%"
+        why = "; ".join(f"{r['reason']} ({r['example']})" for r in part["why"])
+        lines.append(f"  {part['operator']} × {part['nodes']}, {percent}: {why}")
+    if len(left) > _LISTED:
+        more = len(left) - _LISTED
+        lines.append(f"  and {more} more operators; --output_groups=report lists all")
     return "\n".join(lines)
 
 
@@ -102,14 +102,14 @@ def _sum(parts: list[dict[str, Any]]) -> dict[str, int]:
     return {unit: sum(part[unit] for part in parts) for unit in ("nodes", "flops")}
 
 
-def _with_shares(part: Mapping[str, Any], whole: Mapping[str, Any]) -> dict[str, Any]:
-    shares = {
-        f"{unit}_percent": round(_share(part[unit], whole[unit]), 1) if whole[unit] else None
+def _with_percent(part: Mapping[str, Any], whole: Mapping[str, Any]) -> dict[str, Any]:
+    percent = {
+        f"{unit}_percent": round(_percent(part[unit], whole[unit]), 1) if whole[unit] else None
         for unit in ("nodes", "flops")
     }
-    return {**part, **shares}
+    return {**part, **percent}
 
 
-def _share(part: int, whole: int) -> float:
-    """In per cent. Nothing stayed behind where there was nothing."""
+def _percent(part: int, whole: int) -> float:
+    """All of nothing is delegated."""
     return 100 * part / whole if whole else 100.0

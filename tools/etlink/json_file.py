@@ -1,4 +1,8 @@
-"""JSON files that other steps wrote: types, ranges and nesting are checked."""
+"""JSON files between steps: written with the same bytes for the same contents, read with checks.
+
+A file may be stale, cut off or malformed, so nothing of it is used before `decode` has checked its
+types against a dataclass. The message then says where in the file the problem is.
+"""
 
 from __future__ import annotations
 
@@ -9,33 +13,79 @@ import json
 import re
 import types
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from etbuild.errors import BuildError
+
+from etlink.container import write_text
 
 _HASH = re.compile(r"[0-9a-f]{64}")
 _NAMES = {str: "text", int: "a whole number from 0", float: "a number", bool: "true or false"}
 
 
+_Decoded = TypeVar("_Decoded")
+
+
 class FormError(ValueError):
-    """A value hasn't the form that is wanted; the message says where, got and wanted."""
+    """A value is malformed; the message says where, what it is and what was expected."""
 
 
-def read_object(path: Path, problem: str, hint: str, named: Path | None = None) -> dict[str, Any]:
+def write_json(path: Path, value: object) -> None:
+    """Writes a JSON file: keys sorted, the same bytes for the same value."""
+    write_text(path, json.dumps(value, indent=1, sort_keys=True) + "\n")
+
+
+def read_file(
+    kind: type[_Decoded],
+    path: Path,
+    problem: str,
+    hint: str,
+    *,
+    format: int | None = None,
+    extra: bool = False,
+    check: Callable[[_Decoded], None] = lambda value: None,
+) -> _Decoded:
+    """Reads a JSON file whose object has the members of a dataclass.
+
+    Args:
+      kind: the dataclass; see `decode`.
+      path: the file.
+      problem: what is wrong with any other file: "is not an index of a data file".
+      hint: what to do about it.
+      format: the number that "format" in the file must have; None: the file has none.
+      extra: whether the file may have members that the dataclass lacks.
+      check: raises FormError where members do not fit together.
+
+    Raises:
+      BuildError: the file cannot be read, or is malformed, or has another format.
+    """
+    raw = read_object(path, problem, hint)
+    if format is not None:
+        if raw.get("format") != format:
+            raise BuildError(f"{path}: got format {raw.get('format')}, expected {format}.", hint)
+        del raw["format"]
+    try:
+        value = decode(kind, raw, extra)
+        check(value)
+    except FormError as error:
+        raise BuildError(f"{path} {problem}: {error}.", hint) from error
+    return value
+
+
+def read_object(path: Path, problem: str, hint: str) -> dict[str, Any]:
     """Reads a JSON object.
 
     Args:
       path: the file.
-      problem: what it then is: "is no index of a data file".
+      problem: what is wrong with any other file: "is not an index of a data file".
       hint: what to do about it.
-      named: what messages name in the place of the file.
 
     Raises:
-      BuildError: it can't be read, or is something else.
+      BuildError: the file cannot be read, or holds something else.
     """
-    start = f"{named or path} {problem}"
+    start = f"{path} {problem}"
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except RecursionError:
@@ -43,13 +93,13 @@ def read_object(path: Path, problem: str, hint: str, named: Path | None = None) 
     except (OSError, ValueError) as error:
         raise BuildError(f"{start}: {type(error).__name__}: {error}.", hint) from error
     if not isinstance(value, dict):
-        raise BuildError(f"{start}: got {_got(value)}, wanted an object.", hint)
+        raise BuildError(f"{start}: got {_got(value)}, expected an object.", hint)
     return value
 
 
 @contextlib.contextmanager
 def fields_of(where: object, hint: str) -> Iterator[None]:
-    """Makes an error out of what wrong members of objects raise where they are used.
+    """Turns what wrong members of objects raise where they are used into a BuildError.
 
     Args:
       where: the file, or the files.
@@ -72,7 +122,7 @@ def decode(kind: Any, value: Any, extra: bool = False, where: str = "it") -> Any
         dataclass whose fields have such types.
       value: as `json.loads` returns it.
       extra: whether objects may have members that the dataclass lacks; they are left out.
-      where: place of the value, for messages.
+      where: path of the value in the file, for messages: "it.entries[3]".
 
     Raises:
       FormError: the value is of another type.
@@ -86,11 +136,11 @@ def decode(kind: Any, value: Any, extra: bool = False, where: str = "it") -> Any
     if dataclasses.is_dataclass(kind):
         return _decode_object(kind, value, extra, where)
     if origin is tuple:
-        items = _wanted(value, list, "a list", where)
+        items = _typed(value, list, "a list", where)
         inner = typing.get_args(kind)[0]
         return tuple(decode(inner, v, extra, f"{where}[{n}]") for n, v in enumerate(items))
     if origin is dict:
-        members = _wanted(value, dict, "an object", where)
+        members = _typed(value, dict, "an object", where)
         inner = typing.get_args(kind)[1]
         return {k: decode(inner, v, extra, f"{where}.{k}") for k, v in members.items()}
     if origin in (types.UnionType, typing.Union):
@@ -98,37 +148,37 @@ def decode(kind: Any, value: Any, extra: bool = False, where: str = "it") -> Any
         return None if value is None else decode(inner, value, extra, where)
     fits = isinstance(value, (int, float) if kind is float else kind)
     if not fits or (isinstance(value, bool) and kind is not bool) or (kind is int and value < 0):
-        raise FormError(f"{where} is {_got(value)}, wanted {_NAMES[kind]}")
+        raise FormError(f"{where} is {_got(value)}, expected {_NAMES[kind]}")
     return value
 
 
 def check_hash(value: str, where: str) -> None:
-    """Fails for what is no sha256: a made-up one could be the path of any file."""
+    """Fails for what is not a sha256: a malformed one could be the path of any file."""
     if not _HASH.fullmatch(value):
-        raise FormError(f"{where} is {_got(value)}, wanted a sha256")
+        raise FormError(f"{where} is {_got(value)}, expected a sha256")
 
 
 def check_base_name(value: str, where: str) -> None:
-    """Fails for what isn't the name of a file in the same folder, on any system."""
+    """Fails for what is not the name of a file in the same folder, on any system."""
     bad = value in ("", ".", "..") or any(c in "/\\\x7f" or c < " " for c in value)
     if bad:
-        raise FormError(f"{where} is {_got(value)}, wanted the name of a file")
+        raise FormError(f"{where} is {_got(value)}, expected the name of a file")
 
 
 def _decode_object(kind: type, value: Any, extra: bool, where: str) -> Any:
-    members: Mapping[str, Any] = _wanted(value, dict, "an object", where)
+    members: Mapping[str, Any] = _typed(value, dict, "an object", where)
     hints = _types(kind)
     unknown = sorted(members.keys() - hints.keys())
     if unknown and not extra:
-        raise FormError(f'{where} has "{unknown[0]}", which is not known here')
-    found = {}
+        raise FormError(f'{where} has the unknown member "{unknown[0]}"')
+    decoded = {}
     for field in dataclasses.fields(kind):
         if field.name in members:
             inner = f"{where}.{field.name}"
-            found[field.name] = decode(hints[field.name], members[field.name], extra, inner)
+            decoded[field.name] = decode(hints[field.name], members[field.name], extra, inner)
         elif field.default is field.default_factory is dataclasses.MISSING:
             raise FormError(f'{where} has no "{field.name}"')
-    return kind(**found)
+    return kind(**decoded)
 
 
 @functools.cache
@@ -136,14 +186,14 @@ def _types(kind: type) -> dict[str, Any]:
     return typing.get_type_hints(kind)
 
 
-def _wanted(value: Any, kind: type, name: str, where: str) -> Any:
+def _typed(value: Any, kind: type, name: str, where: str) -> Any:
     if not isinstance(value, kind):
-        raise FormError(f"{where} is {_got(value)}, wanted {name}")
+        raise FormError(f"{where} is {_got(value)}, expected {name}")
     return value
 
 
 def _got(value: Any, most: int = 60) -> str:
-    """A value for messages; of a long one the begin, of a list or object what it is."""
+    """A value for messages: shortened if it is long; only its kind for a list or an object."""
     kinds = {dict: "an object", list: "a list"}
     text = kinds.get(type(value)) or json.dumps(value, ensure_ascii=False)
     return text if len(text) <= most else f"{text[:most]}…"

@@ -1,28 +1,40 @@
-"""Links a lowered program: a .pte, a .ptd if asked for, and a manifest of what it needs."""
+"""Links a lowered program: a .pte, a .ptd if asked for, and a manifest of what it needs.
+
+Linking decides for each weight of a program where it lies: in the program, in a .ptd of its own, or
+in a shared .ptd that several programs load (`matching.py`). It computes nothing: tables are edited,
+blobs are copied, so it takes as long as a copy and needs no torch.
+
+Two invariants hold. With everything embedded and nothing changed, the .pte has the bytes that
+upstream's API wrote; that is checked on every link, and fails if the reader or writer of programs
+knows upstream's format no longer. And no key is in two files that a program loads together, as a
+runtime refuses that: a key that a shared file holds never goes into the program's own .ptd, even if
+the program takes its bytes from elsewhere.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from etbuild.errors import BuildError
 
-from etlink import adapter, adapter_values, manifest, payload, ptd, shared, sharing
+from etlink import adapter, adapter_values, manifest, matching, payload
 from etlink.adapter_values import Values
 from etlink.assemble import Assembled, Changes, assemble
 from etlink.container import Digest, Piece, digest_of, write_atomically
-from etlink.data import Datum, data_of, unique_bytes
-from etlink.lowered import Index, Lowered, check_digest
+from etlink.data_index import DataIndex, write_data_file, write_index
+from etlink.lowered import Index, Lowered, check_digest, data_of, tensors_of
+from etlink.matching import Matching
+from etlink.named_data import NamedData, unique_bytes
 from etlink.payload import Packing
-from etlink.shared import DataIndex, is_named
-from etlink.sharing import Plan
+from etlink.weight_cache import WeightCache, weight_cache
 
 # Bytes: larger programs are compared by their frame alone, so that linking is a plain copy.
 _HASHED = 256 << 20
-# Quantizes activations by scales that calibration found.
+# Quantizes activations with scales that calibration computed.
 _STATIC = "quantized_decomposed::quantize_per_tensor.out"
 
 
@@ -32,12 +44,12 @@ class Options:
 
     Attributes:
       label: the program, for messages; empty: the one that was lowered.
-      shared: indices of the shared data files.
+      shared: indexes of the shared data files.
       allow_unshared: whether a shared file that gives nothing is accepted.
-      own_data: qualified names or patterns that are not taken from shared files.
+      own_data: qualified names or patterns of weights that are not taken from shared files.
       min_shared: least amount that must be shared ("95%", "100 MB"); empty: any.
-      adapter_data: "by_content" or "by_name".
-      values: of an adapter in whose place others were lowered; None: the lowering has its own.
+      adapter_data: "by_content" or "by_name": the keys of the program's own data.
+      values: of an adapter, to replace the placeholders that were lowered; None: there are none.
     """
 
     label: str = ""
@@ -59,7 +71,7 @@ class Linked:
       embedded: keys of the data in the .pte that could lie outside, sorted.
       separate: keys of the .ptd, sorted.
       shared: per shared file that the program loads its target, its file, keys and bytes.
-      unused: targets of shared files that it doesn't load.
+      unused: targets of shared files that it does not load.
       unshared: data that no shared file holds, the largest first: name, bytes, reason.
       manifest: see `manifest.make`.
     """
@@ -93,119 +105,149 @@ def link(
       What went where.
 
     Raises:
-      BuildError: see `sharing.plan` and `adapter.by_name`; the recipe itself put data outside of
-        the program and there is no data_path; an unwritable output.
+      BuildError: see `matching.match` and `adapter.by_name`; the recipe itself put data outside of
+        the program and there is no data_path; an output cannot be written.
     """
     options = options or Options()
     index = lowered.index
     label = options.label or index.label
     # Names matter only to data that leave the program.
     data = data_of(index) if options.shared or data_path else []
-    made = sharing.plan(label, data, options.shared, options.allow_unshared, options.own_data)
-    _check_external(index, label, data_path, made.shared_keys)
+    matched = matching.match(label, data, options.shared, options.allow_unshared, options.own_data)
+    _check_external(index, label, data_path, {d.key for d in matched.all_shared})
     if options.min_shared:
-        sharing.check_min_shared(label, made, options.min_shared)
-    placed = _place(lowered, made, options, data_path is not None)
-    assembled = assemble(lowered, placed.changes)
+        matching.check_min_shared(label, matched, options.min_shared)
+    placement = _place(lowered, matched, options, data_path is not None)
+    assembled = assemble(lowered, placement.changes)
     if options.values:
-        _check_placeholders(label, lowered, placed, made, assembled, options.values)
-    unchanged = placed.changes == Changes()
+        _check_placeholders(label, lowered, placement, matched, assembled, options.values)
+    unchanged = placement.changes == Changes()
     if not unchanged or data_path:
-        _check_blobs(lowered, {*assembled.blobs, *(d.blob for d in placed.separate)})
+        _check_blobs(lowered, {*assembled.hashes, *(d.sha256 for d in placement.separate)})
     digest, frame = _write_program(assembled, index, label, program_path, unchanged)
-    files = [
-        manifest.DataFile(options.shared[n].file, options.shared[n].label, "shared", made.shared[n])
-        for n in made.files
-    ]
-    if data_path and placed.separate:
-        kind = "adapter" if options.adapter_data == "by_name" else "own"
-        files.insert(0, manifest.DataFile(data_path.name, label, kind, placed.separate))
-    cache = _weight_cache(index, placed)
-    described = manifest.make(label, program_path, digest, frame, files, cache)
+    files = _data_files(label, matched, options, placement, data_path)
+    cache = _weight_cache(index, placement)
+    program_manifest = manifest.make(label, program_path, digest, frame, files, cache)
     if data_path:
-        _write_data(lowered, label, data_path, placed.separate, described["interface"])
+        interface = program_manifest["interface"]
+        _write_data(lowered, label, data_path, placement.separate, interface)
     return Linked(
-        program_path.stat().st_size,
-        data_path.stat().st_size if data_path else 0,
-        tuple(sorted([d.key for d in placed.embedded] or _named(index, data))),
-        tuple(sorted(d.key for d in placed.separate)),
-        tuple(_shared_summary(options.shared[n], made.shared[n]) for n in made.files),
-        tuple(i.label for n, i in enumerate(options.shared) if n not in made.files),
-        _unshared(made) if options.shared else (),
-        described,
+        program_bytes=program_path.stat().st_size,
+        data_bytes=data_path.stat().st_size if data_path else 0,
+        embedded=tuple(sorted([d.key for d in placement.embedded] or _all_keys(index, data))),
+        separate=tuple(sorted(d.key for d in placement.separate)),
+        shared=tuple(_summary(options.shared[n], taken) for n, taken in matched.shared.items()),
+        unused=tuple(i.label for n, i in enumerate(options.shared) if n not in matched.shared),
+        unshared=_unshared(matched) if options.shared else (),
+        manifest=program_manifest,
     )
 
 
-def _weight_cache(index: Index, placed: _Placed) -> manifest.WeightCache:
+def _data_files(
+    label: str,
+    matched: Matching,
+    options: Options,
+    placement: _Placement,
+    data_path: Path | None,
+) -> list[manifest.DataFile]:
+    """The data files that the program loads, its own first."""
+    files = [
+        manifest.DataFile(options.shared[n].file, options.shared[n].label, "shared", data)
+        for n, data in matched.shared.items()
+    ]
+    if data_path and placement.separate:
+        kind = "adapter" if options.adapter_data == "by_name" else "own"
+        files.insert(0, manifest.DataFile(data_path.name, label, kind, placement.separate))
+    return files
+
+
+def _weight_cache(index: Index, placement: _Placement) -> WeightCache:
     names = {n.key: n.names for n in index.named_data}
-    if not placed.changes.payloads:
-        return manifest.weight_cache(index.packings, names, unread=index.unread)
-    names |= {d.key: d.names for d in placed.separate}
-    return manifest.weight_cache(placed.packings, names, placed.separate, index.unread)
+    if not placement.changes.payloads:
+        return weight_cache(index.packings, names, unread=index.unread)
+    names |= {d.key: d.names for d in placement.separate}
+    return weight_cache(placement.packings, names, placement.separate, index.unread)
 
 
 @dataclass(frozen=True)
-class _Placed:
-    """Where a program's data go, and how that changes the program.
+class _Placement:
+    """Where a program's own data go, and how that changes the program.
 
     Attributes:
       changes: of the program.
       embedded: its own data that stay in it.
-      separate: its own data that don't.
+      separate: its own data that do not.
       packings: of the payloads that are changed for that.
     """
 
     changes: Changes
-    embedded: tuple[Datum, ...]
-    separate: tuple[Datum, ...]
+    embedded: tuple[NamedData, ...]
+    separate: tuple[NamedData, ...]
     packings: tuple[Packing, ...] = ()
 
 
-def _place(lowered: Lowered, made: Plan, options: Options, separate: bool) -> _Placed:
-    own = [u.datum for u in made.own]
-    reserved = frozenset(e.key for n in made.files for e in options.shared[n].entries)
+def _place(lowered: Lowered, matched: Matching, options: Options, separate: bool) -> _Placement:
+    own = [u.data for u in matched.own]
+    tensors = tensors_of(lowered.index)
+    reserved = frozenset(e.key for n in matched.shared for e in options.shared[n].entries)
     named = None
     if separate and options.adapter_data == "by_name":
-        # A name of a shared file can't be in a second file, too: what own_data names is embedded.
-        pinned = {
-            d.key
-            for d in own
-            if is_named(d, options.own_data) and not reserved.isdisjoint({d.key, *d.names})
-        }
-        named = adapter.by_name(lowered, [d for d in own if d.key not in pinned], reserved)
-        if options.values:
-            label = options.label or lowered.index.label
-            named = dataclasses.replace(
-                named,
-                data=adapter_values.exchanged(label, named.data, options.values.tensors),
-            )
-        staying = {d.key for d in named.kept} | pinned
+        named, staying = _place_by_name(lowered, own, options, tensors, reserved)
     elif separate:
-        # A key of a shared file can't be in a second file, too.
+        # A key of a shared file cannot be in a second file, too.
         staying = set(reserved)
     else:
         staying = {d.key for d in own}
     leaving = [d for d in own if d.size and d.key not in staying]
     outside = named.data if named else tuple(leaving)
-    left_out = made.shared_keys | {d.key for d in leaving}
+    left_out = frozenset(d.key for d in [*matched.all_shared, *leaving])
     external = {
-        place: d.key
-        for d in [*(d for found in made.shared.values() for d in found), *outside]
-        for place in d.tensors
+        tensor: d.key for d in [*matched.all_shared, *outside] for tensor in tensors.get(d.key, ())
     }
-    changes = Changes(left_out, external, named.payloads if named else {})
-    embedded = tuple(d for d in own if d.key not in left_out)
-    return _Placed(changes, embedded, outside, named.packings if named else ())
+    return _Placement(
+        changes=Changes(left_out, external, named.payloads if named else {}),
+        embedded=tuple(d for d in own if d.key not in left_out),
+        separate=outside,
+        packings=named.packings if named else (),
+    )
+
+
+def _place_by_name(
+    lowered: Lowered,
+    own: Sequence[NamedData],
+    options: Options,
+    tensors: Mapping[str, Any],
+    reserved: frozenset[str],
+) -> tuple[adapter.OwnData, set[str]]:
+    """The program's own data by name, and the keys of those that stay in the program."""
+    # A name of a shared file cannot be in a second file, too: what own_data names is embedded.
+    pinned = {
+        d.key
+        for d in own
+        if d.matches(options.own_data) and not reserved.isdisjoint({d.key, *d.names})
+    }
+    movable = [d for d in own if d.key not in pinned]
+    named = adapter.by_name(lowered, movable, tensors.keys(), reserved)
+    if options.values:
+        label = options.label or lowered.index.label
+        data = adapter_values.with_values(label, named.data, options.values.tensors)
+        named = dataclasses.replace(named, data=data)
+    return named, {d.key for d in named.kept} | pinned
 
 
 def _check_placeholders(
-    label: str, lowered: Lowered, placed: _Placed, made: Plan, assembled: Assembled, values: Values
+    label: str,
+    lowered: Lowered,
+    placement: _Placement,
+    matched: Matching,
+    assembled: Assembled,
+    values: Values,
 ) -> None:
-    """Fails where something of what was lowered in an adapter's place would leave the linker."""
-    exchanged = {tensor.name for tensor in values.tensors}
-    separate = [d for d in placed.separate if d.key not in exchanged]
-    taken = [d for found in made.shared.values() for d in found]
-    adapter_values.check_left(label, assembled.blobs, [*separate, *placed.embedded, *taken], values)
+    """Fails where something of an adapter's placeholders would leave the linker."""
+    replaced = {tensor.name for tensor in values.tensors}
+    separate = [d for d in placement.separate if d.key not in replaced]
+    others = [*separate, *placement.embedded, *matched.all_shared]
+    adapter_values.check_placeholders(label, assembled.hashes, others, values)
     if payload.is_static(lowered.index.packings) or any(
         _STATIC in method["operators"] for method in lowered.index.methods
     ):
@@ -217,13 +259,14 @@ def _check_placeholders(
 
 
 def _check_external(
-    index: Index, label: str, data_path: Path | None, elsewhere: frozenset[str]
+    index: Index, label: str, data_path: Path | None, shared: Collection[str]
 ) -> None:
-    outside = [n for n in index.named_data if n.external and n.key not in elsewhere]
+    """Fails where the recipe moves data out of the program, and there is no file for them."""
+    outside = [d.key for d in index.named_data if d.key in index.external and d.key not in shared]
     if outside and data_path is None:
         raise BuildError(
             f"{label}: its recipe moves {len(outside)} constants out of the program "
-            f'(e.g. "{outside[0].key}"), but the program embeds its weights.',
+            f'(e.g. "{outside[0]}"), but the program embeds its weights.',
             'Set weights = "separate" on the program.',
         )
 
@@ -243,45 +286,43 @@ def _write_program(
         path.unlink()
         raise BuildError(
             f"{label}: the linked program differs from the one that was lowered: got sha256 "
-            f"{digest.sha256}, wanted {index.sha256}.",
-            "A blob of the lowered program is damaged; build with an empty cache and report this.",
+            f"{digest.sha256}, expected {index.sha256}.",
+            "A blob of the lowered program is damaged. Build with an empty cache, and report this.",
         )
     return Digest(index.sha256, digest.crc32), frames[-1]
 
 
 def _check_blobs(lowered: Lowered, used: Collection[str]) -> None:
-    """Checks blobs by their names, as far as reading them is cheap.
+    """Checks blobs against the hashes that are their names, as far as reading them is cheap.
 
-    What is linked as upstream's API writes it is compared as a whole; nothing else would notice
-    here that a weight has changed on disk.
+    A program that is linked unchanged is compared as a whole; for others nothing else would notice
+    that a weight has changed on disk.
     """
     index = lowered.index
-    sizes = {s.blob: s.size for s in index.segments}
-    sizes |= {c.blob: c.size for c in index.constants} | {n.blob: n.size for n in index.named_data}
-    known = {blob: sizes[blob] for blob in used if sizes.get(blob)}
-    if sum(known.values()) > _HASHED:
+    blobs = [*index.segments, *index.constants, *index.named_data]
+    sizes = {b.sha256: b.size for b in blobs if b.size and b.sha256 in used}
+    if sum(sizes.values()) > _HASHED:
         return
-    for blob in sorted(known):
-        piece = lowered.piece(blob, known[blob])
-        check_digest(piece.path, digest_of(piece).sha256, blob)
+    for sha256, size in sorted(sizes.items()):
+        piece = lowered.piece(sha256, size)
+        check_digest(piece.path, digest_of(piece).sha256, sha256)
 
 
 def _write_data(
-    lowered: Lowered, label: str, path: Path, data: Sequence[Datum], interface: str
+    lowered: Lowered, label: str, path: Path, data: Sequence[NamedData], interface: str
 ) -> None:
-    entries = [d.entry(lowered) for d in data]
-    write_atomically(path, lambda out: ptd.write(out, entries, lowered.index.segment_alignment))
-    listed = tuple(sorted(shared.entries_of(data, label), key=lambda e: e.key))
-    index = DataIndex(label, path.name, path.stat().st_size, listed, interface)
-    shared.write_index(path.with_suffix(".index.json"), index)
+    items = [(dataclasses.replace(d, target=label), lowered.piece(d.sha256, d.size)) for d in data]
+    index = write_data_file(path, label, items, lowered.index.segment_alignment)
+    index = dataclasses.replace(index, interface=interface)
+    write_index(path.with_suffix(".index.json"), index)
 
 
-def _named(index: Index, data: Sequence[Datum]) -> list[str]:
+def _all_keys(index: Index, data: Sequence[NamedData]) -> list[str]:
     """Keys of a program that keeps all of its data."""
     return [] if data else [n.key for n in index.named_data]
 
 
-def _shared_summary(index: DataIndex, data: Sequence[Datum]) -> dict[str, Any]:
+def _summary(index: DataIndex, data: Sequence[NamedData]) -> dict[str, Any]:
     return {
         "label": index.label,
         "file": index.file,
@@ -291,15 +332,15 @@ def _shared_summary(index: DataIndex, data: Sequence[Datum]) -> dict[str, Any]:
     }
 
 
-def _unshared(made: Plan) -> tuple[dict[str, Any], ...]:
+def _unshared(matched: Matching) -> tuple[dict[str, Any], ...]:
     return tuple(
         {
-            "name": u.datum.title(),
-            "key": u.datum.key,
-            "bytes": u.datum.size,
-            "dtype": u.datum.dtype,
-            "shape": list(u.datum.shape),
+            "name": u.data.title(),
+            "key": u.data.key,
+            "bytes": u.data.size,
+            "dtype": u.data.dtype,
+            "shape": list(u.data.shape),
             "reason": u.reason,
         }
-        for u in made.largest_own
+        for u in matched.largest_own
     )

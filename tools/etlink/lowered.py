@@ -1,8 +1,16 @@
-"""The lowered program: a directory with an index, the program's tables, and one file per blob.
+"""The lowered program: what lowering hands to linking, as a directory.
 
 program.bin    the tables of the program (a flatbuffer), without segments and named data
 index.json     what `Index` below holds
-blobs/<sha256> the bytes of one constant, delegate payload or named datum
+blobs/<sha256> the bytes of one constant, of one payload of a delegate, or of named data
+
+Blobs are files named by their hash, so that caches hold a weight once, however many programs use
+it. `split.py` writes the directory and `assemble.py` puts a program together from it. The invariant
+is that assembling with nothing left out gives the bytes of the file that was split: the index keeps
+its sha256 and `link.py` checks it on every link.
+
+`data_of` is the other view of a lowered program: everything in it that can lie outside of the .pte,
+the data of delegates and the constants of the model alike.
 """
 
 from __future__ import annotations
@@ -11,21 +19,24 @@ import dataclasses
 import hashlib
 import json
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from etbuild.errors import BuildError
 
-from etlink.container import MOST_ALIGNMENT, Digest, Piece, copy_piece, digest_of
-from etlink.json_file import FormError, check_hash, decode, read_object
+from etlink.container import MAX_ALIGNMENT, Digest, Piece, copy_piece, digest_of
+from etlink.json_file import FormError, check_hash, read_file, write_json
+from etlink.named_data import Layout, NamedData, content_key
 from etlink.payload import Packing
-from etlink.ptd import Layout
 from etlink.tables import SCALAR_TYPES
 
-FORMAT = 2
+FORMAT = 3
 
-_AGAIN = "Build it again with an empty cache (bazel clean), and report it if it stays so."
+_SEGMENT_KINDS = ("constants", "mutable", "delegate")
+
+_AGAIN = "Build it again with an empty cache (bazel clean). If that does not help, report it."
 
 
 @dataclass(frozen=True)
@@ -34,13 +45,13 @@ class Constant:
 
     Attributes:
       buffer: index in Program.constant_segment.offsets.
-      blob: sha256 of its bytes, hex.
+      sha256: of its bytes, hex.
       size: bytes, without the padding that follows.
-      crc32: of its bytes: what a runner can check on every start.
+      crc32: of its bytes.
     """
 
     buffer: int
-    blob: str
+    sha256: str
     size: int
     crc32: int
 
@@ -52,7 +63,7 @@ class TensorName:
     Attributes:
       plan: index of the method in Program.execution_plan.
       value: index in the plan's values.
-      name: fully qualified name in the model; empty: a constant that export made up.
+      name: fully qualified name in the model; empty: a constant without a name of its own.
       by_name: whether programs may load it by that name; not where quantization made it from the
         weight of that name, because its bytes depend on the calibration.
       buffer: index of its constant.
@@ -73,42 +84,13 @@ class BaseSegment:
 
     Attributes:
       kind: "constants" (its bytes are those of `Index.constants`), "mutable" or "delegate".
-      blob: sha256, hex; empty for constants.
+      sha256: of its bytes, hex; empty for constants.
       size: bytes.
     """
 
     kind: str
-    blob: str
+    sha256: str
     size: int
-
-
-@dataclass(frozen=True)
-class NamedData:
-    """A blob that a delegate loads by key.
-
-    Attributes:
-      key: the key.
-      blob: sha256 of its bytes, hex.
-      size: bytes.
-      crc32: of its bytes: what a runner can check on every start.
-      alignment: bytes.
-      external: tag of a recipe that asked for its own data file; empty: part of the program.
-      layout: element type and shape of a tensor that the runtime itself loads.
-      names: qualified names of the weights that it is made from, where they are known.
-      dtype: how the backend reads it ("float32", "qcint4", "scale", …), where that is known.
-      shape: elements per dimension, where that is known.
-    """
-
-    key: str
-    blob: str
-    size: int
-    crc32: int
-    alignment: int = 1
-    external: str = ""
-    layout: Layout | None = None
-    names: tuple[str, ...] = ()
-    dtype: str = ""
-    shape: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -116,11 +98,11 @@ class PayloadNames:
     """The weights behind the constants of a delegate's payload.
 
     Attributes:
-      blob: sha256 of the payload, hex.
+      sha256: of the payload, hex.
       names: qualified name by constant, in the payload's order; empty where there is none.
     """
 
-    blob: str
+    sha256: str
     names: tuple[str, ...]
 
 
@@ -141,7 +123,8 @@ class Index:
       segments: those before the named data.
       constants: of the constant segment.
       tensors: weights by name.
-      named_data: in upstream's order.
+      named_data: what delegates load by key, and what the recipe moved out; in upstream's order.
+      external: key of data that the recipe moved out of the program to their tag.
       methods: per method its name, inputs, outputs, backends and operators.
       payloads: names of weights by payload; two of the same bytes may differ in their names.
       packings: weights that XNNPACK packs, each once.
@@ -160,11 +143,11 @@ class Index:
     constants: tuple[Constant, ...] = ()
     tensors: tuple[TensorName, ...] = ()
     named_data: tuple[NamedData, ...] = ()
+    external: dict[str, str] = field(default_factory=dict)
     methods: tuple[dict[str, Any], ...] = ()
     payloads: tuple[PayloadNames, ...] = ()
     packings: tuple[Packing, ...] = ()
     unread: tuple[str, ...] = ()
-    format: int = field(default=FORMAT)
 
 
 class Lowered:
@@ -176,57 +159,52 @@ class Lowered:
       more: another directory with blobs.
 
     Raises:
-      BuildError: it is none, or of another format.
+      BuildError: the directory is not a lowered program, is damaged, or has another format.
     """
 
     def __init__(self, folder: Path, index: Index | None = None, more: Path | None = None) -> None:
         self.folder = folder
         self._more = more
-        if index is not None:
-            self.index = index
-            return
-        path = folder / "index.json"
-        raw = read_object(path, "is not a lowered program", _AGAIN, folder)
-        if raw.get("format") != FORMAT:
-            raise BuildError(
-                f"{path}: got format {raw.get('format')}, wanted {FORMAT}.",
-                "Lower it again with the rules_executorch that links it.",
-            )
-        try:
-            self.index = decode(Index, raw)
-            _check(self.index)
-        except FormError as error:
-            raise BuildError(f"{path} is damaged: {error}.", _AGAIN) from error
+        self.index = index or read_file(
+            Index,
+            folder / "index.json",
+            "is not the index of a lowered program",
+            _AGAIN,
+            format=FORMAT,
+            check=_check,
+        )
 
     def program(self) -> bytes:
         """The flatbuffer of the program's tables."""
         return (self.folder / "program.bin").read_bytes()
 
-    def blob(self, blob: str) -> bytes:
+    def blob(self, sha256: str) -> bytes:
         """The bytes of a small blob, such as a delegate's payload.
 
         Raises:
-          BuildError: it is missing, or has other bytes than its name says.
+          BuildError: it is missing, or its bytes do not have the hash that is its name.
         """
-        path = self.folder / "blobs" / blob
-        data = _bytes_of(path)
-        check_digest(path, hashlib.sha256(data).hexdigest(), blob)
+        path = self.folder / "blobs" / sha256
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise BuildError(f"{path} cannot be read: {error.strerror}.", _AGAIN) from error
+        check_digest(path, hashlib.sha256(data).hexdigest(), sha256)
         return data
 
-    def piece(self, blob: str, size: int) -> Piece:
+    def piece(self, sha256: str, size: int) -> Piece:
         """The bytes of a blob; those of size 0 have no file."""
         if not size:
             return Piece(0)
-        path = self.folder / "blobs" / blob
+        path = self.folder / "blobs" / sha256
         if self._more and not path.is_file():
-            path = self._more / "blobs" / blob
+            path = self._more / "blobs" / sha256
         return Piece(size, path=path)
 
 
 def write_index(folder: Path, index: Index) -> None:
-    """Writes `index.json`, sorted, the same bytes for the same index."""
-    text = json.dumps(dataclasses.asdict(index), indent=1, sort_keys=True)
-    (folder / "index.json").write_text(text + "\n", encoding="utf-8")
+    """Writes `index.json`."""
+    write_json(folder / "index.json", {"format": FORMAT, **dataclasses.asdict(index)})
 
 
 def store(folder: Path, piece: Piece) -> Digest:
@@ -244,33 +222,82 @@ def store(folder: Path, piece: Piece) -> Digest:
     return digest
 
 
-def check_digest(path: Path | None, got: str, wanted: str) -> None:
-    """Fails for a blob whose bytes are others than its name says."""
-    if got != wanted:
-        raise BuildError(f"{path} is damaged: its sha256 is {got}, wanted {wanted}.", _AGAIN)
+def check_digest(path: Path | None, got: str, expected: str) -> None:
+    """Fails for a blob whose bytes do not have the hash that is its name."""
+    if got != expected:
+        raise BuildError(f"{path} is damaged: its sha256 is {got}, expected {expected}.", _AGAIN)
 
 
-def _bytes_of(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise BuildError(f"{path} can't be read: {error.strerror}.", _AGAIN) from error
+def data_of(index: Index) -> list[NamedData]:
+    """All data of a program that can lie outside of it, sorted by key.
+
+    Raises:
+      BuildError: data with the same key have different bytes.
+    """
+    data: dict[str, NamedData] = {}
+    for item in [*index.named_data, *(item for _, item in _constants(index))]:
+        other = data.setdefault(item.key, item)
+        if not other.same_bytes(item):
+            raise BuildError(
+                f'{index.label}: two weights named "{item.key}" have different bytes: sha256 '
+                f"{other.sha256} ({other.describe()}) and {item.sha256} ({item.describe()}).",
+                "Rename one of the parameters, or embed the weights.",
+            )
+    return sorted(data.values(), key=lambda item: item.key)
+
+
+def tensors_of(index: Index) -> dict[str, tuple[tuple[int, int], ...]]:
+    """The tensors, as (plan, value), that can be loaded by each key; none of a delegate's keys."""
+    delegated = {item.key for item in index.named_data}
+    tensors: dict[str, tuple[tuple[int, int], ...]] = {}
+    for tensor, item in _constants(index):
+        if item.key not in delegated:
+            tensors[item.key] = (*tensors.get(item.key, ()), (tensor.plan, tensor.value))
+    return tensors
+
+
+def _constants(index: Index) -> Iterator[tuple[TensorName, NamedData]]:
+    """The constant tensors of a program that can be loaded by a key; empty ones cannot."""
+    constants = {c.buffer: c for c in index.constants}
+    for tensor in index.tensors:
+        constant = constants[tensor.buffer]
+        if not constant.size:
+            continue
+        key = tensor.name if tensor.by_name else content_key(constant.sha256, tensor.layout)
+        yield (
+            tensor,
+            NamedData(
+                key=key,
+                sha256=constant.sha256,
+                size=constant.size,
+                crc32=constant.crc32,
+                alignment=index.tensor_alignment,
+                dtype=SCALAR_TYPES[tensor.layout.scalar_type][0],
+                shape=tensor.layout.sizes,
+                names=(tensor.name,) if tensor.name else (),
+                by_name=tensor.by_name,
+                layout=tensor.layout,
+            ),
+        )
 
 
 def _check(index: Index) -> None:
-    """Fails for an index whose parts don't fit together."""
+    """Fails for an index whose parts do not fit together."""
     for number, segment in enumerate(index.segments):
-        if segment.kind not in ("constants", "mutable", "delegate"):
-            raise FormError(f'it.segments[{number}].kind is "{segment.kind}", which there is not')
-    blobs: dict[str, list[str]] = {
-        "segments": [s.blob for s in index.segments if s.kind != "constants"],
-        "constants": [c.blob for c in index.constants],
-        "named_data": [n.blob for n in index.named_data],
-        "payloads": [p.blob for p in index.payloads],
+        if segment.kind not in _SEGMENT_KINDS:
+            raise FormError(
+                f'it.segments[{number}].kind is "{segment.kind}", expected one of '
+                f"{', '.join(_SEGMENT_KINDS)}"
+            )
+    blobs = {
+        "segments": [s.sha256 for s in index.segments if s.kind != "constants"],
+        "constants": [c.sha256 for c in index.constants],
+        "named_data": [n.sha256 for n in index.named_data],
+        "payloads": [p.sha256 for p in index.payloads],
     }
-    for name, listed in blobs.items():
-        for number, blob in enumerate(listed):
-            check_hash(blob, f"it.{name}[{number}].blob")
+    for name, hashes in blobs.items():
+        for number, sha256 in enumerate(hashes):
+            check_hash(sha256, f"it.{name}[{number}].sha256")
     for name in ("segment_alignment", "tensor_alignment", "delegate_alignment"):
         _check_alignment(getattr(index, name), f"it.{name}")
     for number, item in enumerate(index.named_data):
@@ -283,7 +310,7 @@ def _check(index: Index) -> None:
         _check_layout(tensor.layout, f"it.tensors[{number}].layout")
         if tensor.buffer not in buffers:
             raise FormError(
-                f"it.tensors[{number}].buffer is {tensor.buffer}, which no constant has"
+                f"it.tensors[{number}].buffer is {tensor.buffer}, but no constant has that number"
             )
 
 
@@ -293,14 +320,14 @@ def _check_recipe(recipe: str, where: str) -> None:
     except (ValueError, RecursionError):
         parts = None
     if not isinstance(parts, dict):
-        raise FormError(f"{where} is no object in JSON")
+        raise FormError(f"{where} is not a JSON object")
 
 
 def _check_alignment(alignment: int, where: str) -> None:
-    if not 0 < alignment <= MOST_ALIGNMENT:
-        raise FormError(f"{where} is {alignment}, wanted from 1 to {MOST_ALIGNMENT} bytes")
+    if not 0 < alignment <= MAX_ALIGNMENT:
+        raise FormError(f"{where} is {alignment}, expected from 1 to {MAX_ALIGNMENT} bytes")
 
 
 def _check_layout(layout: Layout | None, where: str) -> None:
     if layout is not None and layout.scalar_type not in SCALAR_TYPES:
-        raise FormError(f"{where} has the type {layout.scalar_type}, which there is not")
+        raise FormError(f"{where} has the unknown type {layout.scalar_type}")

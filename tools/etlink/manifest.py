@@ -1,11 +1,20 @@
-"""The manifest of a program: what must be there, with which bytes, before it is loaded."""
+"""The manifest of a program: which files a runtime needs, with which bytes, before it loads it.
+
+A runtime pairs a program with weights by key and checks nothing else: a wrong or damaged file gives
+wrong numbers or a crash. So linking writes down the size and hash of the program and of each key
+that it takes from each data file, and `check` compares all of that before anything is loaded.
+
+An adapter's file is the one that may differ. `interface` is a digest of all that an adapter depends
+on: the program's own bytes, the shared bytes, and names, types and shapes of the adapter's weights,
+but not their values. Two programs with the same interface take each other's adapters.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,11 +22,11 @@ from typing import Any
 from etbuild.errors import BuildError
 
 from etlink import ptd
-from etlink.container import REBUILD, Digest, Piece, sha256_of, write_text
-from etlink.data import Datum
+from etlink.container import REBUILD, Digest, Piece, sha256_of
+from etlink.data_index import DataIndex, read_index
 from etlink.json_file import FormError, check_base_name, decode, fields_of, read_object
-from etlink.payload import Packing
-from etlink.shared import DataIndex, read_index
+from etlink.named_data import Layout, NamedData
+from etlink.weight_cache import WeightCache
 
 FORMAT = 1
 
@@ -29,14 +38,14 @@ class DataFile:
     Attributes:
       file: base name.
       label: target that makes it.
-      kind: "shared", "own", or "adapter": another program's own data may stand in for it.
+      kind: "shared", "own", or "adapter": another adapter's file may replace it.
       data: what the program takes from it.
     """
 
     file: str
     label: str
     kind: str
-    data: tuple[Datum, ...]
+    data: tuple[NamedData, ...]
 
 
 def make(
@@ -75,7 +84,7 @@ def make(
                 "kind": f.kind,
                 "keys": {
                     d.key: {
-                        "sha256": d.blob,
+                        "sha256": d.sha256,
                         "size": d.size,
                         "crc32": d.crc32,
                         "by_name": d.by_name,
@@ -107,7 +116,7 @@ def interface(frame: str, files: Sequence[DataFile]) -> str:
     Returns:
       A digest: two programs with the same one take each other's adapters.
     """
-    shared = {d.key: d.blob for f in files if f.kind == "shared" for d in f.data}
+    shared = {d.key: d.sha256 for f in files if f.kind == "shared" for d in f.data}
     own = {
         d.key: [d.dtype, list(d.shape), d.size]
         for f in files
@@ -118,186 +127,115 @@ def interface(frame: str, files: Sequence[DataFile]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def write(path: Path, manifest: Mapping[str, Any]) -> None:
-    """Writes a manifest, the same bytes for the same contents."""
-    write_text(path, json.dumps(manifest, indent=1, sort_keys=True) + "\n")
-
-
 @dataclass(frozen=True)
-class WeightCache:
-    """Whether XNNPACK's weight cache may be turned on.
+class _DataForm:
+    """A data file as JSON has it."""
 
-    Attributes:
-      reasons: why it would give wrong numbers; empty: it is safe for this program alone.
-      packed: the cache's name of a packed weight (the keys of weight and bias, joined) to a digest
-        of how it is packed. Programs that are loaded together are safe where the same name has the
-        same digest.
-      of_adapter: the same names to the keys of the adapter whose bytes are packed, sorted: another
-        adapter's bytes give another digest.
-    """
-
-    reasons: tuple[str, ...]
-    packed: Mapping[str, str]
-    of_adapter: Mapping[str, Sequence[str]] = field(default_factory=dict)
-
-
-def weight_cache(
-    packings: Iterable[Packing],
-    names: Mapping[str, Sequence[str]],
-    by_name: Sequence[Datum] = (),
-    unread: Sequence[str] = (),
-    most: int = 3,
-) -> WeightCache:
-    """Finds what makes XNNPACK's weight cache wrong.
-
-    The cache finds a packed weight by the keys of weight and bias. Two layers with equal integers
-    and different scales would get the same packed weight.
-
-    Args:
-      packings: of the program, with the keys that it loads by.
-      names: qualified names of weights by key.
-      by_name: data whose keys are names: their bytes are part of how they are packed.
-      unread: sha256 of payloads that can't be read, hex.
-      most: examples to give.
-    """
-    named = {d.key: d.blob for d in by_name}
-    recipes: dict[tuple[str, str], set[str]] = {}
-    of_adapter: dict[str, set[str]] = {}
-    for packing in packings:
-        parts = {packing.weight, packing.bias, *re.findall(r'"([^"]+)"', packing.recipe)}
-        content = sorted((key, named[key]) for key in parts if key in named)
-        if content:
-            of_adapter.setdefault(packing.weight + packing.bias, set()).update(
-                k for k, _ in content
-            )
-        recipe = json.dumps([packing.recipe, content]) if content else packing.recipe
-        recipes.setdefault((packing.weight, packing.bias), set()).add(recipe)
-    reasons = [
-        f"{' and '.join(names.get(weight) or (weight,))} have equal bytes and are packed in "
-        f"{len(found)} ways ({_differing(found)}), and XNNPACK's weight cache would give all of "
-        "them the first one"
-        for (weight, _), found in sorted(recipes.items())
-        if len(found) > 1
-    ][:most]
-    reasons += [
-        f"XNNPACK's payload with sha256 {blob} is of a form that is unknown here, so nothing says "
-        "how its weights are packed"
-        for blob in unread[:most]
-    ]
-    packed = {
-        weight + bias: hashlib.sha256("\n".join(sorted(found)).encode()).hexdigest()
-        for (weight, bias), found in sorted(recipes.items())
-    }
-    keys = {name: tuple(sorted(found)) for name, found in sorted(of_adapter.items())}
-    return WeightCache(tuple(reasons), packed, keys)
-
-
-def _differing(recipes: set[str]) -> str:
-    """Which parts of some packings differ."""
-    loaded = [json.loads(r) for r in sorted(recipes)]
-    parsed = [r if isinstance(r, dict) else json.loads(r[0]) for r in loaded]
-    keys = sorted({k for p in parsed for k in p})
-    differing = [k for k in keys if len({json.dumps(p.get(k)) for p in parsed}) > 1]
-    words = {
-        "weight": "different scales, types or shapes of the weight",
-        "bias": "different scales of the bias",
-        "input": "different quantization of the input",
-        "output": "different quantization of the output",
-    }
-    return ", ".join(words.get(k, f"different {k}") for k in differing)
-
-
-# What is read of a manifest, with its types.
-
-
-@dataclass(frozen=True)
-class _Key:
-    sha256: str = ""
-    size: int = 0
-    dtype: str = ""
-    shape: tuple[int, ...] = ()
-    scalar_type: int | None = None
-
-
-@dataclass(frozen=True)
-class _Data:
     file: str
     label: str
     kind: str = ""
-    keys: dict[str, _Key] = field(default_factory=dict)
+    keys: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def data_file(self, where: str) -> DataFile:
+        """The same with types; `where` is for messages."""
+        check_base_name(self.file, f"{where}.file")
+        data = (_named_data(k, v, f"{where}.keys.{k}") for k, v in self.keys.items())
+        return DataFile(self.file, self.label, self.kind, tuple(data))
 
 
 @dataclass(frozen=True)
-class _Program:
+class _ProgramForm:
     sha256: str = ""
     size: int = 0
 
 
 @dataclass(frozen=True)
-class _Manifest:
-    data: tuple[_Data, ...]
+class _Form:
+    """What is read of a manifest."""
+
+    data: tuple[_DataForm, ...]
     label: str = ""
     interface: str = ""
-    program: _Program | None = None
+    program: _ProgramForm | None = None
+
+    def files(self) -> list[DataFile]:
+        """The data files that the program loads."""
+        return [entry.data_file(f"it.data[{n}]") for n, entry in enumerate(self.data)]
+
+
+def _named_data(key: str, members: Mapping[str, Any], where: str) -> NamedData:
+    item = decode(NamedData, {"crc32": 0, **members, "key": key}, extra=True, where=where)
+    if members.get("scalar_type") is None:
+        return item
+    # The manifest does not say how dimensions are ordered.
+    scalar_type = decode(int, members["scalar_type"], where=f"{where}.scalar_type")
+    return dataclasses.replace(item, layout=Layout(scalar_type, item.shape, ()))
 
 
 def read(path: Path) -> dict[str, Any]:
     """Reads a manifest.
 
     Raises:
-      BuildError: it can't be read, or is of another format.
+      BuildError: the file cannot be read, is not a manifest, or has another format.
     """
-    manifest = read_object(path, "is no manifest of a program", REBUILD)
+    problem = "is not a manifest of a program"
+    manifest = read_object(path, problem, REBUILD)
     if manifest.get("format") != FORMAT:
-        raise BuildError(f"{path}: got format {manifest.get('format')}, wanted {FORMAT}.", REBUILD)
+        raise BuildError(
+            f"{path}: got format {manifest.get('format')}, expected {FORMAT}.", REBUILD
+        )
     try:
-        form = decode(_Manifest, manifest, extra=True)
-        for number, entry in enumerate(form.data):
-            check_base_name(entry.file, f"it.data[{number}].file")
+        decode(_Form, manifest, extra=True).files()
     except FormError as error:
-        raise BuildError(f"{path} is no manifest of a program: {error}.", REBUILD) from error
+        raise BuildError(f"{path} {problem}: {error}.", REBUILD) from error
     return manifest
 
 
 def check(manifest: Mapping[str, Any], program: Path, files: Sequence[Path]) -> list[Path]:
-    """Checks files against a manifest, every byte, before a runtime sees them.
+    """Checks every byte of files against a manifest, before a runtime sees them.
 
     Args:
       manifest: of the program.
       program: its .pte file.
-      files: data files, in any order; those that the program doesn't ask for are left out.
+      files: data files, in any order; those that the program does not need are left out.
 
     Returns:
       The data files to load, in the manifest's order.
 
     Raises:
-      BuildError: a file is missing, damaged, or another one.
+      BuildError: a file is missing, damaged, or not the one that the program was built with.
     """
     with fields_of(f"The manifest of {program}", REBUILD):
-        return _checked(manifest, program, files)
-
-
-def _checked(manifest: Mapping[str, Any], program: Path, files: Sequence[Path]) -> list[Path]:
-    label, wanted = manifest["label"], manifest["program"]
-    size = program.stat().st_size if program.exists() else -1
-    digest = sha256_of(Piece.of_file(program)) if size == wanted["size"] else ""
-    if size != wanted["size"] or (wanted["sha256"] and digest != wanted["sha256"]):
-        got = "no file" if size < 0 else f"{size} bytes{f', sha256 {digest}' if digest else ''}"
-        raise BuildError(
-            f"{label}: {program} is not the program of its manifest: got {got}, wanted "
-            f"{wanted['size']} bytes, sha256 {wanted['sha256']}.",
-            REBUILD,
-        )
-    opened = [_File(path) for path in files]
-    placed = _placed(manifest, opened)
-    for entry, file in zip(manifest["data"], placed, strict=True):
+        form = decode(_Form, manifest, extra=True)
+        entries = form.files()
+        _check_program(form, program)
+    candidates = [_File(path) for path in files]
+    matched = _match(form.interface, entries, candidates)
+    for entry, file in zip(entries, matched, strict=True):
         if file is None:
             raise BuildError(
-                f'{label}: the data file "{entry["file"]}" ({entry["label"]}) is missing.',
-                "Give its path, beside those of the other data files.",
+                f'{form.label}: the data file "{entry.file}" ({entry.label}) is missing.',
+                "Give its path, too.",
             )
-        _check_data(manifest, entry, file)
-    return [file.path for file in placed if file]
+        _check_data(form, entry, file)
+    return [file.path for file in matched if file]
+
+
+def _check_program(form: _Form, program: Path) -> None:
+    expected = form.program or _ProgramForm()
+    size = program.stat().st_size if program.exists() else -1
+    digest = sha256_of(Piece.of_file(program)) if size == expected.size else ""
+    if size != expected.size or (expected.sha256 and digest != expected.sha256):
+        raise BuildError(
+            f"{form.label}: {program} is not the program of its manifest: got "
+            f"{'no file' if size < 0 else _bytes(size, digest)}, expected "
+            f"{_bytes(expected.size, expected.sha256)}.",
+            REBUILD,
+        )
+
+
+def _bytes(size: int, sha256: str) -> str:
+    return f"{size} bytes, sha256 {sha256}" if sha256 else f"{size} bytes"
 
 
 class _File:
@@ -306,44 +244,46 @@ class _File:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.index = path.with_suffix(".index.json")
-        self.keys = ptd.read(path)
+        self.pieces = ptd.read(path)
         self._digests: dict[str, str] = {}
 
     def digest(self, key: str) -> str:
         """The sha256 of a key's bytes, hex."""
         if key not in self._digests:
-            self._digests[key] = sha256_of(self.keys[key][0])
+            self._digests[key] = sha256_of(self.pieces[key][0])
         return self._digests[key]
 
-    def holds(self, entry: Mapping[str, Any]) -> bool:
+    def holds(self, entry: DataFile) -> bool:
         """Whether it has the bytes that a program was built with."""
         return self.has_keys(entry) and all(
-            self.keys[key][0].size == wanted["size"] and self.digest(key) == wanted["sha256"]
-            for key, wanted in entry["keys"].items()
+            self.pieces[d.key][0].size == d.size and self.digest(d.key) == d.sha256
+            for d in entry.data
         )
 
-    def has_keys(self, entry: Mapping[str, Any]) -> bool:
+    def has_keys(self, entry: DataFile) -> bool:
         """Whether it has the keys that a program asks for."""
-        return self.keys.keys() >= entry["keys"].keys()
+        return all(d.key in self.pieces for d in entry.data)
 
 
-def _placed(manifest: Mapping[str, Any], files: Sequence[_File]) -> list[_File | None]:
-    """The file for each entry of a manifest; None: there is none.
+def _match(
+    interface: str, entries: Sequence[DataFile], files: Sequence[_File]
+) -> list[_File | None]:
+    """The file for each entry of a manifest; None: it is missing.
 
-    A name says least: two targets' files may have the same one.
+    The file's name is the weakest sign: two targets' files may have the same one.
     """
 
-    def is_named(file: _File, entry: Mapping[str, Any]) -> bool:
-        return file.path.name == entry["file"]
+    def is_named(file: _File, entry: DataFile) -> bool:
+        return file.path.name == entry.file
 
-    def is_adapter(file: _File, entry: Mapping[str, Any]) -> bool:
+    def is_adapter(file: _File, entry: DataFile) -> bool:
         return (
-            entry["kind"] == "adapter"
+            entry.kind == "adapter"
             and file.index.exists()
-            and read_index(file.index).interface == manifest["interface"]
+            and read_index(file.index).interface == interface
         )
 
-    rules: list[Callable[[_File, Mapping[str, Any]], bool]] = [
+    rules: list[Callable[[_File, DataFile], bool]] = [
         lambda file, entry: is_named(file, entry) and file.holds(entry),
         lambda file, entry: file.holds(entry),
         is_adapter,
@@ -351,102 +291,97 @@ def _placed(manifest: Mapping[str, Any], files: Sequence[_File]) -> list[_File |
         lambda file, entry: file.has_keys(entry),
         is_named,
     ]
-    placed: list[_File | None] = [None] * len(manifest["data"])
+    matched: list[_File | None] = [None] * len(entries)
     left = list(files)
     for rule in rules:
-        for number, entry in enumerate(manifest["data"]):
-            match = next((f for f in left if placed[number] is None and rule(f, entry)), None)
-            if match:
-                placed[number] = match
-                left.remove(match)
-    if placed == [None] and len(left) == 1:
-        # A file that lacks keys is named with what it lacks, which says more than "missing".
+        for number, entry in enumerate(entries):
+            file = next((f for f in left if matched[number] is None and rule(f, entry)), None)
+            if file:
+                matched[number] = file
+                left.remove(file)
+    if matched == [None] and len(left) == 1:
+        # An error about the keys that it lacks says more than "missing".
         return [left[0]]
-    return placed
+    return matched
 
 
-def _check_data(manifest: Mapping[str, Any], entry: Mapping[str, Any], file: _File) -> None:
-    label, path, found = manifest["label"], file.path, file.keys
-    hashes = {k: v["sha256"] for k, v in entry["keys"].items()}
-    if entry["kind"] == "adapter" and _is_other_adapter(entry, file):
-        hashes = _adapter_hashes(manifest, entry, file)
-    missing = sorted(k for k in entry["keys"] if k not in found)
+def _check_data(form: _Form, entry: DataFile, file: _File) -> None:
+    hashes = {d.key: d.sha256 for d in entry.data}
+    if entry.kind == "adapter" and _is_other_adapter(entry, file):
+        hashes = _adapter_hashes(form, entry, file)
+    missing = sorted(d.key for d in entry.data if d.key not in file.pieces)
     if missing:
         raise BuildError(
-            f"{label}: {path} is not the data of {entry['label']}: {len(missing)} of "
-            f'{len(entry["keys"])} keys are missing, e.g. "{missing[0]}".',
+            f"{form.label}: {file.path} is not the data of {entry.label}: {len(missing)} of "
+            f'{len(entry.data)} keys are missing, e.g. "{missing[0]}".',
             "It holds other weights, or those of another recipe. Use the file that was built with "
             "the program.",
         )
-    for key in sorted(entry["keys"]):
-        piece, layout = found[key]
-        wanted = entry["keys"][key]
-        if layout and (layout.scalar_type, list(layout.sizes)) != (
-            wanted.get("scalar_type"),
-            wanted["shape"],
-        ):
-            raise BuildError(
-                f'{label}: {path}: the tensor "{key}" has another type or shape than the program '
-                f"was built with: got {list(layout.sizes)}, wanted {wanted['shape']}.",
-                "The file is damaged. Use the one that was built with the program.",
-            )
-        digest = file.digest(key) if piece.size == wanted["size"] else ""
-        if digest != hashes.get(key):
-            raise BuildError(
-                f'{label}: {path}: "{key}" has other bytes than the program was built with: got '
-                f"{piece.size} bytes{f', sha256 {digest}' if digest else ''}, wanted "
-                f"{wanted['size']} bytes, sha256 {hashes.get(key)}.",
-                "The file is damaged, or holds other weights. Use the one that was built with the "
-                "program.",
-            )
+    for item in sorted(entry.data, key=lambda d: d.key):
+        _check_key(f"{form.label}: {file.path}", item, file, hashes.get(item.key, ""))
 
 
-def _is_other_adapter(entry: Mapping[str, Any], file: _File) -> bool:
+def _check_key(where: str, item: NamedData, file: _File, sha256: str) -> None:
+    piece, layout = file.pieces[item.key]
+    expected = item.layout.scalar_type if item.layout else None
+    if layout and (layout.scalar_type, layout.sizes) != (expected, item.shape):
+        raise BuildError(
+            f'{where}: the tensor "{item.key}" has another type or shape than the program was '
+            f"built with: got {list(layout.sizes)}, expected {list(item.shape)}.",
+            "The file is damaged. Use the one that was built with the program.",
+        )
+    digest = file.digest(item.key) if piece.size == item.size else ""
+    if digest != sha256:
+        raise BuildError(
+            f'{where}: "{item.key}" has other bytes than the program was built with: got '
+            f"{_bytes(piece.size, digest)}, expected {_bytes(item.size, sha256)}.",
+            "The file is damaged, or holds other weights. Use the one that was built with the "
+            "program.",
+        )
+
+
+def _is_other_adapter(entry: DataFile, file: _File) -> bool:
     """Whether a file is the adapter of another target: its index says so, or its name and bytes."""
     if file.index.exists():
-        return read_index(file.index).label != entry["label"]
-    return file.path.name != entry["file"] and not file.holds(entry)
+        return read_index(file.index).label != entry.label
+    return file.path.name != entry.file and not file.holds(entry)
 
 
-def _adapter_hashes(
-    manifest: Mapping[str, Any], entry: Mapping[str, Any], file: _File
-) -> dict[str, str]:
+def _adapter_hashes(form: _Form, entry: DataFile, file: _File) -> dict[str, str]:
     """Hashes of another adapter's data, which its own index gives.
 
     Raises:
       BuildError: it has no index, or is for another program.
     """
-    label, path, place = manifest["label"], file.path, file.index
-    if not place.exists():
+    if not file.index.exists():
         raise BuildError(
-            f"{label}: the adapter {path} has no index beside it ({place.name}), so nothing says "
-            "that it fits.",
+            f"{form.label}: the adapter {file.path} has no index beside it ({file.index.name}), so "
+            "nothing says that it fits.",
             "Copy the index that was built with it.",
         )
-    index = read_index(place)
-    if index.interface == manifest["interface"]:
+    index = read_index(file.index)
+    if index.interface == form.interface:
         return {e.key: e.sha256 for e in index.entries}
     raise BuildError(
-        f"{label}: the adapter {path} ({index.label}) doesn't fit: {_misfit(entry, index)}.",
+        f"{form.label}: the adapter {file.path} ({index.label}) does not fit: "
+        f"{_misfit(entry, index)}.",
         "Build it with the model, recipe and shared data of the program, and with the same rank.",
     )
 
 
-def _misfit(entry: Mapping[str, Any], index: DataIndex) -> str:
+def _misfit(entry: DataFile, index: DataIndex) -> str:
     theirs = index.by_key()
-    ours = entry["keys"]
-    for key in sorted(ours):
-        if key not in theirs:
-            return f'it has no "{key}"'
-        shape, wanted = list(theirs[key].shape), ours[key]["shape"]
-        if (theirs[key].dtype, shape) != (ours[key]["dtype"], wanted):
+    for item in sorted(entry.data, key=lambda d: d.key):
+        other = theirs.pop(item.key, None)
+        if other is None:
+            return f'it has no "{item.key}"'
+        if (other.dtype, other.shape) != (item.dtype, item.shape):
             return (
-                f'"{key}" is {theirs[key].dtype} {shape}, wanted {ours[key]["dtype"]} {wanted} '
-                "(another rank or base)"
+                f'"{item.key}" is {other.dtype} {list(other.shape)}, expected {item.dtype} '
+                f"{list(item.shape)} (another rank or base)"
             )
-    extra = sorted(set(theirs) - set(ours))
-    if extra:
-        return f'it has "{extra[0]}", which the program doesn\'t take'
+    if theirs:
+        return f'it has "{min(theirs)}", which the program does not take'
     return (
         "its names and shapes are the same, but its program differs in base weights, layers or "
         "activation scales (static quantization puts those into the program)"

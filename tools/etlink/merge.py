@@ -8,7 +8,9 @@ from pathlib import Path
 from etbuild.errors import BuildError
 
 from etlink import manifest, ptd, pte
-from etlink.container import sha256_of, write_atomically
+from etlink.container import Piece, write_atomically
+from etlink.data_index import describe_key
+from etlink.named_data import NamedData
 
 
 def merge(files: Sequence[Path], path: Path) -> Path:
@@ -26,36 +28,38 @@ def merge(files: Sequence[Path], path: Path) -> Path:
     """
     if len(files) == 1:
         return files[0]
-    entries: dict[str, ptd.Entry] = {}
+    data: list[tuple[NamedData, Piece]] = []
     owner: dict[str, Path] = {}
     for file in files:
         for key, (piece, layout) in ptd.read(file).items():
-            if key in entries:
+            if key in owner:
                 raise BuildError(f'{file} and {owner[key]} both have the key "{key}".')
-            blob = sha256_of(piece)
-            entries[key], owner[key] = ptd.Entry(key, blob, piece, 1, layout), file
-    write_atomically(path, lambda out: ptd.write(out, list(entries.values())))
+            owner[key] = file
+            data.append((describe_key(key, piece, layout), piece))
+    write_atomically(path, lambda out: ptd.write(out, data))
     return path
 
 
-def checked(place: Path | None, program: Path, files: Sequence[Path], folder: Path) -> Path | None:
-    """What to hand to ExecuTorch's Python runtime beside a program.
+def checked(
+    manifest_path: Path | None, program: Path, files: Sequence[Path], folder: Path
+) -> Path | None:
+    """Checks what is handed to ExecuTorch's Python runtime together with a program.
 
     Args:
-      place: the program's manifest; None: the files are taken as they are.
+      manifest_path: of the program; None: the files are taken as they are.
       program: the .pte file.
-      files: data files; those that the manifest doesn't ask for are left out.
+      files: data files; those that the manifest does not list are left out.
       folder: where a file that holds several of them is written.
 
     Returns:
       The data file; None: the program needs none.
 
     Raises:
-      BuildError: a file is missing, damaged, or another one than the program was built with.
+      BuildError: a file is missing, damaged, or not the one that the program was built with.
     """
-    if place:
-        files = manifest.check(manifest.read(place), program, files)
+    if manifest_path:
+        files = manifest.check(manifest.read(manifest_path), program, files)
     elif program.is_file():
-        # The runtime takes a program's tables at their word.
+        # The runtime trusts a program's tables.
         pte.read(program)
     return merge(files, folder / "merged.ptd") if files else None

@@ -1,7 +1,16 @@
 """Payloads of the XNNPACK delegate: which constants they load by key, and how they are packed.
 
-Source: upstream's backends/xnnpack/serialization/schema.fbs and xnnpack_graph_serialize.py. Only
-what the linker needs is read; a payload of another kind is left alone.
+To the rest of the linker a payload is bytes. Only here is it read (`read`) and changed (`rename`),
+for two purposes: its constants give named data a type and a name instead of a hash, and its nodes
+tell how XNNPACK packs a weight, on which its weight cache depends (`weight_cache.py`).
+
+Source: upstream's backends/xnnpack/serialization/schema.fbs and xnnpack_graph_serialize.py. A
+payload is a header, a flatbuffer and constants. There is no generated Python code for the schema,
+so fields are read by their number; a new version of upstream's may add fields but not renumber
+them. A payload of another backend or of an unknown form is left alone, and the linker then treats
+its data as opaque. `rename` keeps every offset that it does not need to change: new keys are
+appended to the flatbuffer, old ones are overwritten with zeros, so that no hash of an adapter's
+weight is left in the program.
 """
 
 from __future__ import annotations
@@ -14,8 +23,16 @@ from typing import Any
 
 from flatbuffers import number_types as numbers
 
-from etlink.fields import field_table, field_tables, number, numbers_of, offset_of, text_of
-from etlink.flatbuffer import Buffer, Table
+from etlink.flatbuffer import (
+    Buffer,
+    Table,
+    field_table,
+    field_tables,
+    number,
+    numbers_of,
+    offset_of,
+    text_of,
+)
 
 BACKEND = "XnnpackBackend"
 MAGIC = b"XH00"
@@ -89,7 +106,7 @@ class Payload:
     """What a payload says.
 
     Attributes:
-      constants: in its order; the first is a place holder.
+      constants: in its order; the first is a placeholder.
       packings: in the order of its nodes.
     """
 
@@ -101,14 +118,14 @@ def read(data: bytes) -> Payload | None:
     """Reads a payload.
 
     Returns:
-      What it says; None: it is no XNNPACK payload, or of a version that isn't known here.
+      What it says; None: it is not a payload of XNNPACK, or of an unknown version.
     """
     if len(data) < _HEADER.size or data[4:8] != MAGIC:
         return None
     start, size = _HEADER.unpack_from(data)[3:5]
     try:
         return _read(data[start : start + size])
-    except Exception:  # The flatbuffers library raises whatever offsets out of range lead to.
+    except Exception:  # Numbers out of range raise whatever they lead to.
         return None
 
 
@@ -147,13 +164,12 @@ def _value(table: Table) -> _Value:
     quantized = kind == _QUANTIZED
     tensor = field_table(inner, 0) if quantized else inner
     datatype = number(tensor, 0, numbers.Int16Flags)
-    found: dict[str, Any] = _quantization(inner) if quantized else {}
     return _Value(
-        number(tensor, 6, numbers.Uint32Flags),
-        _DATATYPES.get(datatype, f"datatype {datatype}"),
-        numbers_of(tensor, 2, numbers.Uint32Flags, 4),
-        number(tensor, 3, numbers.Uint32Flags),
-        **found,
+        id=number(tensor, 6, numbers.Uint32Flags),
+        dtype=_DATATYPES.get(datatype, f"datatype {datatype}"),
+        shape=numbers_of(tensor, 2, numbers.Uint32Flags, 4),
+        buffer=number(tensor, 3, numbers.Uint32Flags),
+        **(_quantization(inner) if quantized else {}),
     )
 
 
@@ -215,7 +231,7 @@ def _packing(node: Table, values: Mapping[int, _Value], keys: list[str]) -> Pack
 
 
 def is_static(packings: Iterable[Packing]) -> bool:
-    """Whether some weights are packed with scales of activations that calibration found."""
+    """Whether some weights are packed with scales of activations that calibration computed."""
     return any("output" in json.loads(packing.recipe) for packing in packings)
 
 
@@ -232,8 +248,7 @@ def rename(data: bytes, keys: Mapping[int, str]) -> bytes:
       keys: number of the constant to its new key.
 
     Returns:
-      A payload of the same meaning: the new keys follow its tables, the old ones are blank, so
-      that nothing of them is left in its bytes.
+      A payload of the same meaning, without the old keys.
     """
     header = list(_HEADER.unpack_from(data))
     start, size, constants = header[3], header[4], header[5]
@@ -242,15 +257,15 @@ def rename(data: bytes, keys: Mapping[int, str]) -> bytes:
     tables = field_tables(graph, _CONSTANT_DATA)
     references = {n: t.Pos + offset_of(t, 2) for n, t in enumerate(tables) if offset_of(t, 2)}
     strings = {n: at + struct.unpack_from("<I", flatbuffer, at)[0] for n, at in references.items()}
-    in_use = {place for n, place in strings.items() if n not in keys}
-    for place, key in sorted(keys.items()):
-        old = strings[place]
+    in_use = {offset for n, offset in strings.items() if n not in keys}
+    for constant, key in sorted(keys.items()):
+        old = strings[constant]
         if old not in in_use:
             length = struct.unpack_from("<I", flatbuffer, old)[0]
             flatbuffer[old : old + 4 + length] = bytes(4 + length)
             in_use.add(old)
         flatbuffer += bytes(-len(flatbuffer) % 4)
-        at = references[place]
+        at = references[constant]
         struct.pack_into("<I", flatbuffer, at, len(flatbuffer) - at)
         encoded = key.encode()
         flatbuffer += struct.pack("<I", len(encoded)) + encoded + b"\0"

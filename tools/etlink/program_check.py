@@ -1,4 +1,9 @@
-"""Whether the tables of a program make sense: what refers to something refers to what is there."""
+"""Checks the tables of a program: every index, size and name, before anything uses them.
+
+The runtime and upstream's generated code trust a program: an index out of range reads foreign
+memory, or raises whatever it leads to. Every reader of a .pte file calls this first, so the rest of
+the linker may follow indexes without checks.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +12,7 @@ from typing import Any
 
 from etlink import schema
 from etlink.flatbuffer import DamagedError
-from etlink.tables import MOST_DIMENSIONS, SCALAR_TYPES, is_constant, tensor_bytes
+from etlink.tables import MAX_DIMENSIONS, SCALAR_TYPES, ints, is_constant, tensor_bytes
 
 _LARGEST = 2**63 - 1
 
@@ -20,8 +25,7 @@ def check_program(program: Any, segments: Sequence[int]) -> None:
       segments: bytes of its segments.
 
     Raises:
-      DamagedError: something that is referred to isn't there, or is too small for what it stands
-        for.
+      DamagedError: something that is referred to does not exist, or is too small for its tensor.
     """
     plans = program.executionPlan
     if plans is None:
@@ -37,10 +41,10 @@ def check_program(program: Any, segments: Sequence[int]) -> None:
                 _check_constant(value.val, constants, f"{where}, value {number}")
         for delegate in plan.delegates or []:
             _check_processed(program, delegate, segments, where)
-    for one in program.mutableDataSegments or []:
-        _subsegments(one, segments, "the mutable data")
+    for table in program.mutableDataSegments or []:
+        _subsegments(table, segments, "the mutable data")
     named = program.namedData or []
-    _check_unique((_text(item.key, "a named datum") for item in named), "named data")
+    _check_unique((_text(item.key, "named data") for item in named), "named data")
     for item in named:
         _check_index(item.segmentIndex, segments, f'segment of "{_text(item.key, "")}"')
 
@@ -51,9 +55,9 @@ def _check_plan(plan: Any, where: str) -> None:
         if _is_tensor(value):
             _check_tensor(value.val, f"{where}, value {number}")
     for kind in ("inputs", "outputs"):
-        for index in _ints(getattr(plan, kind)):
+        for index in ints(getattr(plan, kind)):
             _check_index(index, values, f"{where}: one of its {kind}")
-    for size in _ints(plan.nonConstBufferSizes):
+    for size in ints(plan.nonConstBufferSizes):
         if size < 0:
             raise DamagedError(f"{where} plans memory of {size} bytes")
     for operator in plan.operators or []:
@@ -67,9 +71,11 @@ def _check_plan(plan: Any, where: str) -> None:
 
 
 def _check_tensor(tensor: Any, where: str) -> None:
-    sizes, order = _ints(tensor.sizes), _ints(tensor.dimOrder)
-    if len(sizes) > MOST_DIMENSIONS:
-        raise DamagedError(f"{where} has {len(sizes)} dimensions, wanted at most {MOST_DIMENSIONS}")
+    sizes, order = ints(tensor.sizes), ints(tensor.dimOrder)
+    if len(sizes) > MAX_DIMENSIONS:
+        raise DamagedError(
+            f"{where} has {len(sizes)} dimensions, expected at most {MAX_DIMENSIONS}"
+        )
     if min(sizes, default=0) < 0:
         raise DamagedError(f"{where} has the shape {sizes}")
     if sorted(order) != list(range(len(sizes))):
@@ -83,31 +89,31 @@ def _check_instruction(plan: Any, instruction: Any, where: str) -> None:
     kinds = schema.program_class("InstructionArguments")
     arguments = instruction.instrArgs
     if arguments is None:
-        raise DamagedError(f"{where} is of no kind that there is")
+        raise DamagedError(f"{where} is of an unknown kind")
     if instruction.instrArgsType == kinds.KernelCall:
         _check_index(arguments.opIndex, plan.operators, f"{where}: its operator")
     elif instruction.instrArgsType == kinds.DelegateCall:
         _check_index(arguments.delegateIndex, plan.delegates, f"{where}: its delegate")
     else:
         return
-    for index in _ints(arguments.args):
+    for index in ints(arguments.args):
         _check_index(index, plan.values, f"{where}: one of its arguments")
 
 
 def _constants(program: Any, segments: Sequence[int]) -> list[int]:
     """Bytes that each constant may have."""
     table = program.constantSegment
-    if table is None or not _ints(table.offsets):
+    if table is None or not ints(table.offsets):
         return [len(_bytes(buffer.storage)) for buffer in program.constantBuffer or []]
-    # A program of nothing but place holders has no segment for them.
-    if not segments and not any(_ints(table.offsets)):
+    # A program of nothing but placeholders has no segment for them.
+    if not segments and not any(ints(table.offsets)):
         return [0] * len(table.offsets)
     return _subsegments(table, segments, "the constants")
 
 
 def _subsegments(table: Any, segments: Sequence[int], what: str) -> list[int]:
     """Bytes from each offset of a segment to the next."""
-    offsets = _ints(table.offsets)
+    offsets = ints(table.offsets)
     if not offsets:
         return []
     _check_index(table.segmentIndex, segments, f"the segment of {what}")
@@ -121,21 +127,21 @@ def _subsegments(table: Any, segments: Sequence[int], what: str) -> list[int]:
 def _check_constant(tensor: Any, constants: Sequence[int], where: str) -> None:
     _check_index(tensor.dataBufferIdx, constants, f"{where}: its constant")
     if int(tensor.scalarType) not in SCALAR_TYPES:
-        raise DamagedError(f"{where} is a constant of type {tensor.scalarType}, which there is not")
+        raise DamagedError(f"{where} is a constant of the unknown type {tensor.scalarType}")
     size, room = tensor_bytes(tensor), constants[tensor.dataBufferIdx]
     if size > min(room, _LARGEST):
-        raise DamagedError(f"{where} has the shape {_ints(tensor.sizes)}, {size} bytes, in {room}")
+        raise DamagedError(f"{where} has the shape {ints(tensor.sizes)}, {size} bytes, in {room}")
 
 
 def _check_processed(program: Any, delegate: Any, segments: Sequence[int], where: str) -> None:
-    places: Mapping[int, Sequence[Any]] = {
+    payloads: Mapping[int, Sequence[Any]] = {
         schema.program_class("DataLocation").SEGMENT: segments,
         schema.program_class("DataLocation").INLINE: program.backendDelegateData or [],
     }
     what = f"{where}: the payload of {_text(delegate.id, '')}"
-    if delegate.processed is None or delegate.processed.location not in places:
-        raise DamagedError(f"{what} is nowhere")
-    _check_index(delegate.processed.index, places[delegate.processed.location], what)
+    if delegate.processed is None or delegate.processed.location not in payloads:
+        raise DamagedError(f"{what} is missing")
+    _check_index(delegate.processed.index, payloads[delegate.processed.location], what)
 
 
 def _check_index(index: Any, of: Sequence[Any] | None, what: str) -> None:
@@ -163,14 +169,10 @@ def _text(value: Any, what: str) -> str:
 
 
 def _is_tensor(value: Any) -> bool:
-    is_one = value.valType == schema.program_class("KernelTypes").Tensor
-    if is_one and value.val is None:
+    is_tensor = value.valType == schema.program_class("KernelTypes").Tensor
+    if is_tensor and value.val is None:
         raise DamagedError("a tensor is missing")
-    return is_one
-
-
-def _ints(values: Any) -> list[int]:
-    return [] if values is None else [int(v) for v in values]
+    return is_tensor
 
 
 def _bytes(value: Any) -> bytes:

@@ -1,17 +1,27 @@
-"""Reads and writes .ptd files: named data that programs load at run time."""
+"""Reads and writes .ptd files: named data that programs load at run time.
+
+A .ptd file is a flatbuffer (flat_tensor.fbs) with a header inside of it, then segments. The tables
+map each key to a segment and, for tensors, to a layout. Upstream has no generated classes for this
+schema (executorch/extension/flat_tensor/serialize), only flatc's JSON; it has four tables, which
+are written and read here with the flatbuffers library.
+
+The same data give the same file: keys are sorted, and a segment's place follows from the first key
+that needs it. Equal bytes are stored once, aligned for the strictest of their keys. Readers check
+every offset, and that a tensor is as long as its bytes, because a runtime would read beyond them.
+"""
 
 from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO
 
+import flatbuffers
 from etbuild.errors import BuildError
+from flatbuffers import number_types
 
-from etlink import flat_tensor
 from etlink.container import (
     REBUILD,
     Piece,
@@ -19,119 +29,90 @@ from etlink.container import (
     aligned,
     common_alignment,
     insert_header,
-    place,
+    lay_out,
+    read_head,
+    read_tables,
     write_segments,
 )
-from etlink.flat_tensor import Layout
-from etlink.flatbuffer import DamagedError
-from etlink.tables import MOST_DIMENSIONS, SCALAR_TYPES
+from etlink.flatbuffer import (
+    Buffer,
+    DamagedError,
+    Table,
+    field_table,
+    field_tables,
+    number,
+    numbers_of,
+    text_of,
+)
+from etlink.named_data import Layout, NamedData
+from etlink.tables import MAX_DIMENSIONS, SCALAR_TYPES
 
+IDENTIFIER = b"FT01"
 SEGMENT_ALIGNMENT = 128
 
 _MAGIC = b"FH01"
 _HEADER = struct.Struct("<4sIQQQQ")
 _HEADER_ALIGNMENT = 16
-# Offsets of flatbuffers have 32 bits, some with a sign.
-_LARGEST_TABLES = 2**31 - 1
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One key of a .ptd file.
-
-    Attributes:
-      key: what a program looks it up by.
-      blob: identity of its bytes (sha256, hex): entries with the same one share a segment.
-      piece: the bytes.
-      alignment: bytes.
-      layout: present for tensors that a program loads by name.
-    """
-
-    key: str
-    blob: str
-    piece: Piece
-    alignment: int = 1
-    layout: Layout | None = None
 
 
 def write(
-    out: BinaryIO, entries: Sequence[Entry], segment_alignment: int = SEGMENT_ALIGNMENT
+    out: BinaryIO,
+    data: Sequence[tuple[NamedData, Piece]],
+    segment_alignment: int = SEGMENT_ALIGNMENT,
 ) -> None:
     """Writes a .ptd file, in bounded memory.
 
     Args:
       out: where to.
-      entries: sorted by key here; equal bytes are stored once.
+      data: what to write, in any order, with its bytes.
       segment_alignment: bytes.
 
     Raises:
-      BuildError: entries can't be aligned as they should be.
+      BuildError: the data ask for an alignment that is too large.
     """
-    segments: list[Segment] = []
-    index_of: dict[str, int] = {}
     alignments: dict[str, int] = {}
-    for entry in entries:
-        alignments[entry.blob] = math.lcm(alignments.get(entry.blob, 1), entry.alignment)
-    named = []
-    for entry in sorted(entries, key=lambda e: e.key):
-        if entry.blob not in index_of:
-            index_of[entry.blob] = len(segments)
-            segments.append(Segment((entry.piece,), alignments[entry.blob]))
-        named.append(flat_tensor.Named(entry.key, index_of[entry.blob], entry.layout))
-    placed = place(segments, segment_alignment)
-    flatbuffer = flat_tensor.pack(placed, named)
+    for item, _ in data:
+        alignments[item.sha256] = math.lcm(alignments.get(item.sha256, 1), item.alignment)
+    segments: list[Segment] = []
+    segment_of: dict[str, int] = {}
+    keys = []
+    for item, piece in sorted(data, key=lambda pair: pair[0].key):
+        if item.sha256 not in segment_of:
+            segment_of[item.sha256] = len(segments)
+            segments.append(Segment((piece,), alignments[item.sha256]))
+        keys.append((item.key, segment_of[item.sha256], item.layout))
+    offsets = lay_out(segments, segment_alignment)
+    flatbuffer = _pack(offsets, keys)
     header_size = aligned(_HEADER.size, _HEADER_ALIGNMENT)
     # Offsets count from here: segments are aligned in the file where this is.
     base = aligned(len(flatbuffer) + header_size, common_alignment(segments, segment_alignment))
-    data_size = placed[-1][0] + placed[-1][1] if placed else 0
+    data_size = sum(offsets[-1]) if offsets else 0
     header = _HEADER.pack(_MAGIC, _HEADER.size, header_size, len(flatbuffer), base, data_size)
     out.write(insert_header(flatbuffer, header.ljust(header_size, b"\0")))
     out.write(bytes(base - header_size - len(flatbuffer)))
-    write_segments(out, segments, placed)
+    write_segments(out, segments, offsets)
 
 
-def read(path: Path) -> Mapping[str, tuple[Piece, Layout | None]]:
-    """Reads a .ptd file's keys; the data stays on disk.
+def read(path: Path) -> dict[str, tuple[Piece, Layout | None]]:
+    """Reads the keys of a .ptd file; the data stay on disk.
 
     Returns:
       Key to bytes and layout.
 
     Raises:
-      BuildError: it is missing, no .ptd file, truncated or damaged.
+      BuildError: the file is missing, not a .ptd file, truncated or damaged.
     """
-    if not path.is_file():
-        raise BuildError(f"{path} is missing.", "Build it, or correct the path.")
-    size = path.stat().st_size
-    with open(path, "rb") as source:
-        head = source.read(8 + _HEADER.size)
-        if len(head) < 8 + _HEADER.size or not head[4:8].startswith(b"FT"):
-            raise BuildError(
-                f"{path} is not an ExecuTorch data file: bytes 4 to 8 are {head[4:8]!r}, "
-                f"wanted {flat_tensor.IDENTIFIER!r}.",
-                REBUILD,
-            )
-        magic, _, start, length, base, data_size = _HEADER.unpack_from(head, 8)
-        if magic != _MAGIC:
-            raise BuildError(f"{path} is damaged: its header has no {_MAGIC!r}.", REBUILD)
-        if max(start + length, base + data_size) > size:
-            raise BuildError(
-                f"{path} is truncated: it has {size} bytes, its header names "
-                f"{max(start + length, base + data_size)}.",
-                REBUILD,
-            )
-        if start + length > _LARGEST_TABLES:
-            raise BuildError(
-                f"{path} is damaged: its tables have {start + length} bytes, wanted at most "
-                f"{_LARGEST_TABLES}.",
-                REBUILD,
-            )
-        source.seek(0)
-        flatbuffer = source.read(start + length)
+    head, size = read_head(path, "data file", IDENTIFIER, _HEADER.size)
+    magic, _, start, length, base, data_size = _HEADER.unpack_from(head, 8)
+    if magic != _MAGIC:
+        raise BuildError(f"{path} is damaged: its header has no {_MAGIC!r}.", REBUILD)
+    flatbuffer = read_tables(path, size, start + length, base + data_size)
     try:
-        return _pieces(path, base, size, *flat_tensor.unpack(flatbuffer))
+        segments, keys = _unpack(flatbuffer)
+        return _pieces(path, base, size, segments, keys)
     except ValueError as error:
         raise BuildError(
-            f"{path} is damaged: its tables can't be read ({error}).", REBUILD
+            f"{path} is damaged: its tables cannot be read ({error}).", REBUILD
         ) from error
 
 
@@ -140,32 +121,30 @@ def _pieces(
     base: int,
     size: int,
     segments: Sequence[tuple[int, int]],
-    named: Sequence[flat_tensor.Named],
+    keys: Sequence[tuple[str, int, Layout | None]],
 ) -> dict[str, tuple[Piece, Layout | None]]:
-    found: dict[str, tuple[Piece, Layout | None]] = {}
-    for item in named:
-        if item.segment >= len(segments):
-            raise DamagedError(
-                f"the data of {item.key!r} are segment {item.segment} of {len(segments)}"
-            )
-        offset, length = segments[item.segment]
+    pieces: dict[str, tuple[Piece, Layout | None]] = {}
+    for key, segment, layout in keys:
+        if segment >= len(segments):
+            raise DamagedError(f"the data of {key!r} are segment {segment} of {len(segments)}")
+        offset, length = segments[segment]
         if base + offset + length > size:
-            raise DamagedError(f"the data of {item.key!r} ends after the file")
-        if item.key in found:
-            raise DamagedError(f"two keys are {item.key!r}")
+            raise DamagedError(f"the data of {key!r} end after the file")
+        if key in pieces:
+            raise DamagedError(f"two keys are {key!r}")
         piece = Piece(length, path=path, offset=base + offset)
-        if item.layout:
-            _check_layout(path, item.key, piece, item.layout)
-        found[item.key] = (piece, item.layout)
-    return found
+        if layout:
+            _check_layout(path, key, piece, layout)
+        pieces[key] = (piece, layout)
+    return pieces
 
 
 def _check_layout(path: Path, key: str, piece: Piece, layout: Layout) -> None:
-    """Fails for a tensor that isn't as long as its bytes: a runtime would read beyond them."""
+    """Fails for a tensor that is not as long as its bytes."""
     _, width = SCALAR_TYPES.get(layout.scalar_type, ("", 0))
     fits = (
         width
-        and len(layout.sizes) <= MOST_DIMENSIONS
+        and len(layout.sizes) <= MAX_DIMENSIONS
         and min(layout.sizes, default=0) >= 0
         and width * math.prod(layout.sizes) == piece.size
     )
@@ -173,6 +152,92 @@ def _check_layout(path: Path, key: str, piece: Piece, layout: Layout) -> None:
         return
     raise BuildError(
         f'{path} is damaged: "{key}" has {piece.size} bytes, and its layout is '
-        f"{layout.described()}.",
+        f"{layout.describe()}.",
         REBUILD,
+    )
+
+
+def _pack(
+    segments: Sequence[tuple[int, int]], keys: Sequence[tuple[str, int, Layout | None]]
+) -> bytes:
+    """Writes the tables: offset and size of each segment; key, segment and layout of each key."""
+    builder = flatbuffers.Builder()
+    key_tables = [_pack_key(builder, *key) for key in keys]
+    segment_tables = [_pack_segment(builder, *segment) for segment in segments]
+    key_vector = _pack_vector(builder, key_tables)
+    segment_vector = _pack_vector(builder, segment_tables)
+    builder.StartObject(3)
+    builder.PrependUint32Slot(0, 0, 0)
+    builder.PrependUOffsetTRelativeSlot(1, segment_vector, 0)
+    builder.PrependUOffsetTRelativeSlot(2, key_vector, 0)
+    builder.Finish(builder.EndObject(), file_identifier=IDENTIFIER)
+    return bytes(builder.Output())
+
+
+def _pack_key(builder: flatbuffers.Builder, key: str, segment: int, layout: Layout | None) -> int:
+    key_string = builder.CreateString(key)
+    layout_table = _pack_layout(builder, layout) if layout else 0
+    builder.StartObject(3)
+    builder.PrependUOffsetTRelativeSlot(0, key_string, 0)
+    builder.PrependUint32Slot(1, segment, 0)
+    builder.PrependUOffsetTRelativeSlot(2, layout_table, 0)
+    return builder.EndObject()
+
+
+def _pack_layout(builder: flatbuffers.Builder, layout: Layout) -> int:
+    builder.StartVector(4, len(layout.sizes), 4)
+    for size in reversed(layout.sizes):
+        builder.PrependInt32(size)
+    sizes = builder.EndVector()
+    dim_order = builder.CreateByteVector(bytes(layout.dim_order))
+    builder.StartObject(3)
+    builder.PrependInt8Slot(0, layout.scalar_type, 0)
+    builder.PrependUOffsetTRelativeSlot(1, sizes, 0)
+    builder.PrependUOffsetTRelativeSlot(2, dim_order, 0)
+    return builder.EndObject()
+
+
+def _pack_segment(builder: flatbuffers.Builder, offset: int, size: int) -> int:
+    builder.StartObject(2)
+    builder.PrependUint64Slot(0, offset, 0)
+    builder.PrependUint64Slot(1, size, 0)
+    return builder.EndObject()
+
+
+def _pack_vector(builder: flatbuffers.Builder, tables: Sequence[int]) -> int:
+    builder.StartVector(4, len(tables), 4)
+    for table in reversed(tables):
+        builder.PrependUOffsetTRelative(table)
+    return builder.EndVector()
+
+
+def _unpack(
+    flatbuffer: bytes,
+) -> tuple[list[tuple[int, int]], list[tuple[str, int, Layout | None]]]:
+    """Reads what `_pack` writes, with the header between identifier and tables.
+
+    Raises:
+      DamagedError: these are not such tables.
+    """
+    buffer = Buffer(flatbuffer)
+    root = Table(buffer, Table(buffer, 0).Indirect(0))
+    segments = [
+        (number(t, 0, number_types.Uint64Flags), number(t, 1, number_types.Uint64Flags))
+        for t in field_tables(root, 1)
+    ]
+    keys = [
+        (text_of(t, 0), number(t, 1, number_types.Uint32Flags), _unpack_layout(t))
+        for t in field_tables(root, 2)
+    ]
+    return segments, keys
+
+
+def _unpack_layout(table: Table) -> Layout | None:
+    layout = field_table(table, 2)
+    if layout is None:
+        return None
+    return Layout(
+        scalar_type=number(layout, 0, number_types.Int8Flags),
+        sizes=numbers_of(layout, 1, number_types.Int32Flags, 4),
+        dim_order=numbers_of(layout, 2, number_types.Uint8Flags, 1),
     )

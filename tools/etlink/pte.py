@@ -1,4 +1,9 @@
-"""Reads and writes .pte files."""
+"""Reads and writes .pte files: a program's tables (program.fbs) with a header, then its segments.
+
+What is written has the bytes that upstream's `serialize_pte_binary` writes for the same tables and
+segments. `assemble.py` decides what goes into them. A file that is read may come from anywhere: its
+tables are checked (`program_check.py`) before anything uses them. Its segments stay on disk.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +22,9 @@ from etlink.container import (
     Segment,
     aligned,
     insert_header,
-    place,
+    lay_out,
+    read_head,
+    read_tables,
     write_segments,
 )
 from etlink.flatbuffer import DamagedError
@@ -27,8 +34,6 @@ SEGMENT_ALIGNMENT = 128
 
 _MAGIC = b"eh00"
 _HEADER = struct.Struct("<4sIQQQ")
-# Offsets of flatbuffers have 32 bits, some with a sign.
-_LARGEST_TABLES = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -55,43 +60,21 @@ def read(path: Path) -> ProgramFile:
     """Reads a .pte file's tables; its segments stay on disk.
 
     Raises:
-      BuildError: it is missing, no .pte file, truncated or damaged.
+      BuildError: the file is missing, not a .pte file, truncated or damaged.
     """
-    if not path.is_file():
-        raise BuildError(f"{path} is missing.", "Build it, or correct the path.")
-    size = path.stat().st_size
-    with open(path, "rb") as source:
-        head = source.read(8 + _HEADER.size)
-        if len(head) < 8 or not head[4:8].startswith(b"ET"):
-            raise BuildError(
-                f"{path} is not an ExecuTorch program: bytes 4 to 8 are {head[4:8]!r}, "
-                f"wanted {schema.PROGRAM_IDENTIFIER!r}.",
-                REBUILD,
-            )
-        program_size, base, _ = _header(head, size)
-        if max(program_size, base) > size:
-            raise BuildError(
-                f"{path} is truncated: it has {size} bytes, its header names "
-                f"{max(program_size, base)}.",
-                REBUILD,
-            )
-        if program_size > _LARGEST_TABLES:
-            raise BuildError(
-                f"{path} is damaged: its tables have {program_size} bytes, wanted at most "
-                f"{_LARGEST_TABLES}.",
-                REBUILD,
-            )
-        source.seek(0)
-        flatbuffer = source.read(program_size)
+    head, size = read_head(path, "program", schema.PROGRAM_IDENTIFIER)
+    program_size, base = _header(head, size)
+    flatbuffer = read_tables(path, size, program_size, base)
     try:
         program = schema.unpack_program(flatbuffer)
     except Exception as error:  # The generated code raises whatever damaged numbers lead to.
         raise BuildError(
-            f"{path} is damaged: its tables can't be read ({error}).", REBUILD
+            f"{path} is damaged: its tables cannot be read ({error}).", REBUILD
         ) from error
     if any(s.size for s in program.segments or []) and not base:
         raise BuildError(
-            f"{path} is damaged: it has segments, and no header that places them.", REBUILD
+            f"{path} is damaged: it has segments, but no header that says where they begin.",
+            REBUILD,
         )
     segments = []
     for number, segment in enumerate(program.segments or []):
@@ -109,12 +92,12 @@ def read(path: Path) -> ProgramFile:
     return ProgramFile(path, program, tuple(segments))
 
 
-def _header(head: bytes, size: int) -> tuple[int, int, int]:
-    """Program size, segment base and segment bytes; of a file without a header: the whole file."""
+def _header(head: bytes, size: int) -> tuple[int, int]:
+    """Size of the tables and offset of the segments; without a header the file is all tables."""
     if len(head) < 8 + _HEADER.size:
-        return size, 0, 0
-    magic, _, program_size, base, data_size = _HEADER.unpack_from(head, 8)
-    return (program_size, base, data_size) if magic == _MAGIC else (size, 0, 0)
+        return size, 0
+    magic, _, program_size, base, _ = _HEADER.unpack_from(head, 8)
+    return (program_size, base) if magic == _MAGIC else (size, 0)
 
 
 def write(
@@ -138,15 +121,15 @@ def write(
     Returns:
       What precedes the segments: header and tables.
     """
-    placed = place(segments, segment_alignment)
+    offsets = lay_out(segments, segment_alignment)
     data_segment = schema.program_class("DataSegmentT")
     program.segments = []
-    for start, size in placed:
+    for start, size in offsets:
         entry = data_segment()
         entry.offset, entry.size = start, size
         program.segments.append(entry)
     flatbuffer = schema.pack_program(program, tensor_alignment, delegate_alignment)
-    data_size = placed[-1][0] + placed[-1][1] if placed else 0
+    data_size = sum(offsets[-1]) if offsets else 0
     if not data_size:
         out.write(flatbuffer)
         return flatbuffer
@@ -158,5 +141,5 @@ def write(
     head = insert_header(flatbuffer, header.ljust(header_size, b"\0"))
     out.write(head)
     out.write(bytes(base - program_size))
-    write_segments(out, segments, placed)
+    write_segments(out, segments, offsets)
     return head

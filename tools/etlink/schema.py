@@ -36,7 +36,7 @@ def unpack_program(flatbuffer: bytes) -> Any:
     """Reads a program's flatbuffer (header removed or not) into a ProgramT.
 
     Raises:
-      DamagedError: its offsets lead outside of it, or to the same places again and again.
+      DamagedError: its offsets lead outside of it, or to the same bytes again and again.
       Exception: whatever the generated code raises on numbers that have no meaning.
     """
     return program_class("ProgramT").InitFromPackedBuf(Buffer(flatbuffer))
@@ -70,7 +70,7 @@ _ALIGNED = (("Buffer", "storage", "Storage"), ("BackendDelegateInlineData", "dat
 
 @contextlib.contextmanager
 def _packing(aligned: tuple[str, str, str], alignment: int) -> Iterator[None]:
-    """Has a class of upstream's honor an alignment, and gives its method back: upstream uses it."""
+    """Makes a class of upstream's honor an alignment, until the context ends."""
     table = program_class(f"{aligned[0]}T")
     original = table.Pack
     table.Pack = _pack_aligned(*aligned, alignment)
@@ -82,7 +82,7 @@ def _packing(aligned: tuple[str, str, str], alignment: int) -> Iterator[None]:
 
 @functools.cache
 def _classes() -> dict[str, Any]:
-    """All generated classes, with the names that their modules need made right."""
+    """All generated classes, after the names in their modules are corrected."""
     package = _PROGRAM_PACKAGE
     root = importlib.import_module(package)
     modules = {
@@ -91,12 +91,12 @@ def _classes() -> dict[str, Any]:
     }
     for module in modules.values():
         _name_classes(module)
-    found: dict[str, Any] = {}
+    classes: dict[str, Any] = {}
     for module in modules.values():
-        found.update({k: v for k, v in vars(module).items() if isinstance(v, type)})
+        classes.update({k: v for k, v in vars(module).items() if isinstance(v, type)})
     for table, field, suffix in _ALIGNED:
-        found[f"{table}T"]._UnPack = _unpack_bytes(field, suffix)
-    return found
+        classes[f"{table}T"]._UnPack = _unpack_bytes(field, suffix)
+    return classes
 
 
 # What generated modules call "flatbuffers", with tables that check each access.

@@ -1,7 +1,7 @@
-"""Checks the size of a program against limits, from what EtLink wrote of it.
+"""Checks the size of a program against limits, from the summary that EtLink writes.
 
-Contract: `etlink.size --label L --summary JSON [--max_bytes N] [--max_unshared_bytes N]`; 1 where a
-limit is exceeded.
+Contract: `etlink.size --label L --summary JSON [--max_bytes N] [--max_unshared_bytes N]`; exits
+with 1 if a limit is exceeded.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--summary", type=Path, required=True)
     parser.add_argument("--max_bytes", default="")
     parser.add_argument("--max_unshared_bytes", default="")
-    given = parser.parse_args(arguments)
-    limits = {"max_bytes": given.max_bytes, "max_unshared_bytes": given.max_unshared_bytes}
+    args = parser.parse_args(arguments)
+    limits = {"max_bytes": args.max_bytes, "max_unshared_bytes": args.max_unshared_bytes}
     try:
-        summary = read_object(given.summary, "is no summary of a program", REBUILD)
-        with fields_of(given.summary, REBUILD):
-            problems = exceeded(given.label, summary, {k: v for k, v in limits.items() if v})
+        summary = read_object(args.summary, "is not a summary of a program", REBUILD)
+        with fields_of(args.summary, REBUILD):
+            problems = exceeded(args.label, summary, {k: v for k, v in limits.items() if v})
     except BuildError as error:
         problems = [str(error)]
     for problem in problems:
@@ -52,7 +52,7 @@ def exceeded(label: str, summary: Mapping[str, Any], limits: Mapping[str, str]) 
       One sentence for each; empty: none.
 
     Raises:
-      BuildError: an amount can't be read.
+      BuildError: an amount is malformed.
     """
     own = summary["program_bytes"] + summary["data_bytes"]
     sizes = {
@@ -68,8 +68,8 @@ def exceeded(label: str, summary: Mapping[str, Any], limits: Mapping[str, str]) 
                 f"{u['name']} ({u['bytes']} bytes): {u['reason']}" for u in summary["unshared"][:5]
             )
             problems.append(
-                f"{label}: {size} bytes, wanted at most {limit} ({name}). The .pte has "
-                f"{summary['program_bytes']} bytes, its own .ptd {summary['data_bytes']}."
+                f"{label}: {name} is exceeded: got {size} bytes, expected at most {limit}. The "
+                f".pte has {summary['program_bytes']} bytes, its own .ptd {summary['data_bytes']}."
                 + (f" Largest that is not shared: {largest}." if largest else "")
             )
     return problems

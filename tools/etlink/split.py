@@ -1,4 +1,10 @@
-"""Takes a .pte file apart: tables, blobs and an index, so that caches hold a weight once."""
+"""Splits a .pte file into tables, blobs and an index, so that caches hold a weight once.
+
+The file is upstream's; nothing of it is lost: splitting ends with assembling the program again and
+comparing its hash with the file's, so that a format that is not understood fails here and not at
+run time. What the file does not say (names of weights, alignments, what the recipe moved out) comes
+from the exporter as `Hints`. Hashes of weights are computed once, here; later steps only compare.
+"""
 
 from __future__ import annotations
 
@@ -14,20 +20,18 @@ from etbuild.errors import BuildError
 from etlink import payload, pte, schema
 from etlink.assemble import assemble
 from etlink.container import Digest, Piece, chunks, sha256_of
-from etlink.data import is_stable
 from etlink.lowered import (
     BaseSegment,
     Constant,
     Index,
     Lowered,
-    NamedData,
     PayloadNames,
     TensorName,
     store,
     write_index,
 )
+from etlink.named_data import Layout, NamedData, is_stable
 from etlink.payload import Payload
-from etlink.ptd import Layout
 from etlink.tables import (
     SCALAR_TYPES,
     constant_sizes,
@@ -42,8 +46,10 @@ from etlink.tables import (
     text,
 )
 
-# Bytes: a smaller constant that export made up isn't worth a key of its own.
-SMALLEST_CONSTANT = 1024
+# Bytes: a smaller constant without a name is not worth a key of its own.
+_SMALLEST_CONSTANT = 1024
+
+_REPORT = "Is this another version of ExecuTorch? Report it with the version."
 
 
 @dataclass(frozen=True)
@@ -63,17 +69,17 @@ class Weight:
 
 @dataclass(frozen=True)
 class Hints:
-    """What the file doesn't say and the exporter knows.
+    """What the file does not say and the exporter knows.
 
     Attributes:
       alignments: bytes by named data key.
       layouts: element type and shape by named data key.
       weights: gives, for sizes in bytes, the sha256 of each weight of such a size and what it is:
-        for named data of backends whose payloads aren't read here.
+        for named data of backends whose payloads are not read here.
       payloads: sha256 of a payload to the names of its constants, in its order; more than one
         where payloads of the same bytes hold different weights.
       tensors: (plan, value) to qualified name: weights that may be loaded by name.
-      own: names that the model's author gave; others may be made up by export.
+      own: names that the model's author gave; export may have made others by counting.
       folded: (plan, value) to the name of the weight that quantization made a constant from.
       external: data that the recipe moved out of the program: key to (tag, bytes, alignment,
         layout).
@@ -102,39 +108,27 @@ def split(
 
     Args:
       path: the file, as upstream's API wrote it.
-      folder: where to; made here.
+      folder: where to; it is created.
       label: the target, for messages of later steps.
       versions: of executorch, torch, Python.
-      hints: what the file doesn't say.
+      hints: what the file does not say.
 
     Returns:
       The index, which is written, too.
 
     Raises:
-      BuildError: the file is damaged or has a layout that isn't known here.
+      BuildError: the file is damaged, or has an unknown layout.
     """
     hints = hints or Hints()
     folder.mkdir(parents=True, exist_ok=True)
     file = pte.read(path)
     program = file.program
-    named_segments = {n.segmentIndex for n in program.namedData or []}
     constants_at = _constants_segment(file)
-    mutable_at = {s.segmentIndex for s in program.mutableDataSegments or []}
-    base: list[BaseSegment] = []
-    for number, (_, size) in enumerate(file.segments):
-        if number in named_segments:
-            continue
-        if number != len(base):
-            raise BuildError(f"{path}: segment {number} follows named data; this is not known.")
-        if number == constants_at:
-            base.append(BaseSegment("constants", "", size))
-        else:
-            kind = "mutable" if number in mutable_at else "delegate"
-            base.append(BaseSegment(kind, store(folder, file.piece(number)).sha256, size))
+    base = _base_segments(file, folder, constants_at)
     _check_payloads(path, program, len(base))
     _check_outputs(label, program)
     payloads = _payloads(file, base)
-    parsed = {blob: found.parsed for blob, found in payloads.items() if found.parsed}
+    parsed = {sha256: p.parsed for sha256, p in payloads.items() if p.parsed}
     index = Index(
         label=label,
         sha256=sha256_of(Piece.of_file(path)),
@@ -147,14 +141,15 @@ def split(
         segments=tuple(base),
         constants=_store_constants(file, folder, constants_at),
         tensors=_tensor_names(program, hints),
-        named_data=described(_store_named(file, folder, hints), parsed, hints),
+        named_data=_describe(_store_named(file, folder, hints), parsed, hints),
+        external={key: tag for key, (tag, *_) in hints.external.items()},
         methods=_methods(program, base, payloads),
         payloads=tuple(
-            PayloadNames(blob, names)
-            for blob in sorted(payloads)
-            for names in sorted(set(hints.payloads.get(blob, ())))
+            PayloadNames(sha256, names)
+            for sha256 in sorted(payloads)
+            for names in sorted(set(hints.payloads.get(sha256, ())))
         ),
-        packings=tuple(sorted({p for found in parsed.values() for p in found.packings})),
+        packings=tuple(sorted({packing for p in parsed.values() for packing in p.packings})),
         unread=tuple(sorted(_xnnpack_payloads(program, base) - parsed.keys())),
     )
     program.segments = []
@@ -165,6 +160,26 @@ def split(
     return index
 
 
+def _base_segments(file: pte.ProgramFile, folder: Path, constants_at: int) -> list[BaseSegment]:
+    """Stores the segments before the named data."""
+    named = {n.segmentIndex for n in file.program.namedData or []}
+    mutable = {s.segmentIndex for s in file.program.mutableDataSegments or []}
+    base: list[BaseSegment] = []
+    for number, (_, size) in enumerate(file.segments):
+        if number in named:
+            continue
+        if number != len(base):
+            raise BuildError(
+                f"{file.path}: unknown layout: segment {number} follows named data.", _REPORT
+            )
+        if number == constants_at:
+            base.append(BaseSegment("constants", "", size))
+        else:
+            kind = "mutable" if number in mutable else "delegate"
+            base.append(BaseSegment(kind, store(folder, file.piece(number)).sha256, size))
+    return base
+
+
 def _check_payloads(path: Path, program: Any, count: int) -> None:
     for plan in program.executionPlan or []:
         for delegate in plan.delegates or []:
@@ -172,8 +187,9 @@ def _check_payloads(path: Path, program: Any, count: int) -> None:
             in_segment = processed.location == schema.program_class("DataLocation").SEGMENT
             if in_segment and processed.index >= count:
                 raise BuildError(
-                    f"{path}: the payload of {text(delegate.id)} is segment {processed.index}, "
-                    "which is named data; this is not known."
+                    f"{path}: unknown layout: the payload of {text(delegate.id)} is segment "
+                    f"{processed.index}, which is named data.",
+                    _REPORT,
                 )
 
 
@@ -192,14 +208,14 @@ def _check_outputs(label: str, program: Any) -> None:
 
 
 def _checked_frame(lowered: Lowered) -> str:
-    """The frame of what linking gives back, which must be the file itself."""
+    """The frame of the program when it is assembled again, which must give the file itself."""
     out = _HashingFile()
     frame = assemble(lowered).write(out)
     if out.digest.hexdigest() != lowered.index.sha256:
         raise BuildError(
-            f"{lowered.index.label}: the program can't be put together again as it was: its file "
-            "has a layout that isn't known here.",
-            "Is this another version of ExecuTorch? Please report it with the version.",
+            f"{lowered.index.label}: the program cannot be assembled again as it was: its file has "
+            "an unknown layout.",
+            _REPORT,
         )
     return frame
 
@@ -229,47 +245,50 @@ def _store_constants(file: pte.ProgramFile, folder: Path, at: int) -> tuple[Cons
     start, size = file.segments[at]
     offsets = [int(o) for o in file.program.constantSegment.offsets]
     used = constant_sizes(file.program)
-    found = []
+    constants = []
     for buffer, offset in enumerate(offsets):
         until = offsets[buffer + 1] if buffer + 1 < len(offsets) else size
         # Padding follows a constant; what the tensors use of it is the constant itself.
         length = min(used.get(buffer, until - offset), until - offset)
-        blob = store(folder, Piece(length, path=file.path, offset=start + offset))
-        found.append(Constant(buffer, blob.sha256, length, blob.crc32))
-    return tuple(found)
+        digest = store(folder, Piece(length, path=file.path, offset=start + offset))
+        constants.append(Constant(buffer, digest.sha256, length, digest.crc32))
+    return tuple(constants)
 
 
-def _store_named(file: pte.ProgramFile, folder: Path, hints: Hints) -> tuple[NamedData, ...]:
+def _store_named(file: pte.ProgramFile, folder: Path, hints: Hints) -> list[NamedData]:
+    """Stores named data: those of the file, in its order, then those that the recipe moved out."""
     stored: dict[int, Digest] = {}
-    found = []
+    data = []
     for item in file.program.namedData or []:
-        key = item.key.decode()
-        number = item.segmentIndex
+        key, number = item.key.decode(), item.segmentIndex
         piece = file.piece(number)
         if number not in stored:
             stored[number] = store(folder, piece)
-        found.append(
-            NamedData(
-                key,
-                stored[number].sha256,
-                piece.size,
-                stored[number].crc32,
-                hints.alignments.get(key, 1),
-                layout=hints.layouts.get(key),
-            )
-        )
-    for key, (tag, piece, alignment, layout) in sorted(hints.external.items()):
-        blob = store(folder, piece)
-        names = (key,) if layout else ()
-        found.append(
-            NamedData(key, blob.sha256, piece.size, blob.crc32, alignment, tag, layout, names)
-        )
-    return tuple(found)
+        alignment = hints.alignments.get(key, 1)
+        data.append(_stored(key, piece, stored[number], alignment, hints.layouts.get(key)))
+    for key, (_, piece, alignment, layout) in sorted(hints.external.items()):
+        item = _stored(key, piece, store(folder, piece), alignment, layout)
+        data.append(replace(item, names=(key,) if layout else ()))
+    return data
+
+
+def _stored(
+    key: str, piece: Piece, digest: Digest, alignment: int, layout: Layout | None
+) -> NamedData:
+    return NamedData(
+        key=key,
+        sha256=digest.sha256,
+        size=piece.size,
+        crc32=digest.crc32,
+        alignment=alignment,
+        by_name=digest.sha256 not in key,
+        layout=layout,
+    )
 
 
 def _tensor_names(program: Any, hints: Hints) -> tuple[TensorName, ...]:
     """The weights, and large constants without a name."""
-    found = []
+    names = []
     outputs = outputs_of(program)
     for plan, value, tensor in tensors(program):
         if (plan, value) in outputs:
@@ -279,46 +298,55 @@ def _tensor_names(program: Any, hints: Hints) -> tuple[TensorName, ...]:
         by_name = name in hints.own or is_stable(name)
         if not by_name:
             name = hints.folded.get((plan, value), "")
-        if not is_constant(tensor) or not (by_name or tensor_bytes(tensor) >= SMALLEST_CONSTANT):
+        if not is_constant(tensor) or not (by_name or tensor_bytes(tensor) >= _SMALLEST_CONSTANT):
             continue
         layout = Layout(
             int(tensor.scalarType),
             tuple(int(n) for n in tensor.sizes),
             tuple(int(n) for n in tensor.dimOrder),
         )
-        found.append(TensorName(plan, value, name, by_name, tensor.dataBufferIdx, layout))
-    return tuple(found)
+        names.append(
+            TensorName(
+                plan=plan,
+                value=value,
+                name=name,
+                by_name=by_name,
+                buffer=tensor.dataBufferIdx,
+                layout=layout,
+            )
+        )
+    return tuple(names)
 
 
-def described(
-    named: Sequence[NamedData], payloads: Mapping[str, Payload], hints: Hints
+def _describe(
+    data: Sequence[NamedData], payloads: Mapping[str, Payload], hints: Hints
 ) -> tuple[NamedData, ...]:
     """Adds to named data what payloads say of their types, and which weights use them."""
     types: dict[str, tuple[str, tuple[int, ...]]] = {}
     names: dict[str, set[str]] = {}
-    for blob, parsed in sorted(payloads.items()):
-        for place, constant in enumerate(parsed.constants):
+    for sha256, parsed in sorted(payloads.items()):
+        for number, constant in enumerate(parsed.constants):
             if constant.key and constant.dtype:
                 types.setdefault(constant.key, (constant.dtype, constant.shape))
-            for listed in hints.payloads.get(blob, ()):
-                if place < len(listed) and listed[place]:
-                    names.setdefault(constant.key, set()).add(listed[place])
-    unknown = [n for n in named if n.key not in names]
-    weights = hints.weights({n.size for n in unknown})
+            for of_payload in hints.payloads.get(sha256, ()):
+                if number < len(of_payload) and of_payload[number]:
+                    names.setdefault(constant.key, set()).add(of_payload[number])
+    unknown = [item for item in data if item.key not in names]
+    weights = hints.weights({item.size for item in unknown})
     for item in unknown:
-        for weight in weights.get(item.blob, ()):
+        for weight in weights.get(item.sha256, ()):
             names.setdefault(item.key, set()).add(weight.name)
             types.setdefault(item.key, (weight.dtype, weight.shape))
-    found = []
-    for item in named:
+    described = []
+    for item in data:
         dtype, shape = types.get(item.key, ("", ()))
         if item.layout:
             # Other weights of equal bytes may have other shapes.
             dtype = SCALAR_TYPES[item.layout.scalar_type][0]
             shape = item.layout.sizes
         known = item.names or tuple(sorted(names.get(item.key, ())))
-        found.append(replace(item, names=known, dtype=dtype, shape=shape))
-    return tuple(found)
+        described.append(replace(item, names=known, dtype=dtype, shape=shape))
+    return tuple(described)
 
 
 @dataclass(frozen=True)
@@ -332,37 +360,39 @@ class _Delegated:
 def _payloads(file: pte.ProgramFile, base: Sequence[BaseSegment]) -> dict[str, _Delegated]:
     """The payloads by sha256."""
     keys = [item.key for item in file.program.namedData or []]
-    found: dict[str, _Delegated] = {}
+    payloads: dict[str, _Delegated] = {}
 
-    def add(blob: str, data: bytes) -> None:
-        found[blob] = _Delegated(payload.read(data), any(key in data for key in keys))
+    def add(sha256: str, data: bytes) -> None:
+        payloads[sha256] = _Delegated(payload.read(data), any(key in data for key in keys))
 
     for number, segment in enumerate(base):
-        if segment.kind == "delegate" and segment.size and segment.blob not in found:
-            add(segment.blob, b"".join(chunks(file.piece(number))))
-    for blob, data in inline_payloads(file.program).items():
-        add(blob, data)
-    return found
+        if segment.kind == "delegate" and segment.size and segment.sha256 not in payloads:
+            add(segment.sha256, b"".join(chunks(file.piece(number))))
+    for sha256, data in inline_payloads(file.program).items():
+        add(sha256, data)
+    return payloads
 
 
 def _xnnpack_payloads(program: Any, base: Sequence[BaseSegment]) -> set[str]:
     """The sha256 of each payload of XNNPACK."""
     in_tables = [payload_digest(item) for item in program.backendDelegateData or []]
-    found = set()
+    hashes = set()
     for plan in program.executionPlan:
         for delegate in plan.delegates or []:
             if text(delegate.id) == payload.BACKEND:
-                at = delegate.processed
-                in_segment = at.location == schema.program_class("DataLocation").SEGMENT
-                found.add(base[at.index].blob if in_segment else in_tables[at.index])
-    return found
+                processed = delegate.processed
+                in_segment = processed.location == schema.program_class("DataLocation").SEGMENT
+                hashes.add(
+                    base[processed.index].sha256 if in_segment else in_tables[processed.index]
+                )
+    return hashes
 
 
 def _methods(
     program: Any, base: Sequence[BaseSegment], delegated: Mapping[str, _Delegated]
 ) -> tuple[dict[str, Any], ...]:
     """Descriptions of the methods, with the payloads of each backend."""
-    found = []
+    methods = []
     for plan, method in zip(program.executionPlan, describe_methods(program), strict=True):
         payloads: dict[str, dict[str, Any]] = {}
         for delegate in plan.delegates or []:
@@ -370,7 +400,7 @@ def _methods(
                 continue
             segment = base[delegate.processed.index]
             of = payloads.setdefault(text(delegate.id), {"blobs": {}, "named_data": False})
-            of["blobs"][segment.blob] = segment.size
-            of["named_data"] |= segment.blob in delegated and delegated[segment.blob].named_data
-        found.append({**method, "payloads": payloads})
-    return tuple(found)
+            of["blobs"][segment.sha256] = segment.size
+            of["named_data"] |= segment.sha256 in delegated and delegated[segment.sha256].named_data
+        methods.append({**method, "payloads": payloads})
+    return tuple(methods)

@@ -9,7 +9,7 @@ from typing import Any
 
 from etlink import schema
 
-# scalar_type.fbs: number to name and bytes an element; sub-byte types don't occur in programs.
+# scalar_type.fbs: number to name and bytes an element; sub-byte types do not occur in programs.
 SCALAR_TYPES: dict[int, tuple[str, int]] = {
     0: ("uint8", 1),
     1: ("int8", 1),
@@ -35,7 +35,7 @@ SCALAR_TYPES: dict[int, tuple[str, int]] = {
 }
 
 # The runtime's kTensorDimensionLimit.
-MOST_DIMENSIONS = 16
+MAX_DIMENSIONS = 16
 
 
 def text(value: Any) -> str:
@@ -54,7 +54,7 @@ def tensors(program: Any) -> Iterator[tuple[int, int, Any]]:
 
 def outputs_of(program: Any) -> set[tuple[int, int]]:
     """(plan, value) of every output of a program."""
-    return {(n, v) for n, plan in enumerate(program.executionPlan) for v in _ints(plan.outputs)}
+    return {(n, v) for n, plan in enumerate(program.executionPlan) for v in ints(plan.outputs)}
 
 
 def inline_payloads(program: Any) -> dict[str, bytes]:
@@ -87,7 +87,7 @@ def is_external(tensor: Any) -> bool:
 
 
 def constant_sizes(program: Any) -> dict[int, int]:
-    """Bytes by constant, as the tensors that refer to it use them; 0 is a place holder."""
+    """Bytes by constant, as the tensors that refer to it use them; 0 is a placeholder."""
     sizes = {0: 0}
     for _, _, tensor in tensors(program):
         if is_constant(tensor):
@@ -102,17 +102,18 @@ def describe_methods(program: Any) -> Iterator[dict[str, Any]]:
     for plan in program.executionPlan:
         yield {
             "name": text(plan.name),
-            "inputs": [_describe(plan.values[i]) for i in _ints(plan.inputs)],
-            "outputs": [_describe(plan.values[i]) for i in _ints(plan.outputs)],
+            "inputs": [_describe(plan.values[i]) for i in ints(plan.inputs)],
+            "outputs": [_describe(plan.values[i]) for i in ints(plan.outputs)],
             "backends": sorted({text(d.id) for d in plan.delegates or []}),
             "delegates": len(plan.delegates or []),
             "operators": sorted({_operator(o) for o in plan.operators or []}),
             "instructions": sum(len(c.instructions or []) for c in plan.chains or []),
-            "memory": [int(n) for n in _ints(plan.nonConstBufferSizes)],
+            "memory": ints(plan.nonConstBufferSizes),
         }
 
 
-def _ints(values: Any) -> list[int]:
+def ints(values: Any) -> list[int]:
+    """A vector of a flatbuffer; an absent one is empty."""
     return [] if values is None else [int(v) for v in values]
 
 
@@ -131,6 +132,6 @@ def _describe(value: Any) -> dict[str, Any]:
     return {
         "kind": "tensor",
         "dtype": SCALAR_TYPES.get(int(tensor.scalarType), (f"type {tensor.scalarType}", 0))[0],
-        "shape": _ints(tensor.sizes),
+        "shape": ints(tensor.sizes),
         "shapes": dynamism.get(int(tensor.shapeDynamism), "unknown"),
     }

@@ -1,4 +1,4 @@
-"""Operators that a program calls and that no library of ExecuTorch's has a kernel for."""
+"""Operators that a program calls and that no library of ExecuTorch has a kernel for."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from etbuild.errors import BuildError
 from etlink.container import REBUILD
 from etlink.json_file import fields_of, read_object
 
-# Modules that an error names of each operator.
+# How many modules an error lists for each operator.
 _LISTED = 3
 
 # torch's fused attention, which only its eager mode has.
@@ -31,7 +31,7 @@ _FUSED_HINT = (
 def check(label: str, lowered: Path, app_operators: Sequence[str]) -> None:
     """Fails for an operator that would keep the program from being loaded.
 
-    Operators of namespaces that are not ExecuTorch's are left to the app.
+    Operators of other namespaces than ExecuTorch's are left to the app.
 
     Args:
       label: the program, for messages.
@@ -39,9 +39,9 @@ def check(label: str, lowered: Path, app_operators: Sequence[str]) -> None:
       app_operators: names or patterns of operators that the app registers: "aten::bincount.out".
 
     Raises:
-      BuildError: nothing registers an operator; a pattern is for none that the program needs.
+      BuildError: nothing registers an operator; a pattern matches none that the program needs.
     """
-    path = lowered / "facts.json"
+    path = lowered / "lowering.json"
     listed = read_object(path, "does not say which kernels are missing", REBUILD)
     with fields_of(path, REBUILD):
         missing = list(listed["without_kernel"])

@@ -1,1 +1,0 @@
-"""Language models as PyTorch modules: checkpoints, configurations, layers, methods."""

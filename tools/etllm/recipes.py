@@ -27,7 +27,6 @@ def build(ctx: RecipeContext) -> ExportRecipe:
     Raises:
       BuildError: the file asks for what the backend's recipes don't do; with its line.
     """
-    ctx.options.only("backend")
     settings = read_settings(ctx.data, ctx.label)
     backend = ctx.options.text("backend", "")
     try:

@@ -12,7 +12,7 @@ from etrelease.python_packages import PythonPackage
 
 Component = dict[str, Any]
 
-# SPDX identifiers that packages use as names of their licenses; what is none of them stays a name.
+# SPDX identifiers that packages use as names of their licenses; other names stay names.
 _SPDX_IDS = frozenset(
     (
         "0BSD",
@@ -35,17 +35,17 @@ _PROPERTY = "rules_executorch:"
 
 
 def component(kind: str, ref: str, name: str, version: str = "", **more: Any) -> Component:
-    """A component; what is empty is left out.
+    """A component, without its empty fields.
 
     Args:
         kind: CycloneDX's type ("library", "file", …).
-        ref: what the rest of the bill calls it by.
+        ref: by which the rest of the bill refers to it.
         name: of it.
         version: of it.
         **more: further fields.
     """
-    made = {"type": kind, "bom-ref": ref, "name": name, "version": version, **more}
-    return {key: value for key, value in made.items() if value}
+    fields = {"type": kind, "bom-ref": ref, "name": name, "version": version, **more}
+    return {key: value for key, value in fields.items() if value}
 
 
 def file(ref: str, name: str, digest: Digest, **more: Any) -> Component:
@@ -68,7 +68,7 @@ def properties(values: Mapping[str, str]) -> list[dict[str, str]]:
 
 
 def package(purl: str, license: str) -> Component:
-    """A package of which nothing is known but its URL and the license's expression."""
+    """A package that is known by its URL and the expression of its license only."""
     name, _, version = purl.partition("?")[0].partition("#")[0].rpartition("@")
     return component(
         "library",
@@ -80,15 +80,15 @@ def package(purl: str, license: str) -> Component:
     )
 
 
-def python_package(one: PythonPackage) -> Component:
+def python_package(package: PythonPackage) -> Component:
     """A Python package."""
     return component(
         "library",
-        one.purl,
-        one.name,
-        one.version,
-        licenses=licenses(one.expression, one.licenses),
-        purl=one.purl,
+        package.purl,
+        package.name,
+        package.version,
+        licenses=licenses(package.expression, package.licenses),
+        purl=package.purl,
     )
 
 
@@ -96,15 +96,13 @@ def licenses(expression: str, names: Iterable[str]) -> list[dict[str, Any]]:
     """Licenses: an SPDX expression, else the names that a package gives, as it gives them."""
     if expression:
         return [{"expression": expression}]
-    given = list(names)
-    if len(given) == 1 and _is_expression(given[0]):
-        return [{"expression": given[0]}]
-    return [
-        {"license": {"id": name} if name in _SPDX_IDS else {"name": name}} for name in given if name
-    ]
+    names = [name for name in names if name]
+    if len(names) == 1 and _is_expression(names[0]):
+        return [{"expression": names[0]}]
+    return [{"license": {"id": name} if name in _SPDX_IDS else {"name": name}} for name in names]
 
 
 def _is_expression(text: str) -> bool:
-    """Whether a name is several SPDX identifiers, joined."""
+    """Whether a name consists of several SPDX identifiers."""
     words = re.split(r" (?:AND|OR) ", text)
     return len(words) > 1 and all(word.strip("()") in _SPDX_IDS for word in words)

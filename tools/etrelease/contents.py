@@ -1,4 +1,4 @@
-"""What is in a release: every file with its digest, every program and data file once."""
+"""The contents of a release: every file with its digest, every program and data file once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Digest = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Program:
-    """A program, wherever it is.
+    """A program of the release, in an app or not.
 
     Attributes:
         label: its target.
@@ -48,12 +48,12 @@ class Contents:
     """All that is in a release.
 
     Attributes:
-        files: place in the release to digest.
-        inside: place of an archive to what is in it, path to digest.
+        files: path in the release to digest.
+        inside: path of an archive to its contents, path to digest.
         programs: by label.
         data: data files by label of the target that makes them.
         apps: manifests of apps by label.
-        loose: manifest of what lies in the release as files; None: there is none.
+        loose: manifest of the programs that are files of the release; None: there are none.
     """
 
     files: dict[str, Digest]
@@ -65,18 +65,18 @@ class Contents:
 
     def users(self) -> dict[str, list[str]]:
         """Data file to the programs that load it; all by label."""
-        found: dict[str, list[str]] = {label: [] for label in self.data}
+        users: dict[str, list[str]] = {label: [] for label in self.data}
         for program in self.programs.values():
             for label in program.data:
-                found[label].append(program.label)
-        return found
+                users[label].append(program.label)
+        return users
 
 
 def digest(path: Path) -> Digest:
     """Size and sha256 of a file."""
     with open(path, "rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
-    return {"size": path.stat().st_size, "sha256": found}
+        sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+    return {"size": path.stat().st_size, "sha256": sha256}
 
 
 def read(release: Release) -> Contents:
@@ -85,70 +85,70 @@ def read(release: Release) -> Contents:
     Raises:
         BuildError: two apps have different files of one target.
     """
-    contents = Contents({place: digest(path) for place, path in sorted(release.files.items())})
+    contents = Contents({path: digest(file) for path, file in sorted(release.files.items())})
     for label, app in sorted(release.apps.items()):
         manifest = json.loads(app.manifest.read_text(encoding="utf-8"))
         contents.apps[label] = manifest
-        _take(contents, manifest)
+        _add(contents, manifest)
         if app.file:
-            inside = {f"{app.name}/{path}": one for path, one in manifest["files"].items()}
+            inside = {f"{app.name}/{path}": file for path, file in manifest["files"].items()}
             inside[f"{app.name}/{MANIFEST}"] = digest(app.manifest)
             contents.inside[app.file] = inside
     for package in release.packages:
         contents.inside[package.file] = dict(_members(release.files[package.file]))
     if release.loose:
         contents.loose = json.loads(release.loose.read_text(encoding="utf-8"))
-        _take(contents, contents.loose)
+        _add(contents, contents.loose)
     return contents
 
 
-def _take(contents: Contents, manifest: Mapping[str, Any]) -> None:
+def _add(contents: Contents, manifest: Mapping[str, Any]) -> None:
     """Adds the programs and data files that an app's manifest lists."""
     files = manifest["files"]
-    for one in manifest["programs"]:
+    for entry in manifest["programs"]:
         program = Program(
-            label=one["label"],
-            name=one["name"],
-            digest=files[one["file"]],
-            methods=tuple(one["methods"]),
-            backends=tuple(one["backends"]),
-            operators=tuple(one["operators"]),
-            data=tuple(sorted(one["data"])),
+            label=entry["label"],
+            name=entry["name"],
+            digest=files[entry["file"]],
+            methods=tuple(entry["methods"]),
+            backends=tuple(entry["backends"]),
+            operators=tuple(entry["operators"]),
+            data=tuple(sorted(entry["data"])),
         )
-        before = contents.programs.setdefault(program.label, program)
-        _check_same(program.label, before.digest, program.digest)
-        for label, path in one["data"].items():
+        other = contents.programs.setdefault(program.label, program)
+        _check_same(program.label, other.digest, program.digest)
+        for label, path in entry["data"].items():
             _check_same(label, contents.data.setdefault(label, files[path]), files[path])
 
 
-def _check_same(label: str, one: Digest, another: Digest) -> None:
-    if one != another:
+def _check_same(label: str, first: Digest, second: Digest) -> None:
+    if first != second:
         raise BuildError(
-            f"{label} is in the release with different contents (sha256 {one['sha256']} and "
-            f"{another['sha256']}).",
-            "All apps of a release take their programs from one configuration of the build.",
+            f"{label}: different contents in the release: sha256 {first['sha256']} and "
+            f"{second['sha256']}.",
+            "Build all apps of a release in one configuration.",
         )
 
 
 def _members(path: Path) -> Iterator[tuple[str, Digest]]:
     """The files in a zip."""
     with zipfile.ZipFile(path) as archive:
-        for info in sorted(archive.infolist(), key=lambda one: one.filename):
+        for info in sorted(archive.infolist(), key=lambda member: member.filename):
             if not info.is_dir():
                 with archive.open(info) as file:
-                    found = hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
-                yield info.filename, {"size": info.file_size, "sha256": found}
+                    sha256 = hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
+                yield info.filename, {"size": info.file_size, "sha256": sha256}
 
 
 def weights(release: Release, model: str) -> list[tuple[str, Digest]]:
     """The files that a model's weights come from: label (and path in a folder) and digest."""
-    found = []
+    files = []
     for label, path in release.models[model].files:
         if path.is_dir():
-            found += [(f"{label}/{name}", digest(path / name)) for name in _below(path)]
+            files += [(f"{label}/{name}", digest(path / name)) for name in _below(path)]
         else:
-            found.append((label, digest(path)))
-    return sorted(found, key=lambda one: one[0])
+            files.append((label, digest(path)))
+    return sorted(files, key=lambda file: file[0])
 
 
 def _below(folder: Path) -> Sequence[str]:

@@ -1,4 +1,4 @@
-"""What analysis knows of a release: the JSON that rules/private/release_description.bzl writes."""
+"""The description of a release: the JSON that rules/private/release_description.bzl writes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Library:
 
     Attributes:
         label: its target.
-        paths: places in the app of the library and of what belongs to it.
+        paths: in the app, of the library and of its resources.
         purl: package that it comes from; empty: unknown.
         license: of that, as an SPDX expression; empty: unknown.
     """
@@ -34,12 +34,12 @@ class App:
         label: its target.
         name: folder in its archive.
         platform: that it is for.
-        file: place of its archive in the release; empty: it is there as part of a package only.
-        manifest: what EtApp wrote.
+        file: path of its archive in the release; empty: it is part of a package only.
+        manifest: output of EtApp.
         runtime: label of the runtime.
         runtime_version: ExecuTorch's version of that.
         libraries: that it may have.
-        linked: what its binary holds beside the runtime: purl to SPDX expression.
+        linked: packages in its binary, without the runtime: purl to SPDX expression.
     """
 
     label: str
@@ -60,7 +60,7 @@ class Package:
     Attributes:
         label: its target.
         kind: "apk", "aar" or "swift_package".
-        file: place in the release.
+        file: path in the release.
         signing_key: "own", "debug", or empty: it is not signed.
         apps: labels of its apps.
     """
@@ -74,7 +74,7 @@ class Package:
 
 @dataclass(frozen=True)
 class Program:
-    """How a program is made.
+    """What a program is built from.
 
     Attributes:
         label: its target.
@@ -91,7 +91,7 @@ class Program:
 
 @dataclass(frozen=True)
 class Model:
-    """What a model is made of.
+    """What a model is built from.
 
     Attributes:
         label: its target.
@@ -121,20 +121,20 @@ class Exporter:
 
 @dataclass(frozen=True)
 class Release:
-    """All of it; targets by their labels.
+    """A release; targets by their labels.
 
     Attributes:
         label: its target.
-        name: of that.
-        version: that the user gave; may be empty.
+        name: of the target.
+        version: of the attribute; may be empty.
         exporter: what lowered the programs.
         backend_packages: METADATA files by label of the backends' packages.
         apps: in the release and in its packages.
         packages: APKs, AARs and Swift packages.
         programs: all, in apps or not.
         models: of the programs.
-        loose: manifest of what is in the release as files, or None.
-        files: place in the release to the file.
+        loose: manifest of the programs that are files of the release, or None.
+        files: path in the release to the file.
     """
 
     label: str
@@ -158,22 +158,22 @@ def read(path: Path, repositories: Sequence[tuple[str, str]] = ()) -> Release:
         repositories: for each repository a label as the description has it ("@@repo~1//x:y") and as
             manifests have it ("@repo//x:y").
     """
-    spelled = {_repository(one): _repository(another) for one, another in repositories}
-    given = _as_in_manifests(json.loads(path.read_text(encoding="utf-8")), spelled)
-    apps = [_app(one) for one in given["apps"]]
-    programs = [Program(**one | {"packages": tuple(one["packages"])}) for one in given["programs"]]
+    spellings = {_repository(canonical): _repository(label) for canonical, label in repositories}
+    raw = _as_in_manifests(json.loads(path.read_text(encoding="utf-8")), spellings)
+    apps = [_app(app) for app in raw["apps"]]
+    programs = [Program(**p | {"packages": tuple(p["packages"])}) for p in raw["programs"]]
     return Release(
-        label=given["label"],
-        name=given["name"],
-        version=given["version"],
-        exporter=Exporter(**given["exporter"] | {"metadata": _paths(given["exporter"])}),
-        backend_packages={one["label"]: _paths(one) for one in given["backend_packages"]},
+        label=raw["label"],
+        name=raw["name"],
+        version=raw["version"],
+        exporter=Exporter(**raw["exporter"] | {"metadata": _paths(raw["exporter"])}),
+        backend_packages={layer["label"]: _paths(layer) for layer in raw["backend_packages"]},
         apps={app.label: app for app in apps},
-        packages=tuple(Package(**one | {"apps": tuple(one["apps"])}) for one in given["packages"]),
+        packages=tuple(Package(**p | {"apps": tuple(p["apps"])}) for p in raw["packages"]),
         programs={program.label: program for program in programs},
-        models={one["label"]: _model(one) for one in given["models"]},
-        loose=Path(given["loose"]) if given["loose"] else None,
-        files={place: Path(file) for place, file in given["files"].items()},
+        models={model["label"]: _model(model) for model in raw["models"]},
+        loose=Path(raw["loose"]) if raw["loose"] else None,
+        files={path: Path(file) for path, file in raw["files"].items()},
     )
 
 
@@ -184,35 +184,35 @@ def _repository(label: str) -> str:
 def _as_in_manifests(value: Any, repositories: Mapping[str, str]) -> Any:
     """A JSON value with all its labels written as manifests have them."""
     if isinstance(value, dict):
-        return {key: _as_in_manifests(one, repositories) for key, one in value.items()}
+        return {key: _as_in_manifests(item, repositories) for key, item in value.items()}
     if isinstance(value, list):
-        return [_as_in_manifests(one, repositories) for one in value]
+        return [_as_in_manifests(item, repositories) for item in value]
     if isinstance(value, str) and value.startswith("@@"):
         repository = _repository(value)
         return repositories.get(repository, repository) + value.removeprefix(repository)
     return value
 
 
-def _paths(given: Mapping[str, Any]) -> tuple[Path, ...]:
-    return tuple(Path(path) for path in given["metadata"])
+def _paths(raw: Mapping[str, Any]) -> tuple[Path, ...]:
+    return tuple(Path(path) for path in raw["metadata"])
 
 
-def _app(given: Mapping[str, Any]) -> App:
+def _app(raw: Mapping[str, Any]) -> App:
     return App(
-        label=given["label"],
-        name=given["name"],
-        platform=given["platform"],
-        file=given["file"],
-        manifest=Path(given["manifest"]),
-        runtime=given["runtime"]["label"],
-        runtime_version=given["runtime"]["version"],
+        label=raw["label"],
+        name=raw["name"],
+        platform=raw["platform"],
+        file=raw["file"],
+        manifest=Path(raw["manifest"]),
+        runtime=raw["runtime"]["label"],
+        runtime_version=raw["runtime"]["version"],
         libraries=tuple(
-            Library(**one | {"paths": tuple(one["paths"])}) for one in given["libraries"]
+            Library(**library | {"paths": tuple(library["paths"])}) for library in raw["libraries"]
         ),
-        linked=given["linked"],
+        linked=raw["linked"],
     )
 
 
-def _model(given: Mapping[str, Any]) -> Model:
-    files = tuple((one["label"], Path(one["path"])) for one in given["files"])
-    return Model(given["label"], given["entry_point"], files)
+def _model(raw: Mapping[str, Any]) -> Model:
+    files = tuple((file["label"], Path(file["path"])) for file in raw["files"])
+    return Model(raw["label"], raw["entry_point"], files)

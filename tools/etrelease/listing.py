@@ -1,50 +1,42 @@
-"""manifest.json: what a release consists of, what made it, and who shares which weights."""
+"""The manifest.json of a release: its files, what built them, and who shares which weights."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 from etrelease.contents import Contents
 from etrelease.description import Release
-from etrelease.python_packages import PythonPackage
+from etrelease.python_packages import Environment
 from etrelease.status import Stamp
 
 FORMAT = 1
 
 
 def make(
-    release: Release,
-    contents: Contents,
-    *,
-    python: str,
-    exporter: Sequence[PythonPackage],
-    layers: Mapping[str, Sequence[PythonPackage]],
-    stamp: Stamp | None,
+    release: Release, contents: Contents, environment: Environment, stamp: Stamp | None
 ) -> dict[str, Any]:
     """The manifest as one JSON object.
 
     Args:
-        release: what analysis knows.
-        contents: what is in it, the bill of materials included.
-        python: version of the exporter's interpreter.
-        exporter: its packages.
-        layers: packages of backends by label.
-        stamp: what a stamped build says of its source; None: it isn't stamped.
+        release: its description.
+        contents: of the release, with the bill of materials.
+        environment: what its programs were lowered with.
+        stamp: what a stamped build records of its source; None: it is not stamped.
     """
-    places, users = _Places(contents), contents.users()
-    whole: dict[str, Any] = {
+    locations, users = _Locations(contents), contents.users()
+    manifest: dict[str, Any] = {
         "format": FORMAT,
         "label": release.label,
         "release": release.name,
         "exporter": {
             "executorch": release.exporter.executorch,
             "torch": release.exporter.torch,
-            "python": python,
-            "packages": {p.name: p.version for p in exporter},
+            "python": environment.python,
+            "packages": {p.name: p.version for p in environment.exporter},
         },
         "backend_packages": {
-            label: {p.name: p.version for p in packages} for label, packages in layers.items()
+            label: {p.name: p.version for p in packages}
+            for label, packages in environment.layers.items()
         },
         "platforms": _platforms(release),
         "apps": [_app(release, contents, label) for label in sorted(release.apps)],
@@ -56,48 +48,48 @@ def make(
                 "apps": sorted(package.apps),
                 **({"signing_key": package.signing_key} if package.signing_key else {}),
             }
-            for package in sorted(release.packages, key=lambda one: one.label)
+            for package in sorted(release.packages, key=lambda package: package.label)
         ],
         "programs": [
-            _program(release, contents, places, label) for label in sorted(contents.programs)
+            _program(release, contents, locations, label) for label in sorted(contents.programs)
         ],
         "data": [
             {
                 "label": label,
-                **one,
-                **places.of(one["sha256"]),
+                **digest,
+                **locations.of(digest["sha256"]),
                 "programs": sorted(users[label]),
             }
-            for label, one in sorted(contents.data.items())
+            for label, digest in sorted(contents.data.items())
         ],
         "files": {
-            place: {
-                **one,
-                **({"contents": contents.inside[place]} if place in contents.inside else {}),
+            path: {
+                **digest,
+                **({"contents": contents.inside[path]} if path in contents.inside else {}),
             }
-            for place, one in contents.files.items()
+            for path, digest in contents.files.items()
         },
     }
     if release.version:
-        whole["version"] = release.version
+        manifest["version"] = release.version
     if stamp:
-        whole["source"] = {"revisions": stamp.revisions, "status": dict(stamp.status)}
+        manifest["source"] = {"revisions": stamp.revisions, "status": dict(stamp.status)}
         if stamp.timestamp:
-            whole["source"]["timestamp"] = stamp.timestamp
-    return whole
+            manifest["source"]["timestamp"] = stamp.timestamp
+    return manifest
 
 
-class _Places:
-    """Where in a release the bytes of a file are, and in which archives."""
+class _Locations:
+    """The files and archives of a release that have the bytes of a file."""
 
     def __init__(self, contents: Contents) -> None:
         self._files: dict[str, list[str]] = {}
         self._archives: dict[str, set[str]] = {}
-        for place, one in contents.files.items():
-            self._files.setdefault(one["sha256"], []).append(place)
-        for place, inside in contents.inside.items():
-            for one in inside.values():
-                self._archives.setdefault(one["sha256"], set()).add(place)
+        for path, digest in contents.files.items():
+            self._files.setdefault(digest["sha256"], []).append(path)
+        for path, inside in contents.inside.items():
+            for digest in inside.values():
+                self._archives.setdefault(digest["sha256"], set()).add(path)
 
     def of(self, sha256: str) -> dict[str, list[str]]:
         """Both, by the file's hash."""
@@ -109,14 +101,14 @@ class _Places:
 
 def _platforms(release: Release) -> dict[str, Any]:
     """Platform to its apps, files and runtimes."""
-    found: dict[str, dict[str, Any]] = {}
-    for app in sorted(release.apps.values(), key=lambda one: one.label):
-        here = found.setdefault(app.platform, {"apps": [], "files": [], "runtimes": {}})
-        here["apps"].append(app.label)
+    platforms: dict[str, dict[str, Any]] = {}
+    for app in sorted(release.apps.values(), key=lambda app: app.label):
+        entry = platforms.setdefault(app.platform, {"apps": [], "files": [], "runtimes": {}})
+        entry["apps"].append(app.label)
         packages = [package.file for package in release.packages if app.label in package.apps]
-        here["files"] = sorted({*here["files"], *packages, *([app.file] if app.file else [])})
-        here["runtimes"][app.runtime] = app.runtime_version
-    return found
+        entry["files"] = sorted({*entry["files"], *packages, *([app.file] if app.file else [])})
+        entry["runtimes"][app.runtime] = app.runtime_version
+    return platforms
 
 
 def _app(release: Release, contents: Contents, label: str) -> dict[str, Any]:
@@ -128,24 +120,26 @@ def _app(release: Release, contents: Contents, label: str) -> dict[str, Any]:
         **({"file": app.file} if app.file else {}),
         "executorch": {"exporter": release.exporter.executorch, "runtime": app.runtime_version},
         "libraries": manifest["libraries"],
-        "programs": sorted(one["label"] for one in manifest["programs"]),
+        "programs": sorted(program["label"] for program in manifest["programs"]),
     }
 
 
-def _program(release: Release, contents: Contents, places: _Places, label: str) -> dict[str, Any]:
-    program, made = contents.programs[label], release.programs[label]
-    model = release.models[made.model]
+def _program(
+    release: Release, contents: Contents, locations: _Locations, label: str
+) -> dict[str, Any]:
+    program, source = contents.programs[label], release.programs[label]
+    model = release.models[source.model]
     return {
         "label": label,
         "name": program.name,
         **program.digest,
-        **places.of(program.digest["sha256"]),
+        **locations.of(program.digest["sha256"]),
         "model": {
             "label": model.label,
             **({"entry_point": model.entry_point} if model.entry_point else {}),
         },
-        "recipe": made.recipe,
-        "backend_packages": sorted(made.packages),
+        "recipe": source.recipe,
+        "backend_packages": sorted(source.packages),
         "backends": list(program.backends),
         "methods": list(program.methods),
         "operators": list(program.operators),

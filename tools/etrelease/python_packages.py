@@ -1,9 +1,9 @@
-"""Python packages by what their METADATA files say of them."""
+"""Python packages and their licenses, read from METADATA files."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from email.message import Message
 from email.parser import HeaderParser
@@ -25,7 +25,7 @@ class PythonPackage:
         name: normalized.
         version: with its local part ("2.13.0+cpu").
         expression: its license as an SPDX expression; empty: it gives none.
-        licenses: names of its licenses, where it gives no expression.
+        licenses: names of its licenses, if it gives no expression.
     """
 
     name: str
@@ -39,11 +39,26 @@ class PythonPackage:
         return f"pkg:pypi/{self.name}@{quote(self.version, safe='.-_~')}"
 
 
+@dataclass(frozen=True)
+class Environment:
+    """What the programs of a release were lowered with.
+
+    Attributes:
+        python: version of the exporter's interpreter.
+        exporter: its packages.
+        layers: packages of backends, by label.
+    """
+
+    python: str
+    exporter: Sequence[PythonPackage]
+    layers: Mapping[str, Sequence[PythonPackage]]
+
+
 def read(files: Iterable[Path]) -> list[PythonPackage]:
     """Reads METADATA files; returns the packages in order.
 
     Raises:
-        BuildError: a file can't be read, or names no package.
+        BuildError: a file cannot be read, or has no name or version.
     """
     return sorted({_package(path) for path in files})
 
@@ -52,12 +67,12 @@ def _package(path: Path) -> PythonPackage:
     try:
         fields = HeaderParser().parsestr(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
-        raise BuildError(f"{path} can't be read: {error}.") from error
+        raise BuildError(f"{path} cannot be read: {error}.") from error
     name, version = fields["Name"], fields["Version"]
     if not name or not version:
         raise BuildError(
-            f"{path} is no METADATA of a Python package: it has no "
-            f"{'Name' if not name else 'Version'}.",
+            f"{path} is not METADATA of a Python package: "
+            f"{'Version' if name else 'Name'} not found.",
             "metadata_files of an exporter takes the METADATA files in packages' .dist-info.",
         )
     expression = fields["License-Expression"] or ""
@@ -75,7 +90,7 @@ def _licenses(fields: Message) -> tuple[str, ...]:
     if name and len(name) <= _LONGEST_NAME and "\n" not in name:
         return (name,)
     classifiers = fields.get_all("Classifier", [])
-    found = {c.split(" :: ")[-1] for c in classifiers if c.startswith(_CLASSIFIER)}
-    if found - {"OSI Approved"}:
-        return tuple(sorted(found - {"OSI Approved"}))
+    names = {c.split(" :: ")[-1] for c in classifiers if c.startswith(_CLASSIFIER)}
+    if names - {"OSI Approved"}:
+        return tuple(sorted(names - {"OSI Approved"}))
     return (name.splitlines()[0].strip(),) if name else ()

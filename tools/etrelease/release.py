@@ -1,4 +1,4 @@
-"""EtRelease: the lists of a release: manifest, bill of materials, checksums.
+"""EtRelease: writes the lists of a release: manifest, bill of materials, checksums.
 
 Contract: `etrelease.release --description IN.json --manifest OUT.json --sbom OUT.cdx.json
 --checksums OUT [--repository LABEL LABEL]… [--stable_status IN.txt --volatile_status IN.txt]`
@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from etbuild.arguments import ToolParser
-from etbundle.command import exit_code
+from etbuild.command import exit_code
 from etlink.container import write_text
 
 from etrelease import contents, description, listing, python_packages, sbom, status
+from etrelease.python_packages import Environment
 
 
 def write(
@@ -31,30 +32,29 @@ def write(
     """Writes all lists.
 
     Args:
-        release: what analysis knows.
-        stamp: what a stamped build says of its source; None: it isn't stamped.
-        manifest: file to write; its name is its place in the release.
+        release: its description, of Bazel's analysis.
+        stamp: what a stamped build records of its source; None: it is not stamped.
+        manifest: file to write; its name is its path in the release.
         bill: the same for the bill of materials.
         checksums: the same for the checksums of all others.
 
     Raises:
-        BuildError: something that the release is made from is not as it should be.
+        BuildError: apps of the release contradict each other, or a package's METADATA is malformed.
     """
-    found = contents.read(release)
-    made_with = {
-        "python": platform.python_version(),
-        "exporter": python_packages.read(release.exporter.metadata),
-        "layers": {
+    inventory = contents.read(release)
+    environment = Environment(
+        python=platform.python_version(),
+        exporter=python_packages.read(release.exporter.metadata),
+        layers={
             label: python_packages.read(files)
             for label, files in sorted(release.backend_packages.items())
         },
-        "stamp": stamp,
-    }
-    _write_json(bill, sbom.make(release, found, **made_with))
-    found.files[bill.name] = contents.digest(bill)
-    _write_json(manifest, listing.make(release, found, **made_with))
-    found.files[manifest.name] = contents.digest(manifest)
-    lines = [f"{one['sha256']}  {place}\n" for place, one in sorted(found.files.items())]
+    )
+    _write_json(bill, sbom.make(release, inventory, environment, stamp))
+    inventory.files[bill.name] = contents.digest(bill)
+    _write_json(manifest, listing.make(release, inventory, environment, stamp))
+    inventory.files[manifest.name] = contents.digest(manifest)
+    lines = [f"{digest['sha256']}  {path}\n" for path, digest in sorted(inventory.files.items())]
     write_text(checksums, "".join(lines))
 
 
@@ -65,30 +65,30 @@ def _write_json(path: Path, value: Mapping[str, Any]) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs EtRelease; returns the exit code."""
     parser = ToolParser(prog="etrelease.release", description=__doc__)
-    parser.add_argument("--description", type=Path, required=True, help="what analysis knows")
+    parser.add_argument("--description", type=Path, required=True, help="of Bazel's analysis")
     parser.add_argument(
         "--repository",
         nargs=2,
         action="append",
         default=[],
         metavar="LABEL",
-        help="a label as the description and as manifests have it",
+        help="a label as the description has it, and as manifests have it",
     )
     parser.add_argument("--manifest", type=Path, required=True, help="JSON to write")
     parser.add_argument("--sbom", type=Path, required=True, help="CycloneDX to write")
     parser.add_argument("--checksums", type=Path, required=True, help="SHA256SUMS to write")
     parser.add_argument("--stable_status", type=Path, help="of a stamped build")
     parser.add_argument("--volatile_status", type=Path, help="of a stamped build")
-    given = parser.parse_args(arguments)
+    args = parser.parse_args(arguments)
 
     def work() -> None:
-        stamped = given.stable_status and given.volatile_status
+        stamped = args.stable_status and args.volatile_status
         write(
-            description.read(given.description, given.repository),
-            status.read(given.stable_status, given.volatile_status) if stamped else None,
-            manifest=given.manifest,
-            bill=given.sbom,
-            checksums=given.checksums,
+            description.read(args.description, args.repository),
+            status.read(args.stable_status, args.volatile_status) if stamped else None,
+            manifest=args.manifest,
+            bill=args.sbom,
+            checksums=args.checksums,
         )
 
     return exit_code(work)

@@ -1,4 +1,9 @@
-"""The bill of materials of a release: CycloneDX 1.6 in JSON, same contents, same bytes."""
+"""The bill of materials of a release: CycloneDX 1.6 in JSON, the same bytes for the same contents.
+
+A component is a file, a package or an app, referred to by a key that holds its label or hash, so
+that what several apps contain is listed once and all of them depend on it. The serial number is
+derived from the contents, where CycloneDX suggests a random one.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +17,7 @@ from etrelease import components
 from etrelease.components import Component
 from etrelease.contents import Contents, Digest, weights
 from etrelease.description import App, Release
-from etrelease.python_packages import PythonPackage
+from etrelease.python_packages import Environment
 from etrelease.status import Stamp
 
 SPEC_VERSION = "1.6"
@@ -22,16 +27,16 @@ _NAMESPACE = uuid.NAMESPACE_URL
 
 
 class _Bill:
-    """Components by reference, and which needs which."""
+    """Components by reference, and the references that each of them depends on."""
 
     def __init__(self) -> None:
         self.components: dict[str, Component] = {}
         self.needs: dict[str, set[str]] = {}
 
-    def add(self, made: Component, needs: Sequence[str] = ()) -> str:
+    def add(self, component: Component, needs: Sequence[str] = ()) -> str:
         """Adds a component once; returns its reference."""
-        ref = str(made["bom-ref"])
-        self.components.setdefault(ref, made)
+        ref = str(component["bom-ref"])
+        self.components.setdefault(ref, component)
         self.need(ref, needs)
         return ref
 
@@ -39,54 +44,46 @@ class _Bill:
         """Adds to what a component needs."""
         self.needs.setdefault(ref, set()).update(needs)
 
-    def nest(self, owner: str, made: Component) -> str:
+    def nest(self, owner: str, component: Component) -> str:
         """Adds a component that is part of another one, once; returns its reference."""
-        ref = str(made["bom-ref"])
+        ref = str(component["bom-ref"])
         parts = self.components[owner].setdefault("components", [])
         if ref not in self.needs:
-            parts.append(made)
+            parts.append(component)
             parts.sort(key=lambda part: str(part["bom-ref"]))
         self.need(ref, ())
         return ref
 
 
 def make(
-    release: Release,
-    contents: Contents,
-    *,
-    python: str,
-    exporter: Sequence[PythonPackage],
-    layers: Mapping[str, Sequence[PythonPackage]],
-    stamp: Stamp | None,
+    release: Release, contents: Contents, environment: Environment, stamp: Stamp | None
 ) -> dict[str, Any]:
     """The bill as one JSON object.
 
     Args:
-        release: what analysis knows.
-        contents: what is in it.
-        python: version of the exporter's interpreter.
-        exporter: its packages.
-        layers: packages of backends by label.
-        stamp: what a stamped build says of its source; None: it isn't stamped.
+        release: its description.
+        contents: of the release.
+        environment: what its programs were lowered with.
+        stamp: what a stamped build records of its source; None: it is not stamped.
     """
     bill = _Bill()
-    whole = _whole(release, stamp)
+    subject = _release(release, stamp)
     for label in contents.programs:
         _add_program(bill, release, contents, label)
     top = []
     for app in release.apps.values():
         parts = _add_parts(bill, contents.apps[app.label], app)
-        # Others are there as part of a package only.
+        # Other apps are part of a package only.
         if app.file:
             top.append(_add_app(bill, contents, app, parts))
     top += [
         _add_package(bill, release, contents, number) for number in range(len(release.packages))
     ]
     if contents.loose:
-        top += [f"program:{one['label']}" for one in contents.loose["programs"]]
+        top += [f"program:{program['label']}" for program in contents.loose["programs"]]
         top += [_add_file(bill, contents.loose, path) for path in contents.loose["assets"]]
-    bill.need(str(whole["bom-ref"]), top)
-    made: dict[str, Any] = {
+    bill.need(str(subject["bom-ref"]), top)
+    document: dict[str, Any] = {
         "$schema": f"http://cyclonedx.org/schema/bom-{SPEC_VERSION}.schema.json",
         "bomFormat": "CycloneDX",
         "specVersion": SPEC_VERSION,
@@ -95,25 +92,25 @@ def make(
             **({"timestamp": stamp.timestamp} if stamp and stamp.timestamp else {}),
             "lifecycles": [{"phase": "build"}],
             "tools": {"components": [{"type": "application", "name": "rules_executorch"}]},
-            "component": whole,
+            "component": subject,
         },
         "components": [bill.components[ref] for ref in sorted(bill.components)],
         "dependencies": [
             {"ref": ref, **({"dependsOn": sorted(needs)} if needs else {})}
             for ref, needs in sorted(bill.needs.items())
         ],
-        "formulation": _formulation(python, exporter, layers),
+        "formulation": _formulation(environment),
     }
-    return {**made, "serialNumber": _serial_number(made)}
+    return {**document, "serialNumber": _serial_number(document)}
 
 
-def _serial_number(made: Mapping[str, Any]) -> str:
-    """A UUID that follows from all that a bill says."""
-    text = json.dumps(made, sort_keys=True, ensure_ascii=False)
+def _serial_number(document: Mapping[str, Any]) -> str:
+    """A UUID that is derived from the whole bill."""
+    text = json.dumps(document, sort_keys=True, ensure_ascii=False)
     return uuid.uuid5(_NAMESPACE, hashlib.sha256(text.encode()).hexdigest()).urn
 
 
-def _whole(release: Release, stamp: Stamp | None) -> Component:
+def _release(release: Release, stamp: Stamp | None) -> Component:
     """The release itself."""
     commits = [{"uid": revision} for revision in stamp.revisions] if stamp else []
     return components.component(
@@ -127,14 +124,14 @@ def _whole(release: Release, stamp: Stamp | None) -> Component:
 
 
 def _add_parts(bill: _Bill, manifest: Mapping[str, Any], app: App) -> list[str]:
-    """What an app has beside its binary: libraries, assets, programs."""
+    """What an app has apart from its binary: libraries, assets, programs."""
     parts = _add_libraries(bill, manifest, app)
     parts += [_add_file(bill, manifest, path) for path in manifest["assets"]]
-    return parts + [f"program:{one['label']}" for one in manifest["programs"]]
+    return parts + [f"program:{program['label']}" for program in manifest["programs"]]
 
 
 def _add_linked(bill: _Bill, app: App) -> list[str]:
-    """What an app's binary holds."""
+    """The packages in an app's binary."""
     return [
         bill.add(components.package(purl, license)) for purl, license in sorted(app.linked.items())
     ]
@@ -171,10 +168,10 @@ def _add_app(bill: _Bill, contents: Contents, app: App, parts: Sequence[str]) ->
 
 def _add_libraries(bill: _Bill, manifest: Mapping[str, Any], app: App) -> list[str]:
     """The libraries of an app as parts of the packages that they come from."""
-    found = []
+    parts = []
     for library in app.libraries:
-        there = [path for path in library.paths if path in manifest["files"]]
-        if not there:
+        paths = [path for path in library.paths if path in manifest["files"]]
+        if not paths:
             continue
         if library.purl:
             owner = bill.add(components.package(library.purl, library.license))
@@ -188,32 +185,32 @@ def _add_libraries(bill: _Bill, manifest: Mapping[str, Any], app: App) -> list[s
                     licenses=components.licenses(library.license, []),
                 )
             )
-        for path in there:
-            one = manifest["files"][path]
+        for path in paths:
+            digest = manifest["files"][path]
             part = components.file(
-                f"library:{app.platform}/{path}@{one['sha256']}",
+                f"library:{app.platform}/{path}@{digest['sha256']}",
                 path,
-                one,
+                digest,
                 properties=components.properties(
                     {"executorch": app.runtime_version, "platform": app.platform}
                 ),
             )
-            found.append(bill.nest(owner, part))
-    return found
+            parts.append(bill.nest(owner, part))
+    return parts
 
 
 def _add_file(bill: _Bill, manifest: Mapping[str, Any], path: str) -> str:
-    """A file beside programs, such as a tokenizer."""
-    one = manifest["files"][path]
-    return bill.add(components.file(f"file:{path}@{one['sha256']}", path, one))
+    """A file that is not a program, such as a tokenizer."""
+    digest = manifest["files"][path]
+    return bill.add(components.file(f"file:{path}@{digest['sha256']}", path, digest))
 
 
 def _add_program(bill: _Bill, release: Release, contents: Contents, label: str) -> str:
-    """A program, the files of weights that it loads, and those that it was made of."""
-    program, made = contents.programs[label], release.programs[label]
+    """A program, the data files that it loads, and the files that its weights come from."""
+    program, source = contents.programs[label], release.programs[label]
     data = [
-        bill.add(components.file("data:" + one, _name(one) + ".ptd", contents.data[one]))
-        for one in program.data
+        bill.add(components.file("data:" + file, _name(file) + ".ptd", contents.data[file]))
+        for file in program.data
     ]
     return bill.add(
         components.component(
@@ -221,14 +218,14 @@ def _add_program(bill: _Bill, release: Release, contents: Contents, label: str) 
             "program:" + label,
             program.name,
             hashes=components.hashes(program.digest),
-            pedigree=_pedigree(weights(release, made.model)),
+            pedigree=_pedigree(weights(release, source.model)),
             properties=components.properties(
                 {
                     "backends": ",".join(program.backends),
                     "label": label,
                     "methods": ",".join(program.methods),
-                    "model": made.model,
-                    "recipe": json.dumps(made.recipe, sort_keys=True),
+                    "model": source.model,
+                    "recipe": json.dumps(source.recipe, sort_keys=True),
                 }
             ),
         ),
@@ -238,7 +235,8 @@ def _add_program(bill: _Bill, release: Release, contents: Contents, label: str) 
 
 def _pedigree(files: Sequence[tuple[str, Digest]]) -> dict[str, Any]:
     ancestors = [
-        {"type": "file", "name": label, "hashes": components.hashes(one)} for label, one in files
+        {"type": "file", "name": label, "hashes": components.hashes(digest)}
+        for label, digest in files
     ]
     return {"ancestors": ancestors} if ancestors else {}
 
@@ -248,12 +246,12 @@ def _name(label: str) -> str:
 
 
 def _add_package(bill: _Bill, release: Release, contents: Contents, number: int) -> str:
-    """An APK or its like, and what of its apps is in it."""
+    """An APK, AAR or Swift package, and the parts of its apps that are in it."""
     package = release.packages[number]
-    inside = {one["sha256"] for one in contents.inside[package.file].values()}
+    inside = {digest["sha256"] for digest in contents.inside[package.file].values()}
     needs = {ref for ref, part in _files(bill) if part["hashes"][0]["content"] in inside}
     if package.kind == "apk":
-        # Of these packages only APKs have the runner.
+        # Only APKs have the runner.
         for label in package.apps:
             needs.update(_add_linked(bill, release.apps[label]))
     return bill.add(
@@ -278,16 +276,13 @@ def _add_package(bill: _Bill, release: Release, contents: Contents, number: int)
 def _files(bill: _Bill) -> list[tuple[str, Component]]:
     """All components that are files, with their references."""
     every = list(bill.components.values())
-    every += [part for one in bill.components.values() for part in one.get("components", [])]
-    return [(str(one["bom-ref"]), one) for one in every if "hashes" in one]
+    every += [part for owner in bill.components.values() for part in owner.get("components", [])]
+    return [(str(part["bom-ref"]), part) for part in every if "hashes" in part]
 
 
-def _formulation(
-    python: str,
-    exporter: Sequence[PythonPackage],
-    layers: Mapping[str, Sequence[PythonPackage]],
-) -> list[dict[str, Any]]:
-    """What the programs were made with."""
+def _formulation(environment: Environment) -> list[dict[str, Any]]:
+    """What the programs were lowered with."""
+    python = environment.python
     interpreter = components.component(
         "platform",
         f"pkg:generic/cpython@{python}",
@@ -299,11 +294,11 @@ def _formulation(
     formulas = [
         {
             "bom-ref": "formulation:exporter",
-            "components": [interpreter, *(components.python_package(one) for one in exporter)],
+            "components": [interpreter, *map(components.python_package, environment.exporter)],
         }
     ]
-    for label, packages in sorted(layers.items()):
-        parts = [components.python_package(one) for one in packages]
+    for label, packages in sorted(environment.layers.items()):
+        parts = [components.python_package(package) for package in packages]
         for part in parts:
             # The same package may be in several layers, and references must differ.
             part["bom-ref"] = f"formulation:{label}/{part['bom-ref']}"

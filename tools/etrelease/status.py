@@ -1,4 +1,4 @@
-"""What a stamped build says of its source: Bazel's files of the workspace's status."""
+"""What a stamped build records of its source: Bazel's workspace status files."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pathlib import Path
 
 from etbuild.errors import BuildError
 
-# What the program of --workspace_status_command prints for the file whose changes count.
+# Keys of --workspace_status_command whose changes make Bazel stamp again.
 _OF_WORKSPACE = "STABLE_"
 _REVISIONS = ("_REVISION", "_COMMIT", "_SHA")
-# The time of the source, by the reproducible builds' convention; it goes before that of the build.
+# The time of the source, by the convention of reproducible builds; preferred to that of the build.
 _SOURCE_TIME = "STABLE_SOURCE_DATE_EPOCH"
 _BUILD_TIME = "BUILD_TIMESTAMP"
 
@@ -22,7 +22,7 @@ class Stamp:
     """What a release was made from, and when.
 
     Attributes:
-        status: the keys that begin with STABLE_, as the workspace's status has them.
+        status: the keys that begin with STABLE_.
         timestamp: in ISO 8601, UTC; empty: unknown.
     """
 
@@ -32,20 +32,20 @@ class Stamp:
     @property
     def revisions(self) -> list[str]:
         """Values of keys that end in _REVISION, _COMMIT or _SHA, each once."""
-        found = [self.status[key] for key in sorted(self.status) if key.endswith(_REVISIONS)]
-        return list(dict.fromkeys(value for value in found if value))
+        values = [self.status[key] for key in sorted(self.status) if key.endswith(_REVISIONS)]
+        return list(dict.fromkeys(value for value in values if value))
 
 
 def read(stable: Path, volatile: Path) -> Stamp:
     """Reads stable-status.txt and volatile-status.txt.
 
     Raises:
-        BuildError: a time is no number of seconds.
+        BuildError: a time is not a number of seconds.
     """
-    kept, passing = _pairs(stable), _pairs(volatile)
-    status = {key: value for key, value in kept.items() if key.startswith(_OF_WORKSPACE)}
+    stable_pairs, volatile_pairs = _pairs(stable), _pairs(volatile)
+    status = {key: value for key, value in stable_pairs.items() if key.startswith(_OF_WORKSPACE)}
     key = _SOURCE_TIME if _SOURCE_TIME in status else _BUILD_TIME
-    return Stamp(status, _time(key, status.get(key) or passing.get(key, "")))
+    return Stamp(status, _time(key, status.get(key) or volatile_pairs.get(key, "")))
 
 
 def _pairs(path: Path) -> dict[str, str]:
@@ -60,7 +60,7 @@ def _time(key: str, seconds: str) -> str:
         moment = datetime.fromtimestamp(int(seconds), UTC)
     except (ValueError, OverflowError, OSError) as error:
         raise BuildError(
-            f'{key} of the workspace\'s status is "{seconds}"; wanted seconds since 1970.',
-            "Put the program of --workspace_status_command right.",
+            f'workspace status: {key}: got "{seconds}", expected seconds since 1970.',
+            "Correct the program of --workspace_status_command.",
         ) from error
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,1 +1,1 @@
-"""EtReport: what a program or an app consists of, as JSON and as one self-contained page."""
+"""Reports on programs and apps, as JSON and as self-contained pages."""

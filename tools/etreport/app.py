@@ -1,19 +1,17 @@
-"""EtAppReport: what an app consists of, as JSON and as one self-contained page.
+"""EtAppReport: the contents of an app, as JSON and as one self-contained page.
 
 Contract: `etreport.app --manifest APP.json --report LABEL REPORT.json … --json OUT --html OUT`
 """
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from etbuild.arguments import ToolParser
-from etbuild.errors import BuildError
-from etlink.container import REBUILD, write_text
+from etlink.container import REBUILD
 from etlink.json_file import fields_of, read_object
 
 from etreport import page, treemap
@@ -29,24 +27,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.add_argument(f"--{name}", type=Path, required=True)
     parser.add_argument("--report", nargs=2, action="append", default=[])
     options = parser.parse_args(arguments)
-    try:
-        manifest = read_object(options.manifest, "is no manifest of an app", REBUILD)
+
+    def build() -> page.Report:
+        manifest = read_object(options.manifest, "is not the manifest of an app", REBUILD)
         reports = {
-            label: read_object(Path(file), "is no report of a program", REBUILD)
+            label: read_object(Path(file), "is not the report of a program", REBUILD)
             for label, file in options.report
         }
         with fields_of(f"{options.manifest}, or a report of its programs,", REBUILD):
-            report = make(manifest, reports)
-            html = of_app(report)
-        write_text(options.json, json.dumps(report, indent=1, sort_keys=True) + "\n")
-        write_text(options.html, html)
-    except BuildError as error:
-        print(f"ERROR: {error}", file=sys.stderr)
-        return 1
-    return 0
+            report = describe(manifest, reports)
+            return report, of_app(report)
+
+    return page.write(build, options.json, options.html)
 
 
-def make(manifest: Mapping[str, Any], reports: Mapping[str, Any]) -> dict[str, Any]:
+def describe(manifest: Mapping[str, Any], reports: Mapping[str, Any]) -> dict[str, Any]:
     """The report as one JSON object.
 
     Args:
@@ -99,15 +94,15 @@ def of_app(report: Mapping[str, Any]) -> str:
       ValueError: a member is missing.
     """
     programs = report["programs"]
-    found = [
-        {"text": f"{program['name']}: {one['text']}", "section": f"program-{number}"}
+    warnings = [
+        {"text": f"{program['name']}: {finding['text']}", "section": f"program-{number}"}
         for number, program in enumerate(programs)
-        for one in findings(program["report"])
+        for finding in findings(program["report"])
     ]
     return page.render(
         "app.html.jinja",
         report=report,
-        findings=found,
+        findings=warnings,
         map=treemap.layout(_nodes(report)),
         low_sqnr=LOW_SQNR_DB,
         whole=sum(report["bytes"].values()),
@@ -116,16 +111,16 @@ def of_app(report: Mapping[str, Any]) -> str:
 
 
 def _nodes(report: Mapping[str, Any]) -> list[Node]:
-    """The app's files for a treemap, with what is known to be in them."""
+    """The app's files for a treemap, with the data inside of them where it is known."""
     inside: dict[str, list[Node]] = {}
     for program in report["programs"]:
-        places = {**program["data"], program["report"]["label"]: program["file"]}
+        paths = {**program["data"], program["report"]["label"]: program["file"]}
         for node, file in zip(
             page.program_nodes(program["report"]), program["report"]["contents"], strict=True
         ):
             own_data = file["kind"] == "own" and file["file"].endswith(".ptd")
             label = file["label"]
-            path = program["data"].get(label) if own_data else places.get(label)
+            path = program["data"].get(label) if own_data else paths.get(label)
             if path:
                 inside.setdefault(path, []).extend(node.children)
     nodes = []
@@ -136,7 +131,9 @@ def _nodes(report: Mapping[str, Any]) -> list[Node]:
         children = _united(inside.get(file["path"], []))
         rest = file["bytes"] - sum(n.size for n in children)
         if children and rest > 0:
-            children.append(Node("what no program of the app takes, and tables", rest, "tables"))
+            children.append(
+                Node("tables, and data that no program of the app loads", rest, "tables")
+            )
         if rest < 0:
             children = []
         nodes.append(Node(file["path"], file["bytes"], kind, children=tuple(children)))
@@ -163,7 +160,7 @@ def _united(nodes: Sequence[Node]) -> list[Node]:
 
 
 def _row(program: Mapping[str, Any]) -> dict[str, Any]:
-    """What the table of programs says of one."""
+    """A program's row in the table of programs."""
     report = program["report"]
     methods = report["delegation"].values()
     flops = sum(m["flops"] for m in methods)

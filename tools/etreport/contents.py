@@ -1,4 +1,4 @@
-"""Where the bytes of a program are: by file, by what they are for, by tensor."""
+"""Where the bytes of a program are: by file, by kind, by tensor."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from etlink.lowered import Index
+from etlink.tables import SCALAR_TYPES
 
 OWN, SHARED = "own", "shared"
 
 
 def of_program(index: Index, linked: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The files that a program loads, each with what is in it for this program.
+    """The files that a program loads, each with its data for this program.
 
     Args:
       index: of the lowered program.
-      linked: what EtLink wrote.
+      linked: EtLink's summary.
 
     Returns:
       Per file its `file`, `label`, `kind` ("own" or "shared"), `bytes` (of a shared file: those
@@ -23,7 +24,7 @@ def of_program(index: Index, linked: Mapping[str, Any]) -> list[dict[str, Any]]:
       "payloads", "tables"), `bytes` and `data`: per datum its `name`, `bytes`, and where they are
       known `dtype` and `shape`. Largest first.
     """
-    place = _places(linked)
+    owners = _owners(linked)
     label = linked["manifest"]["label"]
     files: dict[tuple[str, str, str], _File] = {}
 
@@ -34,19 +35,19 @@ def of_program(index: Index, linked: Mapping[str, Any]) -> list[dict[str, Any]]:
     backend = _loads_by_key(index)
     seen: set[tuple[int, str]] = set()
     for named in index.named_data:
-        home = file(place[named.key]) if named.key in place else program
-        if (id(home), named.blob) in seen:
+        home = file(owners[named.key]) if named.key in owners else program
+        if (id(home), named.sha256) in seen:
             continue
-        seen.add((id(home), named.blob))
+        seen.add((id(home), named.sha256))
         name = ", ".join(named.names) or named.key
         home.add(backend, "weights", _datum(name, named.size, named.dtype, named.shape))
     tensors = {t.buffer: t for t in index.tensors}
     for constant in index.constants:
         tensor = tensors.get(constant.buffer)
         name = tensor.name if tensor and tensor.name else f"constant {constant.buffer}"
-        home = file(place[name]) if name in place else program
+        home = file(owners[name]) if name in owners else program
         shape = tensor.layout.sizes if tensor else ()
-        dtype = _dtype(tensor.layout.scalar_type) if tensor else ""
+        dtype = SCALAR_TYPES[tensor.layout.scalar_type][0] if tensor else ""
         if constant.size:
             home.add("portable", "constants", _datum(name, constant.size, dtype, shape))
     for name, bytes_, owner in _payloads(index):
@@ -59,49 +60,42 @@ def of_program(index: Index, linked: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [f.described() for f in sorted(files.values(), key=lambda f: (f.kind, -f.bytes, f.key))]
 
 
-def _places(linked: Mapping[str, Any]) -> dict[str, tuple[str, str, str]]:
+def _owners(linked: Mapping[str, Any]) -> dict[str, tuple[str, str, str]]:
     """File, target and kind by key, of data that lie outside of the .pte."""
-    found = {}
+    owners = {}
     for entry in linked["manifest"]["data"]:
         kind = SHARED if entry["kind"] == "shared" else OWN
-        for key in entry["keys"]:
-            found[key] = (entry["file"], entry["label"], kind)
-    return found
+        owners |= dict.fromkeys(entry["keys"], (entry["file"], entry["label"], kind))
+    return owners
 
 
 def _loads_by_key(index: Index) -> str:
-    """The backend whose delegates load named data, where it is one."""
-    found = {
+    """The backend whose delegates load named data, if it is a single one."""
+    backends = {
         backend
         for method in index.methods
         for backend, payloads in method.get("payloads", {}).items()
         if payloads["named_data"]
     }
-    return found.pop() if len(found) == 1 else "delegates"
+    return backends.pop() if len(backends) == 1 else "delegates"
 
 
 def _payloads(index: Index) -> list[tuple[str, int, str]]:
     """Name, bytes and backend of each payload, each once."""
-    found: dict[str, tuple[str, int, str]] = {}
+    blobs: dict[str, tuple[str, int, str]] = {}
     for method in index.methods:
         for backend, payloads in sorted(method.get("payloads", {}).items()):
             for number, (blob, size) in enumerate(payloads["blobs"].items()):
-                found.setdefault(blob, (f"{method['name']}, delegate {number}", size, backend))
-    return list(found.values())
+                blobs.setdefault(blob, (f"{method['name']}, delegate {number}", size, backend))
+    return list(blobs.values())
 
 
 def _datum(name: str, size: int, dtype: str = "", shape: Any = ()) -> dict[str, Any]:
     return {"name": name, "bytes": size, "dtype": dtype, "shape": list(shape)}
 
 
-def _dtype(scalar_type: int) -> str:
-    from etlink.tables import SCALAR_TYPES
-
-    return SCALAR_TYPES[scalar_type][0]
-
-
 class _File:
-    """A file, while it is filled."""
+    """A file, while its groups are collected."""
 
     def __init__(self, name: str, label: str, kind: str) -> None:
         self.key = (name, label, kind)

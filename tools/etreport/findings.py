@@ -1,19 +1,17 @@
-"""What of a report should be looked at first."""
+"""Warnings on a program: what a reader of its report should look at first."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from etlink.amounts import human_bytes
+from etlink.amounts import human_bytes, human_flops, human_percent
 
-from etreport.amounts import human_flops, percent
-
-# Below that a delegate does less than half of the work.
+# In per cent of the FLOPs; less is worth a warning.
 LITTLE_DELEGATED = 50.0
-# A tenth of noise.
+# In dB; 20 dB are a tenth of noise.
 LOW_SQNR_DB = 20.0
-# Bytes of program-owned data below which sharing is not worth a word.
+# Bytes of program-owned data; less is not worth a warning on sharing.
 _LITTLE = 100_000
 
 
@@ -21,7 +19,7 @@ def findings(report: Mapping[str, Any]) -> list[dict[str, str]]:
     """Warnings on a program, the gravest first.
 
     Args:
-      report: as `facts.make` returns it.
+      report: as `program.describe` returns it.
 
     Returns:
       Per warning its `text` and the `section` of the page that has more.
@@ -50,14 +48,14 @@ def _all(report: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         methods = ", ".join(f"{n} {human_bytes(s)}" for n, s in sorted(item["methods"].items()))
         yield (
             f"{item['backend']} puts weights into the payload of each method: {methods}. Up to "
-            f"{human_bytes(item['bytes'])} of that are there twice.",
+            f"{human_bytes(item['bytes'])} of that are stored twice.",
             "bytes",
         )
     for label in report["unused_shared_data"]:
-        yield f"{label} is not loaded: the others hold what it could give.", "sharing"
+        yield f"{label} is not loaded: the other shared files hold its data.", "sharing"
     rest = sum(item["bytes"] for item in report["not_shared"])
     if report["shared"] and rest > max(_LITTLE, report["bytes"]["shared"]):
-        yield f"More data are the program's own ({human_bytes(rest)}) than are shared.", "sharing"
+        yield f"More data is the program's own ({human_bytes(rest)}) than is shared.", "sharing"
 
 
 def _accuracy(methods: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -83,6 +81,7 @@ def _delegation(methods: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         left = method["left"][0]["operator"] if method["left"] else ""
         most = f"; most of the rest is {left}" if left else ""
         yield (
-            f"{percent(share)} of {human_flops(method['flops'])} in {name} are delegated{most}.",
+            f"{human_percent(share)} of {human_flops(method['flops'])} in {name} are "
+            f"delegated{most}.",
             "delegation",
         )

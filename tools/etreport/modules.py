@@ -1,4 +1,4 @@
-"""Weights by the parts of a model that they belong to, after their qualified names."""
+"""Groups weights by the submodules of their qualified names."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def by_module(nodes: Sequence[Node]) -> tuple[Node, ...]:
         parts.setdefault(_part(node.name[start:]), []).append(node)
     if len(parts) < 2 or len(parts) == len(nodes):
         return tuple(nodes)
-    found = []
+    groups = []
     for name, inside in parts.items():
         if len(inside) == 1:
-            found.append(inside[0])
+            groups.append(inside[0])
         else:
             size = sum(n.size for n in inside)
-            found.append(Node(name, size, inside[0].kind, children=tuple(inside)))
-    return tuple(found)
+            groups.append(Node(name, size, inside[0].kind, children=tuple(inside)))
+    return tuple(groups)
 
 
 def common_prefix(names: Sequence[str]) -> str:

@@ -2,26 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import jinja2
-from etlink.amounts import human_bytes
+from etbuild.errors import BuildError
+from etlink.amounts import human_bytes, human_flops, human_percent, human_tensor
+from etlink.container import write_text
 
-from etreport import amounts, treemap
+from etreport import treemap
 from etreport.findings import LOW_SQNR_DB, findings
 from etreport.modules import by_module
 from etreport.treemap import Node
 
 _FOLDER = Path(__file__).parent
 
+# What a report says, and its page.
+Report = tuple[dict[str, Any], str]
+
+
+def write(build: Callable[[], Report], json_file: Path, html_file: Path) -> int:
+    """Writes both files of a report; returns the exit code: 1 where its parts are malformed."""
+    try:
+        report, html = build()
+        write_text(json_file, json.dumps(report, indent=1, sort_keys=True) + "\n")
+        write_text(html_file, html)
+    except BuildError as error:
+        print(f"ERROR: {error}", file=sys.stderr)
+        return 1
+    return 0
+
 
 def of_program(report: Mapping[str, Any]) -> str:
     """The page of a program.
 
     Args:
-      report: as `facts.make` returns it.
+      report: as `program.describe` returns it.
 
     Raises:
       ValueError: a member is missing.
@@ -43,7 +62,7 @@ def render(template: str, **values: Any) -> str:
     """A page of a template.
 
     Raises:
-      ValueError: the template asks for what isn't there.
+      ValueError: the template uses a value that is missing.
     """
     environment = jinja2.Environment(
         autoescape=True,
@@ -52,8 +71,8 @@ def render(template: str, **values: Any) -> str:
         loader=jinja2.FileSystemLoader(_FOLDER, encoding="utf-8"),
     )
     environment.filters["bytes"] = human_bytes
-    environment.filters["flops"] = amounts.human_flops
-    environment.filters["percent"] = amounts.percent
+    environment.filters["flops"] = human_flops
+    environment.filters["percent"] = human_percent
     style = (_FOLDER / "style.css").read_text(encoding="utf-8")
     script = (_FOLDER / "script.js").read_text(encoding="utf-8")
     try:
@@ -84,20 +103,19 @@ def _file_node(file: Mapping[str, Any]) -> Node:
 
 
 def _datum_node(datum: Mapping[str, Any], kind: str) -> Node:
-    shape = ", ".join(str(n) for n in datum["shape"])
-    detail = f"{datum['dtype']} [{shape}]" if datum["dtype"] else ""
+    detail = human_tensor(datum["dtype"], datum["shape"])
     return Node(datum["name"], datum["bytes"], kind, detail)
 
 
 def _timeline(stages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Stages with begin and length in per cent of the whole lowering."""
     whole = sum(s["seconds"] for s in stages)
-    placed, begin = [], 0.0
+    bars, begin = [], 0.0
     for stage in stages:
         part = 100 * stage["seconds"] / whole if whole else 0.0
-        placed.append({**stage, "left": round(begin, 2), "width": round(part, 2)})
+        bars.append({**stage, "left": round(begin, 2), "width": round(part, 2)})
         begin += part
-    return {"seconds": whole, "stages": placed}
+    return {"seconds": whole, "stages": bars}
 
 
 def lowest_sqnr(accuracy: Mapping[str, Any]) -> float | None:

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Node:
-    """What is drawn as a rectangle, with what is inside of it.
+    """An item that is drawn as a rectangle, with the items inside of it.
 
     Attributes:
       name: for people.
       size: bytes; of a node with children: at least theirs.
       kind: decides its color.
-      detail: more about it, for whoever points at it.
+      detail: more about it, for the tooltip.
       children: nodes inside of it.
     """
 
@@ -34,7 +34,7 @@ class Cell:
     """A rectangle in per cent of the one around it.
 
     Attributes:
-      node: what it stands for.
+      node: its item.
       left: per cent of the width, from the left.
       top: per cent of the height, from above.
       width: per cent.
@@ -76,9 +76,9 @@ def layout(
     cells = []
     for node, (x, y, w, h) in zip(shown, _squarify(areas, 0.0, 0.0, aspect, 1.0), strict=True):
         inner = layout(node.children, w / h if h else 1.0, total, least) if node.children else ()
-        place = (x / aspect * 100, y * 100, w / aspect * 100, h * 100)
+        percent = (x / aspect * 100, y * 100, w / aspect * 100, h * 100)
         share = round(node.size / total * 100, 2)
-        cells.append(Cell(node, *(round(p, 3) for p in place), share, inner))
+        cells.append(Cell(node, *(round(p, 3) for p in percent), share, inner))
     return tuple(cells)
 
 
@@ -103,7 +103,7 @@ Rectangle = tuple[float, float, float, float]
 
 def _squarify(areas: Sequence[float], x: float, y: float, w: float, h: float) -> list[Rectangle]:
     """Places areas, the largest first, in rows along the shorter side."""
-    placed: list[Rectangle] = []
+    rectangles: list[Rectangle] = []
     start = 0
     while start < len(areas):
         side = min(w, h)
@@ -119,16 +119,16 @@ def _squarify(areas: Sequence[float], x: float, y: float, w: float, h: float) ->
         for area in row:
             length = area / depth if depth else 0.0
             if w >= h:
-                placed.append((x, y + along, depth, length))
+                rectangles.append((x, y + along, depth, length))
             else:
-                placed.append((x + along, y, length, depth))
+                rectangles.append((x + along, y, length, depth))
             along += length
         if w >= h:
             x, w = x + depth, w - depth
         else:
             y, h = y + depth, h - depth
         start = end
-    return placed
+    return rectangles
 
 
 def _worst(row: Sequence[float], side: float) -> float:

@@ -14,7 +14,8 @@ def _starting(action, prefix):
 def _model_impl(ctx):
     env = analysistest.begin(ctx)
     target = analysistest.target_under_test(env)
-    info = target[EtModelInfo]
+    asserts.equals(env, target.files.to_list(), target[EtModelInfo].files.to_list())
+    info = target[EtModelInfo].lowerable
     asserts.equals(env, "net", info.original.label.name)
     asserts.equals(env, "", info.entry_point)
     asserts.equals(env, ["forward"], info.methods)

@@ -5,7 +5,7 @@ load("//rules:providers.bzl", "EtAppInfo", "EtModelInfo", "EtProgramInfo")
 
 def _model_impl(ctx):
     env = analysistest.begin(ctx)
-    info = analysistest.target_under_test(env)[EtModelInfo]
+    info = analysistest.target_under_test(env)[EtModelInfo].lowerable
     asserts.equals(env, sorted(ctx.attr.data), sorted([f.basename for f in info.data.to_list()]))
     asserts.equals(env, "etllm.entry:build", info.entry_point)
     asserts.equals(env, ctx.attr.model_args, info.args)

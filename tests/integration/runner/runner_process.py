@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from etlink import ptd
+from etlink.container import Piece
+from etlink.data_index import describe_key
 
 RUNNER = Path("tools/runner/runner").absolute()
 PROGRAMS = Path("tests/integration/runner").absolute()
@@ -132,10 +134,11 @@ def rewrite_data(
     source: Path, target: Path, change: Mapping[str, bytes], drop: Sequence[str] = ()
 ) -> None:
     """Writes a data file with the keys of another file, some with other bytes or omitted."""
-    entries = []
+    data = []
     for key, (_, layout) in ptd.read(source).items():
         value = change.get(key, contents(source)[key])
         if key not in drop:
-            entries.append(ptd.Entry(key, sha256(value), ptd.Piece.of(value), 16, layout))
+            piece = Piece.of(value)
+            data.append((describe_key(key, piece, layout), piece))
     with open(target, "wb") as out:
-        ptd.write(out, entries)
+        ptd.write(out, data)

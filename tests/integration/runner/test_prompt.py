@@ -1,4 +1,4 @@
-"""--prompt: the runner gives the same answers as the chat in Python."""
+"""--prompt: the runner answers as Hugging Face's tokenizer and ExecuTorch's Python runtime do."""
 
 from __future__ import annotations
 
@@ -10,14 +10,12 @@ import time
 from pathlib import Path
 
 import pytest
-from etllm.chat.conversation import ConversationEncoder
-from etllm.chat.program import PteProgram
-from etllm.chat.sampler import Sampler
-from etllm.chat.session import Answer, Session, answer
 from etllm.chat.text import ChatTemplate, load_config, load_tokenizer
 
+from tests.integration.runner.conversation import ConversationEncoder
 from tests.integration.runner.eager import EagerLlama
 from tests.integration.runner.runner_process import RUNNER, run, run_binary
+from tests.llm.greedy import GreedyProgram
 
 MODELS = Path("models").absolute()
 FOLDER = MODELS / "llama_tokenizer"
@@ -38,19 +36,8 @@ def ask(*arguments: str | Path, program: Path = LLAMA) -> dict:
 
 
 @pytest.fixture(scope="module")
-def program() -> PteProgram:
-    return PteProgram(LLAMA)
-
-
-def in_python(program: PteProgram, prompt: str, system: str, most: int) -> tuple[Answer, str]:
-    tokenizer = load_tokenizer(TOKENIZER)
-    template = ChatTemplate(load_config(FOLDER / "tokenizer_config.json"))
-    messages = [{"role": "system", "content": system}] if system else []
-    text = template.render([*messages, {"role": "user", "content": prompt}])
-    record = Answer()
-    conversation = tokenizer.encode(text, add_special_tokens=False).ids
-    tokens = list(answer(Session(program), conversation, Sampler(), most, record))
-    return record, tokenizer.decode(tokens)
+def program() -> GreedyProgram:
+    return GreedyProgram(LLAMA)
 
 
 @pytest.mark.parametrize(
@@ -63,14 +50,20 @@ def in_python(program: PteProgram, prompt: str, system: str, most: int) -> tuple
         ("one two three four five six seven " * 20, "Count."),
     ],
 )
-def test_answers_equal_those_in_python(prompt: str, system: str, program: PteProgram) -> None:
-    record, text = in_python(program, prompt, system, 24)
+def test_answers_equal_those_in_python(prompt: str, system: str, program: GreedyProgram) -> None:
+    """Hugging Face's tokenizer, jinja2's chat template and ExecuTorch's Python runtime."""
+    tokenizer = load_tokenizer(TOKENIZER)
+    template = ChatTemplate(load_config(FOLDER / "tokenizer_config.json"))
+    messages = [{"role": "system", "content": system}] if system else []
+    text = template.render([*messages, {"role": "user", "content": prompt}])
+    conversation = tokenizer.encode(text, add_special_tokens=False).ids
+    expected = program.answer(conversation, 24)
     options = ["--prompt", prompt, "--max_new_tokens", "24"]
     got = ask(*options, *(["--system", system] if system else []))
-    assert got["tokens"] == record.tokens
-    assert got["text"] == text
-    assert got["reason"] == record.reason
-    assert len(got["prompt_tokens"]) == record.prefill_tokens
+    assert got["prompt_tokens"] == conversation
+    assert got["tokens"] == expected.tokens
+    assert got["text"] == tokenizer.decode(expected.tokens)
+    assert got["reason"] == expected.reason
 
 
 def greedy(manifest: Path, *prompts: str) -> list[dict]:
@@ -130,7 +123,7 @@ def unsuccessful_chat(
     return result.report["programs"][0], result.error
 
 
-def test_a_conversation_goes_on_in_one_cache(program: PteProgram) -> None:
+def test_a_conversation_goes_on_in_one_cache(program: GreedyProgram) -> None:
     """Each turn reads only new tokens, and answers like the whole conversation."""
     lines = ("Hello there", "What did I say?", "And now?")
     answers, _ = chat("\n\n".join(lines), "--max_new_tokens", "20")
@@ -138,10 +131,8 @@ def test_a_conversation_goes_on_in_one_cache(program: PteProgram) -> None:
     conversation: list[int] = []
     for got in answers:
         conversation += got["prompt_tokens"]
-        # A session of its own each time: nothing is left of the turn before.
-        expected = list(answer(Session(program), conversation, Sampler(), 20, Answer()))
-        assert got["tokens"] == expected
-        conversation += expected
+        assert got["tokens"] == program.answer(conversation, 20).tokens
+        conversation += got["tokens"]
     text = load_tokenizer(TOKENIZER).decode(conversation, skip_special_tokens=False)
     template = ChatTemplate(load_config(FOLDER / "tokenizer_config.json"))
     messages = []

@@ -8,9 +8,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from etllm.chat.conversation import ConversationEncoder
 from etllm.chat.text import ChatTemplate
 from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
+
+from tests.integration.runner.conversation import ConversationEncoder
 
 TOKENIZE = Path("tests/integration/runner/tokenize").absolute()
 CHATML = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import cadence_recipes
 import pytest
-from etbuild import BuildError, Options, RecipeContext
+from etbuild import Options, RecipeContext
 
 
 def _context(**options: str) -> RecipeContext:
@@ -22,18 +22,3 @@ def test_quantizers(kind: str) -> None:
 def test_fp32() -> None:
     """Without a quantizer there is no quantization."""
     assert cadence_recipes.fp32(_context(mode="size")).quantization_recipe is None
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"quantizer": "w8a32"}, 'option "quantizer": got "w8a32", wanted one of default, '),
-        ({"mode": "fast"}, 'option "mode": got "fast", wanted one of minimal, default, size'),
-        ({"kind": "x"}, 'unknown option "kind". It takes: mode, quantizer'),
-    ],
-)
-def test_wrong(options: dict[str, str], message: str) -> None:
-    """Wrong options are errors that list the right ones."""
-    with pytest.raises(BuildError) as caught:
-        cadence_recipes.int8(_context(**options))
-    assert message in str(caught.value)

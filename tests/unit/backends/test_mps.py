@@ -6,17 +6,11 @@ from types import SimpleNamespace
 
 import mps_recipes
 import pytest
-from etbuild import BuildError, Options, RecipeContext
+from etbuild import Options, RecipeContext
 
 
-def _context(**options: str) -> RecipeContext:
-    return RecipeContext(Options(options, "//:r"), "//:r")
-
-
-def test_options() -> None:
-    """It takes none."""
-    with pytest.raises(BuildError, match='unknown option "size"'):
-        mps_recipes.fp16(_context(size="1"))
+def _context() -> RecipeContext:
+    return RecipeContext(Options({}, "//:r"), "//:r")
 
 
 @pytest.mark.parametrize(("name", "flag"), [("fp32", b"\0"), ("fp16", b"\1")])

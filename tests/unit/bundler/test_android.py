@@ -72,9 +72,17 @@ def test_common(arm: apps.App, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "said", "message"),
     [
-        ({"programs/net.pte": "ET13"}, {}, r"programs/net.pte of //x:arm \(sha256 .*//x:x86"),
-        ({"data/more.ptd": "FT01"}, {}, "//x:arm has no data/more.ptd, which //x:x86 has"),
-        ({"licenses/executorch/LICENSE": "MIT"}, {}, "licenses/executorch/LICENSE of //x:arm"),
+        (
+            {"programs/net.pte": "ET13"},
+            {},
+            r"programs/net.pte differs between //x:arm \(sha256 .*//x:x86",
+        ),
+        ({"data/more.ptd": "FT01"}, {}, "//x:arm lacks data/more.ptd, which //x:x86 has"),
+        (
+            {"licenses/executorch/LICENSE": "MIT"},
+            {},
+            "licenses/executorch/LICENSE differs between //x:arm",
+        ),
         ({}, {"executorch": {"runtime": "1.5.1"}}, 'differ in "executorch" of their manifest.json'),
         ({}, {"programs": []}, 'differ in "programs"'),
     ],
@@ -92,9 +100,9 @@ def test_no_app(tmp_path: Path) -> None:
     """Directories that no app is in."""
     (tmp_path / "a").mkdir()
     (tmp_path / "a/b.txt").write_text("")
-    with pytest.raises(BuildError, match="is no app: it has no manifest.json"):
+    with pytest.raises(BuildError, match="is not an app: manifest.json not found"):
         apps.read(tmp_path / "a")
-    with pytest.raises(BuildError, match="has format 2; this bundler reads 1"):
+    with pytest.raises(BuildError, match="got format 2, expected 1"):
         make_app(tmp_path / "b", "android_arm64", FILES, format=2)
     make_app(tmp_path / "c", "android_arm64", FILES)
     (tmp_path / "c/assets/more.txt").write_text("")
@@ -136,12 +144,12 @@ def test_too_large(arm: apps.App, tmp_path: Path) -> None:
     """More than an APK can hold, as a sparse file."""
     with arm.files["data/weights.ptd"].open("r+b") as file:
         file.truncate(2**31)
-    with pytest.raises(BuildError, match=r"would hold 2.0 GiB, and an APK can hold 2 GiB"):
+    with pytest.raises(BuildError, match=r"is too large: got 2.0 GiB, expected at most 2 GiB"):
         write(tmp_path / "a.apk", {"arm64-v8a": arm}, tmp_path)
 
 
 def test_no_libraries(tmp_path: Path) -> None:
     """An app that can't be for Android."""
     app = make_app(tmp_path / "ios", "ios_arm64", {"programs/net.pte": "ET12"})
-    with pytest.raises(BuildError, match=r"//x:ios has no library in lib/"):
+    with pytest.raises(BuildError, match=r"//x:ios: no library found in lib/"):
         write(tmp_path / "a.apk", {"arm64-v8a": app}, tmp_path)

@@ -63,12 +63,12 @@ def test_programs_of_one_name(files: Files) -> None:
 
 
 def test_names_of_other_repositories() -> None:
-    wanted = [("@@m~1.0//:net", "net"), ("//:net", "net")]
-    assert unique_names(wanted) == ["m_1.0_net", "root_net"]
+    expected = [("@@m~1.0//:net", "net"), ("//:net", "net")]
+    assert unique_names(expected) == ["m_1.0_net", "root_net"]
 
 
 def test_data_that_is_missing(files: Files) -> None:
-    with pytest.raises(BuildError, match="//m:one loads data of //m:f, which is not among"):
+    with pytest.raises(BuildError, match="//m:one: data file of //m:f not found among"):
         add_programs(empty(), [files.program("//m:one", "//m:f")], [])
 
 

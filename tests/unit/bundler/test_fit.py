@@ -98,10 +98,12 @@ def test_a_missing_operator() -> None:
     with pytest.raises(BuildError) as caught:
         choose("//a:app", runtime(), [use("aten::add.Scalar_out", method="decode")])
     text = str(caught.value)
-    assert '//a:app: //m:net has the operator "aten::add.Scalar_out" in its method "decode"' in text
+    assert (
+        '//a:app: //m:net calls the operator "aten::add.Scalar_out" in its method "decode"' in text
+    )
     assert "no library of the runtime //r:runtime (linux_arm64, ExecuTorch 1.5.1)" in text
     assert "in kernels" in text
-    with pytest.raises(BuildError, match="similar ones: aten::mul.out"):
+    with pytest.raises(BuildError, match="Similar ones: aten::mul.out"):
         choose("//a:app", runtime(), [use("aten::mull.out")])
 
 
@@ -110,7 +112,7 @@ def test_a_missing_backend() -> None:
         choose("//a:app", runtime(), [use(backends="CoreMLBackend")])
     text = str(caught.value)
     assert 'delegates to the backend "CoreMLBackend" in its method "forward"' in text
-    assert "it has: XnnpackBackend." in text
+    assert "does not have it. Available: XnnpackBackend." in text
 
 
 def test_an_operator_twice() -> None:

@@ -44,7 +44,7 @@ def test_an_empty_library(tmp_path: Path, bsd: bool) -> None:
 def test_no_library(tmp_path: Path) -> None:
     path = tmp_path / "lib.a"
     path.write_bytes(b"!<thin>\n")
-    with pytest.raises(BuildError, match=r"lib.a is no static library: it begins with b'!<thin>"):
+    with pytest.raises(BuildError, match=r"lib.a is not a static library: got b'!<thin>"):
         read(path)
 
 
@@ -95,9 +95,9 @@ def header(name: str, size: str) -> bytes:
     ("members", "message"),
     [
         # The next member would be this one, for ever.
-        (header("a.o/", "-60"), "its member at byte 8 is cut off"),
-        (header("a.o/", "9999999999"), "its member at byte 8 is cut off"),
-        (header("a.o/", "0x10"), "its member at byte 8 is cut off"),
+        (header("a.o/", "-60"), "its member at byte 8 is truncated"),
+        (header("a.o/", "9999999999"), "its member at byte 8 is truncated"),
+        (header("a.o/", "0x10"), "its member at byte 8 is truncated"),
         (header("#1/-5", "4") + b"abcd", "the name of its member at byte 8 has -5 bytes"),
         (header("#1/99", "4") + b"abcd", "the name of its member at byte 8 has 99 bytes"),
         (header("/", "4") + b"\xff\xff\xff\xff", "its index names 4294967295 symbols"),

@@ -30,9 +30,9 @@ def test_damaged(tmp_path: Path) -> None:
     """No property list, or one with another kind of version."""
     broken = tmp_path / "broken"
     broken.write_text("plist?")
-    with pytest.raises(BuildError, match="broken is no property list"):
+    with pytest.raises(BuildError, match="broken is not a property list"):
         swift_package.minimum_ios([broken])
-    with pytest.raises(BuildError, match='MinimumOSVersion is "latest"; wanted numbers'):
+    with pytest.raises(BuildError, match='MinimumOSVersion: got "latest", expected numbers'):
         swift_package.minimum_ios([info(tmp_path / "x", MinimumOSVersion="latest")])
 
 

@@ -1,8 +1,7 @@
-"""Makes the tools importable, and makes files for `et`."""
+"""Makes the tools importable, and writes files for `et`."""
 
 from __future__ import annotations
 
-import dataclasses
 import sys
 from pathlib import Path
 
@@ -15,8 +14,8 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "linker"), str(HERE.parents[2] / "t
 from commands import Et, Linked, Result  # noqa: E402
 from etbundle.app import App, Program, add_programs, write  # noqa: E402
 from etcli import cli  # noqa: E402
-from etlink import manifest  # noqa: E402
-from made_up import link_with, program, shared_file  # noqa: E402
+from etlink.json_file import write_json  # noqa: E402
+from synthetic import link_with, program, shared_file  # noqa: E402
 
 
 @pytest.fixture
@@ -43,7 +42,7 @@ def linked(tmp_path: Path) -> Linked:
     shared = shared_file(tmp_path / "p" / "f.ptd", "//m:f", base)
     task = program(tmp_path / "task", "//m:task", weights | {"head": b"h" * 8})
     wrote, path, _ = link_with(task, tmp_path / "p", shared)
-    manifest.write(path.with_name("p.manifest.json"), dataclasses.asdict(wrote)["manifest"])
+    write_json(path.with_name("p.manifest.json"), wrote.manifest)
     return Linked(path, tmp_path / "p" / "f.ptd")
 
 
@@ -51,13 +50,13 @@ def linked(tmp_path: Path) -> Linked:
 def app(linked: Linked, tmp_path: Path) -> Path:
     """An app with that program."""
     fit = {"programs": {"//m:task": {"forward": {"operators": [], "backends": []}}}}
-    made = App({"label": "//a:app", "platform": "linux_x86_64"}, fit | {"libraries": []})
+    app = App({"label": "//a:app", "platform": "linux_x86_64"}, fit | {"libraries": []})
     runner = tmp_path / "runner"
     runner.write_text('#!/bin/sh\necho "started with $*"\nexit 7\n')
-    made.executables.add(made.add("runner", runner))
-    one = Program("//m:task", "p", linked.program, linked.program.with_name("p.manifest.json"))
-    described = add_programs(made, [one], [("//m:f", linked.shared)])
+    app.executables.add(app.add("runner", runner))
+    entry = Program("//m:task", "p", linked.program, linked.program.with_name("p.manifest.json"))
+    described = add_programs(app, [entry], [("//m:f", linked.shared)])
     folder = tmp_path / "app"
     folder.mkdir()
-    write(made, {"binary": "runner", "libraries": [], "programs": described}, folder)
+    write(app, {"binary": "runner", "libraries": [], "programs": described}, folder)
     return folder

@@ -10,14 +10,21 @@ import pytest
 from commands import Et, Linked
 from etcli import cli
 from etcli.console import Printer, bar
-from made_up import MadeUp
+from synthetic import SyntheticProgram
 
 
 def test_help_has_the_exit_codes(et: Et) -> None:
     result = et("--help")
     assert result.code == 0
-    for text in ("inspect", "diff", "verify", "run", "exit codes:", "diff: they differ"):
+    for text in (*cli.COMMANDS, "exit codes:", "diff, reproduce: the bytes differ"):
         assert text in result.out
+
+
+@pytest.mark.parametrize("command", sorted(cli.COMMANDS))
+def test_each_command_has_help(et: Et, command: str) -> None:
+    result = et(command, "--help")
+    assert (result.code, result.err) == (0, "")
+    assert f"usage: et {command}" in result.out and "--json" in result.out
 
 
 @pytest.mark.parametrize("arguments", [(), ("inspect",), ("look", "x"), ("run", "x", "--repeat=0")])
@@ -31,7 +38,31 @@ def test_a_wrong_command_line(et: Et, arguments: tuple[str, ...]) -> None:
 def test_a_missing_file(et: Et, command: str, tmp_path: Path) -> None:
     result = et(command, tmp_path / "no.pte")
     assert (result.code, result.out) == (2, "")
-    assert result.err == (f"error: {tmp_path}/no.pte is missing. Build it, or correct the path.\n")
+    assert result.err == (
+        f"error: {tmp_path}/no.pte: file not found. Build it, or correct the path.\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["evaluate"], "Run it as: bazel run //x:program.evaluate"),
+        (["benchmark"], "et benchmark needs a .pte file."),
+        (["benchmark", "--max_slowdown", "1.1"], "--max_slowdown compares with a --baseline"),
+    ],
+)
+def test_what_is_measured_must_be_named(et: Et, arguments: list[str], message: str) -> None:
+    result = et(*arguments)
+    assert (result.code, result.out) == (2, "")
+    assert message in result.err
+
+
+def test_a_saved_result(et: Et, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BUILD_WORKING_DIRECTORY", str(tmp_path))
+    SyntheticProgram().write(tmp_path / "p.pte")
+    result = et("inspect", "p.pte", "--json", "--save", "p.json")
+    assert result.code == 0
+    assert (tmp_path / "p.json").read_text() == result.out
 
 
 @pytest.mark.parametrize("data", [b"", b"abc", b"PK\3\4 an archive", b"{}", bytes(100)])
@@ -40,14 +71,14 @@ def test_a_file_of_another_kind(et: Et, data: bytes, tmp_path: Path) -> None:
     path.write_bytes(data)
     result = et("inspect", path)
     assert (result.code, result.out) == (2, "")
-    assert result.err.startswith(f"error: {path} is no .pte, .ptd or .bpte file: bytes 4 to 8 are")
+    assert result.err.startswith(f"error: {path} is not a .pte, .ptd or .bpte file: bytes 4 to 8: ")
     assert result.err.count("\n") == 1
 
 
 def test_truncated_and_changed_files(et: Et, linked: Linked, tmp_path: Path) -> None:
     """Each is read, or refused with one sentence that names it."""
     generator = random.Random(0)
-    seeds = [MadeUp().write(tmp_path / "seed.pte"), linked.program, linked.shared]
+    seeds = [SyntheticProgram().write(tmp_path / "seed.pte"), linked.program, linked.shared]
     refused = 0
     for seed in seeds:
         whole = seed.read_bytes()
@@ -105,7 +136,7 @@ def test_an_app_is_started_with_its_arguments(app: Path, capfd: pytest.CaptureFi
     assert capfd.readouterr().out == "started with --list x\n"
     (app / "runner").chmod(0o644)
     assert cli.main(["run", str(app)]) == 2
-    assert "can't be started: Permission denied. Is the app for this platform?" in (
+    assert "cannot be started: Permission denied. Is the app for this platform?" in (
         capfd.readouterr().err
     )
 

@@ -5,21 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 
 from commands import Et, Linked
-from made_up import MadeUp
+from synthetic import SyntheticProgram
 
 
 def test_the_same_bytes(et: Et, tmp_path: Path) -> None:
-    one, other = (MadeUp().write(tmp_path / n) for n in ("a.pte", "b.pte"))
-    result = et("diff", one, other)
+    before, after = (SyntheticProgram().write(tmp_path / n) for n in ("a.pte", "b.pte"))
+    result = et("diff", before, after)
     assert (result.code, result.out) == (0, "The same bytes: 1.6 kB\n")
 
 
 def test_changed_added_removed_renamed(et: Et, tmp_path: Path) -> None:
-    before = {"kept": b"k" * 10, "changed": b"abcd", "gone": b"g" * 7, "old": b"same bytes"}
-    after = {"kept": b"k" * 10, "changed": b"abXY", "new": b"n" * 90, "young": b"same bytes"}
-    one = MadeUp(named=before).write(tmp_path / "a.pte")
-    other = MadeUp(named=after).write(tmp_path / "b.pte")
-    result = et("diff", one, other, "--json")
+    old = {"kept": b"k" * 10, "changed": b"abcd", "gone": b"g" * 7, "old": b"same bytes"}
+    new = {"kept": b"k" * 10, "changed": b"abXY", "new": b"n" * 90, "young": b"same bytes"}
+    before = SyntheticProgram(named=old).write(tmp_path / "a.pte")
+    after = SyntheticProgram(named=new).write(tmp_path / "b.pte")
+    result = et("diff", before, after, "--json")
     assert result.code == 1
     rows = {r["name"]: r for r in result.json["data"]}
     assert {n: r["change"] for n, r in rows.items()} == {
@@ -36,28 +36,28 @@ def test_changed_added_removed_renamed(et: Et, tmp_path: Path) -> None:
 
 
 def test_methods(et: Et, tmp_path: Path) -> None:
-    one = MadeUp(methods={"forward": {}, "old": {}}, outputs={"forward": [2]})
-    other = MadeUp(methods={"forward": {}, "new": {}}, outputs={"forward": [4]})
-    one, other = one.write(tmp_path / "a.pte"), other.write(tmp_path / "b.pte")
-    found = et("diff", one, other, "--json").json
-    changes = {m["name"]: m for m in found["methods"]}
+    before = SyntheticProgram(methods={"forward": {}, "old": {}}, outputs={"forward": [2]})
+    after = SyntheticProgram(methods={"forward": {}, "new": {}}, outputs={"forward": [4]})
+    before, after = before.write(tmp_path / "a.pte"), after.write(tmp_path / "b.pte")
+    result = et("diff", before, after, "--json").json
+    changes = {m["name"]: m for m in result["methods"]}
     assert {n: m["change"] for n, m in changes.items()} == {
         "forward": "changed",
         "new": "added",
         "old": "removed",
     }
     assert changes["forward"]["outputs"]["before"][0]["shape"] == [2]
-    out = et("diff", one, other).out
+    out = et("diff", before, after).out
     assert "outputs: float32 [2] → float32 [4]" in out
 
 
 def test_fields_of_the_tables(et: Et, tmp_path: Path) -> None:
-    one = MadeUp().write(tmp_path / "a.pte")
-    changed = MadeUp()
+    before = SyntheticProgram().write(tmp_path / "a.pte")
+    changed = SyntheticProgram()
     changed.methods = {"forward": {"other": b"w" * 12, **changed.methods["forward"]}}
-    found = et("diff", one, changed.write(tmp_path / "b.pte"), "--json").json
-    assert found["other"]
-    assert not [line for line in found["other"] if line.startswith("program.segments")]
+    result = et("diff", before, changed.write(tmp_path / "b.pte"), "--json").json
+    assert result["other"]
+    assert not [line for line in result["other"] if line.startswith("program.segments")]
 
 
 def test_data_files(et: Et, linked: Linked, tmp_path: Path) -> None:

@@ -7,11 +7,11 @@ import os
 import subprocess
 from pathlib import Path
 
-from made_up import MadeUp
+from synthetic import SyntheticProgram
 
 
 def et(*arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Starts it as a user does who hasn't got `bazel run`'s variables."""
+    """Starts it as a user does without `bazel run`."""
     script = str(Path(os.environ["ET"]).absolute())
     return subprocess.run(
         [script, *arguments],
@@ -26,15 +26,15 @@ def et(*arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedPr
 def test_packages_of_the_shell_are_left_out(tmp_path: Path) -> None:
     for name in ("rich", "executorch", "json"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('a package of the shell')\n")
-    MadeUp().write(tmp_path / "p.pte")
+    SyntheticProgram().write(tmp_path / "p.pte")
     done = et("inspect", "p.pte", "--json", cwd=tmp_path, PYTHONPATH=str(tmp_path))
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout)["kind"] == "program"
 
 
 def test_exit_codes(tmp_path: Path) -> None:
-    MadeUp().write(tmp_path / "p.pte")
-    MadeUp(named={}).write(tmp_path / "q.pte")
+    SyntheticProgram().write(tmp_path / "p.pte")
+    SyntheticProgram(named={}).write(tmp_path / "q.pte")
     assert et("diff", "p.pte", "p.pte", cwd=tmp_path).returncode == 0
     assert et("diff", "p.pte", "q.pte", cwd=tmp_path).returncode == 1
     assert et("diff", "p.pte", "none.pte", cwd=tmp_path).returncode == 2

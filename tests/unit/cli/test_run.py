@@ -34,7 +34,7 @@ def here(monkeypatch: pytest.MonkeyPatch) -> None:
     def answer(_: str, request: dict[str, Any], *__: object) -> dict[str, Any]:
         return execution.answer(json.loads(json.dumps(request, default=str)))
 
-    monkeypatch.setattr(process, "in_a_process", answer)
+    monkeypatch.setattr(process, "ask", answer)
 
 
 INPUTS = (torch.arange(6.0).reshape(2, 3), torch.ones(2, 3))
@@ -71,7 +71,7 @@ def test_files_as_inputs_and_outputs(et: Et, program: Path, tmp_path: Path) -> N
     torch.testing.assert_close(safetensors.torch.load_file(out)["0"], 2 * INPUTS[0] + 1)
 
 
-def test_made_up_inputs(here: None, et: Et, program: Path) -> None:
+def test_filled_inputs(here: None, et: Et, program: Path) -> None:
     [run] = et("run", program, "--fill", "ones", "--json").json["runs"]
     assert run["outputs"][0]["first"] == [3.0] * 6
     runs = [et("run", program, "--seed", s, "--json").json["runs"][0] for s in (1, 1, 2)]
@@ -84,9 +84,9 @@ def test_a_bundle_is_checked(here: None, et: Et, program: Path, tmp_path: Path) 
     result = et("run", right)
     assert (result.code, result.err) == (0, "")
     assert "as expected" in result.out
-    found = et("inspect", right, "--json").json
-    assert found["kind"] == "bundled program"
-    assert found["cases"][0]["inputs"] == [{"dtype": "float32", "shape": [2, 3]}] * 2
+    inspected = et("inspect", right, "--json").json
+    assert inspected["kind"] == "bundled program"
+    assert inspected["cases"][0]["inputs"] == [{"dtype": "float32", "shape": [2, 3]}] * 2
     wrong = bundle(program, tmp_path / "wrong.bpte", 2 * INPUTS[0])
     result = et("run", wrong)
     assert result.code == 1
@@ -117,11 +117,11 @@ def test_damaged_bundles(et: Et, program: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--method", "prefill"], 'double.pte has no method "prefill", but: forward.'),
-        (["--input", "bad.npy"], "Input 0 is float64 [5], wanted float32 of at most [2, 3]."),
+        (["--method", "prefill"], 'double.pte: method "prefill" not found. Available: forward.'),
+        (["--input", "bad.npy"], "Input 0: got float64 [5], expected float32 of at most [2, 3]."),
         (["--input", "no.txt"], "no.txt is neither .npy nor .safetensors."),
-        (["--input", "cut.npy"], "cut.npy can't be read: "),
-        (["more"], "double.pte takes no arguments: more."),
+        (["--input", "cut.npy"], "cut.npy cannot be read: "),
+        (["more"], "double.pte takes no arguments: got more."),
     ],
 )
 def test_messages(
@@ -130,24 +130,24 @@ def test_messages(
     numpy.save(tmp_path / "bad.npy", numpy.zeros(5))
     (tmp_path / "cut.npy").write_bytes((tmp_path / "bad.npy").read_bytes()[:20])
     (tmp_path / "no.txt").write_text("")
-    placed = [str(tmp_path / a) if "." in a else a for a in arguments]
-    result = et("run", program, *placed)
+    words = [str(tmp_path / a) if "." in a else a for a in arguments]
+    result = et("run", program, *words)
     assert (result.code, result.out) == (2, "")
     assert message in result.err and result.err.count("\n") == 1
 
 
 def test_what_the_runtime_lacks(here: None, et: Et, program: Path, tmp_path: Path) -> None:
-    found = et("inspect", "--runtime", program, "--json").json
-    assert found["runtime"] == {"missing_backends": [], "missing_operators": []}
+    inspected = et("inspect", "--runtime", program, "--json").json
+    assert inspected["runtime"] == {"missing_backends": [], "missing_operators": []}
     whole = program.read_bytes()
     other = tmp_path / "other.pte"
     assert b"aten::add" in whole
     other.write_bytes(whole.replace(b"aten::add", b"aten::odd"))
     result = et("inspect", "--runtime", other)
-    assert "! This machine's runtime has no operator aten::odd.out" in result.out
+    assert "! This machine's runtime lacks the operator aten::odd.out" in result.out
     result = et("run", other)
     assert (result.code, result.out) == (2, "")
-    assert 'other.pte: the runtime can\'t load the method "forward"' in result.err
+    assert 'other.pte: the runtime cannot load the method "forward"' in result.err
 
 
 def test_a_runtime_that_crashes(

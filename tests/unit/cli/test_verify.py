@@ -21,12 +21,12 @@ def test_a_whole_app(et: Et, app: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "change", "problem"),
     [
-        ("data/f.ptd", "flip", "data/f.ptd has the sha256 "),
-        ("programs/p.pte", "cut", "programs/p.pte has "),
+        ("data/f.ptd", "flip", "data/f.ptd: sha256: got "),
+        ("programs/p.pte", "cut", "programs/p.pte: size: got "),
         ("runner", "remove", "runner is missing; manifest.json lists it."),
         ("data/f.ptd", "remove", 'The program "p" needs data/f.ptd, which is missing.'),
         ("extra.txt", "add", "extra.txt is not listed in manifest.json."),
-        ("runner", "mode", "runner can't be executed: it has lost its permissions."),
+        ("runner", "mode", "runner cannot be executed: it has lost its permissions."),
     ],
 )
 def test_what_is_wrong_is_named(
@@ -60,10 +60,10 @@ def test_all_problems_are_listed(et: Et, app: Path) -> None:
 
 def test_keys_that_are_missing(et: Et, app: Path) -> None:
     """The manifest agrees with the files, and the program wants other ones."""
-    place = app / "programs/p.manifest.json"
-    own = json.loads(place.read_text())
+    file = app / "programs/p.manifest.json"
+    own = json.loads(file.read_text())
     own["data"][0]["keys"]["other"] = own["data"][0]["keys"]["embedding"]
-    place.write_text(json.dumps(own))
+    file.write_text(json.dumps(own))
     result = et("verify", app)
     assert result.code == 1
     assert '1 of 2 keys are missing, e.g. "other".' in result.out

@@ -169,11 +169,11 @@ def test_a_member_that_is_there_twice(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("contents", "message"),
     [
-        (None, "can't be read: No such file or directory"),
-        (b"", "no checkpoint: it begins with b''"),
-        (b"\x7fELF" + bytes(20), "no checkpoint: it begins with b'.x7fELF"),
-        (b"GGUF" + bytes(20), "a GGUF file, which this doesn't read"),
-        (b"PK\3\4", "a damaged checkpoint: it is no whole zip archive"),
+        (None, "cannot be read: No such file or directory"),
+        (b"", "not a checkpoint: it begins with b''"),
+        (b"\x7fELF" + bytes(20), "not a checkpoint: it begins with b'.x7fELF"),
+        (b"GGUF" + bytes(20), "a GGUF file, which load_checkpoint does not read"),
+        (b"PK\3\4", "a damaged checkpoint: it is not a complete zip archive"),
         (b"\x80\2garbage", "a damaged checkpoint: "),
         (b"\x08\0\0\0\0\0\0\0{garbage", "a damaged safetensors file: "),
         (b"\xff\xff\xff\xff\xff\xff\xff\x7f{}", "a damaged safetensors file: "),

@@ -61,7 +61,7 @@ def test_whole_headers(tmp_path: Path, whole: bytes) -> None:
         (file(string(b"k") + struct.pack("<I", 13) + bytes(99)), "a value is of type 13"),
         (file(string(b"k") + struct.pack("<IIQ", 9, 9, 1) + bytes(99)), "of type 9 in an array"),
         (file(b"", string(b"w") + struct.pack("<I", 9) + bytes(99), (1, 0)), "has 9 dimensions"),
-        (b"GGUF" + struct.pack(">IQQ", 3, 0, 0), "its version is 50331648, wanted 2 or 3"),
+        (b"GGUF" + struct.pack(">IQQ", 3, 0, 0), "its version is 50331648, expected 2 or 3"),
     ],
 )
 def test_made_up_headers(tmp_path: Path, whole: bytes, message: str) -> None:

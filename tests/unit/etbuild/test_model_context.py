@@ -61,7 +61,7 @@ def test_an_unknown_name_gets_the_list_and_a_suggestion() -> None:
         context("smollm2/model.gguf", "vocab.json").file("modell.gguf")
     assert caught.value.what == (
         '//m:net: the model asks for the file "modell.gguf", which is not in its data. '
-        'There are: "smollm2/model.gguf", "vocab.json".'
+        'Available: "smollm2/model.gguf", "vocab.json".'
     )
     assert caught.value.hint == (
         'Add it to the data attribute of //m:net, or ask for "smollm2/model.gguf".'

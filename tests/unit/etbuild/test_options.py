@@ -56,7 +56,7 @@ def test_words_for_true_and_false(word: str, value: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("convert", "got", "wanted"),
+    ("convert", "got", "expected"),
     [
         (lambda o: o.integer("o", 1), "3.5", "a whole number"),
         (lambda o: o.integer("o", 1), "", "a whole number"),
@@ -68,10 +68,10 @@ def test_words_for_true_and_false(word: str, value: bool) -> None:
         (lambda o: o.text("o", "a", ("a", "b")), "c", "one of a, b"),
     ],
 )
-def test_a_wrong_value_is_named(convert: Callable[[Options], Any], got: str, wanted: str) -> None:
+def test_a_wrong_value_is_named(convert: Callable[[Options], Any], got: str, expected: str) -> None:
     with pytest.raises(BuildError) as caught:
         convert(options(o=got))
-    assert str(caught.value) == f'//r:mine: option "o": got "{got}", wanted {wanted}.'
+    assert str(caught.value) == f'//r:mine: option "o": got "{got}", expected {expected}.'
 
 
 def test_the_minimum_itself_is_allowed() -> None:

@@ -123,7 +123,7 @@ class Give(torch.nn.Module):
         (
             [torch.zeros(2)],
             [torch.ones(2)],
-            [{"sqnr_db": None, "note": "eager gives zeros, or one of them isn't finite"}],
+            [{"sqnr_db": None, "note": "eager gives zeros, or one of them is not finite"}],
         ),
         (
             [torch.ones(2)],

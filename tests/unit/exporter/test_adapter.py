@@ -1,4 +1,4 @@
-"""An adapter's values apart from a lowering: stand-ins, what the model makes of both."""
+"""An adapter's values apart from a lowering: placeholders, what the model makes of both."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -14,7 +15,7 @@ from etbuild import BuildError
 from etexport import adapter
 from etexport.guard import Guard, declared
 from etlink import adapter_values
-from etlink.data import Datum
+from etlink.named_data import NamedData
 from request_files import install, request
 from safetensors.torch import load_file, save_file
 
@@ -49,10 +50,10 @@ def moody(ctx):
 
 @pytest.fixture
 def files(tmp_path: Path) -> dict[str, Path]:
-    """An adapter's file, and its stand-in."""
-    own, other = tmp_path / "a.safetensors", tmp_path / "stand_in"
+    """An adapter's file, and its placeholder."""
+    own, other = tmp_path / "a.safetensors", tmp_path / "placeholder"
     save_file({"a": torch.full((2, 3), 7.0), "b": torch.ones(2, dtype=torch.bfloat16)}, own)
-    adapter.write_stand_in(request(command="stand_in", data={"_main/m/a": own}, output=other))
+    adapter.write_placeholder(request(command="placeholder", data={"_main/m/a": own}, output=other))
     return {"own": own, "other": other}
 
 
@@ -65,7 +66,7 @@ def values(tmp_path: Path, files: dict[str, Path], function: str = "adapter") ->
         command="adapt",
         entry_point=f"net:{function}",
         data={place: files["own"]},
-        stand_ins={place: files["other"]},
+        placeholders={place: files["other"]},
         output=output,
     )
     # As in an action: nothing but what is declared can be opened.
@@ -78,10 +79,12 @@ def values(tmp_path: Path, files: dict[str, Path], function: str = "adapter") ->
     return output
 
 
-def test_a_stand_in_depends_on_the_structure_alone(tmp_path: Path, files: dict[str, Path]) -> None:
+def test_a_placeholder_depends_on_the_structure_alone(
+    tmp_path: Path, files: dict[str, Path]
+) -> None:
     again, third = tmp_path / "b.safetensors", tmp_path / "third"
     save_file({"b": torch.zeros(2, dtype=torch.bfloat16), "a": torch.randn(2, 3)}, again)
-    adapter.write_stand_in(request(command="stand_in", data={"_main/x": again}, output=third))
+    adapter.write_placeholder(request(command="placeholder", data={"_main/x": again}, output=third))
     assert third.read_bytes() == files["other"].read_bytes()
     made = load_file(third)
     assert {name: (t.dtype, tuple(t.shape)) for name, t in made.items()} == {
@@ -93,10 +96,10 @@ def test_a_stand_in_depends_on_the_structure_alone(tmp_path: Path, files: dict[s
 
 def test_values_are_what_the_model_makes_of_them(tmp_path: Path, files: dict[str, Path]) -> None:
     folder = values(tmp_path, files)
-    first, second = adapter_values.read(folder)
+    first, second = adapter_values.read(folder).tensors
     assert (first.name, first.dtype, first.shape, first.size) == ("layer.a", "float32", (2, 3), 24)
     assert (second.name, second.dtype, second.size) == ("layer.b", "bfloat16", 4)
-    blob = (folder / "blobs" / first.blob).read_bytes()
+    blob = (folder / "blobs" / first.sha256).read_bytes()
     assert blob == torch.full((2, 3), 14.0).numpy().tobytes()
 
 
@@ -113,9 +116,9 @@ def test_a_tensor_that_the_entry_point_leaves_out(tmp_path: Path, files: dict[st
 
 def test_a_tensor_that_the_model_does_not_use(tmp_path: Path, files: dict[str, Path]) -> None:
     folder = values(tmp_path, files, "unused")
-    assert [t.name for t in adapter_values.read(folder)] == ["layer.a"]
+    assert [t.name for t in adapter_values.read(folder).tensors] == ["layer.a"]
     # Should the model use it after all, the program isn't linked.
-    assert sha256(load_file(files["other"])["b"]) in adapter_values.values(folder).placeholders
+    assert sha256(load_file(files["other"])["b"]) in adapter_values.read(folder).placeholders
     message = 'got None for "layer.b", expected the name of one of the 2 tensors in the adapter'
     with pytest.raises(BuildError, match=message):
         values(tmp_path, files, "misnamed")
@@ -137,7 +140,7 @@ def f(ctx):
     own, other = tmp_path / "own", tmp_path / "other"
     tensors = {str(n): torch.ones(5, 8) for n in range(8)}
     save_file({**tensors, "3": tensors["3"].bfloat16()}, own)
-    adapter.write_stand_in(request(data={"_main/a.safetensors": own}, output=other))
+    adapter.write_placeholder(request(data={"_main/a.safetensors": own}, output=other))
     for rest, runs, left_out in [
         ("{n: 2 * a[n] for n in '4567'}", 2, 0),
         # None of four changes anything: one trial.
@@ -152,7 +155,7 @@ def f(ctx):
             command="adapt",
             entry_point="net:f",
             data={"_main/a.safetensors": own},
-            stand_ins={"_main/a.safetensors": other},
+            placeholders={"_main/a.safetensors": other},
             output=tmp_path / "out",
         )
         if left_out:
@@ -166,7 +169,7 @@ def f(ctx):
 def test_equal_names_in_two_files_are_told_apart(tmp_path: Path) -> None:
     own, other = tmp_path / "own", tmp_path / "other"
     save_file({"a": torch.ones(9)}, own)
-    adapter.write_stand_in(request(data={"_main/x.safetensors": own}, output=other))
+    adapter.write_placeholder(request(data={"_main/x.safetensors": own}, output=other))
     for number, factors in enumerate([(1, 2), (1, 0), (0, 3)]):
         code = (
             "def f(ctx):\n    x, y = (ctx.checkpoint(f'{n}.safetensors')['a'] for n in 'xy')\n"
@@ -177,7 +180,7 @@ def test_equal_names_in_two_files_are_told_apart(tmp_path: Path) -> None:
             command="adapt",
             entry_point="net:f",
             data={"_main/x.safetensors": own, "_main/y.safetensors": own},
-            stand_ins={"_main/x.safetensors": other, "_main/y.safetensors": other},
+            placeholders={"_main/x.safetensors": other, "_main/y.safetensors": other},
             output=tmp_path / "out",
         )
         if all(factors):
@@ -190,14 +193,14 @@ def test_equal_names_in_two_files_are_told_apart(tmp_path: Path) -> None:
 
 def test_tensors_may_be_changed_and_joined(tmp_path: Path, files: dict[str, Path]) -> None:
     folder = values(tmp_path, files, "rotated")
-    assert [t.name for t in adapter_values.read(folder)] == ["layer.a", "layer.sum"]
+    assert [t.name for t in adapter_values.read(folder).tensors] == ["layer.a", "layer.sum"]
 
 
 def test_every_tensor_is_tried(tmp_path: Path) -> None:
     own, other = tmp_path / "own", tmp_path / "other"
     names = [f"{n:02}" for n in range(13)]
     save_file({name: torch.ones(3) for name in names}, own)
-    adapter.write_stand_in(request(data={"_main/a.safetensors": own}, output=other))
+    adapter.write_placeholder(request(data={"_main/a.safetensors": own}, output=other))
     for left_out in ([], ["00"], ["12"], ["03", "07", "08"]):
         code = (
             "def f(ctx):\n    a = ctx.checkpoint('a.safetensors')\n"
@@ -209,7 +212,7 @@ def test_every_tensor_is_tried(tmp_path: Path) -> None:
             command="adapt",
             entry_point="net:f",
             data={"_main/a.safetensors": own},
-            stand_ins={"_main/a.safetensors": other},
+            placeholders={"_main/a.safetensors": other},
             output=tmp_path / "out",
         )
         if not left_out:
@@ -222,7 +225,7 @@ def test_every_tensor_is_tried(tmp_path: Path) -> None:
 
 def test_placeholders_are_listed(tmp_path: Path, files: dict[str, Path]) -> None:
     placeholder = load_file(files["other"])["a"]
-    listed = adapter_values.values(values(tmp_path, files)).placeholders
+    listed = adapter_values.read(values(tmp_path, files)).placeholders
     assert sha256(placeholder) in listed and sha256(2 * placeholder) in listed
     assert sha256(torch.zeros(2, 3)) not in listed
 
@@ -232,28 +235,35 @@ def sha256(tensor: torch.Tensor) -> str:
     return hashlib.sha256(tensor.contiguous().view(torch.uint8).numpy().tobytes()).hexdigest()
 
 
-def test_values_take_the_places_of_stand_ins(tmp_path: Path, files: dict[str, Path]) -> None:
-    tensors = adapter_values.read(values(tmp_path, files))
-    data = [Datum(t.name, t.stand_in, t.size, 0, by_name=True) for t in tensors]
-    other = Datum("layer.c", "0" * 64, 4, 0, by_name=True)
-    made = adapter_values.exchanged("//m:p", [*data, other], tensors)
-    assert [(d.key, d.blob, d.crc32) for d in made] == [
-        *((t.name, t.blob, t.crc32) for t in tensors),
+def named(key: str, sha256: str, size: int, **fields: Any) -> NamedData:
+    """A program's own weight, by name."""
+    return NamedData(key=key, sha256=sha256, size=size, crc32=0, by_name=True, **fields)
+
+
+def test_values_replace_placeholders(tmp_path: Path, files: dict[str, Path]) -> None:
+    tensors = adapter_values.read(values(tmp_path, files)).tensors
+    data = [named(t.name, t.placeholder, t.size) for t in tensors]
+    other = named("layer.c", "0" * 64, 4)
+    replaced = adapter_values.with_values("//m:p", [*data, other], tensors)
+    assert [(d.key, d.sha256, d.crc32) for d in replaced] == [
+        *((t.name, t.sha256, t.crc32) for t in tensors),
         ("layer.c", "0" * 64, 0),
     ]
-    with pytest.raises(BuildError, match='"layer.b" is none of the 1 data of the program\'s own'):
-        adapter_values.exchanged("//m:p", data[:1], tensors)
-    changed = [data[0], Datum("layer.b", "1" * 64, 2, 0, dtype="qint8", shape=(2,), by_name=True)]
-    wanted = re.escape('"layer.b": got qint8 [2], 2 bytes, wanted the bytes that adapter_entry')
-    with pytest.raises(BuildError, match=wanted):
-        adapter_values.exchanged("//m:p", changed, tensors)
+    with pytest.raises(
+        BuildError, match='"layer.b" is none of the 1 weights of the program\'s own'
+    ):
+        adapter_values.with_values("//m:p", data[:1], tensors)
+    changed = [data[0], named("layer.b", "1" * 64, 2, dtype="qint8", shape=(2,))]
+    message = re.escape('"layer.b": got qint8 [2], 2 bytes, expected the bytes that adapter_e')
+    with pytest.raises(BuildError, match=message):
+        adapter_values.with_values("//m:p", changed, tensors)
 
 
 @pytest.mark.parametrize(
     ("function", "message"),
     [
-        ("nothing", "got nothing, wanted a dict of qualified names to tensors"),
-        ("numbers", "got 'a': a int, wanted a text and a tensor"),
+        ("nothing", "got nothing, expected a dict of qualified names to tensors"),
+        ("numbers", "got 'a': a int, expected a string and a tensor"),
         ("moody", 'for files of the same structure it returns tensors of different ones, e.g. "a"'),
         ("missing", 'adapter_entry_point = "net:missing": the module net has no "missing"'),
     ],
@@ -268,12 +278,12 @@ def test_a_wrong_entry_point(
 def test_what_is_no_adapter(tmp_path: Path, files: dict[str, Path]) -> None:
     cut = tmp_path / "cut"
     cut.write_bytes(files["own"].read_bytes()[:-3])
-    with pytest.raises(BuildError, match="expected a complete safetensors file; found"):
-        adapter.write_stand_in(request(data={"_main/a": cut}, output=tmp_path / "out"))
+    with pytest.raises(BuildError, match="expected a complete safetensors file; got"):
+        adapter.write_placeholder(request(data={"_main/a": cut}, output=tmp_path / "out"))
     integers = tmp_path / "integers"
     save_file({"n": torch.arange(3)}, integers)
-    with pytest.raises(BuildError, match='tensor "n" is stored as I64, wanted one of BF16'):
-        adapter.write_stand_in(request(data={"_main/a": integers}, output=tmp_path / "out"))
+    with pytest.raises(BuildError, match='tensor "n" is stored as I64, expected one of BF16'):
+        adapter.write_placeholder(request(data={"_main/a": integers}, output=tmp_path / "out"))
     assert not (tmp_path / "out").exists()
 
 
@@ -287,6 +297,6 @@ def test_damaged_values(tmp_path: Path, files: dict[str, Path]) -> None:
     with pytest.raises(BuildError, match="is missing"):
         adapter_values.read(folder)
     listed = folder / "adapter.json"
-    listed.write_text(listed.read_text().replace('"stand_in": "', '"stand_in": "x'))
-    with pytest.raises(BuildError, match="is damaged: it.tensors"):
+    listed.write_text(listed.read_text().replace('"placeholder": "', '"placeholder": "x'))
+    with pytest.raises(BuildError, match="is not a list of an adapter's values: it.tensors"):
         adapter_values.read(folder)

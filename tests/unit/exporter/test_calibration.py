@@ -53,14 +53,14 @@ def test_samples_of_all_methods(tmp_path: Path) -> None:
         ({"pair__0": torch.ones(1, 2, 4)}, 'method "pair": the input 1 is missing'),
         (
             {"forward__0": torch.ones(3, 1, 5)},
-            "got samples of (1, 5) float32, wanted (1, 4) float32",
+            "got samples of (1, 5) float32, expected (1, 4) float32",
         ),
-        ({"forward__0": torch.ones(3, 1, 4).double()}, "(1, 4) float64, wanted (1, 4) float32"),
+        ({"forward__0": torch.ones(3, 1, 4).double()}, "(1, 4) float64, expected (1, 4) float32"),
         (
             {"pair__0": torch.ones(1, 2, 4), "pair__1": torch.ones(2, 3, dtype=torch.int64)},
-            "don't have the same number of samples (0: (1, 2, 4), 1: (2, 3))",
+            "its tensors have different numbers of samples (0: (1, 2, 4), 1: (2, 3))",
         ),
-        ({"forward__0": torch.ones(0, 1, 4)}, "don't have the same number of samples"),
+        ({"forward__0": torch.ones(0, 1, 4)}, "its tensors have different numbers of samples"),
     ],
 )
 def test_files_that_do_not_fit(
@@ -72,7 +72,7 @@ def test_files_that_do_not_fit(
 def test_a_damaged_file(tmp_path: Path) -> None:
     file = saved(tmp_path, forward__0=torch.ones(1, 1, 4))
     file.write_bytes(file.read_bytes()[:20])
-    assert "samples.safetensors can't be read" in failure(file)
+    assert "samples.safetensors cannot be read" in failure(file)
 
 
 def test_a_recipe_that_calibrates_nothing(tmp_path: Path) -> None:
@@ -80,4 +80,4 @@ def test_a_recipe_that_calibrates_nothing(tmp_path: Path) -> None:
         calibration=saved(tmp_path, forward__0=torch.ones(1, 1, 4)), recipe={"label": "//r:fp32"}
     )
     with pytest.raises(BuildError, match="the recipe //r:fp32 calibrates nothing"):
-        calibration.replaced(ModelSpec(_METHODS), ExportRecipe(name="fp32"), asked)
+        calibration.with_file(ModelSpec(_METHODS), ExportRecipe(name="fp32"), asked)

@@ -109,7 +109,7 @@ def test_unknown_flags_and_missing_flag_files(run: Callable[..., tuple[int, str]
     code, text = run(lambda *_: None, "--color=red")
     assert (code, text.splitlines()[0]) == (
         1,
-        "ERROR: the exporter: The exporter was started with flags it doesn't know: "
+        "ERROR: the exporter: The exporter was started with unknown flags: "
         "unrecognized arguments: --color=red.",
     )
     code, text = run(lambda *_: None, "@nowhere")
@@ -124,6 +124,6 @@ def test_an_output_folder_that_can_not_be_written(
     code, text = run(lambda *_: None, "--output=file/p")
     assert (code, text) == (
         1,
-        f"ERROR: //m:p: Can't write to {tmp_path / 'file'}: Not a directory.\n"
+        f"ERROR: //m:p: Cannot write to {tmp_path / 'file'}: Not a directory.\n"
         "Check the permissions of Bazel's output base and its free space.\n",
     )

@@ -56,7 +56,7 @@ def seen(recipe: ExportRecipe, **methods: Method) -> dict[str, Any]:
     """The facts on a model, by method."""
     found: dict[str, Any] = {}
     reasons = Reasons()
-    watch = stages.Watch(lowered=lambda e: found.update(delegation.facts(e, reasons, recipe)))
+    watch = stages.Watch(lowered=lambda e: found.update(delegation.of_program(e, reasons, recipe)))
     with reasons.watching():
         stages.run(ModelSpec(methods), recipe, Progress(), "//m:net", etrecord=False, watch=watch)
     return found

@@ -17,7 +17,7 @@ import pytest
 import torch
 import xnnpack_recipes
 from etbuild import BuildError, Method, ModelSpec, Options, RecipeContext
-from etexport import exported, exporting, lower, pt2_save, stages, values
+from etexport import exported, exporting, lower, pt2_write, stages, values
 from etexport.progress import Progress
 from executorch.exir import ExecutorchBackendConfig
 from executorch.export import ExportRecipe
@@ -228,7 +228,7 @@ def test_some_methods(tmp_path: Path) -> None:
     direct = dataclasses.replace(direct, methods={"one": direct.methods["one"]})
     wanted = lowered(direct, RECIPES["static"](), tmp_path / "direct")
     assert lowered(through, RECIPES["static"](), tmp_path / "through") == wanted
-    with pytest.raises(BuildError, match='has no method "two"; it has: many, one'):
+    with pytest.raises(BuildError, match='has no method "two". Available: many, one'):
         exported.read(folder, request(methods=("two",)))
 
 
@@ -325,11 +325,11 @@ def test_values_are_kept() -> None:
         torch.tensor(True),
     ]
     value = ({"a": found, 1: None}, [True, 2, 0.1, "text"], (found[0],))
-    back = values.value_of(json.loads(json.dumps(tensors.value(value))), tensors.found)
+    back = values.value_of(json.loads(json.dumps(tensors.value(value))), tensors.by_name)
     for got, wanted in zip(back[0]["a"], found, strict=True):
         assert torch.equal(got, wanted) and got.stride() == wanted.stride()
     assert back[1:] == ([True, 2, 0.1, "text"], back[2]) and back[0][1] is None
-    assert len(tensors.found) == len(found)
+    assert len(tensors.by_name) == len(found)
 
 
 class Strange:
@@ -442,7 +442,7 @@ def test_a_method_that_pt2e_can_not_capture(
 def test_a_file_that_is_damaged(tmp_path: Path) -> None:
     folder = export(one(), tmp_path / "out")
     (folder / "forward.pt2").write_bytes(b"no archive")
-    with pytest.raises(BuildError, match=r"forward.pt2, can't be read(?s:.*)model = \"//m:net\""):
+    with pytest.raises(BuildError, match=r"forward.pt2, cannot be read(?s:.*)model = \"//m:net\""):
         exported.read(folder, request())
     (folder / "model.json").write_text("{")
     with pytest.raises(BuildError, match="model.json is no exported model"):
@@ -453,10 +453,10 @@ def test_where_nodes_came_from_is_kept() -> None:
     """Debug handles are counted by it; graphs are numbers, modules, too."""
     net = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU()).eval()
     program = torch.export.export(net, (torch.ones(1, 4),), strict=True)
-    pt2_save.neutral(program)
+    pt2_write.neutral(program)
     nodes = [node for node in program.graph.nodes if node.op == "call_function"]
     sources = [source for node in nodes for source in node.meta["from_node"]]
     assert sources and all(0 <= source.graph_id < 9 for source in sources)
-    assert {node.meta["stack_trace"] for node in nodes} == {pt2_save._NOWHERE}
+    assert {node.meta["stack_trace"] for node in nodes} == {pt2_write._NOWHERE}
     keys = {key for node in nodes for key in node.meta["nn_module_stack"]}
     assert keys and all(len(key) < 12 for key in keys)

@@ -17,7 +17,7 @@ def test_the_least_that_is_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     made = flags.parse(LEAST)
     assert (made.command, made.label, made.model_label) == ("lower", "//m:p", "//m:p")
     assert made.output == tmp_path / "out/p.lowered"
-    assert (made.facts, made.program, made.program_data) == (None, None, ())
+    assert (made.timings, made.program, made.program_data) == (None, None, ())
     assert (made.exported, made.sources, made.data, made.arguments) == ({}, {}, {}, {})
 
 
@@ -30,7 +30,7 @@ def test_all_flags(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             "--label=@other//m:p",
             "--model_label=//m:net",
             "--output=/abs/out",
-            "--facts=facts.json",
+            "--timings=timings.json",
             "--entry_point=models.net:build",
             "--exported=decode=a/d.pt2",
             "--source=_main/net.py=src/net.py",
@@ -50,7 +50,7 @@ def test_all_flags(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ]
     )
     assert (made.command, made.label, made.model_label) == ("bundle", "@other//m:p", "//m:net")
-    assert (made.output, made.facts) == (Path("/abs/out"), tmp_path / "facts.json")
+    assert (made.output, made.timings) == (Path("/abs/out"), tmp_path / "timings.json")
     assert made.entry_point == "models.net:build"
     assert made.exported == {"decode": tmp_path / "a/d.pt2"}
     assert made.sources["_main/net.py"] == tmp_path / "src/net.py"
@@ -81,9 +81,7 @@ def test_all_flags(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_wrong_flags_are_an_error_and_no_exit(arguments: list[str], told: str) -> None:
     with pytest.raises(BuildError) as caught:
         flags.parse(arguments)
-    assert caught.value.what.startswith(
-        f"The exporter was started with flags it doesn't know: {told}"
-    )
+    assert caught.value.what.startswith(f"The exporter was started with unknown flags: {told}")
 
 
 def test_files_of_flags_are_expanded(tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ def test_afterwards(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("lookup", [True, False])
 def test_network(lookup: bool) -> None:
-    wanted = r"//m:net: .* wants a network connection to 127\.0\.0\.1"
+    wanted = r"//m:net: .* opens a network connection to 127\.0\.0\.1"
     with (
         pytest.raises(BuildError, match=wanted) as caught,
         Guard("//m:net", []).watching(),

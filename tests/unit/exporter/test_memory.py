@@ -138,7 +138,7 @@ def test_other_settings_of_a_recipe_stay() -> None:
 def test_a_planning_of_its_own_is_an_error(planning: Any, kind: str) -> None:
     config = ExecutorchBackendConfig(memory_planning_pass=planning)
     recipe = ExportRecipe(executorch_backend_config=config)
-    wanted = rf'//x:r: option "share_mutable_buffers": .* of its own \({kind}\), wanted'
+    wanted = rf'//x:r: option "share_mutable_buffers": .* of its own \({kind}\), expected'
     with pytest.raises(BuildError, match=wanted):
         share_mutable_buffers(recipe, "//x:r")
 

@@ -122,21 +122,21 @@ def test_all_fields_are_kept(load: Callable[..., ModelSpec]) -> None:
 @pytest.mark.parametrize(
     ("value", "described"),
     [
-        (None, "None, wanted a ModelSpec or a pair."),
-        (Net(), f"a {__name__}.Net, wanted a ModelSpec or a pair."),
-        ([Net(), (X,)], "a list, wanted a ModelSpec or a pair."),
-        ({"forward": Net()}, "a dict, wanted a ModelSpec or a pair."),
-        ((), "a tuple of 0 (), wanted a ModelSpec or a pair."),
+        (None, "None, expected a ModelSpec or a pair."),
+        (Net(), f"a {__name__}.Net, expected a ModelSpec or a pair."),
+        ([Net(), (X,)], "a list, expected a ModelSpec or a pair."),
+        ({"forward": Net()}, "a dict, expected a ModelSpec or a pair."),
+        ((), "a tuple of 0 (), expected a ModelSpec or a pair."),
         (
             (Net(), (X,), None),
-            "a tuple of 3 (Net, tuple, NoneType), wanted a ModelSpec or a pair.",
+            "a tuple of 3 (Net, tuple, NoneType), expected a ModelSpec or a pair.",
         ),
-        ((Net(), X), "a torch.Tensor as example_inputs, wanted a tuple."),
-        ((Net(), {"x": X}), "a dict as example_inputs, wanted a tuple."),
-        ((Net(), None), "None as example_inputs, wanted a tuple."),
-        ((X, (X,)), "a torch.Tensor as the module, wanted a torch.nn.Module."),
-        ((Net, (X,)), "a type as the module, wanted a torch.nn.Module."),
-        (Method(None, (X,)), "None as the module, wanted a torch.nn.Module."),
+        ((Net(), X), "a torch.Tensor as example_inputs, expected a tuple."),
+        ((Net(), {"x": X}), "a dict as example_inputs, expected a tuple."),
+        ((Net(), None), "None as example_inputs, expected a tuple."),
+        ((X, (X,)), "a torch.Tensor as the module, expected a torch.nn.Module."),
+        ((Net, (X,)), "a type as the module, expected a torch.nn.Module."),
+        (Method(None, (X,)), "None as the module, expected a torch.nn.Module."),
     ],
 )
 def test_other_values_are_described(
@@ -163,7 +163,7 @@ def test_a_method_of_a_spec_is_named(load: Callable[..., ModelSpec]) -> None:
     with pytest.raises(BuildError) as caught:
         load(ModelSpec({"good": good, "bad": Net()}))  # type: ignore[dict-item]
     assert caught.value.what == (
-        f'{RETURNED} for the method "bad" a {__name__}.Net, wanted an etbuild.Method.'
+        f'{RETURNED} for the method "bad" a {__name__}.Net, expected an etbuild.Method.'
     )
 
 
@@ -207,7 +207,7 @@ def test_methods_are_chosen(load: Callable[..., ModelSpec]) -> None:
     with pytest.raises(BuildError) as caught:
         load(spec, methods=("a", "decode"))
     assert str(caught.value) == (
-        '//m:program: the model //m:net has no method "decode"; it has: a, b, c.\n'
+        '//m:program: the model //m:net has no method "decode". Available: a, b, c.\n'
         "Correct the program's methods attribute."
     )
 
@@ -281,7 +281,7 @@ def test_exported_programs_bring_their_inputs(
         assert len(load(value).methods["forward"].example_inputs) == 2
     own = load((program, (X, X))).methods["forward"].example_inputs
     assert torch.equal(own[1], X)
-    with pytest.raises(BuildError, match=r"a torch\.Tensor as example_inputs, wanted a tuple"):
+    with pytest.raises(BuildError, match=r"a torch\.Tensor as example_inputs, expected a tuple"):
         load((program, X))
 
 
@@ -321,7 +321,7 @@ def test_damaged_exported_programs_are_named(kind: str, exported: Path, tmp_path
     with pytest.raises(BuildError) as caught:
         model.load_spec(request(exported={"forward": path}))
     assert caught.value.what.startswith(
-        '//m:net: the exported program for "forward", two.pt2, can\'t be read: '
+        '//m:net: the exported program for "forward", two.pt2, cannot be read: '
     )
     assert caught.value.hint == (
         "Write it with torch.export.save of the exporter's torch "

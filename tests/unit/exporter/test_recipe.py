@@ -63,11 +63,11 @@ def test_options_by_name_have_the_type_of_their_annotation(make: Make) -> None:
     # An annotation is a string here, and a type without the future import.
     assert isinstance(inspect.signature(build).parameters["size"].annotation, str)
     given = {"size": "3", "fast": "yes", "rate": "0.5", "kind": "3"}
-    wanted = "('//r:own', 3, True, 0.5, '3', 7)"
-    assert make(build, **given).name == wanted
+    expected = "('//r:own', 3, True, 0.5, '3', 7)"
+    assert make(build, **given).name == expected
     types = {"size": int, "fast": bool, "rate": float, "kind": str, "rest": int}
     build.__annotations__ = types
-    assert make(build, **given).name == wanted
+    assert make(build, **given).name == expected
     assert make(build, **given, rest="8").name.endswith("8)")
 
 
@@ -146,14 +146,14 @@ def test_a_wrong_value_names_the_option(make: Make) -> None:
     def build(size: int = 1, fast: bool = False, rate: float = 1.0) -> ExportRecipe:
         raise AssertionError
 
-    for name, wanted in (
+    for name, expected in (
         ("size", "a whole number"),
         ("fast", "true or false"),
         ("rate", "a number"),
     ):
         with pytest.raises(BuildError) as caught:
             make(build, **{name: "much"})
-        assert str(caught.value) == f'//r:own: option "{name}": got "much", wanted {wanted}.'
+        assert str(caught.value) == f'//r:own: option "{name}": got "much", expected {expected}.'
 
 
 def test_an_option_that_the_builder_can_not_see_is_an_error(make: Make) -> None:
@@ -178,7 +178,8 @@ def test_a_builder_must_return_a_recipe(make: Make, value: Any, kind: str) -> No
     with pytest.raises(BuildError) as caught:
         make(lambda: value)
     assert str(caught.value) == (
-        f'//r:own: builder "own:build" returned a {kind}, wanted an executorch.export.ExportRecipe.'
+        f'//r:own: builder "own:build" returned a {kind}, expected an '
+        "executorch.export.ExportRecipe."
     )
 
 
@@ -207,6 +208,6 @@ def test_recipes_of_a_list_are_combined(tmp_path: Path) -> None:
     with pytest.raises(BuildError) as caught:
         recipe.make(request(recipe=node))
     assert caught.value.what.startswith(
-        "//r:both: the recipes //r:fp32, //r:quiet can't be combined: "
+        "//r:both: the recipes //r:fp32, //r:quiet cannot be combined: "
     )
     assert caught.value.hint == "Choose recipes that agree, or write a builder that resolves it."

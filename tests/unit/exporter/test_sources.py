@@ -40,7 +40,7 @@ def test_only_declared_files_are_in_the_tree(tmp_path: Path) -> None:
     (tmp_path / "workspace/models/hidden.py").write_text("def build(): pass")
     assert [p.name for p in tree.rglob("*.py")] == ["declared.py"]
     assert fails("models.hidden:build").what == (
-        '//m:net: there is no module "models.hidden", which entry_point names.'
+        '//m:net: entry_point names the module "models.hidden", which was not found.'
     )
 
 
@@ -59,7 +59,7 @@ def test_roots_come_before_everything_else(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["nothing_here", "nothing_here.deeper"])
 def test_a_missing_module_explains_module_names(name: str) -> None:
     error = fails(f"{name}:build")
-    assert error.what == f'//m:net: there is no module "{name}", which entry_point names.'
+    assert error.what == f'//m:net: entry_point names the module "{name}", which was not found.'
     assert 'models/llama.py is "models.llama"' in error.hint
     assert error.hint.endswith("Is the file in srcs?")
 
@@ -67,7 +67,7 @@ def test_a_missing_module_explains_module_names(name: str) -> None:
 def test_a_missing_dependency_is_named(tmp_path: Path) -> None:
     install(tmp_path, models__user="import no_such_package.part\ndef build(): pass")
     error = fails("models.user:build")
-    assert error.what == '//m:net: "models.user" imports "no_such_package", which is not there.'
+    assert error.what == '//m:net: "models.user" imports "no_such_package", which was not found.'
     assert error.hint.startswith("Add a py_library that provides it to deps")
 
 
@@ -77,7 +77,7 @@ def test_a_missing_sibling_is_a_missing_dependency(tmp_path: Path) -> None:
         sources.load("family.child:build", "//m:net", "entry_point")
     install(tmp_path / "b", kin__child="import kin.other")
     assert fails("kin.child:build").what == (
-        '//m:net: "kin.child" imports "kin.other", which is not there.'
+        '//m:net: "kin.child" imports "kin.other", which was not found.'
     )
 
 

@@ -68,7 +68,7 @@ def test_calibration_by_method(name: str) -> None:
     ("inputs", "message"),
     [
         ([], "gave no inputs for the method"),
-        ([torch.zeros(1, 64)], "is a Tensor, wanted a tuple"),
+        ([torch.zeros(1, 64)], "is a Tensor, expected a tuple"),
         ([(torch.zeros(1, 3),)], "does not fit the method"),
         ({"other": []}, "names the methods other; the model has: many, one"),
     ],

@@ -57,7 +57,7 @@ def test_a_symbolic_size_is_no_number() -> None:
     shapes = ({0: torch.export.Dim("n")},)
     program = torch.export.export(torch.nn.ReLU(), (torch.zeros(3, 4),), dynamic_shapes=shapes)
     value = next(node for node in program.graph.nodes if node.op == "placeholder").meta["val"]
-    rows, columns = fake_tensors.facts(value)[4]
+    rows, columns = fake_tensors.description(value)[4]
     assert columns == 4
     assert rows not in (3, value.shape[0].node.expr)
     assert value.shape[0].node.expr.free_symbols
@@ -77,7 +77,7 @@ def delegated(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[LoweredBac
                 run = executorch_call_delegate(module, *args)
             pairs = zip(_leaves(run), _leaves(known), strict=True)
             assert type(run) is type(known)
-            assert all(fake_tensors.facts(a) == fake_tensors.facts(b) for a, b in pairs)
+            assert all(fake_tensors.description(a) == fake_tensors.description(b) for a, b in pairs)
         return known
 
     monkeypatch.setattr(delegates, "outputs", watched)

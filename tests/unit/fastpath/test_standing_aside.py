@@ -1,15 +1,19 @@
-"""A unit that upstream doesn't suit leaves upstream's functions alone, and the report says so."""
+"""With the locked versions every unit runs; on others it leaves upstream's functions alone."""
 
 from __future__ import annotations
 
+import cProfile
 import dataclasses
+import pstats
+from pathlib import Path
 from typing import Any
 
 import nets
 import pytest
 import recipes
 import torch
-from etexport import lower
+from etexport import lower, stages
+from etexport.progress import Progress
 from etfast import path
 from etfast.unit import Upstream
 from lowerings import digest
@@ -44,13 +48,28 @@ def _functions() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", sorted(UNITS))
-def test_suits_this_upstream(name: str) -> None:
-    """With the versions of the lock every unit is in place."""
+def test_knows_the_locked_versions(name: str) -> None:
+    """An update of torch or ExecuTorch that a unit does not know fails here."""
     assert UNITS[name].mismatches() == []
 
 
+def test_every_unit_runs() -> None:
+    """A function that upstream still has, and no longer calls, would lose the speed unseen."""
+    profiler = cProfile.Profile()
+    with path.installed() as used:
+        profiler.enable()
+        for net, recipe in ((nets.attention, "int4"), (nets.picture, "static")):
+            torch.manual_seed(0)
+            stages.run(net(), recipes.ALL[recipe](), Progress(), "//t:net", etrecord=False)
+        profiler.disable()
+    files = {Path(file) for file, _, _ in pstats.Stats(profiler).stats}
+    ran = {file.stem for file in files if file.parent.name == "etfast"}
+    # It sets thresholds, and has no function that could run.
+    assert used.active == [*path.UNITS] and {*used.active} - ran == {"collecting"}
+
+
 @pytest.mark.parametrize("name", sorted(_functions()))
-def test_is_put_in_place_and_taken_away(name: str) -> None:
+def test_is_installed_and_removed(name: str) -> None:
     """One process may lower with it and without."""
     before = _functions()[name]
     with path.installed([UNITS[name]]) as used:
@@ -65,7 +84,7 @@ def test_all_at_once() -> None:
         assert used.as_json() == {"lowering": "fast", "units": [*path.UNITS], "stood_aside": {}}
 
 
-def test_taken_away_after_an_error() -> None:
+def test_removed_after_an_error() -> None:
     """A lowering that fails leaves nothing behind."""
     before = _functions()
     with pytest.raises(ValueError, match="wrong"), path.installed():
@@ -94,11 +113,11 @@ def test_another_upstream(name: str) -> None:
 @pytest.mark.parametrize(
     ("part", "why"),
     [
-        (Upstream("torch.nowhere", "f", ()), "torch.nowhere:f can't be imported"),
-        (Upstream("torch.fx.graph", "Graph.gone", ()), "torch.fx.graph:Graph.gone isn't there"),
+        (Upstream("torch.nowhere", "f", ()), "torch.nowhere:f cannot be imported"),
+        (Upstream("torch.fx.graph", "Graph.gone", ()), "torch.fx.graph:Graph.gone not found"),
     ],
 )
-def test_what_is_gone(part: Upstream, why: str) -> None:
+def test_missing_functions(part: Upstream, why: str) -> None:
     """Functions come and go between versions."""
     assert part.mismatch() == why
 

@@ -14,15 +14,15 @@ import torch
 from etbuild import BuildError
 from etlink import adapter_values, manifest, payload
 from etlink.adapter_values import Values
-from etlink.data import Datum
+from etlink.data_index import DataIndex
 from etlink.link import Linked
 from etlink.lowered import Lowered
 from etlink.merge import merge
-from etlink.shared import DataIndex
+from etlink.named_data import NamedData
 from executorch.backends.xnnpack.recipes import XNNPackRecipeType
 from executorch.runtime import Runtime
 from lora import Net, X, lowered, portable
-from made_up import contents, link_with, program, shared_file
+from synthetic import contents, link_with, program, shared_file
 
 NAMES = [f"layers.{n}.{w}" for n in (0, 1) for w in ("lora_a.weight", "lora_b.weight", "scaling")]
 BY_NAME: dict[str, Any] = {"separate": True, "adapter_data": "by_name"}
@@ -95,18 +95,18 @@ def test_two_adapters_have_one_program(builds: Builds) -> None:
 def test_one_program_runs_with_both(builds: Builds) -> None:
     one, two = builds.build("one", seed=1), builds.build("two", seed=2)
     with torch.no_grad():
-        wanted = [built.net.eval()(X) for built in (one, two)]
-    torch.testing.assert_close(one.run(builds.shared), wanted[0], atol=1e-4, rtol=1e-4)
-    torch.testing.assert_close(one.run(builds.shared, two.data), wanted[1], atol=1e-4, rtol=1e-4)
-    assert not torch.allclose(*wanted, atol=1e-2)
+        expected = [built.net.eval()(X) for built in (one, two)]
+    torch.testing.assert_close(one.run(builds.shared), expected[0], atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(one.run(builds.shared, two.data), expected[1], atol=1e-4, rtol=1e-4)
+    assert not torch.allclose(*expected, atol=1e-2)
 
 
 def test_an_alpha_that_is_a_weight_belongs_to_the_adapter(builds: Builds) -> None:
     one, strong = builds.build("one", seed=1), builds.build("strong", seed=1, alpha=32)
     assert one.program.read_bytes() == strong.program.read_bytes()
     with torch.no_grad():
-        wanted = strong.net.eval()(X)
-    torch.testing.assert_close(one.run(builds.shared, strong.data), wanted, atol=1e-3, rtol=1e-4)
+        expected = strong.net.eval()(X)
+    torch.testing.assert_close(one.run(builds.shared, strong.data), expected, atol=1e-3, rtol=1e-4)
 
 
 def test_adapters_before_training_have_equal_bytes_under_two_names(builds: Builds) -> None:
@@ -116,8 +116,8 @@ def test_adapters_before_training_have_equal_bytes_under_two_names(builds: Build
     assert list(found) == NAMES
     assert found["layers.0.lora_b.weight"] == found["layers.1.lora_b.weight"] == bytes(512)
     with torch.no_grad():
-        wanted = zero.net.eval()(X)
-    torch.testing.assert_close(one.run(builds.shared, zero.data), wanted, atol=1e-4, rtol=1e-4)
+        expected = zero.net.eval()(X)
+    torch.testing.assert_close(one.run(builds.shared, zero.data), expected, atol=1e-4, rtol=1e-4)
 
 
 def test_another_rank_is_refused(builds: Builds) -> None:
@@ -126,7 +126,7 @@ def test_another_rank_is_refused(builds: Builds) -> None:
         one.run(builds.shared, wide.data)
     assert caught.value.what == (
         f'//m:one: the adapter {wide.data} (//m:wide) doesn\'t fit: "layers.0.lora_a.weight" is '
-        "float32 [8, 32], wanted float32 [4, 32] (another rank or base)."
+        "float32 [8, 32], expected float32 [4, 32] (another rank or base)."
     )
 
 
@@ -179,7 +179,7 @@ def test_data_without_a_name_stay_in_the_program(tmp_path: Path) -> None:
     assert len(linked.embedded) == 2
 
 
-# Values in the places of placeholders
+# Values instead of placeholders
 
 
 def values_of(folder: Path, was: torch.nn.Module, now: torch.nn.Module, *names: str) -> Values:
@@ -194,7 +194,7 @@ def values_of(folder: Path, was: torch.nn.Module, now: torch.nn.Module, *names: 
         ],
         [hashlib.sha256(raw(before[n])).hexdigest() for n in NAMES],
     )
-    return adapter_values.values(folder)
+    return adapter_values.read(folder)
 
 
 def raw(tensor: torch.Tensor) -> bytes:
@@ -247,21 +247,29 @@ def test_a_constant_without_a_name_keeps_no_placeholder(tmp_path: Path) -> None:
         raw(was.lora.detach()),
         raw(now.lora.detach()),
     )
-    values = Values((tensor,), frozenset({tensor.stand_in}))
+    values = Values((tensor,), (tensor.placeholder,))
     with pytest.raises(BuildError, match="the program holds 1 constants with values of no adapter"):
         link_with(source, tmp_path / "out", **BY_NAME, values=values)
 
 
 @pytest.mark.parametrize("name", ["lora", "lora.scale"])
 def test_a_quantized_copy_of_an_adapters_weight(name: str) -> None:
-    tensor = adapter_values.Exchange("lora", "float32", (4,), "1" * 64, "2" * 64, 16, 0)
-    copy = Datum("key", "3" * 64, 4, 0, names=("base", name), dtype="qcint8", shape=(4,))
-    base = Datum("base", "4" * 64, 4, 0, names=("base",))
-    values = Values((tensor,), frozenset({"1" * 64}))
-    adapter_values.check_left("//m:p", [], [base], values)
+    tensor = adapter_values.AdapterTensor("lora", "float32", (4,), "1" * 64, "2" * 64, 16, 0)
+    copy = NamedData(
+        key="key",
+        sha256="3" * 64,
+        size=4,
+        crc32=0,
+        names=("base", name),
+        dtype="qcint8",
+        shape=(4,),
+    )
+    base = NamedData(key="base", sha256="4" * 64, size=4, crc32=0, names=("base",))
+    values = Values((tensor,), ("1" * 64,))
+    adapter_values.check_placeholders("//m:p", [], [base], values)
     message = f'the lowering has a copy of "{name}" in another form: got qcint8 \\[4\\], 4 bytes'
     with pytest.raises(BuildError, match=message):
-        adapter_values.check_left("//m:p", [], [base, copy], values)
+        adapter_values.check_placeholders("//m:p", [], [base, copy], values)
 
 
 def test_activation_scales_of_placeholders(tmp_path: Path) -> None:
@@ -278,7 +286,7 @@ def test_activation_scales_of_placeholders(tmp_path: Path) -> None:
 
 def test_renaming_changes_keys_and_nothing_else(builds: Builds) -> None:
     (segment,) = (s for s in builds.base.index.segments if s.kind == "delegate")
-    data = (builds.base.folder / "blobs" / segment.blob).read_bytes()
+    data = (builds.base.folder / "blobs" / segment.sha256).read_bytes()
     before = payload.read(data)
     keys = {3: "a", 4: "a.very.long.name." * 20, 8: "näme"}
     renamed = payload.rename(data, keys)

@@ -18,7 +18,7 @@ from executorch.backends.xnnpack.recipes import XNNPackRecipeType
 from executorch.export import ExportRecipe
 from executorch.runtime import Runtime
 from lora import WIDTH, Net, X, lowered, of_recipe, portable
-from made_up import contents, link_with, shared_file
+from synthetic import contents, link_with, shared_file
 
 Y = torch.randn(4, 4, generator=torch.Generator().manual_seed(2))
 
@@ -187,7 +187,7 @@ def test_numbers_are_those_of_eager(
     torch.manual_seed(9)
     module = net()
     source = build(module, tmp_path / "l", recipe)
-    wanted = eager(module)
+    expected = eager(module)
     index = shared_file(tmp_path / "s.ptd", "//m:s", source)
     for name, linked, shared in (
         ("embedded", link_with(source, tmp_path / "e"), None),
@@ -195,8 +195,8 @@ def test_numbers_are_those_of_eager(
         ("shared", link_with(source, tmp_path / "s", index), tmp_path / "s.ptd"),
     ):
         got = run(linked, shared)
-        assert len(got) == len(wanted), name
-        for one, other in zip(got, wanted, strict=True):
+        assert len(got) == len(expected), name
+        for one, other in zip(got, expected, strict=True):
             torch.testing.assert_close(one, other, msg=lambda text, name=name: f"{name}: {text}")
 
 
@@ -223,8 +223,8 @@ def test_two_methods_share_a_weight(tmp_path: Path) -> None:
     source = of_recipe(spec, (), tmp_path / "l", "//m:p", ExportRecipe(name="portable"))
     linked = link_with(source, tmp_path / "d", separate=True)
     for method, module in (("forward", first), ("other", Other(first))):
-        for got, wanted in zip(run(linked, method=method), eager(module), strict=True):
-            torch.testing.assert_close(got, wanted)
+        for got, expected in zip(run(linked, method=method), eager(module), strict=True):
+            torch.testing.assert_close(got, expected)
 
 
 def test_each_tensor_of_a_parametrization_has_its_name(tmp_path: Path) -> None:

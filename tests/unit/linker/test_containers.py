@@ -1,4 +1,4 @@
-"""Linking without torch: made-up lowered programs, data files, and damaged files."""
+"""Linking without torch: synthetic lowered programs, data files, and damaged files."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ import pytest
 from etbuild.errors import BuildError
 from etlink import ptd, pte, schema
 from etlink.container import Piece, write_atomically
-from etlink.flat_tensor import Layout
 from etlink.link import link
 from etlink.lowered import Lowered
+from etlink.named_data import Layout
 from etlink.split import Hints, split
+from synthetic import named
 
 
 def named_program(path: Path, named: dict[str, bytes]) -> Path:
@@ -77,9 +78,9 @@ def test_data_file_round_trip(tmp_path: Path) -> None:
     """Keys sorted, equal bytes once, layouts kept, segments aligned."""
     layout = Layout(6, (2, 3, 5), (2, 0, 1))
     entries = [
-        ptd.Entry("z", "h1", Piece.of(b"1" * 120), 1, layout),
-        ptd.Entry("a", "h2", Piece.of(b"2" * 7), 64),
-        ptd.Entry("m", "h1", Piece.of(b"1" * 120)),
+        named("z", b"1" * 120, 1, layout),
+        named("a", b"2" * 7, 64),
+        named("m", b"1" * 120),
     ]
     path = tmp_path / "d.ptd"
     write_atomically(path, lambda out: ptd.write(out, entries))
@@ -98,8 +99,7 @@ def test_data_file_round_trip(tmp_path: Path) -> None:
 def test_truncated_data_file(tmp_path: Path, keep: int) -> None:
     """Every cut is an error that names the file."""
     path = tmp_path / "d.ptd"
-    entry = ptd.Entry("key", "h", Piece.of(b"1" * 500))
-    write_atomically(path, lambda out: ptd.write(out, [entry]))
+    write_atomically(path, lambda out: ptd.write(out, [named("key", b"1" * 500)]))
     path.write_bytes(path.read_bytes()[:keep])
     with pytest.raises(BuildError, match=r"d\.ptd is (not an ExecuTorch data file|truncated)"):
         ptd.read(path)
@@ -110,7 +110,7 @@ def test_truncated_data_file(tmp_path: Path, keep: int) -> None:
     [
         (lambda d: d[:4] + b"XX12" + d[8:], "is not an ExecuTorch program"),
         (lambda d: d[:-5], "is truncated: segment"),
-        (lambda d: d[:60], "is truncated: it has 60 bytes"),
+        (lambda d: d[:60], "is truncated: got 60 bytes"),
         (lambda d: d[:40] + b"\xff" * 40 + d[80:], "is damaged|is truncated"),
         (lambda d: b"", "is not an ExecuTorch program"),
     ],
@@ -131,7 +131,9 @@ def test_damaged_lowered_program(lowered: Path, tmp_path: Path) -> None:
     with pytest.raises(BuildError, match="differs from the one that was lowered"):
         link(Lowered(lowered), tmp_path / "out.pte")
     blob.write_bytes(whole[:-1])
-    with pytest.raises(BuildError, match="is truncated: 1 bytes are missing"):
+    with pytest.raises(
+        BuildError, match="is truncated: 1 of the 1000 bytes at offset 0 are missing"
+    ):
         link(Lowered(lowered), tmp_path / "out.pte")
     blob.unlink()
     with pytest.raises(BuildError, match="is missing"):
@@ -139,16 +141,16 @@ def test_damaged_lowered_program(lowered: Path, tmp_path: Path) -> None:
     assert sorted(p.name for p in tmp_path.iterdir()) == ["lowered", "p.pte"]
     index = json.loads((lowered / "index.json").read_text())
     (lowered / "index.json").write_text(json.dumps({**index, "format": 99}))
-    with pytest.raises(BuildError, match="got format 99, wanted 2"):
+    with pytest.raises(BuildError, match="got format 99, expected 3"):
         Lowered(lowered)
     (lowered / "index.json").unlink()
-    with pytest.raises(BuildError, match="is not a lowered program"):
+    with pytest.raises(BuildError, match="is not the index of a lowered program"):
         Lowered(lowered)
 
 
 def test_unwritable_output(lowered: Path, tmp_path: Path) -> None:
     """A folder that isn't there."""
-    with pytest.raises(BuildError, match="Can't write .*nowhere/out.pte: No such file"):
+    with pytest.raises(BuildError, match="nowhere/out.pte cannot be written: No such file"):
         link(Lowered(lowered), tmp_path / "nowhere/out.pte")
 
 
@@ -157,6 +159,7 @@ import resource, sys
 from pathlib import Path
 from etlink.link import link
 from etlink.lowered import Lowered
+from etlink.named_data import Layout
 link(Lowered(Path(sys.argv[1])), Path(sys.argv[2]), Path(sys.argv[3]))
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
 """

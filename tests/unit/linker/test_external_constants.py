@@ -122,16 +122,16 @@ def test_keys_bytes_and_layouts_are_upstreams(plain: Built, external: Built) -> 
     assert layouts(plain.data) == layouts(external.data) == layouts(upstream)
     model = Net()
     state = dict(model.named_parameters()) | dict(model.named_buffers())
-    wanted = {n: t.detach().contiguous().numpy().tobytes() for n, t in state.items()}
-    assert contents(plain.data) == wanted
+    expected = {n: t.detach().contiguous().numpy().tobytes() for n, t in state.items()}
+    assert contents(plain.data) == expected
 
 
 def test_the_program_finds_its_weights_and_has_eagers_numbers(
     plain: Built, external: Built
 ) -> None:
-    wanted = Net().eval()(X).detach()
+    expected = Net().eval()(X).detach()
     for built in (plain, external):
-        torch.testing.assert_close(run(built.program, built.data, X), wanted)
+        torch.testing.assert_close(run(built.program, built.data, X), expected)
     with pytest.raises(RuntimeError):
         run(plain.program, None, X)
 
@@ -171,8 +171,8 @@ def test_we_read_upstreams_files(tmp_path: Path) -> None:
     }
     cord = FlatTensorSerializer().serialize(DataPayload(buffers=buffers, named_data=entries))
     (tmp_path / "theirs.ptd").write_bytes(bytes(cord))
-    wanted = {"a": buffers[1], "b": buffers[0], "c": buffers[0]}
-    assert contents(tmp_path / "theirs.ptd") == wanted
+    expected = {"a": buffers[1], "b": buffers[0], "c": buffers[0]}
+    assert contents(tmp_path / "theirs.ptd") == expected
 
 
 class Empty(torch.nn.Module):

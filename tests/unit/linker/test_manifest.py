@@ -12,10 +12,12 @@ from typing import Any
 
 import pytest
 from etbuild import BuildError
-from etlink import link, manifest, ptd, shared
-from etlink.data import Datum
+from etlink import data_index, link, manifest, ptd
+from etlink.json_file import write_json
+from etlink.named_data import NamedData
 from etlink.payload import Packing
-from made_up import MadeUp, link_with, program, sha256, shared_file
+from etlink.weight_cache import weight_cache
+from synthetic import SyntheticProgram, link_with, named, program, sha256, shared_file
 
 BASE = bytes(range(200)) * 5
 LORA = b"rank" * 30
@@ -72,7 +74,7 @@ def copied(path: Path, folder: Path, change: Callable[[bytes], bytes] = bytes) -
 
 
 def test_a_manifest_survives_its_file(tmp_path: Path, one: Built) -> None:
-    manifest.write(tmp_path / "m.json", one.manifest)
+    write_json(tmp_path / "m.json", one.manifest)
     assert manifest.read(tmp_path / "m.json") == one.manifest
     raw = json.loads((tmp_path / "m.json").read_text())
     assert raw["program"] == {
@@ -98,13 +100,13 @@ def test_a_manifest_survives_its_file(tmp_path: Path, one: Built) -> None:
 
 
 def test_all_files_in_any_order(one: Built) -> None:
-    wanted = [one.data, one.shared]
-    assert one.check(one.data, one.shared) == wanted
-    assert one.check(one.shared, one.data) == wanted
+    expected = [one.data, one.shared]
+    assert one.check(one.data, one.shared) == expected
+    assert one.check(one.shared, one.data) == expected
 
 
 def test_a_program_without_data_files(tmp_path: Path) -> None:
-    linked, path, _ = link_with(MadeUp().lower(tmp_path / "l"), tmp_path / "out")
+    linked, path, _ = link_with(SyntheticProgram().lower(tmp_path / "l"), tmp_path / "out")
     assert manifest.check(linked.manifest, path, []) == []
 
 
@@ -120,8 +122,8 @@ def test_a_missing_file_is_named(one: Built) -> None:
 def test_a_missing_program_is_named(tmp_path: Path, one: Built) -> None:
     message = one.message(one.data, one.shared, program=tmp_path / "gone.pte")
     assert message == (
-        f"//m:one: {tmp_path / 'gone.pte'} is not the program of its manifest: got no file, wanted "
-        f"{one.program.stat().st_size} bytes, sha256 {one.manifest['program']['sha256']}."
+        f"//m:one: {tmp_path / 'gone.pte'} is not the program of its manifest: got no file, "
+        f"expected {one.program.stat().st_size} bytes, sha256 {one.manifest['program']['sha256']}."
     )
 
 
@@ -140,7 +142,7 @@ def test_a_flipped_bit_of_the_program(tmp_path: Path, one: Built, place: int) ->
 def test_a_truncated_program(tmp_path: Path, one: Built) -> None:
     cut = copied(one.program, tmp_path / "x", lambda data: data[:-4])
     size = one.program.stat().st_size
-    assert f"got {size - 4} bytes, wanted {size} bytes" in one.message(program=cut)
+    assert f"got {size - 4} bytes, expected {size} bytes" in one.message(program=cut)
 
 
 def test_every_flipped_bit_of_the_data_is_found(tmp_path: Path, one: Built) -> None:
@@ -154,14 +156,12 @@ def test_every_flipped_bit_of_the_data_is_found(tmp_path: Path, one: Built) -> N
             f'//m:one: {path}: "embedding" has other bytes than the program was built with: got '
             f"{len(BASE)} bytes, sha256 "
         )
-        assert message.endswith(f"wanted {len(BASE)} bytes, sha256 {sha256(BASE)}.")
+        assert message.endswith(f"expected {len(BASE)} bytes, sha256 {sha256(BASE)}.")
 
 
 def test_truncated_data(tmp_path: Path, one: Built) -> None:
     cut = copied(one.shared, tmp_path / "x", lambda data: data[:-1])
-    assert f"{cut} is truncated: it has {one.shared.stat().st_size - 1}" in one.message(
-        one.data, cut
-    )
+    assert f"{cut} is truncated: got {one.shared.stat().st_size - 1}" in one.message(one.data, cut)
 
 
 def test_swapped_files(tmp_path: Path, one: Built) -> None:
@@ -258,7 +258,7 @@ def test_a_damaged_adapter_is_found_by_its_index(tmp_path: Path, one: Built) -> 
     shutil.copy(one.data, other.data)
     message = one.message(other.data, one.shared)
     assert f'{other.data}: "lora_a" has other bytes than the program was built with' in message
-    assert message.endswith(f"wanted 120 bytes, sha256 {sha256(LORA[::-1])}.")
+    assert message.endswith(f"expected 120 bytes, sha256 {sha256(LORA[::-1])}.")
 
 
 def test_an_adapter_of_another_rank_is_refused(tmp_path: Path, one: Built) -> None:
@@ -266,8 +266,8 @@ def test_an_adapter_of_another_rank_is_refused(tmp_path: Path, one: Built) -> No
     with pytest.raises(BuildError) as caught:
         one.check(other.data, one.shared)
     assert caught.value.what == (
-        f'//m:one: the adapter {other.data} (//m:other) doesn\'t fit: "lora_a" is float32 [15], '
-        "wanted float32 [30] (another rank or base)."
+        f'//m:one: the adapter {other.data} (//m:other) does not fit: "lora_a" is float32 [15], '
+        "expected float32 [30] (another rank or base)."
     )
     assert caught.value.hint.endswith("and with the same rank.")
 
@@ -286,38 +286,38 @@ def test_adapters_of_programs_that_are_too_large_to_hash(
     one, other, foreign = (build(tmp_path / n, n, **given) for n, given in names.items())
     assert one.manifest["program"]["sha256"] == ""
     assert one.check(other.data, one.shared) == [other.data, one.shared]
-    assert "doesn't fit" in one.message(foreign.data, one.shared)
-    # A data file that is shared has no interface: it never stands in for an adapter.
+    assert "does not fit" in one.message(foreign.data, one.shared)
+    # A data file that is shared has no interface: it never replaces an adapter.
     plain = program(tmp_path / "plain", "//m:plain", {"lora_a": LORA[::-1]})
     shared_file(tmp_path / "plain.ptd", "//m:plain_data", plain)
-    assert "doesn't fit" in one.message(tmp_path / "plain.ptd", one.shared)
+    assert "does not fit" in one.message(tmp_path / "plain.ptd", one.shared)
 
 
 @pytest.mark.parametrize(
     ("names", "message"),
     [
         (["lora_b"], 'it has no "lora_a"'),
-        (["lora_a", "lora_b"], 'it has "lora_b", which the program doesn\'t take'),
+        (["lora_a", "lora_b"], 'it has "lora_b", which the program does not take'),
     ],
 )
 def test_an_adapter_of_other_names(
     tmp_path: Path, one: Built, names: list[str], message: str
 ) -> None:
-    entry = shared.read_index(one.data.with_name("one.index.json")).entries[0]
+    entry = data_index.read_index(one.data.with_name("one.index.json")).entries[0]
     entries = tuple(dataclasses.replace(entry, key=name) for name in sorted(names))
-    index = shared.DataIndex("//m:other", "other.ptd", 1, entries, "another interface")
-    shared.write_index(tmp_path / "other.index.json", index)
+    index = data_index.DataIndex("//m:other", "other.ptd", 1, entries, "another interface")
+    data_index.write_index(tmp_path / "other.index.json", index)
     adapter = Path(shutil.copy(one.data, tmp_path / "other.ptd"))
-    assert f"(//m:other) doesn't fit: {message}." in one.message(adapter, one.shared)
+    assert f"(//m:other) does not fit: {message}." in one.message(adapter, one.shared)
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "is no manifest of a program: "),
-        ("[]", "is no manifest of a program: "),
-        ("{}", "got format None, wanted 1."),
-        ('{"format": 7}', "got format 7, wanted 1."),
+        ("", "is not a manifest of a program: "),
+        ("[]", "is not a manifest of a program: "),
+        ("{}", "got format None, expected 1."),
+        ('{"format": 7}', "got format 7, expected 1."),
     ],
 )
 def test_damaged_manifests_are_named(tmp_path: Path, text: str, message: str) -> None:
@@ -325,7 +325,7 @@ def test_damaged_manifests_are_named(tmp_path: Path, text: str, message: str) ->
     with pytest.raises(BuildError) as caught:
         manifest.read(tmp_path / "m.json")
     assert message in caught.value.what and str(tmp_path / "m.json") in caught.value.what
-    with pytest.raises(BuildError, match="is no manifest of a program"):
+    with pytest.raises(BuildError, match="is not a manifest of a program"):
         manifest.read(tmp_path / "gone.json")
 
 
@@ -336,7 +336,7 @@ def test_a_data_file_lies_beside_its_program(tmp_path: Path, name: str) -> None:
     with pytest.raises(BuildError) as caught:
         manifest.read(tmp_path / "m.json")
     assert "it.data[0].file is" in caught.value.what
-    assert "wanted the name of a file" in caught.value.what
+    assert "expected the name of a file" in caught.value.what
 
 
 # The weight cache
@@ -358,7 +358,7 @@ def packing(**recipe: Any) -> Packing:
     ids=["none", "the same", "another bias", "another weight"],
 )
 def test_a_safe_weight_cache(packings: list[Packing]) -> None:
-    assert manifest.weight_cache(packings, {}).reasons == ()
+    assert weight_cache(packings, {}).reasons == ()
 
 
 @pytest.mark.parametrize(
@@ -373,7 +373,7 @@ def test_a_safe_weight_cache(packings: list[Packing]) -> None:
 )
 def test_a_weight_that_is_packed_in_two_ways(part: str, words: str) -> None:
     packings = [packing(**{part: n}) for n in (1, 2)]
-    assert manifest.weight_cache(packings, {"w": ("a.weight", "b.weight")}).reasons == (
+    assert weight_cache(packings, {"w": ("a.weight", "b.weight")}).reasons == (
         f"a.weight and b.weight have equal bytes and are packed in 2 ways ({words}), and XNNPACK's "
         "weight cache would give all of them the first one",
     )
@@ -381,19 +381,19 @@ def test_a_weight_that_is_packed_in_two_ways(part: str, words: str) -> None:
 
 def test_a_few_hazards_are_listed() -> None:
     packings = [Packing(f"w{n}", "", json.dumps({"weight": m})) for n in range(9) for m in (1, 2)]
-    assert len(manifest.weight_cache(packings, {}).reasons) == 3
+    assert len(weight_cache(packings, {}).reasons) == 3
 
 
 def test_what_is_packed_tells_programs_apart() -> None:
     """Equal for equal packings; the bytes count where keys are names."""
-    one, same, other = (manifest.weight_cache([packing(weight=n)], {}).packed for n in (1, 1, 2))
+    one, same, other = (weight_cache([packing(weight=n)], {}).packed for n in (1, 1, 2))
     assert one == same != other
     assert list(one) == ["wb"]
-    named = [
-        manifest.weight_cache([packing()], {}, [Datum("w", blob, 4, 0, by_name=True)]).packed
-        for blob in ("1" * 64, "2" * 64)
-    ]
-    assert named[0] != named[1] and list(named[0]) == list(named[1])
+    weights = (
+        NamedData(key="w", sha256=digit * 64, size=4, crc32=0, by_name=True) for digit in "12"
+    )
+    by_name = [weight_cache([packing()], {}, [weight]).packed for weight in weights]
+    assert by_name[0] != by_name[1] and list(by_name[0]) == list(by_name[1])
 
 
 def test_a_tensor_of_another_shape_is_refused(tmp_path: Path) -> None:
@@ -403,7 +403,7 @@ def test_a_tensor_of_another_shape_is_refused(tmp_path: Path) -> None:
     [(key, (piece, layout))] = ptd.read(data).items()
     other = dataclasses.replace(layout, sizes=(1, *layout.sizes), dim_order=(0, 1))
     with open(tmp_path / "p.ptd", "wb") as out:
-        ptd.write(out, [ptd.Entry(key, "b", piece, 16, other)])
+        ptd.write(out, [named(key, piece, 16, other)])
     assert manifest.check(linked.manifest, path, [data]) == [data]
     with pytest.raises(BuildError, match='the tensor "w" has another type or shape'):
         manifest.check(linked.manifest, path, [tmp_path / "p.ptd"])

@@ -1,4 +1,4 @@
-"""Which weights leave a program for a data file, on made-up programs. Needs no torch."""
+"""Which weights leave a program for a data file, on synthetic programs. Needs no torch."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pytest
 from etbuild import BuildError
 from etlink import ptd, pte, schema
 from etlink.container import Piece, Segment
-from etlink.ptd import Layout
+from etlink.named_data import Layout
 from etlink.split import Hints, Weight, split
-from made_up import FLOAT32, VERSIONS, MadeUp, relink, tree
+from synthetic import FLOAT32, VERSIONS, SyntheticProgram, relink, tree
 
 
 def contents(path: Path) -> dict[str, bytes]:
@@ -21,31 +21,33 @@ def contents(path: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize(
-    "made_up",
+    "synthetic",
     [
-        MadeUp(),
-        MadeUp(methods={"forward": {}}, delegates=[], named={}),
-        MadeUp(methods={"forward": {"w": b"1234"}, "decode": {"w": b"1234", "v": b"5678" * 9}}),
-        MadeUp(delegates=[b"", b"x"], named={"empty": b"", "k": b"y"}),
+        SyntheticProgram(),
+        SyntheticProgram(methods={"forward": {}}, delegates=[], named={}),
+        SyntheticProgram(
+            methods={"forward": {"w": b"1234"}, "decode": {"w": b"1234", "v": b"5678" * 9}}
+        ),
+        SyntheticProgram(delegates=[b"", b"x"], named={"empty": b"", "k": b"y"}),
     ],
     ids=["all", "tables_only", "two_methods", "empty_blobs"],
 )
-def test_embedded_weights_give_the_same_bytes(made_up: MadeUp, tmp_path: Path) -> None:
-    lowered = made_up.lower(tmp_path / "lowered")
+def test_embedded_weights_give_the_same_bytes(synthetic: SyntheticProgram, tmp_path: Path) -> None:
+    lowered = synthetic.lower(tmp_path / "lowered")
     linked, program, data = relink(lowered, tmp_path / "out")
     assert program.read_bytes() == (tmp_path / "lowered.pte").read_bytes()
-    assert (linked.embedded, linked.separate) == (tuple(sorted(made_up.named)), ())
+    assert (linked.embedded, linked.separate) == (tuple(sorted(synthetic.named)), ())
     assert not data.exists()
     blobs = {p.name: p.read_bytes() for p in (lowered.folder / "blobs").glob("*")}
     assert all(hashlib.sha256(blob).hexdigest() == name for name, blob in blobs.items())
 
 
 def test_weights_and_delegates_data_leave_the_program(tmp_path: Path) -> None:
-    made_up = MadeUp()
-    linked, program, data = relink(made_up.lower(tmp_path / "l"), tmp_path / "out", separate=True)
-    wanted = {**made_up.methods["forward"], **made_up.named}
-    assert contents(data) == wanted
-    assert (linked.embedded, linked.separate) == ((), tuple(sorted(wanted)))
+    synthetic = SyntheticProgram()
+    linked, program, data = relink(synthetic.lower(tmp_path / "l"), tmp_path / "out", separate=True)
+    expected = {**synthetic.methods["forward"], **synthetic.named}
+    assert contents(data) == expected
+    assert (linked.embedded, linked.separate) == ((), tuple(sorted(expected)))
     read = pte.read(program)
     assert [size for _, size in read.segments] == [0, 210]
     assert not read.program.namedData
@@ -57,10 +59,10 @@ def test_weights_and_delegates_data_leave_the_program(tmp_path: Path) -> None:
 
 
 def test_constants_without_a_name_stay_and_are_counted_anew(tmp_path: Path) -> None:
-    made_up = MadeUp()
-    lowered = made_up.lower(tmp_path / "lowered", Hints(tensors={(0, 0): "a.weight"}))
+    synthetic = SyntheticProgram()
+    lowered = synthetic.lower(tmp_path / "lowered", Hints(tensors={(0, 0): "a.weight"}))
     _, program, data = relink(lowered, tmp_path / "out", separate=True)
-    assert set(contents(data)) == {"a.weight", *made_up.named}
+    assert set(contents(data)) == {"a.weight", *synthetic.named}
     read = pte.read(program)
     start, size = read.segments[0]
     assert program.read_bytes()[start : start + size] == b"bias" + bytes(12) + b"w" * 12
@@ -71,7 +73,7 @@ def test_constants_without_a_name_stay_and_are_counted_anew(tmp_path: Path) -> N
 
 
 def test_a_constant_that_something_nameless_uses_too_is_in_both(tmp_path: Path) -> None:
-    same = MadeUp(methods={"forward": {"w": b"1234"}, "decode": {"w": b"1234"}})
+    same = SyntheticProgram(methods={"forward": {"w": b"1234"}, "decode": {"w": b"1234"}})
     lowered = same.lower(tmp_path / "lowered", Hints(tensors={(0, 0): "w"}))
     _, program, data = relink(lowered, tmp_path / "out", separate=True)
     assert contents(data)["w"] == b"1234"
@@ -80,11 +82,11 @@ def test_a_constant_that_something_nameless_uses_too_is_in_both(tmp_path: Path) 
 
 def test_alignments_layouts_and_names_of_the_exporter_are_kept(tmp_path: Path) -> None:
     named = {"a": b"x", "b": b"yyyy"}
-    made_up = MadeUp(methods={"forward": {}}, named=named, alignments={"b": 512})
+    synthetic = SyntheticProgram(methods={"forward": {}}, named=named, alignments={"b": 512})
     layout = Layout(FLOAT32, (1,), (0,))
     weights = {hashlib.sha256(b"yyyy").hexdigest(): [Weight(n, "float32", (1,)) for n in "za"]}
     hints = Hints(alignments={"b": 512}, layouts={"b": layout}, weights=lambda sizes: weights)
-    lowered = made_up.lower(tmp_path / "lowered", hints)
+    lowered = synthetic.lower(tmp_path / "lowered", hints)
     found = lowered.index.named_data[1]
     assert (found.names, found.dtype, found.shape) == (("a", "z"), "float32", (1,))
     _, _, data = relink(lowered, tmp_path / "out", separate=True)
@@ -95,7 +97,7 @@ def test_alignments_layouts_and_names_of_the_exporter_are_kept(tmp_path: Path) -
 
 def test_data_that_a_recipe_moved_out_need_a_data_file(tmp_path: Path) -> None:
     external = {"w": ("tag", Piece.of(b"12345678"), 1, Layout(FLOAT32, (2,), (0,)))}
-    lowered = MadeUp().lower(tmp_path / "lowered", Hints(external=external))
+    lowered = SyntheticProgram().lower(tmp_path / "lowered", Hints(external=external))
     with pytest.raises(BuildError) as caught:
         relink(lowered, tmp_path / "out")
     assert str(caught.value) == (
@@ -107,13 +109,13 @@ def test_data_that_a_recipe_moved_out_need_a_data_file(tmp_path: Path) -> None:
 
 
 def test_one_name_with_different_bytes_is_an_error(tmp_path: Path) -> None:
-    made_up = MadeUp(methods={"prefill": {"w": b"1111"}, "decode": {"w": b"2222"}})
-    lowered = made_up.lower(tmp_path / "lowered")
+    synthetic = SyntheticProgram(methods={"prefill": {"w": b"1111"}, "decode": {"w": b"2222"}})
+    lowered = synthetic.lower(tmp_path / "lowered")
     with pytest.raises(BuildError) as caught:
         relink(lowered, tmp_path / "out", separate=True)
     hashes = [hashlib.sha256(data).hexdigest() for data in (b"1111", b"2222")]
     assert str(caught.value) == (
-        '//m:program: two tensors of the name "w" have different bytes: sha256 '
+        '//m:program: two weights named "w" have different bytes: sha256 '
         f"{hashes[0]} (float32 [1], 4 bytes) and {hashes[1]} (float32 [1], 4 bytes).\n"
         "Rename one of the parameters, or embed the weights."
     )
@@ -122,20 +124,20 @@ def test_one_name_with_different_bytes_is_an_error(tmp_path: Path) -> None:
 
 
 def test_an_unknown_order_of_segments_is_refused(tmp_path: Path) -> None:
-    read = pte.read(MadeUp().write(tmp_path / "p.pte"))
+    read = pte.read(SyntheticProgram().write(tmp_path / "p.pte"))
     # A payload behind named data.
     read.program.namedData[0].segmentIndex = 0
     with open(tmp_path / "q.pte", "wb") as out:
         pieces = [Segment((read.piece(n),)) for n in range(len(read.segments))]
         pte.write(out, read.program, pieces)
-    with pytest.raises(BuildError, match=r"q\.pte: segment 1 follows named data"):
+    with pytest.raises(BuildError, match=r"q\.pte: unknown layout: segment 1 follows named data"):
         split(tmp_path / "q.pte", tmp_path / "lowered", "//m:p", VERSIONS)
 
 
 def test_where_it_is_built_leaves_no_trace(tmp_path: Path) -> None:
     (tmp_path / "another").mkdir()
     places = [tmp_path / "lowered", tmp_path / "another" / "place"]
-    lowered = [MadeUp().lower(place) for place in places]
+    lowered = [SyntheticProgram().lower(place) for place in places]
     assert tree(places[0]) == tree(places[1])
     outputs = [relink(one, tmp_path / f"out{n}", separate=True) for n, one in enumerate(lowered)]
     assert outputs[0][0] == outputs[1][0]

@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 from etbuild import BuildError
 from etlink import ptd, share
-from etlink.container import Piece
+from etlink.data_index import check_file, index_of_file
 from etlink.lowered import Lowered
-from etlink.ptd import Layout
-from etlink.shared import check_file, index_of_file
-from made_up import FLOAT32, contents, leftovers, program, sha256, shared_file
+from etlink.named_data import Layout
+from synthetic import FLOAT32, contents, leftovers, named, program, sha256, shared_file
 
 EMBEDDING = bytes(range(64))
 HEAD = b"head" * 8
@@ -64,7 +63,7 @@ def test_a_flipped_bit_of_a_weight_is_found_by_its_key(tmp_path: Path, one: Lowe
     with pytest.raises(BuildError) as caught:
         index_of_file(path, "//m:mine")
     assert caught.value.what.startswith(
-        f'{path} is damaged: the key "{sha256(FIRST)}" says what its bytes are, and their sha256'
+        f'{path} is damaged: the key "{sha256(FIRST)}" says what its bytes are, but their sha256'
     )
     assert caught.value.hint.startswith("Rebuild the target that makes it; if it is checked in,")
     with pytest.raises(BuildError) as caught:
@@ -73,7 +72,7 @@ def test_a_flipped_bit_of_a_weight_is_found_by_its_key(tmp_path: Path, one: Lowe
         f"{path} is damaged, or not the file of its index (//m:s): the sha256 of "
         f'"{sha256(FIRST)}" (layers.0.weight) is '
     )
-    assert caught.value.what.endswith(f", wanted {sha256(FIRST)}.")
+    assert caught.value.what.endswith(f", expected {sha256(FIRST)}.")
 
 
 @pytest.mark.parametrize(
@@ -88,7 +87,7 @@ def test_a_flipped_bit_of_a_weight_is_found_by_its_key(tmp_path: Path, one: Lowe
 def test_a_tensor_that_its_bytes_cannot_hold(tmp_path: Path, layout: Layout, message: str) -> None:
     path = tmp_path / "s.ptd"
     with open(path, "wb") as out:
-        ptd.write(out, [ptd.Entry("w", "blob", Piece.of(EMBEDDING), layout=layout)])
+        ptd.write(out, [named("w", EMBEDDING, layout=layout)])
     with pytest.raises(BuildError) as caught:
         index_of_file(path, "//m:mine")
     assert caught.value.what == (
@@ -128,7 +127,7 @@ def test_another_layout_than_the_index_says_is_named(tmp_path: Path, one: Lowere
         check_file(path, index)
     assert caught.value.what == (
         f"{path} is damaged, or not the file of its index (//m:s): the layout of "
-        '"embedding" is type 6 [4, 4], dimensions [0, 1], wanted type 6 [16], dimensions [0].'
+        '"embedding" is type 6 [4, 4], dimensions [0, 1], expected type 6 [16], dimensions [0].'
     )
 
 
@@ -177,7 +176,7 @@ def test_flipped_bits_give_a_message_or_the_same_contents(
     lowered = one if with_index else program(tmp_path / "d", "//m:d", {}, {"w": FIRST, "v": HEAD})
     path, index = tmp_path / "s.ptd", tmp_path / "s.index.json"
     shared_file(path, "//m:s", lowered)
-    whole, wanted = path.read_bytes(), everything(path)
+    whole, expected = path.read_bytes(), everything(path)
     tables = min(piece.offset for piece, _ in ptd.read(path).values())
     generator = random.Random(7)
     refused = 0
@@ -190,9 +189,9 @@ def test_flipped_bits_give_a_message_or_the_same_contents(
         path.write_bytes(damaged)
         found = tried(path, index if with_index else None, tmp_path / "mine.ptd")
         if with_index:
-            assert found is None or found == wanted
+            assert found is None or found == expected
         elif found is not None:
-            assert {data for data, _ in found.values()} <= {data for data, _ in wanted.values()}
+            assert {data for data, _ in found.values()} <= {data for data, _ in expected.values()}
         refused += found is None
     assert refused > 100
     assert leftovers(tmp_path) == []

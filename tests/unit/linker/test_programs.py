@@ -86,9 +86,9 @@ def test_link(name: str, tmp_path: Path) -> None:
     embedded = Runtime.get().load_program(upstream)
     program = Runtime.get().load_program(tmp_path / "s.pte", data_path=tmp_path / "s.ptd")
     for method, at in model.methods.items():
-        wanted = embedded.load_method(method).execute(list(at.example_inputs))[0].clone()
+        expected = embedded.load_method(method).execute(list(at.example_inputs))[0].clone()
         got = program.load_method(method).execute(list(at.example_inputs))[0]
-        assert torch.equal(got, wanted)
+        assert torch.equal(got, expected)
     weights = 2 * 64 * 64 * (4 if name in ("portable", "fp32") else 0.5)
     assert (tmp_path / "s.ptd").stat().st_size > weights
     assert (tmp_path / "s.pte").stat().st_size < upstream.stat().st_size - weights / 2

@@ -10,18 +10,19 @@ import pytest
 from etbuild import BuildError
 from etlink import ptd
 from etlink.container import Piece
-from etlink.ptd import Entry, Layout
+from etlink.named_data import Layout, NamedData
+from synthetic import named
 
 ENTRIES = [
-    Entry("z.weight", "1", Piece.of(b"abcd" * 10), 16, Layout(6, (2, 5), (0, 1))),
-    Entry("a.scalar", "2", Piece.of(b"12345678"), 1, Layout(7, (), ())),
-    Entry("é—long key " * 20, "3", Piece.of(b"\0" * 300), 1),
-    Entry("tied.weight", "1", Piece.of(b"abcd" * 10), 16, Layout(6, (10, 1), (1, 0))),
-    Entry("nothing", "4", Piece.of(b""), 1, Layout(15, (0, 70000), (0, 1))),
+    named("z.weight", b"abcd" * 10, 16, Layout(6, (2, 5), (0, 1))),
+    named("a.scalar", b"12345678", 1, Layout(7, (), ())),
+    named("é—long key " * 20, b"\0" * 300),
+    named("tied.weight", b"abcd" * 10, 16, Layout(6, (10, 1), (1, 0))),
+    named("nothing", b"", 1, Layout(15, (0, 70000), (0, 1))),
 ]
 
 
-def written(entries: list[Entry]) -> bytes:
+def written(entries: list[tuple[NamedData, Piece]]) -> bytes:
     """The bytes of a data file."""
     out = io.BytesIO()
     ptd.write(out, entries)
@@ -43,14 +44,14 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_what_is_written_is_read(file: Path) -> None:
-    assert contents(file) == {e.key: e.piece.data for e in ENTRIES}
+    assert contents(file) == {item.key: piece.data for item, piece in ENTRIES}
     assert {k: layout for k, (_, layout) in ptd.read(file).items()} == {
-        e.key: e.layout for e in ENTRIES
+        item.key: item.layout for item, _ in ENTRIES
     }
 
 
 def test_keys_are_sorted_and_the_order_of_entries_does_not_matter(file: Path) -> None:
-    assert list(ptd.read(file)) == sorted(e.key for e in ENTRIES)
+    assert list(ptd.read(file)) == sorted(item.key for item, _ in ENTRIES)
     assert written(ENTRIES[::-1]) == written(ENTRIES) == file.read_bytes()
 
 
@@ -68,8 +69,7 @@ def test_a_file_without_keys(tmp_path: Path) -> None:
 
 def test_data_are_aligned(tmp_path: Path) -> None:
     path = tmp_path / "d.ptd"
-    data = Piece.of(b"x" * 100)
-    path.write_bytes(written([Entry("a", "1", data), Entry("b", "2", data, 4096)]))
+    path.write_bytes(written([named("a", b"x" * 100), named("b", b"y" * 100, 4096)]))
     with open(path, "rb") as source:
         base = struct.unpack_from("<Q", source.read(64), 8 + 4 + 4 + 8 + 8)[0]
     offsets = {key: piece.offset - base for key, (piece, _) in ptd.read(path).items()}
@@ -79,8 +79,8 @@ def test_data_are_aligned(tmp_path: Path) -> None:
 
 def test_shared_data_honor_the_alignments_of_all_their_keys(tmp_path: Path) -> None:
     path = tmp_path / "d.ptd"
-    first, same = Piece.of(b"x" * 100), Piece.of(b"y" * 100)
-    entries = [Entry("a", "1", first), Entry("b", "2", same, 16), Entry("c", "2", same, 1024)]
+    first, same = b"x" * 100, b"y" * 100
+    entries = [named("a", first), named("b", same, 16), named("c", same, 1024)]
     path.write_bytes(written(entries))
     found = ptd.read(path)
     assert found["c"][0].offset - found["a"][0].offset == 1024
@@ -101,7 +101,8 @@ def test_a_truncated_file_says_how_much_is_missing(file: Path) -> None:
     with pytest.raises(BuildError) as caught:
         ptd.read(file)
     assert caught.value.what == (
-        f"{file} is truncated: it has {len(whole) - 1} bytes, its header names {len(whole)}."
+        f"{file} is truncated: got {len(whole) - 1} bytes, but its header refers to byte "
+        f"{len(whole)}."
     )
 
 
@@ -125,16 +126,16 @@ def test_damaged_tables_are_noticed(file: Path) -> None:
     whole = bytearray(file.read_bytes())
     whole[:4] = struct.pack("<I", 1 << 30)
     file.write_bytes(whole)
-    with pytest.raises(BuildError, match=r"d\.ptd is damaged: its tables can't be read"):
+    with pytest.raises(BuildError, match=r"d\.ptd is damaged: its tables cannot be read"):
         ptd.read(file)
 
 
 def test_data_after_the_end_are_noticed(tmp_path: Path) -> None:
     path = tmp_path / "d.ptd"
-    whole = bytearray(written([Entry("key", "1", Piece.of(b"x" * 7919))]))
+    whole = bytearray(written([named("key", b"x" * 7919)]))
     # The only place that holds this number beside the header: the segment's size.
     at = whole.rindex(struct.pack("<Q", 7919))
     whole[at : at + 8] = struct.pack("<Q", 7920)
     path.write_bytes(whole)
-    with pytest.raises(BuildError, match="the data of 'key' ends after the file"):
+    with pytest.raises(BuildError, match="the data of 'key' end after the file"):
         ptd.read(path)

@@ -9,13 +9,13 @@ import pytest
 from etbuild import BuildError
 from etlink import pte, schema
 from etlink.container import Piece, Segment
-from made_up import MadeUp
+from synthetic import SyntheticProgram
 
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     """A program with constants, a delegate and named data."""
-    return MadeUp().write(tmp_path / "p.pte")
+    return SyntheticProgram().write(tmp_path / "p.pte")
 
 
 def test_segments_are_found(file: Path) -> None:
@@ -47,7 +47,9 @@ def test_writing_what_was_read_gives_the_same_bytes(file: Path, tmp_path: Path) 
 
 
 def test_a_program_without_segments_has_no_header(tmp_path: Path) -> None:
-    path = MadeUp(methods={"forward": {}}, delegates=[], named={}).write(tmp_path / "p.pte")
+    path = SyntheticProgram(methods={"forward": {}}, delegates=[], named={}).write(
+        tmp_path / "p.pte"
+    )
     read = pte.read(path)
     assert b"eh00" not in path.read_bytes()
     assert read.segments == ()
@@ -80,7 +82,7 @@ def test_another_kind_of_file_is_refused(tmp_path: Path, data: bytes) -> None:
     with pytest.raises(BuildError) as caught:
         pte.read(path)
     assert caught.value.what == (
-        f"{path} is not an ExecuTorch program: bytes 4 to 8 are {data[4:8]!r}, wanted b'ET12'."
+        f"{path} is not an ExecuTorch program: bytes 4 to 8 are {data[4:8]!r}, expected b'ET12'."
     )
 
 
@@ -104,7 +106,7 @@ def test_a_truncated_file_says_what_is_missing(file: Path) -> None:
         f"{len(whole) - 1}."
     )
     file.write_bytes(whole[:100])
-    with pytest.raises(BuildError, match=r"p\.pte is truncated: it has 100 bytes, its header"):
+    with pytest.raises(BuildError, match=r"p\.pte is truncated: got 100 bytes, but its header"):
         pte.read(file)
 
 
@@ -121,5 +123,5 @@ def test_damaged_tables_are_noticed(file: Path) -> None:
     whole = bytearray(file.read_bytes())
     whole[:4] = struct.pack("<I", 1 << 30)
     file.write_bytes(whole)
-    with pytest.raises(BuildError, match=r"p\.pte is damaged: its tables can't be read"):
+    with pytest.raises(BuildError, match=r"p\.pte is damaged: its tables cannot be read"):
         pte.read(file)

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from etbuild import BuildError
 from etlink import ptd, share
+from etlink.data_index import check_file, read_index
 from etlink.lowered import Lowered
-from etlink.ptd import Layout
-from etlink.shared import Entry, check_file, read_index
-from made_up import FLOAT32, MadeUp, contents, program, sha256, shared_file
+from etlink.named_data import Layout, NamedData
+from synthetic import FLOAT32, SyntheticProgram, contents, program, sha256, shared_file
 
 EMBEDDING = bytes(range(64))
 HEAD = b"head" * 8
@@ -37,14 +37,14 @@ def two(tmp_path: Path) -> Lowered:
 def test_a_file_holds_the_union_sorted_by_key(tmp_path: Path, one: Lowered, two: Lowered) -> None:
     path = tmp_path / "s.ptd"
     index = shared_file(path, "//m:s", one, two)
-    wanted = {
+    expected = {
         sha256(FIRST): FIRST,
         sha256(SECOND): SECOND,
         "embedding": EMBEDDING,
         "head": HEAD,
     }
-    assert contents(path) == wanted
-    assert [e.key for e in index.entries] == sorted(wanted) == list(ptd.read(path))
+    assert contents(path) == expected
+    assert [e.key for e in index.entries] == sorted(expected) == list(ptd.read(path))
     # What both programs have is in it once.
     assert path.read_bytes().count(FIRST) == 1
 
@@ -55,7 +55,7 @@ def test_an_index_says_what_is_in_its_file(tmp_path: Path, one: Lowered, two: Lo
     assert read_index(tmp_path / "s.index.json") == index
     assert (index.label, index.file, index.size) == ("//m:s", "s.ptd", path.stat().st_size)
     entries = index.by_key()
-    assert entries["head"] == Entry(
+    assert entries["head"] == NamedData(
         key="head",
         sha256=sha256(HEAD),
         size=32,
@@ -120,9 +120,13 @@ def test_excluded_weights_are_left_out(
 
 
 def test_bytes_of_a_weight_that_is_not_excluded_stay(tmp_path: Path) -> None:
-    source = MadeUp(methods={"forward": {}}, named={"k": FIRST}, weights={"k": ("a", "float32")})
+    source = SyntheticProgram(
+        methods={"forward": {}}, named={"k": FIRST}, weights={"k": ("a", "float32")}
+    )
     lowered = source.lower(tmp_path / "l")
-    tied = MadeUp(methods={"forward": {}}, named={"k": FIRST}, weights={"k": ("b", "float32")})
+    tied = SyntheticProgram(
+        methods={"forward": {}}, named={"k": FIRST}, weights={"k": ("b", "float32")}
+    )
     both = [lowered, tied.lower(tmp_path / "t")]
     assert contents_of(tmp_path, both, ["a"]) == {"k": FIRST}
     with pytest.raises(BuildError, match="there is nothing to share"):
@@ -198,18 +202,18 @@ def test_programs_without_data_give_no_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "is no index of a data file: JSONDecodeError"),
-        ("[]", "is no index of a data file: got a list, wanted an object"),
-        ('{"format": 1}', 'is no index of a data file: it has no "label"'),
-        ('{"format": 99}', "got format 99, wanted 1"),
-        ('{"format": 1, "label": "l", "file": "f", "size": 1, "entries": [1]}', "is no index"),
-        ('{"format": 1, "label": "l", "file": "f", "size": 1, "entries": [{}]}', "is no index"),
-        ("[" * 100_000, "is no index of a data file: it is nested too deeply"),
+        ("", "is not an index of a data file: JSONDecodeError"),
+        ("[]", "is not an index of a data file: got a list, expected an object"),
+        ('{"format": 1}', 'is not an index of a data file: it has no "label"'),
+        ('{"format": 99}', "got format 99, expected 1"),
+        ('{"format": 1, "label": "l", "file": "f", "size": 1, "entries": [1]}', "is not an index"),
+        ('{"format": 1, "label": "l", "file": "f", "size": 1, "entries": [{}]}', "is not an index"),
+        ("[" * 100_000, "is not an index of a data file: it is nested too deeply"),
         ('{"format": 1, "label": "l", "file": "../f", "size": 1, "entries": []}', "name of a file"),
         ('{"format": 1, "label": "l", "file": "f", "size": -1, "entries": []}', "number from 0"),
     ],
 )
-def test_damaged_indices_are_named(tmp_path: Path, text: str, message: str) -> None:
+def test_damaged_indexes_are_named(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "s.index.json"
     path.write_text(text)
     with pytest.raises(BuildError, match=message) as caught:

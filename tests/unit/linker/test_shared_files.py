@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from etbuild import BuildError
 from etlink.__main__ import main
-from etlink.shared import DataIndex
-from made_up import contents, link_with, program, sha256, shared_file
+from etlink.data_index import DataIndex
+from synthetic import contents, link_with, program, sha256, shared_file
 
 A, B, C, D = (letter * 500 for letter in (b"a", b"b", b"c", b"d"))
 APP = {"a": A, "b": B, "c": C, "d": D}
@@ -29,8 +29,8 @@ def test_two_files_without_common_keys_are_both_loaded(tmp_path: Path) -> None:
     one, two = file_of(tmp_path, "one", a=A), file_of(tmp_path, "two", b=B, c=C)
     app = program(tmp_path / "app", "//m:app", APP)
     linked, path, data = link_with(app, tmp_path / "out", one, two, separate=True)
-    wanted = {"p.ptd": ["d"], "one.ptd": ["a"], "two.ptd": ["b", "c"]}
-    assert loaded(linked.manifest) == wanted
+    expected = {"p.ptd": ["d"], "one.ptd": ["a"], "two.ptd": ["b", "c"]}
+    assert loaded(linked.manifest) == expected
     assert [f["file"] for f in linked.manifest["data"]] == ["p.ptd", "one.ptd", "two.ptd"]
     assert contents(data) == {"d": D}
     assert not any(blob in path.read_bytes() for blob in (A, B, C, D))
@@ -71,8 +71,8 @@ def test_a_third_file_is_loaded_beside_the_chosen_one(tmp_path: Path) -> None:
     three = file_of(tmp_path, "three", d=D)
     app = program(tmp_path / "app", "//m:app", APP)
     linked, _, data = link_with(app, tmp_path / "out", two, three, one, separate=True)
-    wanted = {"one.ptd": ["a", "b", "c"], "three.ptd": ["d"]}
-    assert (loaded(linked.manifest), contents(data)) == (wanted, {})
+    expected = {"one.ptd": ["a", "b", "c"], "three.ptd": ["d"]}
+    assert (loaded(linked.manifest), contents(data)) == (expected, {})
 
 
 def test_one_key_with_different_bytes_in_two_files_is_refused(tmp_path: Path) -> None:
@@ -97,24 +97,24 @@ def test_own_data_never_takes_a_file_for_its_names(tmp_path: Path) -> None:
     assert contents(data) == {"a": A, "c": C, "d": D}
 
 
-@pytest.mark.parametrize("wanted", ["75%", "74.9 %", "1500", "1500 B", "1.5 kB", "1.4 KiB", "0%"])
-def test_enough_is_shared(tmp_path: Path, wanted: str) -> None:
+@pytest.mark.parametrize("expected", ["75%", "74.9 %", "1500", "1500 B", "1.5 kB", "1.4 KiB", "0%"])
+def test_enough_is_shared(tmp_path: Path, expected: str) -> None:
     index = file_of(tmp_path, "s", a=A, b=B, c=C)
     app = program(tmp_path / "app", "//m:app", APP)
-    link_with(app, tmp_path / "out", index, min_shared=wanted)
+    link_with(app, tmp_path / "out", index, min_shared=expected)
 
 
 @pytest.mark.parametrize(
-    ("wanted", "got"),
+    ("expected", "got"),
     [("75.1%", "75.0%"), ("100%", "75.0%"), ("1501", "1500 bytes"), ("1 MB", "1500 bytes")],
 )
-def test_too_little_is_shared(tmp_path: Path, wanted: str, got: str) -> None:
+def test_too_little_is_shared(tmp_path: Path, expected: str, got: str) -> None:
     index = file_of(tmp_path, "s", a=A, b=B, c=C)
     app = program(tmp_path / "app", "//m:app", APP)
     with pytest.raises(BuildError) as caught:
-        link_with(app, tmp_path / "out", index, min_shared=wanted)
+        link_with(app, tmp_path / "out", index, min_shared=expected)
     assert caught.value.what == (
-        f"//m:app: {got} of its data is shared (1500 of 2000 bytes), wanted at least {wanted}. "
+        f"//m:app: {got} of its data is shared (1500 of 2000 bytes), expected at least {expected}. "
         "Largest of its own: d (float32 [125], 500 bytes): no shared file has a weight of this "
         "name."
     )
@@ -122,20 +122,24 @@ def test_too_little_is_shared(tmp_path: Path, wanted: str, got: str) -> None:
     assert list((tmp_path / "out").iterdir()) == []
 
 
-@pytest.mark.parametrize("wanted", ["most", "95 %%", "101%", "-5%", "1e6", "10 mb", "1,5 MB", "MB"])
-def test_a_malformed_amount(tmp_path: Path, wanted: str) -> None:
+@pytest.mark.parametrize(
+    "expected", ["most", "95 %%", "101%", "-5%", "1e6", "10 mb", "1,5 MB", "MB"]
+)
+def test_a_malformed_amount(tmp_path: Path, expected: str) -> None:
     index = file_of(tmp_path, "s", a=A)
     app = program(tmp_path / "app", "//m:app", APP)
     with pytest.raises(BuildError) as caught:
-        link_with(app, tmp_path / "out", index, min_shared=wanted)
-    assert caught.value.what == f'//m:app: min_shared = "{wanted}" is no amount.'
-    assert caught.value.hint.startswith('Write a share ("95%") or bytes ("100000000", "100 MB"')
+        link_with(app, tmp_path / "out", index, min_shared=expected)
+    assert caught.value.what == (
+        f'//m:app: min_shared: got "{expected}", expected a percentage or a number of bytes.'
+    )
+    assert caught.value.hint.startswith('Write "95%", "100000000", "100 MB"')
 
 
 def test_equal_bytes_count_once(tmp_path: Path) -> None:
     index = file_of(tmp_path, "s", a=A)
     app = program(tmp_path / "app", "//m:app", {"a": A, "b": B, "same_as_b": B})
-    with pytest.raises(BuildError, match=r"50\.0% .* \(500 of 1000 bytes\), wanted at least 51%"):
+    with pytest.raises(BuildError, match=r"50\.0% .* \(500 of 1000 bytes\), expected at least 51%"):
         link_with(app, tmp_path / "out", index, min_shared="51%")
 
 

@@ -1,4 +1,4 @@
-"""What programs leave out because shared files hold it, on made-up programs. Needs no torch."""
+"""What programs leave out because shared files hold it, on synthetic programs. Needs no torch."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 from etbuild import BuildError
 from etlink import pte, schema
-from etlink.data import content_key, is_stable
+from etlink.data_index import DataIndex
 from etlink.lowered import Lowered
-from etlink.ptd import Layout
-from etlink.shared import DataIndex
-from made_up import FLOAT32, MadeUp, contents, link_with, program, sha256, shared_file
+from etlink.named_data import Layout, content_key, is_stable
+from synthetic import FLOAT32, SyntheticProgram, contents, link_with, program, sha256, shared_file
 
 EMBEDDING = bytes(range(256)) * 4
 OWN = b"a weight of its own " * 20
@@ -172,13 +171,13 @@ def test_allow_unshared_takes_a_file_that_gives_nothing(
 
 def other_recipe(folder: Path, dtype: str, layers: dict[str, bytes]) -> Lowered:
     """The base's layers with other bytes."""
-    made_up = MadeUp(
+    synthetic = SyntheticProgram(
         methods={"forward": {}},
         named={sha256(d): d for d in layers.values()},
         weights={sha256(d): (n, dtype) for n, d in layers.items()},
         label="//m:other",
     )
-    return made_up.lower(folder / "other")
+    return synthetic.lower(folder / "other")
 
 
 def test_a_file_of_another_dtype_is_explained(tmp_path: Path, foundation: DataIndex) -> None:
@@ -207,8 +206,10 @@ def test_a_file_that_gives_less_than_it_misses_is_refused(
     delegated = {"layers.0.weight": FIRST, "layers.1.weight": SECOND[::-1]}
     other = program(tmp_path / "other", "//m:other", {}, delegated)
     error = refused(tmp_path, other, foundation)
-    wanted = "//m:other: its shared data //m:foundation gives it 800 of 1760 bytes: 1 names matched"
-    assert error.what.startswith(wanted)
+    expected = (
+        "//m:other: its shared data //m:foundation gives it 800 of 1760 bytes: 1 names matched"
+    )
+    assert error.what.startswith(expected)
     linked, path, _ = link_with(other, tmp_path / "out", foundation, allow_unshared=True)
     assert FIRST not in path.read_bytes()
     assert linked.unshared[0]["reason"].startswith(

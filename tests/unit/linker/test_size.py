@@ -11,7 +11,7 @@ from etbuild import BuildError
 from etlink import ptd, size
 from etlink.amounts import amount, bytes_of
 from etlink.merge import merge
-from made_up import contents, program, shared_file
+from synthetic import contents, program, shared_file
 
 SUMMARY = {
     "program_bytes": 1000,
@@ -22,7 +22,7 @@ SUMMARY = {
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
+    ("text", "expected"),
     [
         ("95%", (95, True)),
         ("99.5 %", (99.5, True)),
@@ -37,20 +37,22 @@ SUMMARY = {
         ("3 GiB", (3 << 30, False)),
     ],
 )
-def test_amounts(text: str, wanted: tuple[float, bool]) -> None:
-    assert amount(text, "//m:p: min_shared") == wanted
+def test_amounts(text: str, expected: tuple[float, bool]) -> None:
+    assert amount(text, "//m:p: min_shared") == expected
 
 
 @pytest.mark.parametrize("text", ["", "%", "100.1%", "-1", "1 mb", "1 TB", "1.", ".5 MB", "1 MB x"])
 def test_malformed_amounts(text: str) -> None:
     with pytest.raises(BuildError) as caught:
         amount(text, "//m:p: min_shared")
-    assert caught.value.what == f'//m:p: min_shared = "{text}" is no amount.'
-    assert caught.value.hint.startswith('Write a share ("95%") or bytes ("100000000", ')
+    assert caught.value.what == (
+        f'//m:p: min_shared: got "{text}", expected a percentage or a number of bytes.'
+    )
+    assert caught.value.hint.startswith('Write "95%", "100000000", ')
 
 
-def test_a_share_is_no_size() -> None:
-    with pytest.raises(BuildError, match=re.escape('max_bytes = "5%": a share says nothing here')):
+def test_a_percentage_is_not_a_size() -> None:
+    with pytest.raises(BuildError, match=re.escape('max_bytes: got "5%", expected a number')):
         bytes_of("5%", "//m:t: max_bytes")
 
 
@@ -66,15 +68,16 @@ def test_each_limit_that_is_exceeded() -> None:
         "no shared file has it."
     )
     assert size.exceeded("//m:t", SUMMARY, limits) == [
-        f"//m:t: 40000 bytes, wanted at most 39999 (max_bytes). {rest}",
-        f"//m:t: 1200 bytes, wanted at most 1 KiB (max_unshared_bytes). {rest}",
+        f"//m:t: max_bytes is exceeded: got 40000 bytes, expected at most 39999. {rest}",
+        f"//m:t: max_unshared_bytes is exceeded: got 1200 bytes, expected at most 1 KiB. {rest}",
     ]
 
 
 def test_a_program_without_shared_data() -> None:
     alone = {"program_bytes": 5, "data_bytes": 0, "shared": [], "unshared": []}
     assert size.exceeded("//m:t", alone, {"max_bytes": "4"}) == [
-        "//m:t: 5 bytes, wanted at most 4 (max_bytes). The .pte has 5 bytes, its own .ptd 0."
+        "//m:t: max_bytes is exceeded: got 5 bytes, expected at most 4. The .pte has 5 bytes, its "
+        "own .ptd 0."
     ]
 
 
@@ -82,9 +85,9 @@ def test_a_program_without_shared_data() -> None:
     ("limit", "code", "message"),
     [
         ("1200", 0, ""),
-        ("1199", 1, "FAILED: //m:t: 1200 bytes, wanted at most 1199 (max_unshared_bytes)."),
-        ("10%", 1, 'FAILED: //m:t: max_unshared_bytes = "10%": a share says nothing here'),
-        ("ten", 1, 'FAILED: //m:t: max_unshared_bytes = "ten" is no amount.'),
+        ("1199", 1, "FAILED: //m:t: max_unshared_bytes is exceeded: got 1200 bytes"),
+        ("10%", 1, 'FAILED: //m:t: max_unshared_bytes: got "10%", expected a number of bytes'),
+        ("ten", 1, 'FAILED: //m:t: max_unshared_bytes: got "ten", expected a percentage'),
     ],
 )
 def test_the_command_line(

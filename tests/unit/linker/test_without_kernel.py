@@ -24,7 +24,7 @@ def call(operator: str, modules: tuple[str, ...] = (), foreign: bool = False) ->
 
 
 def lowered(folder: Path, *calls: dict[str, Any]) -> Path:
-    (folder / "facts.json").write_text(json.dumps({"without_kernel": calls}))
+    (folder / "lowering.json").write_text(json.dumps({"without_kernel": calls}))
     return folder
 
 
@@ -66,7 +66,7 @@ def test_the_linker_asks_before_it_writes(
     lowered(tmp_path, call("aten::bincount.out"))
     assert main(flags) == 1
     assert "ERROR: //m:p: the program cannot be loaded" in capsys.readouterr().err
-    (tmp_path / "facts.json").write_text("{}")
+    (tmp_path / "lowering.json").write_text("{}")
     assert main(flags) == 1
-    assert "facts.json" in capsys.readouterr().err
+    assert "lowering.json" in capsys.readouterr().err
     assert not program.exists()

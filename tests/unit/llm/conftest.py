@@ -1,19 +1,10 @@
-"""Makes tools/etllm/chat importable; a small tokenizer and a model that needs no runtime."""
+"""A small tokenizer inside of a GGUF file."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-
-# Not resolved: under Bazel the files are links, and their neighbors lie beside the links.
-REPOSITORY = Path(__file__).absolute().parents[3]
-sys.path.insert(0, str(REPOSITORY / "tools"))
 
 _TEMPLATE = (
     "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}"
@@ -52,40 +43,6 @@ def metadata() -> dict[str, Any]:
 @pytest.fixture
 def tokenizer(metadata: dict[str, Any]) -> Any:
     """The tokenizer of `metadata`."""
-    from tokenizer_from_gguf import build_tokenizer
+    from etllm.chat.tokenizer_from_gguf import build_tokenizer
 
     return build_tokenizer(metadata, "tiny.gguf")
-
-
-@dataclass
-class ScriptedProgram:
-    """A model that says given tokens, whatever it is asked, and checks how it is called.
-
-    Attributes:
-      answers: what it says, one token a call, from the end of each prompt on.
-      calls: (tokens, position) of each call.
-    """
-
-    answers: list[int] = field(default_factory=list)
-    max_context_len: int = 32
-    max_seq_len: int = 4
-    eos_ids: frozenset[int] = frozenset({2})
-    calls: list[tuple[list[int], int]] = field(default_factory=list)
-
-    def run(self, tokens: Sequence[int], position: int) -> np.ndarray:
-        """Logits that prefer the next of the answers."""
-        assert 1 <= len(tokens) <= self.max_seq_len
-        assert position + len(tokens) <= self.max_context_len
-        self.calls.append((list(tokens), position))
-        if self.answers and list(tokens) == self.answers[:1]:
-            del self.answers[0]
-        logits = np.zeros(300, dtype=np.float32)
-        if self.answers:
-            logits[self.answers[0]] = 1.0
-        return logits
-
-
-@pytest.fixture
-def program() -> ScriptedProgram:
-    """A program that says 10, 11, 12 and ends."""
-    return ScriptedProgram([10, 11, 12, 2])

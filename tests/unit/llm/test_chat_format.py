@@ -7,10 +7,9 @@ import os
 import subprocess
 import sys
 
-import chat_format_from_config
 import pytest
-from etllm.chat.chat_format import chat_format, write_chat_format
-from etllm.chat.errors import LlmError
+from etbuild import BuildError
+from etllm.chat.chat_format import chat_format, main, write_chat_format
 from etllm.chat.text import ChatTemplate
 
 CHATML = (
@@ -37,7 +36,7 @@ GEMMA = (
 TOKENS = {"bos_token": "<s>", "eos_token": "</s>"}
 
 
-def made(source, **config):
+def format_of(source, **config):
     return chat_format(ChatTemplate({"chat_template": source} | TOKENS | config), "c.json")
 
 
@@ -53,21 +52,21 @@ def rendered(values, prompt, system=None):
 
 @pytest.mark.parametrize("source", [CHATML, WITH_DEFAULT, GEMMA, ""])
 @pytest.mark.parametrize("prompt", ["Hello", " two\nlines \n", "{{ x }} <|im_end|>"])
-def test_prompts_are_as_the_template_has_them(source, prompt):
+def test_prompts_equal_those_of_the_template(source, prompt):
     template = ChatTemplate({"chat_template": source} | TOKENS)
-    wanted = template.render([{"role": "user", "content": prompt}])
-    assert rendered(made(source), prompt) == wanted
+    expected = template.render([{"role": "user", "content": prompt}])
+    assert rendered(format_of(source), prompt) == expected
 
 
 @pytest.mark.parametrize("source", [CHATML, WITH_DEFAULT, ""])
-def test_so_are_system_messages(source):
+def test_system_messages_equal_those_of_the_template(source):
     template = ChatTemplate({"chat_template": source} | TOKENS)
     messages = [{"role": "system", "content": " A "}, {"role": "user", "content": "B\n"}]
-    assert rendered(made(source), "B\n", " A ") == template.render(messages)
+    assert rendered(format_of(source), "B\n", " A ") == template.render(messages)
 
 
 def test_a_template_without_system_messages():
-    values = made(GEMMA)
+    values = format_of(GEMMA)
     assert values["system_and_prompt"] is None
     assert values["trims"] is True
     assert values["prompt"] == [
@@ -76,8 +75,8 @@ def test_a_template_without_system_messages():
     ]
 
 
-def test_what_is_trimmed_in_one_place_only_is_no_format_with_a_system_message():
-    values = made(LLAMA_2)
+def test_a_system_message_that_is_not_trimmed_as_prompts_are():
+    values = format_of(LLAMA_2)
     assert values["prompt"] == ["<s>[INST] ", " [/INST]"]
     assert values["trims"] is True
     assert values["system_and_prompt"] is None
@@ -86,16 +85,19 @@ def test_what_is_trimmed_in_one_place_only_is_no_format_with_a_system_message():
 @pytest.mark.parametrize(
     ("source", "reason"),
     [
-        ("{{ messages[0].content | upper }}", "0 times in its text"),
-        ("{{ messages[0].content }}{{ messages[0].content }}", "2 times in its text"),
-        ("{{ messages[0].content | replace(' ', '_') }}", "changes what is said in another way"),
-        ("{{ messages[0].content[:6] }}", "0 times in its text"),
+        ("{{ messages[0].content | upper }}", "0 times, expected once"),
+        ("{{ messages[0].content }}{{ messages[0].content }}", "2 times, expected once"),
+        (
+            "{{ messages[0].content | replace(' ', '_') }}",
+            "changes more of a message than the white space",
+        ),
+        ("{{ messages[0].content[:6] }}", "0 times, expected once"),
         ("{{ raise_exception('never') }}", "the chat template fails: never"),
     ],
 )
 def test_templates_that_do_more(source, reason, tmp_path):
-    with pytest.raises(LlmError, match=reason):
-        made(source)
+    with pytest.raises(BuildError, match=reason):
+        format_of(source)
     path = tmp_path / "chat_format.json"
     write_chat_format({"chat_template": source}, "c.json", path)
     values = json.loads(path.read_text())
@@ -106,40 +108,39 @@ def test_templates_that_do_more(source, reason, tmp_path):
 def test_tokens_and_templates_in_other_forms():
     template = [{"name": "tools", "template": "x"}, {"name": "default", "template": GEMMA}]
     bos = {"content": "<bos>", "special": True}
-    assert made(template, bos_token=bos)["prompt"][0] == "<bos><start_of_turn>user\n"
+    assert format_of(template, bos_token=bos)["prompt"][0] == "<bos><start_of_turn>user\n"
 
 
 def test_the_command_line(tmp_path, capsys):
     config, output = tmp_path / "tokenizer_config.json", tmp_path / "chat_format.json"
     config.write_text(json.dumps({"chat_template": CHATML}))
-    tool = os.path.abspath(chat_format_from_config.__file__)
-    words = [sys.executable, tool, "--config", config, "--output", output]
+    words = [sys.executable, "-m", "etllm.chat.chat_format", "--config", config, "--output", output]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     assert subprocess.run(words, env=environment).returncode == 0
-    assert json.loads(output.read_text()) == made(CHATML)
+    assert json.loads(output.read_text()) == format_of(CHATML)
     (tmp_path / "chat_template.jinja").write_text(GEMMA)
     config.write_text(json.dumps(TOKENS))
     arguments = ["--config", str(config), "--output", str(output)]
     template = ["--template", str(tmp_path / "chat_template.jinja")]
-    assert chat_format_from_config.main([*arguments, *template]) == 0
-    assert json.loads(output.read_text()) == made(GEMMA)
+    assert main([*arguments, *template]) == 0
+    assert json.loads(output.read_text()) == format_of(GEMMA)
     config.write_text("[]")
-    assert chat_format_from_config.main(arguments) == 1
+    assert main(arguments) == 1
     assert "expected a JSON object" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("source", [CHATML, WITH_DEFAULT, GEMMA])
-def test_what_follows_an_answer_is_as_the_template_has_it(source):
-    values = made(source)
+def test_the_next_turn_equals_that_of_the_template(source):
+    values = format_of(source)
     turns = [("user", "Hello"), ("assistant", "Hi."), ("user", "And now?")]
     template = ChatTemplate({"chat_template": source} | TOKENS)
-    wanted = template.render([{"role": r, "content": c} for r, c in turns])
+    expected = template.render([{"role": r, "content": c} for r, c in turns])
     before, after = values["next"]
-    assert rendered(values, "Hello") + "Hi." + before + "And now?" + after == wanted
+    assert rendered(values, "Hello") + "Hi." + before + "And now?" + after == expected
 
 
-def test_a_template_that_retells_the_past_has_no_next_turn():
-    """The last message only: what the model has read would be no part of the conversation."""
-    values = made("{{ messages[-1].role }}: {{ messages[-1].content }}{{ '\\n' }}")
+def test_a_template_that_renders_earlier_turns_differently_has_no_next_turn():
+    """The last message only: the KV cache would hold more than the conversation."""
+    values = format_of("{{ messages[-1].role }}: {{ messages[-1].content }}{{ '\\n' }}")
     assert values["prompt"] == ["user: ", "\n"]
     assert values["next"] is None

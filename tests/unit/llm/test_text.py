@@ -1,4 +1,4 @@
-"""etllm.chat.text: streams of characters, chat templates, files."""
+"""etllm.chat.text: chat templates and files."""
 
 from __future__ import annotations
 
@@ -6,42 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
-from etllm.chat.errors import LlmError
-from etllm.chat.text import ChatTemplate, PieceStream, load_config, load_tokenizer
+from etbuild import BuildError
+from etllm.chat.text import ChatTemplate, load_config, load_tokenizer
 
 HELLO = [{"role": "user", "content": "Hello"}]
-
-
-def stream(tokenizer, tokens) -> list[str]:
-    pieces = PieceStream(tokenizer)
-    return [*(pieces.add(token) for token in tokens), pieces.end()]
-
-
-@pytest.mark.parametrize("text", ["the 日本", "naïve 🎉!", " leading", "a\n\n b"])
-def test_characters_come_whole(tokenizer, text):
-    tokens = tokenizer.encode(text).ids
-    pieces = stream(tokenizer, tokens)
-    assert "".join(pieces) == text
-    assert not any("\ufffd" in piece for piece in pieces)
-    assert len(tokens) > len(text) or text.isascii()
-
-
-def test_a_character_comes_with_its_last_token(tokenizer):
-    assert stream(tokenizer, tokenizer.encode("🎉a").ids) == ["", "", "", "🎉", "a", ""]
-
-
-def test_an_incomplete_character_at_the_end_is_replaced(tokenizer):
-    tokens = tokenizer.encode("a🎉").ids[:-1]
-    assert stream(tokenizer, tokens) == ["a", "", "", "", "\ufffd"]
-
-
-def test_wrong_bytes_do_not_stop_the_stream(tokenizer):
-    broken, a = tokenizer.encode("🎉").ids[1], tokenizer.encode("a").ids[0]
-    assert "".join(stream(tokenizer, [a, broken, a, a])) == "a\ufffdaa"
-
-
-def test_special_tokens_are_not_shown(tokenizer):
-    assert "".join(stream(tokenizer, tokenizer.encode("<|im_start|>the<|im_end|>").ids)) == "the"
 
 
 def test_a_template_gets_messages_and_tokens():
@@ -58,34 +26,34 @@ def test_without_a_template_the_text_is_the_prompt():
 
 def test_a_template_that_refuses_says_why():
     template = ChatTemplate({"chat_template": "{{ raise_exception('no user') }}"}, "dir/c.json")
-    with pytest.raises(LlmError, match=r"dir/c\.json: the chat template fails: no user"):
+    with pytest.raises(BuildError, match=r"dir/c\.json: the chat template fails: no user"):
         template.render(HELLO)
 
 
 def test_a_template_with_a_syntax_error_is_an_error():
-    with pytest.raises(LlmError, match="the chat template fails"):
+    with pytest.raises(BuildError, match="the chat template fails"):
         ChatTemplate({"chat_template": "{% for %}"})
 
 
 def test_a_template_reaches_nothing_but_its_values():
     template = ChatTemplate({"chat_template": "{{ messages.__class__.__mro__ }}"})
-    with pytest.raises(LlmError, match="the chat template fails"):
+    with pytest.raises(BuildError, match="the chat template fails"):
         template.render(HELLO)
 
 
 def test_files_that_are_wrong_are_named(tmp_path):
     path = tmp_path / "x.json"
     for load in (load_tokenizer, load_config):
-        with pytest.raises(LlmError, match=r"x\.json: cannot be read"):
+        with pytest.raises(BuildError, match=r"x\.json: cannot be read"):
             load(path)
     path.write_text("[1]")
-    with pytest.raises(LlmError, match=r"x\.json: expected a JSON object; found list"):
+    with pytest.raises(BuildError, match=r"x\.json: got list, expected a JSON object"):
         load_config(path)
     path.write_text("{")
-    with pytest.raises(LlmError, match=r"x\.json: expected JSON"):
+    with pytest.raises(BuildError, match=r"x\.json: it is not JSON"):
         load_config(path)
     path.write_text(json.dumps({"a": 1}))
-    with pytest.raises(LlmError, match=r"x\.json: expected a Hugging Face tokenizer\.json"):
+    with pytest.raises(BuildError, match=r"x\.json: it is not a Hugging Face tokenizer\.json"):
         load_tokenizer(path)
 
 
@@ -101,7 +69,7 @@ def test_files_that_are_wrong_are_named(tmp_path):
         ("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", "recursion"),
         ("{{", "unexpected"),
         ("{{ " + "(" * 5000 + " }}", "the chat template fails"),
-        (7, "chat_template: expected text, found int"),
+        (7, "chat_template: got int, expected text"),
         ([{"name": "default", "template": {}}, 1], ""),
     ],
 )
@@ -111,7 +79,7 @@ def test_templates_that_no_model_has(template: object, message: str) -> None:
         ChatTemplate({"chat_template": template}, "c.json").render(
             [{"role": "user", "content": ""}]
         )
-    except LlmError as error:
+    except BuildError as error:
         said = str(error)
     assert message in said
     assert not said or said.startswith("c.json: ")
@@ -120,7 +88,7 @@ def test_templates_that_no_model_has(template: object, message: str) -> None:
 def test_a_template_that_takes_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("etllm.chat.text._MOST_SECONDS", 0.3)
     loops = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"
-    with pytest.raises(LlmError, match="it takes more than 0.3 seconds"):
+    with pytest.raises(BuildError, match="it takes more than 0.3 seconds"):
         ChatTemplate({"chat_template": loops}, "c.json").render([])
 
 
@@ -133,7 +101,7 @@ def test_special_tokens_that_are_no_text() -> None:
 def test_json_that_is_nested_deeply(tmp_path: Path, contents: str) -> None:
     path = tmp_path / "tokenizer_config.json"
     path.write_text(contents)
-    with pytest.raises(LlmError, match="nested too deeply"):
+    with pytest.raises(BuildError, match="nested too deeply"):
         load_config(path)
-    with pytest.raises(LlmError, match="expected a Hugging Face tokenizer.json"):
+    with pytest.raises(BuildError, match="it is not a Hugging Face tokenizer.json"):
         load_tokenizer(path)

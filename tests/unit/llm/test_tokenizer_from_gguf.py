@@ -1,4 +1,4 @@
-"""tokenizer_from_gguf: from a GGUF file's metadata to Hugging Face's files."""
+"""etllm.chat.tokenizer_from_gguf: from a GGUF file's metadata to Hugging Face's files."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ import sys
 import gguf
 import numpy as np
 import pytest
-import tokenizer_from_gguf
-from etllm.chat.errors import LlmError
-from tokenizer_from_gguf import build_config, build_tokenizer, main, read_metadata
+from etbuild import BuildError
+from etllm.chat.tokenizer_from_gguf import build_config, build_tokenizer, main, read_metadata
 
 
 def write(metadata, path):
@@ -75,7 +74,7 @@ def test_the_same_file_gives_the_same_bytes(metadata, tmp_path):
     written = []
     for seed in ("1", "2"):
         out = [tmp_path / f"tokenizer{seed}.json", tmp_path / f"config{seed}.json"]
-        command = [sys.executable, tokenizer_from_gguf.__file__]
+        command = [sys.executable, "-m", "etllm.chat.tokenizer_from_gguf"]
         command += ["--gguf", path, "--output", out[0], "--config", out[1]]
         places = os.pathsep.join(filter(None, sys.path))
         env = {"PYTHONHASHSEED": seed, "PYTHONPATH": places, "PYTHONDONTWRITEBYTECODE": "1"}
@@ -86,31 +85,31 @@ def test_the_same_file_gives_the_same_bytes(metadata, tmp_path):
 
 
 def test_metadata_survive_the_file(metadata, tmp_path):
-    found = read_metadata(write(metadata, tmp_path / "a.gguf"))
-    assert {key: found[key] for key in metadata} == metadata
+    values = read_metadata(write(metadata, tmp_path / "a.gguf"))
+    assert {key: values[key] for key in metadata} == metadata
 
 
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
-        ("model", "llama", "expected \"gpt2\" .* found 'llama'"),
-        ("pre", "tekken", "expected one of gpt-2, smollm, found 'tekken'"),
-        ("tokens", None, "tokens: expected a list of strings, found NoneType"),
-        ("tokens", ["a", "a"], "expected 2 different tokens.*found 1 different"),
-        ("token_type", [1], "found 263 different ones and 1 types"),
-        ("merges", ["t q"], '"t q" doesn\'t join two tokens'),
-        ("merges", ["the"], '"the" doesn\'t join two tokens'),
+        ("model", "llama", "got 'llama', expected \"gpt2\""),
+        ("pre", "tekken", "got 'tekken', expected one of: gpt-2, smollm"),
+        ("tokens", None, "tokens: got NoneType, expected a list of strings"),
+        ("tokens", ["a", "a"], "got 1 different tokens and .* types, expected 2"),
+        ("token_type", [1], "got 263 different tokens and 1 types"),
+        ("merges", ["t q"], '"t q" does not join two tokens'),
+        ("merges", ["the"], '"the" does not join two tokens'),
     ],
 )
 def test_a_wrong_tokenizer_is_an_error(metadata, key, value, message):
     metadata[f"tokenizer.ggml.{key}"] = value
-    with pytest.raises(LlmError, match=f"a.gguf.*{message}"):
+    with pytest.raises(BuildError, match=f"a.gguf.*{message}"):
         build_tokenizer(metadata, "a.gguf")
 
 
 def test_a_special_token_outside_the_vocabulary_is_an_error(metadata):
     metadata["tokenizer.ggml.eos_token_id"] = 900
-    with pytest.raises(LlmError, match="the eos token: expected a number below 263, found 900"):
+    with pytest.raises(BuildError, match="the eos token: got 900, expected a number below 263"):
         build_config(metadata, "a.gguf")
 
 

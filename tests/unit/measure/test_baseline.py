@@ -10,10 +10,10 @@ import pytest
 from etbuild import BuildError
 from etcli.measure import baseline, page
 from etcli.measure.baseline import Figure
-from etcli.measure.benchmark import show, shown, slower
+from etcli.measure.benchmark import show, slower
 from etcli.measure.events import by_backend
 
-FOUND: dict[str, Any] = {
+RESULT: dict[str, Any] = {
     "label": "//m:p",
     "recipe": "//r:int4",
     "machine": {"processor": "a <processor>", "cores": 4},
@@ -51,7 +51,7 @@ FOUND: dict[str, Any] = {
 
 
 def test_figures() -> None:
-    values = {f.name: (round(f.value, 3), f.unit) for f in baseline.figures(FOUND)}
+    values = {f.name: (round(f.value, 3), f.unit) for f in baseline.figures(RESULT, {})}
     assert values == {
         "load": (200.0, "ms"),
         "load, the first time": (500.0, "ms"),
@@ -66,26 +66,28 @@ def test_figures() -> None:
 
 
 def test_what_is_slower() -> None:
-    assert Figure("forward", 12.0, "ms").slowdown(10.0) == pytest.approx(1.2)
-    assert Figure("writing", 10.0, "tokens/s").slowdown(12.0) == pytest.approx(1.2)
-    assert Figure("forward", 12.0, "ms").slowdown(0.0) is None
+    assert Figure("forward", 12.0, "ms", 10.0).slowdown == pytest.approx(1.2)
+    assert Figure("writing", 10.0, "tokens/s", 12.0).slowdown == pytest.approx(1.2)
+    assert Figure("forward", 12.0, "ms", 0.0).slowdown is None
+    assert Figure("forward", 12.0, "ms").slowdown is None
     before = {"forward": 2.0, "writing": 60.0, "files": 1.0, "load, the first time": 1.0}
-    assert slower(baseline.figures(FOUND), before, 1.3) == [
-        "forward: 3.00 ms, was 2.00 ms: 1.50 times worse, wanted at most 1.3"
+    assert slower(baseline.figures(RESULT, before), 1.3) == [
+        "forward: 3.00 ms, was 2.00 ms: got 1.50 times worse, expected at most 1.3"
     ]
-    assert len(slower(baseline.figures(FOUND), before, 1.1)) == 2
-    assert slower(baseline.figures(FOUND), {}, 1.1) == []
+    assert len(slower(baseline.figures(RESULT, before), 1.1)) == 2
+    assert slower(baseline.figures(RESULT, {}), 1.1) == []
 
 
 def test_numbers_for_people() -> None:
     given = [(123.456, "ms"), (1.234, "ms"), (0.01234, "ms"), (41.26, "tokens/s")]
-    texts = [shown(Figure("", value, unit)) for value, unit in given]
+    texts = [Figure("", value, unit).now for value, unit in given]
     assert texts == ["123.5 ms", "1.23 ms", "0.012 ms", "41.26 tokens/s"]
-    assert shown(Figure("", 1_500_000, "bytes")) == "1.5 MB"
+    figure = Figure("", 1_500_000, "bytes", 1_000_000)
+    assert (figure.now, figure.was, figure.change) == ("1.5 MB", "1.0 MB", "+50.0%")
 
 
 def test_delegates_of_one_backend_are_taken_together() -> None:
-    assert by_backend(FOUND["events"]["forward"]) == [
+    assert by_backend(RESULT["events"]["forward"]) == [
         {"backend": "B", "calls": 1, "ms": 2.0, "operators": []},
         {
             "backend": "X",
@@ -101,12 +103,12 @@ def test_a_saved_benchmark(tmp_path: Path) -> None:
     path.write_text(json.dumps({"format": 1, "label": "//m:p", "figures": {"load": 1.5}}))
     assert baseline.read(path) == {"load": 1.5}
     for text, message in (
-        ("{", "b.json is no saved benchmark: JSONDecodeError"),
-        ('{"format": 1, "label": ""}', 'b.json is no saved benchmark: it has no "figures".'),
-        ('{"format": 2, "label": "", "figures": {}}', "b.json: got format 2, wanted 1."),
+        ("{", "b.json is not a saved benchmark: JSONDecodeError"),
+        ('{"format": 1, "label": ""}', 'b.json is not a saved benchmark: it has no "figures".'),
+        ('{"format": 2, "label": "", "figures": {}}', "b.json: format: got 2, expected 1."),
         (
             '{"format": 1, "label": "", "figures": {"load": "x"}}',
-            'b.json is no saved benchmark: it.figures.load is "x", wanted a number.',
+            'b.json is not a saved benchmark: it.figures.load is "x", wanted a number.',
         ),
     ):
         path.write_text(text)
@@ -120,8 +122,7 @@ def test_tables(capsys: pytest.CaptureFixture[str]) -> None:
 
     from etcli.console import Printer
 
-    figures = baseline.figures(FOUND)
-    show(FOUND, figures, {"forward": 2.0}, Printer(sys.stdout))
+    show(RESULT, baseline.figures(RESULT, {"forward": 2.0}), Printer(sys.stdout))
     lines = capsys.readouterr().out.splitlines()
     assert next(line for line in lines if line.startswith("forward ")).split() == [
         *("forward", "3.00", "ms", "2.00", "ms", "+50.0%")
@@ -130,8 +131,9 @@ def test_tables(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_page(tmp_path: Path) -> None:
-    made = page.of(FOUND, baseline.figures(FOUND), {"forward": 2.0})
-    assert made == page.of(FOUND, baseline.figures(FOUND), {"forward": 2.0})
+    figures = baseline.figures(RESULT, {"forward": 2.0})
+    html = page.of(RESULT, figures)
+    assert html == page.of(RESULT, figures)
     for text in (
         "a &lt;processor&gt;, 4 cores",
         "&lt;conv&gt;",
@@ -140,5 +142,5 @@ def test_a_page(tmp_path: Path) -> None:
         "writing, token by token",
         "2.000 ms (50.0%) in B",
     ):
-        assert text in made, text
-    assert "baseline below" not in page.of(FOUND, baseline.figures(FOUND), {})
+        assert text in html, text
+    assert "baseline below" not in page.of(RESULT, baseline.figures(RESULT, {}))

@@ -8,12 +8,13 @@ import pytest
 import torch
 from etbuild import BuildError, Method, ModelSpec
 from etcli.measure import language
+from etcli.measure.target import is_language_model
 
 VOCABULARY = 7
 
 
 class Cycle(torch.nn.Module):
-    """Thinks that each token is followed by the next one, unless the one before was 0.
+    """Predicts the next number after each token, unless the token before was 0.
 
     Its buffer remembers all tokens, as a KV cache does.
     """
@@ -22,14 +23,14 @@ class Cycle(torch.nn.Module):
         super().__init__()
         self.all_rows = all_rows
         self.sharpness = torch.nn.Parameter(torch.tensor(2.0))
-        self.register_buffer("seen", torch.zeros(32, dtype=torch.long))
+        self.register_buffer("history", torch.zeros(32, dtype=torch.long))
 
     def forward(self, tokens: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
-        places = position + torch.arange(tokens.shape[1])
-        self.seen[places] = tokens[0]
-        before = torch.where(places > 0, self.seen[places - 1], 1)
-        wanted = torch.where(before == 0, tokens[0], (tokens[0] + 1) % VOCABULARY)
-        logits = self.sharpness * torch.nn.functional.one_hot(wanted, VOCABULARY)
+        positions = position + torch.arange(tokens.shape[1])
+        self.history[positions] = tokens[0]
+        before = torch.where(positions > 0, self.history[positions - 1], 1)
+        likeliest = torch.where(before == 0, tokens[0], (tokens[0] + 1) % VOCABULARY)
+        logits = self.sharpness * torch.nn.functional.one_hot(likeliest, VOCABULARY)
         return logits[None] if self.all_rows else logits[-1:]
 
 
@@ -41,7 +42,7 @@ def steps(all_rows: bool, most: int = 8, dtype: torch.dtype | None = None) -> la
 
 
 def loss(right: bool) -> float:
-    """Of a token that the model thinks likeliest, or of another one."""
+    """Of a token that the model predicts, or of another one."""
     logits = [2.0] + [0.0] * (VOCABULARY - 1)
     return math.log(sum(math.exp(x) for x in logits)) - (2.0 if right else 0.0)
 
@@ -54,29 +55,29 @@ def nothing(_: int) -> None:
 def test_losses_are_those_of_each_token(all_rows: bool, most: int) -> None:
     tokens = [1, 2, 3, 0, 1, 1, 2, 4, 5, 6]
     #         -  ok ok no ok ok ok no ok ok: after 0, 1 the model expects 1 once more.
-    found = language.score(steps(all_rows, most), tokens, 32, nothing)
+    score = language.score(steps(all_rows, most), tokens, 32, nothing)
     right = [True, True, False, True, True, True, False, True, True]
-    assert found.losses == pytest.approx([loss(r) for r in right])
+    assert score.losses == pytest.approx([loss(r) for r in right])
     mean = sum(loss(r) for r in right) / len(right)
-    assert found.perplexity == pytest.approx(math.exp(mean))
-    assert found.best[:3] == [2, 3, 4]
+    assert score.perplexity == pytest.approx(math.exp(mean))
+    assert score.best[:3] == [2, 3, 4]
 
 
 def test_a_long_text_is_read_in_windows() -> None:
     """Each token but the first is predicted once; a window knows nothing of those before it."""
     tokens = [n % VOCABULARY for n in range(30)]
     done = []
-    found = language.score(steps(True), tokens, 6, done.append)
-    assert len(found.losses) == 29 == sum(done)
+    score = language.score(steps(True), tokens, 6, done.append)
+    assert len(score.losses) == 29 == sum(done)
     whole = language.score(steps(True), tokens, 32, nothing)
     # Only the whole text has the exception behind each 0.
-    assert found.losses != whole.losses
+    assert score.losses != whole.losses
 
 
 def test_agreement() -> None:
-    one = language.Score([1.0, 1.0], [3, 4])
-    other = language.Score([1.0, 1.0], [3, 5])
-    assert one.agreement(other) == 50.0
+    first = language.Score([1.0, 1.0], [3, 4])
+    second = language.Score([1.0, 1.0], [3, 5])
+    assert first.agreement(second) == 50.0
     assert language.Score([1e9], [1]).perplexity == math.inf
 
 
@@ -90,10 +91,10 @@ def test_a_cast_model_is_another_one() -> None:
 
 def test_language_models_are_known_by_their_methods() -> None:
     needed = ("get_max_context_len", "get_max_seq_len", "get_eos_ids")
-    assert language.is_language_model(needed, ["forward"])
-    assert language.is_language_model(needed, ["prefill", "decode"])
-    assert not language.is_language_model(needed[:2], ["forward"])
-    assert not language.is_language_model(needed, ["prefill"])
+    assert is_language_model(needed, ["forward"])
+    assert is_language_model(needed, ["prefill", "decode"])
+    assert not is_language_model(needed[:2], ["forward"])
+    assert not is_language_model(needed, ["prefill"])
 
 
 def test_without_a_tokenizer() -> None:

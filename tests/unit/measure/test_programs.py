@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from etcli import process
-from etcli.measure import benchmark, evaluate, measuring
+from etcli import cli, process
+from etcli.measure import measuring
 from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
 from executorch.exir import to_edge_transform_and_lower
 
@@ -82,15 +82,16 @@ def here(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def answer(module: str, request: dict, *_: object) -> dict:
         assert module == "etcli.measure.measuring"
+        request = json.loads(json.dumps(request, default=str))
         return json.loads(json.dumps(measuring.measure(request)))
 
-    monkeypatch.setattr(process, "in_a_process", answer)
+    monkeypatch.setattr(process, "ask", answer)
 
 
 def test_outputs(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert evaluate.main([*words, "--precision", "bfloat16", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    rows = {(row["model"], row["output"]): row for row in found["outputs"]}
+    assert cli.main(["evaluate", *words, "--precision", "bfloat16", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    rows = {(row["model"], row["output"]): row for row in result["outputs"]}
     assert rows["program", 0]["sqnr_db"] > 100
     assert rows["program", 1]["note"] == "the same"
     # Eight bits of mantissa: some 45 dB.
@@ -99,7 +100,7 @@ def test_outputs(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert rows["program", 0]["largest_difference"] < 1e-4
 
 
-def test_a_program_of_other_weights_is_seen(
+def test_a_program_of_other_weights_is_noticed(
     words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     flags = Path(words[1]).read_text()
@@ -114,7 +115,7 @@ def test_a_program_of_other_weights_is_seen(
     import sys
 
     sys.modules.pop("net", None)
-    assert evaluate.main(["--target_flags", str(changed), *words[2:], "--json"]) == 0
+    assert cli.main(["evaluate", "--target_flags", str(changed), *words[2:], "--json"]) == 0
     sys.modules.pop("net", None)
     rows = json.loads(capsys.readouterr().out)["outputs"]
     assert rows[0]["sqnr_db"] < 10
@@ -125,12 +126,12 @@ def test_a_benchmark(
 ) -> None:
     saved, page = tmp_path / "b.json", tmp_path / "b.html"
     run = [*words, "--repeat", "4", "--warm_up", "1"]
-    assert benchmark.main([*run, "--save", str(saved), "--html", str(page)]) == 0
+    assert cli.main(["benchmark", *run, "--save", str(saved), "--html", str(page)]) == 0
     out = capsys.readouterr().out
     assert "XnnpackBackend" in out and "cumsum.out" in out
-    found = json.loads(saved.read_text())
-    assert len(found["cases"]["forward"]["seconds"]) == 4
-    events = found["events"]["forward"]
+    result = json.loads(saved.read_text())
+    assert len(result["cases"]["forward"]["seconds"]) == 4
+    events = result["events"]["forward"]
     # The cumulative sum parts the layers: two delegates.
     assert [d["backend"] for d in events["delegates"]] == ["XnnpackBackend"] * 2
     assert {o["name"] for o in events["operators"]} == {"cumsum.out", "argmax.out"}
@@ -141,37 +142,50 @@ def test_a_benchmark(
     assert "Fully Connected" in page.read_text()
     # As a baseline: nothing is a million times slower, and something is more than a millionth.
     compared = [*run, "--no_events", "--baseline", str(saved), "--max_slowdown"]
-    assert benchmark.main([*compared, "1000000"]) == 0
+    assert cli.main(["benchmark", *compared, "1000000"]) == 0
     assert "baseline" in capsys.readouterr().out
-    assert benchmark.main([*compared, "0.000001"]) == 1
+    assert cli.main(["benchmark", *compared, "0.000001"]) == 1
     assert "slower: forward: " in capsys.readouterr().err
 
 
+def test_a_bare_file(
+    here: None, words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On random inputs, without the model."""
+    program = Path(words[1]).with_suffix(".pte")
+    page = tmp_path / "b.html"
+    run = ["benchmark", str(program), "--repeat", "2", "--html", str(page)]
+    assert cli.main(run) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("net.pte\n")
+    assert "Fully Connected" in out and "Fully Connected" in page.read_text()
+
+
 def test_in_a_process_of_its_own(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert benchmark.main([*words, "--repeat", "2", "--no_events", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["peak_memory_bytes"] > found["memory_bytes"]["run"]
-    assert len(found["load_seconds"]) == 6
+    assert cli.main(["benchmark", *words, "--repeat", "2", "--no_events", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["peak_memory_bytes"] > result["memory_bytes"]["run"]
+    assert len(result["load_seconds"]) == 6
 
 
 @pytest.mark.parametrize(
-    ("tool", "more", "message"),
+    ("command", "more", "message"),
     [
-        (evaluate, ["--text", "no.txt"], "no.txt is missing."),
-        (evaluate, ["--text", "latin.txt"], "latin.txt is not UTF-8: "),
+        ("evaluate", ["--text", "no.txt"], "no.txt: file not found."),
+        ("evaluate", ["--text", "latin.txt"], "latin.txt is not UTF-8: "),
         (
-            evaluate,
+            "evaluate",
             ["--text", "text.txt"],
-            "//:net is no language model: it has the methods forward.",
+            "//:net is not a language model: it has the methods forward.",
         ),
-        (benchmark, ["--max_slowdown", "1.1"], "--max_slowdown compares with a --baseline"),
-        (benchmark, ["--baseline", "text.txt"], "text.txt is no saved benchmark: "),
+        ("benchmark", ["--max_slowdown", "1.1"], "--max_slowdown compares with a --baseline"),
+        ("benchmark", ["--baseline", "text.txt"], "text.txt is not a saved benchmark: "),
     ],
 )
 def test_messages(
     words: list[str],
     tmp_path: Path,
-    tool: object,
+    command: str,
     more: list[str],
     message: str,
     monkeypatch: pytest.MonkeyPatch,
@@ -180,7 +194,7 @@ def test_messages(
     (tmp_path / "latin.txt").write_bytes(b"caf\xe9")
     (tmp_path / "text.txt").write_text("some text")
     monkeypatch.setenv("BUILD_WORKING_DIRECTORY", str(tmp_path))
-    assert tool.main([*words, *more]) == 2  # type: ignore[attr-defined]
+    assert cli.main([command, *words, *more]) == 2
     printed = capsys.readouterr()
     assert printed.out == ""
     assert message in printed.err
@@ -194,6 +208,6 @@ def test_another_program_than_the_manifests(
     manifest["program"]["sha256"] = "0" * 64
     other = tmp_path / "m.json"
     other.write_text(json.dumps(manifest))
-    for tool in (evaluate, benchmark):
-        assert tool.main([*words[:3], str(other), *words[4:]]) == 2
+    for command in ("evaluate", "benchmark"):
+        assert cli.main([command, *words[:3], str(other), *words[4:]]) == 2
         assert "is not the program of its manifest" in capsys.readouterr().err

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from made_up import RECIPE, Release, whole
+from example_release import RECIPE, Release, whole
 
 
 @pytest.fixture
@@ -179,13 +179,15 @@ def test_no_time(release: Release, capsys: pytest.CaptureFixture[str]) -> None:
         stable_status="STABLE_SOURCE_DATE_EPOCH yesterday\n",
         volatile_status="BUILD_TIMESTAMP 1700000000\n",
     )
-    assert 'STABLE_SOURCE_DATE_EPOCH of the workspace\'s status is "yesterday"; wanted' in said
+    assert 'STABLE_SOURCE_DATE_EPOCH: got "yesterday", expected seconds' in said
 
 
 def test_no_metadata(release: Release, capsys: pytest.CaptureFixture[str]) -> None:
     release.file("torch.dist-info/METADATA", "Metadata-Version: 2.4\nName: torch\n")
     said = refused(release, capsys)
-    assert "torch.dist-info/METADATA is no METADATA of a Python package: it has no Version." in said
+    assert (
+        "torch.dist-info/METADATA is not METADATA of a Python package: Version not found." in said
+    )
 
 
 def test_one_target_with_different_bytes(
@@ -193,11 +195,11 @@ def test_one_target_with_different_bytes(
 ) -> None:
     path = Path(release.description["apps"][1]["manifest"])
     given = json.loads(path.read_text())
-    wanted = given["files"]["programs/base.pte"]["sha256"]
+    expected = given["files"]["programs/base.pte"]["sha256"]
     given["files"]["programs/base.pte"]["sha256"] = "0" * 64
     path.write_text(json.dumps(given))
     assert (
-        f"//m:base is in the release with different contents (sha256 {wanted} and {'0' * 64})"
+        f"//m:base: different contents in the release: sha256 {expected} and {'0' * 64}"
     ) in refused(release, capsys)
 
 

@@ -11,8 +11,8 @@ import pytest
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 from etrelease import python_packages
+from example_release import Release, whole
 from license_expression import get_spdx_licensing
-from made_up import Release, whole
 from packageurl import PackageURL
 
 
@@ -81,8 +81,8 @@ def test_references_are_unique_and_lead_somewhere(release: Release) -> None:
     assert len(refs) == len(set(refs))
     there = set(components(made))
     assert set(needs(made)) == there
-    for ref, wanted in needs(made).items():
-        assert set(wanted) <= there, ref
+    for ref, expected in needs(made).items():
+        assert set(expected) <= there, ref
     root = made["metadata"]["component"]["bom-ref"]
     # A package is there as its parts.
     assert below(made, root) | {root} >= {r for r in there if not r.startswith("pkg:")}
@@ -139,11 +139,11 @@ def test_weights_are_files_with_hashes(release: Release) -> None:
 
 def test_what_an_apk_holds(release: Release) -> None:
     made = bill(release)
-    wanted = needs(made)["package://x:chat_apk"]
-    assert "program://m:base" in wanted and "data://m:foundation" in wanted
-    assert "program://m:task" not in wanted
-    assert [ref for ref in wanted if ref.startswith("library:android_arm64/lib/")]
-    assert "pkg:github/kkos/oniguruma@v6.9.10" in wanted
+    expected = needs(made)["package://x:chat_apk"]
+    assert "program://m:base" in expected and "data://m:foundation" in expected
+    assert "program://m:task" not in expected
+    assert [ref for ref in expected if ref.startswith("library:android_arm64/lib/")]
+    assert "pkg:github/kkos/oniguruma@v6.9.10" in expected
     # Its app's own binary is not in it, nor anywhere else.
     assert "app://x:phone" not in components(made)
 

@@ -70,9 +70,9 @@ class Chromium:
     def evaluate(self, page: Path, expression: str, window: Window) -> Any:
         """What a JavaScript expression gives in a page, as JSON."""
         probe = (
-            f"<script>addEventListener('load',()=>{{const found=({expression});"
-            "document.body.innerHTML='';const out=document.createElement('pre');out.id='found';"
-            "out.textContent=btoa(encodeURIComponent(JSON.stringify(found)));"
+            f"<script>addEventListener('load',()=>{{const result=({expression});"
+            "document.body.innerHTML='';const out=document.createElement('pre');out.id='result';"
+            "out.textContent=btoa(encodeURIComponent(JSON.stringify(result)));"
             "document.body.append(out);});</script>"
         )
         with tempfile.TemporaryDirectory() as folder:
@@ -82,9 +82,9 @@ class Chromium:
         import base64
         import urllib.parse
 
-        found = re.search(r'id="found">([^<]*)<', dom)
-        assert found, dom[-2000:]
-        return json.loads(urllib.parse.unquote(base64.b64decode(found[1]).decode()))
+        result = re.search(r'id="result">([^<]*)<', dom)
+        assert result, dom[-2000:]
+        return json.loads(urllib.parse.unquote(base64.b64decode(result[1]).decode()))
 
     def _run(self, page: Path, window: Window, words: Sequence[str]) -> str:
         with tempfile.TemporaryDirectory() as home:
@@ -92,7 +92,7 @@ class Chromium:
             fonts.write_text(
                 _FONTS.format(fonts=self._root / "usr/share/fonts", cache=f"{home}/fonts")
             )
-            places = [*_LIBRARIES, "usr/lib/x86_64-linux-gnu/pulseaudio"]
+            paths = [*_LIBRARIES, "usr/lib/x86_64-linux-gnu/pulseaudio"]
             return subprocess.run(
                 [
                     str(self._program),
@@ -112,7 +112,7 @@ class Chromium:
                     "HOME": home,
                     "PATH": os.environ.get("PATH", ""),
                     "FONTCONFIG_FILE": str(fonts),
-                    "LD_LIBRARY_PATH": ":".join(str(self._root / place) for place in places),
+                    "LD_LIBRARY_PATH": ":".join(str(self._root / path) for path in paths),
                 },
                 check=True,
                 capture_output=True,

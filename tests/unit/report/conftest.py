@@ -1,4 +1,4 @@
-"""Makes the tools, and made-up programs, importable."""
+"""Makes the tools, and synthetic programs, importable."""
 
 from __future__ import annotations
 

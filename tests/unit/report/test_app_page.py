@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from etreport import app, facts, modules
+from etreport import app, modules
+from etreport import program as program_report
 from etreport.treemap import Node
-from made_up import link_with, program, shared_file
+from synthetic import link_with, program, shared_file
 from test_page import ACCURACY, DELEGATION, FACTS, RUN
 
 
 @pytest.fixture
-def made(tmp_path: Path) -> dict[str, Any]:
+def parts(tmp_path: Path) -> dict[str, Any]:
     """An app of two programs that load one file: its manifest and their reports."""
     wide = {"body": b"b" * 8000}
     base = program(tmp_path / "base", "//m:base", {}, wide)
@@ -25,9 +26,11 @@ def made(tmp_path: Path) -> dict[str, Any]:
         label = f"//m:{name}"
         lowered = program(tmp_path / name, label, {"head": name.encode() * 400}, wide)
         linked, path, _ = link_with(lowered, tmp_path / f"{name}.out", shared)
-        seen = {**FACTS, "delegation": DELEGATION, "not_quantized": {name: "why"}}
+        lowering = {**FACTS, "delegation": DELEGATION, "not_quantized": {name: "why"}}
         run = {**RUN, "accuracy": ACCURACY}
-        reports[label] = facts.make(label, lowered.index, seen, run, dataclasses.asdict(linked))
+        reports[label] = program_report.describe(
+            label, lowered.index, lowering, run, dataclasses.asdict(linked)
+        )
         file = f"programs/{name}.pte"
         files[file] = path.stat().st_size
         programs.append(
@@ -53,9 +56,9 @@ def made(tmp_path: Path) -> dict[str, Any]:
     return {"manifest": manifest, "reports": reports}
 
 
-def test_bytes_by_kind(made: dict[str, Any]) -> None:
-    report = app.make(**made)
-    sizes = {path: f["size"] for path, f in made["manifest"]["files"].items()}
+def test_bytes_by_kind(parts: dict[str, Any]) -> None:
+    report = app.describe(**parts)
+    sizes = {path: f["size"] for path, f in parts["manifest"]["files"].items()}
     assert report["bytes"] == {
         "binary": 5000,
         "data": sizes["data/f.ptd"],
@@ -66,9 +69,9 @@ def test_bytes_by_kind(made: dict[str, Any]) -> None:
     assert report["files"][0]["path"] == "lib/libx.so"
 
 
-def test_the_page(made: dict[str, Any]) -> None:
-    page = app.of_app(app.make(**made))
-    assert page == app.of_app(json.loads(json.dumps(app.make(**made))))
+def test_the_page(parts: dict[str, Any]) -> None:
+    page = app.of_app(app.describe(**parts))
+    assert page == app.of_app(json.loads(json.dumps(app.describe(**parts))))
     assert page.index("one: A layer was left unquantized: one.") < page.index('id="bytes"')
     # What two programs share lies in one file, once.
     assert page.count("data/f.ptd › delegates weights › body") == 1
@@ -77,14 +80,14 @@ def test_the_page(made: dict[str, Any]) -> None:
     assert "41.3 dB" in page
 
 
-def test_the_command_line(made: dict[str, Any], tmp_path: Path) -> None:
+def test_the_command_line(parts: dict[str, Any], tmp_path: Path) -> None:
     manifest = tmp_path / "app.json"
-    manifest.write_text(json.dumps(made["manifest"]))
+    manifest.write_text(json.dumps(parts["manifest"]))
     arguments = ["--manifest", str(manifest)]
-    for label, report in made["reports"].items():
-        place = tmp_path / f"{report['label'][4:]}.json"
-        place.write_text(json.dumps(report))
-        arguments += ["--report", label, str(place)]
+    for label, report in parts["reports"].items():
+        file = tmp_path / f"{report['label'][4:]}.json"
+        file.write_text(json.dumps(report))
+        arguments += ["--report", label, str(file)]
     out = {"json": tmp_path / "r.json", "html": tmp_path / "r.html"}
     arguments += [word for name, p in out.items() for word in (f"--{name}", str(p))]
     assert app.main(arguments) == 0

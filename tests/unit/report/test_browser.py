@@ -15,9 +15,10 @@ from typing import Any
 
 import pytest
 from chromium import Chromium, Window
-from etreport import app, facts, page
-from made_up import link_with, program, shared_file
-from test_app_page import made  # noqa: F401  (a fixture)
+from etreport import app, page
+from etreport import program as program_report
+from synthetic import link_with, program, shared_file
+from test_app_page import parts  # noqa: F401  (a fixture)
 from test_page import ACCURACY, DELEGATION, FACTS, RUN
 
 DESKTOP, PHONE = Window(1200, 900), Window(500, 900)
@@ -41,12 +42,14 @@ def report(tmp_path: Path) -> Path:
     linked, _, _ = link_with(lowered, tmp_path / "out", shared)
     slow = json.loads(json.dumps(DELEGATION))
     slow["forward"]["delegates"][0]["flops"] = 100_000
-    seen = {**FACTS, "delegation": slow, "not_quantized": {"net.table": "an embedding " * 20}}
+    lowering = {**FACTS, "delegation": slow, "not_quantized": {"net.table": "an embedding " * 20}}
     stages = [{"name": n, "seconds": s} for n, s in (("load", 2.0), ("export", 9), ("lower", 30))]
     run = {**RUN, "accuracy": ACCURACY, "stages": stages}
-    found = facts.make("//m:p", lowered.index, seen, run, dataclasses.asdict(linked))
+    described = program_report.describe(
+        "//m:p", lowered.index, lowering, run, dataclasses.asdict(linked)
+    )
     path = tmp_path / "report.html"
-    path.write_text(page.of_program(found), encoding="utf-8")
+    path.write_text(page.of_program(described), encoding="utf-8")
     return path
 
 
@@ -61,8 +64,8 @@ def pictured(browser: Chromium, path: Path, name: str, window: Window) -> None:
 def test_a_program(browser: Chromium, report: Path) -> None:
     for name, window in (("desktop", DESKTOP), ("phone", PHONE), ("dark", DARK)):
         pictured(browser, report, f"program_{name}", window)
-    found = browser.evaluate(report, "document.querySelectorAll('.leaf').length", DESKTOP)
-    assert found > 24
+    leaves = browser.evaluate(report, "document.querySelectorAll('.leaf').length", DESKTOP)
+    assert leaves > 24
 
 
 @pytest.mark.parametrize("window", [DESKTOP, PHONE])
@@ -94,7 +97,7 @@ def test_areas_are_bytes(browser: Chromium, report: Path) -> None:
 
 
 def test_pointing_and_tapping(browser: Chromium, report: Path) -> None:
-    said = browser.evaluate(
+    captions = browser.evaluate(
         report,
         "(() => {const cell = document.querySelector('.leaf');"
         "const caption = document.querySelector('.caption'); const all = [caption.textContent];"
@@ -106,7 +109,7 @@ def test_pointing_and_tapping(browser: Chromium, report: Path) -> None:
         "'pointerleave')); all.push(caption.textContent); return [all, cell.title]})()",
         DESKTOP,
     )
-    (initial, pointed, kept, left), title = said
+    (initial, pointed, kept, left), title = captions
     assert initial == left == "Areas are bytes. Point at one, or tap it."
     assert pointed == kept == title
 
@@ -128,9 +131,9 @@ def brightness(color: str) -> float:
     return 0.299 * red + 0.587 * green + 0.114 * blue
 
 
-def test_an_app(browser: Chromium, made: dict[str, Any], tmp_path: Path) -> None:  # noqa: F811
+def test_an_app(browser: Chromium, parts: dict[str, Any], tmp_path: Path) -> None:  # noqa: F811
     path = tmp_path / "app.html"
-    path.write_text(app.of_app(app.make(**made)), encoding="utf-8")
+    path.write_text(app.of_app(app.describe(**parts)), encoding="utf-8")
     for name, window in (("desktop", DESKTOP), ("phone", PHONE)):
         pictured(browser, path, f"app_{name}", window)
     assert browser.evaluate(path, "document.documentElement.scrollWidth", PHONE) <= PHONE.width

@@ -8,20 +8,20 @@ from pathlib import Path
 from etcli.reproduce import checkout
 
 
-def workspace(folder: Path) -> Path:
-    made = folder / "workspace"
-    (made / "package").mkdir(parents=True)
-    (made / "MODULE.bazel").write_text(
+def example(folder: Path) -> Path:
+    workspace = folder / "workspace"
+    (workspace / "package").mkdir(parents=True)
+    (workspace / "MODULE.bazel").write_text(
         'module(name = "m")\n'
         'local_path_override(module_name = "inner", path = "package")\n'
         'local_path_override(\n    module_name = "outer",\n    path = "../outer",\n)\n'
     )
-    (made / "package" / "tool").write_text("#!/bin/sh\n")
-    (made / "package" / "tool").chmod(0o755)
-    (made / "link").symlink_to("package/tool")
-    (made / "abroad").symlink_to("/etc/hosts")
-    (made / "bazel-out").symlink_to("/nonexistent")
-    return made
+    (workspace / "package" / "tool").write_text("#!/bin/sh\n")
+    (workspace / "package" / "tool").chmod(0o755)
+    (workspace / "link").symlink_to("package/tool")
+    (workspace / "abroad").symlink_to("/etc/hosts")
+    (workspace / "bazel-out").symlink_to("/nonexistent")
+    return workspace
 
 
 def copied(source: Path, target: Path) -> set[str]:
@@ -31,7 +31,7 @@ def copied(source: Path, target: Path) -> set[str]:
 
 def test_without_git(tmp_path: Path) -> None:
     target = tmp_path / "copy"
-    names = copied(workspace(tmp_path), target)
+    names = copied(example(tmp_path), target)
     assert names == {"MODULE.bazel", "package/tool", "link", "abroad"}
     assert (target / "package/tool").stat().st_mode & 0o111
     assert (target / "link").resolve() == (target / "package/tool").resolve()
@@ -40,7 +40,7 @@ def test_without_git(tmp_path: Path) -> None:
 
 def test_with_git(tmp_path: Path) -> None:
     """What isn't ignored belongs to it, added or not."""
-    source = workspace(tmp_path)
+    source = example(tmp_path)
     (source / ".gitignore").write_text("/bazel-*\n/secret\n")
     (source / "secret").write_text("x")
     subprocess.run(["git", "init", "-q"], cwd=source, check=True)
@@ -50,5 +50,5 @@ def test_with_git(tmp_path: Path) -> None:
 
 
 def test_modules_beside_the_workspace(tmp_path: Path) -> None:
-    flags = checkout.module_flags(workspace(tmp_path))
+    flags = checkout.module_flags(example(tmp_path))
     assert flags == [f"--override_module=outer={tmp_path / 'outer'}"]

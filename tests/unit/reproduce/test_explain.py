@@ -11,11 +11,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from etcli.files.archives import sha256_of
+from etcli.files.explain import MOST, explain
 from etcli.reproduce.build import Output
-from etcli.reproduce.compare import compare, sha256
-from etcli.reproduce.explain import MOST, explain
+from etcli.reproduce.compare import compare
 from etlink import ptd
 from etlink.container import Piece
+from etlink.data_index import describe_key
 from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
 from executorch.exir import to_edge_transform_and_lower
 
@@ -50,7 +52,8 @@ def tarred(*members: tuple[str, bytes], time: int = 0) -> bytes:
 def data_file(path: Path, **values: bytes) -> Path:
     path.parent.mkdir(exist_ok=True)
     with open(path, "wb") as out:
-        ptd.write(out, [ptd.Entry(k, v.hex(), Piece.of(v)) for k, v in sorted(values.items())])
+        pieces = {k: Piece.of(v) for k, v in values.items()}
+        ptd.write(out, [(describe_key(k, piece, None), piece) for k, piece in pieces.items()])
     return path
 
 
@@ -78,7 +81,7 @@ def program(path: Path, delegated: bool, weight: float, cut: float = 6.0) -> Pat
 
 
 @pytest.mark.parametrize(
-    ("name", "one", "other", "wanted"),
+    ("name", "one", "other", "expected"),
     [
         ("a.bin", b"\0abcdef", b"\0abcxef", ["from byte 4 on: 64 65 66 and 78 65 66"]),
         ("a.bin", b"\0abc", b"\0abcd", ["4 bytes and 5 bytes"]),
@@ -122,15 +125,15 @@ def program(path: Path, delegated: bool, weight: float, cut: float = 6.0) -> Pat
             tarred(("m", b"1"), time=9),
             ["m: modification time is 0"],
         ),
-        ("a.zip", b"PK\3\4 no zip", b"PK\3\4 no zap", ["it can't be read as the zip file that"]),
+        ("a.zip", b"PK\3\4 no zip", b"PK\3\4 no zap", ["it cannot be read as the zip file that"]),
     ],
 )
 def test_what_differs(
-    name: str, one: bytes, other: bytes, wanted: list[str], tmp_path: Path
+    name: str, one: bytes, other: bytes, expected: list[str], tmp_path: Path
 ) -> None:
     lines = explain(*pair(tmp_path, name, one, other))
-    assert len(lines) >= len(wanted)
-    for line, start in zip(lines, wanted, strict=False):
+    assert len(lines) >= len(expected)
+    for line, start in zip(lines, expected, strict=False):
         assert line.startswith(start)
 
 
@@ -181,14 +184,14 @@ def test_folders(tmp_path: Path) -> None:
     one, other = pair(tmp_path, "changed", b"\0a", b"\0b")
     assert explain(one.parent, other.parent) == ["changed: from byte 1 on: 61 and 62"]
     other.write_bytes(b"\0a")
-    assert sha256(one.parent) == sha256(other.parent)
+    assert sha256_of(one.parent) == sha256_of(other.parent)
     other.chmod(0o755)
-    assert sha256(one.parent) != sha256(other.parent)
+    assert sha256_of(one.parent) != sha256_of(other.parent)
     assert explain(one.parent, other.parent) == ["changed: mode is plain and executable"]
 
 
 def test_outputs_that_one_build_has(tmp_path: Path) -> None:
     one, other = pair(tmp_path, "a", b"1", b"1")
     first = {"bin/a": Output("//:a", one), "bin/b": Output("//:b", one)}
-    (found,) = compare(first, {"bin/a": Output("//:a", other)})
-    assert (found.label, found.reasons) == ("//:b", ("only the first build has it",))
+    (difference,) = compare(first, {"bin/a": Output("//:a", other)})
+    assert (difference.label, difference.reasons) == ("//:b", ("only the first build has it",))

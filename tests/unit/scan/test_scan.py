@@ -116,7 +116,7 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         "backends": ["OwnBackend"],
     }
     assert main([*arguments, "--backend", "VulkanBackend"]) == 1
-    assert '//x:own: libown.a registers no backend "VulkanBackend"' in capsys.readouterr().err
+    assert '//x:own: backend "VulkanBackend" not found in libown.a' in capsys.readouterr().err
 
 
 def test_files_that_are_no_libraries(tmp_path: Path) -> None:
@@ -124,10 +124,10 @@ def test_files_that_are_no_libraries(tmp_path: Path) -> None:
     with pytest.raises(BuildError, match="can't be read: No such file"):
         scan(path)
     path.write_bytes(b"")
-    with pytest.raises(BuildError, match="not a library: it is empty"):
+    with pytest.raises(BuildError, match="not a library: got an empty file"):
         scan(path)
     path.write_text("INPUT(libexecutorch.so) aten::add.out\0")
-    with pytest.raises(BuildError, match=r"not a library: it begins with b'INPUT\(li'"):
+    with pytest.raises(BuildError, match=r"not a library: got b'INPUT\(li'"):
         scan(path)
 
 

@@ -23,6 +23,11 @@ def default_of(item: Any) -> str:
     return f"`{item.default_value}`" if item.default_value else ""
 
 
+def takes_attributes(function: Any) -> bool:
+    """Whether a macro takes `**kwargs`: the attributes of its rule."""
+    return any(parameter.name == "kwargs" for parameter in function.parameter)
+
+
 def label_of(file: str) -> str:
     """How a user names a .bzl file.
 
@@ -40,6 +45,7 @@ class Page:
       modules: `ModuleInfo` messages.
       symbols: names that it shows; empty: all.
       without: names that it leaves out.
+      rules: `ModuleInfo` messages with the rules beneath macros: `et_program_rule` of `et_program`.
     """
 
     def __init__(
@@ -48,29 +54,49 @@ class Page:
         modules: Iterable[Any],
         symbols: Collection[str] = (),
         without: Collection[str] = (),
+        rules: Iterable[Any] = (),
     ) -> None:
         self.title = title
         self._modules = list(modules)
         self._symbols, self._without = symbols, without
+        self._rules = {rule.rule_name: rule for module in rules for rule in module.rule_info}
 
     def entries(self) -> list[dict[str, Any]]:
         """The symbols with what the template needs, sorted by name.
 
         Raises:
-          ValueError: one that the page shall show or leave out isn't there.
+          ValueError: a symbol that the page shall show or leave out does not exist, or a macro's
+            rule is not given.
         """
-        found = []
+        entries = []
         known = set()
         for module in self._modules:
-            file = label_of(module.file)
             for kind, name, item in _symbols(module):
                 known.add(name)
                 if name not in self._without and (not self._symbols or name in self._symbols):
-                    found.append({"kind": kind, "name": name, "item": item, "file": file})
+                    entries.append(self._entry(kind, name, item, label_of(module.file)))
         unknown = sorted({*self._symbols, *self._without} - known)
         if unknown:
             raise ValueError(f"{self.title}: no such symbol: {', '.join(unknown)}")
-        return sorted(found, key=lambda entry: entry["name"])
+        return sorted(entries, key=lambda entry: entry["name"])
+
+    def _entry(self, kind: str, name: str, item: Any, file: str) -> dict[str, Any]:
+        entry = {"kind": kind, "name": name, "item": item, "file": file}
+        if kind.endswith("rule"):
+            return entry | {"attributes": item.attribute}
+        if kind != "function":
+            return entry
+        if not takes_attributes(item):
+            return entry | {"attributes": [], "parameters": item.parameter}
+        rule = self._rules.get(name + "_rule")
+        if rule is None:
+            raise ValueError(
+                f"{name}: the rule whose attributes it takes is not among the page's rules: "
+                f"expected {name}_rule."
+            )
+        of_rule = {attribute.name for attribute in rule.attribute} | {"kwargs"}
+        own = [parameter for parameter in item.parameter if parameter.name not in of_rule]
+        return entry | {"kind": "macro", "attributes": rule.attribute, "parameters": own}
 
 
 def _symbols(module: Any) -> Iterator[tuple[str, str, Any]]:

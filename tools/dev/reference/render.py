@@ -15,6 +15,9 @@ def main() -> None:
     parser.add_argument("--output", required=True, type=Path)
     parser.add_argument("--symbol", action="append", default=[], help="show this one only")
     parser.add_argument("--without", action="append", default=[], help="leave this one out")
+    parser.add_argument(
+        "--rules", action="append", default=[], type=Path, help="file with the rules beneath macros"
+    )
     parser.add_argument("--package", type=Path, help="the __init__.py of a Python package, instead")
     parser.add_argument("modules", nargs="*", type=Path, help="files of starlark_doc_extract")
     options = parser.parse_args()
@@ -22,7 +25,8 @@ def main() -> None:
         page, template = python.Package(options.title, options.package.parent), "python.md.jinja"
     else:
         modules = [extracted.read(path) for path in options.modules]
-        page = pages.Page(options.title, modules, options.symbol, options.without)
+        rules = [extracted.read(path) for path in options.rules]
+        page = pages.Page(options.title, modules, options.symbol, options.without, rules)
         template = "starlark.md.jinja"
     options.output.write_text(pages.render(page, template), encoding="utf-8")
 

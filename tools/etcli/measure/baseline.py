@@ -9,6 +9,7 @@ from statistics import median
 from typing import Any
 
 from etbuild import BuildError
+from etlink.amounts import human_bytes
 from etlink.json_file import FormError, decode, read_object
 
 FORMAT = 1
@@ -23,50 +24,68 @@ class Figure:
       name: for people, the same each time.
       value: in the unit.
       unit: "ms", "tokens/s" or "bytes".
+      before: the value of the baseline; None: it has none of that name.
     """
 
     name: str
     value: float
     unit: str
+    before: float | None = None
 
     @property
-    def more_is_better(self) -> bool:
-        """Whether a larger value is an improvement."""
-        return self.unit == "tokens/s"
-
-    def slowdown(self, before: float) -> float | None:
-        """How many times worse than a value before: 1.1 is 10% worse; None: nothing to compare."""
-        if not before or not self.value:
+    def slowdown(self) -> float | None:
+        """How many times worse than before: 1.1 is 10% worse; None: nothing to compare."""
+        if not self.before or not self.value:
             return None
-        return before / self.value if self.more_is_better else self.value / before
+        # Only speeds are better when they are larger.
+        return self.before / self.value if self.unit == "tokens/s" else self.value / self.before
+
+    @property
+    def now(self) -> str:
+        """The value for people: "1.25 ms", "41.3 tokens/s", "1.5 MB"."""
+        return self._text(self.value)
+
+    @property
+    def was(self) -> str:
+        """The value before, for people; empty: there is none."""
+        return "" if self.before is None else self._text(self.before)
+
+    @property
+    def change(self) -> str:
+        """The change in per cent: "+3.1%"; empty: there is nothing to compare."""
+        return f"{100 * (self.value / self.before - 1):+.1f}%" if self.before else ""
+
+    def _text(self, value: float) -> str:
+        if self.unit == "bytes":
+            return human_bytes(int(value))
+        digits = 1 if value >= 100 else 2 if value >= 1 else 3
+        return f"{value:.{digits}f} {self.unit}"
 
 
-def figures(found: Mapping[str, Any]) -> list[Figure]:
+def figures(result: Mapping[str, Any], before: Mapping[str, float]) -> list[Figure]:
     """The figures of a benchmark, in the order in which they are shown.
 
     Args:
-      found: what `etcli.measure.measuring` returned, with "file_bytes".
+      result: what `etcli.measure.measuring` answered, with "file_bytes".
+      before: the baseline's values by name; empty: there is none.
     """
-    first, *again = found["load_seconds"]
-    made = [
-        Figure("load", 1000 * median(again), "ms"),
-        Figure("load, the first time", 1000 * first, "ms"),
-    ]
-    for title, case in found["cases"].items():
-        made.append(Figure(title, 1000 * median(case["seconds"]), "ms"))
-    generation = found.get("generation")
+    rows: list[tuple[str, float, str]] = []
+    first, *again = result["load_seconds"]
+    rows.append(("load", 1000 * median(again), "ms"))
+    rows.append(("load, the first time", 1000 * first, "ms"))
+    for title, case in result["cases"].items():
+        rows.append((title, 1000 * median(case["seconds"]), "ms"))
+    generation = result.get("generation")
     if generation:
         first_token = generation["first_token_seconds"]
-        made.append(Figure("first token", 1000 * first_token, "ms"))
-        made.append(Figure("reading", generation["prompt_tokens"] / first_token, "tokens/s"))
+        rows.append(("first token", 1000 * first_token, "ms"))
+        rows.append(("reading", generation["prompt_tokens"] / first_token, "tokens/s"))
         if generation["token_seconds"]:
-            rate = 1 / median(generation["token_seconds"])
-            made.append(Figure("writing", rate, "tokens/s"))
-    memory = found["memory_bytes"]
-    made.append(Figure("memory, loaded", memory["loaded"], "bytes"))
-    made.append(Figure("memory, after running", memory["run"], "bytes"))
-    made.append(Figure("files", found["file_bytes"], "bytes"))
-    return made
+            rows.append(("writing", 1 / median(generation["token_seconds"]), "tokens/s"))
+    rows.append(("memory, loaded", result["memory_bytes"]["loaded"], "bytes"))
+    rows.append(("memory, after running", result["memory_bytes"]["run"], "bytes"))
+    rows.append(("files", result["file_bytes"], "bytes"))
+    return [Figure(*row, before.get(row[0])) for row in rows]
 
 
 @dataclass(frozen=True)
@@ -80,13 +99,13 @@ def read(path: Path) -> dict[str, float]:
     """The figures of a saved benchmark, by name.
 
     Raises:
-      BuildError: it is none.
+      BuildError: it is not one.
     """
-    raw = read_object(path, "is no saved benchmark", _AGAIN)
+    raw = read_object(path, "is not a saved benchmark", _AGAIN)
     try:
         saved = decode(_Saved, raw, extra=True)
     except FormError as error:
-        raise BuildError(f"{path} is no saved benchmark: {error}.", _AGAIN) from error
+        raise BuildError(f"{path} is not a saved benchmark: {error}.", _AGAIN) from error
     if saved.format != FORMAT:
-        raise BuildError(f"{path}: got format {saved.format}, wanted {FORMAT}.", _AGAIN)
+        raise BuildError(f"{path}: format: got {saved.format}, expected {FORMAT}.", _AGAIN)
     return saved.figures

@@ -11,7 +11,7 @@ from etlink import pte, schema, tables
 
 _CALL = "native_call_"
 _DELEGATE, _EXECUTE = "DELEGATE_CALL", "Method::execute"
-# "Convolution (NHWC, F32) IGEMM #2": what of a kind it is, of several.
+# "Convolution (NHWC, F32) IGEMM #2": its number among several of one kind.
 _NUMBER = re.compile(r" #\d+$")
 
 
@@ -41,15 +41,15 @@ def summary(etdump: Path, method: str, program: Path) -> dict[str, Any]:
         for event in block.events:
             taken = _mean(event.perf_data.raw) if event.perf_data is not None else 0.0
             # Without an ETRecord the number of the instruction is all that relates the two.
-            place = event._instruction_id
+            instruction = event._instruction_id
             if event.name == _EXECUTE:
                 total = taken
             elif event.is_delegated_op:
                 kind = _NUMBER.sub("", event.name)
-                inner = _delegate(delegates, backends, place)["inner"]
+                inner = _delegate(delegates, backends, instruction)["inner"]
                 inner.setdefault(kind, []).append(taken)
             elif event.name == _DELEGATE:
-                _delegate(delegates, backends, place)["ms"] += taken
+                _delegate(delegates, backends, instruction)["ms"] += taken
             elif event.name.startswith(_CALL):
                 operators.setdefault(event.name.removeprefix(_CALL), []).append(taken)
     return {
@@ -57,30 +57,29 @@ def summary(etdump: Path, method: str, program: Path) -> dict[str, Any]:
         "operators": _ranked(operators),
         "delegates": [
             {
-                "backend": found["backend"],
+                "backend": delegate["backend"],
                 "number": number,
-                "ms": found["ms"],
-                "operators": _ranked(found["inner"]),
+                "ms": delegate["ms"],
+                "operators": _ranked(delegate["inner"]),
             }
-            for number, found in enumerate(delegates[place] for place in sorted(delegates))
+            for number, (_, delegate) in enumerate(sorted(delegates.items()))
         ],
     }
 
 
-def by_backend(found: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Milliseconds by backend, with what its delegates did, the slowest first.
+def by_backend(events: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Milliseconds by backend, with the operators of its delegates, the slowest first.
 
     Args:
-      found: as `summary` returns it.
+      events: as `summary` returns it.
     """
     sums: dict[str, dict[str, Any]] = {}
-    for one in found["delegates"]:
-        whole = sums.setdefault(
-            one["backend"], {"backend": one["backend"], "calls": 0, "ms": 0.0, "inner": {}}
-        )
+    for delegate in events["delegates"]:
+        name = delegate["backend"]
+        whole = sums.setdefault(name, {"backend": name, "calls": 0, "ms": 0.0, "inner": {}})
         whole["calls"] += 1
-        whole["ms"] += one["ms"]
-        for inner in one["operators"]:
+        whole["ms"] += delegate["ms"]
+        for inner in delegate["operators"]:
             kind = whole["inner"].setdefault(inner["name"], {"calls": 0, "ms": 0.0})
             kind["calls"] += inner["calls"]
             kind["ms"] += inner["ms"]
@@ -95,10 +94,10 @@ def by_backend(found: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _delegate(
-    delegates: dict[int, dict[str, Any]], backends: Mapping[int, str], place: int
+    delegates: dict[int, dict[str, Any]], backends: Mapping[int, str], instruction: int
 ) -> dict[str, Any]:
-    backend = backends.get(place, "a delegate")
-    return delegates.setdefault(place, {"backend": backend, "ms": 0.0, "inner": {}})
+    backend = backends.get(instruction, "a delegate")
+    return delegates.setdefault(instruction, {"backend": backend, "ms": 0.0, "inner": {}})
 
 
 def _mean(raw: list[float]) -> float:
@@ -106,15 +105,15 @@ def _mean(raw: list[float]) -> float:
     return sum(values) / len(values) if values else 0.0
 
 
-def _ranked(found: Mapping[str, list[float]]) -> list[dict[str, Any]]:
-    rows = [{"name": n, "calls": len(ms), "ms": sum(ms)} for n, ms in found.items()]
+def _ranked(times: Mapping[str, list[float]]) -> list[dict[str, Any]]:
+    rows = [{"name": n, "calls": len(ms), "ms": sum(ms)} for n, ms in times.items()]
     return sorted(rows, key=lambda r: (-r["ms"], r["name"]))
 
 
 def _backends(program: Path, method: str) -> dict[int, str]:
     """The backend that is called, by the number of the instruction."""
     kinds = schema.program_class("InstructionArguments")
-    found = {}
+    backends = {}
     for plan in pte.read(program).program.executionPlan:
         if tables.text(plan.name) != method:
             continue
@@ -122,5 +121,5 @@ def _backends(program: Path, method: str) -> dict[int, str]:
             for number, instruction in enumerate(chain.instructions or []):
                 if instruction.instrArgsType == kinds.DelegateCall:
                     delegate = plan.delegates[instruction.instrArgs.delegateIndex]
-                    found[number] = tables.text(delegate.id)
-    return found
+                    backends[number] = tables.text(delegate.id)
+    return backends

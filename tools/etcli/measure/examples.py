@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import torch
+from etbuild import ModelSpec
+from etexport.outputs import leaves
 
-from etcli.measure import eager
-from etcli.measure.target import Target
 
-
-def write(given: Target, work: Path) -> Path:
+def write(spec: ModelSpec, work: Path) -> Path:
     """Writes the example inputs of each method.
 
     Args:
-      given: the target.
+      spec: the model.
       work: folder for the file.
 
     Returns:
       The file: title to method and flat inputs.
     """
-    spec = eager.load(given, work)
-    cases: dict[str, tuple[str, list[Any]]] = {}
-    for name, method in spec.methods.items():
-        cases[name] = (name, torch.utils._pytree.tree_leaves(tuple(method.example_inputs)))
+    cases = {name: (name, leaves(tuple(m.example_inputs))) for name, m in spec.methods.items()}
     path = work / "examples.pt"
     torch.save(cases, path)
     return path

@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
 import torch
 from etbuild import BuildError, ModelSpec
-from etexport.copies import deep
-
-_NEEDED = ("get_max_context_len", "get_max_seq_len", "get_eos_ids")
-
-
-def is_language_model(constants: Iterable[str], methods: Iterable[str]) -> bool:
-    """Whether a program can be fed with tokens: see docs/runner.md."""
-    names = set(methods)
-    return set(_NEEDED) <= set(constants) and bool({"forward", "decode"} & names)
+from etexport.inputs import deep_copy
+from etlink import runtime
 
 
 class Steps(Protocol):
-    """A model that tokens are put into, one after the other.
+    """A model that reads tokens one after the other.
 
     Attributes:
       most: tokens of one call, at most.
@@ -35,7 +28,7 @@ class Steps(Protocol):
         ...
 
     def put(self, tokens: Sequence[int], position: int) -> torch.Tensor:
-        """Puts tokens in; returns logits, (rows, vocabulary): of all of them, or of the last."""
+        """Reads tokens; returns logits, (rows, vocabulary): of all of them, or of the last."""
         ...
 
 
@@ -44,7 +37,7 @@ class EagerSteps:
 
     Args:
       spec: the model.
-      dtype: what its weights are cast to; None: they stay what they are.
+      dtype: type that its weights are cast to; None: they keep theirs.
     """
 
     def __init__(self, spec: ModelSpec, dtype: torch.dtype | None = None) -> None:
@@ -53,7 +46,7 @@ class EagerSteps:
         if isinstance(module, torch.export.ExportedProgram):
             module = module.module()
         if dtype is not None:
-            module = deep(module).to(dtype)
+            module = deep_copy(module).to(dtype)
         self._module = module
         self._fresh = module
         self.most = int(spec.constant_methods["get_max_seq_len"]) if name == "forward" else 1
@@ -61,7 +54,7 @@ class EagerSteps:
     def restart(self) -> None:
         # Weights don't change; all else may be state.
         shared = {id(parameter): parameter for parameter in self._module.parameters()}
-        self._fresh = deep(self._module, shared)
+        self._fresh = deep_copy(self._module, shared)
 
     def put(self, tokens: Sequence[int], position: int) -> torch.Tensor:
         with torch.no_grad():
@@ -82,28 +75,15 @@ class ProgramSteps:
         self.restart()
         names = self._loaded.method_names
         self._name = "forward" if "forward" in names else "decode"
-        several = int(self._loaded.load_method("get_max_seq_len").execute(())[0])
+        several = int(self._loaded.constant("get_max_seq_len")[0])
         self.most = several if self._name == "forward" else 1
 
     def restart(self) -> None:
-        from executorch.runtime import Runtime, Verification
-
-        try:
-            self._loaded = Runtime.get().load_program(
-                self._program, verification=Verification.Minimal, data_path=self._data
-            )
-        except RuntimeError as error:
-            raise BuildError(
-                f"The runtime can't load {self._program.name}: {error}.",
-                "Does this runtime have the program's backends and operators?",
-            ) from error
-        self._method: Any = None
+        self._loaded = runtime.Program(self._program, self._data)
 
     def put(self, tokens: Sequence[int], position: int) -> torch.Tensor:
-        if self._method is None:
-            self._method = self._loaded.load_method(self._name)
         inputs = (torch.tensor([list(tokens)]), torch.tensor([position]))
-        return _rows(self._method.execute(inputs)[0])
+        return _rows(self._loaded.method(self._name)(inputs)[0])
 
 
 def _rows(logits: torch.Tensor) -> torch.Tensor:
@@ -116,7 +96,7 @@ class Score:
 
     Attributes:
       losses: negative logarithm of the probability of each token, the first one left out.
-      best: the token that the model thought likeliest in the place of each.
+      best: the token that the model predicted instead of each.
     """
 
     losses: list[float] = field(default_factory=list)
@@ -131,7 +111,7 @@ class Score:
             return math.inf
 
     def agreement(self, other: Score) -> float:
-        """Share of the places in which both think the same token likeliest, in per cent."""
+        """Percentage of the positions at which both predict the same token."""
         same = sum(a == b for a, b in zip(self.best, other.best, strict=True))
         return 100 * same / len(self.best)
 
@@ -147,16 +127,16 @@ def score(
       window: tokens that the model can look back on; a longer text is read in pieces of that.
       advance: is told how many tokens were read.
     """
-    found = Score()
+    total = Score()
     for start in range(0, len(tokens) - 1, window - 1):
         piece = tokens[start : start + window]
         if len(piece) > 1:
-            _read(steps, piece, found, advance)
-    return found
+            _read(steps, piece, total, advance)
+    return total
 
 
 def _read(
-    steps: Steps, tokens: Sequence[int], found: Score, advance: Callable[[int], None]
+    steps: Steps, tokens: Sequence[int], total: Score, advance: Callable[[int], None]
 ) -> None:
     several = _rows_of(steps, tokens)
     steps.restart()
@@ -165,15 +145,16 @@ def _read(
         # The last token is only predicted.
         chunk = tokens[position : min(position + several, len(tokens) - 1)]
         logits = steps.put(chunk, position)
-        wanted = torch.tensor(tokens[position + 1 : position + 1 + len(chunk)])
-        found.losses += torch.nn.functional.cross_entropy(logits, wanted, reduction="none").tolist()
-        found.best += logits.argmax(-1).tolist()
+        next_tokens = torch.tensor(tokens[position + 1 : position + 1 + len(chunk)])
+        losses = torch.nn.functional.cross_entropy(logits, next_tokens, reduction="none")
+        total.losses += losses.tolist()
+        total.best += logits.argmax(-1).tolist()
         position += len(chunk)
         advance(len(chunk))
 
 
 def _rows_of(steps: Steps, tokens: Sequence[int]) -> int:
-    """Tokens of a call that gives logits of each: many models give the last one's only."""
+    """Tokens of a call that returns the logits of each: many models return the last one's only."""
     if steps.most < 2 or len(tokens) < 3:
         return 1
     steps.restart()
@@ -181,31 +162,26 @@ def _rows_of(steps: Steps, tokens: Sequence[int]) -> int:
 
 
 def tokenizer_of(given: Path | None, data: Mapping[str, Path]) -> Any:
-    """The tokenizer that is given, or else the one among the model's files.
+    """The user's tokenizer, or else the one among the model's files.
 
     Args:
       given: a tokenizer.json, or None.
       data: the model's files by path in the workspace.
 
     Raises:
-      BuildError: there is none, or it can't be read.
+      BuildError: there is none, or it cannot be read.
     """
-    from etllm.chat.errors import LlmError
+    from etllm.chat import tokenizer_from_gguf
     from etllm.chat.text import load_tokenizer
 
-    found = [p for p in data.values() if p.name == "tokenizer.json"]
+    own = [p for p in data.values() if p.name == "tokenizer.json"]
     weights = [p for p in data.values() if p.suffix == ".gguf"]
-    try:
-        if given or found:
-            return load_tokenizer(given or found[0])
-        if weights:
-            import tokenizer_from_gguf
-
-            metadata = tokenizer_from_gguf.read_metadata(weights[0])
-            return tokenizer_from_gguf.build_tokenizer(metadata, weights[0].name)
-    except LlmError as error:
-        raise BuildError(error.what, error.hint) from error
+    if given or own:
+        return load_tokenizer(given or own[0])
+    if weights:
+        metadata = tokenizer_from_gguf.read_metadata(weights[0])
+        return tokenizer_from_gguf.build_tokenizer(metadata, weights[0].name)
     raise BuildError(
-        "There is no tokenizer among the model's files: no tokenizer.json, and no .gguf.",
+        "No tokenizer among the model's files: got neither tokenizer.json nor .gguf.",
         "Give one with --tokenizer tokenizer.json.",
     )

@@ -14,42 +14,34 @@ from etcli.measure.events import by_backend
 _MOST = 25
 
 
-def of(found: Mapping[str, Any], made: Sequence[Figure], before: Mapping[str, float]) -> str:
+def of(result: Mapping[str, Any], figures: Sequence[Figure]) -> str:
     """The page.
 
     Args:
-      found: the benchmark.
-      made: its figures.
-      before: figures of a baseline by name; empty: there is none.
+      result: the benchmark.
+      figures: its figures, with the baseline's.
     """
-    from etcli.measure.benchmark import changed, shown
-
     rows = [
         {
-            "name": figure.name,
-            "now": shown(figure),
-            "before": shown(Figure(figure.name, before[figure.name], figure.unit))
-            if figure.name in before
-            else "",
-            "change": changed(figure, before[figure.name]) if figure.name in before else "",
-            "bars": _bars(figure.value, before.get(figure.name)),
-            "worse": (figure.slowdown(before.get(figure.name, 0.0)) or 1.0) > 1.1,
+            "figure": figure,
+            "bars": _bars(figure.value, figure.before),
+            "worse": (figure.slowdown or 1.0) > 1.1,
         }
-        for figure in made
+        for figure in figures
     ]
     plots = [
-        _plot(title, [1000 * s for s in case["seconds"]]) for title, case in found["cases"].items()
+        _plot(title, [1000 * s for s in case["seconds"]]) for title, case in result["cases"].items()
     ]
-    written = found.get("generation", {}).get("token_seconds", [])
+    written = result.get("generation", {}).get("token_seconds", [])
     if written:
         plots.append(_plot("writing, token by token", [1000 * s for s in written]))
     return page.render(
         "benchmark.html.jinja",
-        found=found,
+        result=result,
         rows=rows,
-        compared=bool(before),
+        compared=any(figure.before is not None for figure in figures),
         plots=plots,
-        events=[_events(title, one) for title, one in found["events"].items()],
+        events=[_events(title, events) for title, events in result["events"].items()],
     )
 
 
@@ -77,20 +69,17 @@ def _plot(title: str, values: Sequence[float]) -> dict[str, Any]:
     }
 
 
-def _events(title: str, found: Mapping[str, Any]) -> dict[str, Any]:
+def _events(title: str, events: Mapping[str, Any]) -> dict[str, Any]:
     """Operators and delegates as bars of their shares, the slowest first."""
-    total = found["total_ms"]
+    total = events["total_ms"]
     rows = [
-        {"name": one["name"], "where": "ExecuTorch's kernels", "kind": "constants", **_part(one)}
-        for one in found["operators"]
+        {**operator, "where": "ExecuTorch's kernels", "kind": "constants"}
+        for operator in events["operators"]
     ]
-    backends = by_backend(found)
+    backends = by_backend(events)
     for backend in backends:
-        known = backend["operators"]
-        rows += [
-            {"name": one["name"], "where": backend["backend"], "kind": "weights", **_part(one)}
-            for one in known or [{**backend, "name": "all of it"}]
-        ]
+        inner = backend["operators"] or [{**backend, "name": "all of it"}]
+        rows += [{**each, "where": backend["backend"], "kind": "weights"} for each in inner]
     rows.sort(key=lambda r: (-r["ms"], r["name"]))
     most = rows[0]["ms"] if rows else 0.0
     for row in rows:
@@ -99,14 +88,7 @@ def _events(title: str, found: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "title": title,
         "total": total,
-        "backends": [
-            {**_part(b), "name": b["backend"], "share": 100 * b["ms"] / total if total else None}
-            for b in backends
-        ],
+        "backends": [{**b, "share": 100 * b["ms"] / total if total else None} for b in backends],
         "rows": rows[:_MOST],
         "rest": len(rows) - _MOST,
     }
-
-
-def _part(one: Mapping[str, Any]) -> dict[str, Any]:
-    return {"calls": one["calls"], "ms": one["ms"]}

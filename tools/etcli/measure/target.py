@@ -1,42 +1,98 @@
-"""What the companions of an et_program are started with."""
+"""The target behind `<program>.evaluate` and `<program>.benchmark`: a program and its model."""
 
 from __future__ import annotations
 
 import argparse
+import logging
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from etexport import flags
+from etbuild import BuildError, ModelSpec
+from etexport import compare, failure, flags, sources
+from etexport.progress import Progress
+
+from etcli.console import waiting
+
+_LANGUAGE_MODEL = {"get_max_context_len", "get_max_seq_len", "get_eos_ids"}
 
 
 @dataclass(frozen=True)
 class Target:
-    """A program, with the model that it was made from.
+    """A program, with the model that it was lowered from.
 
     Attributes:
-      request: model, program and data files, for etexport.
-      manifest: the program's.
+      request: model, program and at most one data file, checked against the manifest.
       recipe: label of the recipe.
+      file_bytes: of the .pte and all its .ptd files.
     """
 
     request: flags.Request
-    manifest: Path
     recipe: str
+    file_bytes: int
 
     @property
     def label(self) -> str:
         """Of the program."""
         return self.request.label
 
+    @property
+    def program(self) -> Path:
+        """The .pte file."""
+        return compare.program_of(self.request)
+
+    @property
+    def data(self) -> Path | None:
+        """The .ptd file that it loads."""
+        return self.request.program_data[0] if self.request.program_data else None
+
+    def load_model(self, work: Path) -> ModelSpec:
+        """The eager model.
+
+        Args:
+          work: a folder for its sources.
+
+        Raises:
+          BuildError: its code fails; the message is what a lowering's would be.
+        """
+        # Upstream's imports warn of their own internals, which a user cannot change.
+        logging.getLogger("torch").setLevel(logging.ERROR)
+        tree, progress = work / "sources", Progress()
+        sources.install(tree, self.request.sources, self.request.roots)
+        try:
+            with waiting(f"Loading {self.request.model_label}"), progress.stage("load"):
+                from etexport import lower, model
+
+                lower.settle()
+                return model.load_spec(self.request)
+        except Exception as error:
+            text = failure.message(error, self.label, progress, tree, None)
+            raise BuildError(text.removeprefix("ERROR: ").strip()) from error
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds what the rule gives; people don't."""
+    """Adds the options that the rule sets, and users do not."""
     for name in ("flags", "manifest", "recipe"):
-        parser.add_argument(f"--target_{name}", required=True, help=argparse.SUPPRESS)
+        parser.add_argument(f"--target_{name}", default="", help=argparse.SUPPRESS)
 
 
-def of(options: argparse.Namespace) -> Target:
-    """The target that the rule named."""
+def of(options: argparse.Namespace, work: Path) -> Target:
+    """The target that the rule names.
+
+    Args:
+      options: as `add_arguments` declares them.
+      work: a folder for a file that holds several data files.
+
+    Raises:
+      BuildError: a file is missing, damaged, or another one than the program was built with.
+    """
     words = flags.expand([f"@{options.target_flags}"])
     request = flags.parse(["lower", "--output=none", *words])
-    return Target(request, Path(options.target_manifest).absolute(), options.target_recipe)
+    files = [compare.program_of(request), *request.program_data]
+    checked = compare.checked(request, Path(options.target_manifest).absolute(), work)
+    return Target(checked, options.target_recipe, sum(p.stat().st_size for p in files))
+
+
+def is_language_model(constants: Iterable[str], methods: Iterable[str]) -> bool:
+    """Whether a program can be fed with tokens: see docs/runner.md."""
+    return set(constants) >= _LANGUAGE_MODEL and bool({"forward", "decode"} & set(methods))

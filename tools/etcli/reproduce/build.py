@@ -1,4 +1,4 @@
-"""Runs one build and finds its default outputs."""
+"""Runs one build and lists its default outputs."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-# Set by `bazel run` for the program that it starts; a Bazel in it must not see them.
+from etbuild.errors import BuildError
+
+# Set by `bazel run` and by et's script for the program that they start: not for a Bazel in it.
 _RUN_VARIABLES = ("BUILD_WORKSPACE_DIRECTORY", "BUILD_WORKING_DIRECTORY", "RUNFILES_DIR")
-
-
-class BuildFailed(Exception):
-    """A build failed; the message has what Bazel printed."""
+_SCRIPT_VARIABLES = ("ET_", "LC_ALL", "MKL_", "OMP_", "OPENBLAS_", "PYTHON")
 
 
 @dataclass(frozen=True)
 class Output:
-    """A file that a target gives by default.
+    """A default output of a target.
 
     Attributes:
       label: of the target.
@@ -34,7 +34,7 @@ class Output:
 
 @dataclass(frozen=True)
 class Build:
-    """How a build is done.
+    """A way to build.
 
     Attributes:
       title: for messages: "here", "elsewhere".
@@ -61,11 +61,13 @@ class Build:
           Path under the execution root to the output.
 
         Raises:
-          BuildFailed: it did.
+          BuildError: it failed, after its output was printed.
         """
+        print(f'Building "{self.title}" …', file=sys.stderr, flush=True)
         done = self._bazel("build", f"--build_event_json_file={events}", *self.flags, "--", *labels)
         if done.returncode:
-            raise BuildFailed(f'The build "{self.title}" failed:\n{done.stdout}{done.stderr}')
+            print(f"{done.stdout}{done.stderr}", file=sys.stderr)
+            raise BuildError(f'The build "{self.title}" failed.', "Its output is above.")
         root = Path(self._bazel("info", "execution_root").stdout.strip())
         return {
             name: Output(label, root / name)
@@ -73,7 +75,7 @@ class Build:
         }
 
     def end(self) -> None:
-        """Ends the server of a build that has an output base of its own, and removes that."""
+        """Stops the server of a build with an output base of its own, and removes the latter."""
         if self.base is None:
             return
         self._bazel("shutdown")
@@ -85,7 +87,11 @@ class Build:
         return subprocess.run(
             [self.bazel, *start, *arguments],
             cwd=self.workspace,
-            env={k: v for k, v in os.environ.items() if k not in _RUN_VARIABLES},
+            env={
+                name: value
+                for name, value in os.environ.items()
+                if name not in _RUN_VARIABLES and not name.startswith(_SCRIPT_VARIABLES)
+            },
             capture_output=True,
             text=True,
             check=False,
@@ -118,10 +124,10 @@ def _names(sets: dict[str, Any], number: str, seen: set[str]) -> Iterator[str]:
     if number in seen:
         return
     seen.add(number)
-    held = sets.get(number, {})
-    for file in held.get("files", []):
+    content = sets.get(number, {})
+    for file in content.get("files", []):
         # Sources have no prefix.
         if file.get("pathPrefix"):
             yield "/".join([*file["pathPrefix"], file["name"]])
-    for inner in held.get("fileSets", []):
+    for inner in content.get("fileSets", []):
         yield from _names(sets, inner["id"], seen)

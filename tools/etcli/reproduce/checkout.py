@@ -14,22 +14,22 @@ _ARGUMENT = re.compile(r'(?P<name>\w+)\s*=\s*"(?P<value>[^"]*)"')
 
 
 def copy(workspace: Path, folder: Path) -> None:
-    """Copies what a checkout would have: what git tracks or doesn't ignore.
+    """Copies the files that git tracks or does not ignore.
 
-    Outside of git: everything but Bazel's own links. Links keep what they point to; those to places
-    in the workspace lead to the copy's.
+    Outside of git: everything but Bazel's own links. Links keep their targets; those into the
+    workspace point into the copy.
 
     Args:
       workspace: the folder of MODULE.bazel.
-      folder: where to; made here.
+      folder: of the copy; created here.
     """
     for relative in _files(workspace):
         source, target = workspace / relative, folder / relative
         target.parent.mkdir(parents=True, exist_ok=True)
         if source.is_symlink():
-            place = Path(os.path.normpath(source.parent / os.readlink(source)))
-            inside = place.is_relative_to(workspace)
-            target.symlink_to(folder / place.relative_to(workspace) if inside else place)
+            end = Path(os.path.normpath(source.parent / os.readlink(source)))
+            inside = end.is_relative_to(workspace)
+            target.symlink_to(folder / end.relative_to(workspace) if inside else end)
         elif source.is_file():
             shutil.copy2(source, target)
 
@@ -38,13 +38,13 @@ def module_flags(workspace: Path) -> list[str]:
     """Flags that keep relative `local_path_override`s of MODULE.bazel where they were."""
     flags = []
     for call in _LOCAL_MODULE.finditer((workspace / "MODULE.bazel").read_text(encoding="utf-8")):
-        given = {m["name"]: m["value"] for m in _ARGUMENT.finditer(call["arguments"])}
-        path = Path(given.get("path", ""))
-        if path.is_absolute() or "module_name" not in given:
+        values = {m["name"]: m["value"] for m in _ARGUMENT.finditer(call["arguments"])}
+        path = Path(values.get("path", ""))
+        if path.is_absolute() or "module_name" not in values:
             continue
-        place = Path(os.path.normpath(workspace / path))
-        if not place.is_relative_to(workspace):
-            flags.append(f"--override_module={given['module_name']}={place}")
+        module = Path(os.path.normpath(workspace / path))
+        if not module.is_relative_to(workspace):
+            flags.append(f"--override_module={values['module_name']}={module}")
     return flags
 
 
@@ -60,11 +60,11 @@ def _files(workspace: Path) -> Iterator[Path]:
         yield from (Path(name) for name in names)
         return
     for root, folders, files in os.walk(workspace):
-        place = Path(root).relative_to(workspace)
+        folder = Path(root).relative_to(workspace)
         links = [f for f in folders if (Path(root) / f).is_symlink()]
         folders[:] = sorted(f for f in folders if f not in links)
         yield from (
-            place / name
+            folder / name
             for name in sorted(files + links)
             # Bazel's own: bazel-bin, bazel-out, …
             if not (name.startswith("bazel-") and (Path(root) / name).is_symlink())

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
+from etcli.files.archives import sha256_of
+from etcli.files.explain import explain
 from etcli.reproduce.build import Output
-from etcli.reproduce.explain import explain
 
 
 @dataclass(frozen=True)
 class Difference:
-    """An output that isn't the same in both builds.
+    """An output that differs between two builds.
 
     Attributes:
       label: of the target.
@@ -27,31 +26,19 @@ class Difference:
 
 
 def compare(first: Mapping[str, Output], second: Mapping[str, Output]) -> list[Difference]:
-    """Compares by sha256; explains what differs.
+    """Compares by sha256; explains differences.
 
     Args:
       first: path under the execution root to the output, as `Build.run` returns.
-      second: those of the other build.
+      second: the other build's.
     """
-    found = []
+    differences = []
     for name in sorted({*first, *second}):
-        one, other = first.get(name), second.get(name)
-        if one is None or other is None:
-            which = "second" if one is None else "first"
-            label = (one or other).label  # type: ignore[union-attr]
-            found.append(Difference(label, name, (f"only the {which} build has it",)))
-        elif sha256(one.path) != sha256(other.path):
-            found.append(Difference(one.label, name, tuple(explain(one.path, other.path))))
-    return found
-
-
-def sha256(path: Path) -> str:
-    """Of a file; of a folder: of its files' names, modes and contents."""
-    if path.is_dir():
-        inner = hashlib.sha256()
-        for file in sorted(p for p in path.rglob("*") if not p.is_dir()):
-            runs = bool(file.stat().st_mode & 0o100)
-            inner.update(f"{file.relative_to(path)}\0{runs}\0{sha256(file)}\n".encode())
-        return inner.hexdigest()
-    with open(path, "rb") as source:
-        return hashlib.file_digest(source, "sha256").hexdigest()
+        if name not in first or name not in second:
+            which, build = ("first", first) if name in first else ("second", second)
+            reasons: Sequence[str] = [f"only the {which} build has it"]
+            differences.append(Difference(build[name].label, name, tuple(reasons)))
+        elif sha256_of(first[name].path) != sha256_of(second[name].path):
+            reasons = explain(first[name].path, second[name].path)
+            differences.append(Difference(first[name].label, name, tuple(reasons)))
+    return differences

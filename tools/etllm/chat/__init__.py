@@ -1,4 +1,5 @@
-"""Parts of a chat with a program: tokens, sampling, the state of a conversation.
+"""What stands between a language model and text: its tokenizer and its chat template.
 
-Only `etllm.chat.program` needs ExecuTorch; the others work on plain numbers and text.
+Actions make files of it for the runner (//tools/runner), which talks with programs. It is a target
+of its own so that a change here lowers nothing.
 """

@@ -1,14 +1,25 @@
-"""A chat template as plain texts, for programs that have no template engine."""
+"""A chat template as plain texts, for the runner, which has no template engine.
+
+The template is rendered with marks instead of messages; what stands between the marks are the
+texts that the runner puts around what is said. That holds only for a template that copies each
+message once and changes nothing but the white space around it, so each rendering is checked.
+
+    python -m etllm.chat.chat_format --config tokenizer_config.json --output chat_format.json \
+        [--template chat_template.jinja]
+"""
 
 from __future__ import annotations
 
+import argparse
 import json
-from collections.abc import Mapping
+import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from etllm.chat.errors import LlmError
-from etllm.chat.text import ChatTemplate
+from etbuild import BuildError
+
+from etllm.chat.text import ChatTemplate, load_config, load_template
 
 FORMAT = 1
 # Private-use characters: no template has them, and none changes them.
@@ -17,24 +28,24 @@ _PROMPT = "\ue000prompt\ue001"
 _ANSWER = "\ue000answer\ue001"
 _NEXT = "\ue000next\ue001"
 _SPACE = " \n"
-_IN_PYTHON = "Such a template needs a template engine: talk with the model in Python."
 
 
 def chat_format(template: ChatTemplate, where: str) -> dict[str, Any]:
-    """What stands around a prompt, and around a system message and a prompt.
+    """The texts around a prompt, and around a system message and a prompt.
 
     Args:
-      template: the model's form of a conversation.
+      template: the model's chat template.
       where: name of its file, for messages.
 
     Returns:
       Values for JSON: `prompt` (the texts before and after it), `system_and_prompt` (before,
-      between and after; None where the template takes no system message), `next` (between an answer
-      and the next prompt, and after it; None where the template tells the past in another way than
-      it came), and `trims`: whether the template drops the space around what is said.
+      between and after; None if the template refuses a system message), `next` (between an answer
+      and the next prompt, and after it; None if the template renders earlier turns differently from
+      how they were generated), and `trims`: whether the template drops the white space around what
+      is said.
 
     Raises:
-      LlmError: the template fails, or does something else to a prompt than putting text around it.
+      BuildError: the template fails, or does more than put text around a prompt.
 
     Example:
 
@@ -43,7 +54,7 @@ def chat_format(template: ChatTemplate, where: str) -> dict[str, Any]:
     plain, trims = _around(template, [("user", _PROMPT)], where)
     try:
         both, _ = _around(template, [("system", _SYSTEM), ("user", _PROMPT)], where)
-    except LlmError:
+    except BuildError:
         both = None
     return {
         "format": FORMAT,
@@ -60,12 +71,12 @@ def write_chat_format(config: Mapping[str, Any], where: str, path: Path) -> None
     Args:
       config: the values.
       where: name of their file, for messages.
-      path: where to.
+      path: the file to write.
     """
     try:
         values = chat_format(ChatTemplate(config, where), where)
-    except LlmError as error:
-        values = {"format": FORMAT, "problem": str(error).splitlines()[0]}
+    except BuildError as error:
+        values = {"format": FORMAT, "problem": error.what}
     text = json.dumps(values, ensure_ascii=False, indent=1, sort_keys=True)
     path.write_text(text + "\n", encoding="utf-8")
 
@@ -75,39 +86,68 @@ def _next(template: ChatTemplate, plain: list[str], trims: bool, where: str) -> 
     turns = [("user", _PROMPT), ("assistant", _ANSWER), ("user", _NEXT)]
     try:
         pieces, next_trims = _around(template, turns, where)
-    except LlmError:
+    except BuildError:
         return None
-    # What the model has read and said must be how the template tells it afterwards.
+    # The KV cache holds what was read and generated: the template must render it the same way.
     if pieces[:2] != plain or next_trims != trims:
         return None
     return pieces[2:]
 
 
 def _around(
-    template: ChatTemplate, said: list[tuple[str, str]], where: str
+    template: ChatTemplate, messages: list[tuple[str, str]], where: str
 ) -> tuple[list[str], bool]:
-    """The texts around messages, and whether the space around these is dropped."""
-    text = template.render([{"role": role, "content": content} for role, content in said])
+    """The texts around messages, and whether the white space around these is dropped."""
+    text = template.render([{"role": role, "content": content} for role, content in messages])
     pieces = [text]
-    for role, content in said:
+    for role, content in messages:
         count = text.count(content)
         if count != 1:
-            raise LlmError(
-                f"{where}: the chat template has the {role}'s message {count} times in its text, "
-                "expected once.",
-                _IN_PYTHON,
+            raise BuildError(
+                f"{where}: the chat template renders the {role}'s message {count} times, expected "
+                "once."
             )
         pieces[-1:] = pieces[-1].split(content)
-    spaced = [{"role": role, "content": f"{_SPACE}{c}{_SPACE}"} for role, c in said]
-    got = template.render(spaced)
+    spaced = [{"role": role, "content": f"{_SPACE}{c}{_SPACE}"} for role, c in messages]
+    rendered = template.render(spaced)
     for trims, space in ((True, ""), (False, _SPACE)):
-        wanted = pieces[0]
-        for (_, content), piece in zip(said, pieces[1:], strict=True):
-            wanted += f"{space}{content}{space}{piece}"
-        if got == wanted:
+        expected = pieces[0]
+        for (_, content), piece in zip(messages, pieces[1:], strict=True):
+            expected += f"{space}{content}{space}{piece}"
+        if rendered == expected:
             return pieces, trims
-    raise LlmError(
-        f"{where}: the chat template changes what is said in another way than dropping the space "
-        "around it.",
-        _IN_PYTHON,
+    raise BuildError(
+        f"{where}: the chat template changes more of a message than the white space around it."
     )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command line.
+
+    Args:
+      arguments: without the program's name; None: those of the process.
+
+    Returns:
+      The exit code: 0, or 1 after an error that was printed.
+    """
+    parser = argparse.ArgumentParser(
+        prog="chat_format", description=__doc__.split("\n", maxsplit=1)[0]
+    )
+    parser.add_argument("--config", type=Path, required=True, help="tokenizer_config.json")
+    parser.add_argument("--template", type=Path, help="replaces the template in the config")
+    parser.add_argument("--output", type=Path, required=True, help="chat_format.json to write")
+    options = parser.parse_args(arguments)
+    try:
+        config = load_config(options.config)
+        if options.template:
+            config["chat_template"] = load_template(options.template)
+    except BuildError as error:
+        print(f"chat_format: {error}", file=sys.stderr)
+        return 1
+    where = options.template or options.config
+    write_chat_format(config, where.name, options.output)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,4 +1,4 @@
-"""Between text and tokens: the tokenizer, streams of pieces, the chat template."""
+"""Between text and tokens: the tokenizer and the chat template."""
 
 from __future__ import annotations
 
@@ -11,33 +11,31 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
+from etbuild import BuildError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from tokenizers import Tokenizer
-from tokenizers.decoders import DecodeStream
 
-from etllm.chat.errors import LlmError
-
-# Of a template: what it may make of two values, and how long it may take.
+# Limits of a template: the product and the power of two values, and its time.
 _MOST_PRODUCT = 10**7
 _MOST_POWER = 10**4
 _MOST_SECONDS = 10.0
 
-_BUILD_AGAIN = "Build it again from the model's GGUF file with tokenizer_from_gguf."
+_FETCH_AGAIN = "Fetch the model's files again."
 
 
 def load_tokenizer(path: Path) -> Tokenizer:
     """The tokenizer of a `tokenizer.json`.
 
     Raises:
-      LlmError: the file is missing or no tokenizer.
+      BuildError: the file is missing or malformed.
     """
     try:
         return Tokenizer.from_str(_read(path))
-    except (LlmError, KeyboardInterrupt, MemoryError):
+    except (BuildError, KeyboardInterrupt, MemoryError):
         raise
-    except BaseException as error:  # the library has no type of its own, and its panics a base one
-        raise LlmError(
-            f"{path}: expected a Hugging Face tokenizer.json; found: {error}.", _BUILD_AGAIN
+    except BaseException as error:  # The library raises this when it panics.
+        raise BuildError(
+            f"{path}: it is not a Hugging Face tokenizer.json: {error}.", _FETCH_AGAIN
         ) from None
 
 
@@ -45,17 +43,17 @@ def load_config(path: Path) -> dict[str, Any]:
     """The values of a `tokenizer_config.json`.
 
     Raises:
-      LlmError: the file is missing or no JSON object.
+      BuildError: the file is missing, or is not a JSON object.
     """
     try:
         values = json.loads(_read(path))
     except RecursionError:
-        raise LlmError(f"{path}: expected JSON; found: it is nested too deeply.") from None
+        raise BuildError(f"{path}: it is not JSON: it is nested too deeply.") from None
     except ValueError as error:
-        raise LlmError(f"{path}: expected JSON; found: {error}.", _BUILD_AGAIN) from None
+        raise BuildError(f"{path}: it is not JSON: {error}.", _FETCH_AGAIN) from None
     if not isinstance(values, dict):
-        found = type(values).__name__
-        raise LlmError(f"{path}: expected a JSON object; found {found}.", _BUILD_AGAIN)
+        kind = type(values).__name__
+        raise BuildError(f"{path}: got {kind}, expected a JSON object.", _FETCH_AGAIN)
     return values
 
 
@@ -63,7 +61,7 @@ def load_template(path: Path) -> str:
     """The text of a `chat_template.jinja`.
 
     Raises:
-      LlmError: the file is missing or no text.
+      BuildError: the file is missing, or is not text in UTF-8.
     """
     return _read(path)
 
@@ -72,52 +70,16 @@ def _read(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise LlmError(f"{path}: cannot be read: {error}.", _BUILD_AGAIN) from None
-
-
-class PieceStream:
-    """Turns tokens into text as they come, whole characters only.
-
-    A character of several bytes may be split over tokens: it comes out with the last of them.
-
-    Args:
-      tokenizer: whose tokens they are.
-
-    Example:
-
-        stream = PieceStream(tokenizer)
-        for token in tokens:
-            print(stream.add(token), end="", flush=True)
-        print(stream.end())
-    """
-
-    def __init__(self, tokenizer: Tokenizer) -> None:
-        self._tokenizer = tokenizer
-        self._stream = DecodeStream(skip_special_tokens=True)
-        self._waiting: list[int] = []
-
-    def add(self, token: int) -> str:
-        """The text that is complete with this token; may be empty."""
-        self._waiting.append(token)
-        piece = self._stream.step(self._tokenizer, token)
-        if not piece:
-            return ""
-        self._waiting.clear()
-        return piece
-
-    def end(self) -> str:
-        """What is left: a replacement character where the last one stayed incomplete."""
-        rest, self._waiting = self._waiting, []
-        return self._tokenizer.decode(rest) if rest else ""
+        raise BuildError(f"{path}: cannot be read: {error}.", _FETCH_AGAIN) from None
 
 
 class _Environment(ImmutableSandboxedEnvironment):
-    """A sandbox that has no room for values that nobody reads."""
+    """A sandbox that also limits memory."""
 
     intercepted_binops = frozenset(["*", "**"])
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
-        """Multiplies; refuses what would take a computer's memory."""
+        """Multiplies; refuses results that would exhaust the memory."""
         sizes = [len(v) if isinstance(v, str | list | tuple) else v for v in (left, right)]
         if all(isinstance(size, int | float) for size in sizes):
             most = _MOST_PRODUCT if operator == "*" else _MOST_POWER
@@ -128,7 +90,7 @@ class _Environment(ImmutableSandboxedEnvironment):
 
 @contextlib.contextmanager
 def _time_limit(seconds: float) -> Iterator[None]:
-    """Ends what takes too long; outside of the main thread, where signals don't come, nothing."""
+    """Limits the time of a block; in the main thread only, as others get no signals."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -142,12 +104,12 @@ def _time_limit(seconds: float) -> Iterator[None]:
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-        # None: it was set by other code than Python's, which has no way to set it again.
+        # None: the handler was not set from Python, which cannot restore it.
         signal.signal(signal.SIGALRM, signal.SIG_DFL if before is None else before)
 
 
 class ChatTemplate:
-    """The form in which a model wants a conversation.
+    """A model's chat template: how it expects a conversation.
 
     Args:
       config: values of the `tokenizer_config.json`: chat_template, bos_token, eos_token. Without a
@@ -155,7 +117,7 @@ class ChatTemplate:
       where: name of that file, for messages.
 
     Raises:
-      LlmError: the template has a syntax error.
+      BuildError: the template has a syntax error.
 
     Example:
 
@@ -166,19 +128,19 @@ class ChatTemplate:
         self._where = where
         self._tokens = {name: _content(config.get(name)) for name in ("bos_token", "eos_token")}
         self._bos = self._tokens["bos_token"] if config.get("add_bos_token") else ""
-        # A template comes with a model's file: it may not reach anything but its own values.
+        # A template is code of the model's author: it reaches nothing but its own values.
         environment = _Environment(trim_blocks=True, lstrip_blocks=True)
         environment.globals["raise_exception"] = self._refuse
         source = _default(config.get("chat_template"))
         if not isinstance(source, str):
-            raise LlmError(
-                f"{where}: chat_template: expected text, found {type(source).__name__}.",
-                _BUILD_AGAIN,
+            raise BuildError(
+                f"{where}: chat_template: got {type(source).__name__}, expected text.",
+                _FETCH_AGAIN,
             )
         try:
             self._template = environment.from_string(source) if source else None
-        except Exception as error:  # jinja2 compiles to Python, which may fail in any way.
-            raise self._wrong(error) from None
+        except Exception as error:  # jinja2 compiles to Python, which may raise anything.
+            raise self._failure(error) from None
 
     def render(self, messages: Sequence[Mapping[str, str]]) -> str:
         """The conversation as text that ends where the assistant begins to speak.
@@ -187,7 +149,7 @@ class ChatTemplate:
           messages: each with "role" ("system", "user", "assistant") and "content".
 
         Raises:
-          LlmError: the template refuses them or fails.
+          BuildError: the template refuses them or fails.
         """
         if self._template is None:
             return self._bos + "\n".join(message["content"] for message in messages)
@@ -196,16 +158,16 @@ class ChatTemplate:
                 return self._template.render(
                     messages=list(messages), add_generation_prompt=True, **self._tokens
                 )
-        except Exception as error:  # A template can do whatever an expression of Python can.
-            raise self._wrong(error) from None
+        except Exception as error:  # A template evaluates expressions, which may raise anything.
+            raise self._failure(error) from None
 
     def _refuse(self, reason: str) -> None:
         raise jinja2.TemplateError(reason)
 
-    def _wrong(self, error: Exception) -> LlmError:
+    def _failure(self, error: Exception) -> BuildError:
         text = str(error).splitlines()[0] if str(error) else type(error).__name__
-        return LlmError(
-            f"{self._where}: the chat template fails: {text.rstrip('.')}.", _BUILD_AGAIN
+        return BuildError(
+            f"{self._where}: the chat template fails: {text.rstrip('.')}.", _FETCH_AGAIN
         )
 
 

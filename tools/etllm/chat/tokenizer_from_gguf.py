@@ -1,7 +1,7 @@
 """Makes a Hugging Face tokenizer.json from the tokenizer inside a GGUF file.
 
-    tokenizer_from_gguf --gguf model.gguf --output tokenizer.json --config tokenizer_config.json \
-        --chat_format chat_format.json
+    python -m etllm.chat.tokenizer_from_gguf --gguf model.gguf --output tokenizer.json \
+        --config tokenizer_config.json --chat_format chat_format.json
 
 The same file gives the same bytes.
 """
@@ -20,7 +20,6 @@ from etbuild import BuildError, check_gguf
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
 from etllm.chat.chat_format import write_chat_format
-from etllm.chat.errors import LlmError
 
 _PREFIX = "tokenizer.ggml."
 _FETCH_AGAIN = "Fetch the file again, or name another GGUF file."
@@ -31,21 +30,21 @@ _SPLITS_DIGITS = {"gpt-2": False, "smollm": True}
 
 
 def read_metadata(path: Path) -> dict[str, Any]:
-    """The metadata of a GGUF file by key, those of its tensors left out.
+    """The metadata of a GGUF file by key, without those of its tensors.
 
     Raises:
-      LlmError: the file is missing or no complete GGUF file.
+      BuildError: the file is missing or incomplete.
     """
     try:
         check_gguf(path)
         fields = gguf.GGUFReader(path).fields
         return {key: field.contents() for key, field in fields.items()}
-    except BuildError as error:
-        raise LlmError(error.what, error.hint) from None
-    except Exception as error:  # the reader raises whatever a broken file leads it to
+    except BuildError:
+        raise
+    except Exception as error:  # The reader may raise anything for a damaged file.
         size = path.stat().st_size
-        raise LlmError(
-            f"{path}: expected a complete GGUF file; found {size} bytes that cannot be read "
+        raise BuildError(
+            f"{path}: it is not a complete GGUF file: {size} bytes that cannot be read "
             f"({type(error).__name__}: {error}).",
             _FETCH_AGAIN,
         ) from None
@@ -62,38 +61,38 @@ def build_tokenizer(metadata: Mapping[str, Any], where: str) -> Tokenizer:
       A byte-level BPE tokenizer.
 
     Raises:
-      LlmError: it is of another kind, or its parts don't fit together.
+      BuildError: it is of another kind, or its parts do not fit together.
     """
     kind = metadata.get(f"{_PREFIX}model")
     if kind != "gpt2":
-        raise LlmError(
-            f'{where}: {_PREFIX}model: expected "gpt2" (byte-level BPE), found {kind!r}.',
+        raise BuildError(
+            f'{where}: {_PREFIX}model: got {kind!r}, expected "gpt2" (byte-level BPE).',
             "Take the tokenizer.json that comes with the original model.",
         )
     split = metadata.get(f"{_PREFIX}pre")
     if split not in _SPLITS_DIGITS:
-        raise LlmError(
-            f"{where}: {_PREFIX}pre: expected one of {', '.join(_SPLITS_DIGITS)}, found {split!r}.",
+        raise BuildError(
+            f"{where}: {_PREFIX}pre: got {split!r}, expected one of: {', '.join(_SPLITS_DIGITS)}.",
             "Take the tokenizer.json that comes with the original model.",
         )
     tokens, merges = _strings(metadata, "tokens", where), _strings(metadata, "merges", where)
     types = metadata.get(f"{_PREFIX}token_type") or [1] * len(tokens)
     if not isinstance(types, list):
-        raise LlmError(
-            f"{where}: {_PREFIX}token_type: expected a list, found {types!r}.", _FETCH_AGAIN
+        raise BuildError(
+            f"{where}: {_PREFIX}token_type: got {types!r}, expected a list.", _FETCH_AGAIN
         )
     vocabulary = {token: number for number, token in enumerate(tokens)}
     if len(vocabulary) != len(tokens) or len(types) != len(tokens):
-        raise LlmError(
-            f"{where}: expected {len(tokens)} different tokens, each with a type; found "
-            f"{len(vocabulary)} different ones and {len(types)} types.",
+        raise BuildError(
+            f"{where}: got {len(vocabulary)} different tokens and {len(types)} types, expected "
+            f"{len(tokens)} of each.",
             _FETCH_AGAIN,
         )
     pairs = [tuple(merge.split(" ")) for merge in merges]
     wrong = next((pair for pair in pairs if not _fits(pair, vocabulary)), None)
     if wrong is not None:
-        raise LlmError(
-            f'{where}: {_PREFIX}merges: "{" ".join(wrong)}" doesn\'t join two tokens to a third.',
+        raise BuildError(
+            f'{where}: {_PREFIX}merges: "{" ".join(wrong)}" does not join two tokens into a third.',
             _FETCH_AGAIN,
         )
     tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=pairs))
@@ -116,10 +115,10 @@ def build_config(metadata: Mapping[str, Any], where: str) -> dict[str, Any]:
       where: name of the file, for messages.
 
     Returns:
-      Values for JSON; what the file doesn't say is left out.
+      Values for JSON; without what the file does not say.
 
     Raises:
-      LlmError: a special token has a number that the vocabulary lacks.
+      BuildError: a special token has a number that the vocabulary lacks.
     """
     tokens = _strings(metadata, "tokens", where)
     ids = {
@@ -135,9 +134,8 @@ def build_config(metadata: Mapping[str, Any], where: str) -> dict[str, Any]:
     }
     for name, number in ids.items():
         if number is not None and not (isinstance(number, int) and 0 <= number < len(tokens)):
-            raise LlmError(
-                f"{where}: the {name} token: expected a number below {len(tokens)}, found "
-                f"{number}.",
+            raise BuildError(
+                f"{where}: the {name} token: got {number}, expected a number below {len(tokens)}.",
                 _FETCH_AGAIN,
             )
     ends = {ids[name] for name in ("eos", "eot", "eom")} - {None}
@@ -157,8 +155,8 @@ def build_config(metadata: Mapping[str, Any], where: str) -> dict[str, Any]:
 def _strings(metadata: Mapping[str, Any], name: str, where: str) -> list[str]:
     values = metadata.get(f"{_PREFIX}{name}")
     if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
-        raise LlmError(
-            f"{where}: {_PREFIX}{name}: expected a list of strings, found {type(values).__name__}.",
+        raise BuildError(
+            f"{where}: {_PREFIX}{name}: got {type(values).__name__}, expected a list of strings.",
             "Take a GGUF file that was written with its tokenizer.",
         )
     return values
@@ -191,7 +189,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         metadata = read_metadata(options.gguf)
         tokenizer = build_tokenizer(metadata, str(options.gguf))
         config = build_config(metadata, str(options.gguf))
-    except LlmError as error:
+    except BuildError as error:
         print(f"tokenizer_from_gguf: {error}", file=sys.stderr)
         return 1
     options.output.write_text(tokenizer.to_str(pretty=False) + "\n", encoding="utf-8")

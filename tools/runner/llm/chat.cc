@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 
 #include "tools/runner/base/files.h"
 #include "tools/runner/base/json.h"
@@ -176,8 +177,7 @@ Result<std::optional<ChatFormat>> format_for(
   const std::string tokenizer = TRY(tokenizer_path(arguments, app));
   const std::string path = TRY(format_path(arguments, tokenizer, app));
   if (!is_file(path)) {
-    return error(path + " is missing: it is the model's chat format; create it with chat_format of "
-         "@rules_executorch//tools/etllm/chat:tokenizer.bzl" +
+    return error(path + " is missing: it has the model's chat template; create it with llm_tokenizer" +
          (is_file(beside(tokenizer, kConfig)) ? std::string(" from ") + kConfig : "") +
          ", or pass the whole text with --raw_prompt.");
   }
@@ -272,7 +272,7 @@ Result<std::vector<TextPart>> ChatFormat::render_next(const std::string& prompt)
 Status ChatFormat::check_has_next() const {
   if (!around_next_) {
     return error("--chat: " + path_ + " has no chat format for a second message, because its template changes earlier "
-         "messages; use --prompt, or the chat in Python.");
+         "messages; use --prompt, once for each question.");
   }
   return {};
 }
@@ -407,6 +407,9 @@ Status Prompter::converse(Program& program, Conversation& conversation) const {
   }
   Lines lines;
   while (arguments_.chat) {
+    if (isatty(STDIN_FILENO)) {
+      fputs("> ", stderr);
+    }
     const std::optional<Line> line = TRY(lines.next());
     if (!line) {
       break;

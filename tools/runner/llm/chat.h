@@ -24,7 +24,7 @@ Status check_prompt_options(const Arguments& arguments);
 // A model's chat template as texts around the messages.
 class ChatFormat {
  public:
-  // From a chat_format.json, which //tools/etllm/chat:tokenizer.bzl derives from a chat template.
+  // From a chat_format.json, which the rule chat_format derives from a chat template.
   static Result<ChatFormat> read(const std::string& path);
 
   // A prompt in the template; `system` is the system message, "": the template's. An error, if the template has no

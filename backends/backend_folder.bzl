@@ -1,0 +1,35 @@
+"""backend_folder: what every folder of //backends has: its Python sources and its locks."""
+
+load("@rules_python//python:defs.bzl", "py_library")
+
+_PUBLIC = ["//visibility:public"]
+
+def backend_folder(name = "recipes", deps = []):
+    """The targets `:recipes` (a py_library), `:sources`, and `:locks` where there are some.
+
+    Args:
+      name: of the py_library.
+      deps: what the builders import besides etbuild.
+    """
+    native.filegroup(
+        name = "sources",
+        srcs = native.glob(["*.py"]),
+        visibility = _PUBLIC,
+    )
+    py_library(
+        name = name,
+        srcs = native.glob(["*.py"]),
+        imports = ["."],
+        visibility = _PUBLIC,
+        deps = ["//tools/etbuild"] + deps,
+    )
+
+    # Read by the module extension, outside of any build.
+    locks = native.glob(["*.txt"], allow_empty = True)
+    if locks:
+        native.exports_files(locks, _PUBLIC)
+        native.filegroup(
+            name = "locks",
+            srcs = locks,
+            visibility = _PUBLIC,
+        )

@@ -1,0 +1,134 @@
+"""What the rules provide. `//rules:providers.bzl` exports it."""
+
+EtAppInfo = provider(
+    doc = "Binary, libraries, programs and data for one platform. Made by `et_runner_app`.",
+    fields = {
+        "label": "Label of the app.",
+        "name": "String.",
+        "platform": "String: name of the platform (\"android_arm64\").",
+        "directory": "File (tree artifact): the app.",
+        "archive": "File: the same as .tar.zst, or .zip for Apple's platforms.",
+        "manifest": "File: what the app consists of (JSON), the same as in the directory.",
+        "fit": "File: operators and backends that its programs use, and libraries that have them (JSON).",
+        "programs": "List of EtProgramInfo.",
+        "assets": "List of Files: the app's `data`.",
+        "runtime": "EtRuntimeInfo.",
+        "runtime_libraries": "Depset of Files: shared libraries that may be in the app.",
+        "libraries": "List of EtRuntimeLibraryInfo that its own were chosen from.",
+        "linked_packages": "Dict of purl to SPDX license expression: what its binary holds beside the runtime.",
+        "jni_library": "File: the runner as a shared library for Android apps, or None.",
+    },
+)
+
+EtAppPackageInfo = provider(
+    doc = "Apps as what another system installs or builds with. Made by `et_android_apk`, `et_android_aar` " +
+          "and `et_ios_xcframework`.",
+    fields = {
+        "label": "Label of the target.",
+        "kind": "String: \"apk\", \"aar\" or \"swift_package\".",
+        "file": "File: the package; a zip, whatever its name.",
+        "apps": "List of EtAppInfo that it is made of.",
+        "signing_key": "String: \"own\", \"debug\": the one that everybody has, or empty: it is not signed.",
+    },
+)
+
+EtAssetsInfo = provider(
+    doc = "Programs and what they load, for an app that has a runtime. Made by `et_assets`.",
+    fields = {
+        "label": "Label of the target.",
+        "files": "List of struct(path, file): Files and their places (\"data/foundation.ptd\").",
+        "manifest": "File: programs, files, sizes and sha256 (JSON).",
+        "programs": "List of EtProgramInfo.",
+    },
+)
+
+EtBackendInfo = provider(
+    doc = "A backend that programs delegate to. Made by `et_backend`.",
+    fields = {
+        "label": "Label of the backend.",
+        "id": "String: the name that a runtime registers it under (\"XnnpackBackend\"); empty: " +
+              "ExecuTorch's own kernels.",
+        "packages": "List of EtPackagesInfo that lowering for it takes.",
+    },
+)
+
+EtLoweredInfo = provider(
+    doc = "A lowered program: tables, blobs and index in one directory.",
+    fields = {
+        "label": "Label of the target that was lowered.",
+        "directory": "File (tree artifact): index.json, program.bin, blobs/<sha256>.",
+        "measurements": "File: seconds per stage, peak memory and accuracy (JSON); differs from run to run.",
+        "model": "EtModelInfo that it was made from.",
+        "recipe": "EtRecipeInfo that it was made with.",
+        "methods": "List of strings: the methods asked for; empty: all.",
+        "settings": "Struct: quantize (\"recipe\" or \"none\"), calibration (File or None).",
+        "placeholders": "List of struct(file, placeholder): it holds these placeholders instead of the " +
+                        "adapter's values.",
+    },
+)
+
+EtModelInfo = provider(
+    doc = "A model, without a recipe. Created by `et_model` and `et_exported_program`.",
+    fields = {
+        "label": "Label of the model.",
+        "entry_point": "String \"module:function\"; empty: the model is given as .pt2 files, or exported before.",
+        "files": "Depset of Files that a lowering of the model reads.",
+        "lowerable": "What lowers the model. Private: it may change with any version.",
+    },
+)
+
+EtProgramInfo = provider(
+    doc = "A linked program. Made by `et_program`.",
+    fields = {
+        "label": "Label of the program.",
+        "program": "File: the .pte.",
+        "manifest": "File: what must be there before the program is loaded (JSON): data files, " +
+                    "keys and their sha256, whether XNNPACK's weight cache is safe.",
+        "own_data": "File: the .ptd of its own weights, or None.",
+        "own_index": "File: the index of that, or None.",
+        "shared_data": "List of EtSharedDataInfo.",
+        "summary": "File: what went where (JSON).",
+        "report": "File: what the program consists of (JSON).",
+        "data_files": "Depset of Files: the .ptd files that it may need at run time; the " +
+                      "manifest says which of them it loads.",
+        "lowered": "EtLoweredInfo that it was linked from.",
+        "model": "EtModelInfo that it was made from.",
+        "recipe": "EtRecipeInfo that it was made with.",
+        "backends": "Depset of EtBackendInfo that it may delegate to.",
+    },
+)
+
+EtRecipeInfo = provider(
+    doc = "How a model is quantized, partitioned and lowered. Made by `et_recipe`.",
+    fields = {
+        "label": "Label of the recipe.",
+        "backends": "Depset of EtBackendInfo that its programs may delegate to.",
+        "option_types": "Dict of option name to type; None where the builder takes any.",
+        "sources": "Depset of Files that its builders may import.",
+        "roots": "List of strings: import roots as runfiles paths.",
+        "data": "Depset of Files that its builders ask for.",
+        "tree": "Struct, encodable as JSON: what the exporter builds the recipe from.",
+        "lowering": "String: \"stock\" where it wants upstream's own functions, else \"fast\".",
+    },
+)
+
+EtReleaseInfo = provider(
+    doc = "Files that are given away together. Made by `et_release`.",
+    fields = {
+        "label": "Label of the release.",
+        "files": "List of struct(path, file): all Files and their places in the release, the lists included.",
+        "manifest": "File: what the release consists of (JSON).",
+        "sbom": "File: its bill of materials (CycloneDX, JSON).",
+        "checksums": "File: sha256 of all others, as `sha256sum -c` reads it.",
+    },
+)
+
+EtSharedDataInfo = provider(
+    doc = "Weights that programs share. Made by `et_shared_data`.",
+    fields = {
+        "label": "Label of the target.",
+        "data": "File: the .ptd.",
+        "index": "File: its keys with sha256, size, dtype, shape and names (JSON).",
+        "lowered": "List of EtLoweredInfo that it was made from.",
+    },
+)

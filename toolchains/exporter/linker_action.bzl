@@ -1,0 +1,46 @@
+"""linker_action: what runs the exporter toolchain's programs that do not need torch."""
+
+load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
+load("//toolchains/python:python_tool.bzl", "action_environment")
+
+def linker_action(
+        ctx,
+        *,
+        module,
+        arguments,
+        inputs,
+        outputs,
+        mnemonic,
+        progress_message,
+        execution_requirements = {}):
+    """Runs a torch-free program of ours.
+
+    Args:
+      ctx: rule context with the exporter toolchain.
+      module: the Python module.
+      arguments: Args.
+      inputs: list of Files.
+      outputs: list of Files.
+      mnemonic: of the action.
+      progress_message: of the action.
+      execution_requirements: of the action.
+    """
+    exporter = ctx.toolchains[EXPORTER_TOOLCHAIN].exporter
+    start = ctx.actions.args()
+    start.add(module)
+
+    ctx.actions.run(
+        executable = exporter.linking_tool,
+        arguments = [start, arguments],
+        inputs = inputs,
+        tools = [exporter.stamp, exporter.interpreter],
+        outputs = outputs,
+        mnemonic = mnemonic,
+        progress_message = progress_message,
+        env = action_environment(ctx),
+        execution_requirements = execution_requirements,
+        toolchain = EXPORTER_TOOLCHAIN,
+    )
+
+# Its blobs are in the cache already, once for all programs; linking again costs seconds.
+NO_CACHE = {"no-cache": "1"}

@@ -1,0 +1,35 @@
+"""What the exporter toolchain and layers of packages provide."""
+
+EtExporterInfo = provider(
+    doc = "The Python environment that lowers and links. Made by `et_exporter`.",
+    fields = {
+        "lowering_tool": "FilesToRunProvider: runs modules that need torch.",
+        "linking_tool": "FilesToRunProvider: runs modules that don't.",
+        "stamp": "File whose contents name the environment; part of a worker's key.",
+        "interpreter": "File: the Python interpreter.",
+        "python_files": "Depset of Files: what the interpreter needs, its standard library.",
+        "packages": "Depset of Files: torch, executorch and what they need.",
+        "package_roots": "List of strings: their import roots, as runfiles paths.",
+        "light_packages": "Depset of Files: what tools without torch need; no more than `packages`.",
+        "light_roots": "List of strings: their import roots, as runfiles paths.",
+        "executorch_version": "String.",
+        "torch_version": "String.",
+        "metadata_files": "Depset of Files: METADATA of each package, for SBOMs.",
+    },
+)
+
+EtPackagesInfo = provider(
+    doc = "Python packages, programs or an SDK that a backend needs. Made by `et_packages`.",
+    fields = {
+        "label": "Label of the target.",
+        "holder": "FilesToRunProvider: does nothing, and has the files as runfiles.",
+        "files": "Depset of Files.",
+        "stamp": "File whose contents change with the packages.",
+        "stamp_path": "String: runfiles path of the stamp.",
+        "roots": "List of strings: import roots, as runfiles paths.",
+        "programs": "List of strings: folders for PATH, as runfiles paths.",
+        "variables": "Dict of environment variable to runfiles path.",
+        "missing": "String: why they can't be used; empty: they can.",
+        "metadata_files": "Depset of Files: METADATA of each package.",
+    },
+)

@@ -1,0 +1,93 @@
+"""Draws a terminal with real commands and what they printed, as an SVG file.
+
+`bazel run //tools/dev:terminal -- docs/images/first.svg "./bazelw build //x" "./bazelw run //y"`
+
+The commands run in the workspace, one after the other. Lines that Bazel writes over on a terminal
+are left out, and so is what differs from run to run, but for seconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+
+_PASSING = re.compile(
+    r"(Loading|Analyzing|Computing main repo|Extracting|Starting local|\[[\d,]+ / [\d,]+\])"
+)
+_LEFT_OUT = re.compile(
+    r"(INFO: (Invocation ID|Running command line|\d+ process|Analyzed|From )|WARNING:|$)"
+)
+_WIDTH, _LINE, _LEFT, _TOP = 860, 21, 18, 52
+_HEAD = """\
+<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img"
+     aria-label="{label}">
+  <style>
+    rect {{ fill: #0d1117; }}
+    text {{ font: 14px ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; }}
+    text {{ fill: #d1d7e0; white-space: pre; }}
+    .command {{ fill: #ffffff; font-weight: 600; }}
+    .seconds {{ fill: #9198a1; }}
+  </style>
+  <rect width="{width}" height="{height}" rx="10"/>
+  <circle cx="22" cy="20" r="6" fill="#f85149"/>
+  <circle cx="42" cy="20" r="6" fill="#d29922"/>
+  <circle cx="62" cy="20" r="6" fill="#3fb950"/>
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the commands and writes the file; returns 1 if a command failed."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("output", type=Path, help="the SVG file")
+    parser.add_argument("commands", nargs="+", metavar="COMMAND")
+    options = parser.parse_args(arguments)
+    workspace = Path(os.environ.get("BUILD_WORKSPACE_DIRECTORY", os.getcwd()))
+    rows: list[tuple[str, str]] = []
+    for command in options.commands:
+        start = time.monotonic()
+        done = subprocess.run(
+            command,
+            shell=True,
+            cwd=workspace,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+        seconds = time.monotonic() - start
+        if done.returncode:
+            print(f"{command}: exit code {done.returncode}\n{done.stdout}", file=sys.stderr)
+            return 1
+        rows.append(("command", f"$ {command}"))
+        rows += [("", line) for line in shown(done.stdout)]
+        rows.append(("seconds", f"{seconds:.0f} s"))
+    (workspace / options.output).write_text(drawn(rows, "; ".join(options.commands)), "utf-8")
+    return 0
+
+
+def shown(output: str) -> list[str]:
+    """What is left on a terminal of a command's output."""
+    lines = (line.rstrip() for line in output.splitlines())
+    return [line for line in lines if not _PASSING.match(line) and not _LEFT_OUT.match(line)]
+
+
+def drawn(rows: Sequence[tuple[str, str]], label: str) -> str:
+    """The text of an SVG file with a row for each class of style and text."""
+    height = _TOP + _LINE * len(rows) + 4
+    lines = [_HEAD.format(width=_WIDTH, height=height, label=escape(label, quote=True))]
+    for number, (style, text) in enumerate(rows):
+        kind = f' class="{style}"' if style else ""
+        lines.append(
+            f'  <text x="{_LEFT}" y="{_TOP + _LINE * number}"{kind}>{escape(text)}</text>\n'
+        )
+    return "".join([*lines, "</svg>\n"])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Reads programs, data files and folders: inspect, diff, verify."""

@@ -1,0 +1,41 @@
+"""Paths that a user writes, and what else lies beside them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from etbuild.errors import BuildError
+from etlink import manifest
+
+
+def existing(path: str) -> Path:
+    """A path as the user means it: `bazel run` starts programs in another folder.
+
+    Raises:
+      BuildError: it does not exist.
+    """
+    absolute = written(path)
+    if not absolute.exists():
+        raise BuildError(f"{absolute}: file not found.", "Build it, or correct the path.")
+    return absolute
+
+
+def written(path: str) -> Path:
+    """A path of an output, as the user means it."""
+    return Path(os.environ.get("BUILD_WORKING_DIRECTORY", ""), path)
+
+
+def manifest_beside(program: Path) -> Path | None:
+    """The manifest that the linker writes beside a program, if there is one."""
+    path = program.with_name(f"{program.name.removesuffix('.pte')}.manifest.json")
+    return path if path.is_file() else None
+
+
+def data_beside(program: Path) -> list[Path]:
+    """Data files beside a program: those that its manifest names, else the one of its own name."""
+    names = [program.with_suffix(".ptd").name]
+    path = manifest_beside(program)
+    if path is not None:
+        names = [entry["file"] for entry in manifest.read(path)["data"]]
+    return [file for name in names if (file := program.with_name(name)).is_file()]
