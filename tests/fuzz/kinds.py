@@ -252,7 +252,7 @@ def _adapter_config(path: Path, folders: Folders) -> None:
 
 
 def _language_model(name: str) -> Callable[[Path, Folders], None]:
-    """Reads a checkpoint as et_llm does, with the file in the place of the one of this name."""
+    """Reads a checkpoint as et_llm does, with this file instead of the one of that name."""
 
     def read(path: Path, folders: Folders) -> None:
         from etbuild import ModelContext
