@@ -74,7 +74,7 @@ def _exporter_choice(module_ctx):
     for module in module_ctx.modules:
         tags = module.tags.exporter
         if len(tags) > 1:
-            fail("module %s: executorch.exporter() is given %d times, wanted once." % (module.name, len(tags)))
+            fail("module %s: executorch.exporter() occurs %d times, expected once." % (module.name, len(tags)))
         if tags and module.name == _OWN:
             chosen["own"] = tags[0]
         if tags and module.is_root:

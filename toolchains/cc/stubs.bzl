@@ -4,7 +4,7 @@ def _run(rctx, command, environment = {}):
     """Runs a program; a failure is an error that shows what it said."""
     result = rctx.execute(command, environment = environment, timeout = 600)
     if result.return_code:
-        fail("@%s: the C++ toolchain for %s can't be made: %s exited with %d:\n%s%s" % (
+        fail("@%s: the C++ toolchain for %s cannot be created: %s exited with %d:\n%s%s" % (
             rctx.name,
             rctx.attr.platform,
             " ".join([str(c) for c in command[:3]]),

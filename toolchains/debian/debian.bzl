@@ -31,7 +31,7 @@ def _debian_packages_impl(rctx):
         timeout = 3600,
     )
     if result.return_code:
-        fail("@%s: the Debian packages can't be had\n%s" % (rctx.name, result.stderr.strip()))
+        fail("@%s: the Debian packages are not available\n%s" % (rctx.name, result.stderr.strip()))
     rctx.template("BUILD.bazel", rctx.attr.build_file, rctx.attr.substitutions, executable = False)
 
 debian_packages = repository_rule(

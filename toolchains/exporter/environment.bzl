@@ -90,7 +90,7 @@ def _check_versions(rctx):
     for package, wanted in rctx.attr.versions.items():
         got = found.get(package, "none")
         if got.split("+")[0] != wanted:
-            fail(("@{}: {}: the lock has version {}, wanted {}.\nMake the version attributes of " +
+            fail(("@{}: {}: the lock has version {}, expected {}.\nMake the version attributes of " +
                   "executorch.exporter() and its locks agree: bazel run " +
                   "@rules_executorch//toolchains/exporter:lock.update").format(rctx.name, package, got, wanted))
 

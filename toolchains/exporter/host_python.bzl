@@ -20,7 +20,7 @@ def _wrong_python(rctx, got):
     fail("\n".join([
         "@{}: no Python {} to make the exporter environment with".format(rctx.name, PYTHON_VERSION),
         "  got: " + got,
-        "  wanted: Python " + PYTHON_VERSION,
+        "  expected: Python " + PYTHON_VERSION,
         "  what to do: install it and put it on PATH, or name it (a path, or a name on PATH) in the",
         "    attribute `python`, or with --repo_env={}=/path/to/python{}".format(
             PYTHON_VARIABLE,

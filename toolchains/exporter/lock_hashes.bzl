@@ -27,7 +27,7 @@ def lock_hashes(rctx, locks, requirement):
             got = words[0].strip(";")
             if got.split("+")[0] == wanted:
                 return [word[len(_HASH):] for word in words if word.startswith(_HASH)]
-    fail(("@{}: {}: the locks have version {}, wanted {}.\n  locks: {}\nMake the version attributes of " +
+    fail(("@{}: {}: the locks have version {}, expected {}.\n  locks: {}\nMake the version attributes of " +
           "executorch.exporter() and its locks agree: bazel run " +
           "@rules_executorch//toolchains/exporter:lock.update").format(
         rctx.name,

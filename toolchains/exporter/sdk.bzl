@@ -28,7 +28,7 @@ def _sdk_repository_impl(rctx):
     # By names and sizes, so that the same SDK in another place is the same.
     listing = rctx.execute(["sh", "-c", "find -L . -type f -printf '%P %s\\n' | LC_ALL=C sort | sha256sum | cut -c1-64"], working_directory = "sdk") if root else None
     if listing and listing.return_code:
-        fail("@%s: the SDK in %s can't be read: %s" % (rctx.name, root, listing.stderr))
+        fail("@%s: the SDK in %s cannot be read: %s" % (rctx.name, root, listing.stderr))
     digest = listing.stdout.strip() if listing else ""
     rctx.file("sdk.json", json.encode({"backend": rctx.attr.backend, "files_sha256": digest}) + "\n")
     rctx.file("sdk.bzl", "# Whether executorch.sdk(backend = …) was given.\nPRESENT = %s\n" % bool(root))

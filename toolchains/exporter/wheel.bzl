@@ -52,7 +52,7 @@ def move_unpacked(rctx, folder, places, origin):
         rctx.execute(["mkdir", "-p", str(rctx.path(place).dirname)])
         moved = rctx.execute(["mv", str(path), place])
         if moved.return_code:
-            fail("@%s: can't place %s: %s" % (rctx.name, place, moved.stderr))
+            fail("@%s: cannot move %s: %s" % (rctx.name, place, moved.stderr))
     rctx.delete("unpacked")
 
 def _place(rctx, places, hashes, platform):

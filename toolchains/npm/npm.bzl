@@ -64,7 +64,7 @@ def _download(rctx):
     )
     archives = rctx.path("archive").readdir()
     if result.return_code or len(archives) != 1:
-        fail(("@%s: the npm package %s can't be had (sha256 wanted: %s). npm says:\n%s%s\n" +
+        fail(("@%s: the npm package %s is not available (expected sha256: %s). npm says:\n%s%s\n" +
               "Check the network, npm's settings (npm config list), and the package's name and version.") %
              (rctx.name, package, rctx.attr.sha256, result.stdout, result.stderr))
     return archives[0]
@@ -75,7 +75,7 @@ def _check(rctx, archive):
     got = result.stdout.strip()
     if result.return_code or got != rctx.attr.sha256:
         fail(("@%s: the archive of the npm package %s has another hash.\n  got sha256: %s\n" +
-              "  wanted sha256: %s\nThe download is truncated, or the registry has another file; if a " +
+              "  expected sha256: %s\nThe download is truncated, or the registry has another file; if a " +
               "new version is meant, give its hash.") %
              (rctx.name, rctx.attr.package, got or result.stderr, rctx.attr.sha256))
 
@@ -97,7 +97,7 @@ def _npm_folders_impl(rctx):
     rctx.delete("archive")
     contents = rctx.path("unpacked").readdir()
     if len(contents) != 1:
-        fail("@%s: the npm package %s has %d entries at its top, wanted one folder." %
+        fail("@%s: the npm package %s has %d entries at its top, expected one folder." %
              (rctx.name, rctx.attr.package, len(contents)))
     for name in rctx.attr.archives:
         _unpack_inner(rctx, contents[0], name)

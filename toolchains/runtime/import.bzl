@@ -15,7 +15,7 @@ _DEFINES = ["C10_USING_CUSTOM_GENERATED_MACROS"]
 def _et_runtime_import_impl(ctx):
     given = [n for n in ("prefix", "aars", "xcframeworks") if getattr(ctx.attr, n)]
     if len(given) != 1:
-        fail("%s: got %s, wanted one of prefix, aars and xcframeworks." %
+        fail("%s: got %s, expected one of prefix, aars and xcframeworks." %
              (ctx.label, " and ".join(given) or "no library"))
     if given[0] == "prefix":
         files = [struct(file = f, place = "lib", resources = []) for f in _prefix_libraries(ctx)]
@@ -53,7 +53,7 @@ def _prefix_libraries(ctx):
 def _aar_libraries(ctx):
     abi = ABIS.get(ctx.attr.platform)
     if not abi:
-        fail("%s: an AAR is for Android: platform = \"%s\", wanted one of %s." %
+        fail("%s: an AAR is for Android: platform = \"%s\", expected one of %s." %
              (ctx.label, ctx.attr.platform, ", ".join(ABIS)))
     libraries = []
     for name in [ctx.attr.aar_core] + ctx.attr.aar_libraries:
@@ -78,7 +78,7 @@ def _aar_libraries(ctx):
 def _xcframework_libraries(ctx):
     slice = SLICES.get(ctx.attr.platform)
     if not slice:
-        fail("%s: an xcframework is for Apple's platforms: platform = \"%s\", wanted one of %s." %
+        fail("%s: an xcframework is for Apple's platforms: platform = \"%s\", expected one of %s." %
              (ctx.label, ctx.attr.platform, ", ".join(SLICES)))
     found = []
     frameworks = {}

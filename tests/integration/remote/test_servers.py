@@ -126,7 +126,7 @@ def test_a_busy_port(engines: Engines, kind: type[HttpCache], tmp_path: Path) ->
         with pytest.raises(ServerError) as caught, server:
             pass
     text = str(caught.value)
-    assert f"{kind.name}: port {port} of 127.0.0.1 can't be used: Address already in use" in text
+    assert f"{kind.name}: port {port} of 127.0.0.1 cannot be used: Address already in use" in text
     assert "--port=0 takes a free one" in text
     assert not (tmp_path / "never").exists()
 
@@ -139,7 +139,7 @@ def test_a_directory_that_is_none(engines: Engines, kind: type[HttpCache], tmp_p
         pass
     text = str(caught.value)
     assert (
-        f"{kind.name}: the directory {tmp_path}/file/cache can't be written to: Not a dir" in text
+        f"{kind.name}: the directory {tmp_path}/file/cache cannot be written to: Not a dir" in text
     )
     assert "choose another with --directory" in text
 
@@ -149,11 +149,11 @@ def test_messages_of_the_command(tmp_path: Path) -> None:
     with command("http-cache", "--port=0", "--directory=/proc/cache", scratch=tmp_path) as process:
         _, said = process.communicate(timeout=30)
     assert process.returncode == 1
-    assert said.startswith("error: http-cache: the directory /proc/cache can't be written to: ")
+    assert said.startswith("error: http-cache: the directory /proc/cache cannot be written to: ")
     with command("executor", "--jobs=0", scratch=tmp_path) as process:
         _, said = process.communicate(timeout=30)
     assert process.returncode == 2
-    assert "--jobs: 0: not a number of actions; wanted: 1 or more" in said
+    assert "--jobs: 0: not a number of actions: expected 1 or more" in said
     assert list(tmp_path.iterdir()) == []
 
 
