@@ -1,8 +1,8 @@
 """Recipes for Cadence's DSPs (executorch/backends/cadence); upstream has no recipes for it.
 
-All take the option `mode`: what the passes of upstream's compiler aim at: default, minimal (only
-the passes that it can't do without) or size (kernels for the types that occur, in the place of
-those that look at types when they run).
+All take the option `mode`, the goal of the passes of upstream's compiler: default, minimal (only
+the required passes) or size (kernels for the types that occur, instead of kernels that check types
+at run time).
 """
 
 from __future__ import annotations

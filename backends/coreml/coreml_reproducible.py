@@ -31,7 +31,7 @@ def install() -> None:
 
 
 class _Uuids:
-    """In the place of the module uuid: knows which identifiers are temporary."""
+    """Replaces the module uuid: knows which identifiers are temporary."""
 
     def __init__(self) -> None:
         self.temporary: set[str] = set()
@@ -48,7 +48,7 @@ class _Uuids:
 
 
 class _Native:
-    """In the place of upstream's extension module, of which lowering uses this function alone."""
+    """Replaces upstream's extension module, of which lowering uses only this function."""
 
     def __init__(self, uuids: _Uuids) -> None:
         self._uuids = uuids

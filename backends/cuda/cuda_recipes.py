@@ -1,6 +1,6 @@
 """Recipes for NVIDIA's GPUs by AOTInductor (executorch/backends/cuda); upstream has none for it.
 
-They lower with a CUDA build of torch and Triton, which the default exporter hasn't got, on a
+They lower with a CUDA build of torch and Triton, which the default exporter lacks, on a
 machine that has a GPU: the compiler measures kernels on it. What it chooses can differ from machine
 to machine.
 """

@@ -17,7 +17,7 @@ from executorch.backends.openvino import preprocess as upstream
 
 _KEY = bytes.fromhex("3060700204083f6f7274787f")
 _HEAD = struct.Struct("<6Q")
-_MADE_UP = re.compile(rb'name="([A-Z][A-Za-z0-9]*)_(\d+)"')
+_GENERATED = re.compile(rb'name="([A-Z][A-Za-z0-9]*)_(\d+)"')
 
 
 def install() -> None:
@@ -36,7 +36,7 @@ def install() -> None:
 
 
 def normalized(payload: bytes) -> bytes:
-    """A payload whose made-up names don't tell what the process did before.
+    """A payload whose generated names do not depend on earlier work of the process.
 
     Args:
       payload: what OpenVINO exports; formats of other plugins and versions come back as they are.
@@ -52,7 +52,7 @@ def normalized(payload: bytes) -> bytes:
     def renamed(match: re.Match[bytes]) -> bytes:
         return b'name="%s_%d"' % (match[1], numbers.setdefault(match[0], len(numbers)))
 
-    text = _MADE_UP.sub(renamed, text)
+    text = _GENERATED.sub(renamed, text)
     return _HEAD.pack(*others, offset, len(text)) + payload[_HEAD.size : offset] + _xored(text)
 
 

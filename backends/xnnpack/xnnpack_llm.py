@@ -37,7 +37,7 @@ def choose(settings: Any) -> tuple[str, dict[str, str]]:
         if asked.pt2e_quantize.value != "xnnpack_dynamic":
             raise settings.error(
                 "quantization.pt2e_quantize",
-                '"xnnpack_dynamic", or qmode: "8da4w" in its place, for XNNPACK',
+                '"xnnpack_dynamic", or instead qmode: "8da4w", for XNNPACK',
             )
         return "int8_dynamic_per_channel", {}
     if asked.qmode is None:
@@ -45,7 +45,7 @@ def choose(settings: Any) -> tuple[str, dict[str, str]]:
     if asked.qmode != "8da4w":
         raise settings.error(
             "quantization.qmode",
-            '"8da4w", or pt2e_quantize: "xnnpack_dynamic" in its place, for XNNPACK',
+            '"8da4w", or instead pt2e_quantize: "xnnpack_dynamic", for XNNPACK',
         )
     if group == 0:
         return "int8_dynamic_act_int4_weight_per_channel", {}

@@ -11,44 +11,44 @@ from typing import Any
 _HEAD = """\
 # Backends
 
-Every recipe that ships, and what was really tried with it. Written from the targets by
-`bazel run //tests/backends:update_docs`; a test fails where it is out of date.
+All built-in recipes, and what was tested with each. `bazel run //tests/backends:update_docs`
+generates this page from the targets; a test fails if it is out of date.
 
-| in the columns | |
+| entry | meaning |
 |---|---|
 | ran, N dB | ran on Linux, with a signal-to-noise ratio of N dB or more against the eager model |
-| lowered | lowered, and its payload opened with a reader of the format |
-| – | wasn't lowered: the number says why |
+| lowered | lowered, and a reader of the format opened its payload |
+| – | not lowered, for the numbered reason |
 
 The nets are a convolutional classifier, an MLP, and two layers of SmolLM2 (one token, with a KV
-cache). Each row is lowered, run and opened by `bazel test //tests:release`; those that
-take minutes aren't part of `bazel test //...`. Options are those of
-`et_recipe(base = …, options = …)`; [recipes.md](recipes.md) says how.
+cache). `bazel test //tests:release` lowers, runs and opens each row; rows that take minutes are not
+part of `bazel test //...`. Options are those of `et_recipe(base = …, options = …)`
+([recipes.md](recipes.md)).
 
 """
 
 _NETS = {"conv": "conv", "mlp": "MLP", "llama": "Llama"}
 
-# Where programs of a backend run; and what could be seen of that on the machine that tests run on.
+# Where programs of a backend run, and whether tests run them.
 _RUNS = {
-    "arm": "TOSA: Arm's reference model, here; Ethos-U and VGF: their hardware",
-    "cadence": "Cadence's DSPs; not here",
-    "coreai": "Apple's devices; no runtime here",
-    "coreml": "Apple's devices: CPU, GPU and Neural Engine; not here",
-    "cortex_m": "Cortex-M with CMSIS-NN; not here",
+    "arm": "TOSA: Arm's reference model, tested; Ethos-U and VGF: their hardware",
+    "cadence": "Cadence's DSPs; not tested",
+    "coreai": "Apple's devices; not tested: no runtime for Linux",
+    "coreml": "Apple's devices: CPU, GPU and Neural Engine; not tested",
+    "cortex_m": "Cortex-M with CMSIS-NN; not tested",
     "cuda": "NVIDIA's GPUs",
     "mediatek": "MediaTek's NPUs",
     "mlx": "Macs",
     "mps": "Apple's GPUs, with runtimes of ExecuTorch 1.4 and older: its successor is Core ML",
     "nxp": "NXP's Neutron NPUs",
-    "openvino": "Intel's CPUs, here; GPUs and NPUs: their hardware",
-    "portable": "everywhere, here too",
+    "openvino": "Intel's CPUs, tested; GPUs and NPUs: their hardware",
+    "portable": "all platforms, tested",
     "qualcomm": "Qualcomm's NPUs",
     "samsung": "Samsung's NPUs",
-    "targets": "the device in the name; made of the recipes above, tried with the convolutions",
-    "vulkan": "GPUs with Vulkan; ExecuTorch's runtime for Linux hasn't the backend, that for "
-    "Android has: nothing ran on a software driver here",
-    "xnnpack": "CPUs, here too",
+    "targets": "the device in the name; combine the recipes above, tested with the convolutions",
+    "vulkan": "GPUs with Vulkan; not tested: ExecuTorch's runtime for Linux lacks the backend, "
+    "that for Android has it",
+    "xnnpack": "CPUs, tested",
 }
 
 
@@ -83,7 +83,7 @@ def table(rows: list[dict[str, Any]]) -> str:
         text.append(f"## {backend}\n\nRuns on: {_RUNS[backend]}.\n\n")
         columns = [
             "recipe",
-            "what it does",
+            "description",
             *(_NETS[net] for net in _NETS if net in own[0]["nets"]),
         ]
         text.append(f"| {' | '.join(columns)} |\n{'|---' * len(columns)}|\n")
@@ -94,7 +94,7 @@ def table(rows: list[dict[str, Any]]) -> str:
         # Recipes by device have their parts' options.
         text.append("\n" + (_options(own) if backend != "targets" else ""))
     if reasons:
-        text.append("## What wasn't lowered\n\n")
+        text.append("## Not lowered\n\n")
         text += [f"{number}. {reason}\n" for number, reason in enumerate(reasons, 1)]
     return "".join(text).rstrip("\n") + "\n"
 

@@ -1,4 +1,4 @@
-"""What benchmarks of lowerings have in common: an action taken out of the build and run alone."""
+"""Common parts of lowering benchmarks: runs one action of the build by itself."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ class Action:
     request: tuple[str, ...]
 
     def value(self, flag: str) -> str:
-        """The value of a flag of the request that is given once."""
+        """The value of a flag that occurs once in the request."""
         found = [line.split("=", 1)[1] for line in self.request if line.startswith(flag + "=")]
         if len(found) != 1:
-            sys.exit(f"the request has {flag} {len(found)} times, wanted once.")
+            sys.exit(f"the request has {flag} {len(found)} times, expected once.")
         return found[0]
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What a process took.
+    """Resources that a process used.
 
     Attributes:
         seconds: on the clock.
@@ -58,28 +58,28 @@ class Cost:
 
 
 def workspace() -> Path:
-    """The checkout that `bazel run` was called in."""
+    """The checkout in which the user ran `bazel run`."""
     return Path(os.environ["BUILD_WORKSPACE_DIRECTORY"])
 
 
 def output(path: Path) -> Path:
-    """A file that the user named, relative to where they called `bazel run`."""
+    """A file on the command line, relative to the directory of `bazel run`."""
     return Path(os.environ.get("BUILD_WORKING_DIRECTORY", ".")) / path
 
 
 def write_json(path: Path | None, figures: Mapping[str, Any]) -> None:
-    """Writes figures, if a file for them was named."""
+    """Writes results as JSON, if a file is given."""
     write_text(path, lambda: json.dumps(figures, indent=1) + "\n")
 
 
-def write_text(path: Path | None, made: Callable[[], str]) -> None:
-    """Writes a text, which is made only if a file for it was named."""
+def write_text(path: Path | None, text: Callable[[], str]) -> None:
+    """Writes a text, which is created only if a file is given."""
     if path:
-        output(path).write_text(made(), encoding="utf-8")
+        output(path).write_text(text(), encoding="utf-8")
 
 
 def run(command: Sequence[str], folder: Path) -> str:
-    """What a program prints; the end of this one where it fails."""
+    """A program's output; exits if it fails."""
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     if done.returncode:
         sys.exit(f"{' '.join(command[:12])} … failed:\n{done.stdout}{done.stderr}")
@@ -87,7 +87,7 @@ def run(command: Sequence[str], folder: Path) -> str:
 
 
 def timed(command: Sequence[str], folder: Path) -> Cost:
-    """Runs a program once; the end of this one where it fails."""
+    """Runs a program once; exits if it fails."""
     with tempfile.TemporaryFile() as log:
         start = time.monotonic()
         child = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log)
@@ -103,7 +103,7 @@ def timed(command: Sequence[str], folder: Path) -> Cost:
 
 
 def find(program: str) -> Action:
-    """The action that lowers a program; all that it reads is there then.
+    """The action that lowers a program; builds its inputs.
 
     Until it has run nothing else may be built here: Bazel keeps in its execution root what the last
     build reads.
@@ -111,21 +111,21 @@ def find(program: str) -> Action:
     Args:
       program: label of an et_program with one lowering.
     """
-    place = workspace()
-    bazel = str(place / "bazelw")
+    root_folder = workspace()
+    bazel = str(root_folder / "bazelw")
     # Its own output comes from a cache where there is one.
-    run([bazel, "build", program], place)
+    run([bazel, "build", program], root_folder)
     question = f'mnemonic("EtLower", deps({program}))'
-    answer = json.loads(run([bazel, "aquery", "--output=jsonproto", question], place))
+    answer = json.loads(run([bazel, "aquery", "--output=jsonproto", question], root_folder))
     actions = answer.get("actions", [])
     if len(actions) != 1:
-        sys.exit(f"{program}: expected one action EtLower, found {len(actions)}.")
-    root = Path(run([bazel, "info", "execution_root"], place).strip())
+        sys.exit(f"{program}: expected one action EtLower, got {len(actions)}.")
+    root = Path(run([bazel, "info", "execution_root"], root_folder).strip())
     return parsed(root, actions[0])
 
 
 def parsed(root: Path, action: Mapping[str, Any]) -> Action:
-    """An action as `bazel aquery --output=jsonproto` writes it."""
+    """An action in the format of `bazel aquery --output=jsonproto`."""
     # The words before the command start a worker; those behind it are the request.
     arguments = action["arguments"]
     start = arguments.index("lower")
@@ -137,7 +137,7 @@ def parsed(root: Path, action: Mapping[str, Any]) -> Action:
 
 
 def changed(request: Sequence[str], flags: Mapping[str, object]) -> list[str]:
-    """A request with other values of some flags, which come last."""
+    """A request with other values for some flags, which come last."""
     kept = [line for line in request if line.split("=")[0] not in flags]
     return kept + [f"{flag}={value}" for flag, value in flags.items()]
 
@@ -149,7 +149,7 @@ def lower(
     flags: Mapping[str, object] | None = None,
     profile: Path | None = None,
 ) -> dict[str, Any]:
-    """Runs an action once, as a process in which nothing is warm.
+    """Runs an action once in a new process.
 
     Args:
       action: what to run.
@@ -181,13 +181,13 @@ def lower(
 
 
 def line(run: Mapping[str, Any]) -> str:
-    """What `lower` found, for people."""
+    """The results of `lower` as text."""
     stages = ", ".join(f"{name} {seconds:.1f}" for name, seconds in run["stages"].items())
     return f"{run['path']}: {took(run)} ({stages})"
 
 
 def took(run: Mapping[str, Any]) -> str:
-    """What a process took, with the names that `Cost` has, for people."""
+    """The resources of a process, with the names of `Cost`, as text."""
     return (
         f"{run['seconds']:.1f} s, {run['cpu_seconds']:.1f} s of the processor's, "
         f"{run['peak_memory_bytes'] >> 20} MiB"
@@ -197,7 +197,7 @@ def took(run: Mapping[str, Any]) -> str:
 def ratios(
     runs: Sequence[Mapping[str, Any]], by: str, pair: tuple[str, str]
 ) -> Callable[[str], float]:
-    """How two kinds of runs compare, in the order in which they were paired.
+    """Compares two kinds of runs, in the order of their pairs.
 
     Args:
       runs: of both kinds, as many of each.
@@ -223,7 +223,7 @@ def with_layers(action: Action, layers: int) -> dict[str, str]:
 
 
 def digest(lowered: Path) -> str:
-    """Of all files of a lowered program: its tables, its index and its weights."""
+    """A digest of all files of a lowered program: tables, index and weights."""
     total = hashlib.sha256()
     for file in sorted(path for path in lowered.rglob("*") if path.is_file()):
         with open(file, "rb") as content:

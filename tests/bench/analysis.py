@@ -31,7 +31,7 @@ _WARM_UP = ("//foundation_00:task_0", "//foundation_00:task_0_test", "//apps/fir
 
 @dataclass(frozen=True)
 class Cost:
-    """What the analysis of a workspace costs.
+    """The cost of analyzing a workspace.
 
     Attributes:
         seconds: wall time of the build command.
@@ -54,7 +54,7 @@ class Server:
         self._command = [str(module / "bazelw"), f"--output_base={scratch}/base"]
 
     def run(self, *arguments: str) -> str:
-        """Runs Bazel; returns what it prints to stdout."""
+        """Runs Bazel; returns its standard output."""
         done = subprocess.run(
             [*self._command, *arguments], cwd=self.folder, capture_output=True, text=True
         )
@@ -96,7 +96,7 @@ def _metrics(events: Path) -> dict[str, dict[str, str]]:
 
 
 def growth(rounds: list[dict[int, Cost]], what: str) -> dict[int, float]:
-    """Cost of a program at each size against the size before: medians over rounds."""
+    """Cost per program at each size relative to the previous size: medians over rounds."""
     sizes = sorted(rounds[0])
 
     def of_program(costs: dict[int, Cost], size: int) -> float:
@@ -122,7 +122,7 @@ def summary(rounds: list[dict[int, Cost]]) -> dict[int, Cost]:
 
 
 def main() -> int:
-    """Measures, prints a table and returns 1 where growth is more than linear."""
+    """Measures, prints a table and returns 1 if growth is more than linear."""
     parser = argparse.ArgumentParser(
         prog="analysis", description=(__doc__ or "").format(most=_MOST_GROWTH)
     )
@@ -144,10 +144,10 @@ def main() -> int:
         finally:
             server.run("shutdown")
             subprocess.run(["chmod", "-R", "u+w", scratch], check=False)
-    found = summary(rounds)
+    costs = summary(rounds)
     grown = {what: growth(rounds, what) for what in ("cpu_seconds", "heap_mb")}
     print("programs   seconds   CPU seconds   heap MiB   ms CPU/program   KiB/program")
-    for size, cost in found.items():
+    for size, cost in costs.items():
         print(
             f"{size:8} {cost.seconds:9.1f} {cost.cpu_seconds:13.1f} {cost.heap_mb:10.0f} "
             f"{cost.cpu_seconds / size * 1000:16.2f} {cost.heap_mb / size * 1024:13.1f}"
@@ -157,17 +157,17 @@ def main() -> int:
     if given.json:
         path = Path(os.environ.get("BUILD_WORKING_DIRECTORY", ".")) / given.json
         figures = {
-            "sizes": {size: asdict(cost) for size, cost in found.items()},
+            "sizes": {size: asdict(cost) for size, cost in costs.items()},
             "growth": grown,
             "rounds": [{size: asdict(c) for size, c in r.items()} for r in rounds],
         }
         path.write_text(json.dumps(figures, indent=1) + "\n")
     worst = {what: by_size[sizes[-1]] for what, by_size in grown.items() if by_size}
-    bad = {what: found for what, found in worst.items() if found > _MOST_GROWTH}
+    bad = {what: growth for what, growth in worst.items() if growth > _MOST_GROWTH}
     for what, ratio in bad.items():
         print(
             f"error: {what} of a program grow by {ratio:.2f} from {sizes[-2]} to {sizes[-1]} "
-            f"programs; wanted at most {_MOST_GROWTH}: something is more than linear.",
+            f"programs; expected at most {_MOST_GROWTH}: something is more than linear.",
             file=sys.stderr,
         )
     return 1 if bad else 0

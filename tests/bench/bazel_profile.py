@@ -1,4 +1,4 @@
-"""What Bazel's profile of a build says of its actions."""
+"""Reads the actions of a build from Bazel's profile."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _RUNS = {"waiting for response from worker", "subprocess.run"}
 
 
 def counted(events: Iterable[Mapping[str, Any]]) -> tuple[dict[str, int], dict[str, int]]:
-    """Actions of ours in Bazel's profile, by their kind: how many ran, how many were cached.
+    """Actions of these rules in Bazel's profile by kind: how many ran, how many were cached.
 
     One that ran has what runs it inside of its own time, in the same thread.
     """

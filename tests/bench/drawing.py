@@ -1,4 +1,4 @@
-"""Pictures of benchmarks' figures, as SVG."""
+"""Charts of benchmark results as SVG."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ COLORS = ("#4477aa", "#66ccee", "#228833", "#ccbb44", "#ee6677", "#aa3377", "#bb
 
 
 def bars(rows: Sequence[tuple[str, Mapping[str, float], float]]) -> str:
-    """A bar for each row, its parts in turn.
+    """A bar for each row, split into parts.
 
     Args:
       rows: name, seconds by part, and the seconds that are written behind the bar.

@@ -1,4 +1,4 @@
-"""Benchmark: eight small programs, cold, by one build against eight plain Python processes.
+"""Benchmark: eight small programs, cold, with one build against eight plain Python processes.
 
 `./bazelw run //tests/bench:eight_programs -- [--pairs N] [--json FILE]`
 

@@ -1,4 +1,4 @@
-"""Benchmark: a language model by upstream's own `export_llm` against the action of et_llm.
+"""Benchmark: a language model with upstream's own `export_llm` against the action of et_llm.
 
     ./bazelw run //tests/bench:export_llm -- [--layers N] [--pairs N] [--json FILE] [--svg FILE]
 
@@ -27,7 +27,7 @@ _CONFIG = "models/smollm2.yaml"
 
 
 def main() -> None:
-    """Runs the pairs; prints and writes their figures."""
+    """Runs the pairs; prints and writes the results."""
     parser = argparse.ArgumentParser(prog="export_llm", description=__doc__)
     parser.add_argument("--layers", type=int, default=30, help="of the model's 30")
     parser.add_argument("--pairs", type=int, default=1)
@@ -43,11 +43,13 @@ def main() -> None:
             for which in order:
                 runs.append(which(action, given.layers, Path(scratch)))
                 print(_line(runs[-1]), flush=True)
-    found = figures(given.layers, runs)
-    print(f"export_llm/action: {found['ratio']:.2f} ({found['cpu_ratio']:.2f} of the processor's)")
-    print(f"action/export_llm: peak memory {found['memory_ratio']:.2f}", end=", ")
-    print(f"bytes of the program {found['size_ratio']:.2f}")
-    actions.write_json(given.json, found)
+    results = figures(given.layers, runs)
+    print(
+        f"export_llm/action: {results['ratio']:.2f} ({results['cpu_ratio']:.2f} of the processor's)"
+    )
+    print(f"action/export_llm: peak memory {results['memory_ratio']:.2f}", end=", ")
+    print(f"bytes of the program {results['size_ratio']:.2f}")
+    actions.write_json(given.json, results)
     rows = [(run["by"], {"process": run["seconds"]}, run["seconds"]) for run in runs]
     actions.write_text(given.svg, lambda: drawing.bars(rows))
 
@@ -67,10 +69,10 @@ def figures(layers: int, runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 def _command(action: actions.Action, scratch: Path, *words: str) -> list[str]:
     """Starts upstream_llm with the exporter's interpreter and packages."""
-    place = actions.workspace()
-    roots = [Path(upstream_llm.__file__).parent, place / "tools"]
+    workspace = actions.workspace()
+    roots = [Path(upstream_llm.__file__).parent, workspace / "tools"]
     paths = [word for root in roots for word in ("--path", str(root))]
-    common = [f"--config={place / _CONFIG}", f"--folder={scratch}"]
+    common = [f"--config={workspace / _CONFIG}", f"--folder={scratch}"]
     return [*action.tool, *paths, upstream_llm.__name__, *words, *common]
 
 

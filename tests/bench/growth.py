@@ -1,4 +1,4 @@
-"""Benchmark: seconds of each stage of a lowering by the depth of the model, and where they go.
+"""Benchmark: seconds of each stage of a lowering by the depth of the model, and their functions.
 
     ./bazelw run //tests/bench:growth -- [--program LABEL] [--layers 5,10,20,30]
         [--paths fast,stock] [--pairs N] [--profile] [--json FILE] [--svg FILE]
@@ -34,7 +34,7 @@ _MOST_OF_IT = 0.97
 
 
 def main() -> None:
-    """Runs the lowerings; prints and writes their figures."""
+    """Runs the lowerings; prints and writes the results."""
     parser = argparse.ArgumentParser(prog="growth", description=__doc__)
     parser.add_argument("--program", default=PROGRAM, help=f"an et_program; default {PROGRAM}")
     parser.add_argument("--layers", help=f"numbers; default {_DEPTHS} where models can be cut")
@@ -46,13 +46,13 @@ def main() -> None:
     given = parser.parse_args()
     paths = given.paths.split(",")
     if not set(paths) <= set(actions.PATHS):
-        parser.error(f"--paths: got {given.paths}, wanted {' or '.join(actions.PATHS)}")
+        parser.error(f"--paths: got {given.paths}, expected {' or '.join(actions.PATHS)}")
     action = actions.find(given.program)
     can_be_cut = action.value("--entry_point") in _CAN_BE_CUT
     if given.layers and not can_be_cut:
         parser.error(f"--layers: {given.program} has no entry point that takes layers")
-    wanted = given.layers or (_DEPTHS if can_be_cut else "0")
-    depths = sorted(int(depth) for depth in wanted.split(","))
+    layers_text = given.layers or (_DEPTHS if can_be_cut else "0")
+    depths = sorted(int(depth) for depth in layers_text.split(","))
     runs: list[dict[str, Any]] = []
     tops: dict[str, list[dict[str, Any]]] = {}
     with tempfile.TemporaryDirectory(prefix="growth", dir="/var/tmp") as scratch:
@@ -66,15 +66,15 @@ def main() -> None:
             file = Path(scratch, f"{path}.profile")
             _lowered(action, path, depths[-1], Path(scratch, f"profile.{path}"), file)
             tops[path] = top(pstats.Stats(str(file)).stats)
-    found = figures(given.program, runs, paths, depths)
-    print("\n" + table(found["lowerings"]))
-    for path, grown in found["growth_by_path"].items():
+    results = figures(given.program, runs, paths, depths)
+    print("\n" + table(results["lowerings"]))
+    for path, grown in results["growth_by_path"].items():
         ratio = f"{grown['seconds']:.2f} ({grown['cpu_seconds']:.2f} of the processor's time)"
         print(f"{path}: {grown['layers']} layers against {grown['against']}: {ratio}")
     for path, functions in tops.items():
         print(f"\n{path}, under cProfile:\n\n{_functions(functions)}")
-    actions.write_json(given.json, {**found, "functions": tops, "runs": runs})
-    actions.write_text(given.svg, lambda: _drawn(found["lowerings"]))
+    actions.write_json(given.json, {**results, "functions": tops, "runs": runs})
+    actions.write_text(given.svg, lambda: _drawn(results["lowerings"]))
 
 
 def _lowered(
@@ -94,7 +94,7 @@ def _lowered(
 def figures(
     program: str, runs: Sequence[Mapping[str, Any]], paths: Sequence[str], depths: Sequence[int]
 ) -> dict[str, Any]:
-    """Medians of each depth by each path, and how they grow.
+    """Medians of each depth and path, and their growth.
 
     Growth is the time of the deepest model against that of one as near as there is to a third of
     its depth: linear is 3, quadratic 9.
@@ -153,7 +153,7 @@ def table(lowerings: Sequence[Mapping[str, Any]]) -> str:
 
 
 def top(stats: Mapping[tuple[str, int, str], Any], most: int = _TOP) -> list[dict[str, Any]]:
-    """Functions by the time in them and in what they call.
+    """Functions by cumulative time.
 
     Args:
       stats: of pstats: (file, line, name) to (…, calls, own seconds, seconds with callees, …).
@@ -165,14 +165,14 @@ def top(stats: Mapping[tuple[str, int, str], Any], most: int = _TOP) -> list[dic
       other function.
     """
     total = sum(entry[2] for entry in stats.values()) or 1.0
-    # Where nearly all of a caller's time is in one function, that one is named in its place.
+    # If nearly all of a caller's time is in one function, names that function instead.
     passing_on = {
         caller
         for _, _, _, seconds, callers in stats.values()
         for caller, (_, _, _, passed) in callers.items()
         if seconds < stats[caller][3] and passed > _MOST_OF_IT * stats[caller][3]
     }
-    found = []
+    results = []
     for key, (_, calls, own, seconds, _) in stats.items():
         file, number, name = key
         if key in passing_on:
@@ -185,12 +185,12 @@ def top(stats: Mapping[tuple[str, int, str], Any], most: int = _TOP) -> list[dic
             continue
         place = name if file == "~" else f"{_short(file)}:{number} {name}"
         figures = {"share": seconds / total, "seconds": seconds, "own": own, "calls": calls}
-        found.append({"function": place, **figures})
-    return sorted(found, key=lambda one: (-one["share"], one["function"]))[:most]
+        results.append({"function": place, **figures})
+    return sorted(results, key=lambda one: (-one["share"], one["function"]))[:most]
 
 
 def _short(file: str) -> str:
-    """A file's path from the folder that it is imported from."""
+    """A file's path relative to its import root."""
     for folder in ("/site-packages/", "/fastpath/", "/python3.11/", "/sources/_main/"):
         if folder in file:
             return file.rpartition(folder)[2]
@@ -208,7 +208,7 @@ def _functions(functions: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _drawn(lowerings: Sequence[Mapping[str, Any]]) -> str:
-    """Lines over the depth; of a single one, bars."""
+    """Lines over the depth; bars for a single depth."""
     if len({one["layers"] for one in lowerings}) == 1:
         return drawing.bars([(o["path"], o["stages"], o["seconds"]) for o in lowerings])
     series: dict[str, dict[int, float]] = {}

@@ -2,7 +2,7 @@
 
     ./bazelw run //tests/bench:link -- --gigabytes 4 --pairs 3 --json /tmp/link.json
 
-The data are made up; nothing needs torch. Each pair copies the program's file and links it three
+The data are synthetic; nothing needs torch. Each pair copies the program's file and links it three
 times: embedded, with its weights in a file of their own, and with all of them shared.
 """
 
@@ -49,19 +49,19 @@ def main() -> int:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=options.folder, prefix="link-bench-") as name:
         folder = Path(name)
-        program = made_up(folder, options.gigabytes)
-        found = measure(folder, program, options.pairs)
+        program = synthetic_program(folder, options.gigabytes)
+        results = measure(folder, program, options.pairs)
     print(f"{options.gigabytes} GiB, median of {options.pairs} pairs; a copy is 1")
     print(f"{'link':<12}{'ratio':>8}{'peak MiB':>10}")
-    for kind in found["ratio"]:
-        print(f"{kind:<12}{found['ratio'][kind]:>8.2f}{found['peak_mb'][kind]:>10}")
+    for kind in results["ratio"]:
+        print(f"{kind:<12}{results['ratio'][kind]:>8.2f}{results['peak_mb'][kind]:>10}")
     if options.json:
-        options.json.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
+        options.json.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n")
     return 0
 
 
-def made_up(folder: Path, gigabytes: int) -> Path:
-    """Writes a program of named data, takes it apart, and shares all of it.
+def synthetic_program(folder: Path, gigabytes: int) -> Path:
+    """Writes a program of named data, splits it, and shares all of it.
 
     Returns:
       The program's file; beside it are `lowered` and `foundation.index.json`.
@@ -119,13 +119,13 @@ def measure(folder: Path, program: Path, pairs: int) -> dict[str, dict[str, floa
             for left in folder.glob("out.*"):
                 left.unlink()
     return {
-        "ratio": {kind: statistics.median(found) for kind, found in ratios.items()},
-        "peak_mb": {kind: max(found) for kind, found in peaks.items()},
+        "ratio": {kind: statistics.median(results) for kind, results in ratios.items()},
+        "peak_mb": {kind: max(results) for kind, results in peaks.items()},
     }
 
 
 def link(folder: Path, arguments: list[str | Path]) -> int:
-    """Links in a process of its own; returns its peak memory in MiB."""
+    """Links in a separate process; returns its peak memory in MiB."""
     command = ["--lowered", folder / "lowered", "--program", folder / "out.pte", *arguments]
     done = subprocess.run(
         [sys.executable, "-c", _LINK, *map(str, command)],

@@ -1,4 +1,4 @@
-"""Benchmark: lowering a program by upstream's own functions against the fast path, byte for byte.
+"""Benchmark: lowering a program with upstream's own functions against the fast path, byte for byte.
 
 `./bazelw run //tests/bench:lowering -- [--program LABEL] [--pairs N] [--json FILE] [--svg FILE]`
 
@@ -22,7 +22,7 @@ PROGRAM = "//models:llama_xnnpack"
 
 
 def main() -> None:
-    """Runs the pairs; prints and writes their figures."""
+    """Runs the pairs; prints and writes the results."""
     parser = argparse.ArgumentParser(prog="lowering", description=__doc__)
     parser.add_argument("--program", default=PROGRAM, help=f"an et_program; default {PROGRAM}")
     parser.add_argument("--pairs", type=int, default=1)
@@ -36,14 +36,16 @@ def main() -> None:
             for path in actions.PATHS if number % 2 == 0 else actions.PATHS[::-1]:
                 runs.append(actions.lower(action, path, Path(scratch) / f"{number}.{path}"))
                 print(actions.line(runs[-1]), flush=True)
-    found = _figures(options.program, runs)
-    print(f"stock/fast: {found['ratio']:.2f} ({found['cpu_ratio']:.2f} of the processor's time)")
-    print(f"peak memory fast/stock: {found['memory_ratio']:.2f}")
-    print("same bytes" if found["same_bytes"] else "OTHER BYTES")
-    actions.write_json(options.json, found)
+    results = _figures(options.program, runs)
+    print(
+        f"stock/fast: {results['ratio']:.2f} ({results['cpu_ratio']:.2f} of the processor's time)"
+    )
+    print(f"peak memory fast/stock: {results['memory_ratio']:.2f}")
+    print("same bytes" if results["same_bytes"] else "OTHER BYTES")
+    actions.write_json(options.json, results)
     rows = [(run["path"], run["stages"], run["seconds"]) for run in runs]
     actions.write_text(options.svg, lambda: drawing.bars(rows))
-    sys.exit(0 if found["same_bytes"] else 1)
+    sys.exit(0 if results["same_bytes"] else 1)
 
 
 def _figures(program: str, runs: list[dict[str, Any]]) -> dict[str, Any]:

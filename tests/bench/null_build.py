@@ -1,4 +1,4 @@
-"""Benchmark: a build of many programs of which nothing has changed.
+"""Benchmark: a build of many unchanged programs.
 
     ./bazelw run //tests/bench:null_build -- [--programs 2000] [--disk_cache FOLDER] [--json FILE]
 
@@ -25,7 +25,7 @@ _MOST_SECONDS = 2.0
 
 
 def main() -> int:
-    """Builds, prints the times of null builds and returns 1 where they are too long."""
+    """Builds, prints the times of null builds and returns 1 if they are too long."""
     parser = argparse.ArgumentParser(prog="null_build", description=__doc__)
     parser.add_argument("--programs", type=int, default=2000)
     parser.add_argument("--repeat", type=int, default=5, help="number of null builds")
@@ -58,7 +58,7 @@ def main() -> int:
     if not idle:
         print(f"error: a null build has started actions:\n{nulls[-1][1]}", file=sys.stderr)
     if seconds > _MOST_SECONDS:
-        print(f"error: wanted at most {_MOST_SECONDS} s.", file=sys.stderr)
+        print(f"error: expected at most {_MOST_SECONDS} s.", file=sys.stderr)
     return 0 if idle and seconds <= _MOST_SECONDS else 1
 
 

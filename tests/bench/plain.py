@@ -1,4 +1,4 @@
-"""What people run by hand: one export in a process of its own, with upstream's API.
+"""A typical export script: one export in a separate process, with upstream's API.
 
 `plain.py KIND WIDTH RECIPE OUTPUT`
 """
@@ -36,8 +36,8 @@ def export(kind: str, width: int, recipe: str, output: str) -> None:
     # As our exports have it: torch's fused attention is an operator without a kernel.
     torch.backends.mha.set_fastpath_enabled(False)
     net, inputs = make(kind, width)
-    made = executorch.export.ExportRecipe.get_recipe(types[recipe])
-    executorch.export.export(net, [inputs], made).save_to_pte(output)
+    export_recipe = executorch.export.ExportRecipe.get_recipe(types[recipe])
+    executorch.export.export(net, [inputs], export_recipe).save_to_pte(output)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Benchmark: what a change costs a user, against the first build of the same programs.
+"""Benchmark: a user's build after a change, against the first build of the same programs.
 
     ./bazelw run //tests/bench:rebuilds -- [--pairs N] [--layers 2] [--json FILE] [--svg FILE]
 
@@ -120,7 +120,7 @@ _SAID = {
 
 @dataclass(frozen=True)
 class Built:
-    """What a build did.
+    """The result of a build.
 
     Attributes:
         seconds: on the clock, of the command.
@@ -134,7 +134,7 @@ class Built:
 
 
 def main() -> None:
-    """Runs the rounds; prints and writes their figures."""
+    """Runs the rounds; prints and writes the results."""
     parser = argparse.ArgumentParser(prog="rebuilds", description=__doc__)
     parser.add_argument("--pairs", type=int, default=1, help="rounds of all cases")
     parser.add_argument("--layers", type=int, default=2, help="of the model's 30")
@@ -152,18 +152,18 @@ def main() -> None:
         finally:
             for client in (first, second):
                 client.close()
-    found = figures(rounds)
+    results = figures(rounds)
     print(f"\n{'case':<45}{'seconds':>9}{'of first':>10}  ran")
-    for name, case in found["cases"].items():
+    for name, case in results["cases"].items():
         ran = ", ".join(f"{n} {kind}" for kind, n in case["actions"].items() if n)
         print(f"{_SAID[name]:<45}{case['seconds']:>9.1f}{case['ratio_to_first']:>10.3f}  {ran}")
-    actions.write_json(given.json, found)
-    rows = [(_SAID[n], {"build": c["seconds"]}, c["seconds"]) for n, c in found["cases"].items()]
+    actions.write_json(given.json, results)
+    rows = [(_SAID[n], {"build": c["seconds"]}, c["seconds"]) for n, c in results["cases"].items()]
     actions.write_text(given.svg, lambda: drawing.bars(rows))
 
 
 def figures(rounds: list[dict[str, Built]]) -> dict[str, Any]:
-    """Medians over rounds, and what ran in the last one."""
+    """Medians over rounds, and the actions of the last one."""
     cases = {}
     for name, last in rounds[-1].items():
         ratios = [one[name].seconds / one["first"].seconds for one in rounds]
@@ -178,7 +178,7 @@ def figures(rounds: list[dict[str, Built]]) -> dict[str, Any]:
 
 
 def _client(scratch: Path, name: str, layers: int) -> Workspace:
-    """A workspace with a server of its own that has fetched all that a build needs."""
+    """A workspace with its own server, which has fetched everything that a build needs."""
 
     def write(folder: Path, module: Path) -> None:
         folder.mkdir()
@@ -194,19 +194,19 @@ def _client(scratch: Path, name: str, layers: int) -> Workspace:
 
 
 def _write_sources(folder: Path, module: Path, layers: int) -> None:
-    """What a user writes: nothing of it has changed then."""
+    """Writes the user's files in their original state."""
     (folder / "BUILD.bazel").write_text(_BUILD.format(layers=layers))
     shutil.copyfile(module / "models/llama.py", folder / "llama.py")
     shutil.copytree(module / "models/adapters/assistant", folder / "assistant", dirs_exist_ok=True)
 
 
 def _round(first: Workspace, second: Workspace, scratch: Path, number: int) -> dict[str, Built]:
-    """All cases in turn."""
-    found: dict[str, Built] = {}
+    """Runs all cases in order."""
+    results: dict[str, Built] = {}
 
     def build(name: str, client: Workspace, *flags: str) -> None:
-        found[name] = _timed(client, *flags)
-        print(f"{_SAID[name]}: {found[name].seconds:.1f} s", flush=True)
+        results[name] = _timed(client, *flags)
+        print(f"{_SAID[name]}: {results[name].seconds:.1f} s", flush=True)
 
     first.run("clean")
     build("first", first)
@@ -229,7 +229,7 @@ def _round(first: Workspace, second: Workspace, scratch: Path, number: int) -> d
         second.run("clean")
         build("second_client", second, *server.flags)
     shutil.rmtree(f"{scratch}/disk{number}")
-    return found
+    return results
 
 
 def _timed(client: Workspace, *flags: str) -> Built:
@@ -241,7 +241,7 @@ def _timed(client: Workspace, *flags: str) -> Built:
 
 
 def _change_numbers(path: Path, seed: int) -> None:
-    """Writes other values into a .safetensors file of float16, of the same names and shapes."""
+    """Writes other values into a .safetensors file of float16, with the same names and shapes."""
     data = path.read_bytes()
     (length,) = struct.unpack_from("<Q", data)
     start, draw = 8 + length, random.Random(seed)

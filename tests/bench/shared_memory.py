@@ -2,7 +2,7 @@
 
 `./bazelw run //tests/bench:shared_memory -- [--json FILE] [--programs A.pte B.pte --data F.ptd]`
 
-Without --programs: two made-up programs with 128 MiB of equal weights, loaded from one data file.
+Without --programs: two synthetic programs with 128 MiB of equal weights, loaded from one data file.
 Each row is a process of its own that loads its programs, runs each, and reads its memory then.
 """
 
@@ -39,7 +39,9 @@ def main() -> None:
         programs = [HERE / "shared_relu.pte", HERE / "shared_sigmoid.pte"]
         data = [HERE / "shared_relu.ptd"]
         if data[0].read_bytes() != (HERE / "shared_sigmoid.ptd").read_bytes():
-            sys.exit("The two made-up programs have unequal weights: shared_relu, shared_sigmoid.")
+            sys.exit(
+                "The two synthetic programs have unequal weights: shared_relu, shared_sigmoid."
+            )
     rows = []
     for cache in (False, True):
         one, two = (_memory(programs[:count], data, cache) for count in (1, 2))

@@ -11,7 +11,7 @@ LAYERS = 2
 
 
 class Linears(nn.Module):
-    """Linears, and one of two ends: networks with equal weights and unequal programs."""
+    """Linear layers with one of two activations: equal weights and unequal programs."""
 
     def __init__(self, end: str) -> None:
         super().__init__()

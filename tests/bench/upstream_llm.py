@@ -30,7 +30,7 @@ PROGRAM = "upstream.pte"
 
 
 def main() -> None:
-    """Does one of both."""
+    """Converts the checkpoint or exports, by the command line."""
     parser = argparse.ArgumentParser(prog="upstream_llm")
     parser.add_argument("command", choices=("prepare", "export"))
     parser.add_argument("--config", type=Path, required=True)
@@ -61,7 +61,7 @@ def _prepare(gguf: Path, layers: int, folder: Path) -> None:
 
 
 def _export(config: Path, folder: Path) -> None:
-    """Calls upstream's function with the file's configuration and a checkpoint that is there."""
+    """Calls upstream's function with the file's configuration and an existing checkpoint."""
     # Only for downloads, and not among the exporter's packages.
     hub = types.ModuleType("huggingface_hub")
     hub.snapshot_download = lambda *a, **k: sys.exit("upstream has asked for a download")

@@ -90,8 +90,8 @@ def read(text: str, page: str) -> list[Block]:
 
 def starts_from(text: str) -> str | None:
     """The page whose workspace this page continues from: a path relative to this page."""
-    found = _STARTS_FROM.search(text.replace("\n", " "))
-    return found[1] if found else None
+    match = _STARTS_FROM.search(text.replace("\n", " "))
+    return match[1] if match else None
 
 
 def _fenced(text: str, page: str) -> Iterator[tuple[int, str, str, str, str]]:

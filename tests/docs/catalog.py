@@ -33,7 +33,7 @@ def messages(path: Path) -> list[str]:
 
 def _of_python(text: str) -> list[str]:
     # Starlark parses as Python.
-    found = []
+    texts = []
 
     def visit(node: ast.AST) -> None:
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
@@ -42,13 +42,13 @@ def _of_python(text: str) -> list[str]:
             return
         whole = _text(node)
         if whole is not None:
-            found.append(whole)
+            texts.append(whole)
             return
         for child in ast.iter_child_nodes(node):
             visit(child)
 
     visit(ast.parse(text))
-    return found
+    return texts
 
 
 def _text(node: ast.AST) -> str | None:
@@ -79,7 +79,7 @@ def _text(node: ast.AST) -> str | None:
 
 def _of_cxx(text: str) -> list[str]:
     """Statements' literals, with "…" where something stands between two of them."""
-    found = []
+    texts = []
     without_comments = re.sub(r"^\s*(//|#include).*$", "", text, flags=re.MULTILINE)
     for statement in re.split(r"[;{}](?=\s*\n)", without_comments):
         pieces, end = [], None
@@ -89,8 +89,8 @@ def _of_cxx(text: str) -> list[str]:
             pieces.append(re.sub(r'\\[n"\\]', lambda e: _ESCAPES[e[0]], literal[1]))
             end = literal.end()
         if pieces:
-            found.append("…".join(["", "".join(pieces), ""]))
-    return found
+            texts.append("…".join(["", "".join(pieces), ""]))
+    return texts
 
 
 def occurs(pattern: str, texts: Iterable[str]) -> bool:
@@ -102,8 +102,8 @@ def occurs(pattern: str, texts: Iterable[str]) -> bool:
       texts: of `messages`.
     """
     words = [re.escape(part) for part in re.split(r'"…"|…', pattern)]
-    wanted = re.compile(".*?".join(words), re.DOTALL)
-    return any(wanted.search(text) for text in texts)
+    expected = re.compile(".*?".join(words), re.DOTALL)
+    return any(expected.search(text) for text in texts)
 
 
 def patterns(page: str) -> list[str]:
@@ -112,7 +112,7 @@ def patterns(page: str) -> list[str]:
     Args:
       page: its markdown.
     """
-    found = []
+    texts = []
     reading = False
     for line in page.split("\n"):
         cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
@@ -121,5 +121,5 @@ def patterns(page: str) -> list[str]:
         elif cells[0] == "message":
             reading = True
         elif reading and not set(cells[0]) <= set("-:"):
-            found += re.findall(r"`([^`]+)`", cells[0])
-    return found
+            texts += re.findall(r"`([^`]+)`", cells[0])
+    return texts

@@ -30,7 +30,7 @@ class Player:
     def __init__(self, folder: Path) -> None:
         self._workspace = Workspace(
             folder / "hello",
-            source=lambda made, _: made.mkdir(),
+            source=lambda folder, _: folder.mkdir(),
             repositories=["executorch_runtime_linux_x86_64"],
         )
         self.module = self._workspace.module
@@ -114,10 +114,10 @@ class Player:
             text=True,
         )
         if (done.returncode != 0) != block.fails:
-            wanted = "a failure" if block.fails else "0"
+            expected = "a failure" if block.fails else "0"
             raise PlayError(
-                f"{page}:{block.line}: exit code {done.returncode}, wanted {wanted}\n{block.text}"
-                f"---\n{done.stdout}"
+                f"{page}:{block.line}: exit code {done.returncode}, expected {expected}\n"
+                f"{block.text}---\n{done.stdout}"
             )
         return done.stdout
 
@@ -139,10 +139,10 @@ def check_output(block: Block, printed: str, page: str) -> None:
     """
     rest = printed
     for line in block.text.strip().split("\n"):
-        wanted = ".*".join(re.escape(part) for part in line.strip().split("…"))
-        found = re.search(wanted, rest)
-        if not found:
+        expected = ".*".join(re.escape(part) for part in line.strip().split("…"))
+        match = re.search(expected, rest)
+        if not match:
             raise PlayError(
                 f"{page}:{block.line}: {line.strip()!r} is not in what follows:\n{rest}"
             )
-        rest = rest[found.end() :]
+        rest = rest[match.end() :]

@@ -1,4 +1,4 @@
-"""What a block of a page is for."""
+"""Roles of a page's code blocks."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ adb push a b
 
 
 def test_kinds() -> None:
-    found = read(_PAGE, "a.md")
-    assert [(b.line, b.kind, b.name, b.fails) for b in found] == [
+    blocks = read(_PAGE, "a.md")
+    assert [(b.line, b.kind, b.name, b.fails) for b in blocks] == [
         (5, "file", "MODULE.bazel", False),
         (12, "file", "lib/net.py", False),
         (20, "append", "lib/net.py", False),
@@ -70,7 +70,7 @@ def test_kinds() -> None:
         (42, "output", "", False),
         (47, "skipped", "needs an Android phone.", False),
     ]
-    assert found[1].text == "x = 1\n\ny = 2\n"
+    assert blocks[1].text == "x = 1\n\ny = 2\n"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Each message that docs/troubleshooting.md lists is one that source code can print."""
+"""Source code can print each message in docs/troubleshooting.md."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ def test_all_kinds_of_sources_are_searched() -> None:
 )
 def test_how_messages_are_written(tmp_path: Path, name: str, text: str) -> None:
     (tmp_path / name).write_text(text)
-    found = catalog.messages(tmp_path / name)
-    assert catalog.occurs('no "…" in', found), found
-    assert not catalog.occurs('no "…" in that file', found)
+    texts = catalog.messages(tmp_path / name)
+    assert catalog.occurs('no "…" in', texts), texts
+    assert not catalog.occurs('no "…" in that file', texts)
 
 
 def test_what_is_no_message(tmp_path: Path) -> None:
-    """Docstrings, comments, and what stands in two texts."""
+    """Not messages: docstrings, comments, and parts of two separate texts."""
     path = tmp_path / "a.py"
     path.write_text(
         '"""It is gone."""\n# It is gone.\na = attr(doc = "It is gone.")\nb("It is", "gone.")\n'

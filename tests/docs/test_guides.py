@@ -21,9 +21,9 @@ _SKIPPED = {
 
 @pytest.fixture(scope="module")
 def player(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Player]:
-    made = Player(tmp_path_factory.mktemp("guides"))
-    yield made
-    made.close()
+    new_player = Player(tmp_path_factory.mktemp("guides"))
+    yield new_player
+    new_player.close()
 
 
 @pytest.mark.parametrize("page", _PAGES)
@@ -32,14 +32,14 @@ def test_the_page_works(page: str, player: Player) -> None:
 
 
 def test_what_is_skipped() -> None:
-    """Few blocks, each with a reason in its first line."""
+    """Few blocks are skipped, each with a reason."""
     skipped = {}
     for page in _PAGES:
-        found = [b for b in read(Path(page).read_text(), page) if b.kind == "skipped"]
-        for block in found:
+        blocks = [b for b in read(Path(page).read_text(), page) if b.kind == "skipped"]
+        for block in blocks:
             print(f"{page}:{block.line}: not tested: {block.name}")
-        if found:
-            skipped[page] = len(found)
+        if blocks:
+            skipped[page] = len(blocks)
     assert skipped == _SKIPPED
 
 
@@ -51,17 +51,17 @@ def test_links(page: str) -> None:
 
 
 def test_a_wrong_page(player: Player, tmp_path: Path) -> None:
-    """A command that fails, one that should, and one that prints something else."""
+    """Commands with a wrong exit code or other output are errors."""
     block = Block(7, "text", "one … three\nfour\n", "output")
     check_output(block, "zero\none two three\nx\nfour five\n", "a.md")
     with pytest.raises(PlayError, match=r"a.md:7: 'four' is not in what follows"):
         check_output(block, "four\none two three\n", "a.md")
     page = tmp_path / "a.md"
     for text, says in (
-        ("```sh\necho no; false\n```\n", r"a.md:1: exit code 1, wanted 0\n(?s:.*)---\nno"),
+        ("```sh\necho no; false\n```\n", r"a.md:1: exit code 1, expected 0\n(?s:.*)---\nno"),
         (
             "```sh\ntrue\n```\n\nIt fails:\n\n```text\nx\n```\n",
-            "a.md:1: exit code 0, wanted a fail",
+            "a.md:1: exit code 0, expected a fail",
         ),
     ):
         page.write_text(text)

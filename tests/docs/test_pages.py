@@ -1,4 +1,4 @@
-"""Links lead somewhere, every page can be found from the README, and commands paste as they are."""
+"""Links are valid, the README leads to every page, and commands can be pasted."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def links(page: Path) -> list[str]:
 
 
 def anchors(page: Path) -> set[str]:
-    """What GitHub makes of the page's headings."""
+    """GitHub's anchors for the page's headings."""
     text = _BLOCK.sub("", page.read_text(encoding="utf-8"))
     found = set()
     for heading in re.findall(r"^#+ (.*)$", text, re.MULTILINE):
@@ -55,7 +55,7 @@ def test_every_page_can_be_found() -> None:
 
 @pytest.mark.parametrize("page", _PAGES, ids=str)
 def test_commands_can_be_pasted(page: Path) -> None:
-    """No prompts; and nothing that Bazel's users would need to be root for."""
+    """Commands have no prompts and need no root permissions."""
     for language, text in _BLOCK.findall(page.read_text(encoding="utf-8")):
         if language in ("sh", "bash", "console"):
             assert language == "sh", f"{page}: blocks of commands are sh, not {language}"
@@ -64,12 +64,12 @@ def test_commands_can_be_pasted(page: Path) -> None:
 
 
 def test_versions() -> None:
-    """Pages name the version that MODULE.bazel has."""
-    wanted = re.search(r'version = "([^"]+)"', Path("MODULE.bazel").read_text())[1]
+    """Pages name the version in MODULE.bazel."""
+    expected = re.search(r'version = "([^"]+)"', Path("MODULE.bazel").read_text())[1]
     pattern = re.compile(r'bazel_dep\(name = "rules_executorch", version = "([^"]+)"')
     found = {page: pattern.findall(page.read_text(encoding="utf-8")) for page in _PAGES}
     assert found[Path("README.md")]
-    assert {version for versions in found.values() for version in versions} == {wanted}
+    assert {version for versions in found.values() for version in versions} == {expected}
 
 
 def test_what_links_are() -> None:

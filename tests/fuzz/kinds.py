@@ -15,7 +15,7 @@ _A_LABEL = re.compile(r"(^|[ (])//[\w/]*:\w+")
 
 
 @dataclass(frozen=True)
-class Place:
+class Folders:
     """Where a kind's files are read.
 
     Attributes:
@@ -43,11 +43,11 @@ class Kind:
     """
 
     suffix: str
-    read: Callable[[Path, Place], None]
+    read: Callable[[Path, Folders], None]
     torch: bool = False
 
 
-def check(kind: Kind, path: Path, place: Place) -> None:
+def check(kind: Kind, path: Path, folders: Folders) -> None:
     """Reads a file.
 
     Raises:
@@ -55,24 +55,24 @@ def check(kind: Kind, path: Path, place: Place) -> None:
     """
     from etbuild import BuildError
 
-    place.prepare()
+    folders.prepare()
     try:
-        kind.read(path, place)
+        kind.read(path, folders)
     except BuildError as error:
         assert "\n" not in error.what, f"more than a sentence: {error.what!r}"
         assert error.what.endswith("."), f"no sentence: {error.what!r}"
-        named = (path.name, path.stem, str(place.scratch), str(place.seeds))
+        named = (path.name, path.stem, str(folders.scratch), str(folders.seeds))
         names = any(name in error.what for name in named) or _A_LABEL.search(error.what)
         assert names, f"names neither file nor target: {error.what!r}"
 
 
-def _bundle(path: Path, place: Place) -> None:
+def _bundle(path: Path, folders: Folders) -> None:
     from etcli.files.inspection import inspect
 
     inspect(path)
 
 
-def _program(path: Path, place: Place) -> None:
+def _program(path: Path, folders: Folders) -> None:
     from etbundle.fit import uses_of
     from etcli.files.inspection import inspect
     from etlink import payload
@@ -84,28 +84,28 @@ def _program(path: Path, place: Place) -> None:
 
     uses_of(LABEL, path)
     inspect(path)
-    lowered, out = place.scratch / "lowered", place.scratch / "out.pte"
+    lowered, out = folders.scratch / "lowered", folders.scratch / "out.pte"
     split(path, lowered, LABEL, {"executorch": "1", "python": "3", "torch": "2"})
     link(Lowered(lowered), out)
     assert out.read_bytes() == path.read_bytes(), "another program came out"
-    link(Lowered(lowered), place.scratch / "separate.pte", place.scratch / "separate.ptd")
+    link(Lowered(lowered), folders.scratch / "separate.pte", folders.scratch / "separate.ptd")
     file = read(path)
     for number in range(len(file.segments)):
         payload.read(b"".join(chunks(file.piece(number))))
 
 
-def _data(path: Path, place: Place) -> None:
+def _data(path: Path, folders: Folders) -> None:
     from etlink import merge, ptd, share
 
-    out = place.scratch / "out.ptd"
+    out = folders.scratch / "out.ptd"
     index = share.adopt(path, None, out, LABEL)
     assert out.read_bytes() == path.read_bytes()
     assert {e.key for e in index.entries} == set(ptd.read(path))
-    merged = merge.merge([path, place.seeds / "other"], place.scratch / "merged.ptd")
+    merged = merge.merge([path, folders.seeds / "other"], folders.scratch / "merged.ptd")
     assert set(ptd.read(merged)) > set(ptd.read(path))
 
 
-def _payload(path: Path, place: Place) -> None:
+def _payload(path: Path, folders: Folders) -> None:
     from etlink import payload
 
     data = path.read_bytes()
@@ -118,47 +118,47 @@ def _payload(path: Path, place: Place) -> None:
     assert again is None or len(again.constants) == len(parsed.constants)
 
 
-def _index(path: Path, place: Place) -> None:
+def _index(path: Path, folders: Folders) -> None:
     from etlink.link import link
     from etlink.lowered import Lowered
 
-    lowered = place.scratch / "lowered"
-    shutil.copytree(place.seeds / "lowered", lowered, ignore=shutil.ignore_patterns("index.json"))
+    lowered = folders.scratch / "lowered"
+    shutil.copytree(folders.seeds / "lowered", lowered, ignore=shutil.ignore_patterns("index.json"))
     shutil.copyfile(path, lowered / "index.json")
-    link(Lowered(lowered), place.scratch / "out.pte")
-    link(Lowered(lowered), place.scratch / "separate.pte", place.scratch / "separate.ptd")
+    link(Lowered(lowered), folders.scratch / "out.pte")
+    link(Lowered(lowered), folders.scratch / "separate.pte", folders.scratch / "separate.ptd")
 
 
-def _shared_index(path: Path, place: Place) -> None:
+def _shared_index(path: Path, folders: Folders) -> None:
     from etlink.data_index import check_file, read_index
     from etlink.link import Options, link
     from etlink.lowered import Lowered
 
     index = read_index(path)
-    check_file(place.seeds / "shared.ptd", index)
+    check_file(folders.seeds / "shared.ptd", index)
     options = Options(label=LABEL, shared=(index,), allow_unshared=True)
-    link(Lowered(place.seeds / "lowered"), place.scratch / "out.pte", None, options)
+    link(Lowered(folders.seeds / "lowered"), folders.scratch / "out.pte", None, options)
 
 
-def _manifest(path: Path, place: Place) -> None:
+def _manifest(path: Path, folders: Folders) -> None:
     from etlink import manifest
 
-    program, data = place.seeds / "program.pte", place.seeds / "program.ptd"
+    program, data = folders.seeds / "program.pte", folders.seeds / "program.ptd"
     manifest.check(manifest.read(path), program, [data])
 
 
-def _facts(path: Path, place: Place) -> None:
+def _facts(path: Path, folders: Folders) -> None:
     from etlink import delegated
     from etreport import program as report
 
-    lowered = place.scratch / "lowered"
+    lowered = folders.scratch / "lowered"
     shutil.copytree(
-        place.seeds / "lowered", lowered, ignore=shutil.ignore_patterns("lowering.json")
+        folders.seeds / "lowered", lowered, ignore=shutil.ignore_patterns("lowering.json")
     )
     shutil.copyfile(path, lowered / "lowering.json")
     words = [f"--label={LABEL}", f"--lowered={lowered}"]
-    words += [f"--{name}={place.seeds / name}.json" for name in ("timings", "summary")]
-    words += [f"--{name}={place.scratch / name}" for name in ("json", "html")]
+    words += [f"--{name}={folders.seeds / name}.json" for name in ("timings", "summary")]
+    words += [f"--{name}={folders.scratch / name}" for name in ("json", "html")]
     said = io.StringIO()
     with contextlib.redirect_stderr(said):
         code = report.main(words)
@@ -166,17 +166,17 @@ def _facts(path: Path, place: Place) -> None:
     delegated.read(lowered)
 
 
-def _static_library(path: Path, place: Place) -> None:
+def _static_library(path: Path, folders: Folders) -> None:
     from etbundle import scan, static_library
 
     scan.scan(path)
     members = static_library.read(path)
-    static_library.write(place.scratch / "out.a", members)
-    again = static_library.read(place.scratch / "out.a")
+    static_library.write(folders.scratch / "out.a", members)
+    again = static_library.read(folders.scratch / "out.a")
     assert [m.data for m in again] == [m.data for m in members]
 
 
-def _gguf(path: Path, place: Place) -> None:
+def _gguf(path: Path, folders: Folders) -> None:
     from etbuild import ModelContext
     from etllm.chat.tokenizer_from_gguf import build_config, build_tokenizer, read_metadata
     from etllm.gguf_file import GgufFile
@@ -193,7 +193,7 @@ def _gguf(path: Path, place: Place) -> None:
     llama.model_args(file, llama.Args.of(ModelContext({"max_seq_len": "8"}, label=LABEL)), LABEL)
 
 
-def _calibration(path: Path, place: Place) -> None:
+def _calibration(path: Path, folders: Folders) -> None:
     import torch
     from etbuild import Method, load_checkpoint
     from etexport import calibration
@@ -203,7 +203,7 @@ def _calibration(path: Path, place: Place) -> None:
     load_checkpoint(path)
 
 
-def _checkpoint(path: Path, place: Place) -> None:
+def _checkpoint(path: Path, folders: Folders) -> None:
     import sys
 
     from etbuild import load_checkpoint
@@ -214,7 +214,7 @@ def _checkpoint(path: Path, place: Place) -> None:
         assert not hasattr(sys, "ran_from_a_file"), "something in the file ran"
 
 
-def _exported(path: Path, place: Place) -> None:
+def _exported(path: Path, folders: Folders) -> None:
     import sys
 
     from etbuild import BuildError
@@ -232,41 +232,41 @@ def _exported(path: Path, place: Place) -> None:
         assert not hasattr(sys, "ran_from_a_file"), "something in the file ran"
 
 
-def _tokenizer(path: Path, place: Place) -> None:
+def _tokenizer(path: Path, folders: Folders) -> None:
     from etllm.chat.text import load_tokenizer
 
     load_tokenizer(path)
 
 
-def _chat_config(path: Path, place: Place) -> None:
+def _chat_config(path: Path, folders: Folders) -> None:
     from etllm.chat.chat_format import write_chat_format
     from etllm.chat.text import load_config
 
-    write_chat_format(load_config(path), path.name, place.scratch / "chat_format.json")
+    write_chat_format(load_config(path), path.name, folders.scratch / "chat_format.json")
 
 
-def _adapter_config(path: Path, place: Place) -> None:
+def _adapter_config(path: Path, folders: Folders) -> None:
     from etllm.lora_config import Config
 
     Config.read(path).takes("model.layers.0.self_attn.q_proj")
 
 
-def _language_model(name: str) -> Callable[[Path, Place], None]:
-    """Reads a checkpoint as et_llm does, with the file in the place of the one of this name."""
+def _language_model(name: str) -> Callable[[Path, Folders], None]:
+    """Reads a checkpoint as et_llm does, with this file instead of the one of that name."""
 
-    def read(path: Path, place: Place) -> None:
+    def read(path: Path, folders: Folders) -> None:
         from etbuild import ModelContext
         from etllm import entry
 
         # Messages call files of a target as its label does: with their folder.
-        files = {f"{path.stem}/{file.name}": file for file in (place.seeds / "beside").iterdir()}
+        files = {f"{path.stem}/{file.name}": file for file in (folders.seeds / "beside").iterdir()}
         files[f"{path.stem}/{name}"] = path
         entry.build(ModelContext({"backends": "xnnpack"}, files, LABEL))
 
     return read
 
 
-def _llm_yaml(path: Path, place: Place) -> None:
+def _llm_yaml(path: Path, folders: Folders) -> None:
     import importlib
 
     from etllm.settings import Settings
@@ -275,7 +275,7 @@ def _llm_yaml(path: Path, place: Place) -> None:
     for backend in settings.enabled_backends():
         if backend in ("coreml", "vulkan", "xnnpack"):
             importlib.import_module(f"{backend}_llm").choose(settings)
-    _language_model("llm.yaml")(path, place)
+    _language_model("llm.yaml")(path, folders)
 
 
 KINDS = {

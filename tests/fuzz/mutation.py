@@ -1,4 +1,4 @@
-"""How files are changed: bytes anywhere, and what their format is made of."""
+"""Mutations of files: bytes anywhere, and parts of their format."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _VALUES: tuple[Any, ...] = (
 
 
 def mutator(suffix: str, plain: Plain) -> Mutator:
-    """How files of a kind are changed.
+    """Mutations for files of a kind.
 
     Args:
       suffix: of the kind.
@@ -94,7 +94,7 @@ def _words(data: bytes, generator: random.Random, plain: Plain) -> bytes:
 
 
 def _safetensors(data: bytes, generator: random.Random, plain: Plain) -> bytes:
-    """Changes the JSON in which tensors are described, or numbers around it."""
+    """Changes the JSON that describes tensors, or numbers around it."""
     (length,) = struct.unpack_from("<Q", data) if len(data) >= 8 else (0,)
     if not 0 < length <= len(data) - 8 or generator.random() < 0.2:
         return _words(data, generator, plain)
@@ -103,7 +103,7 @@ def _safetensors(data: bytes, generator: random.Random, plain: Plain) -> bytes:
 
 
 def _yaml(data: bytes, generator: random.Random, plain: Plain) -> bytes:
-    """Changes values as in JSON, which is YAML, too; or bytes of its lines."""
+    """Changes values as in JSON, which is also YAML, or bytes of lines."""
     try:
         value = json.dumps(yaml.safe_load(data))
     except (RecursionError, TypeError, ValueError, yaml.YAMLError):
@@ -123,18 +123,18 @@ def _json(data: bytes, generator: random.Random, plain: Plain) -> bytes:
         value = json.loads(data)
     except (RecursionError, ValueError):
         return plain(data, max(len(data), 64))
-    places: list[tuple[Any, Any]] = []
+    positions: list[tuple[Any, Any]] = []
     waiting = [value]
     while waiting:
         one = waiting.pop()
         if isinstance(one, dict | list):
             keys = list(one) if isinstance(one, dict) else range(len(one))
-            places += [(one, key) for key in keys]
+            positions += [(one, key) for key in keys]
             waiting += [one[key] for key in keys]
-    if not places:
+    if not positions:
         return plain(data, max(len(data), 64))
     for _ in range(generator.choice([1, 1, 2])):
-        _change_json(*generator.choice(places), generator, plain)
+        _change_json(*generator.choice(positions), generator, plain)
     try:
         return json.dumps(value).encode()
     except (RecursionError, ValueError):

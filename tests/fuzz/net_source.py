@@ -1,4 +1,4 @@
-"""Makes up small nets as Python source, from a seed.
+"""Generates small nets as Python source from a seed.
 
 Values are known by their shapes, whose sizes are numbers or expressions of the dynamic dimensions p
 and q, so that a statement only takes what fits. A shorter net of the same seed is a prefix of the
@@ -68,7 +68,7 @@ class _Net:
         return self.rng.choice(fitting[-4:]) if fitting else None
 
     def floats(self, least: int = 1, last: bool = False) -> _Value | None:
-        """A value of float32 with so many dimensions, the last of them a number if asked for."""
+        """A float32 value with N dimensions; the last one is a number if requested."""
         return self.pick(
             lambda v: (
                 v.dtype == "float32"
@@ -129,7 +129,7 @@ CASES = {cases}
 
 
 def _inputs(net: _Net, static: bool) -> tuple[list[str], list[str], list[str]]:
-    """Parameters of forward, the code that makes their values, their dynamic shapes."""
+    """Parameters of forward, the code for their values, their dynamic shapes."""
     rng = net.rng
     parameters, given, shapes = [], [], []
     for number in range(rng.randint(1, 3)):

@@ -1,4 +1,4 @@
-"""Lowers random small nets in the fast way and in upstream's, and runs what comes out.
+"""Lowers small random nets with the fast path and with upstream's functions, and runs the programs.
 
     bazel run //tests/fuzz:nets -- --seconds 3600            # nets of one seed after the other
     bazel run //tests/fuzz:nets -- --seed 42 --count 1       # one net with all recipes
@@ -93,7 +93,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _show(seed: int, size: int, recipe: str, faults: Sequence[str]) -> None:
-    """Prints the shortest net of a seed with such a fault."""
+    """Prints the shortest net of a seed with this fault."""
     kind = _kind(faults)
     for shorter in range(1, size):
         _, found = checked(seed, shorter, recipe)
@@ -110,7 +110,7 @@ def _kind(faults: Sequence[str]) -> str:
 
 
 def checked(seed: int, size: int, recipe: str) -> tuple[str, list[str]]:
-    """Checks a net in a process of its own, as kernels may end it.
+    """Checks a net in a separate process, because kernels may crash.
 
     Returns:
       What became of it ("equal", "refused", …), and its faults.
@@ -251,19 +251,19 @@ def _run(net: ModuleType, recipe: str, exported: Any, program: Path, data: Path 
 def _difference(expected: Sequence[Any], got: Sequence[Any], part: float, many: float) -> str:
     if len(expected) != len(got):
         return f"{len(got)} outputs, expected {len(expected)}"
-    for number, (wanted, value) in enumerate(zip(expected, got, strict=True)):
-        if not isinstance(wanted, torch.Tensor):
-            if wanted != value:
-                return f"output {number}: got {value}, expected {wanted}"
+    for number, (expected_value, value) in enumerate(zip(expected, got, strict=True)):
+        if not isinstance(expected_value, torch.Tensor):
+            if expected_value != value:
+                return f"output {number}: got {value}, expected {expected_value}"
             continue
-        if wanted.shape != value.shape or wanted.dtype != value.dtype:
+        if expected_value.shape != value.shape or expected_value.dtype != value.dtype:
             return (
                 f"output {number}: got {value.dtype} {tuple(value.shape)}, expected "
-                f"{wanted.dtype} {tuple(wanted.shape)}"
+                f"{expected_value.dtype} {tuple(expected_value.shape)}"
             )
-        if not wanted.numel():
+        if not expected_value.numel():
             continue
-        a, b = wanted.double(), value.double()
+        a, b = expected_value.double(), value.double()
         off = (a - b).abs() > part * a.abs().nan_to_num().max() + 1e-6
         off |= a.isnan() != b.isnan()
         if off.double().mean() > many:

@@ -1,4 +1,4 @@
-"""Fuzzes the readers of files, guided by what they cover.
+"""Fuzzes the readers of files, guided by coverage.
 
     bazel run //tests/fuzz:readers -- --seconds 600              # all kinds of files
     bazel run //tests/fuzz:readers -- --seconds 600 --kind gguf  # one of them, or several
@@ -55,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=1, help="of the random numbers")
     parser.add_argument("--corpus", type=Path, default=_CORPUS, help=argparse.SUPPRESS)
     parser.add_argument("--child", choices=kinds.KINDS, help=argparse.SUPPRESS)
-    parser.add_argument("--found", type=Path, help="folder for what is found; default: a new one")
+    parser.add_argument("--found", type=Path, help="folder for crashes; default: a new one")
     parser.add_argument("files", nargs="*", type=Path, help="read these, once each")
     options = parser.parse_args(arguments)
     # Bazel starts programs in a folder of its own.
@@ -77,7 +77,7 @@ def _all(chosen: Sequence[str], options: argparse.Namespace, found: Path) -> int
         command = [sys.executable, __file__, f"--child={kind}", f"--found={found}"]
         command += [f"--seconds={max(options.seconds // len(chosen), 2)}"]
         command += [f"--seed={options.seed}", f"--corpus={options.corpus}"]
-        # The path on which this process finds its packages, which Bazel's launcher has made.
+        # The path on which this process finds its packages, which Bazel's launcher created.
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
         done = subprocess.run(
             command,
@@ -118,11 +118,11 @@ def _again(files: Sequence[Path], chosen: str, corpus: Path) -> int:
             print(f"{file}: which kind is it? Give --kind.", file=sys.stderr)
             return 2
         with tempfile.TemporaryDirectory() as scratch:
-            kind, place = kinds.KINDS[name], _place(name, corpus, Path(scratch))
+            kind, folders = kinds.KINDS[name], _folders(name, corpus, Path(scratch))
             path = Path(scratch) / f"input{kind.suffix}"
             path.write_bytes(file.read_bytes())
             try:
-                kinds.check(kind, path, place)
+                kinds.check(kind, path, folders)
                 print(f"{file}: read, or refused with a sentence")
             except Exception:
                 traceback.print_exc()
@@ -130,8 +130,8 @@ def _again(files: Sequence[Path], chosen: str, corpus: Path) -> int:
     return code
 
 
-def _place(kind: str, corpus: Path, scratch: Path) -> kinds.Place:
-    return kinds.Place(corpus / kind, scratch / "scratch")
+def _folders(kind: str, corpus: Path, scratch: Path) -> kinds.Folders:
+    return kinds.Folders(corpus / kind, scratch / "scratch")
 
 
 def _fuzz(name: str, seconds: int, seed: int, corpus: Path, found: Path) -> None:
@@ -142,18 +142,18 @@ def _fuzz(name: str, seconds: int, seed: int, corpus: Path, found: Path) -> None
     if not kind.torch:
         _without_torch()
     scratch = Path(tempfile.mkdtemp(dir=os.environ.get("TEST_TMPDIR")))
-    place = _place(name, corpus, scratch)
+    folders = _folders(name, corpus, scratch)
     path = scratch / f"input{kind.suffix}"
     with atheris.instrument_imports(include=_OURS):
         # Reading whole files imports all that the kind needs; they must not be refused.
         for file in sorted((corpus / name / "seeds").iterdir()):
             path.write_bytes(file.read_bytes())
-            place.prepare()
-            kind.read(path, place)
+            folders.prepare()
+            kind.read(path, folders)
 
     def read(data: bytes) -> None:
         path.write_bytes(data)
-        kinds.check(kind, path, place)
+        kinds.check(kind, path, folders)
 
     kept = scratch / "corpus"
     kept.mkdir()
@@ -168,13 +168,13 @@ def _fuzz(name: str, seconds: int, seed: int, corpus: Path, found: Path) -> None
 
 
 def _without_torch() -> None:
-    """Has executorch's generated classes imported without the packages that they lie in."""
+    """Imports executorch's generated classes without their packages."""
     spec = importlib.util.find_spec("executorch")
-    places = list(spec.submodule_search_locations or []) if spec else []
+    roots = list(spec.submodule_search_locations or []) if spec else []
     for name in ("executorch", "executorch.exir", "executorch.exir._serialize"):
         module = types.ModuleType(name)
         inner = name.split(".")[1:]
-        module.__path__ = [str(Path(place, *inner)) for place in places]
+        module.__path__ = [str(Path(root, *inner)) for root in roots]
         sys.modules[name] = module
 
 

@@ -1,7 +1,7 @@
 """Files for the runner that are hostile by construction: well-formed, and senseless or gigantic.
 
 `cases()` are the known ones, each with what the runner has to say of it. `generated()` makes others
-of the same kinds: numbers, names and references are chosen so that they are wrong in one place.
+of the same kinds: numbers, names and references are chosen so that exactly one of them is wrong.
 """
 
 from __future__ import annotations
@@ -148,19 +148,19 @@ def _bundles() -> Iterator[Case]:
         "bundle_one_tensor_many_times",
         "bundled",
         bundle("m", lambda b: [_tensor(b, [_MIB], bytes(_MIB))] * 20_000),
-        "lie over each other",
+        "overlap",
     )
     yield Case(
         "bundle_huge_shape",
         "bundled",
         bundle("m", lambda b: [_tensor(b, [2**31 - 1] * 3, b"x")]),
-        "a tensor's shape doesn't fit its data",
+        "a tensor's shape does not fit its data",
     )
     yield Case(
         "bundle_negative_shape",
         "bundled",
         bundle("m", lambda b: [_tensor(b, [-1, -1], b"x")]),
-        "a tensor's shape doesn't fit its data",
+        "a tensor's shape does not fit its data",
     )
 
 
@@ -194,7 +194,7 @@ def _safetensors() -> Iterator[Case]:
     key_twice = '{"input_0":{"dtype":"U8","shape":[1],"data_offsets":[0,1],"dtype":"I8"}}'
     yield case("key_twice", key_twice, 'it has the key "dtype" twice', b"x")
     over = _header(*((f"input_{n}", _entry(0, 8)) for n in range(3)))
-    yield case("one_place", over, "data lie over each other", bytes(8))
+    yield case("one_place", over, "data overlap", bytes(8))
     yield case(
         "many_dimensions",
         _header(("input_0", _entry(0, 1, [1] * 500_000))),
@@ -209,13 +209,13 @@ def _safetensors() -> Iterator[Case]:
         yield case(f"offset_{number}", _header(("input_0", entry)), "offsets of data", b"x")
     yield case("deep", '{"a":' + "[" * 500_000, "nested too deeply")
     yield case("many_values", '{"a":[' + "0," * 11_000_000 + "0]}", "it has too many values")
-    yield case("list", "[]", "it is no JSON object")
+    yield case("list", "[]", "it is not a JSON object")
     yield case("outside", _header(("input_0", _entry(0, 9))), "data outside of the file", b"x")
     yield Case(
         "safetensors_long_header",
         "safetensors",
         struct.pack("<Q", 2**64 - 1) + b"{}",
-        "doesn't start with the size of its header",
+        "does not start with the size of its header",
     )
 
 
@@ -238,17 +238,15 @@ def _npy() -> Iterator[Case]:
         "npy_many_dimensions",
         "npy",
         npy(_npy_header(ones), bytes(4), 2),
-        "dimensions, wanted at most 16",
+        "dimensions, expected at most 16",
     )
     yield Case("npy_huge_size", "npy", npy(_npy_header("(99999999999999999999,)")), "is too big")
-    yield Case(
-        "npy_huge_shape", "npy", npy(_npy_header(f"({'2147483647,' * 3})")), "its shape wants more"
-    )
+    yield Case("npy_huge_shape", "npy", npy(_npy_header(f"({'2147483647,' * 3})")), "expected more")
     yield Case("npy_spaces", "npy", npy("{" + " " * 20_000_000, b"", 2), 'has no "descr"')
-    yield Case("npy_object", "npy", npy(_npy_header("(1,)", "'|O'"), bytes(8)), "wanted one of")
+    yield Case("npy_object", "npy", npy(_npy_header("(1,)", "'|O'"), bytes(8)), "expected one of")
     buffer = io.BytesIO()
     np.save(buffer, np.zeros((2, 2), np.float32))
-    yield Case("npy_truncated", "npy", buffer.getvalue()[:-1], "its shape wants 16")
+    yield Case("npy_truncated", "npy", buffer.getvalue()[:-1], "expected 16")
     length = b"\x93NUMPY\2\0" + struct.pack("<I", 2**32 - 1)
     yield Case("npy_long_header", "npy", length + b"{}", "it is truncated")
 
@@ -284,7 +282,7 @@ def _data_files() -> Iterator[Case]:
     # Each hashed on its own: 50,000 times 4 MiB.
     nested = [(n, len(some) - n) for n in range(50_000)]
     keys = [(f"key{n}", n) for n in range(len(nested))]
-    yield Case("data_nested_segments", "data", data_file(keys, nested, some), "lie over each other")
+    yield Case("data_nested_segments", "data", data_file(keys, nested, some), "overlap")
     yield Case(
         "data_key_twice",
         "data",
@@ -295,7 +293,7 @@ def _data_files() -> Iterator[Case]:
         "data_segment_outside", "data", data_file([("k", 0)], [(0, 5)], bytes(4)), "ends after the"
     )
     yield Case(
-        "data_no_such_segment", "data", data_file([("k", 7)], [(0, 4)], bytes(4)), "doesn't have"
+        "data_no_such_segment", "data", data_file([("k", 7)], [(0, 4)], bytes(4)), "does not exist"
     )
     yield Case(
         "data_offset_wraps",
@@ -312,7 +310,7 @@ def manifest(**change: Any) -> dict[str, Any]:
     """A program's manifest."""
     return {
         "format": 1,
-        "label": "//made_up:program",
+        "label": "//example:program",
         "interface": "0",
         "program": {"file": "program.pte", "sha256": "0", "size": 1},
         "data": [],
@@ -336,17 +334,21 @@ def _manifests() -> Iterator[Case]:
 
     for number, name in enumerate(BAD_NAMES):
         value = manifest(data=[_data_entry(file=name)])
-        yield case(f"data_name_{number}", value, "wanted a base name")
+        yield case(f"data_name_{number}", value, "expected a base name")
     yield case(
-        "data_name_in_folder", manifest(data=[_data_entry(file="a/b")]), "wanted a base name"
+        "data_name_in_folder", manifest(data=[_data_entry(file="a/b")]), "expected a base name"
     )
     for number in (2**32, 2**63):
         value = manifest(data=[_data_entry(keys={"k": _key(crc32=number)})])
         yield case(f"crc32_{number}", value, f'"crc32" is {number}, expected at most 4294967295')
     yield case(
-        "crc32_negative", manifest(program=_key(crc32=-1)), '"crc32" is missing or no number'
+        "crc32_negative",
+        manifest(program=_key(crc32=-1)),
+        '"crc32" is missing or not of type number',
     )
-    yield case("size_real", manifest(program=_key(size=1.5)), '"size" is missing or no number')
+    yield case(
+        "size_real", manifest(program=_key(size=1.5)), '"size" is missing or not of type number'
+    )
     text = json.dumps(manifest())
     yield case("key_twice", '{"label":"x",' + text[1:], 'it has the key "label" twice')
     yield case("deep", text[:-1] + ', "x":' + "[" * 200_000, "nested too deeply")
@@ -359,7 +361,7 @@ def app(**change: Any) -> dict[str, Any]:
     program = {"name": "one", "file": "one.pte", "data": {}}
     return {
         "format": 1,
-        "label": "//made_up:app",
+        "label": "//example:app",
         "programs": [program],
         "files": {},
         **change,
@@ -371,7 +373,7 @@ def _apps() -> Iterator[Case]:
         return Case(f"app_{name}", "app", json.dumps(value).encode(), expected)
 
     program = app()["programs"][0]
-    below = "wanted a path below its own folder"
+    below = "expected a path below its own folder"
     for number, name in enumerate(BAD_NAMES):
         two = [{**program, "name": name}, {**program, "name": "two"}]
         yield case(f"program_name_{number}", app(programs=two), "has a program called")
@@ -459,18 +461,18 @@ def _random_data_file(generator: random.Random) -> bytes:
 
 
 def _random_json(value: Any, generator: random.Random) -> bytes:
-    """Another value at one place."""
-    places: list[tuple[Any, Any]] = []
+    """Changes one value."""
+    positions: list[tuple[Any, Any]] = []
 
     def walk(inner: Any) -> None:
         items = inner.items() if isinstance(inner, dict) else enumerate(inner)
         for key, item in list(items):
-            places.append((inner, key))
+            positions.append((inner, key))
             if isinstance(item, dict | list):
                 walk(item)
 
     walk(value)
-    owner, key = generator.choice(places)
+    owner, key = generator.choice(positions)
     other = [None, True, -1, 1.5, "", [], {}, [[]], _size(generator), _name(generator)]
     owner[key] = generator.choice(other)
     return json.dumps(value).encode()

@@ -1,7 +1,7 @@
-"""Programs that are damaged in what they say, and not in how they say it.
+"""Well-formed programs with invalid contents.
 
-Bits that are flipped in a flatbuffer mostly give one that can't be read at all. Here its tables are
-read, one number, name or list is changed, and they are written again: the result is well-formed.
+Most flipped bits make a flatbuffer unreadable. This module reads a program's tables, changes one
+number, name or list, and writes them again, so the result is well-formed.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _HEADER = struct.Struct("<4sIQQQ")
 _TRIES = 50
 
 # Object, and the name or index of something in it.
-_Place = tuple[Any, str | int]
+_Reference = tuple[Any, str | int]
 
 
 def mutants(path: Path, count: int, seed: str) -> Iterator[bytes]:
-    """Programs that differ from one in a few places.
+    """Variants of a program with a few changes.
 
     Args:
       path: a .pte file.
@@ -77,7 +77,7 @@ def change(program: Any, generator: random.Random) -> None:
         setattr(owner, str(name), new)
 
 
-def _places(value: Any) -> Iterator[_Place]:
+def _places(value: Any) -> Iterator[_Reference]:
     """All that can be changed in an object or list, however deep."""
     if isinstance(value, list):
         for number, item in enumerate(value):

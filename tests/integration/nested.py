@@ -64,7 +64,7 @@ class Workspace:
         path.write_text(text.replace(old, new))
 
     def run(self, command: str, *arguments: str, **environment: str) -> str:
-        """Runs Bazel; returns what it prints.
+        """Runs Bazel; returns its output.
 
         Raises:
           AssertionError: it failed.
@@ -86,13 +86,13 @@ class Workspace:
         )
 
     def failed(self, *arguments: str, command: str = "build") -> str:
-        """Builds (or tests) what must fail; returns what Bazel prints."""
+        """Runs a build or test that must fail; returns Bazel's output."""
         done = self._bazel(command, *self.overrides, *arguments)
         assert done.returncode != 0, f"{arguments} were built"
         return done.stdout + done.stderr
 
     def build(self, *arguments: str, **environment: str) -> list[str]:
-        """Builds; returns "mnemonic label" of each action of ours that ran, sorted."""
+        """Builds; returns "mnemonic label" of each executed action of these rules, sorted."""
         events = self.folder.parent / f"events-{self.folder.name}.json"
         self.run(
             "build",
@@ -112,11 +112,11 @@ class Workspace:
 
     def outputs(self) -> dict[str, str]:
         """sha256 of every .pte and .ptd by file name."""
-        found = {}
+        matches = {}
         for path in sorted((self.folder / "bazel-bin").iterdir()):
             if path.suffix in (".pte", ".ptd"):
-                found[path.name] = hashlib.sha256(path.read_bytes()).hexdigest()
-        return found
+                matches[path.name] = hashlib.sha256(path.read_bytes()).hexdigest()
+        return matches
 
     def close(self) -> None:
         """Ends the server and makes its files removable."""
@@ -156,10 +156,10 @@ def _outer_repository(name: str, folder: Path) -> str:
       name: of the repository.
       folder: where to lay out a repository of links to it.
     """
-    found = list(Path("..").glob(f"*executorch[~+]{name}"))
-    assert len(found) == 1, f"the test needs files of @{name}; there are {found}"
-    outer = Path(os.path.realpath(next(p for p in found[0].rglob("*") if p.is_symlink())))
-    while outer.name != found[0].name:
+    matches = list(Path("..").glob(f"*executorch[~+]{name}"))
+    assert len(matches) == 1, f"the test needs files of @{name}; there are {matches}"
+    outer = Path(os.path.realpath(next(p for p in matches[0].rglob("*") if p.is_symlink())))
+    while outer.name != matches[0].name:
         outer = outer.parent
     folder.mkdir()
     for entry in outer.iterdir():

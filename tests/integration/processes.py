@@ -13,29 +13,29 @@ _PATIENCE_SECONDS = 240
 
 
 def wait_for(condition: Callable[[], object], what: str) -> object:
-    """Waits until a condition holds; returns what it gave."""
+    """Waits until a condition returns a true value; returns that value."""
     end = time.monotonic() + _PATIENCE_SECONDS
     while time.monotonic() < end:
-        if found := condition():
-            return found
+        if matches := condition():
+            return matches
         time.sleep(0.05)
     raise AssertionError(f"{what} did not happen within {_PATIENCE_SECONDS} s")
 
 
 def lowerings(base: Path) -> list[int]:
-    """Process ids of lowerings at work: children of the workers that an output base has."""
+    """Process ids of running lowerings: children of an output base's workers."""
     parents = {number for number, words in _commands(base) if "--persistent_worker" in words}
     return [number for number, _ in _commands(base) if _parent(number) in parents]
 
 
 def workers(base: Path) -> list[int]:
     """Process ids of the workers, without their children."""
-    found = [number for number, words in _commands(base) if "--persistent_worker" in words]
-    return [number for number in found if _parent(number) not in found]
+    matches = [number for number, words in _commands(base) if "--persistent_worker" in words]
+    return [number for number in matches if _parent(number) not in matches]
 
 
 def kill(numbers: list[int]) -> None:
-    """Ends processes as the kernel does when memory is short."""
+    """Kills processes like the kernel when memory runs out."""
     for number in numbers:
         with contextlib.suppress(ProcessLookupError):
             os.kill(number, signal.SIGKILL)

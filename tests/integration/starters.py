@@ -1,4 +1,4 @@
-"""What starts the programs of platforms that can run here."""
+"""Commands that start programs of the platforms that run here."""
 
 from __future__ import annotations
 

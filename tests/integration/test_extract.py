@@ -1,4 +1,4 @@
-"""Archives that Bazel would unpack to other places than the one that they are meant for."""
+"""Archives that Bazel would unpack outside of the target folder."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ ZIPS = {
 
 
 class User:
-    """A workspace with repositories that unpack archives, and a folder outside of them all."""
+    """A workspace with repositories that unpack archives, and a folder outside of them."""
 
     def __init__(self, folder: Path) -> None:
         module = Path(os.path.realpath("bazelw")).parent
@@ -76,15 +76,13 @@ class User:
         self.outside.mkdir()
         (self.outside / "precious").write_text("precious")
         # From base/external/<repository>/unpacked.
-        places = {"out": str(self.outside), "up": "../../../../outside"}
+        paths = {"out": str(self.outside), "up": "../../../../outside"}
         for name, members in TARS.items():
             self._write_tar(
-                name, [(n.format(**places), k, t.format(**places)) for n, k, t in members]
+                name, [(n.format(**paths), k, t.format(**paths)) for n, k, t in members]
             )
         for name, files in ZIPS.items():
-            self._write_zip(
-                name, [(n.format(**places), m, t.format(**places)) for n, m, t in files]
-            )
+            self._write_zip(name, [(n.format(**paths), m, t.format(**paths)) for n, m, t in files])
         kinds = [name.replace(".", "_") for name in [*TARS, *ZIPS]]
         names = [f'"{how}__{kind}"' for how in ("checked", "plain") for kind in kinds]
         listed = ", ".join(names)
@@ -111,12 +109,12 @@ class User:
                 archive.writestr(info, contents)
 
     def fetch(self, name: str) -> subprocess.CompletedProcess[str]:
-        """Has Bazel fetch a repository."""
+        """Fetches a repository with Bazel."""
         command = [self._bazelw, f"--output_base={self._base}", "build", f"@{name}//:file"]
         return subprocess.run(command, cwd=self.folder, capture_output=True, text=True)
 
     def is_outside_intact(self) -> bool:
-        """Whether nothing outside of the repositories was written; it then is so again."""
+        """Whether nothing was written outside of the repositories; cleans up what was."""
         intact = [p.name for p in self.outside.iterdir()] == ["precious"]
         intact = intact and (self.outside / "precious").read_text() == "precious"
         (self.outside / "evil").unlink(missing_ok=True)
@@ -133,9 +131,9 @@ class User:
 
 @pytest.fixture(scope="module")
 def user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[User]:
-    made = User(tmp_path_factory.mktemp("archives"))
-    yield made
-    made.close()
+    new_user = User(tmp_path_factory.mktemp("archives"))
+    yield new_user
+    new_user.close()
 
 
 @pytest.mark.parametrize("kind", ["good_tar_gz", "good_zip"])
@@ -164,7 +162,7 @@ def test_archives_that_would_write_elsewhere(kind: str, words: str, user: User) 
 
 
 def test_what_bazel_does_itself(user: User) -> None:
-    """Where this fails, Bazel has become safer, and the check may go."""
+    """If this fails, Bazel has become safer, and the check can be removed."""
     written = set()
     for kind in ("dotdot_tar_gz", "through_tar_gz", "hard_tar_gz", "dotdot_zip", "through_zip"):
         user.fetch(f"plain__{kind}")

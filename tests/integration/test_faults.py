@@ -1,4 +1,4 @@
-"""What goes wrong around a build costs a retry, and never gives a wrong artifact."""
+"""Faults around a build cost a retry, and never produce a wrong artifact."""
 
 from __future__ import annotations
 
@@ -67,23 +67,23 @@ _PROGRAM = "//:slow_portable"
 
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
-    """A workspace on a copy of the module, which tests may change."""
+    """A workspace with a copy of the module, which tests may edit."""
     folder = tmp_path_factory.mktemp("faults")
     module = Path(os.path.realpath("bazelw")).parent
     checkout.copy(module, folder / "module")
-    made = Workspace(folder / "one")
-    made.replace("MODULE.bazel", f'path = "{module}"', f'path = "{folder / "module"}"')
-    (made.folder / "slow.py").write_text(_SLOW)
-    build = made.folder / "BUILD.bazel"
+    new_workspace = Workspace(folder / "one")
+    new_workspace.replace("MODULE.bazel", f'path = "{module}"', f'path = "{folder / "module"}"')
+    (new_workspace.folder / "slow.py").write_text(_SLOW)
+    build = new_workspace.folder / "BUILD.bazel"
     build.write_text(build.read_text() + _TARGETS)
-    made.run("build", _PROGRAM)
-    yield made
-    made.close()
+    new_workspace.run("build", _PROGRAM)
+    yield new_workspace
+    new_workspace.close()
 
 
 @pytest.fixture(scope="module")
 def right(workspace: Workspace) -> bytes:
-    """The program, as an undisturbed build makes it."""
+    """The program of an undisturbed build."""
     return program(workspace)
 
 
@@ -92,7 +92,7 @@ def program(workspace: Workspace) -> bytes:
 
 
 def start(workspace: Workspace, *arguments: str) -> subprocess.Popen[str]:
-    """A build that has everything to do and goes on beside the test."""
+    """A full build that runs during the test."""
     workspace.run("clean")
     return subprocess.Popen(
         [
@@ -128,7 +128,7 @@ def test_a_killed_worker(workspace: Workspace, right: bytes) -> None:
 
 
 def test_a_killed_lowering(workspace: Workspace, right: bytes) -> None:
-    """As the kernel does where memory is short."""
+    """Like the kernel when memory runs out."""
     running = start(workspace)
     wait_for(lambda: lowerings(workspace.base), "a lowering")
     kill(lowerings(workspace.base))
@@ -140,7 +140,7 @@ def test_a_killed_lowering(workspace: Workspace, right: bytes) -> None:
 
 
 def test_bounded_memory(workspace: Workspace) -> None:
-    """A lowering that needs more address space than there is says so."""
+    """A lowering that exceeds the address space gives an error that says so."""
     workspace.run("build", _PROGRAM)
     (worker,) = workers(workspace.base)
     limits = resource.prlimit(worker, resource.RLIMIT_AS)
@@ -193,7 +193,7 @@ def test_two_builds_at_once(workspace: Workspace, right: bytes, tmp_path: Path) 
 
 
 def test_a_damaged_blob_in_a_disk_cache(workspace: Workspace, right: bytes, tmp_path: Path) -> None:
-    """It is noticed; without that cache the build is right."""
+    """The damage is detected; without that cache the build succeeds."""
     cache = tmp_path / "cache"
     workspace.run("clean")
     workspace.run("build", f"--disk_cache={cache}", _PROGRAM)
@@ -214,7 +214,7 @@ def test_a_damaged_blob_in_a_disk_cache(workspace: Workspace, right: bytes, tmp_
 
 
 def test_a_full_disk(workspace: Workspace, right: bytes, tmp_path: Path) -> None:
-    """The output base lies in a file system that is too small for the program."""
+    """The output base is in a file system that is too small for the program."""
     small = tmp_path / "small"
     small.mkdir()
     base = small / "base"
@@ -241,7 +241,7 @@ exit $code
 
 
 def test_code_of_a_worker_that_changes(workspace: Workspace, right: bytes) -> None:
-    """A running worker doesn't answer with the old code."""
+    """A running worker does not use the old code."""
     check_next_build(workspace, right)
     before = workers(workspace.base)
     source = workspace.folder.parent / "module/tools/etexport/lower.py"
@@ -258,7 +258,7 @@ def test_code_of_a_worker_that_changes(workspace: Workspace, right: bytes) -> No
 
 @pytest.mark.parametrize("file", ["nets.py", "slow.py"])
 def test_a_build_beside_an_edit(workspace: Workspace, right: bytes, file: str) -> None:
-    """A source that changes while it is lowered: the next build lowers again."""
+    """If a source changes during its lowering, the next build lowers again."""
     running = start(workspace)
     wait_for(lambda: lowerings(workspace.base), "a lowering")
     path = workspace.folder / file

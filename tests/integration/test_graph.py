@@ -1,4 +1,4 @@
-"""What Bazel's queries show of a workspace of many programs, and what it builds again."""
+"""Bazel's queries on a workspace of many programs, and what Bazel rebuilds."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _SMALL = Monorepo(programs=6, foundations=2, apps=1)
 
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
-    made = Workspace(
+    new_workspace = Workspace(
         tmp_path_factory.mktemp("graph") / "one", source=_SMALL.write, repositories=FOR_APPS
     )
-    yield made
-    made.close()
+    yield new_workspace
+    new_workspace.close()
 
 
 def query(workspace: Workspace, expression: str, command: str = "query") -> list[str]:
@@ -39,8 +39,8 @@ def test_programs_of_a_foundation(workspace: Workspace) -> None:
 
 def test_what_a_program_needs(workspace: Workspace) -> None:
     expression = "deps(//foundation_01:task_3, 1) except //foundation_01:task_3"
-    wanted = ["//foundation_01:foundation", "//foundation_01:task_3_model", "//recipes:fp32"]
-    assert query(workspace, expression) == wanted
+    expected = ["//foundation_01:foundation", "//foundation_01:task_3_model", "//recipes:fp32"]
+    assert query(workspace, expression) == expected
 
 
 def test_what_a_changed_model_is_felt_by(workspace: Workspace) -> None:
@@ -55,7 +55,7 @@ def test_what_a_changed_model_is_felt_by(workspace: Workspace) -> None:
 
 
 def test_programs_have_one_configuration(workspace: Workspace) -> None:
-    """Those of apps for other platforms, too."""
+    """Includes apps for other platforms."""
     build = workspace.folder / "apps/BUILD.bazel"
     before = build.read_text()
     build.write_text(
@@ -63,19 +63,19 @@ def test_programs_have_one_configuration(workspace: Workspace) -> None:
         '    platform = "@rules_executorch//toolchains/platforms:linux_arm64")\n'
     )
     try:
-        found = query(
+        lines = query(
             workspace, 'kind("et_(program_rule|model|recipe) rule", deps(//apps:all))', "cquery"
         )
     finally:
         build.write_text(before)
-    names = [line.split()[0] for line in found]
+    names = [line.split()[0] for line in lines]
     assert "//foundation_00:task_0" in names
-    assert len(names) == len(set(names)), found
-    assert len({line.split()[1] for line in found}) == 1, found
+    assert len(names) == len(set(names)), lines
+    assert len({line.split()[1] for line in lines}) == 1, lines
 
 
 def test_a_change_is_felt_by_what_needs_it(workspace: Workspace) -> None:
-    """And by nothing else: not even by other programs of the foundation."""
+    """Nothing else uses them, not even other programs of the foundation."""
     programs = [f"//{_SMALL.package(n)}:task_{n}" for n in range(_SMALL.programs)]
     first = workspace.build(*programs)
     assert len([one for one in first if one.startswith("EtLower ")]) == 8

@@ -17,9 +17,9 @@ _PROGRAM = "//:story_xnnpack"
 
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
-    made = Workspace(tmp_path_factory.mktemp("llm") / "one", source="llm")
-    yield made
-    made.close()
+    new_workspace = Workspace(tmp_path_factory.mktemp("llm") / "one", source="llm")
+    yield new_workspace
+    new_workspace.close()
 
 
 def test_a_checkpoint_becomes_a_program_that_talks(workspace: Workspace) -> None:

@@ -17,7 +17,7 @@ FOLDER = ROOT / "models"
 
 
 def program(name: str) -> ProgramFile:
-    """A program that was built beside this test."""
+    """A program that was built for this test."""
     return pte.read(Path(os.path.realpath(FOLDER / f"{name}.pte")))
 
 
@@ -48,13 +48,13 @@ def constants(file: ProgramFile) -> list[str]:
 
 
 def methods(file: ProgramFile) -> dict[str, dict]:
-    """What the tables say of the methods that compute something."""
+    """The methods in the tables, without constant methods."""
     described = tables.describe_methods(file.program)
     return {method["name"]: method for method in described if method["delegates"]}
 
 
 def test_each_weight_is_there_once() -> None:
-    """Three methods with the weights of one: the same, and none twice."""
+    """Three methods with the same weights, each stored once."""
     one, several = program("llama_tiny_xnnpack"), program("llama_tiny_methods_xnnpack")
     assert set(methods(one)) == {"forward"}
     assert set(methods(several)) == {"decode", "prefill_32", "prefill_128"}
@@ -69,7 +69,7 @@ def test_each_weight_is_there_once() -> None:
 
 def test_all_methods_have_the_cache_in_memory_that_they_share() -> None:
     """Keys and values of 2 layers, 256 positions, 3 heads of 64 float32, in a third arena."""
-    found = methods(program("llama_tiny_methods_xnnpack")).values()
-    assert [method["memory"][2] for method in found] == [2 * 2 * 256 * 3 * 64 * 4] * 3
+    listed = methods(program("llama_tiny_methods_xnnpack")).values()
+    assert [method["memory"][2] for method in listed] == [2 * 2 * 256 * 3 * 64 * 4] * 3
     alone = methods(program("llama_tiny_xnnpack"))["forward"]
     assert len(alone["memory"]) == 2

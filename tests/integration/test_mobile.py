@@ -1,6 +1,6 @@
-"""Builds a user's mobile apps that have the runtime already, with stand-ins of platforms' rules.
+"""Builds a user's mobile apps that already have the runtime, with fakes of platforms' rules.
 
-The stand-ins place files as the rules that they stand for do, and make no apps.
+The fakes place files like the real rules, and build no apps.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _RULES = ("rules_android", "rules_apple")
 
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
-    made = Workspace(tmp_path_factory.mktemp("mobile") / "one", source="mobile")
+    new_workspace = Workspace(tmp_path_factory.mktemp("mobile") / "one", source="mobile")
     place = Path(os.path.realpath("tests/integration/mobile/rules_android/MODULE.bazel"))
     folder = place.parent.parent
     overrides = [f"--override_module={name}={folder / name}" for name in _RULES]
-    made.run("build", *overrides, "//...")
-    yield made
-    made.close()
+    new_workspace.run("build", *overrides, "//...")
+    yield new_workspace
+    new_workspace.close()
 
 
 @pytest.mark.parametrize("platform", ["android", "ios"])

@@ -1,4 +1,4 @@
-"""Repositories of npm packages' files: what they hold, and how they fail."""
+"""Repositories of npm packages' files: contents and errors."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ class User:
         return subprocess.run(command, cwd=self.folder, capture_output=True, text=True)
 
     def repository(self, name: str) -> Path:
-        (found,) = (self._base / "external").glob(f"_main?packages?{name}")
-        return found
+        (repository,) = (self._base / "external").glob(f"_main?packages?{name}")
+        return repository
 
     def close(self) -> None:
         self.bazel("shutdown")
@@ -70,9 +70,9 @@ class User:
 
 @pytest.fixture(scope="module")
 def user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[User]:
-    made = User(tmp_path_factory.mktemp("npm"))
-    yield made
-    made.close()
+    new_user = User(tmp_path_factory.mktemp("npm"))
+    yield new_user
+    new_user.close()
 
 
 def test_files_have_their_places(user: User) -> None:
@@ -85,7 +85,7 @@ def test_files_have_their_places(user: User) -> None:
 
 
 def test_a_machine_without_npm_gets_one(user: User, tmp_path: Path) -> None:
-    """All programs of the machine but npm and Node.js are on PATH."""
+    """PATH has all programs of the machine except npm and Node.js."""
     for folder in os.environ["PATH"].split(":"):
         for program in Path(folder).iterdir() if Path(folder).is_dir() else []:
             link = tmp_path / program.name

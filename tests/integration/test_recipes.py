@@ -1,4 +1,4 @@
-"""Builds a user's workspace whose recipes are another module's."""
+"""Builds a user's workspace that uses another module's recipes."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from nested import Workspace
 
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
-    made = Workspace(tmp_path_factory.mktemp("recipes") / "one", source="recipe_user")
-    recipes = made.module / "tests/e2e/recipes"
-    made.replace("MODULE.bazel", 'path = "../recipes"', f'path = "{recipes}"')
-    made.run("test", "//...")
-    yield made
-    made.close()
+    new_workspace = Workspace(tmp_path_factory.mktemp("recipes") / "one", source="recipe_user")
+    recipes = new_workspace.module / "tests/e2e/recipes"
+    new_workspace.replace("MODULE.bazel", 'path = "../recipes"', f'path = "{recipes}"')
+    new_workspace.run("test", "//...")
+    yield new_workspace
+    new_workspace.close()
 
 
 def program(workspace: Workspace, name: str) -> bytes:
@@ -55,7 +55,7 @@ def test_without_its_quantization(workspace: Workspace) -> None:
 
 
 def test_calibration_from_a_file(workspace: Workspace) -> None:
-    """Other inputs give other scales."""
+    """Different inputs give different scales."""
     assert program(workspace, "net_calibrated") != program(workspace, "net_linear_only")
 
 

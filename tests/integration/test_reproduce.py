@@ -1,4 +1,4 @@
-"""Other paths, hash seeds, jobs, sandboxes: the same bytes; or what differs is named."""
+"""Other paths, hash seeds, jobs and sandboxes give the same bytes; differences are named."""
 
 from __future__ import annotations
 
@@ -66,21 +66,21 @@ def test_one_program_of_each_backend_and_one_app_of_each_platform(tmp_path: Path
 
 
 def _outer_outputs() -> Iterator[tuple[str, Output]]:
-    """What the outer build put into the test's runfiles, by path under its execution root."""
+    """The outer build's files in the test's runfiles, by path below its execution root."""
     for folder in ("tests/backends", "tests/integration/reproduce"):
         # Apps are folders, and Bazel names the files of them.
-        for place, _, names in os.walk(folder, followlinks=True):
+        for directory, _, names in os.walk(folder, followlinks=True):
             for name in names:
-                real = os.path.realpath(os.path.join(place, name))
+                real = os.path.realpath(os.path.join(directory, name))
                 if "/bazel-out/" in real:
                     yield "bazel-out/" + real.split("/bazel-out/")[1], Output(name, Path(real))
 
 
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
-    made = Workspace(tmp_path_factory.mktemp("reproduce") / "one")
-    yield made
-    made.close()
+    new_workspace = Workspace(tmp_path_factory.mktemp("reproduce") / "one")
+    yield new_workspace
+    new_workspace.close()
 
 
 def reproduce(workspace: Workspace, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -116,10 +116,10 @@ def test_same(workspace: Workspace, tmp_path: Path) -> None:
     result = tmp_path / "result.json"
     done = reproduce(workspace, f"--save={result}", "//:pair1_xnnpack", "//:two_methods_separate")
     assert done.returncode == 0, done.stdout + done.stderr
-    found = json.loads(result.read_text())
-    names = sorted(name.split("/")[-1] for name in found["outputs"])
+    result_json = json.loads(result.read_text())
+    names = sorted(name.split("/")[-1] for name in result_json["outputs"])
     assert names == ["pair1_xnnpack.pte", "two_methods_separate.ptd", "two_methods_separate.pte"]
-    assert found["differences"] == {"elsewhere": []}
+    assert result_json["differences"] == {"elsewhere": []}
     assert "3 of 3 outputs are the same bytes in 2 builds." in done.stdout
     assert not any((workspace.folder.parent / "copies").iterdir())
 

@@ -1,4 +1,4 @@
-"""A vendor's SDK in a user's workspace: a folder that stands for one is found and used."""
+"""A vendor's SDK in a user's workspace, with a fake SDK folder."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ _LIBRARY = "lib/x86_64-linux-clang/libQnnHtp.so"
 
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
-    """The workspace; tests put back what they change."""
-    made = Workspace(tmp_path_factory.mktemp("sdk") / "sdk", source="sdk")
+    """The workspace; tests restore what they change."""
+    new_workspace = Workspace(tmp_path_factory.mktemp("sdk") / "sdk", source="sdk")
     try:
-        yield made
+        yield new_workspace
     finally:
-        made.close()
+        new_workspace.close()
 
 
 def test_selected(workspace: Workspace) -> None:
-    """With an SDK, programs of its backend are analyzed, others fail with a sentence."""
+    """With an SDK, programs of its backend are analyzed; others fail with an error."""
     workspace.run("build", "--nobuild", "//:net_qualcomm", "//:net_phone")
     said = workspace.failed("--nobuild", "//:net_nxp")
     assert "it compiles with the wheels of NXP's eIQ Neutron SDK" in said
@@ -40,7 +40,7 @@ def test_library_missing(workspace: Workspace) -> None:
 
 
 def test_library_broken(workspace: Workspace) -> None:
-    """A file that is new in the folder is seen; one that is no library is named with the reason."""
+    """A new file in the folder is used; one that is not a library gives an error."""
     library = workspace.folder / "sdks/qnn" / _LIBRARY
     library.parent.mkdir(parents=True)
     library.write_text("no library, but long enough for a header " * 9)
@@ -52,7 +52,7 @@ def test_library_broken(workspace: Workspace) -> None:
 
 
 def test_gone(workspace: Workspace) -> None:
-    """A path that isn't there is named."""
+    """The error names a path that does not exist."""
     workspace.replace("MODULE.bazel", "sdks/qnn", "sdks/gone")
     try:
         said = workspace.failed("--nobuild", "//:net_qualcomm")

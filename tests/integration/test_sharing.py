@@ -1,4 +1,4 @@
-"""A user's workspace that shares weights, with real Bazel: what runs again, what is refused."""
+"""A user's workspace that shares weights, with real Bazel: rebuilds and errors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _INT4 = '"@rules_executorch//backends/xnnpack:int8_dynamic_act_int4_weight"'
 
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
-    """One workspace for all tests; each puts back what it changes."""
+    """One workspace for all tests; each test restores what it changes."""
     made = Workspace(tmp_path_factory.mktemp("sharing") / "one", source="sharing")
     yield made
     made.close()
@@ -52,7 +52,7 @@ def test_all_tests_pass_and_nothing_is_built_twice(workspace: Workspace) -> None
 
 
 def test_a_base_and_its_foundation_are_lowered_once(workspace: Workspace) -> None:
-    """One et_lowering; or a program that finds its lowering in its shared data."""
+    """One et_lowering, or a program that uses the lowering of its shared data."""
     workspace.build("//...")
     folder = added(
         workspace,
@@ -67,7 +67,7 @@ et_program(name = "p", model = "//:base_9", recipe = {_FP32}, shared_data = [":f
 
 
 def test_a_new_adapter_lowers_itself_only(workspace: Workspace) -> None:
-    """Other programs stay as they are, and so do the foundation's bytes."""
+    """Other programs and the foundation's bytes do not change."""
     workspace.build("//...")
     before = workspace.outputs()
     folder = added(
@@ -103,7 +103,7 @@ et_program_test(
 
 @contextlib.contextmanager
 def other_values(workspace: Workspace, factor: float) -> Iterator[None]:
-    """The adapter with other numbers in the same places."""
+    """The adapter with other values and the same structure."""
     path = workspace.folder / "adapter.safetensors"
     before = path.read_bytes()
     start = 8 + int.from_bytes(before[:8], "little")
@@ -118,7 +118,7 @@ def other_values(workspace: Workspace, factor: float) -> Iterator[None]:
 
 @pytest.mark.parametrize("precision", ["int4", "portable"])
 def test_new_values_of_an_adapter_lower_nothing(workspace: Workspace, precision: str) -> None:
-    """And give the bytes of a lowering with these values."""
+    """The result has the bytes of a lowering with these values."""
     workspace.build("//...")
     before = workspace.outputs()
     recipe = _INT4 if precision == "int4" else '"@rules_executorch//backends/portable:fp32"'
@@ -160,7 +160,7 @@ et_program(
 
 
 def test_an_adapter_that_the_lowering_changes_is_refused(workspace: Workspace) -> None:
-    """Where quantization takes its layers, values can't be put into their places."""
+    """If the recipe quantizes the adapter's layers, its values cannot be replaced."""
     workspace.build("//:foundation_int8_dynamic")
     folder = added(
         workspace,
@@ -184,7 +184,7 @@ et_program(
 
 
 def test_changed_sharing_never_lowers_again(workspace: Workspace) -> None:
-    """What is shared is a matter of linking."""
+    """Changing what is shared only links."""
     workspace.build("//...")
     old = '        min_shared = "60%",\n'
     workspace.replace("BUILD.bazel", old, '        min_shared = "61%",\n')
@@ -243,8 +243,10 @@ def test_programs_carry_no_copy(workspace: Workspace, precision: str) -> None:
     ],
     ids=["other_weights", "other_recipe", "other_model", "damaged_file"],
 )
-def test_what_does_not_fit_is_refused(workspace: Workspace, target: str, wanted: list[str]) -> None:
-    """Before anything runs, with the reason."""
+def test_what_does_not_fit_is_refused(
+    workspace: Workspace, target: str, expected: list[str]
+) -> None:
+    """The check runs before anything else and gives the reason."""
     workspace.build("//:foundation_fp32")
     folder = added(workspace, target)
     if "damaged" in target:
@@ -255,26 +257,26 @@ def test_what_does_not_fit_is_refused(workspace: Workspace, target: str, wanted:
         data[len(data) // 2] ^= 1
         (folder / "damaged.ptd").write_bytes(data)
     printed = workspace.failed(f"//{folder.name}:p")
-    for text in wanted:
+    for text in expected:
         assert text in printed
     (folder / "BUILD.bazel").unlink()
 
 
 def test_an_adapter_of_another_rank_is_refused(workspace: Workspace) -> None:
-    """By its index, before the runtime sees it."""
+    """The adapter's index is checked before the runtime reads the file."""
     folder = added(
         workspace,
         'et_program_test(name = "t", adapter = "//:rank4_fp32", program = "//:task1_fp32")\n',
     )
     printed = workspace.failed(f"//{folder.name}:t", command="test")
     (folder / "BUILD.bazel").unlink()
-    wanted = '"down.lora_a.weight" is float32 [4, 512], wanted float32 [8, 512] (another rank'
-    assert wanted in printed
+    expected = '"down.lora_a.weight" is float32 [4, 512], wanted float32 [8, 512] (another rank'
+    assert expected in printed
 
 
 @pytest.mark.parametrize("precision", ["int8_dynamic", "int8_static"])
 def test_an_unsafe_weight_cache_is_recorded(workspace: Workspace, precision: str) -> None:
-    """Equal integers with different scales."""
+    """Equal integers with different scales share a key."""
     workspace.build("--output_groups=manifest,report", f"//:twins_{precision}")
     folder = workspace.folder / "bazel-bin"
     manifest = json.loads((folder / f"twins_{precision}.manifest.json").read_text())

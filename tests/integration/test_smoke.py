@@ -1,4 +1,4 @@
-"""Builds a user's workspace with real Bazel: results, what is built again, caches, determinism."""
+"""Builds a user's workspace with real Bazel: results, rebuilds, caches, determinism."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _PROGRAMS = ["//:classifier_portable", "//:pair1_xnnpack", "//:two_methods_separ
 
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
-    """One workspace for all tests; each puts back what it changes."""
-    made = Workspace(tmp_path_factory.mktemp("smoke") / "one")
-    yield made
-    made.close()
+    """One workspace for all tests; each test restores what it changes."""
+    new_workspace = Workspace(tmp_path_factory.mktemp("smoke") / "one")
+    yield new_workspace
+    new_workspace.close()
 
 
 def test_all_tests_pass_and_nothing_is_built_twice(workspace: Workspace) -> None:
@@ -34,7 +34,7 @@ def test_all_tests_pass_and_nothing_is_built_twice(workspace: Workspace) -> None
 
 
 def test_other_backends_compilers_are_not_fetched(workspace: Workspace) -> None:
-    """Programs for portable kernels and XNNPACK take the exporter's packages, and no others'."""
+    """Programs for portable kernels and XNNPACK use only the exporter's packages."""
     workspace.build(*_PROGRAMS)
     module = (workspace.module / "MODULE.bazel").read_text()
     layers = re.findall(r'backend_packages\(\s*name = "(\w+)"', module)
@@ -60,7 +60,7 @@ def test_bundles_of_modules_that_torch_does_not_copy(workspace: Workspace) -> No
 
 
 def test_a_change_of_args_lowers_that_program_only(workspace: Workspace) -> None:
-    """Other programs of the same sources stay as they are."""
+    """Other programs of the same sources do not change."""
     targets = ["//:pair1_xnnpack", "//:pair2_xnnpack", "//:classifier_own"]
     workspace.build(*targets)
     old, new = 'args = {"last": str(last)}', 'args = {"last": str(last if last > 1 else 9)}'
@@ -73,7 +73,7 @@ def test_a_change_of_args_lowers_that_program_only(workspace: Workspace) -> None
 
 
 def test_a_comment_in_an_unrelated_model_builds_nothing(workspace: Workspace) -> None:
-    """A source that a program doesn't use is none of its inputs."""
+    """A program's inputs do not include sources that it does not use."""
     (workspace.folder / "other.py").write_text("import nets\n\n\ndef build(ctx):\n    return 1\n")
     model = 'et_model(name = "other", srcs = ["other.py"], entry_point = "other:build")\n'
     build = workspace.folder / "BUILD.bazel"
@@ -85,7 +85,7 @@ def test_a_comment_in_an_unrelated_model_builds_nothing(workspace: Workspace) ->
 
 
 def test_a_model_is_exported_once(workspace: Workspace) -> None:
-    """For several recipes, with the bytes of the model itself; what comes out decides the rest."""
+    """One export for several recipes gives the model's own bytes; a changed export re-lowers."""
     targets = ["//:once_int8", "//:once_own"]
     workspace.build(*targets, "//:two_methods_int8", "//:two_methods_xnnpack")
     programs = workspace.outputs()
@@ -102,16 +102,16 @@ def test_a_model_is_exported_once(workspace: Workspace) -> None:
         # Other weights.
         ("nets.py", "Classifier(64, seed=1)", "Classifier(64, seed=3)", everything),
     ]
-    for number, (file, old, new, wanted) in enumerate(changes):
+    for number, (file, old, new, expected) in enumerate(changes):
         workspace.replace(file, old, new)
         exported = ["EtExport //:two_methods_once"] if number else []
-        assert workspace.build(*targets) == exported + wanted
+        assert workspace.build(*targets) == exported + expected
     for file, old, new, _ in changes:
         workspace.replace(file, new, old)
 
 
 def test_link_settings_never_lower_again(workspace: Workspace) -> None:
-    """Where weights go is a matter of linking."""
+    """Changing where weights are stored only links."""
     workspace.build("//:pair2_xnnpack")
     old = '        model = "pair%d" % last,\n'
     workspace.replace("BUILD.bazel", old, old + '        weights = "separate",\n')
@@ -123,7 +123,7 @@ def test_link_settings_never_lower_again(workspace: Workspace) -> None:
 
 
 def test_a_report_says_what_was_delegated(workspace: Workspace) -> None:
-    """Shares, and what stayed behind with the reason; the page has them, too."""
+    """Percentages, and operators that are not delegated with the reason; the page has them, too."""
     workspace.build("--output_groups=report", "//:mixed_xnnpack")
     folder = workspace.folder / "bazel-bin"
     report = json.loads((folder / "mixed_xnnpack.report.json").read_text())
@@ -141,7 +141,7 @@ def test_a_report_says_what_was_delegated(workspace: Workspace) -> None:
 
 
 def test_a_report_has_the_accuracy_of_quantization(workspace: Workspace) -> None:
-    """By method and output, of all inputs."""
+    """By method and output, over all inputs."""
     workspace.build("--output_groups=report", "//:two_methods_int8")
     text = (workspace.folder / "bazel-bin/two_methods_int8.report.json").read_text()
     found = json.loads(text)["accuracy"]
@@ -152,7 +152,7 @@ def test_a_report_has_the_accuracy_of_quantization(workspace: Workspace) -> None
 
 
 def test_what_can_be_run_beside_a_program(workspace: Workspace) -> None:
-    """No pattern builds it, nor fetches what it prints with; it runs the program that is built."""
+    """No pattern builds a companion or fetches its packages; it runs the built program."""
     workspace.run("build", "--nobuild", "//...")
     assert not [p for p in (workspace.base / "external").iterdir() if "executorch_cli" in p.name]
     program = "//:two_methods_int8"
@@ -169,7 +169,7 @@ def test_what_can_be_run_beside_a_program(workspace: Workspace) -> None:
 
 
 def test_et(workspace: Workspace) -> None:
-    """Of the rules' repository, on files where the user is."""
+    """`et` from the rules' repository, on files in the current directory."""
     workspace.build("//:two_methods_xnnpack", "//:two_methods_separate")
     et = ["@rules_executorch//tools:et", "--"]
     one, other = "bazel-bin/two_methods_xnnpack.pte", "bazel-bin/two_methods_separate.pte"
@@ -185,12 +185,12 @@ def test_et(workspace: Workspace) -> None:
 
 
 def printed_json(printed: str) -> Any:
-    """The JSON object that a program printed, of all that Bazel printed with it."""
+    """The JSON object that a program printed, without Bazel's own output."""
     return json.JSONDecoder().raw_decode(printed[printed.index("{") :])[0]
 
 
 def test_too_little_delegated_is_an_error(workspace: Workspace) -> None:
-    """Of a plain build, and of a link: nothing is lowered again."""
+    """After a plain build, and after a link: nothing is lowered again."""
     workspace.build("//:mixed_xnnpack")
     old, new = 'min_delegated = "95%"', 'min_delegated = "99.9%"'
     workspace.replace("BUILD.bazel", old, new)
@@ -214,7 +214,7 @@ def test_too_little_delegated_is_an_error(workspace: Workspace) -> None:
 
 
 def test_a_disk_cache_holds_common_weights_once(workspace: Workspace, tmp_path: Path) -> None:
-    """Two programs that differ in one layer, from nothing into an empty cache."""
+    """Two programs that differ in one layer, built into an empty cache."""
     cache = tmp_path / "cache"
     workspace.run("clean")
     workspace.build(f"--disk_cache={cache}", "//:pair1_xnnpack", "//:pair2_xnnpack")

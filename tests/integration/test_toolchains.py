@@ -1,4 +1,4 @@
-"""A user's own C++ toolchain goes before those that come with these rules."""
+"""A user's own C++ toolchain has priority over the bundled ones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PLATFORMS = "--platforms=@rules_executorch//toolchains/platforms:"
 
 
 def test_own_toolchain(tmp_path: Path) -> None:
-    """For its platform; the host keeps its compiler where nobody asks for another."""
+    """Only for its platform; the host keeps its compiler."""
     workspace = Workspace(tmp_path / "toolchains", source="toolchains")
     try:
         chosen = workspace.folder / "bazel-bin/chosen.txt"

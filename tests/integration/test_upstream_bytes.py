@@ -1,4 +1,4 @@
-"""With embedded weights a program has the bytes that upstream's API writes."""
+"""With embedded weights, a program has the bytes that upstream's API writes."""
 
 from __future__ import annotations
 

@@ -16,10 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 from bootstrap.console import BootstrapError, indented
 from bootstrap.debian import Apt, unpack
 
-_INSTEAD = (
-    "Register toolchains of your own for what these packages are for (docs/toolchains.md): "
-    "then they are not fetched."
-)
+_INSTEAD = "Register your own toolchains (docs/toolchains.md): then these packages are not fetched."
 
 
 def _sha256(path: Path) -> str:
@@ -27,44 +24,44 @@ def _sha256(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def check_hashes(archives: list[Path], wanted: dict[str, str]) -> None:
-    """Compares downloaded packages with the hashes that they are pinned by.
+def check_hashes(archives: list[Path], sha256_by_package: dict[str, str]) -> None:
+    """Compares downloaded packages with their pinned hashes.
 
     Args:
         archives: files as apt names them, `<package>_<version>_<architecture>.deb`.
-        wanted: package to its sha256.
+        sha256_by_package: package to its sha256.
 
     Raises:
-        BootstrapError: a package is missing, or is another one.
+        BootstrapError: a package is missing, or has other contents.
     """
-    found = {archive.name.partition("_")[0]: archive for archive in archives}
-    for package, sha256 in wanted.items():
-        if package not in found:
+    archive_by_package = {archive.name.partition("_")[0]: archive for archive in archives}
+    for package, sha256 in sha256_by_package.items():
+        if package not in archive_by_package:
             raise BootstrapError(f"{package}: apt fetched no such package", [_INSTEAD])
-        got = _sha256(found[package])
+        got = _sha256(archive_by_package[package])
         if got != sha256:
             raise BootstrapError(
-                f"{found[package].name}: wrong contents\n"
-                f"got:    sha256 {got}\nwanted: sha256 {sha256}",
+                f"{archive_by_package[package].name}: wrong contents: got sha256 {got}, "
+                f"expected sha256 {sha256}.",
                 [
                     "If the archive has a newer version than the pinned one, update the hash: in "
-                    "your own debian_packages(), or by a newer version of these rules.",
+                    "your own debian_packages(), or with a newer version of these rules.",
                     _INSTEAD,
                 ],
             )
 
 
-def fetch(output: Path, suite: str, architecture: str, wanted: dict[str, str]) -> None:
+def fetch(output: Path, suite: str, architecture: str, sha256_by_package: dict[str, str]) -> None:
     """Fetches packages, checks them and unpacks them into a directory.
 
     Raises:
-        BootstrapError: they can't be had, or are not those that are wanted.
+        BootstrapError: they are not available, or have other hashes.
     """
     with tempfile.TemporaryDirectory(prefix="apt-", dir=output) as scratch:
         apt = Apt(Path(scratch) / "apt", suite, architecture, _INSTEAD)
         apt.update()
-        archives = apt.download(list(wanted), Path(scratch) / "archives")
-        check_hashes(archives, wanted)
+        archives = apt.download(list(sha256_by_package), Path(scratch) / "archives")
+        check_hashes(archives, sha256_by_package)
         unpack(archives, output)
 
 
@@ -76,9 +73,9 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--architecture", required=True)
     parser.add_argument("packages", nargs="+", metavar="NAME=SHA256")
     options = parser.parse_args(arguments)
-    wanted = dict(package.split("=", 1) for package in options.packages)
+    sha256_by_package = dict(package.split("=", 1) for package in options.packages)
     try:
-        fetch(options.output.resolve(), options.suite, options.architecture, wanted)
+        fetch(options.output.resolve(), options.suite, options.architecture, sha256_by_package)
     except BootstrapError as error:
         print(f"error: {indented(error.reason)}", file=sys.stderr)
         for remedy in error.remedies:

@@ -1,6 +1,6 @@
-"""Refuses archives that Bazel would unpack to other places than the one that they are meant for.
+"""Refuses archives whose members Bazel would unpack outside of the target folder.
 
-`python check_archive.py ARCHIVE`: 0, or 1 and a sentence.
+`python check_archive.py ARCHIVE`: exit code 0, or 1 and a sentence.
 
 Bazel 7 follows `..` in names of members, and writes through hard links to files outside.
 """
@@ -17,7 +17,7 @@ import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-# How much larger than the archive its files may be, and what may always be.
+# How many times larger than the archive its files may be, and the size that is always allowed.
 _MOST_GROWTH = 200
 _ALWAYS = 1 << 30
 _LONGEST_LINK = 4096
@@ -46,9 +46,9 @@ class Member:
     """A member of an archive.
 
     Attributes:
-      name: as it is there.
-      kind: "file", "folder", "link", "hard link", or what else it is.
-      size: bytes, unpacked.
+      name: as in the archive.
+      kind: "file", "folder", "link", "hard link", or a description of another kind.
+      size: unpacked bytes.
       target: of a link.
     """
 
@@ -62,24 +62,24 @@ def check(path: str) -> None:
     """Checks an archive.
 
     Raises:
-      Refused: it is none, is damaged, or a member would be written outside of it, over another
-        one, or with more bytes than can be.
+      Refused: it is not an archive, is damaged, or a member would be written outside of the
+        target folder, over another member, or with too many bytes.
     """
     try:
         is_zip = zipfile.is_zipfile(path)
-        found = list(_of_zip(path) if is_zip else _of_tar(path))
+        members = list(_of_zip(path) if is_zip else _of_tar(path))
         with open(path, "rb") as file:
             size = file.seek(0, 2)
     except _UNREADABLE as error:
         raise Refused(f"it can't be read: {error}") from error
-    check_members(found, size)
+    check_members(members, size)
 
 
-def check_members(found: Iterable[Member], size: int) -> None:
+def check_members(members: Iterable[Member], size: int) -> None:
     """The same for the members of an archive of `size` bytes."""
     kinds: dict[str, str] = {}
     left = max(_MOST_GROWTH * size, _ALWAYS)
-    for member in found:
+    for member in members:
         name = _plain(member.name, member.name)
         left -= member.size
         if left < 0:
@@ -93,7 +93,7 @@ def check_members(found: Iterable[Member], size: int) -> None:
             raise Refused(f'it has "{member.name}" twice')
         kinds[name] = member.kind
         if member.kind == "hard link":
-            # To a file that came before, which is in the archive's own place.
+            # Only to an earlier file of the archive.
             if kinds.get(_plain(member.target, member.name)) not in ("file", "hard link"):
                 raise Refused(f'"{member.name}" is a link to "{member.target}"')
         elif member.kind == "link":
@@ -110,7 +110,7 @@ def check_members(found: Iterable[Member], size: int) -> None:
 
 
 def _plain(name: str, member: str, target: str = "") -> str:
-    """A name without what says nothing; refused, where it leads elsewhere."""
+    """A name without empty and "." parts; refuses one that leads outside."""
     parts = [part for part in name.split("/") if part not in ("", ".")]
     leads = name.startswith("/") or ".." in parts or "\\" in name or "\0" in name
     if leads or (not parts and not target and member not in (".", "./")):
@@ -139,7 +139,7 @@ def _of_zip(path: str) -> Iterable[Member]:
 
 
 def _of_tar(path: str) -> Iterable[Member]:
-    # As a stream: a bomb is noticed before it is unpacked as a whole.
+    # As a stream: detects a bomb before all of it is unpacked.
     with tarfile.open(path, "r|*") as archive:
         for info in archive:
             if info.isfile():

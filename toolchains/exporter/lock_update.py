@@ -1,8 +1,8 @@
-"""Writes the exporter's locks again, as `bazel run …//toolchains/exporter:lock.update`.
+"""Updates the exporter's locks: `bazel run …//toolchains/exporter:lock.update`.
 
 The versions of ExecuTorch and PyTorch are those of `executorch.exporter()` in MODULE.bazel. Each
 lock that it names has an input beside it (`exporter.in` for `exporter.txt`), which lists the
-packages; where there is none, that of these rules is copied. Arguments go to the program in `lock`:
+packages; if it is missing, these rules' input is copied. Arguments go to the program in `lock`:
 
     bazel run @rules_executorch//toolchains/exporter:lock.update -- --upgrade
 """
@@ -23,7 +23,7 @@ _MAIN = "@@//"
 
 
 class LockError(Exception):
-    """Something a person has to put right."""
+    """A mistake of the user."""
 
 
 def own_locks(labels: Sequence[str], workspace: Path) -> list[Path]:
@@ -36,21 +36,19 @@ def own_locks(labels: Sequence[str], workspace: Path) -> list[Path]:
     Raises:
       LockError: there is none.
     """
-    found = []
+    locks = []
     for label in labels:
         if label.startswith(_MAIN):
             package, _, name = label.removeprefix(_MAIN).partition(":")
-            found.append(workspace / package / name)
-    if not found:
+            locks.append(workspace / package / name)
+    if not locks:
         raise LockError(
-            "the exporter of this workspace has no lock of its own\n"
-            f"  where: executorch.exporter() in {workspace / 'MODULE.bazel'}\n"
-            f"  got: locks = {json.dumps(list(labels))}\n"
-            '  wanted: a file of this workspace, such as locks = ["//:exporter.txt"]; it need not '
-            "be there yet\n"
-            "  what to do: name one in the root module's executorch.exporter() tag, and try again"
+            f"{workspace / 'MODULE.bazel'}: the exporter of this workspace has no lock of its own: "
+            f"got locks = {json.dumps(list(labels))}, expected a file of this workspace, such as "
+            'locks = ["//:exporter.txt"], which need not exist yet. Name one in the root module\'s '
+            "executorch.exporter() tag, and try again."
         )
-    return found
+    return locks
 
 
 def find_python(environment: Mapping[str, str]) -> str:
@@ -65,12 +63,12 @@ def find_python(environment: Mapping[str, str]) -> str:
     asked = environment.get(_VARIABLE)
     path = environment.get("PATH")
     for name in [asked] if asked else ["python" + _PYTHON, "python3"]:
-        found = shutil.which(name, path=path)
-        if found and _version(found) == _PYTHON:
-            return found
+        python = shutil.which(name, path=path)
+        if python and _version(python) == _PYTHON:
+            return python
     raise LockError(
-        f"no Python {_PYTHON} to write locks with\n"
-        f"  what to do: install it and put it on PATH, or name it in the variable {_VARIABLE}"
+        f"no Python {_PYTHON} to write locks with. Install it and put it on PATH, or set "
+        f"{_VARIABLE} to its path."
     )
 
 
@@ -80,36 +78,36 @@ def _version(python: str) -> str:
     return done.stdout.strip()
 
 
-def run(wanted: Mapping[str, object], program: Path, workspace: Path, words: list[str]) -> int:
+def run(request: Mapping[str, object], program: Path, workspace: Path, words: list[str]) -> int:
     """Writes the locks; returns the program's exit code.
 
     Args:
-      wanted: what lock.json has: "locks", "versions".
-      program: folder of the one that writes locks.
+      request: the contents of lock.json: "locks", "versions".
+      program: folder of the program that writes locks.
       workspace: folder of the main repository.
       words: arguments for it.
     """
     command = [find_python(os.environ), "-I", "-B", str(program)]
-    for package, version in sorted(wanted["versions"].items()):
+    for package, version in sorted(request["versions"].items()):
         command.append(f"--version={package}=={version}")
-    made = []
+    created = []
     ours = program.parent / "locks"
-    locks = own_locks(wanted["locks"], workspace)
+    locks = own_locks(request["locks"], workspace)
     if all(lock.parent.resolve() == ours.resolve() for lock in locks):
-        # In these rules' own repository: all locks, those of backends as well.
+        # In these rules' own repository: all locks, including those of backends.
         locks = []
     for lock in locks:
         source = lock.with_suffix(".in")
         if not source.exists():
             shutil.copyfile(ours / "exporter_cp311.in", source)
-            made.append(source)
+            created.append(source)
         command.append(f"--input={source}")
     code = subprocess.run([*command, *words], cwd=workspace, check=False).returncode
-    for source in made:
+    for source in created:
         if code:
             source.unlink()
         else:
-            print(f"{source}: a copy of these rules' own; add packages to it", file=sys.stderr)
+            print(f"{source}: a copy of these rules' input; add packages to it", file=sys.stderr)
     return code
 
 
@@ -120,11 +118,11 @@ def main() -> int:
         print("error: start this with `bazel run`", file=sys.stderr)
         return 1
     here = Path(__file__).absolute()
-    wanted = json.loads((here.parents[3] / sys.argv[1]).read_text())
-    # Resolved: what the program reads lies beside it in the source tree.
+    request = json.loads((here.parents[3] / sys.argv[1]).read_text())
+    # Resolved: the program reads files beside it in the source tree.
     program = (here.parent / "lock/__main__.py").resolve().parent
     try:
-        return run(wanted, program, Path(folder), sys.argv[2:])
+        return run(request, program, Path(folder), sys.argv[2:])
     except LockError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

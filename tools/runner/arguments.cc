@@ -50,7 +50,7 @@ constexpr Number kNumbers[] = {
     {"--max_new_tokens", &Arguments::max_new_tokens, kMost},
     {"--repeat", &Arguments::repeat, kMost},
     {"--seed", &Arguments::seed, kMost},
-    // More than machines have cores: what a system allows is for others, too.
+    // More than machines have cores; other processes need threads, too.
     {"--threads", &Arguments::threads, 1024},
 };
 
@@ -93,7 +93,7 @@ Result<int> positive(const std::string& option, const std::string& value, int mo
   char* end = nullptr;
   const long number = strtol(value.c_str(), &end, 10);
   if (value.empty() || *end != '\0' || number < 1 || number > most) {
-    return error(option + " is \"" + value + "\", wanted a number from 1 to " + std::to_string(most) + ".");
+    return error(option + " is \"" + value + "\", expected a number from 1 to " + std::to_string(most) + ".");
   }
   return static_cast<int>(number);
 }
@@ -102,14 +102,14 @@ Result<double> not_negative(const std::string& option, const std::string& value)
   char* end = nullptr;
   const double number = strtod(value.c_str(), &end);
   if (value.empty() || *end != '\0' || !(number >= 0) || number > 1e300) {
-    return error(option + " is \"" + value + "\", wanted a number that isn't negative.");
+    return error(option + " is \"" + value + "\", expected a number that is not negative.");
   }
   return number;
 }
 
 Status check_format(const std::string& value) {
   if (!value.empty() && value != "npy" && value != "safetensors" && value != "raw") {
-    return error("--output_format is \"" + value + "\", wanted npy, safetensors or raw.");
+    return error("--output_format is \"" + value + "\", expected npy, safetensors or raw.");
   }
   return {};
 }
@@ -126,7 +126,7 @@ Status set_once(
   return {};
 }
 
-// Whether there is such an option. An empty value is one that is missing.
+// Whether the option exists. An empty value counts as missing.
 Result<bool> set_option(Arguments& arguments, const std::string& option, const std::string& value) {
   Program& program =
       arguments.programs.empty() ? arguments.leading : arguments.programs.back();
@@ -159,39 +159,39 @@ const char kUsage[] =
     "runner [--app DIR] [--program NAME_OR_FILE] [option]... [--program ...]...\n"
     "\n"
     "Loads programs into this process, then runs each. In an app, where manifest.json lies beside\n"
-    "the runner, they are the app's: all, or those that are named.\n"
+    "the runner, the default is all programs of the app.\n"
     "\n"
-    "  --app DIR             another app; its manifest.json as --manifest does the same\n"
-    "  --program NAME        a program of the app; starts a group, to which what follows belongs\n"
+    "  --app DIR             another app; or --manifest with its manifest.json\n"
+    "  --program NAME        a program of the app; the following options belong to it\n"
     "  --program FILE        or any .pte file\n"
     "  --bundled FILE        a .bpte file: runs its test cases and compares their outputs\n"
-    "  --manifest FILE       what the linker wrote of it; checked before anything is loaded\n"
+    "  --manifest FILE       the program's manifest; checked before anything is loaded\n"
     "  --data FILE           a .ptd file; default: the manifest's, beside the program\n"
     "  --method NAME         default: forward, or the only one\n"
     "  --input FILE          one per input: .npy, FILE.safetensors:NAME, or .bin, the bytes alone;\n"
-    "                        one .safetensors for all: input_0, ...; default: made up\n"
+    "                        one .safetensors for all: input_0, ...; default: example inputs\n"
     "  --output DIR          writes the outputs to DIR/output_0.npy, ...\n"
     "  --output_format F     npy, safetensors (DIR/outputs.safetensors) or raw (DIR/output_0.bin, ...)\n"
-    "  --etdump FILE         writes how long each part of the program took, for ExecuTorch's Inspector\n"
+    "  --etdump FILE         writes a profile of the program for ExecuTorch's Inspector\n"
     "\n"
     "For all programs:\n"
     "\n"
-    "  --prompt TEXT         a language model answers it; with these:\n"
-    "  --chat                it answers each line of standard input, in one conversation\n"
-    "  --system TEXT         what it is told first; default: what its chat template says\n"
-    "  --raw_prompt          the prompt is all that it gets, without a chat template\n"
-    "  --parse_special       special tokens in what is said, e.g. <|im_end|>, are tokens; default: text\n"
+    "  --prompt TEXT         a language model answers the text; with these options:\n"
+    "  --chat                answers each line of standard input, in one conversation\n"
+    "  --system TEXT         the system message; default: the chat template's\n"
+    "  --raw_prompt          the prompt is the whole input, without a chat template\n"
+    "  --parse_special       special tokens in messages, e.g. <|im_end|>, are tokens; default: text\n"
     "  --tokenizer FILE      tokenizer.json, with chat_format.json beside it; default: the app's\n"
     "  --max_new_tokens N    default 256\n"
     "  --temperature X       0, the default: the most likely token; 1: the model's distribution\n"
-    "  --seed N              of the random numbers; default: another one each time\n"
-    "  --list                prints programs, methods, inputs and outputs, and runs nothing\n"
+    "  --seed N              seed of the random numbers; default: random\n"
+    "  --list                prints programs, methods, inputs and outputs, without running them\n"
     "  --runtime_info        prints the runtime's version, backends and operators as JSON\n"
     "  --repeat N            runs per program, default 1\n"
-    "  --threads N           1 to 1024; default: what the runtime chooses for this machine\n"
+    "  --threads N           1 to 1024; default: the runtime's choice for this machine\n"
     "  --atol X, --rtol X    allowed differences of --bundled, default 1e-4 each\n"
-    "  --weight_cache        XNNPACK keeps equal weights of all programs once in memory\n"
-    "  --verify              hashes all files that a manifest names\n"
+    "  --weight_cache        XNNPACK packs equal weights of all programs once\n"
+    "  --verify              checks the sha256 of all files in a manifest\n"
     "  --json                prints times and memory as JSON\n";
 
 Result<Arguments> parse_arguments(int count, char** values) {
@@ -214,10 +214,10 @@ Result<Arguments> parse_arguments(int count, char** values) {
                                          : "";
     option = has_equals ? option.substr(0, equals) : option;
     if (!TRY(set_option(arguments, option, value))) {
-      return error("there is no option \"" + option + "\"; --help lists them.");
+      return error("unknown option \"" + option + "\"; --help lists them.");
     }
     if (value.empty()) {
-      return error(option + " lacks a value; --help lists the options.");
+      return error(option + " has no value; --help lists the options.");
     }
     i += has_equals ? 0 : 1;
   }

@@ -9,9 +9,9 @@
 namespace runner {
 
 struct Arguments {
-  // A --program or --bundled, and what follows it up to the next one.
+  // A --program or --bundled, and the options up to the next one.
   struct Program {
-    std::string given;  // A path, or the name of one of an app's programs; "": none was given.
+    std::string given;  // A path, or the name of an app's program; "": none.
     bool is_bundled = false;
     std::string manifest;
     std::vector<std::string> data;
@@ -22,20 +22,20 @@ struct Arguments {
     std::string etdump;
   };
 
-  // What stands before the first program: for the only program of an app.
+  // Options before the first program: for the only program of an app.
   Program leading;
   std::vector<Program> programs;
-  std::string app;  // Folder of an app, or its manifest; "": the one that the runner is part of.
+  std::string app;  // Folder of an app, or its manifest; "": the app that contains the runner.
   int repeat = 1;
   int threads = 0;  // 0: the runtime's choice.
   double atol = 1e-4;  // Of a bundle's outputs.
   double rtol = 1e-4;
-  std::string prompt;  // "": none, programs are run with inputs.
+  std::string prompt;  // "": programs run with inputs.
   std::string system;
   std::string tokenizer;
   double temperature = 0;
   int max_new_tokens = 256;
-  int seed = 0;  // 0: another one each time.
+  int seed = 0;  // 0: a random seed.
   bool chat = false;
   bool parse_special = false;
   bool raw_prompt = false;
@@ -44,9 +44,9 @@ struct Arguments {
   bool json = false;
   bool list = false;
   bool runtime_info = false;
-  bool help = false;  // Nothing after it was read.
+  bool help = false;  // The arguments after it are not parsed.
 
-  // Whether a language model answers, in the place of runs with inputs.
+  // Whether a language model answers, instead of runs with inputs.
   bool answers() const { return chat || !prompt.empty(); }
 };
 
@@ -56,7 +56,7 @@ Result<Arguments> parse_arguments(int count, char** values);
 // What --help prints.
 extern const char kUsage[];
 
-// The first option that has a value in `leading`; "": none has.
+// The first option with a value in `leading`; "": none.
 std::string option_of(const Arguments::Program& leading);
 
 }  // namespace runner

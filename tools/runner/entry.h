@@ -1,9 +1,9 @@
-// Where the runner begins, for programs and for libraries that are loaded into another process.
+// The runner's entry point, for programs and for libraries that another process loads.
 #pragma once
 
 namespace runner {
 
-// Does what a command line asks for, prints to stdout and stderr, and ends the process.
+// Runs a command line, prints to stdout and stderr, and ends the process.
 [[noreturn]] void main_of_runner(int count, char** values);
 
 }  // namespace runner

@@ -220,21 +220,21 @@ Status print_json(const Report& report) {
   if (!report.failure.empty()) {
     json["error"] = report.failure;
   }
-  // Paths may hold bytes that are no UTF-8.
+  // Paths may contain bytes that are not UTF-8.
   const std::string text = json.dump(1, ' ', false, Json::error_handler_t::replace);
   return write_to_stdout(text + "\n");
 }
 
 Status print_text(const Report& report) {
   for (const ProgramReport& program : report.programs) {
-    // Printed as it came.
+    // Already printed.
     if (report.is_chat || !program.conversation.answers.empty()) {
       continue;
     }
     if (program.bundled) {
       TRY(write_to_stdout(
           program.program + ": " + std::to_string(program.bundled->cases) +
-          " test cases give what they should; the largest difference is " +
+          " test cases pass; the largest difference is " +
           short_text(program.bundled->largest_difference) + "\n"));
       continue;
     }

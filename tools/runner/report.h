@@ -1,4 +1,4 @@
-// What the runner prints: times and memory of runs, and with --list what there is to run; as text or JSON.
+// What the runner prints, as text or JSON: times and memory of runs, or the programs with --list.
 #pragma once
 
 #include <memory>
@@ -17,7 +17,7 @@
 
 namespace runner {
 
-// An input or output: a tensor's type and largest shape, or what else it is.
+// An input or output: a tensor's type and largest shape, or another kind of value.
 struct ValueInfo {
   std::string name;  // "input_0"
   std::string kind;  // "tensor", "int", "float", "bool", "string", "none" or "list"
@@ -28,7 +28,7 @@ struct ValueInfo {
 std::vector<ValueInfo> inputs_of(const executorch::runtime::MethodMeta& method);
 std::vector<ValueInfo> outputs_of(const executorch::runtime::MethodMeta& method);
 
-// Of values as they are.
+// Describes values with their current shapes.
 std::vector<ValueInfo> infos_of(
     const std::vector<executorch::runtime::EValue>& values,
     const std::string& prefix);
@@ -38,14 +38,14 @@ nlohmann::ordered_json to_json(const std::vector<ValueInfo>& values);
 // "float32 (2, 16), int".
 std::string to_text(const std::vector<ValueInfo>& values);
 
-// The test cases of a bundle, which all went well.
+// The test cases of a bundle, which all passed.
 struct BundledReport {
   size_t cases = 0;
   double largest_difference = 0;
 };
 
 struct ProgramReport {
-  std::string name;  // In the app; "": it is of none.
+  std::string name;  // In the app; "": not part of an app.
   std::string program;
   std::vector<std::string> data;
   std::string method;
@@ -64,7 +64,7 @@ struct ProgramReport {
 struct Report {
   Memory at_start;
   bool is_chat = false;
-  std::string failure;  // The sentence that ended the process; "": it went on to the end.
+  std::string failure;  // The error that ended the run; "": none.
   bool weight_cache = false;
   std::vector<ProgramReport> programs;
 };

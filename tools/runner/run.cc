@@ -58,13 +58,13 @@ ProgramReport report_of(const ChosenProgram& program, const CheckedFiles& files)
   return report;
 }
 
-// A program of the command line, and what is to be said of it.
+// A program of the command line, and its report.
 struct Loaded {
   const ChosenProgram* chosen;
   const CheckedFiles* files;
   ProgramReport report;
   std::unique_ptr<Recorder> recorder;
-  std::unique_ptr<Program> program;  // nullptr: a bundle's is loaded for each of its cases.
+  std::unique_ptr<Program> program;  // nullptr: each of a bundle's cases loads its program.
 
   MethodOptions method_options(const Arguments& arguments) const {
     return {arguments.weight_cache, recorder == nullptr ? nullptr : recorder->tracer()};
@@ -95,12 +95,12 @@ Status run_method(
     int repeat,
     Program& program,
     ProgramReport& report) {
-  set_stage("making the inputs of " + program.path());
+  set_stage("creating the inputs of " + program.path());
   const std::string title = program.title(report.method);
   Method& method = *TRY(program.method(report.method));
   const auto meta = TRY(program.meta(report.method));
   const std::vector<GivenInput> given = TRY(
-      options.inputs.empty() ? make_up_inputs(title, meta)
+      options.inputs.empty() ? example_inputs(title, meta)
                              : read_inputs(options.inputs, title, meta));
   const Inputs inputs = TRY(make_inputs(title, meta, given));
   report.inputs = infos_of(inputs.values, "input_");
@@ -119,17 +119,17 @@ Status run_method(
   return {};
 }
 
-// Of an app whose programs are not named, the only one that answers prompts.
+// Keeps an app's only language model, if the command line names no program.
 Status keep_language_model(const Arguments& arguments, std::vector<Loaded>& loaded) {
   if (!arguments.answers() || !arguments.programs.empty()) {
     return {};
   }
   std::string names;
   std::vector<Loaded> models;
-  for (Loaded& one : loaded) {
-    if (LanguageModel::is_one(*one.program)) {
-      names += (names.empty() ? "" : ", ") + one.report.name;
-      models.push_back(std::move(one));
+  for (Loaded& candidate : loaded) {
+    if (LanguageModel::is_one(*candidate.program)) {
+      names += (names.empty() ? "" : ", ") + candidate.report.name;
+      models.push_back(std::move(candidate));
     }
   }
   if (models.size() != 1) {
@@ -161,15 +161,15 @@ Status run(const Arguments& arguments, const Prompter* prompter, Loaded& loaded,
   return {};
 }
 
-// Reports are in their place before they are filled in: one that ends with an error has its answers.
+// Adds reports before it fills them in: a report that ends with an error keeps its answers.
 Status run_all(
     const Arguments& arguments,
     const Prompter* prompter,
     std::vector<Loaded>& loaded,
     Report& report) {
-  for (Loaded& one : loaded) {
-    report.programs.push_back(std::move(one.report));
-    TRY(run(arguments, prompter, one, report.programs.back()));
+  for (Loaded& program : loaded) {
+    report.programs.push_back(std::move(program.report));
+    TRY(run(arguments, prompter, program, report.programs.back()));
   }
   return {};
 }
@@ -196,7 +196,7 @@ Status check_all_answered(const Report& report) {
   return {};
 }
 
-// What was answered before a failure must not be lost: as JSON it is printed with the failure.
+// Answers before a failure must not be lost: JSON contains them and the failure.
 Status run_and_report(
     const Arguments& arguments,
     const Prompter* prompter,
@@ -214,7 +214,7 @@ Status run_and_report(
   return check_all_answered(report);
 }
 
-// All that a command line loads.
+// Everything that a command line loads.
 struct Invocation {
   Arguments arguments;
   Chosen chosen;
@@ -262,7 +262,7 @@ Status run_command_line(int count, char** values, Invocation& invocation) {
 
 void main_of_runner(int count, char** values) {
   guard_process();
-  // Never destroyed: all is done, and the weight cache's own destructor has crashed in some versions.
+  // Never destroyed: the process ends, and the weight cache's destructor crashes in some versions.
   auto* const invocation = new Invocation;
   const Status status = run_command_line(count, values, *invocation);
   set_stage("ending");

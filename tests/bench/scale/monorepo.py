@@ -1,4 +1,4 @@
-"""A workspace of many programs: models, foundations that they share weights with, tests, apps.
+"""A workspace of many programs: models, shared foundations, tests, apps.
 
     monorepo.py FOLDER --programs 2000 --foundations 40 --apps 10
 
@@ -150,7 +150,7 @@ et_runner_app(
 
 @dataclass(frozen=True)
 class Monorepo:
-    """How large a workspace is.
+    """The size of a workspace.
 
     Attributes:
         programs: number of et_program targets, each with a model and a test.

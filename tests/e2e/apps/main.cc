@@ -17,6 +17,6 @@ int main(int count, char** values) {
     fprintf(stderr, "%s failed: error %d\n", values[1], static_cast<int>(outputs.error()));
     return 1;
   }
-  printf("own main: %g\n", outputs->at(0).toTensor().const_data_ptr<float>()[0]);
+  printf("custom main: %g\n", outputs->at(0).toTensor().const_data_ptr<float>()[0]);
   return 0;
 }

@@ -1,4 +1,4 @@
-"""as_android: this machine's app in the place of one for Android, so that its code can be run here."""
+"""as_android: this machine's app instead of one for Android, so that its code can run here."""
 
 load("//rules:providers.bzl", "EtAppInfo")
 

@@ -15,7 +15,7 @@ TOOLS = Path("toolchains/android/ready_made")
 
 
 def say(*command: str | Path) -> str:
-    """What a program prints; it must succeed."""
+    """The output of a program, which must succeed."""
     done = subprocess.run(
         [str(Path(command[0]).absolute()), *map(str, command[1:])],
         capture_output=True,
@@ -27,14 +27,14 @@ def say(*command: str | Path) -> str:
 
 
 def offsets(path: Path) -> dict[str, int]:
-    """Where the contents of a zip's entries begin."""
-    found = {}
+    """The offsets of the contents of a zip's entries."""
+    offset_by_name = {}
     with zipfile.ZipFile(path) as archive, path.open("rb") as file:
         for info in archive.infolist():
             file.seek(info.header_offset + 26)
             name, extra = struct.unpack("<HH", file.read(4))
-            found[info.filename] = info.header_offset + 30 + name + extra
-    return found
+            offset_by_name[info.filename] = info.header_offset + 30 + name + extra
+    return offset_by_name
 
 
 def manifest_of(path: Path) -> dict:

@@ -1,4 +1,4 @@
-"""APK and AAR: what is in them, where, signed by whom, and that their native code runs."""
+"""APK and AAR: contents, paths, signatures, and running their native code."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ABIS = ("arm64-v8a", "x86_64")
 
 
 def test_signature() -> None:
-    """Schemes 2 and 3, by the debug key that the repository has."""
+    """Schemes 2 and 3, with the repository's debug key."""
     said = say(TOOLS / "apksigner", "verify", "--verbose", "--print-certs", APK)
     assert "Verified using v1 scheme (JAR signing): false" in said
     assert "Verified using v2 scheme (APK Signature Scheme v2): true" in said
@@ -25,14 +25,14 @@ def test_signature() -> None:
 
 
 def test_own_key() -> None:
-    """The key that was named, out of a keystore with two."""
+    """Uses the named key of a keystore with two keys."""
     said = say(TOOLS / "apksigner", "verify", "--print-certs", HERE / "own_key.apk")
     assert "CN=second test key of rules_executorch" in said
     assert "CN=first" not in said
 
 
 def test_badging() -> None:
-    """What a device reads."""
+    """The manifest that a device reads."""
     said = say(TOOLS / "aapt2", "dump", "badging", APK)
     assert "package: name='org.example.nets' versionCode='7' versionName='1.2'" in said
     assert "application: label='Nets & \\\"tests\\\"'" in said
@@ -73,11 +73,11 @@ def test_contents() -> None:
 
 
 def test_alignment() -> None:
-    """What is mapped lies uncompressed at page boundaries, also after signing."""
-    found = offsets(APK)
+    """Mapped files are uncompressed at page boundaries, also after signing."""
+    offset_by_name = offsets(APK)
     with zipfile.ZipFile(APK) as archive:
         stored = {i.filename for i in archive.infolist() if i.compress_type == 0}
-    for name, offset in found.items():
+    for name, offset in offset_by_name.items():
         if name.endswith(".so"):
             assert offset % 16384 == 0, name
         elif name.endswith((".pte", ".ptd")):
@@ -90,7 +90,7 @@ def test_alignment() -> None:
 
 
 def test_aar() -> None:
-    """An AAR's places, and the class that unpacks."""
+    """The paths in an AAR, and the class that unpacks files."""
     with zipfile.ZipFile(AAR) as archive:
         names = archive.namelist()
         assert {
@@ -119,7 +119,7 @@ def unpacked(tmp_path: Path) -> Path:
 
 
 def test_native_code(unpacked: Path) -> None:
-    """The APK's library and files give what the app's runner gives."""
+    """The APK's library and files give the same outputs as the app's runner."""
     done = run_in_java(unpacked, [*program_arguments(APK, unpacked), "--json"])
     assert done.returncode == 0, done.stdout + done.stderr
     assert len(json.loads(done.stdout)["programs"]) == 2
@@ -134,7 +134,7 @@ def test_native_code(unpacked: Path) -> None:
 
 
 def test_native_errors(unpacked: Path) -> None:
-    """What is wrong reaches the one who reads the output."""
+    """Errors reach the reader of the output."""
     done = run_in_java(unpacked, ["--program", str(unpacked / "assets/programs/none.pte")])
     assert done.returncode == 1
     assert "error:" in done.stdout
@@ -142,7 +142,7 @@ def test_native_errors(unpacked: Path) -> None:
 
 
 def test_native_code_gets_text_as_it_is(unpacked: Path) -> None:
-    """Also characters that JNI's own strings have in another form."""
+    """Includes characters that JNI's own strings encode differently."""
     name = "naïve 日本 🦊👨‍👩‍👧 𝄞"
     done = run_in_java(unpacked, ["--app", str(unpacked / "assets"), "--program", name])
     assert done.returncode == 1
@@ -152,16 +152,16 @@ def test_native_code_gets_text_as_it_is(unpacked: Path) -> None:
 
 
 def test_an_app_runs_from_its_manifest(unpacked: Path) -> None:
-    """As RunActivity starts the runner."""
-    made = arguments("--program", "two", "--json").splitlines()
-    assert made[:2] == ["--app", "/app"]
-    done = run_in_java(unpacked, ["--app", str(unpacked / "assets"), *made[2:]])
+    """Starts the runner like RunActivity."""
+    command = arguments("--program", "two", "--json").splitlines()
+    assert command[:2] == ["--app", "/app"]
+    done = run_in_java(unpacked, ["--app", str(unpacked / "assets"), *command[2:]])
     assert done.returncode == 0, done.stdout + done.stderr
     assert [p["name"] for p in json.loads(done.stdout)["programs"]] == ["two"]
 
 
 def arguments(*extra: str) -> str:
-    """What RunActivity gives to the runner."""
+    """The arguments that RunActivity passes to the runner."""
     words = ["-cp", HERE / "host_main.jar", "rulesexecutorch.runner.ArgumentsMain", *extra]
     done = java(words, {})
     assert done.returncode == 0, done.stderr
@@ -187,7 +187,7 @@ def test_arguments_of_other_apps(extra: list[str]) -> None:
     + ["--output", "--output_format", "--rtol", "--tokenizer", "-h", "", "one", "--program_x"],
 )
 def test_arguments_that_no_other_app_may_give(option: str) -> None:
-    """None that names a file, wherever it stands."""
+    """Arguments that name a file are refused in any position."""
     for extra in (
         [option, "x"],
         [f"{option}=x"],
@@ -204,11 +204,11 @@ def test_arguments_that_no_other_app_may_give(option: str) -> None:
     [
         (["--program", "/data/other.pte"], '--program: got "/data/other.pte", expected one of the'),
         (["--program=../one"], '--program: got "../one", expected one of the app'),
-        (["--program"], "--program lacks a value."),
+        (["--program"], "--program has no value."),
         (["--json=1"], 'the app takes no argument "--json=1"'),
-        (["(null)"], "an argument is null or holds the character U+0000."),
-        (["--prompt", "(null)"], "an argument is null or holds the character U+0000."),
-        (["--prompt", "a(zero)b"], "an argument is null or holds the character U+0000."),
+        (["(null)"], "an argument is null or contains the character U+0000."),
+        (["--prompt", "(null)"], "an argument is null or contains the character U+0000."),
+        (["--prompt", "a(zero)b"], "an argument is null or contains the character U+0000."),
     ],
 )
 def test_arguments_with_wrong_values(extra: list[str], words: str) -> None:

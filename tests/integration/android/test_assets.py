@@ -14,14 +14,14 @@ def test_files() -> None:
     """The same as in the app, each once."""
     app = json.loads((APP / "manifest.json").read_text())
     kept = [n for n in app["files"] if n.startswith(("programs/", "data/", "assets/"))]
-    found = [p.relative_to(ASSETS).as_posix() for p in ASSETS.rglob("*") if p.is_file()]
-    assert sorted(found) == sorted([*kept, "manifest.json"])
+    files = [p.relative_to(ASSETS).as_posix() for p in ASSETS.rglob("*") if p.is_file()]
+    assert sorted(files) == sorted([*kept, "manifest.json"])
     for name in kept:
         assert (ASSETS / name).read_bytes() == (APP / name).read_bytes()
 
 
 def test_manifest() -> None:
-    """What the app's manifest says, but for what is the runtime's."""
+    """The app's manifest, without the runtime's parts."""
     app = json.loads((APP / "manifest.json").read_text())
     manifest = json.loads((ASSETS / "manifest.json").read_text())
     assert manifest["programs"] == app["programs"]

@@ -1,7 +1,7 @@
 """The native code of an APK for Android on x86_64, in a Java of this machine.
 
-The bench of tests/bionic stands in for Android's C library: it shows that the library is linked
-right and that Java reaches it, and is not Android.
+The bench of tests/bionic replaces Android's C library. It shows that the library is linked
+correctly and that Java reaches it, but it is not Android.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def floats(path: Path) -> tuple[float, ...]:
 
 
 def test_outputs(unpacked: Path) -> None:
-    """Numbers of Android's runtime against those of this machine's."""
+    """Compares outputs of Android's runtime with those of this machine's."""
     done = run(unpacked, program_arguments(HERE / "device.apk", unpacked))
     assert done.returncode == 0, done.stdout + done.stderr
     app = HERE / "host_app"
@@ -59,7 +59,7 @@ def test_outputs(unpacked: Path) -> None:
 
 
 def test_errors(unpacked: Path) -> None:
-    """What is wrong reaches the one who reads the output."""
+    """Errors reach the reader of the output."""
     done = run(unpacked, ["--program", str(unpacked / "assets/programs/none.pte")])
     assert done.returncode == 1
     assert "none.pte" in done.stdout

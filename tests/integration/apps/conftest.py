@@ -10,7 +10,9 @@ from nested import FOR_APPS, Workspace
 
 @pytest.fixture(scope="session")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
-    made = Workspace(tmp_path_factory.mktemp("apps") / "one", source="apps", repositories=FOR_APPS)
-    made.run("build", "//...")
-    yield made
-    made.close()
+    new_workspace = Workspace(
+        tmp_path_factory.mktemp("apps") / "one", source="apps", repositories=FOR_APPS
+    )
+    new_workspace.run("build", "//...")
+    yield new_workspace
+    new_workspace.close()

@@ -1,4 +1,4 @@
-"""Builds a user's apps with real Bazel: what is in them, what they print, what is refused."""
+"""Builds a user's apps with real Bazel: contents, output, errors."""
 
 from __future__ import annotations
 
@@ -58,24 +58,24 @@ def test_only_libraries_that_programs_need(workspace: Workspace) -> None:
     ]
 
 
-@pytest.mark.parametrize("name", ["own_main", "own_main_library"])
-def test_an_own_main_and_an_own_operator(workspace: Workspace, name: str) -> None:
+@pytest.mark.parametrize("name", ["custom_main", "custom_main_library"])
+def test_a_custom_main_and_a_custom_operator(workspace: Workspace, name: str) -> None:
     app, _ = app_of(workspace, name)
     # 1 * 0.5 + 1.
-    assert run(app / "runner", app / "programs/scaled_portable.pte") == "own main: 1.5\n"
+    assert run(app / "runner", app / "programs/scaled_portable.pte") == "custom main: 1.5\n"
 
 
 def test_an_app_moves_as_a_whole(workspace: Workspace, tmp_path: Path) -> None:
-    archive = workspace.folder / "bazel-bin/own_main.tar.zst"
+    archive = workspace.folder / "bazel-bin/custom_main.tar.zst"
     assert archive.read_bytes()[:4] == b"\x28\xb5\x2f\xfd"
-    app, _ = app_of(workspace, "own_main")
+    app, _ = app_of(workspace, "custom_main")
     moved = tmp_path / "elsewhere"
     subprocess.run(["cp", "-rL", app, moved], check=True)
-    assert run(moved / "runner", moved / "programs/scaled_portable.pte") == "own main: 1.5\n"
+    assert run(moved / "runner", moved / "programs/scaled_portable.pte") == "custom main: 1.5\n"
 
 
 def test_an_own_runtime_with_a_static_library(workspace: Workspace) -> None:
-    """The object of an operator that no program uses stays out."""
+    """The app omits the object of an operator that no program uses."""
     app, manifest = app_of(workspace, "scaled_own_runtime")
     assert manifest["platform"] == "own_linux"
     binary = (app / "runner").read_bytes()
@@ -111,7 +111,7 @@ def test_an_app_that_records_events(workspace: Workspace, tmp_path: Path) -> Non
 
 
 def test_platforms_share_programs(workspace: Workspace) -> None:
-    """An app for another platform lowers and links no program again."""
+    """An app for another platform neither lowers nor links a program again."""
     build = workspace.folder / "BUILD.bazel"
     before = build.read_text()
     build.write_text(

@@ -1,4 +1,4 @@
-"""Builds a user's release with real Bazel: what is in it, stamped and not, here and elsewhere."""
+"""Builds a user's release with real Bazel: contents, stamps, other folders."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _FILES = {
 
 @pytest.fixture(scope="module", autouse=True)
 def build_after_other_tests(workspace: Workspace) -> None:
-    """Those of apps change files and change them back."""
+    """Tests of apps edit files and restore them."""
     workspace.run("build", "//:release")
 
 
@@ -92,7 +92,7 @@ def test_archives_hold_what_the_manifest_says(workspace: Workspace, tmp_path: Pa
     contents = read(workspace, "manifest.json")["files"][name]["contents"]
     directory = digests(workspace.folder / "bazel-bin/tasks")
     assert {path: one["sha256"] for path, one in contents.items()} == {
-        f"tasks/{path}": found for path, found in directory.items()
+        f"tasks/{path}": entry for path, entry in directory.items()
     }
 
 
@@ -101,14 +101,14 @@ def test_the_bill_of_materials(workspace: Workspace) -> None:
     assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(text) is None
     bill = json.loads(text)
     assert "timestamp" not in bill["metadata"]
-    found = {one["bom-ref"]: one for one in bill["components"]}
-    runtime = found["pkg:pypi/executorch@1.5.1"]
+    component_by_ref = {one["bom-ref"]: one for one in bill["components"]}
+    runtime = component_by_ref["pkg:pypi/executorch@1.5.1"]
     names = {part["name"] for part in runtime["components"]}
     assert {"lib/libexecutorch.so", "lib/libexecutorch_backend_xnnpack.so"} <= names
-    assert found["pkg:pypi/nlohmann-json@3.12.0"]["licenses"] == [{"expression": "MIT"}]
-    assert found["program://:task_1"]["type"] == "machine-learning-model"
+    assert component_by_ref["pkg:pypi/nlohmann-json@3.12.0"]["licenses"] == [{"expression": "MIT"}]
+    assert component_by_ref["program://:task_1"]["type"] == "machine-learning-model"
     assert (
-        found["data://:foundation"]["hashes"][0]["content"]
+        component_by_ref["data://:foundation"]["hashes"][0]["content"]
         == (digests(release(workspace))["data/foundation.ptd"])
     )
     (made_with,) = bill["formulation"]
@@ -122,7 +122,7 @@ def test_the_bill_of_materials(workspace: Workspace) -> None:
 
 
 def test_the_versions_of_libraries(workspace: Workspace) -> None:
-    """The bill says what the sources say."""
+    """The bill agrees with the sources."""
     license = next(Path("..").glob("*executorch_oniguruma/license/COPYING"))
     header = (Path(os.path.realpath(license)).parents[1] / "include/oniguruma.h").read_text()
     version = ".".join(
@@ -141,7 +141,7 @@ def test_a_null_build(workspace: Workspace) -> None:
 
 
 def test_a_stamped_release(workspace: Workspace, tmp_path: Path) -> None:
-    """It names the source; a new revision makes the lists again, and nothing else."""
+    """It names the source; a new revision only writes the lists again."""
     program = tmp_path / "status.sh"
 
     def build(revision: str) -> list[str]:

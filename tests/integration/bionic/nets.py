@@ -8,7 +8,7 @@ from torch import nn
 
 
 class Base(nn.Module):
-    """Two linears, which tasks build upon."""
+    """Two linear layers, the base of the tasks."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -22,7 +22,7 @@ class Base(nn.Module):
 
 
 class Task(Base):
-    """The base's weights, and some of its own."""
+    """The base's weights, and its own."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Programs compute on other processors and Android's runtime what the eager model does."""
+"""Programs on other processors and on Android's runtime compute what the eager model computes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SAME_PROGRAM = {"fp32": 100, "int4": 60, "int8_dynamic": 60, "int8_static": 30,
 
 
 def programs() -> dict[str, dict]:
-    """What the app's manifest says of each program."""
+    """The entry of each program in the app's manifest."""
     manifest = json.loads((_HERE / "app_linux_x86_64/manifest.json").read_text())
     return {program["name"]: program for program in manifest["programs"]}
 
@@ -92,8 +92,8 @@ def run(platform: str, names: list[str], folder: Path) -> list[list[np.ndarray]]
 def test_outputs(name: str, platform: str, tmp_path: Path) -> None:
     (linux,) = run("linux_x86_64", [name], tmp_path)
     (other,) = run(platform, [name], tmp_path)
-    wanted = eager(name)
-    for of_other, of_linux, of_eager in zip(other, linux, wanted, strict=True):
+    expected = eager(name)
+    for of_other, of_linux, of_eager in zip(other, linux, expected, strict=True):
         assert decibels(of_eager, of_other) >= _PRECISIONS[precision_of(name)]
         assert decibels(of_linux, of_other) >= _SAME_PROGRAM[precision_of(name)]
 

@@ -1,4 +1,4 @@
-"""What is read out of Android's libraries is what they register when they are loaded."""
+"""What EtScan reads from Android's libraries is what they register when loaded."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_libraries_register_what_is_found(platform: str) -> None:
         [_BENCH / f"run_{platform}", app / "runner"], capture_output=True, check=True, text=True
     )
     lines = [line.partition(" ") for line in done.stdout.splitlines()]
-    found = scan(app / "lib/libexecutorch_jni.so")
-    assert sorted(name for kind, _, name in lines if kind == "operator") == list(found.operators)
-    assert sorted(name for kind, _, name in lines if kind == "backend") == list(found.backends)
-    assert len(found.operators) > 200 and found.backends
+    scanned = scan(app / "lib/libexecutorch_jni.so")
+    assert sorted(name for kind, _, name in lines if kind == "operator") == list(scanned.operators)
+    assert sorted(name for kind, _, name in lines if kind == "backend") == list(scanned.backends)
+    assert len(scanned.operators) > 200 and scanned.backends

@@ -1,4 +1,4 @@
-"""Reads headers of ELF and Mach-O files, as far as the tests ask."""
+"""Reads the headers of ELF and Mach-O files that the tests check."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Elf:
 
     @cached_property
     def page_size(self) -> int:
-        """What segments are aligned to, at least."""
+        """The minimum alignment of segments."""
         return min(s[7] for s in self.segments if s[0] == _PT_LOAD)
 
     @cached_property
@@ -89,7 +89,7 @@ class Elf:
 
     @cached_property
     def undefined(self) -> set[str]:
-        """Symbols that it takes from libraries: those before the hash table's first."""
+        """Imported symbols: those before the hash table's first."""
         first_defined = struct.unpack_from(
             "<I", self.data, self._offset(self._first(_DT_GNU_HASH)) + 4
         )[0]

@@ -1,4 +1,4 @@
-"""What is built for each platform has its format, and asks for nothing that the platform lacks."""
+"""Binaries for each platform have its format, and need nothing that the platform lacks."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_linux(platform: str, machine: int, interpreter: str, kind: str) -> None
 )
 @pytest.mark.parametrize("kind", ["sample", "library"])
 def test_android(platform: str, machine: int, kind: str) -> None:
-    """Position-independent, pages of 16 KiB, and of bionic only what API level 26 has."""
+    """Position-independent, pages of 16 KiB, and only bionic symbols of API level 26."""
     elf = Elf(HERE / f"{kind}_{platform}")
     assert (elf.kind, elf.machine) == (_SHARED_OBJECT, machine)
     assert elf.interpreter == ("/system/bin/linker64" if kind == "sample" else "")
@@ -75,7 +75,7 @@ def test_android(platform: str, machine: int, kind: str) -> None:
 @pytest.mark.parametrize("platform", _APPLE)
 @pytest.mark.parametrize("kind", ["sample", "library"])
 def test_apple(platform: str, kind: str) -> None:
-    """For that system and no other, from its version on, with the system's own C++ library."""
+    """Only for that system, from its version on, with the system's own C++ library."""
     macho = MachO(HERE / f"{kind}_{platform}")
     assert macho.kind == (_EXECUTABLE if kind == "sample" else _DYLIB)
     assert (macho.platform, macho.minimum) == _APPLE[platform]

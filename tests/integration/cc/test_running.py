@@ -1,4 +1,4 @@
-"""What can be started here prints what it should."""
+"""Binaries that run here print the expected output."""
 
 from __future__ import annotations
 

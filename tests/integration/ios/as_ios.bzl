@@ -1,4 +1,4 @@
-"""as_ios: this machine's app in the place of one for iOS, with the runtime that one would have."""
+"""as_ios: this machine's app instead of one for iOS, with the runtime of an iOS app."""
 
 load("//rules:providers.bzl", "EtAppInfo", "EtRuntimeInfo")
 

@@ -17,7 +17,7 @@ _MAGIC = b"\xcf\xfa\xed\xfe"
 
 
 def test_framework() -> None:
-    """A part for devices and one for simulators, each with its binary."""
+    """One part for devices and one for simulators, each with its binary."""
     info = plistlib.loads((PACKAGE / FRAMEWORK / "Info.plist").read_bytes())
     assert info["CFBundlePackageType"] == "XFWK"
     parts = {part["LibraryIdentifier"]: part for part in info["AvailableLibraries"]}
@@ -51,7 +51,7 @@ def test_files() -> None:
 
 
 def test_package() -> None:
-    """What Swift reads."""
+    """The package's Swift files."""
     text = (PACKAGE / "Package.swift").read_text()
     assert text.startswith("// swift-tools-version:5.9\n")
     assert '.binaryTarget(name: "ExecutorchLib", path: "ExecutorchLib.xcframework")' in text

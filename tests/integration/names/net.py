@@ -9,7 +9,7 @@ X = torch.ones(2)
 
 
 class Net(torch.nn.Module):
-    """Adds what each file has to say."""
+    """Adds the contents of each file."""
 
     def __init__(self, numbers: list[float], options: dict[str, str]) -> None:
         super().__init__()
@@ -20,6 +20,6 @@ class Net(torch.nn.Module):
 
 
 def build(ctx: ModelContext) -> tuple[torch.nn.Module, tuple[torch.Tensor]]:
-    """All files that `args` names by number are read."""
+    """Reads all files that `args` lists by number."""
     files = [ctx.args[key] for key in sorted(ctx.args)]
     return Net([float(ctx.file(file).read_text()) for file in files], ctx.args).eval(), (X,)

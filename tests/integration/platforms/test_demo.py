@@ -1,4 +1,4 @@
-"""The demo apps: on the four platforms that run here they compute what the eager models do."""
+"""The demo apps compute what the eager models compute, on the four platforms that run here."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def spec_of(program: str) -> ModelSpec:
 def case(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[str, list[Path], list[np.ndarray]]:
-    """A program, files of its inputs, and what the eager model makes of them."""
+    """A program, files of its inputs, and the eager model's outputs for them."""
     method = spec_of(request.param).methods["forward"]
     folder = tmp_path_factory.mktemp(request.param)
     files = []
@@ -66,28 +66,28 @@ def run(platform: str, *arguments: str | Path) -> subprocess.CompletedProcess[st
 def test_outputs_agree_with_eager(
     case: tuple[str, list[Path], list[np.ndarray]], platform: str, tmp_path: Path
 ) -> None:
-    program, inputs, wanted = case
+    program, inputs, expected = case
     given = [word for file in inputs for word in ("--input", file)]
     done = run(platform, "--program", program, *given, "--output", tmp_path)
     assert done.returncode == 0, done.stderr
-    got = [np.load(tmp_path / f"output_{i}.npy") for i in range(len(wanted))]
-    for one, other in zip(wanted, got, strict=True):
+    got = [np.load(tmp_path / f"output_{i}.npy") for i in range(len(expected))]
+    for one, other in zip(expected, got, strict=True):
         assert decibels(one, other) >= _PROGRAMS[program]
 
 
 def test_answers_are_the_same_on_all_platforms() -> None:
-    """The language model's, with the tokenizer and the chat format among the app's files."""
+    """An answer of the language model, with the app's tokenizer and chat format."""
     answers = {}
     for platform in STARTERS:
         options = ["--prompt", "What is the capital of France?", "--max_new_tokens", "8", "--json"]
         done = run(platform, "--program", "llama_tiny_xnnpack", *options)
         assert done.returncode == 0, done.stderr
         answers[platform] = json.loads(done.stdout)["programs"][0]["answer"]
-    wanted = answers["linux_x86_64"]
-    assert len(wanted["prompt_tokens"]) == 37 and len(wanted["tokens"]) == 8
+    expected = answers["linux_x86_64"]
+    assert len(expected["prompt_tokens"]) == 37 and len(expected["tokens"]) == 8
     for platform, answer in answers.items():
         for part in ("prompt_tokens", "tokens", "text", "reason"):
-            assert answer[part] == wanted[part], platform
+            assert answer[part] == expected[part], platform
 
 
 @pytest.mark.parametrize("platform", _PLATFORMS)
@@ -103,7 +103,7 @@ def test_manifests_hold(platform: str) -> None:
 
 
 def test_all_platforms_have_the_same_programs() -> None:
-    """Lowered once."""
+    """Programs are lowered once for all platforms."""
     hashes = {
         tuple(app_of(platform)[1]["files"][f"programs/{name}.pte"]["sha256"] for name in _PROGRAMS)
         for platform in _PLATFORMS

@@ -1,4 +1,4 @@
-"""A client of a cache or an executor: a workspace with an output base of its own."""
+"""A client of a cache or an executor: a workspace with a separate output base."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ OUR_MNEMONICS = {
 
 @dataclass(frozen=True)
 class Ran:
-    """What a build did.
+    """The result of a build.
 
     Args:
         runners: how many actions ran how: {"remote": 9, "remote cache hit": 2}; what Bazel does by
@@ -77,7 +77,7 @@ class Client:
             out.write(presets.read_text())
 
     def build(self, *arguments: str, command: str = "build", **environment: str) -> Ran:
-        """Builds (or tests) with arguments; the app and its programs where they name no target."""
+        """Builds or tests with arguments; default targets: the app and its programs."""
         targets = [] if any(a.startswith("//") for a in arguments) else TARGETS
         events = self.workspace.folder.parent / f"events-{self.workspace.folder.name}.json"
         printed = self.workspace.run(
@@ -95,12 +95,12 @@ class Client:
         )
 
     def begin(self, adapter: float) -> None:
-        """Removes all outputs and what Bazel knows of them, and gives the task an adapter."""
+        """Removes all outputs and Bazel's knowledge of them, and writes an adapter for the task."""
         self.workspace.run("clean")
         self.change_adapter(adapter)
 
     def outputs(self) -> dict[str, str]:
-        """sha256 of the outputs that are here, by their path: programs, data, all of the app."""
+        """sha256 of the local outputs by path: programs, data, all of the app."""
         place = self.workspace.folder / "bazel-bin"
         paths = [p for p in place.glob("*") if p.suffix in (".pte", ".ptd", ".zst")]
         paths += [p for p in (place / "app").rglob("*") if p.is_file()]
@@ -110,7 +110,7 @@ class Client:
         }
 
     def change_adapter(self, value: float) -> None:
-        """Gives the task another adapter of the same size, with numbers up to a value."""
+        """Writes another adapter of the same size for the task, with values up to a maximum."""
         path = self.workspace.folder / "adapter.safetensors"
         data = path.read_bytes()
         (length,) = struct.unpack_from("<Q", data)

@@ -11,7 +11,7 @@ from dev.remote import Engines, Executor, load_engines
 
 @pytest.fixture(scope="session")
 def engines() -> Engines:
-    """What servers are made of."""
+    """The engines of the servers."""
     return load_engines()
 
 
@@ -23,26 +23,26 @@ def executor(engines: Engines) -> Iterator[Executor]:
 
 
 def _client(tmp_path_factory: pytest.TempPathFactory, name: str) -> Iterator[Client]:
-    made = Client(tmp_path_factory.mktemp("client") / name)
-    yield made
-    made.close()
+    new_client = Client(tmp_path_factory.mktemp("client") / name)
+    yield new_client
+    new_client.close()
 
 
 @pytest.fixture(scope="session")
 def first(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
-    """Builds before the other one does."""
+    """The client that builds first."""
     yield from _client(tmp_path_factory, "first")
 
 
 @pytest.fixture(scope="session")
 def second(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
-    """Has nothing of what the first one built, and lies in another folder."""
+    """A client in another folder, without the first client's outputs."""
     yield from _client(tmp_path_factory, "second")
 
 
 @pytest.fixture(scope="session")
 def built(executor: Executor, first: Client) -> Built:
-    """The first client, when it has built all, and each action on the worker."""
+    """The first client after a full build, and the actions on the worker."""
     first.begin(adapter=0.01)
     ran = first.build(*executor.flags)
     assert set(ran.runners) == {"remote"}

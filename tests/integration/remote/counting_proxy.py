@@ -9,7 +9,7 @@ from types import TracebackType
 
 
 class CountingProxy:
-    """Passes connections on to a server of this machine and counts what goes through, each way.
+    """Forwards connections to a local server and counts the bytes in each direction.
 
     Args:
       port: of the server.
@@ -24,7 +24,7 @@ class CountingProxy:
 
     @property
     def port(self) -> int:
-        """Where it listens."""
+        """The address that it listens on."""
         return self._listener.getsockname()[1]
 
     def __enter__(self) -> CountingProxy:
@@ -45,7 +45,7 @@ class CountingProxy:
             _close(one)
 
     def reset(self) -> None:
-        """Begins to count anew."""
+        """Resets the counters."""
         with self._lock:
             self.sent = self.received = 0
 

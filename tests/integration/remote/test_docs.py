@@ -1,4 +1,4 @@
-"""The page on remote builds says what is."""
+"""The page on remote builds agrees with the presets."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def test_the_page_has_the_presets() -> None:
-    """Users copy them from there."""
+    """Users copy the presets from the page."""
     page = Path("docs/remote.md").read_text()
     presets = Path("tools/dev/remote/remote.bazelrc").read_text()
     assert f"```\n{presets}```\n" in page

@@ -1,4 +1,4 @@
-"""Remote execution with a real executor: what runs where, and what moves."""
+"""Remote execution with a real executor: where actions run, and the traffic."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dev.remote import Engines, Executor
 
 
 def test_all_actions_run_remotely(built: Built) -> None:
-    """On a worker that has a shell, coreutils and the C and C++ libraries; and the app works."""
+    """A worker with a shell, coreutils and the C and C++ libraries runs all actions."""
     app = built.client.workspace.folder / "bazel-bin/app"
     data = [str(path) for path in sorted((app / "data").iterdir())]
     command = [str(app / "runner"), str(app / "programs/task.pte"), *data]
@@ -22,7 +22,7 @@ def test_all_actions_run_remotely(built: Built) -> None:
 
 
 def test_a_second_client_runs_nothing(executor: Executor, built: Built, second: Client) -> None:
-    """First it asks for no outputs, then for those that it names."""
+    """Downloads no outputs first, then the named ones."""
     second.begin(built.adapter)
     ran = second.build(*executor.flags, "--config=remote-minimal")
     assert set(ran.runners) == {"remote cache hit"}
@@ -34,14 +34,14 @@ def test_a_second_client_runs_nothing(executor: Executor, built: Built, second: 
 
 
 def test_a_program_test_runs_remotely(executor: Executor, built: Built) -> None:
-    """With Bazel's own scripts, and the runtime in the exporter's environment."""
+    """Tests run with Bazel's own scripts and the runtime in the exporter's environment."""
     ran = built.client.build(*executor.flags, "//:task_test", command="test")
     assert set(ran.runners) == {"remote"}
     assert "TestRunner" in ran.mnemonics
 
 
 def test_a_changed_adapter_moves_no_foundation(executor: Executor, built: Built) -> None:
-    """Bytes on the wire, and what is new in the store."""
+    """Bytes on the wire, and growth of the store."""
 
     def stored() -> dict[Path, int]:
         objects = (executor.directory / "cas/objects").rglob("*")
@@ -62,7 +62,7 @@ def test_a_changed_adapter_moves_no_foundation(executor: Executor, built: Built)
 
 
 def test_the_end_of_an_executor_ends_its_actions(engines: Engines, built: Built) -> None:
-    """The client gets to know, and nothing goes on running."""
+    """The client reports it, and no process remains."""
 
     def sleeping() -> bool:
         return any(_command_line(p) == b"sleep\x004321\x00" for p in Path("/proc").glob("[0-9]*"))

@@ -1,4 +1,4 @@
-"""Remote caches with real servers: what one client built, another one gets."""
+"""Remote caches with real servers: a second client gets the first client's outputs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_a_second_client_runs_nothing(
     built: Built,
     kind: type[HttpCache | GrpcCache],
 ) -> None:
-    """It gets the outputs, also of directories; they are those that an executor made."""
+    """The second client gets all outputs, including directories, equal to an executor's."""
     with kind(engines) as server, CountingProxy(server.port) as proxy:
         flags = [flag.replace(f":{server.port}", f":{proxy.port}") for flag in server.flags]
         flags += SAME_PLATFORM
@@ -45,7 +45,7 @@ def test_a_second_client_runs_nothing(
 
 
 def _has_nothing_of(client: Client, directory: Path) -> None:
-    """No path of the machine, no variable, no name of the host, in all that a server got."""
+    """A server receives no path of the machine, no variable and no host name."""
     names = [str(client.workspace.folder), str(client.workspace.base), os.path.expanduser("~/")]
     names += [socket.gethostname(), _SECRET]
     # Shorter ones are in weights by chance.
@@ -60,7 +60,7 @@ def _has_nothing_of(client: Client, directory: Path) -> None:
 def _moves_no_foundation(
     flags: list[str], proxy: CountingProxy, first: Client, second: Client
 ) -> None:
-    """A changed adapter, from one client to the other."""
+    """Traffic of a changed adapter, from one client to the other."""
     for client in (first, second):
         client.change_adapter(0.03)
         proxy.reset()

@@ -1,4 +1,4 @@
-"""A cache that goes away or holds damaged files: the build goes on, and is right."""
+"""A cache that fails or contains damaged files: the build continues and is correct."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def flags_of(cache: HttpCache, port: int) -> list[str]:
 
 
 def test_a_cache_that_ends_during_a_build(engines: Engines, built: Built, first: Client) -> None:
-    """When it has got some outputs and not the others; they are made here."""
+    """The cache fails after some outputs; the client builds the others."""
     first.begin(built.adapter)
     with ThreadPoolExecutor() as pool, HttpCache(engines) as server:
         with CountingProxy(server.port) as proxy:
@@ -41,7 +41,7 @@ def test_a_cache_that_ends_during_a_build(engines: Engines, built: Built, first:
 def test_damaged_files_in_a_cache(
     cache: HttpCache, built: Built, first: Client, second: Client
 ) -> None:
-    """Bazel compares what it gets with its digest; what isn't right is made again."""
+    """Bazel compares downloads with their digests, and rebuilds damaged ones."""
     flags = flags_of(cache, cache.port)
     first.begin(built.adapter)
     first.build(*flags)

@@ -1,4 +1,4 @@
-"""The command `bazel run //tools/dev/remote`: starts, messages, and what is left after the end."""
+"""The command `bazel run //tools/dev/remote`: start, messages, and cleanup."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _SERVERS = [HttpCache, GrpcCache, Executor]
 
 @pytest.fixture(scope="module")
 def engines() -> Engines:
-    """What servers are made of."""
+    """The engines of the servers."""
     return load_engines()
 
 
 @contextmanager
 def command(*arguments: str, scratch: Path) -> Iterator[subprocess.Popen[str]]:
-    """The command, which is killed in the end if it still runs."""
+    """The command; killed at the end of the test if it still runs."""
     program = Path("tools/dev/remote/remote").absolute()
     environment = {**os.environ, "TMPDIR": str(scratch)}
     process = subprocess.Popen(
@@ -48,7 +48,7 @@ def command(*arguments: str, scratch: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 def until_it_answers(process: subprocess.Popen[str]) -> tuple[str, list[str]]:
-    """What it prints: the address, and Bazel's flags."""
+    """Its output: the address, and Bazel's flags."""
     assert process.stdout
     said = [process.stdout.readline() for _ in range(3)]
     assert said[2].startswith("Ctrl-C"), (said, process.stderr and process.stderr.read())
@@ -58,7 +58,7 @@ def until_it_answers(process: subprocess.Popen[str]) -> tuple[str, list[str]]:
 
 def running_in(scratch: Path) -> list[str]:
     """Command lines of processes that name a folder, in arguments or environment."""
-    found = []
+    lines = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and int(entry.name) != os.getpid():
             try:
@@ -66,14 +66,14 @@ def running_in(scratch: Path) -> list[str]:
             except OSError:
                 continue
             if str(scratch).encode() in line:
-                found.append(line.replace(b"\0", b" ").decode(errors="replace"))
-    return found
+                lines.append(line.replace(b"\0", b" ").decode(errors="replace"))
+    return lines
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("kind", _KINDS)
 def test_it_starts_and_leaves_nothing(kind: str, number: int, tmp_path: Path) -> None:
-    """Neither processes nor temporary files."""
+    """Leaves neither processes nor temporary files."""
     with command(kind, "--port=0", scratch=tmp_path) as process:
         address, flags = until_it_answers(process)
         assert flags[-1].endswith(f"={address}")
@@ -86,7 +86,7 @@ def test_it_starts_and_leaves_nothing(kind: str, number: int, tmp_path: Path) ->
 
 @pytest.mark.parametrize("kind", _KINDS)
 def test_a_given_directory_is_kept(kind: str, tmp_path: Path) -> None:
-    """With what is in it, and nothing else is."""
+    """Keeps the directory with its contents, and nothing else."""
     kept, scratch = tmp_path / "kept", tmp_path / "scratch"
     scratch.mkdir()
     with command(kind, "--port=0", f"--directory={kept}", scratch=scratch) as process:
@@ -119,53 +119,53 @@ def test_what_a_cache_keeps_is_there_next_time(engines: Engines, tmp_path: Path)
 
 @pytest.mark.parametrize("kind", _SERVERS)
 def test_a_busy_port(engines: Engines, kind: type[HttpCache], tmp_path: Path) -> None:
-    """gRPC servers would share it silently."""
+    """A second gRPC server would share the port silently."""
     with socket.create_server(("127.0.0.1", 0)) as busy:
         port = busy.getsockname()[1]
         server = kind(engines, port=port, directory=tmp_path / "never")
         with pytest.raises(ServerError) as caught, server:
             pass
     text = str(caught.value)
-    assert f"{kind.name}: port {port} of 127.0.0.1 can't be used: Address already in use" in text
+    assert f"{kind.name}: port {port} of 127.0.0.1 cannot be used: Address already in use" in text
     assert "--port=0 takes a free one" in text
     assert not (tmp_path / "never").exists()
 
 
 @pytest.mark.parametrize("kind", _SERVERS)
 def test_a_directory_that_is_none(engines: Engines, kind: type[HttpCache], tmp_path: Path) -> None:
-    """A file stands in its place."""
+    """A file has the path of the directory."""
     (tmp_path / "file").touch()
     with pytest.raises(ServerError) as caught, kind(engines, directory=tmp_path / "file/cache"):
         pass
     text = str(caught.value)
     assert (
-        f"{kind.name}: the directory {tmp_path}/file/cache can't be written to: Not a dir" in text
+        f"{kind.name}: the directory {tmp_path}/file/cache cannot be written to: Not a dir" in text
     )
     assert "choose another with --directory" in text
 
 
 def test_messages_of_the_command(tmp_path: Path) -> None:
-    """Without a stack trace."""
+    """The error has no stack trace."""
     with command("http-cache", "--port=0", "--directory=/proc/cache", scratch=tmp_path) as process:
         _, said = process.communicate(timeout=30)
     assert process.returncode == 1
-    assert said.startswith("error: http-cache: the directory /proc/cache can't be written to: ")
+    assert said.startswith("error: http-cache: the directory /proc/cache cannot be written to: ")
     with command("executor", "--jobs=0", scratch=tmp_path) as process:
         _, said = process.communicate(timeout=30)
     assert process.returncode == 2
-    assert "--jobs: 0: not a number of actions; wanted: 1 or more" in said
+    assert "--jobs: 0: not a number of actions: expected 1 or more" in said
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_root_without_a_system(engines: Engines, tmp_path: Path) -> None:
-    """What actions could not run in."""
+    """A root that actions cannot run in."""
     with pytest.raises(ServerError) as caught, Executor(engines, root=tmp_path):
         pass
     assert f"executor: {tmp_path} has no folder usr" in str(caught.value)
 
 
 def test_a_system_without_sandboxes(engines: Engines, tmp_path: Path) -> None:
-    """Is told before any action is."""
+    """The error comes before any action."""
     broken = dataclasses.replace(engines, bubblewrap=tmp_path)
     with pytest.raises(ServerError) as caught, Executor(broken):
         pass
@@ -175,7 +175,7 @@ def test_a_system_without_sandboxes(engines: Engines, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", _SERVERS)
 def test_a_server_that_dies(engines: Engines, kind: type[HttpCache]) -> None:
-    """Whoever waits for it gets to know."""
+    """A waiting client is notified."""
     with kind(engines) as server:
         assert server._process
         os.kill(server._process.pid, signal.SIGKILL)
@@ -184,7 +184,7 @@ def test_a_server_that_dies(engines: Engines, kind: type[HttpCache]) -> None:
 
 
 def test_servers_end_with_whoever_started_them(tmp_path: Path) -> None:
-    """Also if that one is killed and can't end them."""
+    """Also if the command is killed and cannot stop them."""
     with command("grpc-cache", "--port=0", scratch=tmp_path) as process:
         until_it_answers(process)
         process.kill()

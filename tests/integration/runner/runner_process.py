@@ -107,7 +107,7 @@ def write_manifest(
         entries.append(
             {
                 "file": file.name,
-                "label": f"//made_up:{file.stem}",
+                "label": f"//example:{file.stem}",
                 "kind": (kinds or {}).get(file.name, "own"),
                 "sha256": sha256(file.read_bytes()),
                 "size": file.stat().st_size,
@@ -116,7 +116,7 @@ def write_manifest(
         )
     manifest = {
         "format": 1,
-        "label": f"//made_up:{program.stem}",
+        "label": f"//example:{program.stem}",
         "interface": INTERFACE,
         "program": {
             "file": program.name,
@@ -133,7 +133,7 @@ def write_manifest(
 def rewrite_data(
     source: Path, target: Path, change: Mapping[str, bytes], drop: Sequence[str] = ()
 ) -> None:
-    """Writes a data file with the keys of another one, some with other bytes or left out."""
+    """Writes a data file with the keys of another file, some with other bytes or omitted."""
     data = []
     for key, (_, layout) in ptd.read(source).items():
         value = change.get(key, contents(source)[key])

@@ -1,4 +1,4 @@
-"""The runner as part of an app: what it finds there, and what it says of a broken one."""
+"""The runner as part of an app: the app's files, and errors for a broken app."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ALL = {"methods", "portable", "types", "xnnpack"}
 
 @pytest.fixture
 def app(tmp_path: Path) -> Path:
-    """An app that a test may change."""
+    """An app that a test may edit."""
     folder = tmp_path / "app"
     shutil.copytree(PROGRAMS / "app", folder, copy_function=shutil.copy)
     for path in folder.rglob("*"):
@@ -40,7 +40,7 @@ def edit(app: Path, change: Callable[[Any], None]) -> None:
 
 
 def without_methods(app: Path) -> None:
-    """Leaves out the program without a method "forward"."""
+    """Omits the program without a method "forward"."""
     edit(app, lambda m: m.update(programs=[p for p in m["programs"] if p["name"] != "methods"]))
 
 
@@ -60,9 +60,9 @@ def test_all_programs_run(app: Path, tmp_path: Path) -> None:
             *(["--data", data] if data.exists() else []),
         ]
         assert run(*words, "--output", alone).code == 0
-        for wanted in alone.iterdir():
-            got = np.load(tmp_path / "out" / name / wanted.name)
-            np.testing.assert_array_equal(got, np.load(wanted))
+        for expected in alone.iterdir():
+            got = np.load(tmp_path / "out" / name / expected.name)
+            np.testing.assert_array_equal(got, np.load(expected))
 
 
 def test_programs_by_name_and_by_path(app: Path) -> None:
@@ -123,7 +123,7 @@ def test_unknown_names(app: Path) -> None:
     assert (
         'app has no program "typos"; its programs are: methods, portable, types, x' in result.error
     )
-    assert 'there is no file "types" and no app' in run("--program", "types").error
+    assert '"types" is neither a file nor a program of an app' in run("--program", "types").error
 
 
 def test_options_for_one_program(app: Path) -> None:
@@ -179,15 +179,15 @@ def test_flipped_bits_are_found(app: Path, file: str) -> None:
     victim = app / file
     good = victim.read_bytes()
     generator = random.Random(file)
-    found = []
+    codes = []
     for _ in range(40):
         changed = bytearray(good)
         changed[generator.randrange(len(good))] ^= 1 << generator.randrange(8)
         victim.write_bytes(changed)
-        found.append(start(app, "--program", "xnnpack").code)
+        codes.append(start(app, "--program", "xnnpack").code)
         assert start(app, "--program", "xnnpack", "--verify").code == 1
     # Padding between a data file's weights may hold anything.
-    assert all(found) if file.endswith(".pte") else any(found)
+    assert all(codes) if file.endswith(".pte") else any(codes)
 
 
 def test_verify_hashes_all_files(app: Path) -> None:
@@ -213,12 +213,15 @@ def test_flipped_app_manifests_never_crash(app: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda m: m.update(format=2), "has format 2, wanted 1"),
-        (lambda m: m["programs"][0].update(file="../a.pte"), "wanted a path below its own folder"),
-        (lambda m: m["programs"][0].update(file="/a.pte"), "wanted a path below its own folder"),
-        (lambda m: m["programs"][0].pop("name"), '"name" is missing or no string'),
+        (lambda m: m.update(format=2), "has format 2, expected 1"),
+        (
+            lambda m: m["programs"][0].update(file="../a.pte"),
+            "expected a path below its own folder",
+        ),
+        (lambda m: m["programs"][0].update(file="/a.pte"), "expected a path below its own folder"),
+        (lambda m: m["programs"][0].pop("name"), '"name" is missing or not of type string'),
         (lambda m: m.update(programs=[]), "has no programs; name a .pte file"),
-        (lambda m: m.update(programs={}), '"programs" is missing or no list'),
+        (lambda m: m.update(programs={}), '"programs" is missing or not of type list'),
     ],
 )
 def test_wrong_app_manifests(app: Path, change: Callable[[Any], None], words: str) -> None:
@@ -237,8 +240,8 @@ def test_an_app_moves_and_is_linked_to(app: Path, tmp_path: Path) -> None:
 
 
 def test_an_app_that_is_none(tmp_path: Path) -> None:
-    assert "manifest.json can't be opened" in run("--app", tmp_path).error
+    assert "manifest.json cannot be opened" in run("--app", tmp_path).error
     (tmp_path / "manifest.json").write_text("{}")
     assert '"format" is missing' in run("--app", tmp_path).error
     given = ["--manifest", tmp_path / "manifest.json", "--program", "a.pte"]
-    assert "is no app's" in run(*given).error
+    assert "is not an app's" in run(*given).error

@@ -1,4 +1,4 @@
-"""Bundled programs: their cases run, and what differs is told."""
+"""Bundled programs: runs their cases, and reports differences."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tests.integration.runner.nets import Mlp
 from tests.integration.runner.runner_process import PROGRAMS, run
 
 
-def wanted_output() -> bytes:
-    """Of the first case, which the bundle holds as the eager model gave it."""
+def expected_output() -> bytes:
+    """The first case's output in the bundle, as the eager model computes it."""
     torch.manual_seed(0)
     net = Mlp().eval()
     data = (PROGRAMS / "xnnpack.bpte").read_bytes()
@@ -27,7 +27,7 @@ def wanted_output() -> bytes:
                 output = net(inputs).numpy().tobytes()
             if output in data:
                 return output
-    raise AssertionError("the bundle has not the eager model's outputs")
+    raise AssertionError("the bundle does not contain the eager model's outputs")
 
 
 @pytest.mark.parametrize(("name", "cases"), [("methods", 2), ("types", 1), ("xnnpack", 1)])
@@ -58,7 +58,7 @@ def test_beside_other_programs() -> None:
 def test_another_output_is_told(tmp_path: Path) -> None:
     bundle = tmp_path / "x.bpte"
     data = (PROGRAMS / "xnnpack.bpte").read_bytes()
-    good = wanted_output()
+    good = expected_output()
     numbers = np.frombuffer(good, np.float32).copy()
     numbers[9] += 0.5
     bundle.write_bytes(data.replace(good, numbers.tobytes()))
@@ -67,7 +67,7 @@ def test_another_output_is_told(tmp_path: Path) -> None:
     assert (
         'method "forward", case 0: output_0 differs by up to 0.5, at (1, 1): got ' in result.error
     )
-    assert "1 of 16 numbers are outside of 0.0001 + 0.0001 * |wanted|" in result.error
+    assert "1 of 16 numbers are outside of 0.0001 + 0.0001 * |expected|" in result.error
     assert run("--bundled", bundle, "--atol", "0.51").code == 0
     assert run("--bundled", bundle, "--rtol", "1e9").code == 0
     numbers[9] = np.nan
@@ -84,19 +84,19 @@ def test_integers_have_to_be_equal(tmp_path: Path) -> None:
     assert data.count(two) == 1
     bundle.write_bytes(data.replace(two, struct.pack("<5q", 2, 2, 2, 2, 3)))
     result = run("--bundled", bundle, "--atol", "100")
-    assert "output_3 differs by up to 1, at (0, 4): got 2, wanted 3" in result.error
+    assert "output_3 differs by up to 1, at (0, 4): got 2, expected 3" in result.error
 
 
 def test_wrong_bounds() -> None:
     for value in ("-1", "x", "nan"):
         result = run("--bundled", PROGRAMS / "xnnpack.bpte", "--atol", value)
-        assert f'--atol is "{value}", wanted a number that isn\'t negative' in result.error
+        assert f'--atol is "{value}", expected a number that is not negative' in result.error
 
 
 def test_files_that_are_no_bundles(tmp_path: Path) -> None:
     result = run("--bundled", PROGRAMS / "types.pte")
     assert 'is not a bundled program: it has no "BP08" at byte 4' in result.error
-    assert "can't be opened" in run("--bundled", tmp_path / "none.bpte").error
+    assert "cannot be opened" in run("--bundled", tmp_path / "none.bpte").error
 
 
 @pytest.mark.parametrize("name", ["methods", "types", "xnnpack"])

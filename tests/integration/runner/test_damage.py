@@ -1,4 +1,4 @@
-"""Files that are missing, truncated, flipped or garbage: the same outputs or one sentence."""
+"""Missing, truncated, damaged or random files: the same outputs or one error."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def flipped(data: bytes, generator: random.Random) -> bytes:
 
 
 def outputs_of(program: Path, *options: str | Path) -> np.ndarray | None:
-    """The outputs with the data beside the program; None: it ended with a sentence."""
+    """The outputs with the data beside the program; None: it ended with an error."""
     folder = program.parent / "out"
     result = run("--program", program, *options, "--output", folder)
     return np.load(folder / "output_0.npy") if result.code == 0 else None
@@ -73,19 +73,19 @@ def test_flipped_files_are_found(name: str, suffix: str, copied: Callable[[str],
         program.with_suffix(".manifest.json"), program, [data], by_name=name == "portable"
     )
     options: list[str | Path] = ["--manifest", manifest, "--verify"]
-    wanted = outputs_of(program, *options)
-    assert wanted is not None
+    expected = outputs_of(program, *options)
+    assert expected is not None
     victim = program.with_suffix(suffix)
     good = victim.read_bytes()
     generator = random.Random(f"{name}{suffix}")
-    found = 0
+    errors = 0
     for _ in range(ROUNDS):
         victim.write_bytes(flipped(good, generator))
         got = outputs_of(program, *options)
-        found += got is None
+        errors += got is None
         if got is not None:
-            np.testing.assert_array_equal(got, wanted)
-    assert found == ROUNDS if suffix == ".pte" else found > 0
+            np.testing.assert_array_equal(got, expected)
+    assert errors == ROUNDS if suffix == ".pte" else errors > 0
 
 
 @pytest.mark.parametrize("suffix", [".pte", ".ptd"])
@@ -134,9 +134,9 @@ def test_missing_data(name: str, copied: Callable[[str], Path]) -> None:
     program = copied(name)
     result = run("--program", program)
     assert result.code == 1
-    assert "can't be loaded" in result.error and ".ptd files" in result.error
+    assert "cannot be loaded" in result.error and ".ptd files" in result.error
     missing = run("--program", program, "--data", program.with_name("none.ptd"))
-    assert "none.ptd can't be opened: No such file" in missing.error
+    assert "none.ptd cannot be opened: No such file" in missing.error
 
 
 def test_program_given_as_data_and_data_as_program(copied: Callable[[str], Path]) -> None:

@@ -1,4 +1,4 @@
-"""Data files at run time: whose keys count, and what they cost."""
+"""Data files at run time: priority of keys, and memory."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def output(folder: Path, *arguments: str | Path) -> np.ndarray:
 
 def test_a_key_of_the_program_is_the_programs(copied: Copied, tmp_path: Path) -> None:
     program, data = copied("embedded"), copied("xnnpack").with_suffix(".ptd")
-    wanted = output(tmp_path / "alone", "--program", program)
+    expected = output(tmp_path / "alone", "--program", program)
     zeros = {key: bytes(len(value)) for key, value in contents(data).items()}
     separate = ["--program", copied("xnnpack"), "--data", data]
-    np.testing.assert_array_equal(output(tmp_path / "separate", *separate), wanted)
+    np.testing.assert_array_equal(output(tmp_path / "separate", *separate), expected)
     rewrite_data(data, data, zeros)
     both = output(tmp_path / "both", "--program", program, "--data", data)
-    np.testing.assert_array_equal(both, wanted)
-    assert not np.array_equal(output(tmp_path / "zeros", *separate), wanted)
+    np.testing.assert_array_equal(both, expected)
+    assert not np.array_equal(output(tmp_path / "zeros", *separate), expected)
 
 
 def test_a_small_program_takes_little_memory(copied: Copied) -> None:

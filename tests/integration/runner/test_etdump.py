@@ -1,4 +1,4 @@
-"""--etdump: what ExecuTorch's Inspector reads."""
+"""--etdump: files for ExecuTorch's Inspector."""
 
 from __future__ import annotations
 
@@ -45,4 +45,4 @@ def test_a_file_that_can_not_be_written(tmp_path: Path) -> None:
     dump = tmp_path / "none" / "x.etdp"
     result = run("--program", PROGRAMS / "types.pte", "--etdump", dump)
     assert result.code == 1
-    assert "x.etdp can't be written: No such file or directory" in result.error
+    assert "x.etdp cannot be written: No such file or directory" in result.error

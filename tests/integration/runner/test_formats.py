@@ -1,4 +1,4 @@
-"""Inputs and outputs in all formats of files."""
+"""Inputs and outputs in all file formats."""
 
 from __future__ import annotations
 
@@ -61,10 +61,10 @@ def mixed(folder: Path) -> list[str | Path]:
 def test_inputs(given: Callable[[Path], list[str | Path]], tmp_path: Path) -> None:
     result = run(*TYPES, *given(tmp_path), "--output", tmp_path / "out")
     assert result.code == 0, result.error
-    for number, wanted in enumerate(OUTPUTS):
+    for number, expected in enumerate(OUTPUTS):
         got = np.load(tmp_path / f"out/output_{number}.npy")
-        assert got.dtype == wanted.dtype
-        np.testing.assert_array_equal(got, wanted)
+        assert got.dtype == expected.dtype
+        np.testing.assert_array_equal(got, expected)
 
 
 def test_outputs_as_safetensors(tmp_path: Path) -> None:
@@ -73,20 +73,20 @@ def test_outputs_as_safetensors(tmp_path: Path) -> None:
     assert report["outputs"] == [str(tmp_path / "outputs.safetensors")]
     got = load_file(tmp_path / "outputs.safetensors")
     assert list(got) == [f"output_{n}" for n in range(5)]
-    for value, wanted in zip(got.values(), OUTPUTS, strict=True):
-        assert value.dtype == wanted.dtype
-        np.testing.assert_array_equal(value, wanted)
+    for value, expected in zip(got.values(), OUTPUTS, strict=True):
+        assert value.dtype == expected.dtype
+        np.testing.assert_array_equal(value, expected)
 
 
 def test_outputs_as_bytes(tmp_path: Path) -> None:
     options = [*in_one_file(tmp_path), "--output", tmp_path / "out", "--output_format", "raw"]
     assert run(*TYPES, *options).code == 0
-    for number, wanted in enumerate(OUTPUTS):
-        assert (tmp_path / f"out/output_{number}.bin").read_bytes() == wanted.tobytes()
+    for number, expected in enumerate(OUTPUTS):
+        assert (tmp_path / f"out/output_{number}.bin").read_bytes() == expected.tobytes()
 
 
 def test_outputs_go_in_again(tmp_path: Path) -> None:
-    """The files that one run writes are read by the next."""
+    """The next run reads the files that one run writes."""
     for kind, end in (("npy", ".npy"), ("raw", ".bin")):
         folder = tmp_path / kind
         out = ["--output", folder, "--output_format", kind]
@@ -110,11 +110,11 @@ def test_report_says_what_went_in_and_out(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("option", "words"),
     [
-        ("short.bin", "short.bin has 127 bytes, wanted 128: float32 (2, 16)"),
-        ("x.safetensors", 'has no tensor "input_0"; it has: y, z. Choose one with '),
-        ("x.safetensors:a", 'has no tensor "a"; it has: y, z.'),
-        ("x.safetensors:y", "is float64 (2, 16), wanted float32 (2, 16)"),
-        ("none.safetensors:y", "none.safetensors can't be opened: No such file"),
+        ("short.bin", "short.bin has 127 bytes, expected 128: float32 (2, 16)"),
+        ("x.safetensors", 'has no tensor "input_0"; available: y, z. Choose one with '),
+        ("x.safetensors:a", 'has no tensor "a"; available: y, z.'),
+        ("x.safetensors:y", "is float64 (2, 16), expected float32 (2, 16)"),
+        ("none.safetensors:y", "none.safetensors cannot be opened: No such file"),
     ],
 )
 def test_inputs_that_do_not_fit(option: str, words: str, tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_inputs_that_do_not_fit(option: str, words: str, tmp_path: Path) -> None
 
 def test_output_formats() -> None:
     result = run(*XNNPACK, "--output_format", "csv")
-    assert '--output_format is "csv", wanted npy, safetensors or raw' in result.error
+    assert '--output_format is "csv", expected npy, safetensors or raw' in result.error
 
 
 def with_header(header: Any, data: bytes = bytes(128)) -> bytes:
@@ -143,11 +143,14 @@ ENTRY = {"dtype": "F32", "shape": [2, 16], "data_offsets": [0, 128]}
     [
         (b"", "it is truncated"),
         (bytes(4), "it is truncated"),
-        ((2**63).to_bytes(8, "little") + b"{}", "it is truncated, or doesn't start with"),
-        (with_header(b"[]"), "its header can't be read: it is no JSON object"),
-        (with_header(b"{"), "its header can't be read: it is no JSON at byte"),
-        (with_header({"input_0": ENTRY | {"dtype": "F8_E4M3"}}), "is F8_E4M3, wanted one of float"),
-        (with_header({"input_0": ENTRY | {"dtype": 1}}), "wanted one of float"),
+        ((2**63).to_bytes(8, "little") + b"{}", "it is truncated, or does not start with"),
+        (with_header(b"[]"), "its header cannot be read: it is not a JSON object"),
+        (with_header(b"{"), "its header cannot be read: it is not JSON at byte"),
+        (
+            with_header({"input_0": ENTRY | {"dtype": "F8_E4M3"}}),
+            "is F8_E4M3, expected one of float",
+        ),
+        (with_header({"input_0": ENTRY | {"dtype": 1}}), "expected one of float"),
         (
             with_header({"input_0": ENTRY | {"shape": [-2, -16]}}),
             "lacks a shape of at most 16 dimensions, or offsets",

@@ -1,4 +1,4 @@
-"""Small files that are made to take memory, time or other files: one sentence each, soon."""
+"""Small files that would exhaust memory or time, or access other files: one quick error each."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def written(kind: str, data: bytes, folder: Path) -> Path:
 
 
 def words(kind: str, path: Path) -> Sequence[str | Path]:
-    """Arguments that have the runner read a file."""
+    """Arguments that make the runner read a file."""
     output = ["--output", path.parent / "inner" / "out"]
     if kind == "app":
         return ["--app", path.parent, *output]

@@ -1,4 +1,4 @@
-"""Manifests: what differs is found before anything is loaded, and said."""
+"""Manifests: differences are reported before anything is loaded."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def manifest_of(program: Path, **options: Any) -> Path:
 
 
 def changed(value: bytes) -> bytes:
-    """Other finite floats."""
+    """Replaces weights with other finite floats."""
     return (np.frombuffer(value, np.float32) + 1).astype(np.float32).tobytes()
 
 
@@ -59,7 +59,7 @@ def test_data_is_matched_by_keys(copied: Copied, tmp_path: Path) -> None:
     other = tmp_path / "renamed.ptd"
     program.with_suffix(".ptd").rename(other)
     missing = run("--program", program, "--manifest", manifest)
-    assert "portable.ptd is missing: //made_up:portable needs" in missing.error
+    assert "portable.ptd is missing: //example:portable needs" in missing.error
     result = run("--program", program, "--manifest", manifest, "--data", other)
     assert result.code == 0, result.error
 
@@ -68,7 +68,7 @@ def test_data_of_another_program_is_refused(copied: Copied) -> None:
     program = copied("portable")
     other = copied("xnnpack").with_suffix(".ptd")
     result = run("--program", program, "--manifest", manifest_of(program), "--data", other)
-    assert "is none of the data files of //made_up:portable (portable.ptd)" in result.error
+    assert "is not a data file of //example:portable (portable.ptd)" in result.error
 
 
 def test_wrong_bytes_under_a_name_are_refused(copied: Copied) -> None:
@@ -79,7 +79,7 @@ def test_wrong_bytes_under_a_name_are_refused(copied: Copied) -> None:
     other = changed(contents(data)[key])
     rewrite_data(data, data, {key: other})
     result = run("--program", program, "--manifest", manifest)
-    assert f'its key "{key}" has sha256 {sha256(other)}, wanted ' in result.error
+    assert f'its key "{key}" has sha256 {sha256(other)}, expected ' in result.error
     manifest.unlink()
     assert run("--program", program, "--data", data).code == 0, "the runtime notices nothing"
 
@@ -106,7 +106,7 @@ def test_missing_key_and_wrong_size(copied: Copied) -> None:
     data.write_bytes(good)
     rewrite_data(data, data, {key: contents(data)[key] + b"more"})
     result = run("--program", program, "--manifest", manifest)
-    assert f'its key "{key}" has ' in result.error and " bytes, wanted " in result.error
+    assert f'its key "{key}" has ' in result.error and " bytes, expected " in result.error
 
 
 def test_program_of_another_build(copied: Copied) -> None:
@@ -163,7 +163,7 @@ def test_other_adapter_stands_in(adapter: tuple[list[str | Path], Path], tmp_pat
 def test_adapter_without_index(adapter: tuple[list[str | Path], Path]) -> None:
     arguments, other = adapter
     result = run(*arguments, "--data", other)
-    assert "is not the adapter that //made_up:portable was built with" in result.error
+    assert "is not the adapter that //example:portable was built with" in result.error
     assert "other.index.json, which is missing" in result.error
 
 
@@ -171,8 +171,8 @@ def test_adapter_of_another_interface(adapter: tuple[list[str | Path], Path]) ->
     arguments, other = adapter
     write_index(other, "f" * 64)
     result = run(*arguments, "--data", other)
-    assert "doesn't fit //made_up:portable: its program has other base weights" in result.error
-    assert "other.index.json has not the interface of that program" in result.error
+    assert "does not fit //example:portable: its program has other base weights" in result.error
+    assert "other.index.json has another interface than that program" in result.error
 
 
 def test_adapter_that_lacks_a_key(adapter: tuple[list[str | Path], Path]) -> None:
@@ -204,7 +204,7 @@ def test_another_adapter_of_the_same_name(
     same.parent.mkdir()
     other.rename(same)
     index = write_index(same, INTERFACE)
-    edit(index, lambda i: i.update(label="//made_up:other"))
+    edit(index, lambda i: i.update(label="//example:other"))
     assert run(*arguments, "--data", same, "--verify").code == 0
     # Its index says what it should hold, even where it has the bytes of the program's own.
     own = Path(arguments[1]).with_suffix(".ptd")
@@ -229,20 +229,20 @@ def test_two_files_of_one_name_in_any_order(copied: Copied, tmp_path: Path) -> N
         assert result.report["programs"][0]["data"] == [str(part) for part in parts]
 
 
-def test_only_adapters_have_stand_ins(copied: Copied) -> None:
+def test_only_adapters_can_be_replaced(copied: Copied) -> None:
     program = copied("portable")
     data = program.with_suffix(".ptd")
     manifest = manifest_of(program, kinds={data.name: "shared"})
     rewrite_data(data, data, {key: changed(value) for key, value in contents(data).items()})
     write_index(data, INTERFACE)
     result = run("--program", program, "--manifest", manifest)
-    assert "is damaged, or not the data that //made_up:portable was built with" in result.error
+    assert "is damaged, or not the data that //example:portable was built with" in result.error
 
 
 def test_weights_in_two_files(copied: Copied, tmp_path: Path) -> None:
     program = copied("xnnpack")
     data = program.with_suffix(".ptd")
-    wanted = outputs(["--program", program, "--data", data], tmp_path / "wanted")
+    expected = outputs(["--program", program, "--data", data], tmp_path / "wanted")
     keys = sorted(ptd.read(data))
     parts = [tmp_path / "a.ptd", tmp_path / "b.ptd"]
     for part, left_out in zip(parts, (keys[:2], keys[2:]), strict=True):
@@ -250,7 +250,7 @@ def test_weights_in_two_files(copied: Copied, tmp_path: Path) -> None:
     data.unlink()
     manifest = write_manifest(program.with_suffix(".manifest.json"), program, parts)
     got = outputs(["--program", program, "--manifest", manifest, "--verify"], tmp_path / "got")
-    np.testing.assert_array_equal(got, wanted)
+    np.testing.assert_array_equal(got, expected)
     parts[1].unlink()
     assert "b.ptd is missing" in run("--program", program, "--manifest", manifest).error
 
@@ -258,14 +258,17 @@ def test_weights_in_two_files(copied: Copied, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda m: m.update(format=2), "has format 2, wanted 1"),
-        (lambda m: m.pop("interface"), '"interface" is missing or no string'),
-        (lambda m: m["program"].update(size="7"), '"size" is missing or no number'),
-        (lambda m: m["program"].update(size=-7), '"size" is missing or no number'),
-        (lambda m: m.update(data={}), '"data" is missing or no list'),
-        (lambda m: m["data"][0].update(file="../a.ptd"), "wanted a base name"),
-        (lambda m: m["weight_cache"].update(safe=1), '"safe" is missing or no boolean'),
-        (lambda m: m["weight_cache"].update(packed=[]), '"packed" is missing or no object'),
+        (lambda m: m.update(format=2), "has format 2, expected 1"),
+        (lambda m: m.pop("interface"), '"interface" is missing or not of type string'),
+        (lambda m: m["program"].update(size="7"), '"size" is missing or not of type number'),
+        (lambda m: m["program"].update(size=-7), '"size" is missing or not of type number'),
+        (lambda m: m.update(data={}), '"data" is missing or not of type list'),
+        (lambda m: m["data"][0].update(file="../a.ptd"), "expected a base name"),
+        (lambda m: m["weight_cache"].update(safe=1), '"safe" is missing or not of type boolean'),
+        (
+            lambda m: m["weight_cache"].update(packed=[]),
+            '"packed" is missing or not of type object',
+        ),
     ],
 )
 def test_wrong_manifests(change: Callable[[Any], None], words: str, copied: Copied) -> None:
@@ -285,4 +288,4 @@ def test_verify_needs_a_manifest(copied: Copied) -> None:
 def test_missing_manifest(copied: Copied) -> None:
     program = copied("embedded")
     result = run("--program", program, "--manifest", program.with_name("none.json"))
-    assert "none.json can't be opened" in result.error
+    assert "none.json cannot be opened" in result.error

@@ -1,4 +1,4 @@
-"""The runner's outputs are the eager model's."""
+"""The runner's outputs equal the eager model's."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ def test_weight_cache_and_threads_change_no_output(tmp_path: Path) -> None:
         np.testing.assert_allclose(np.load(tmp_path / name / "output_0.npy"), eager(x), atol=1e-5)
 
 
-def test_made_up_inputs_are_a_fixed_pattern(tmp_path: Path) -> None:
+def test_example_inputs_are_a_fixed_pattern(tmp_path: Path) -> None:
     assert run(*files_of("xnnpack"), "--output", tmp_path).code == 0
     x = ((np.arange(32) + 8) % 16 - 8) / 8
-    wanted = eager(x.astype(np.float32).reshape(2, 16))
-    np.testing.assert_allclose(np.load(tmp_path / "output_0.npy"), wanted, atol=1e-5)
+    expected = eager(x.astype(np.float32).reshape(2, 16))
+    np.testing.assert_allclose(np.load(tmp_path / "output_0.npy"), expected, atol=1e-5)
 
 
 def test_every_dtype_of_a_program_goes_in_and_out(tmp_path: Path) -> None:
@@ -72,13 +72,13 @@ def test_every_dtype_of_a_program_goes_in_and_out(tmp_path: Path) -> None:
     result = run(*files_of("types"), *options, "--output", tmp_path / "out")
     assert result.code == 0, result.error
     outputs = [np.load(tmp_path / "out" / f"output_{n}.npy") for n in range(5)]
-    wanted = [inputs[0] + np.float32([0.5, 1.5, 2.5]), *(2 * a for a in inputs[1:4]), ~inputs[4]]
-    for got, array in zip(outputs, wanted, strict=True):
+    expected = [inputs[0] + np.float32([0.5, 1.5, 2.5]), *(2 * a for a in inputs[1:4]), ~inputs[4]]
+    for got, array in zip(outputs, expected, strict=True):
         assert got.dtype == array.dtype
         np.testing.assert_array_equal(got, array)
 
 
-def test_integers_and_flags_are_made_up_as_zeros(tmp_path: Path) -> None:
+def test_example_integers_and_flags_are_zeros(tmp_path: Path) -> None:
     assert run(*files_of("types"), "--output", tmp_path).code == 0
     assert not np.load(tmp_path / "output_2.npy").any()
     assert not np.load(tmp_path / "output_3.npy").any()
@@ -127,11 +127,11 @@ def test_report_as_text() -> None:
 @pytest.mark.parametrize(
     ("array", "words"),
     [
-        (np.zeros((2, 16), np.float64), "is float64 (2, 16), wanted float32 (2, 16)"),
-        (np.zeros((3, 16), np.float32), "is float32 (3, 16), wanted float32 (2, 16)"),
-        (np.zeros((16,), np.float32), "is float32 (16), wanted float32 (2, 16)"),
+        (np.zeros((2, 16), np.float64), "is float64 (2, 16), expected float32 (2, 16)"),
+        (np.zeros((3, 16), np.float32), "is float32 (3, 16), expected float32 (2, 16)"),
+        (np.zeros((16,), np.float32), "is float32 (16), expected float32 (2, 16)"),
         (np.zeros((1, 16), np.float32), "ExecuTorch error 0x"),
-        (np.zeros((2, 16), ">f4"), "its dtype is '>f4', wanted one of float32"),
+        (np.zeros((2, 16), ">f4"), "its dtype is '>f4', expected one of float32"),
         (np.zeros((2, 16), np.complex64), "its dtype is '<c8'"),
         (np.asfortranarray(np.zeros((2, 16), np.float32)), "Fortran order"),
     ],
@@ -161,13 +161,13 @@ def test_damaged_inputs(tmp_path: Path) -> None:
     [
         ([], "there is no --program"),
         (["--data", "a.ptd"], "--data stands before the first --program"),
-        (["--program"], "--program lacks a value"),
-        (["--program", "a.pte", "--repeat", "0"], '--repeat is "0", wanted a number'),
-        (["--program", "a.pte", "--threads", "x"], '--threads is "x", wanted a number'),
-        (["--program", "a.pte", "--threads", "1000000"], "wanted a number from 1 to 1024"),
-        (["--program", "a.pte", "--metod", "x"], 'no option "--metod"'),
+        (["--program"], "--program has no value"),
+        (["--program", "a.pte", "--repeat", "0"], '--repeat is "0", expected a number'),
+        (["--program", "a.pte", "--threads", "x"], '--threads is "x", expected a number'),
+        (["--program", "a.pte", "--threads", "1000000"], "expected a number from 1 to 1024"),
+        (["--program", "a.pte", "--metod", "x"], 'unknown option "--metod"'),
         (["--program", "a.pte", "--method=x", "--method=y"], "--method is given twice"),
-        (["--program", "none.pte"], "none.pte can't be opened: No such file"),
+        (["--program", "none.pte"], "none.pte cannot be opened: No such file"),
         (["--program", "/"], "/ is not a file"),
     ],
 )
@@ -192,24 +192,24 @@ def test_closed_standard_output() -> None:
     done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True)
     os.close(writer)
     assert done.returncode == 1
-    assert done.stderr == "error: standard output can't be written: Broken pipe.\n"
+    assert done.stderr == "error: standard output cannot be written: Broken pipe.\n"
 
 
 @pytest.mark.parametrize("arguments", [["--list"], ["--json"], ["--runtime_info"], ["--help"]])
 @pytest.mark.parametrize("output", [">&-", "<&- >&-", "> /dev/full"])
 def test_output_that_nothing_can_be_written_to(arguments: list[str], output: str) -> None:
-    """Also where another file could take the number of the closed one."""
+    """Also if another file could get the number of the closed one."""
     script = f'exec "$0" "$@" {output}'
     command = ["sh", "-c", script, RUNNER, *files_of("types"), *arguments]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 1
     reason = "No space left on device" if "full" in output else "Bad file descriptor"
-    assert done.stderr == f"error: standard output can't be written: {reason}.\n"
+    assert done.stderr == f"error: standard output cannot be written: {reason}.\n"
 
 
 @pytest.mark.parametrize("format_", ["npy", "safetensors", "raw"])
 def test_files_that_may_not_grow(format_: str, tmp_path: Path) -> None:
-    """One sentence, no signal; what was there stays, and no output is there without the others."""
+    """One error, no signal; existing files stay, and outputs are complete or absent."""
     folder = tmp_path / "out"
     folder.mkdir()
     name = "outputs.safetensors" if format_ == "safetensors" else None
@@ -224,7 +224,7 @@ def test_files_that_may_not_grow(format_: str, tmp_path: Path) -> None:
     for size in (0, 10, 30):
         done = subprocess.run(command, capture_output=True, text=True, preexec_fn=limit(size))
         assert done.returncode == 1
-        assert "can't be written: File too large.\n" in done.stderr
+        assert "cannot be written: File too large.\n" in done.stderr
         assert [path.name for path in folder.iterdir()] == [name]
         assert (folder / name).read_bytes() == b"before"
     assert subprocess.run(command, capture_output=True).returncode == 0
@@ -236,4 +236,4 @@ def test_output_folder_that_can_not_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     result = run(*files_of("xnnpack"), "--output", tmp_path / "file" / "out")
     assert result.code == 1
-    assert "can't be made" in result.error
+    assert "cannot be created" in result.error

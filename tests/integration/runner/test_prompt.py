@@ -28,7 +28,7 @@ PROMPTS = (PROMPT, "Once upon a time", "one two three four five six seven " * 20
 
 
 def ask(*arguments: str | Path, program: Path = LLAMA) -> dict:
-    """What the runner says of an answer."""
+    """The runner's report of an answer."""
     given = ["--program", program, "--tokenizer", TOKENIZER, "--json"]
     result = run(*given, *arguments)
     assert result.code == 0, result.error
@@ -67,7 +67,7 @@ def test_answers_equal_those_in_python(prompt: str, system: str, program: Greedy
 
 
 def greedy(manifest: Path, *prompts: str) -> list[dict]:
-    """The runner's answers of a program that a manifest names."""
+    """The runner's answers for a program with a manifest."""
     given = ["--program", manifest.with_name(manifest.name.replace(".manifest.json", ".pte"))]
     given += ["--tokenizer", TOKENIZER, "--json", "--max_new_tokens", "12"]
     reports = [run(*given, "--prompt", prompt).report for prompt in prompts]
@@ -75,7 +75,7 @@ def greedy(manifest: Path, *prompts: str) -> list[dict]:
 
 
 def test_answers_are_the_eager_model_s() -> None:
-    """With the weights as they are, all tokens; in 4 bits those that are nearly as likely, too."""
+    """In float32 all tokens are equal; in 4 bits, nearly as likely ones are accepted."""
     (weights,) = Path("..").glob("*smollm2/model.gguf")
     tasks = MODELS / "tasks"
     eager = EagerLlama(weights, recipe_quantizes=False)
@@ -89,7 +89,7 @@ def test_answers_are_the_eager_model_s() -> None:
 
 
 def test_methods_that_share_a_cache() -> None:
-    """Prompts go in pieces of 128 and 32 tokens, the rest one by one, into one KV cache."""
+    """Prompts are read in pieces of 128 and 32 tokens, the rest one by one, into one KV cache."""
     for prompt in (PROMPT, "one two three four five six seven " * 20):
         options = ["--prompt", prompt, "--max_new_tokens", "16"]
         assert ask(*options, program=METHODS)["tokens"] == ask(*options)["tokens"]
@@ -107,7 +107,7 @@ def test_the_context_ends_an_answer() -> None:
 
 
 def chat(lines: str, *arguments: str) -> tuple[list[dict], str]:
-    """The answers of a conversation, and what is said on standard error."""
+    """The answers of a conversation, and the notes on standard error."""
     report, error = unsuccessful_chat(lines, 0, *arguments)
     assert report["unanswered"] == []
     return report["answers"], error
@@ -116,7 +116,7 @@ def chat(lines: str, *arguments: str) -> tuple[list[dict], str]:
 def unsuccessful_chat(
     lines: str | bytes, code: int, *arguments: str | Path, tokenizer: Path = TOKENIZER
 ) -> tuple[dict, str]:
-    """What is reported of a conversation, and what is said on standard error."""
+    """The report of a conversation, and the notes on standard error."""
     given = ["--program", LLAMA, "--tokenizer", tokenizer, "--json", "--chat", *arguments]
     result = run(*given, stdin=lines)
     assert result.code == code, result.error
@@ -124,7 +124,7 @@ def unsuccessful_chat(
 
 
 def test_a_conversation_goes_on_in_one_cache(program: GreedyProgram) -> None:
-    """Each turn reads what is new only, and says what the whole conversation leads to."""
+    """Each turn reads only new tokens, and answers like the whole conversation."""
     lines = ("Hello there", "What did I say?", "And now?")
     answers, _ = chat("\n\n".join(lines), "--max_new_tokens", "20")
     assert len(answers) == 3
@@ -160,7 +160,7 @@ def test_a_full_conversation_ends_and_another_begins() -> None:
 
 
 def slow_tokenizer(folder: Path) -> Path:
-    """One that refuses some texts: its regular expression tries everything on them."""
+    """A tokenizer that refuses some texts, because its regular expression backtracks on them."""
     values = json.loads(TOKENIZER.read_text())
     split = {
         "type": "Split",
@@ -177,7 +177,7 @@ def slow_tokenizer(folder: Path) -> Path:
 
 
 def test_a_line_that_can_not_be_answered_is_a_note(tmp_path: Path) -> None:
-    """The conversation goes on as if nobody had said it."""
+    """The conversation continues without the unanswered line."""
     tokenizer, few = slow_tokenizer(tmp_path), ("--max_new_tokens", "4")
     good = [b"Hello there", b"What did I say?"]
     bad = [b"a" * 60, b"\xff\xfe", b"word " * 300_000]
@@ -190,7 +190,7 @@ def test_a_line_that_can_not_be_answered_is_a_note(tmp_path: Path) -> None:
         report["unanswered"],
         (
             "takes too long for a text",
-            "have to be text in UTF-8",
+            "is not UTF-8",
             "a line has more than 1048576 bytes",
         ),
         strict=True,
@@ -214,7 +214,7 @@ def test_a_program_that_fails_loses_no_answer(tmp_path: Path) -> None:
 
 
 def test_standard_input_that_does_not_block() -> None:
-    """Lines that come later are answered, too."""
+    """Later lines are answered, too."""
     given = ["--program", LLAMA, "--tokenizer", TOKENIZER, "--json", "--chat"]
     reading, writing = os.pipe()
     os.set_blocking(reading, False)
@@ -260,7 +260,7 @@ def test_a_template_without_a_next_turn(tmp_path: Path) -> None:
     given = ["--program", LLAMA, "--tokenizer", tmp_path / "tokenizer.json", "--chat"]
     result = run(*given, stdin="Hello")
     assert result.code == 1
-    assert "chat_format.json has no form of what follows an answer" in result.error
+    assert "chat_format.json has no chat format for a second message" in result.error
 
 
 def test_speed_and_text_are_printed() -> None:
@@ -286,12 +286,12 @@ def test_temperature_and_seed() -> None:
 
 def test_raw_prompts() -> None:
     got = ask("--prompt", "Once upon a time", "--raw_prompt", "--max_new_tokens", "4")
-    wanted = load_tokenizer(TOKENIZER).encode("Once upon a time", add_special_tokens=False).ids
-    assert got["prompt_tokens"] == wanted
+    expected = load_tokenizer(TOKENIZER).encode("Once upon a time", add_special_tokens=False).ids
+    assert got["prompt_tokens"] == expected
 
 
 def app(folder: Path, *programs: Path) -> Path:
-    """An app of the runner and some programs."""
+    """An app with the runner and some programs."""
     manifest = {"format": 1, "label": "//x:chat", "files": {}}
     manifest["programs"] = [
         {"name": p.stem, "file": f"programs/{p.name}", "data": {}} for p in programs
@@ -307,13 +307,13 @@ def app(folder: Path, *programs: Path) -> Path:
 
 def test_an_app_answers(tmp_path: Path) -> None:
     types = Path("tests/integration/runner/types.pte").absolute()
-    made = app(tmp_path / "app", types, LLAMA)
+    app_folder = app(tmp_path / "app", types, LLAMA)
     options = ["--prompt", PROMPT, "--max_new_tokens", "4"]
-    report = run("--app", made, *options, "--json").report
+    report = run("--app", app_folder, *options, "--json").report
     assert [p["name"] for p in report["programs"]] == ["llama_tiny_xnnpack"]
     assert report["programs"][0]["answer"]["tokens"] == ask(*options)["tokens"]
-    result = run("--app", made, *options, "--program", "types")
-    assert "types.pte is no language model" in result.error
+    result = run("--app", app_folder, *options, "--program", "types")
+    assert "types.pte is not a language model" in result.error
     two = app(tmp_path / "two", METHODS, LLAMA)
     result = run("--app", two, *options)
     assert "several language models: llama_tiny_methods_xnnpack, llama_tiny_xnnpack" in result.error
@@ -330,10 +330,10 @@ def test_files_that_are_missing(tmp_path: Path) -> None:
     assert "chat_format.json is missing" in result.error and "--raw_prompt" in result.error
     assert run(*given, "--tokenizer", alone, "--raw_prompt", "--max_new_tokens", "1").code == 0
     (tmp_path / "chat_format.json").write_text('{"format": 1, "problem": "It has a loop."}')
-    assert "It has a loop. Give the whole text" in run(*given, "--tokenizer", alone).error
+    assert "It has a loop. Pass the whole text" in run(*given, "--tokenizer", alone).error
     values = {"format": 1, "prompt": ["a"], "trims": False}
     (tmp_path / "chat_format.json").write_text(json.dumps(values))
-    assert '"prompt" has 1 texts, wanted 2' in run(*given, "--tokenizer", alone).error
+    assert '"prompt" has 1 texts, expected 2' in run(*given, "--tokenizer", alone).error
 
 
 def test_templates_without_a_system_message(tmp_path: Path) -> None:
@@ -343,11 +343,9 @@ def test_templates_without_a_system_message(tmp_path: Path) -> None:
     given = ["--program", LLAMA, "--tokenizer", tmp_path / "tokenizer.json"]
     given += ["--max_new_tokens", "1", "--prompt", " \nhello\n"]
     tokens = run(*given, "--json").report["programs"][0]["answer"]["prompt_tokens"]
-    wanted = load_tokenizer(TOKENIZER).encode("Q: hello\nA:", add_special_tokens=False).ids
-    assert tokens == wanted
-    assert (
-        "has no form of a conversation with a system message" in run(*given, "--system", "x").error
-    )
+    expected = load_tokenizer(TOKENIZER).encode("Q: hello\nA:", add_special_tokens=False).ids
+    assert tokens == expected
+    assert "has no chat format with a system message" in run(*given, "--system", "x").error
 
 
 def test_text_that_is_no_utf_8() -> None:
@@ -362,14 +360,14 @@ def test_text_that_is_no_utf_8() -> None:
         (["--prompt", "x", "--method", "forward"], "--method is for runs with inputs"),
         (["--prompt", "x", "--output", "out"], "--output is for runs with inputs"),
         (["--prompt", "x", "--bundled", "a.bpte"], "--bundled is for runs with inputs"),
-        (["--prompt", ""], "--prompt lacks a value"),
+        (["--prompt", ""], "--prompt has no value"),
         (["--system", "x"], "--system needs a --prompt"),
         (["--raw_prompt"], "--raw_prompt needs a --prompt"),
         (["--parse_special"], "--parse_special needs a --prompt"),
-        (["--prompt", "x", "--raw_prompt", "--parse_special"], "leave one of them out"),
+        (["--prompt", "x", "--raw_prompt", "--parse_special"], "remove one of them"),
         (["--tokenizer", TOKENIZER], "--tokenizer needs a --prompt"),
-        (["--prompt", "x", "--max_new_tokens", "0"], "wanted a number from 1 to"),
-        (["--prompt", "x", "--temperature", "-1"], "wanted a number that isn't negative"),
+        (["--prompt", "x", "--max_new_tokens", "0"], "expected a number from 1 to"),
+        (["--prompt", "x", "--temperature", "-1"], "expected a number that is not negative"),
     ],
 )
 def test_options_that_do_not_go_together(options: list[str | Path], words: str) -> None:
@@ -377,7 +375,7 @@ def test_options_that_do_not_go_together(options: list[str | Path], words: str) 
 
 
 def other_tokenizer(folder: Path) -> Path:
-    """One with a token that the program's vocabulary lacks."""
+    """A tokenizer with a token that the program's vocabulary lacks."""
     values = json.loads(TOKENIZER.read_text())
     added = values["added_tokens"][0] | {"id": 60000, "content": "<other>", "special": False}
     values["added_tokens"].append(added)
@@ -392,4 +390,4 @@ def test_tokenizers_of_other_models(tmp_path: Path) -> None:
     given = ["--program", LLAMA, "--tokenizer", path, "--raw_prompt", "--prompt", "a <other> b"]
     assert run(*given).code == 1
     path.write_text(TOKENIZER.read_text()[:-1000])
-    assert "is no tokenizer.json of Hugging Face's: it is no JSON at byte" in run(*given).error
+    assert "is not Hugging Face's tokenizer.json: it is not JSON at byte" in run(*given).error

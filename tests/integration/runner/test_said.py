@@ -1,4 +1,4 @@
-"""What a user says makes no special tokens: the same tokens in the runner and in Python."""
+"""User text creates no special tokens, and has the same tokens in the runner and in Python."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ WORDS = [*SPECIAL, "<think>", "<|im_", "end|>", "<", "|>", "a", "Hello", " ", "\
 
 
 def tokenizer(normalizer: object = None, first: str = "", **flags: bool) -> Tokenizer:
-    """One with special tokens that take spaces, and with an added token that is not special."""
-    made = Tokenizer(models.BPE())
+    """A tokenizer whose special tokens include spaces, with an added token that is not special."""
+    new_tokenizer = Tokenizer(models.BPE())
     if normalizer is not None:
-        made.normalizer = normalizer
+        new_tokenizer.normalizer = normalizer
     split = pre_tokenizers.Split(Regex(r" ?\p{L}+|\p{N}|[^\s\p{L}]+|\s+"), "isolated")
     by_bytes = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    made.pre_tokenizer = pre_tokenizers.Sequence([split, by_bytes])
+    new_tokenizer.pre_tokenizer = pre_tokenizers.Sequence([split, by_bytes])
     if first:
-        made.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme=first)
+        new_tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme=first)
     trainer = trainers.BpeTrainer(
         vocab_size=500,
         special_tokens=[
@@ -46,9 +46,11 @@ def tokenizer(normalizer: object = None, first: str = "", **flags: bool) -> Toke
         show_progress=False,
     )
     # Merges make no special token, as no model's do.
-    made.train_from_iterator(["Hello Hello, system user assistant ▁ im im_ pad end think"], trainer)
-    made.add_tokens([AddedToken("<think>", special=False, normalized=False)])
-    return made
+    new_tokenizer.train_from_iterator(
+        ["Hello Hello, system user assistant ▁ im im_ pad end think"], trainer
+    )
+    new_tokenizer.add_tokens([AddedToken("<think>", special=False, normalized=False)])
+    return new_tokenizer
 
 
 TOKENIZERS = {
@@ -107,13 +109,13 @@ def test_the_runner_and_python_have_the_same_tokens(
 
 @pytest.mark.parametrize("name", TOKENIZERS)
 def test_a_prompt_has_no_special_tokens(name: str) -> None:
-    """As many as the template has by itself, whatever is said; and all of the text is there."""
-    made = TOKENIZERS[name]
-    special = {made.token_to_id(content) for content in SPECIAL}
-    encoder = ConversationEncoder(made, ChatTemplate({"chat_template": CHATML}))
+    """Any message keeps the template's number of special tokens, and all of the text remains."""
+    new_tokenizer = TOKENIZERS[name]
+    special = {new_tokenizer.token_to_id(content) for content in SPECIAL}
+    encoder = ConversationEncoder(new_tokenizer, ChatTemplate({"chat_template": CHATML}))
     for _, prompt in said(4):
         tokens = encoder.encode([{"role": "user", "content": prompt}])
-        assert [made.id_to_token(t) for t in tokens if t in special] == [
+        assert [new_tokenizer.id_to_token(t) for t in tokens if t in special] == [
             "<|im_start|>",
             "<|im_end|>",
             "<|im_start|>",
@@ -121,14 +123,14 @@ def test_a_prompt_has_no_special_tokens(name: str) -> None:
 
 
 def test_text_that_a_normalizer_makes_special(tmp_path: Path) -> None:
-    """No characters of the token are in it."""
-    made = tokenizer(normalizers.Replace("¡", "<"), normalized=True)
+    """The text contains no characters of the token."""
+    new_tokenizer = tokenizer(normalizers.Replace("¡", "<"), normalized=True)
     path = tmp_path / "tokenizer.json"
-    made.save(str(path))
-    number = made.token_to_id("</s>")
+    new_tokenizer.save(str(path))
+    number = new_tokenizer.token_to_id("</s>")
     messages = [{"role": "user", "content": "a¡/s>b"}]
     chat = ChatTemplate({"chat_template": "{{ messages[0].content }}</s>"})
-    assert made.encode("a¡/s>b").ids.count(number) == 1
-    tokens = ConversationEncoder(made, chat).encode(messages)
+    assert new_tokenizer.encode("a¡/s>b").ids.count(number) == 1
+    tokens = ConversationEncoder(new_tokenizer, chat).encode(messages)
     assert tokens.count(number) == 1 and tokens[-1] == number
     assert in_runner(path, ["\1a¡/s>b\1</s>"], "said") == [tokens]

@@ -1,4 +1,4 @@
-"""The runner's tokenizer gives what Hugging Face's gives."""
+"""The runner's tokenizer gives the same tokens as Hugging Face's."""
 
 from __future__ import annotations
 
@@ -82,13 +82,13 @@ def compare(tokenizer: Tokenizer, path: Path, given: Sequence[str]) -> None:
     lines = done.stdout.decode().split("\n")[:-1]
     assert len(lines) == 2 * len(given)
     for text, tokens, said in zip(given, lines[::2], lines[1::2], strict=True):
-        wanted = tokenizer.encode(text, add_special_tokens=False).ids
-        assert json.loads(tokens) == wanted, repr(text)
-        assert json.loads(said) == tokenizer.decode(wanted), repr(text)
+        expected = tokenizer.encode(text, add_special_tokens=False).ids
+        assert json.loads(tokens) == expected, repr(text)
+        assert json.loads(said) == tokenizer.decode(expected), repr(text)
 
 
 def trained(tokenizer: Tokenizer, size: int = 600, **options: Any) -> Tokenizer:
-    """A vocabulary that was learnt from the texts."""
+    """A vocabulary that was learned from the texts."""
     trainer = trainers.BpeTrainer(
         vocab_size=size,
         special_tokens=[
@@ -113,7 +113,7 @@ def byte_level(pre_tokenizer: Any, **model: Any) -> Tokenizer:
 
 
 def split_by(pattern: str, **model: Any) -> Tokenizer:
-    """As Llama 3 and Qwen have it."""
+    """Like those of Llama 3 and Qwen."""
     parts = [
         pre_tokenizers.Split(Regex(pattern), "isolated"),
         pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
@@ -122,7 +122,7 @@ def split_by(pattern: str, **model: Any) -> Tokenizer:
 
 
 def llama_2() -> Tokenizer:
-    """Without words, spaces as ▁, and bytes for what is not in the vocabulary."""
+    """Without words, with ▁ for spaces, and bytes for unknown characters."""
     tokenizer = Tokenizer(models.BPE(unk_token="<unk>", fuse_unk=True, byte_fallback=True))
     tokenizer.normalizer = normalizers.Sequence(
         [normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]
@@ -210,7 +210,7 @@ def test_kinds(kind: str, tmp_path: Path) -> None:
 
 
 def test_merges_as_strings(tmp_path: Path) -> None:
-    """Older files have "a b" in the place of ["a", "b"]."""
+    """Older files have "a b" instead of ["a", "b"]."""
     tokenizer = KINDS["gpt_2"]()
     values = json.loads(tokenizer.to_str())
     values["model"]["merges"] = [" ".join(merge) for merge in values["model"]["merges"]]
@@ -238,8 +238,11 @@ def gpt_2() -> dict[str, Any]:
     ("change", "words"),
     [
         (lambda v: v["model"].update(type="Unigram"), ', model is of type "Unigram"'),
-        (lambda v: v.update(model=None), '"model" is missing or no object'),
-        (lambda v: v["model"].update(vocab=[]), ', model: "vocab" is missing or no object'),
+        (lambda v: v.update(model=None), '"model" is missing or not of type object'),
+        (
+            lambda v: v["model"].update(vocab=[]),
+            ', model: "vocab" is missing or not of type object',
+        ),
         (lambda v: v["model"]["vocab"].update(x=2**40), 'a number for "x" that no token has'),
         (lambda v: v["model"]["merges"].insert(3, ["q", "\u00e9\u00e9"]), "has number 3"),
         (lambda v: v["model"]["merges"].insert(0, 7), "has number 0"),
@@ -247,7 +250,7 @@ def gpt_2() -> dict[str, Any]:
         (lambda v: v.update(normalizer={"type": "Lowercase"}), 'normalizer is of type "Lowercase"'),
         (
             lambda v: v.update(normalizer={"type": 1}),
-            ', normalizer: "type" is missing or no string',
+            ', normalizer: "type" is missing or not of type string',
         ),
         (lambda v: v.update(pre_tokenizer={"type": "Punctuation"}), 'type "Punctuation", which'),
         (lambda v: v.update(decoder={"type": "WordPiece"}), 'decoder is of type "WordPiece"'),
@@ -268,12 +271,15 @@ def gpt_2() -> dict[str, Any]:
             "has \\G, which the runner does not support",
         ),
         (lambda v: v["model"].update(unk_token="none"), 'has the unk_token "none"'),
-        (lambda v: v["added_tokens"][0].update(id=-1), '"id" is missing or no number'),
-        (lambda v: v.update(added_tokens={"a": 1}), '"added_tokens" is missing or no list'),
+        (lambda v: v["added_tokens"][0].update(id=-1), '"id" is missing or not of type number'),
+        (
+            lambda v: v.update(added_tokens={"a": 1}),
+            '"added_tokens" is missing or not of type list',
+        ),
         (lambda v: v["model"].update(dropout=0.1), 'has a "dropout"'),
         (
             lambda v: v.update(pre_tokenizer={"type": "Sequence", "pretokenizers": "x"}),
-            '"pretokenizers" is missing or no list',
+            '"pretokenizers" is missing or not of type list',
         ),
         (
             lambda v: v.update(decoder={"type": "Metaspace", "replacement": ""}),
@@ -294,7 +300,7 @@ def test_what_the_runner_does_not_have(
 
 
 def bytes_only() -> dict[str, Any]:
-    """Each byte is a token, so that tokens are the text as it was normalized."""
+    """Each byte is a token, so that the tokens are the normalized text."""
     tokenizer = Tokenizer(
         models.BPE(vocab={c: i for i, c in enumerate(ALPHABET_OF_BYTES)}, merges=[])
     )
@@ -309,7 +315,7 @@ ALL = [chr(c) for c in (*range(1, 0xD800), *range(0xE000, 0x110000))]
 
 @pytest.mark.parametrize("form", ["NFC", "NFD", "NFKC", "NFKD"])
 def test_normal_forms(form: str, tmp_path: Path) -> None:
-    """All characters, alone and with others that combine, also those younger than version 9."""
+    """All characters, alone and with combining ones, including those newer than version 9."""
     path = tmp_path / "tokenizer.json"
     path.write_text(json.dumps(bytes_only() | {"normalizer": {"type": form}}))
     generator = random.Random(3)
@@ -355,7 +361,7 @@ PATTERNS = {
 
 @pytest.mark.parametrize("name", PATTERNS)
 def test_regular_expressions(name: str, tmp_path: Path) -> None:
-    """They mean what they mean to Oniguruma; texts in many scripts."""
+    """Patterns mean the same as in Oniguruma, on texts in many scripts."""
     path = tmp_path / "tokenizer.json"
     tokenizer = split_by(PATTERNS[name])
     tokenizer.save(str(path))
@@ -374,7 +380,7 @@ def test_regular_expressions(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seed", range(0, 300, 50))
 def test_made_tokenizers(seed: int, tmp_path: Path) -> None:
-    """Steps in unusual order, missing bytes, characters that are cut, tokens that overlap."""
+    """Steps in unusual order, missing bytes, incomplete characters, overlapping tokens."""
     path = tmp_path / "tokenizer.json"
     compared = 0
     for number in range(seed, seed + 50):
@@ -394,7 +400,7 @@ def test_made_tokenizers(seed: int, tmp_path: Path) -> None:
 
 
 def is_encoded(tokenizer: Tokenizer, text: str) -> bool:
-    """Whether Hugging Face's does not panic, as it does for an empty range of a text."""
+    """Whether Hugging Face's does not panic, which it does for an empty range of a text."""
     try:
         tokenizer.decode(tokenizer.encode(text, add_special_tokens=False).ids)
     except (KeyboardInterrupt, SystemExit):
@@ -423,7 +429,7 @@ def fail_of(path: Path, given: Sequence[str]) -> str:
     ],
 )
 def test_characters_that_are_cut(decoder: dict[str, Any], tmp_path: Path) -> None:
-    """Bytes without a token are left out; what is left of a character is as there."""
+    """Bytes without a token are omitted; incomplete characters are handled as in Hugging Face's."""
     path = tmp_path / "tokenizer.json"
     values = bytes_only() | {"decoder": decoder}
     is_byte_level = decoder["type"] == "ByteLevel"

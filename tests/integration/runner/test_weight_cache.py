@@ -1,4 +1,4 @@
-"""The weight cache saves memory, and is refused where it would give wrong results."""
+"""The weight cache saves memory, and is refused if it would give wrong results."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_unsafe_cache_is_refused(copied: Copied) -> None:
     assert run(*program).code == 0
     result = run(*program, "--weight_cache")
     assert result.code == 1
-    assert f"--weight_cache is unsafe for //made_up:xnnpack: {reason}" in result.error
+    assert f"--weight_cache is unsafe for //example:xnnpack: {reason}" in result.error
 
 
 def test_safe_cache(copied: Copied) -> None:
@@ -88,7 +88,7 @@ def test_manifests_that_list_what_is_packed_decide(copied: Copied) -> None:
     result = run(*unequal, "--weight_cache")
     assert result.code == 1
     assert 'they pack "w" in different ways' in result.error
-    # Made-up: real manifests of these two would be unequal.
+    # Synthetic: real manifests of these two would be unequal.
     equal = [*with_manifest(paths[0], {"w": "1"}), *with_manifest(paths[1], {"v": "2"})]
     assert run(*equal, "--weight_cache").code == 0
 
@@ -97,7 +97,7 @@ def test_manifests_that_list_what_is_packed_decide(copied: Copied) -> None:
 def test_what_is_packed_of_another_adapter(
     bytes_of: list[str] | None, copied: Copied, tmp_path: Path
 ) -> None:
-    """A bias or a scale of an adapter is packed, too, under a name that another adapter's has."""
+    """An adapter's bias or scale is packed, too, with the same name as another adapter's."""
     program = copied("portable")
     data = program.with_suffix(".ptd")
     manifest = tmp_path / "p.manifest.json"

@@ -23,7 +23,7 @@ def test_an_action_is_tool_module_and_request() -> None:
     assert action.module == tuple(words)
     assert action.request == ("lower", "--output=a", "--args={}")
     assert action.value("--args") == "{}"
-    with pytest.raises(SystemExit, match="the request has --label 0 times, wanted once"):
+    with pytest.raises(SystemExit, match="the request has --label 0 times, expected once"):
         action.value("--label")
 
 

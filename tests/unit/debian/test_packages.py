@@ -47,5 +47,5 @@ def test_no_archive(
     assert packages.main([*arguments, "libx=00"]) == 1
     said = capsys.readouterr().err
     assert f"{tmp_path}/none bookworm" in said
-    assert "what to do: Register toolchains of your own" in said
+    assert "what to do: Register your own toolchains" in said
     assert list(tmp_path.iterdir()) == []

@@ -84,7 +84,7 @@ def test_no_lock_of_ones_own(installer: Path, tmp_path: Path) -> None:
         run(installer, tmp_path / "user", "@@rules_executorch~//toolchains:x.txt")
     message = str(error.value)
     assert "the exporter of this workspace has no lock of its own" in message
-    assert 'got: locks = ["@@rules_executorch~//toolchains:x.txt"]' in message
+    assert 'got locks = ["@@rules_executorch~//toolchains:x.txt"]' in message
     assert 'locks = ["//:exporter.txt"]' in message
 
 

@@ -1,7 +1,7 @@
 // How the libc++_shared.so of Android's NDK is built, for libc++'s headers. Goes before all others.
 #pragma once
 
-// What bionic's headers say of themselves; musl's stand in for them.
+// Bionic's headers define this; musl's replace them here.
 #define __BIONIC__ 1
 
 #define _LIBCPP_ABI_VERSION 1

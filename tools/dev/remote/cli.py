@@ -80,13 +80,13 @@ def _path(text: str) -> Path:
 def _port(text: str) -> int:
     if text.isdecimal() and int(text) < 65536:
         return int(text)
-    raise argparse.ArgumentTypeError(f"{text}: not a port; wanted: 0 to 65535")
+    raise argparse.ArgumentTypeError(f"{text}: not a port: expected 0 to 65535")
 
 
 def _jobs(text: str) -> int:
     if text.isdecimal() and int(text) > 0:
         return int(text)
-    raise argparse.ArgumentTypeError(f"{text}: not a number of actions; wanted: 1 or more")
+    raise argparse.ArgumentTypeError(f"{text}: not a number of actions: expected 1 or more")
 
 
 def make_server(options: argparse.Namespace) -> Server:

@@ -112,7 +112,7 @@ class Executor(Server):
         found = [name for name in _SEEN if (self._root / name).is_dir()]
         if "usr" not in found:
             raise ServerError(
-                f"{self.name}: {self._root} has no folder usr, so it is no root of a system",
+                f"{self.name}: {self._root} has no folder usr, so it is not the root of a system",
                 "Give --root a folder with usr, bin, lib and lib64.",
             )
         # /bin is a link to usr/bin on most systems.

@@ -140,7 +140,7 @@ class Server(ABC):
                 probe.bind((HOST, self.port))
             except OSError as error:
                 raise ServerError(
-                    f"{self.name}: port {self.port} of {HOST} can't be used: {error.strerror}",
+                    f"{self.name}: port {self.port} of {HOST} cannot be used: {error.strerror}",
                     "Stop what uses it (ss -ltnp names it), or choose another port: "
                     "--port=0 takes a free one.",
                 ) from error
@@ -155,7 +155,7 @@ class Server(ABC):
                 pass
         except OSError as error:
             raise ServerError(
-                f"{self.name}: the directory {directory} can't be written to: {error.strerror}",
+                f"{self.name}: the directory {directory} cannot be written to: {error.strerror}",
                 "Give it to the user who starts the server, or choose another with --directory.",
             ) from error
         return directory

@@ -11,7 +11,7 @@
 
 namespace {
 
-// A command line out of a byte[][]; empty: an exception is pending, or something is null.
+// A command line from a byte[][]; empty: an exception is pending, or something is null.
 std::vector<std::string> command_line(JNIEnv* env, jobjectArray arguments) {
   std::vector<std::string> words = {"runner"};
   const jsize count = arguments == nullptr ? 0 : env->GetArrayLength(arguments);
@@ -34,8 +34,7 @@ std::vector<std::string> command_line(JNIEnv* env, jobjectArray arguments) {
 
 }  // namespace
 
-// Java looks for it in the libraries that this one needs, too, and libexecutorch's wants classes
-// that the app doesn't have.
+// Java also searches the libraries that this one needs, and libexecutorch's needs classes that the app lacks.
 extern "C" JNIEXPORT jint JNICALL JNI_OnLoad(JavaVM*, void*) {
   return JNI_VERSION_1_6;
 }
@@ -44,7 +43,7 @@ extern "C" JNIEXPORT void JNICALL Java_rulesexecutorch_runner_NativeRunner_runEn
     JNIEnv* env, jclass, jobjectArray arguments, jint output) {
   std::vector<std::string> words = command_line(env, arguments);
   if (words.empty()) {
-    // Java throws, or goes on: the caller ends the process.
+    // Java throws, or continues: the caller ends the process.
     return;
   }
   std::vector<char*> values;

@@ -11,13 +11,13 @@ namespace {
 constexpr uint64_t kFormat = 1;
 constexpr char kWhat[] = "an app's manifest";
 
-// More than any app has: each is opened and checked, also where all are one file.
+// More than any app has. Each program is opened and checked, even if all are the same file.
 constexpr size_t kMostPrograms = 1000;
 
-// A damaged manifest may name anything.
+// A damaged manifest may contain any path.
 Result<std::string> below(const std::string& path, const std::string& manifest) {
   if (!is_plain_path(path)) {
-    return error(manifest + " names the file \"" + path + "\", wanted a path below its own folder.");
+    return error(manifest + " names the file \"" + path + "\", expected a path below its own folder.");
   }
   return path;
 }
@@ -25,7 +25,7 @@ Result<std::string> below(const std::string& path, const std::string& manifest) 
 Result<AppManifest::Program> read_program(const JsonValue& json, const std::string& path) {
   AppManifest::Program program;
   program.name = TRY(json.text("name"));
-  // Its outputs go to a folder of that name.
+  // The program's outputs go to a folder of that name.
   if (!is_plain_path(program.name)) {
     return error(path + " has a program called \"" + program.name +
                  "\", expected a name without \"..\".");
@@ -37,8 +37,8 @@ Result<AppManifest::Program> read_program(const JsonValue& json, const std::stri
     program.manifest = TRY(below(manifest, path));
   }
   for (const auto& [name, data] : TRY(json.members("data"))) {
-    const std::string place = TRY(data.as_text());
-    program.data[name] = TRY(below(place, path));
+    const std::string data_path = TRY(data.as_text());
+    program.data[name] = TRY(below(data_path, path));
   }
   return program;
 }
@@ -78,12 +78,12 @@ Result<AppManifest> read_app_manifest(const std::string& path) {
   const uint64_t format = TRY(json.number("format"));
   if (format != kFormat) {
     return error(path + " has format " + std::to_string(format) +
-                 ", wanted 1; use the runner that belongs to it.");
+                 ", expected 1; use the runner that belongs to it.");
   }
   AppManifest app;
   app.path = path;
   app.folder = beside(path, "");
-  // Of an APK it names the app that it was made from.
+  // An APK's manifest names the app that it contains.
   app.label = TRY(json.text(json.has("label") ? "label" : "app"));
   TRY(read_programs(json, app));
   app.assets = TRY(read_paths(json, "assets", path));
@@ -109,7 +109,7 @@ Result<bool> is_app_manifest(const std::string& path) {
 }
 
 Status check_app_files(const AppManifest& app, bool verify) {
-  for (const auto& [name, wanted] : app.files) {
+  for (const auto& [name, expected] : app.files) {
     const std::string path = app.folder + name;
     if (!is_file(path)) {
       if (app.code.count(name) != 0) {
@@ -118,18 +118,18 @@ Status check_app_files(const AppManifest& app, bool verify) {
       return error(path + " is missing: it is part of the app " + app.label + "; copy the app again.");
     }
     const MappedFile file = TRY(MappedFile::open(path, "a file of the app"));
-    if (file.size() != wanted.size) {
-      return error(path + " has " + std::to_string(file.size()) + " bytes, " + app.path + " wants " +
-           std::to_string(wanted.size) +
-           "; it is truncated, or of another build: copy the app again.");
+    if (file.size() != expected.size) {
+      return error(path + " has " + std::to_string(file.size()) + " bytes, expected " +
+           std::to_string(expected.size) + " (" + app.path +
+           "); it is truncated, or of another build: copy the app again.");
     }
     if (!verify) {
       continue;
     }
     const std::string digest = sha256(file.data(), file.size());
-    if (digest != wanted.sha256) {
-      return error(path + " has sha256 " + digest + ", " + app.path + " wants " + wanted.sha256 +
-           "; it is damaged, or of another build: copy the app again.");
+    if (digest != expected.sha256) {
+      return error(path + " has sha256 " + digest + ", expected " + expected.sha256 + " (" + app.path +
+           "); it is damaged, or of another build: copy the app again.");
     }
   }
   return {};

@@ -25,22 +25,22 @@ struct AppManifest {
   };
 
   std::string path;
-  std::string folder;  // Which all files are below; ends with a slash.
+  std::string folder;  // Contains all files; ends with a slash.
   std::string label;
   std::vector<Program> programs;
   std::vector<std::string> assets;
   std::map<std::string, File> files;
-  // The binary and its libraries: where a system installs apps they may lie elsewhere.
+  // The binary and its libraries; an installed app may have them elsewhere.
   std::set<std::string> code;
 };
 
-// An error, if the file is missing or no app's manifest.
+// An error, if the file is missing or not an app's manifest.
 Result<AppManifest> read_app_manifest(const std::string& path);
 
-// Whether it is a JSON file with programs in it, as no other manifest has.
+// Whether it is a JSON file with "programs", which only an app's manifest has.
 Result<bool> is_app_manifest(const std::string& path);
 
-// An error, if a file of the app is missing or has another size than when it was built; with `verify`
+// An error, if a file of the app is missing or has another size than the built one; with `verify`
 // also if it has other bytes.
 Status check_app_files(const AppManifest& app, bool verify);
 

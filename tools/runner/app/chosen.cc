@@ -10,32 +10,32 @@ namespace {
 
 constexpr char kManifest[] = "manifest.json";
 
-bool is_file_of_its_own(const Arguments::Program& program) {
+bool is_standalone_file(const Arguments::Program& program) {
   const std::string& given = program.given;
   return program.is_bundled || ends_with(given, ".pte") || given.find('/') != std::string::npos || is_file(given);
 }
 
-// The app's manifest; "": there is no app.
+// The app's manifest; "": no app.
 Result<std::string> app_path(const Arguments& arguments) {
   if (!arguments.app.empty() && !arguments.leading.manifest.empty()) {
-    return error("--app and a --manifest before the first --program both name an app; give one of them.");
+    return error("--app and a --manifest before the first --program both name an app; use one of them.");
   }
   if (!arguments.app.empty()) {
     return is_folder(arguments.app) ? arguments.app + "/" + kManifest : arguments.app;
   }
   if (!arguments.leading.manifest.empty()) {
     const std::string& path = arguments.leading.manifest;
-    // One that is missing or broken is told of when it is read.
+    // Reading the manifest reports a missing or malformed one.
     if (arguments.programs.empty() || TRY(is_app_manifest(path))) {
       return path;
     }
     return error("--manifest stands before the first --program, which it must follow, and " + path +
-         " is no app's.");
+         " is not an app's.");
   }
   // Files by path need no app.
   bool needs_app = arguments.programs.empty();
   for (const Arguments::Program& program : arguments.programs) {
-    needs_app = needs_app || !is_file_of_its_own(program);
+    needs_app = needs_app || !is_standalone_file(program);
   }
   const std::string own = beside(own_path(), kManifest);
   if (!needs_app) {
@@ -51,7 +51,7 @@ ProgramFiles files_of(const Arguments::Program& program) {
   files.data = program.data;
   files.is_bundled = program.is_bundled;
   const std::string beside_it = without_extension(program.given) + ".manifest.json";
-  // A bundle's program has its weights inside, whatever the program of that name has.
+  // A bundle's program contains its weights, even if the program of the same name does not.
   if (!files.is_bundled && files.manifest.empty() && is_file(beside_it)) {
     files.manifest = beside_it;
   }
@@ -79,8 +79,8 @@ ChosenProgram of_app(
 
 Result<ChosenProgram> named(const std::optional<AppManifest>& app, const Arguments::Program& options) {
   if (!app) {
-    return error("there is no file \"" + options.given +
-         "\" and no app with a program of that name; name a .pte file, or the app with --app.");
+    return error("\"" + options.given +
+         "\" is neither a file nor a program of an app; name a .pte file, or the app with --app.");
   }
   std::string names;
   for (const AppManifest::Program& program : app->programs) {
@@ -133,14 +133,14 @@ Result<Chosen> choose_programs(const Arguments& arguments) {
     return error(option_of(leading) + " stands before the first --program, which it must follow.");
   }
   for (const Arguments::Program& program : arguments.programs) {
-    if (is_file_of_its_own(program)) {
+    if (is_standalone_file(program)) {
       chosen.programs.push_back({"", program, files_of(program)});
     } else {
       chosen.programs.push_back(TRY(named(chosen.app, program)));
     }
   }
   if (chosen.programs.empty()) {
-    return error("there is no --program, and the runner is no part of an app; --help lists the options.");
+    return error("there is no --program, and the runner is not part of an app; --help lists the options.");
   }
   for (const ChosenProgram& program : chosen.programs) {
     if (!program.name.empty()) {

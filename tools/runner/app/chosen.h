@@ -1,4 +1,4 @@
-// Which programs a command line means, and where their files are.
+// The programs that a command line selects, and their files.
 #pragma once
 
 #include <optional>
@@ -12,7 +12,7 @@
 namespace runner {
 
 struct ChosenProgram {
-  std::string name;  // In the app; "": it is of none.
+  std::string name;  // In the app; "": not part of an app.
   Arguments::Program options;
   ProgramFiles files;
 };
@@ -22,8 +22,8 @@ struct Chosen {
   std::vector<ChosenProgram> programs;
 };
 
-// Programs by path, and programs of the app that --app names or that the runner is part of, whose
-// files are checked if one of them is meant. An error, if there are none.
+// Programs by path, and programs of the app that --app names or that contains the runner. Checks the app's
+// files if one of its programs is selected. An error, if there are none.
 Result<Chosen> choose_programs(const Arguments& arguments);
 
 }  // namespace runner

@@ -41,7 +41,7 @@ uint32_t little_endian(const uint8_t* data) {
       uint32_t{data[3]} << 24;
 }
 
-// Continues what came out for the bytes before.
+// Continues the checksum of the preceding bytes.
 uint32_t add(uint32_t crc, const uint8_t* data, uint64_t size) {
   crc = ~crc;
   for (; size >= kLanes; data += kLanes, size -= kLanes) {

@@ -1,4 +1,4 @@
-// CRC-32, and SHA-256 (FIPS 180-4), of which the registries that this is built from have no small C++ one.
+// CRC-32 and SHA-256 (FIPS 180-4). The registries that this is built from have no small C++ library for them.
 #pragma once
 
 #include <cstdint>
@@ -6,8 +6,8 @@
 
 namespace runner {
 
-// As zlib computes it: cheap enough to check all data on every start. Of a mapped file's bytes, of
-// which little is in memory at any time.
+// As zlib computes it: cheap enough to check all data on every start. Keeps little of a mapped file in memory
+// at any time.
 uint32_t crc32_of_mapped(const uint8_t* data, uint64_t size);
 
 // The digest in lower-case hexadecimal.

@@ -14,7 +14,7 @@
 namespace runner {
 namespace {
 
-// The largest of all systems that there are runtimes for.
+// The largest limit of all systems with a runtime.
 constexpr uintptr_t kPage = 1 << 16;
 
 bool write_all(int file, std::string_view text) {
@@ -23,7 +23,7 @@ bool write_all(int file, std::string_view text) {
     if (written > 0) {
       text.remove_prefix(static_cast<size_t>(written));
     } else if (written < 0 && errno == EAGAIN) {
-      // A pipe or terminal that another process made non-blocking.
+      // Another process made this pipe or terminal non-blocking.
       pollfd ready = {file, POLLOUT, 0};
       poll(&ready, 1, -1);
     } else if (written == 0 || errno != EINTR) {
@@ -43,7 +43,7 @@ bool is_regular_or_missing(const std::string& path) {
 Result<MappedFile> MappedFile::open(const std::string& path, const std::string& what) {
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file < 0) {
-    return error(path + " can't be opened: " + last_error() + " (" + what + ").");
+    return error(path + " cannot be opened: " + last_error() + " (" + what + ").");
   }
   struct stat status = {};
   if (fstat(file, &status) != 0 || !S_ISREG(status.st_mode)) {
@@ -57,7 +57,7 @@ Result<MappedFile> MappedFile::open(const std::string& path, const std::string& 
   const std::string reason = last_error();
   close(file);
   if (mapped == MAP_FAILED) {
-    return error(path + " can't be mapped into memory: " + reason + " (" + what + ").");
+    return error(path + " cannot be mapped into memory: " + reason + " (" + what + ").");
   }
   opened.data_ = static_cast<const uint8_t*>(mapped);
   opened.size_ = size;
@@ -110,7 +110,7 @@ std::string text_of(const char* path) {
 
 Status write_to_stdout(std::string_view text) {
   if (!write_all(STDOUT_FILENO, text)) {
-    return error("standard output can't be written: " + last_error() + ".");
+    return error("standard output cannot be written: " + last_error() + ".");
   }
   return {};
 }
@@ -132,7 +132,7 @@ Status OutputFiles::start(const std::string& path) {
   const std::string part = is_beside ? path + "." + std::to_string(getpid()) + ".part" : path;
   file_ = open(part.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | (is_beside ? O_EXCL : O_TRUNC), 0666);
   if (file_ < 0) {
-    return error(path + " can't be written: " + last_error() + ".");
+    return error(path + " cannot be written: " + last_error() + ".");
   }
   files_.push_back({path, part});
   return {};
@@ -140,7 +140,7 @@ Status OutputFiles::start(const std::string& path) {
 
 Status OutputFiles::add(std::string_view piece) {
   if (!write_all(file_, piece)) {
-    return error(files_.back().path + " can't be written: " + last_error() + ".");
+    return error(files_.back().path + " cannot be written: " + last_error() + ".");
   }
   return {};
 }
@@ -148,7 +148,7 @@ Status OutputFiles::add(std::string_view piece) {
 Status OutputFiles::finish() {
   const int file = std::exchange(file_, -1);
   if (file >= 0 && close(file) != 0) {
-    return error(files_.back().path + " can't be written: " + last_error() + ".");
+    return error(files_.back().path + " cannot be written: " + last_error() + ".");
   }
   return {};
 }
@@ -157,7 +157,7 @@ Status OutputFiles::commit() {
   TRY(finish());
   for (File& file : files_) {
     if (file.part != file.path && rename(file.part.c_str(), file.path.c_str()) != 0) {
-      return error(file.path + " can't be written: " + last_error() + ".");
+      return error(file.path + " cannot be written: " + last_error() + ".");
     }
     file.part = file.path;
   }
@@ -178,7 +178,7 @@ Status make_folders(const std::string& path) {
     const std::string folder = path.substr(0, slash);
     const std::string reason = mkdir(folder.c_str(), 0777) == 0 ? "" : last_error();
     if (!reason.empty() && !is_folder(folder)) {
-      return error(path + " can't be made: " + reason + ".");
+      return error(path + " cannot be created: " + reason + ".");
     }
     if (slash == std::string::npos) {
       return {};

@@ -14,7 +14,7 @@ namespace runner {
 // A file's bytes, mapped read-only.
 class MappedFile {
  public:
-  // An error's sentence has `what` in it, if `path` is no readable file.
+  // An error that names `what`, if `path` is not a readable file.
   static Result<MappedFile> open(const std::string& path, const std::string& what);
   MappedFile(MappedFile&& other) noexcept;
   ~MappedFile();
@@ -33,22 +33,22 @@ class MappedFile {
   uint64_t size_ = 0;
 };
 
-// Gives back the memory of the whole pages inside of a mapped file's bytes: who reads them again gets
-// them from the file.
+// Frees the memory of whole pages inside of a mapped file's bytes: a later access reads them from the file
+// again.
 void drop_pages(const uint8_t* data, uint64_t size);
 
-// Whether there is a regular file, or a folder.
+// Whether a regular file, or a folder, exists.
 bool is_file(const std::string& path);
 bool is_folder(const std::string& path);
 
-// What a file has, also one of the kernel's, whose size isn't known; "": it can't be read.
+// A file's contents, also of a kernel file of unknown size; "": not readable.
 std::string text_of(const char* path);
 
-// To standard output at once.
+// Writes to standard output, without a buffer.
 Status write_to_stdout(std::string_view text);
 
-// Files that come to be all at once: each is written beside its place, and none stays if one can't be
-// written. A pipe or a device is written as it is.
+// Output files that appear all at once: each is written beside its final path, and none remains if one cannot be
+// written. Pipes and devices are written directly.
 class OutputFiles {
  public:
   OutputFiles() = default;
@@ -59,13 +59,13 @@ class OutputFiles {
   // Begins a file, to which `add` adds.
   Status start(const std::string& path);
   Status add(std::string_view piece);
-  // Gives all files their names.
+  // Renames all files to their final paths.
   Status commit();
 
  private:
   struct File {
     std::string path;
-    std::string part;  // Where it is written; after `commit` its path.
+    std::string part;  // The temporary path; after `commit` the final one.
   };
 
   Status finish();
@@ -74,13 +74,13 @@ class OutputFiles {
   int file_ = -1;
 };
 
-// One file of some pieces.
+// Writes one file from pieces.
 Status write_file(const std::string& path, const std::vector<std::string_view>& pieces);
 
-// Makes a folder and those that it lies in.
+// Creates a folder and its parents.
 Status make_folders(const std::string& path);
 
-// Whether a name out of a file stays the name of one file in one folder, on any system.
+// Whether a name from an untrusted file is a plain file name on every system.
 inline bool is_plain_name(std::string_view name) {
   bool is_plain = !name.empty() && name != "." && name != "..";
   for (const char c : name) {
@@ -89,7 +89,7 @@ inline bool is_plain_name(std::string_view name) {
   return is_plain;
 }
 
-// The same for names with single slashes between them: it leads to a file below a folder.
+// The same for names with single slashes between them: a path below a folder.
 inline bool is_plain_path(std::string_view path) {
   for (size_t slash = path.find('/'); slash != std::string_view::npos; slash = path.find('/')) {
     if (!is_plain_name(path.substr(0, slash))) {

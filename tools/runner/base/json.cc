@@ -17,7 +17,7 @@ constexpr size_t kMostValues = 10'000'000;
 class Builder final : public nlohmann::json_sax<json> {
  public:
   json& result() { return result_; }
-  // Why the parser was stopped.
+  // Why the parser stopped.
   const std::string& problem() const { return problem_; }
 
   bool null() override { return add(nullptr); }
@@ -39,7 +39,7 @@ class Builder final : public nlohmann::json_sax<json> {
   }
 
   bool parse_error(size_t position, const std::string&, const json::exception&) override {
-    return stop("it is no JSON at byte " + std::to_string(position));
+    return stop("it is not JSON at byte " + std::to_string(position));
   }
 
  private:
@@ -48,8 +48,8 @@ class Builder final : public nlohmann::json_sax<json> {
     return false;
   }
 
-  // Where the value comes to lie; nullptr: there are too many.
-  json* place(json&& value) {
+  // The stored value; nullptr: there are too many values.
+  json* store(json&& value) {
     if (++count_ > kMostValues) {
       stop("it has too many values");
       return nullptr;
@@ -67,13 +67,13 @@ class Builder final : public nlohmann::json_sax<json> {
     return member_;
   }
 
-  bool add(json&& value) { return place(std::move(value)) != nullptr; }
+  bool add(json&& value) { return store(std::move(value)) != nullptr; }
 
   bool open(json&& value) {
     if (open_.size() == kMostDepth) {
       return stop("it is nested too deeply");
     }
-    open_.push_back(place(std::move(value)));
+    open_.push_back(store(std::move(value)));
     return open_.back() != nullptr;
   }
 
@@ -83,9 +83,9 @@ class Builder final : public nlohmann::json_sax<json> {
   }
 
   json result_;
-  // Lists and objects that have begun. None but the last grows, so none moves.
+  // Open lists and objects. Only the last one grows, so none moves.
   std::vector<json*> open_;
-  json* member_ = nullptr;  // Of the last object, whose value comes next.
+  json* member_ = nullptr;  // The member of the last object whose value comes next.
   size_t count_ = 0;
   std::string problem_;
 };
@@ -98,7 +98,7 @@ Result<json> parse_json(std::string_view text) {
     return error(builder.problem());
   }
   if (!builder.result().is_object()) {
-    return error("it is no JSON object");
+    return error("it is not a JSON object");
   }
   return std::move(builder.result());
 }
@@ -137,7 +137,7 @@ Result<const json*> JsonValue::member(
     bool (json::*is)() const noexcept) const {
   const json* member = find(key);
   if (member == nullptr || !(member->*is)()) {
-    return error(where_ + ": \"" + key + "\" is missing or no " + type + ".");
+    return error(where_ + ": \"" + key + "\" is missing or not of type " + type + ".");
   }
   return member;
 }
@@ -184,7 +184,7 @@ Result<JsonParts<std::pair<std::string, JsonValue>>> JsonValue::members(const ch
 
 Result<std::string> JsonValue::as_text() const {
   if (!value_->is_string()) {
-    return error(where_ + ": it is no string.");
+    return error(where_ + ": it is not a string.");
   }
   return value_->get<std::string>();
 }

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <utility>
 
-// Without what the library would need of the C++ library beyond strings.
+// Without the parts that need more of the C++ library than strings.
 #define JSON_NO_IO 1
 #include <nlohmann/json.hpp>
 
@@ -15,18 +15,17 @@
 
 namespace runner {
 
-// Parses an object. An error's sentence is the half that follows what was parsed: "it is no JSON".
+// Parses an object. An error is the second half of a sentence: "it is not JSON at byte 7".
 //
-// Takes time and memory in proportion to the text. Refused are a key that an object has twice, as
-// readers differ in which one they take, and what is nested more deeply than any file of ours: to
-// copy values, the library calls itself for each level.
+// Takes time and memory in proportion to the text. Refuses duplicate keys, because readers differ in which one
+// they use, and deeper nesting than in any file of these rules, because the library copies values recursively.
 Result<nlohmann::json> parse_json(std::string_view text);
 
 template <class Entry>
 class JsonParts;
 
-// A value in a JSON file, which knows where it is. Members that are missing or of another type are
-// errors; an example:
+// A value in a JSON file, which knows its position. Missing members and members of another type are
+// errors. Example:
 //
 //     const JsonValue json = TRY(JsonValue::read("a.json", "a manifest"));
 //     const std::string label = TRY(json.text("label"));
@@ -35,30 +34,30 @@ class JsonParts;
 //       ...
 class JsonValue {
  public:
-  // Reads a file, which has to hold an object; `what` names it in sentences: "a manifest".
+  // Reads a file with an object; `what` names it in errors: "a manifest".
   static Result<JsonValue> read(const std::string& path, const std::string& what);
-  // `where` begins sentences.
+  // `where` begins errors.
   static JsonValue of(nlohmann::json document, std::string where);
 
   const nlohmann::json& value() const { return *value_; }
-  // Begins sentences: the file, and the part of it.
+  // Begins errors: the file, and the part of it.
   const std::string& where() const { return where_; }
   // "<where> <problem>."
   Status error_with(const std::string& problem) const;
 
-  // Whether there is such a member that isn't null.
+  // Whether the member exists and is not null.
   bool has(const char* key) const;
-  // Each of that type; with a `fallback`, which is taken if the member is missing or null.
+  // A member of that type; `fallback` if it is missing or null.
   Result<JsonValue> at(const char* key) const;
   Result<std::string> text(const char* key) const;
   Result<std::string> text(const char* key, const std::string& fallback) const;
   Result<uint64_t> number(const char* key, uint64_t most = UINT64_MAX) const;
   Result<bool> flag(const char* key) const;
   Result<bool> flag(const char* key, bool fallback) const;
-  // The items of a list, and the members of an object with their names, to go through.
+  // For iteration: the items of a list, and the members of an object with their names.
   Result<JsonParts<JsonValue>> items(const char* key) const;
   Result<JsonParts<std::pair<std::string, JsonValue>>> members(const char* key) const;
-  // This value, which has to be a string.
+  // This value, which must be a string.
   Result<std::string> as_text() const;
 
  private:
@@ -75,13 +74,13 @@ class JsonValue {
     return {document_, value, where_ + where};
   }
 
-  // Parts share it: a copy for each would multiply what a file takes.
+  // Shared by all parts: copies would multiply the memory.
   std::shared_ptr<const nlohmann::json> document_;
   const nlohmann::json* value_;
   std::string where_;
 };
 
-// The parts of a list or an object, each made when it is its turn: a file may have millions.
+// The parts of a list or an object, created during iteration: a file may have millions.
 template <class Entry>
 class JsonParts {
  public:

@@ -29,7 +29,7 @@ std::string own_path() {
 }
 
 void handle_signal(int number, void (*handler)(int)) {
-  // A stack of its own, as an overflown one can't run a handler.
+  // A separate stack, because a handler cannot run on an overflown one.
   static char memory[1 << 16];
   stack_t stack = {};
   stack.ss_sp = memory;

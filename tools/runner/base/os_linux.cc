@@ -13,7 +13,7 @@
 namespace runner {
 namespace {
 
-// The number after "name" in one of the kernel's files, which has lines like "VmRSS:  123 kB".
+// The number after "name" in a file of the kernel with lines such as "VmRSS:  123 kB".
 uint64_t field(const std::string& text, const char* name, uint64_t otherwise) {
   const size_t found = text.find(name);
   return found == std::string::npos
@@ -37,7 +37,7 @@ void handle_signal(int number, void (*handler)(int)) {
 #if defined(__ANDROID__)
   signal(number, handler);
 #else
-  // A stack of its own, as an overflown one can't run a handler.
+  // A separate stack, because a handler cannot run on an overflown one.
   static char memory[1 << 16];
   stack_t stack = {};
   stack.ss_sp = memory;

@@ -16,10 +16,10 @@
 namespace runner {
 namespace {
 
-// Static, as a crash may have spoiled the heap.
+// Static, because a crash may have corrupted the heap.
 int error_output = STDERR_FILENO;
 char stage[512] = "starting";
-// Of the runtime, whose threads log, too. No std::mutex: its size is another in Android's headers.
+// The runtime's message; its threads log, too. No std::mutex: its size differs in Android's headers.
 char message[512];
 std::atomic_flag message_is_locked = ATOMIC_FLAG_INIT;
 
@@ -33,7 +33,7 @@ class MessageLock {
 };
 std::atomic<bool> is_ending{false};
 
-// One thread ends the process with its sentence; others that come here meanwhile wait.
+// One thread ends the process with its error; other threads wait here.
 void claim_the_end() {
   while (is_ending.exchange(true)) {
     pause();
@@ -60,7 +60,7 @@ void copy_line(char* to, size_t capacity, const char* from, size_t length) {
   to[count] = '\0';
 }
 
-// Without allocating: the heap may be spoiled.
+// Without allocating: the heap may be corrupted.
 [[noreturn]] void fail_in_runtime(const char* what) {
   claim_the_end();
   write_text("error: ExecuTorch's runtime ");
@@ -73,7 +73,7 @@ void copy_line(char* to, size_t capacity, const char* from, size_t length) {
   _exit(1);
 }
 
-// The first of a stage.
+// Keeps the first message of a stage.
 void keep_runtime_message(const char* text, size_t length) {
   const MessageLock lock;
   if (message[0] == '\0') {
@@ -81,24 +81,23 @@ void keep_runtime_message(const char* text, size_t length) {
   }
 }
 
-// Where a standard file is closed: keeps other files from taking its number, and what is written
-// to it from being lost in them.
+// If a standard file is closed, no other file may get its number, or output would go to that file.
 void keep_standard_files() {
   for (const int number : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (fcntl(number, F_GETFD) < 0) {
-      // Takes the lowest free number. Reading of input and writing of output fail.
+      // Gets the lowest free number. Reading input and writing output fail.
       open("/dev/null", number == STDIN_FILENO ? O_WRONLY : O_RDONLY);
     }
   }
 }
 
-// Keeps stderr for errors: libraries write to it what only their authors understand.
+// Reserves stderr for errors: libraries print their own messages to it.
 void own_stderr() {
   const int copy = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
-  const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
-  if (copy >= 0 && nowhere >= 0) {
+  const int null_device = open("/dev/null", O_WRONLY | O_CLOEXEC);
+  if (copy >= 0 && null_device >= 0) {
     error_output = copy;
-    dup2(nowhere, STDERR_FILENO);
+    dup2(null_device, STDERR_FILENO);
   }
 }
 
@@ -111,14 +110,14 @@ void on_signal(int number) {
     case SIGILL:
       fail_in_runtime("crashed (SIGILL)");
     case SIGABRT:
-      fail_in_runtime("gave up (SIGABRT)");
+      fail_in_runtime("aborted (SIGABRT)");
     default:
       fail_in_runtime("crashed (SIGSEGV)");
   }
 }
 
 [[noreturn]] void on_runtime_abort() {
-  fail_in_runtime("gave up");
+  fail_in_runtime("aborted");
 }
 
 void on_log(
@@ -166,12 +165,12 @@ void guard_process() {
   for (const int number : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) {
     handle_signal(number, on_signal);
   }
-  // A closed standard output is an error like others.
+  // A closed standard output is an ordinary error.
   signal(SIGPIPE, SIG_IGN);
-  // As is a file that may not grow.
+  // So is a file at its size limit.
   signal(SIGXFSZ, SIG_IGN);
-  std::set_terminate([] { fail_in_runtime("gave up"); });
-  std::set_new_handler([] { fail_in_runtime("got no memory"); });
+  std::set_terminate([] { fail_in_runtime("aborted"); });
+  std::set_new_handler([] { fail_in_runtime("ran out of memory"); });
   executorch::runtime::register_pal(executorch::runtime::PalImpl::create(
       nullptr, on_runtime_abort, nullptr, nullptr, on_log, nullptr, nullptr, __FILE__));
 }

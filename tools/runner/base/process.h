@@ -1,27 +1,26 @@
-// This process: how a program of ours ends when something is wrong. For mains, but for `note` and stages.
+// How the process ends after an error. For mains, except `note` and `set_stage`.
 //
-// Nothing else ends the process: errors are values (result.h), and only a crash or an abort of the runtime has no
-// other way out.
+// Errors are values (result.h). Nothing else ends the process, except a crash or an abort of the runtime.
 #pragma once
 
 #include <string>
 
 namespace runner {
 
-// Makes the runtime's aborts and crashes (SIGSEGV, ...) end as other errors do: with one sentence and
-// code 1. Keeps stderr for such sentences and the runtime's messages for `runtime_message`; what is
-// written to a closed standard output, or a file that may not grow, fails.
+// Makes aborts and crashes of the runtime (SIGSEGV, ...) end like other errors: with one sentence and
+// code 1. Reserves stderr for such errors, and keeps the runtime's messages for `runtime_message`. Writing to a closed
+// standard output, or to a file at its size limit, fails.
 //
-// The runtime trusts what it reads: a damaged program that passes all checks may still crash it.
+// The runtime trusts its inputs: a damaged program that passes all checks may still crash it.
 void guard_process();
 
-// Prints "error: <sentence>" as one line, the last one of this process: its caller ends it.
+// Prints "error: <sentence>" as one line, the last one of this process: the caller ends the process.
 void print_error(const std::string& sentence);
 
-// Prints "runner: <sentence>" as one line; the process goes on.
+// Prints "runner: <sentence>" as one line; the process continues.
 void note(const std::string& sentence);
 
-// What the process is doing, for the sentence that a crash ends with; forgets `runtime_message`.
+// Sets what the process is doing, for the error of a crash; clears `runtime_message`.
 void set_stage(const std::string& stage);
 
 // The first error that the runtime logged in this stage; may be empty.

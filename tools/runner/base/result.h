@@ -1,7 +1,7 @@
 // Errors as values: a library may not end the process, and some toolchains build without exceptions.
 //
 //     Result<Manifest> read_manifest(const std::string& path) {
-//       const JsonValue json = TRY(JsonValue::read(path, "a manifest"));  // Returns the error, if it is one.
+//       const JsonValue json = TRY(JsonValue::read(path, "a manifest"));  // Returns an error to the caller.
 //       if (!json.has("data")) {
 //         return error(path + " has no data.");
 //       }
@@ -48,7 +48,7 @@ template <class T>
 class [[nodiscard]] Result {
  public:
   Result(T value) : value_(std::move(value)) {}
-  // Of what becomes such a value: a pointer to a derived class.
+  // From a convertible value: a pointer to a derived class.
   template <class U, class = std::enable_if_t<std::is_convertible_v<U&&, T>>>
   Result(U&& value) : value_(std::forward<U>(value)) {}
   // Of an error.
@@ -74,9 +74,8 @@ class [[nodiscard]] Result {
 
 }  // namespace runner
 
-// The value of a Result, or nothing of a Status; an error is what the function around it returns.
-// Not beside parts of an expression that own something: whether they ran before is unspecified, and what
-// they made would leak.
+// The value of a Result, or nothing for a Status; returns an error from the enclosing function.
+// Do not use it beside operands that own something: their order of evaluation is unspecified, and they would leak.
 #define TRY(expression)                \
   ({                                   \
     auto try_result = (expression);    \

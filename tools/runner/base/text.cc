@@ -13,7 +13,7 @@ uint8_t byte_at(std::string_view text, size_t position) {
   return static_cast<uint8_t>(text[position]);
 }
 
-// What a first byte promises; 0: it is no first byte.
+// Bytes of a character by its first byte; 0: not a first byte.
 size_t promised_size(uint8_t first) {
   return first < 0x80               ? 1
       : first >= 0xC2 && first < 0xE0 ? 2
@@ -22,7 +22,7 @@ size_t promised_size(uint8_t first) {
                                       : 0;
 }
 
-// The second byte's range excludes overlong forms, surrogates and what is behind the last character.
+// The second byte's range excludes overlong forms, surrogates and values above the last character.
 bool fits_second(uint8_t first, uint8_t second) {
   const uint8_t low = first == 0xE0 ? 0xA0 : first == 0xF0 ? 0x90 : 0x80;
   const uint8_t high = first == 0xED ? 0x9F : first == 0xF4 ? 0x8F : 0xBF;
@@ -39,7 +39,7 @@ bool fits(std::string_view text, size_t position, size_t size) {
   return true;
 }
 
-// Bytes of a character that is cut off, or 1 where none begins.
+// Bytes of an incomplete character, or 1 if none begins.
 size_t cut_size(std::string_view text, size_t position) {
   size_t size = 1;
   const size_t most = std::min(promised_size(byte_at(text, position)), text.size() - position);
@@ -53,7 +53,7 @@ constexpr bool is_printable(uint32_t byte) {
   return (byte >= '!' && byte <= '~') || (byte >= 0xA1 && byte <= 0xAC) || byte >= 0xAE;
 }
 
-// Code point of each byte: its own where that is printable, else one of those from 256 on.
+// Code point of each byte: the byte itself if it is printable, else one from 256 on.
 constexpr std::array<uint32_t, 256> make_points() {
   std::array<uint32_t, 256> points{};
   uint32_t next = 256;
@@ -67,7 +67,7 @@ constexpr std::array<uint32_t, 256> kPoints = make_points();
 
 constexpr size_t kPointsEnd = 256 + 68;  // 68 bytes are not printable.
 
-// Byte of each of those code points; -1: it stands for none.
+// Byte of each of those code points; -1: none.
 constexpr std::array<int, kPointsEnd> make_bytes() {
   std::array<int, kPointsEnd> bytes{};
   for (int& byte : bytes) {

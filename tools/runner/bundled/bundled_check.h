@@ -1,4 +1,4 @@
-// --bundled: runs the test cases inside of a .bpte file, and compares what they give within bounds.
+// --bundled: runs the test cases of a .bpte file, and compares their outputs within a tolerance.
 #pragma once
 
 #include <string>
@@ -8,13 +8,13 @@
 
 namespace runner {
 
-// Of numbers that are not integers or booleans: |got - wanted| <= absolute + relative * |wanted|.
+// For floating-point outputs: |got - expected| <= absolute + relative * |expected|.
 struct Tolerance {
   double absolute = 1e-4;
   double relative = 1e-4;
 };
 
-// Runs all cases of the file's program, or those of one method, each with a state as freshly loaded,
+// Runs all cases of the file's program, or those of one method, each with the initial state,
 // and fills in the report. An error at the first output that differs.
 Status check_bundled(
     const CheckedFiles& files,

@@ -14,7 +14,7 @@ using executorch::aten::ScalarType;
 // Fields of BundledProgram, and members of the union ValueUnion.
 constexpr int kSuites = 1;
 constexpr int kProgram = 2;
-// For each of which the program is loaded.
+// Each loads the program once.
 constexpr size_t kMostCases = 10000;
 enum : uint8_t { kTensor = 1, kInt = 2, kBool = 3, kDouble = 4 };
 
@@ -23,7 +23,7 @@ Status damaged(const MappedFile& file, const std::string& how) {
 }
 
 Status damaged_tables(const MappedFile& file) {
-  return damaged(file, "its tables lead outside of it, or lie over each other");
+  return damaged(file, "its tables lead outside of it, or overlap");
 }
 
 Result<Array> read_tensor(FlatBuffer& tables, uint64_t tensor, const MappedFile& file) {
@@ -48,7 +48,7 @@ Result<Array> read_tensor(FlatBuffer& tables, uint64_t tensor, const MappedFile&
   }
   if (!is_order(dim_order, array.shape.size()) ||
       bytes_of(*array.dtype, array.shape) != int64_t{data.length}) {
-    return damaged(file, "a tensor's shape doesn't fit its data");
+    return damaged(file, "a tensor's shape does not fit its data");
   }
   array.data.resize(data.length);
   from_order(file.data() + data.start, dim_order, array);
@@ -77,7 +77,7 @@ Result<std::vector<Array>> read_values(
         arrays.push_back(scalar_array(tables.scalar<double>(content, 0), ScalarType::Double));
         break;
       default:
-        return damaged(file, "a value is of no kind that there is");
+        return damaged(file, "a value is of an unknown kind");
     }
   }
   return arrays;
@@ -104,9 +104,9 @@ Result<BundledFile> read_bundled(const MappedFile& file) {
       return damaged(file, "it has more than the " + std::to_string(kMostCases) + " test cases that are expected at most");
     }
     for (uint32_t j = 0; j < cases.length && !tables.damaged(); ++j) {
-      const uint64_t one = tables.table_in(cases, j);
-      std::vector<Array> inputs = TRY(read_values(tables, tables.vector(one, 0, 4), file));
-      std::vector<Array> expected = TRY(read_values(tables, tables.vector(one, 1, 4), file));
+      const uint64_t test_case = tables.table_in(cases, j);
+      std::vector<Array> inputs = TRY(read_values(tables, tables.vector(test_case, 0, 4), file));
+      std::vector<Array> expected = TRY(read_values(tables, tables.vector(test_case, 1, 4), file));
       bundled.cases.push_back({method, j, std::move(inputs), std::move(expected)});
     }
   }

@@ -1,5 +1,4 @@
-// A .bpte file: a program with inputs, and the outputs that it should give for them
-// (bundled_program_schema.fbs).
+// A .bpte file: a program with inputs and expected outputs (bundled_program_schema.fbs).
 #pragma once
 
 #include <cstdint>
@@ -12,7 +11,7 @@
 namespace runner {
 
 struct BundledCase {
-  std::string_view method;  // In the mapped file: thousands of cases may have one long name.
+  std::string_view method;  // In the mapped file: thousands of cases may share one long name.
   size_t number = 0;  // Of the method's cases.
   std::vector<Array> inputs;
   std::vector<Array> expected;
@@ -25,7 +24,7 @@ struct BundledFile {
   std::vector<BundledCase> cases;
 };
 
-// An error, if it is no .bpte file, or is truncated or damaged.
+// An error, if it is not a .bpte file, or is truncated or damaged.
 Result<BundledFile> read_bundled(const MappedFile& file);
 
 }  // namespace runner

@@ -27,8 +27,8 @@ std::vector<Span<uint8_t>> bytes_of(const std::vector<std::shared_ptr<Arena>>& a
   return bytes;
 }
 
-// Bytes of a mapped file, to be dropped when the runtime needs them no more. Its own BufferDataLoader
-// would leave them in memory.
+// Bytes of a mapped file, dropped when the runtime no longer needs them. The runtime's BufferDataLoader
+// would keep them in memory.
 et::FreeableBuffer buffer_of(const uint8_t* data, uint64_t size) {
   const auto free = [](void*, void* bytes, size_t length) {
     drop_pages(static_cast<const uint8_t*>(bytes), length);
@@ -44,9 +44,9 @@ HeapAllocator::~HeapAllocator() {
 
 void* HeapAllocator::allocate(size_t size, size_t alignment) {
   void* block = nullptr;
-  // A power of two that posix_memalign takes, and no block of no bytes.
-  const size_t wanted = std::max(alignment, sizeof(void*));
-  if (posix_memalign(&block, wanted, std::max<size_t>(size, 1)) != 0) {
+  // posix_memalign needs a power of two of at least a pointer's size, and a block of at least one byte.
+  const size_t block_alignment = std::max(alignment, sizeof(void*));
+  if (posix_memalign(&block, block_alignment, std::max<size_t>(size, 1)) != 0) {
     return nullptr;
   }
   blocks_.push_back(block);
@@ -63,7 +63,7 @@ void HeapAllocator::reset() {
 Result<std::shared_ptr<Arena>> Arena::create(size_t size) {
   void* block = calloc(size + kAlignment, 1);
   if (block == nullptr) {
-    return error("there are no " + std::to_string(size) + " bytes of memory for a program's tensors.");
+    return error("out of memory: cannot allocate " + std::to_string(size) + " bytes for a program's tensors.");
   }
   return std::shared_ptr<Arena>(new Arena(block, size));
 }
@@ -94,9 +94,9 @@ Status ArenaMaker::find_shared(const executorch::runtime::Program& program) {
   size_t sharers = 0;
   for (size_t i = 0; i < program.num_methods(); ++i) {
     const auto method = program.get_method_name(i);
-    TRY(check(method.error(), name_ + ": its methods can't be read"));
+    TRY(check(method.error(), name_ + ": its methods cannot be read"));
     const auto meta = program.method_meta(*method);
-    TRY(check(meta.error(), name_ + ": method \"" + *method + "\" can't be read"));
+    TRY(check(meta.error(), name_ + ": method \"" + *method + "\" cannot be read"));
     const std::vector<size_t> sizes = TRY(sizes_of(*meta));
     if (sizes.size() <= kState) {
       continue;
@@ -119,7 +119,7 @@ Result<std::vector<size_t>> ArenaMaker::sizes_of(const MethodMeta& method) const
   for (size_t i = 0; i < method.num_memory_planned_buffers(); ++i) {
     const auto size = method.memory_planned_buffer_size(i);
     TRY(check(
-        size.error(), name_ + ": the memory plan of method \"" + method.name() + "\" can't be read"));
+        size.error(), name_ + ": the memory plan of method \"" + method.name() + "\" cannot be read"));
     sizes.push_back(static_cast<size_t>(*size));
   }
   return sizes;
@@ -127,7 +127,7 @@ Result<std::vector<size_t>> ArenaMaker::sizes_of(const MethodMeta& method) const
 
 Result<std::unique_ptr<Arenas>> ArenaMaker::make(const MethodMeta& method) {
   const std::vector<size_t> sizes = TRY(sizes_of(method));
-  // A damaged program may plan anything.
+  // A damaged program may plan any size.
   uint64_t left = available_memory();
   for (const size_t size : sizes) {
     if (size > left) {

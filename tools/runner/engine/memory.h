@@ -23,8 +23,8 @@
 
 namespace runner {
 
-// Takes memory from the heap, and gives all of it back at once. ExecuTorch's own of that kind is in an extension,
-// which not every runtime has the headers of.
+// Allocates from the heap, and frees everything at once. ExecuTorch's own class for this is in an extension,
+// whose headers not every runtime has.
 class HeapAllocator final : public executorch::runtime::MemoryAllocator {
  public:
   HeapAllocator() : MemoryAllocator(0, nullptr) {}
@@ -37,7 +37,7 @@ class HeapAllocator final : public executorch::runtime::MemoryAllocator {
   std::vector<void*> blocks_;
 };
 
-// Zeroed memory of some bytes, aligned for any tensor. It costs memory as it is written to.
+// Zeroed memory, aligned for any tensor. It takes up memory only where it is written.
 class Arena {
  public:
   static Result<std::shared_ptr<Arena>> create(size_t size);
@@ -55,7 +55,7 @@ class Arena {
   size_t size_;
 };
 
-// The arenas of one method, in the order in which its tensors name them.
+// The arenas of one method, in the order of the indices in its tensors.
 class Arenas {
  public:
   explicit Arenas(std::vector<std::shared_ptr<Arena>> arenas);
@@ -68,14 +68,14 @@ class Arenas {
   executorch::runtime::HierarchicalAllocator allocator_;
 };
 
-// Makes arenas for the methods of one program.
+// Creates arenas for the methods of one program.
 //
-// Methods that were exported with share_mutable_buffers work on one state, a KV cache for example.
-// It is all that lies in their second arena, which has the same size in each of them: that arena is
-// one for all. No other program of the standard memory planning has a second arena.
+// Methods that were exported with share_mutable_buffers share their state, such as a KV cache.
+// The state is all that their second arena contains, which has the same size in each method: all methods use
+// one such arena. Other programs with standard memory planning have no second arena.
 class ArenaMaker {
  public:
-  // `name` of the program is for sentences.
+  // `name` of the program is for errors.
   static Result<ArenaMaker> create(const executorch::runtime::Program& program, std::string name);
 
   // An error, if the method plans more memory than is free.
@@ -91,10 +91,10 @@ class ArenaMaker {
   std::shared_ptr<Arena> shared_;
 };
 
-// Hands out the mapped bytes themselves. Memory that the runtime gives back is the kernel's again.
+// Returns the mapped bytes themselves. Memory that the runtime frees returns to the kernel.
 class MappedLoader final : public executorch::runtime::DataLoader {
  public:
-  // Which must stay mapped.
+  // The bytes must stay mapped.
   explicit MappedLoader(std::string_view bytes) : bytes_(bytes) {}
 
   executorch::runtime::Result<executorch::runtime::FreeableBuffer>
@@ -109,7 +109,7 @@ class MappedLoader final : public executorch::runtime::DataLoader {
   std::string_view bytes_;
 };
 
-// All keys of some files but those that the program has itself: they are the program's.
+// All keys of some files, except those in the program itself: the program's data have priority.
 class DataMap final : public executorch::runtime::NamedDataMap {
  public:
   DataMap(DataFiles files, const std::map<std::string, uint64_t>& of_program);

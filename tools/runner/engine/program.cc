@@ -14,7 +14,7 @@ using executorch::runtime::LoadBackendOptionsMap;
 using RuntimeMethod = executorch::runtime::Method;
 using RuntimeProgram = executorch::runtime::Program;
 
-// As the backend registers itself and its options.
+// The backend's registered name and option.
 constexpr char kXnnpack[] = "XnnpackBackend";
 constexpr char kWeightCache[] = "weight_cache_enabled";
 // The runtime looks for a method among all of them.
@@ -33,13 +33,13 @@ Result<std::unique_ptr<Method>> Method::load(
   std::unique_ptr<Method> method(new Method(std::move(name), std::move(arenas)));
   BackendOptions<1> xnnpack;
   LoadBackendOptionsMap backends;
-  // Said in any case: where nothing is, some builds of the runtime have it on.
-  const std::string failed = method->name_ + ": the weight cache can't be turned " +
+  // Always set: some builds of the runtime enable the cache by default.
+  const std::string failed = method->name_ + ": the weight cache cannot be turned " +
       (options.weight_cache ? "on" : "off");
   TRY(check(xnnpack.set_option(kWeightCache, options.weight_cache), failed));
   TRY(check(backends.set_options(kXnnpack, xnnpack.view()), failed));
   auto loaded = program.load_method(meta.name(), &method->memory_, options.tracer, data, &backends);
-  TRY(check(loaded.error(), method->name_ + " can't be loaded"));
+  TRY(check(loaded.error(), method->name_ + " cannot be loaded"));
   method->method_ = std::make_unique<RuntimeMethod>(std::move(*loaded));
   return method;
 }
@@ -53,7 +53,7 @@ Result<std::vector<EValue>> Method::run(const std::vector<EValue>& inputs) {
   TRY(check(method_->execute(), name_ + " failed"));
   std::vector<EValue> outputs(method_->outputs_size());
   TRY(check(
-      method_->get_outputs(outputs.data(), outputs.size()), name_ + ": its outputs can't be read"));
+      method_->get_outputs(outputs.data(), outputs.size()), name_ + ": its outputs cannot be read"));
   return outputs;
 }
 
@@ -75,10 +75,10 @@ Result<std::unique_ptr<Program>> Program::load(
 Status Program::load() {
   set_stage("loading " + path_);
   executorch::runtime::runtime_init();
-  // The whole check of the tables: costs little beside the weights, and catches most damage.
+  // The full check of the tables: cheap compared to the weights, and finds most damage.
   auto program =
       RuntimeProgram::load(&loader_, RuntimeProgram::Verification::InternalConsistency);
-  TRY(check(program.error(), path_ + " can't be loaded"));
+  TRY(check(program.error(), path_ + " cannot be loaded"));
   program_ = std::make_unique<RuntimeProgram>(std::move(*program));
   if (program_->num_methods() == 0 || program_->num_methods() > kMostMethods) {
     return error(path_ + " has " + std::to_string(program_->num_methods()) +
@@ -86,7 +86,7 @@ Status Program::load() {
   }
   for (size_t i = 0; i < program_->num_methods(); ++i) {
     const auto name = program_->get_method_name(i);
-    TRY(check(name.error(), path_ + ": its methods can't be read"));
+    TRY(check(name.error(), path_ + ": its methods cannot be read"));
     methods_.insert(*name);
   }
   arenas_ = TRY(ArenaMaker::create(*program_, path_));
@@ -95,21 +95,21 @@ Status Program::load() {
 
 Result<std::string> Program::choose_method(const std::string& asked) const {
   const std::string by_default = methods_.size() == 1 ? *methods_.begin() : "forward";
-  const std::string wanted = asked.empty() ? by_default : asked;
-  if (!has(wanted)) {
+  const std::string chosen = asked.empty() ? by_default : asked;
+  if (!has(chosen)) {
     std::string list;
     for (const std::string& name : methods_) {
       list += (list.empty() ? "" : ", ") + name;
     }
-    return error(path_ + " has no method \"" + wanted + "\"; its methods are: " + list +
+    return error(path_ + " has no method \"" + chosen + "\"; its methods are: " + list +
          "; choose one with --method.");
   }
-  return wanted;
+  return chosen;
 }
 
 Result<executorch::runtime::MethodMeta> Program::meta(const std::string& method) const {
   const auto meta = program_->method_meta(method.c_str());
-  TRY(check(meta.error(), title(method) + " can't be read"));
+  TRY(check(meta.error(), title(method) + " cannot be read"));
   return *meta;
 }
 

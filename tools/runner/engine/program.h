@@ -20,7 +20,7 @@
 
 namespace runner {
 
-// What a method is loaded with, besides its program.
+// Options for loading a method.
 struct MethodOptions {
   bool weight_cache = false;
   executorch::runtime::EventTracer* tracer = nullptr;
@@ -37,7 +37,7 @@ class Method {
       const executorch::runtime::NamedDataMap* data,
       const MethodOptions& options);
 
-  // Runs it once. The outputs lie in memory of the program until one of its methods runs again.
+  // Runs it once. The outputs stay valid until a method of the program runs again.
   Result<std::vector<executorch::runtime::EValue>> run(
       const std::vector<executorch::runtime::EValue>& inputs);
 
@@ -49,7 +49,7 @@ class Method {
 
   std::string name_;
   std::unique_ptr<Arenas> arenas_;
-  // Of the runtime itself, and of kernels while they run.
+  // For the runtime itself, and for running kernels.
   HeapAllocator structures_;
   HeapAllocator temporary_;
   executorch::runtime::MemoryManager memory_;
@@ -67,16 +67,16 @@ class Program {
   const std::set<std::string>& methods() const { return methods_; }
   bool has(const std::string& method) const { return methods_.count(method) != 0; }
 
-  // The method's name, or where `asked` is empty "forward" or the only one; an error, if there is none.
+  // `asked`, or if it is empty "forward" or the only method; an error, if there is none.
   Result<std::string> choose_method(const std::string& asked) const;
 
-  // Of a method that it has.
+  // For an existing method.
   Result<executorch::runtime::MethodMeta> meta(const std::string& method) const;
 
-  // Of a method that it has; loaded when it is first asked for.
+  // For an existing method, which is loaded on first use.
   Result<Method*> method(const std::string& name);
 
-  // How sentences call a method.
+  // The name of a method in errors.
   std::string title(const std::string& method) const;
 
  private:

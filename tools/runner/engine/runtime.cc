@@ -10,12 +10,12 @@
 #include "tools/runner/base/json.h"
 #include "tools/runner/base/process.h"
 
-// Defined by the rules, for the headers of a runtime that they know.
+// Defined by the rules for the headers of known runtimes.
 #ifndef EXECUTORCH_RUNTIME_VERSION
 #define EXECUTORCH_RUNTIME_VERSION ""
 #endif
 
-// The library is part of runtimes with threads; a header for it is in some of them.
+// Runtimes with threads contain the library; only some contain its header.
 #if defined(__APPLE__)
 #include <dlfcn.h>
 #else
@@ -37,30 +37,30 @@ const char* words(RuntimeError error) {
   switch (error) {
     case RuntimeError::InvalidState:
       return "the program or backend is in no state for it; a program whose weights are in .ptd "
-             "files needs them: name them with --data, or give the --manifest";
+             "files needs them: name them with --data, or pass the --manifest";
     case RuntimeError::NotSupported:
-      return "not supported by this runtime, as inputs of another shape than exported are, too";
+      return "not supported by this runtime; this includes inputs of another shape than exported";
     case RuntimeError::InvalidArgument:
-      return "an argument is invalid: the inputs don't fit, or the program is damaged";
+      return "an argument is invalid: the inputs do not fit, or the program is damaged";
     case RuntimeError::InvalidType:
-      return "a value has another type than wanted";
+      return "a value has another type than expected";
     case RuntimeError::OperatorMissing:
-      return "it uses an operator that this runtime doesn't have";
+      return "it uses an operator that this runtime does not have";
     case RuntimeError::NotFound:
       return "not found: constant data is missing from the data files, or a backend from this "
-             "runtime; name all .ptd files with --data, or give the --manifest";
+             "runtime; name all .ptd files with --data, or pass the --manifest";
     case RuntimeError::MemoryAllocationFailed:
     case RuntimeError::OutOfResources:
     case RuntimeError::DelegateMemoryAllocationFailed:
       return "memory ran out";
     case RuntimeError::AccessFailed:
-      return "a file couldn't be read";
+      return "a file could not be read";
     case RuntimeError::InvalidProgram:
       return "the program is damaged, or of another version";
     case RuntimeError::InvalidExternalData:
-      return "a data file is damaged, or doesn't fit the program";
+      return "a data file is damaged, or does not fit the program";
     case RuntimeError::DelegateInvalidCompatibility:
-      return "a backend doesn't accept its part of the program: damaged, or of another version";
+      return "a backend does not accept its part of the program: damaged, or of another version";
     case RuntimeError::DelegateInvalidHandle:
       return "a backend lost its part of the program";
     default:
@@ -69,7 +69,7 @@ const char* words(RuntimeError error) {
 }
 
 #if defined(__APPLE__)
-// Looked up by name: a Mach-O program has to say which library a weak symbol is in.
+// Looked up by name: a Mach-O program would have to name the library of a weak symbol.
 bool reset(int count) {
   const auto get = reinterpret_cast<void* (*)()>(
       dlsym(RTLD_DEFAULT, "_ZN10executorch9extension10threadpool14get_threadpoolEv"));
@@ -129,7 +129,7 @@ std::string runtime_info() {
 
 Status set_threads(int count) {
   if (!reset(count)) {
-    return error("the runtime doesn't let its threads be set to " + std::to_string(count) +
+    return error("the runtime cannot set its threads to " + std::to_string(count) +
          "; leave --threads out.");
   }
   return {};

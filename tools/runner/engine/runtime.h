@@ -1,4 +1,4 @@
-// The runtime as a whole: its errors in words, what it has, its threads, and recording what it does.
+// The runtime as a whole: its errors in words, its contents, its threads, and recording of events.
 #pragma once
 
 #include <memory>
@@ -17,10 +17,10 @@ Status check(executorch::runtime::Error code, const std::string& what);
 // Its version, backends and operators as one JSON object.
 std::string runtime_info();
 
-// Sets how many threads kernels and backends use together; an error, if the runtime has none.
+// Sets the number of threads of kernels and backends; an error, if the runtime has no threads.
 Status set_threads(int count);
 
-// Records what a program does, where this runner was linked with one: //tools/runner:etdump.
+// Records a program's events, if the runner links //tools/runner:etdump.
 class Recorder {
  public:
   virtual ~Recorder() = default;
@@ -28,16 +28,16 @@ class Recorder {
   // For the methods of one program.
   virtual executorch::runtime::EventTracer* tracer() = 0;
 
-  // Writes what was recorded.
+  // Writes the recorded events.
   virtual Status write(const std::string& path) = 0;
 };
 
 using MakeRecorder = std::unique_ptr<Recorder> (*)();
 
-// What makes recorders from now on.
+// Sets the function that creates recorders.
 void set_recorder(MakeRecorder make);
 
-// An error, if there is none to be had.
+// An error, if the runner has no recorder.
 Result<std::unique_ptr<Recorder>> make_recorder();
 
 }  // namespace runner

@@ -1,5 +1,5 @@
-// Records programs in ExecuTorch's ETDump format. Apart from the other parts, as it needs a library that
-// not every runtime has and that few apps want.
+// Records programs in ExecuTorch's ETDump format. A separate library, because it needs one that
+// not every runtime has and that few apps need.
 
 #include <cstdlib>
 

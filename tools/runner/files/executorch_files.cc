@@ -19,7 +19,7 @@ Status damaged(const std::string& path, const std::string& how) {
   return error(path + " is damaged: " + how + "; fetch or build it again.");
 }
 
-// Reads a tensor's layout, and gives what it says its bytes are; -1: the layout makes no sense.
+// Reads a tensor's layout, and returns its size in bytes; -1: the layout is invalid.
 int64_t read_layout(FlatBuffer& tables, uint64_t layout, DataFile::Blob& blob) {
   using executorch::aten::ScalarType;
   blob.has_layout = true;
@@ -89,7 +89,7 @@ Status DataFile::read() {
     TRY(read_named(segments, tables.table_in(named, i), base, tables));
   }
   if (tables.damaged()) {
-    return damaged(path(), "its tables lead outside of them, or lie over each other");
+    return damaged(path(), "its tables lead outside of them, or overlap");
   }
   return check_segments();
 }
@@ -102,7 +102,7 @@ Status DataFile::read_named(
   const std::string key(tables.string(item, 0));
   const uint32_t index = tables.scalar<uint32_t>(item, 1);
   if (index >= segments.length) {
-    return damaged(path(), "key \"" + key + "\" names a segment that it doesn't have");
+    return damaged(path(), "key \"" + key + "\" names a segment that does not exist");
   }
   const uint64_t segment = tables.table_in(segments, index);
   const uint64_t offset = tables.scalar<uint64_t>(segment, 0);
@@ -118,7 +118,7 @@ Status DataFile::read_named(
   const bool fits = layout == 0 || read_layout(tables, layout, blob) == static_cast<int64_t>(bytes);
   if (!fits && !tables.damaged()) {
     return damaged(
-        path(), "the shape of key \"" + key + "\" doesn't fit its " + std::to_string(bytes) + " bytes");
+        path(), "the shape of key \"" + key + "\" does not fit its " + std::to_string(bytes) + " bytes");
   }
   if (!blobs_.emplace(key, std::move(blob)).second) {
     return damaged(path(), "it has key \"" + key + "\" twice");
@@ -126,18 +126,18 @@ Status DataFile::read_named(
   return {};
 }
 
-// Keys may share a segment. Segments that lie over each other would be hashed again and again.
+// Keys may share a segment. Overlapping segments would be hashed repeatedly.
 Status DataFile::check_segments() const {
-  std::set<Place> places;
+  std::set<Segment> ranges;
   for (const auto& [key, blob] : blobs_) {
     if (blob.size > 0) {
-      places.emplace(blob.data, blob.size);
+      ranges.emplace(blob.data, blob.size);
     }
   }
   const uint8_t* end = nullptr;
-  for (const auto& [data, size] : places) {
+  for (const auto& [data, size] : ranges) {
     if (end != nullptr && data < end) {
-      return damaged(path(), "its segments lie over each other");
+      return damaged(path(), "its segments overlap");
     }
     end = data + size;
   }
@@ -146,7 +146,7 @@ Status DataFile::check_segments() const {
 
 uint32_t DataFile::crc32_of(const std::string& key) const {
   const Blob& blob = blobs_.find(key)->second;
-  const auto [known, is_new] = crc32s_.emplace(Place(blob.data, blob.size), 0);
+  const auto [known, is_new] = crc32s_.emplace(Segment(blob.data, blob.size), 0);
   if (is_new) {
     known->second = crc32_of_mapped(blob.data, blob.size);
   }
@@ -155,7 +155,7 @@ uint32_t DataFile::crc32_of(const std::string& key) const {
 
 std::string DataFile::sha256_of(const std::string& key) const {
   const Blob& blob = blobs_.find(key)->second;
-  const auto [known, is_new] = sha256s_.emplace(Place(blob.data, blob.size), "");
+  const auto [known, is_new] = sha256s_.emplace(Segment(blob.data, blob.size), "");
   if (is_new) {
     known->second = sha256(blob.data, blob.size);
     drop_pages(blob.data, blob.size);
@@ -221,7 +221,7 @@ Result<std::map<std::string, uint64_t>> check_program_file(const std::string& pa
     }
   }
   if (tables.damaged()) {
-    return error(path + " is damaged: its tables lead outside of them, or lie over each other; fetch or build it again.");
+    return error(path + " is damaged: its tables lead outside of them, or overlap; fetch or build it again.");
   }
   return named;
 }

@@ -1,8 +1,8 @@
 // The outer layouts of ExecuTorch's files: .pte (program.fbs), and .ptd (flat_tensor.fbs), which holds named
 // data that programs load at run time.
 //
-// All that is handed out lies inside of the file, and no two pieces of it overlap but by sharing one place: what
-// reads it later needs no check of its own, and hashing it takes time in proportion to the file.
+// All returned data lie inside of the file, and two pieces are either the same segment or do not overlap. So
+// later readers need no checks, and hashing takes time in proportion to the file.
 #pragma once
 
 #include <cstdint>
@@ -24,26 +24,26 @@ class DataFile {
   struct Blob {
     const uint8_t* data = nullptr;  // In the mapped file.
     uint64_t size = 0;
-    // Of a tensor's bytes; a delegate's have none.
+    // For a tensor; a delegate's data have no layout.
     bool has_layout = false;
     int8_t scalar_type = 0;
     std::vector<int32_t> sizes;
     std::vector<uint8_t> dim_order;
   };
 
-  // An error, if it is no .ptd file, or is truncated or damaged.
+  // An error, if it is not a .ptd file, or is truncated or damaged.
   static Result<DataFile> open(const std::string& path);
 
   const std::string& path() const { return file_.path(); }
   const std::map<std::string, Blob>& blobs() const { return blobs_; }
   bool has(const std::string& key) const { return blobs_.count(key) != 0; }
 
-  // Of a key that it has, in hexadecimal.
+  // For an existing key, in hexadecimal.
   std::string sha256_of(const std::string& key) const;
   uint32_t crc32_of(const std::string& key) const;
 
  private:
-  using Place = std::pair<const uint8_t*, uint64_t>;
+  using Segment = std::pair<const uint8_t*, uint64_t>;
 
   explicit DataFile(MappedFile file) : file_(std::move(file)) {}
   Status read();
@@ -52,26 +52,26 @@ class DataFile {
 
   MappedFile file_;
   std::map<std::string, Blob> blobs_;
-  // Of segments, which keys and programs may share.
-  mutable std::map<Place, uint32_t> crc32s_;
-  mutable std::map<Place, std::string> sha256s_;
+  // By segment; keys and programs may share segments.
+  mutable std::map<Segment, uint32_t> crc32s_;
+  mutable std::map<Segment, std::string> sha256s_;
 };
 
 using DataFiles = std::vector<std::shared_ptr<const DataFile>>;
 
-// The data files of a process: each is mapped once, however many programs use it.
+// The data files of a process: each is mapped once for all programs.
 class OpenDataFiles {
  public:
-  // An error as DataFile's.
+  // Errors as in DataFile.
   Result<std::shared_ptr<const DataFile>> open(const std::string& path);
 
  private:
   std::map<std::string, std::shared_ptr<const DataFile>> files_;
 };
 
-// The named data inside of a program: key to bytes. `path` is for sentences.
+// The named data inside of a program: key to size in bytes. `path` is for errors.
 //
-// An error, if it is no .pte file, or its segments don't lie in it.
+// An error, if it is not a .pte file, or if its segments do not lie in it.
 Result<std::map<std::string, uint64_t>> check_program_file(const std::string& path, std::string_view bytes);
 
 }  // namespace runner

@@ -10,7 +10,7 @@
 namespace runner {
 namespace {
 
-// Where an adapter's index is.
+// Path of an adapter's index.
 std::string adapter_index_path(const std::string& data_path) {
   return without_extension(data_path) + ".index.json";
 }
@@ -20,7 +20,7 @@ bool has_name(const DataFile& file, const Manifest::Data& entry) {
 }
 
 bool has_all_keys(const DataFile& file, const Manifest::Data& entry) {
-  for (const auto& [key, wanted] : entry.keys) {
+  for (const auto& [key, expected] : entry.keys) {
     if (!file.has(key)) {
       return false;
     }
@@ -28,11 +28,11 @@ bool has_all_keys(const DataFile& file, const Manifest::Data& entry) {
   return true;
 }
 
-// Whether a file holds the bytes that a program was built with, as far as sums tell.
+// Whether a file contains the bytes that a program was built with, according to checksums.
 bool has_content(const DataFile& file, const Manifest::Data& entry) {
-  for (const auto& [key, wanted] : entry.keys) {
-    if (!file.has(key) || file.blobs().find(key)->second.size != wanted.size ||
-        (wanted.crc32 && file.crc32_of(key) != *wanted.crc32)) {
+  for (const auto& [key, expected] : entry.keys) {
+    if (!file.has(key) || file.blobs().find(key)->second.size != expected.size ||
+        (expected.crc32 && file.crc32_of(key) != *expected.crc32)) {
       return false;
     }
   }
@@ -43,23 +43,23 @@ bool may_be_adapter(const DataFile& file, const Manifest::Data& entry) {
   return entry.kind == "adapter" && is_file(adapter_index_path(file.path()));
 }
 
-// Whether a file may take the place of an entry's.
+// Whether a file may be used for an entry.
 using Fits = std::function<Result<bool>(const DataFile& file, const Manifest::Data& entry)>;
 
-// Gives each file that `fits` a free entry to the first such entry.
-Status place(DataFiles& left, const Manifest& manifest, DataFiles& placed, const Fits& fits) {
+// Assigns each file to the first free entry that it fits.
+Status assign(DataFiles& left, const Manifest& manifest, DataFiles& assigned, const Fits& fits) {
   for (auto& file : left) {
-    for (size_t i = 0; i < placed.size() && file != nullptr; ++i) {
-      if (placed[i] == nullptr && TRY(fits(*file, manifest.data[i]))) {
-        placed[i] = std::move(file);
+    for (size_t i = 0; i < assigned.size() && file != nullptr; ++i) {
+      if (assigned[i] == nullptr && TRY(fits(*file, manifest.data[i]))) {
+        assigned[i] = std::move(file);
       }
     }
   }
   return {};
 }
 
-// Gives each file that a user named to an entry; what is left over is no file of the program's.
-Status place_all(DataFiles& left, const Manifest& manifest, DataFiles& placed) {
+// Assigns each file of the command line to an entry; the remaining ones do not belong to the program.
+Status assign_all(DataFiles& left, const Manifest& manifest, DataFiles& assigned) {
   using Entry = Manifest::Data;
   const auto has_name_and_content = [](const DataFile& file, const Entry& entry) {
     return has_name(file, entry) && has_content(file, entry);
@@ -74,11 +74,11 @@ Status place_all(DataFiles& left, const Manifest& manifest, DataFiles& placed) {
   const auto has_name_and_keys = [](const DataFile& file, const Entry& entry) {
     return has_name(file, entry) && has_all_keys(file, entry);
   };
-  // Names say least: two targets' files may have the same one.
+  // Names come last: files of two targets may have the same name.
   const Fits by_certainty[] = {
       has_name_and_content, has_content, is_adapter, has_name_and_keys, has_all_keys, has_name, may_be_adapter};
   for (const Fits& fits : by_certainty) {
-    TRY(place(left, manifest, placed, fits));
+    TRY(assign(left, manifest, assigned, fits));
   }
   return {};
 }
@@ -91,20 +91,20 @@ std::string names(const Manifest& manifest) {
   return text.empty() ? "no data files" : text;
 }
 
-std::string place_of(
+std::string default_path(
     const Manifest::Data& entry,
     const std::string& program,
     const std::map<std::string, std::string>& known) {
   const auto by_label = known.find(entry.label);
-  const auto found = by_label != known.end() ? by_label : known.find(entry.file);
-  return found != known.end() ? found->second : beside(program, entry.file);
+  const auto entry_path = by_label != known.end() ? by_label : known.find(entry.file);
+  return entry_path != known.end() ? entry_path->second : beside(program, entry.file);
 }
 
-// One file per entry of the manifest's `data`, in its order.
+// One file per entry of the manifest's `data`, in the same order.
 //
-// Each of `paths` (--data) is matched by its bytes, else as another adapter that fits, else by its
-// keys, and last by its base name, which files of two targets may share. What no path matches is where
-// `known` says, by label or name, or beside the program.
+// Each of `paths` (--data) is matched by its bytes, then as another adapter that fits, then by its
+// keys, and last by its base name, which files of two targets may share. Entries without a match use the file in
+// `known`, by label or name, or the one beside the program.
 Result<DataFiles> match_data(
     const Manifest& manifest,
     const std::string& program,
@@ -115,66 +115,65 @@ Result<DataFiles> match_data(
   for (const std::string& path : paths) {
     left.push_back(TRY(open.open(path)));
   }
-  DataFiles placed(manifest.data.size());
-  TRY(place_all(left, manifest, placed));
+  DataFiles assigned(manifest.data.size());
+  TRY(assign_all(left, manifest, assigned));
   for (const auto& file : left) {
     if (file != nullptr) {
-      return error(file->path() + " is none of the data files of " + manifest.label + " (" +
-           names(manifest) + "), nor has it the keys of one of them" +
-           " or an index that would let it stand in for an adapter.");
+      return error(file->path() + " is not a data file of " + manifest.label + " (" +
+           names(manifest) + "): its name and keys are others, and it has no index of a replacement adapter.");
     }
   }
-  for (size_t i = 0; i < placed.size(); ++i) {
-    if (placed[i] == nullptr) {
+  for (size_t i = 0; i < assigned.size(); ++i) {
+    if (assigned[i] == nullptr) {
       const Manifest::Data& entry = manifest.data[i];
-      const std::string path = place_of(entry, program, known);
+      const std::string path = default_path(entry, program, known);
       if (!is_file(path)) {
         return error(path + " is missing: " + manifest.label + " needs the data of " + entry.label +
              "; put it there or name it with --data.");
       }
-      placed[i] = TRY(open.open(path));
+      assigned[i] = TRY(open.open(path));
     }
   }
-  return placed;
+  return assigned;
 }
 
-// What is wrong with a key; empty: nothing.
+// What is wrong with a key; "": nothing.
 std::string difference(
     const DataFile& file,
     const std::string& key,
-    const Manifest::Key& wanted,
+    const Manifest::Key& expected,
     bool hashed) {
   if (!file.has(key)) {
     return "it has no key \"" + key + "\"";
   }
   const uint64_t size = file.blobs().find(key)->second.size;
-  if (size != wanted.size) {
-    return "its key \"" + key + "\" has " + std::to_string(size) + " bytes, wanted " +
-        std::to_string(wanted.size);
+  if (size != expected.size) {
+    return "its key \"" + key + "\" has " + std::to_string(size) + " bytes, expected " +
+        std::to_string(expected.size);
   }
-  // A bit that has changed on disk or on the way must not become a wrong number.
-  if (wanted.crc32 && file.crc32_of(key) != *wanted.crc32) {
+  // A flipped bit must not become a wrong number.
+  if (expected.crc32 && file.crc32_of(key) != *expected.crc32) {
     return "its key \"" + key + "\" has other bytes than when it was built";
   }
   if (hashed) {
     const std::string digest = file.sha256_of(key);
-    if (digest != wanted.sha256) {
-      return "its key \"" + key + "\" has sha256 " + digest + ", wanted " + wanted.sha256;
+    if (digest != expected.sha256) {
+      return "its key \"" + key + "\" has sha256 " + digest + ", expected " + expected.sha256;
     }
   }
   return "";
 }
 
-// Why an adapter of another program can't be for this one.
+// Why an adapter of another program does not fit this one.
 std::string misfit(const AdapterIndex& index, const Manifest::Data& entry) {
-  for (const auto& [key, wanted] : entry.keys) {
-    const auto found = index.entries.find(key);
-    if (found == index.entries.end()) {
+  for (const auto& [key, expected] : entry.keys) {
+    const auto indexed = index.entries.find(key);
+    if (indexed == index.entries.end()) {
       return "it has no key \"" + key + "\"";
     }
-    if (found->second.size != wanted.size) {
-      return "its key \"" + key + "\" has " + std::to_string(found->second.size) +
-          " bytes, wanted " + std::to_string(wanted.size) + " (another rank or base)";
+    if (indexed->second.size != expected.size) {
+      return "its key \"" + key + "\" has " + std::to_string(indexed->second.size) +
+          " bytes, expected " + std::to_string(expected.size) + " (another rank or base)";
     }
   }
   return "its program has other base weights, layers or activation scales";
@@ -193,19 +192,19 @@ Result<AdapterIndex> check_other_adapter(
   }
   AdapterIndex index = TRY(read_adapter_index(index_path));
   if (index.interface != manifest.interface) {
-    return error(file.path() + " doesn't fit " + manifest.label + ": " + misfit(index, entry) + ", and " +
-         index.path + " has not the interface of that program; build it for the model, recipe " +
+    return error(file.path() + " does not fit " + manifest.label + ": " + misfit(index, entry) + ", and " +
+         index.path + " has another interface than that program; build it for the model, recipe " +
          "and shared data of that program.");
   }
-  for (const auto& [key, wanted] : entry.keys) {
-    const auto found = index.entries.find(key);
-    if (found == index.entries.end() || found->second.size != wanted.size) {
-      return error(file.path() + " doesn't fit " + manifest.label + ": its index has " +
-           (found == index.entries.end() ? "no key \"" : "another size for key \"") + key + "\"; " +
+  for (const auto& [key, expected] : entry.keys) {
+    const auto indexed = index.entries.find(key);
+    if (indexed == index.entries.end() || indexed->second.size != expected.size) {
+      return error(file.path() + " does not fit " + manifest.label + ": its index has " +
+           (indexed == index.entries.end() ? "no key \"" : "another size for key \"") + key + "\"; " +
            "build it for the model and recipe of that program.");
     }
     const std::string wrong = difference(
-        file, key, found->second, verify || (wanted.by_name && !found->second.crc32));
+        file, key, indexed->second, verify || (expected.by_name && !indexed->second.crc32));
     if (!wrong.empty()) {
       return error(file.path() + " is damaged, or not the adapter of " + index.path + ": " + wrong + ".");
     }
@@ -215,8 +214,8 @@ Result<AdapterIndex> check_other_adapter(
 
 // An error, if the file lacks a key of `entry`, or has other bytes for it.
 //
-// Hashes keys that say nothing of their bytes; with `verify` all keys. Another adapter may stand in
-// for the entry's if its index has the program's interface; that index is what is returned.
+// Hashes keys that do not depend on their bytes; with `verify`, all keys. Another adapter may replace the
+// entry's, if its index has the program's interface; the result is that index.
 Result<std::optional<AdapterIndex>> check_keys(
     const DataFile& file,
     const Manifest::Data& entry,
@@ -230,8 +229,8 @@ Result<std::optional<AdapterIndex>> check_keys(
           TRY(check_other_adapter(file, entry, manifest, verify, "it is that of " + label)));
     }
   }
-  for (const auto& [key, wanted] : entry.keys) {
-    const std::string wrong = difference(file, key, wanted, verify || (wanted.by_name && !wanted.crc32));
+  for (const auto& [key, expected] : entry.keys) {
+    const std::string wrong = difference(file, key, expected, verify || (expected.by_name && !expected.crc32));
     if (wrong.empty()) {
       continue;
     }
@@ -251,25 +250,25 @@ Status check_program(
     bool verify) {
   const auto* data = reinterpret_cast<const uint8_t*>(bytes.data());
   if (bytes.size() != manifest.program.size) {
-    return error(path + " has " + std::to_string(bytes.size()) + " bytes, " + manifest.path + " wants " +
-         std::to_string(manifest.program.size) +
-         "; it is truncated, or of another build than its manifest.");
+    return error(path + " has " + std::to_string(bytes.size()) + " bytes, expected " +
+         std::to_string(manifest.program.size) + " (" + manifest.path +
+         "); it is truncated, or of another build than its manifest.");
   }
   if (manifest.program.crc32 && crc32_of_mapped(data, bytes.size()) != *manifest.program.crc32) {
-    return error(path + " has other bytes than " + manifest.path +
-         " wants; it is damaged, or of another build than its manifest.");
+    return error(path + " has other bytes than those in " + manifest.path +
+         "; it is damaged, or of another build than its manifest.");
   }
   if (verify && !manifest.program.sha256.empty()) {
     const std::string digest = sha256(data, bytes.size());
     if (digest != manifest.program.sha256) {
-      return error(path + " has sha256 " + digest + ", " + manifest.path + " wants " +
-           manifest.program.sha256 + "; it is damaged, or of another build than its manifest.");
+      return error(path + " has sha256 " + digest + ", expected " + manifest.program.sha256 + " (" +
+           manifest.path + "); it is damaged, or of another build than its manifest.");
     }
   }
   return {};
 }
 
-// The runtime refuses such files with less of a reason.
+// The runtime refuses such files, too, with a less specific error.
 Status check_no_key_twice(const DataFiles& files) {
   std::map<std::string, const DataFile*> owners;
   for (const auto& file : files) {
@@ -284,7 +283,7 @@ Status check_no_key_twice(const DataFiles& files) {
   return {};
 }
 
-// Of a program without a manifest, nothing says what its data has to be.
+// Without a manifest, a program's expected data are unknown.
 Status open_data(const ProgramFiles& files, bool verify, OpenDataFiles& open, CheckedFiles& checked) {
   if (verify && !files.is_of_app) {
     return error("--verify needs a --manifest for " + files.program + ": it has the hashes.");

@@ -1,7 +1,7 @@
-// Checks a program's files before anything is loaded, as the runtime trusts what it is given.
+// Checks a program's files before anything is loaded, because the runtime trusts its inputs.
 //
-// Which file stands for which data of the manifest is decided by what files hold, then by their names. Each key
-// has the bytes that the program was built with, or those of another adapter whose index has the same interface.
+// Files are matched with the manifest's data by contents, then by name. Each key must have the bytes that the
+// program was built with, or those of another adapter whose index has the same interface.
 #pragma once
 
 #include <cstdint>
@@ -17,20 +17,20 @@
 
 namespace runner {
 
-// What a program is loaded from.
+// The files of a program.
 struct ProgramFiles {
   std::string program;
   std::string manifest;           // "": none.
-  std::vector<std::string> data;  // As a user named them.
-  // Where other data files of the manifest are, by their labels or names.
+  std::vector<std::string> data;  // As on the command line.
+  // Paths of other data files of the manifest, by label or name.
   std::map<std::string, std::string> known_data;
   bool is_bundled = false;
-  bool is_of_app = false;  // Whose manifest has hashes of all files.
+  bool is_of_app = false;  // The app's manifest has hashes of all files.
 };
 
 struct CheckedFiles {
   std::shared_ptr<const MappedFile> program;
-  std::string_view program_bytes;  // All of that file, or the program in a bundle.
+  std::string_view program_bytes;  // The whole file, or the program in a bundle.
   std::vector<BundledCase> cases;  // Of a bundle.
   std::map<std::string, uint64_t> named_data;  // Inside of the program: key to bytes.
   DataFiles data;

@@ -1,7 +1,7 @@
 // Reads flatbuffers of unknown origin: every access is checked against the buffer.
 //
-// The flatbuffers library reads without checks; generated verifiers for the two schemas that matter
-// here (program.fbs, flat_tensor.fbs) are in no package.
+// The flatbuffers library reads without checks, and no package has generated verifiers for the two schemas
+// used here (program.fbs, flat_tensor.fbs).
 #pragma once
 
 #include <cstdint>
@@ -19,13 +19,13 @@ class FlatBuffer {
 
   FlatBuffer(const uint8_t* data, uint64_t size) : data_(data), size_(size) {}
 
-  // Whether an access so far led outside of the buffer, or vectors lie over each other: what a program
-  // wrote has each at a place of its own. Such accesses give zeros.
+  // Whether an access so far led outside of the buffer, or vectors overlap, which no writer produces. Such
+  // accesses return zeros.
   bool damaged() const { return damaged_; }
 
   uint64_t root() { return read<uint32_t>(0); }
 
-  // Position of a table's field; 0: the table doesn't have it.
+  // Position of a table's field; 0: none.
   uint64_t field(uint64_t table, int number) {
     const uint64_t vtable = table - static_cast<uint64_t>(int64_t{read<int32_t>(table)});
     const uint64_t slot = 4 + 2 * static_cast<uint64_t>(number);
@@ -42,7 +42,7 @@ class FlatBuffer {
     return position == 0 ? T{} : read<T>(position);
   }
 
-  // A table inside of another one; 0: there is none.
+  // A table inside of another one; 0: none.
   uint64_t table(uint64_t table, int number) {
     const uint64_t position = field(table, number);
     return position == 0 ? 0 : position + read<uint32_t>(position);
@@ -53,16 +53,16 @@ class FlatBuffer {
     if (position == 0) {
       return {};
     }
-    const Vector found{position + 4, read<uint32_t>(position)};
-    const uint64_t bytes = found.length * element_size;
-    if (!inside(found.start, bytes)) {
+    const Vector result{position + 4, read<uint32_t>(position)};
+    const uint64_t bytes = result.length * element_size;
+    if (!inside(result.start, bytes)) {
       return {};
     }
     count(bytes);
-    return damaged_ ? Vector{} : found;
+    return damaged_ ? Vector{} : result;
   }
 
-  // Each counts as the smallest table that there is: a file may have one many times.
+  // Each access counts as the smallest possible table: a file may reference a table many times.
   uint64_t table_in(const Vector& vector, uint32_t index) {
     count(4);
     const uint64_t position = vector.start + 4 * uint64_t{index};

@@ -25,7 +25,7 @@ Result<Manifest::Data> read_data(const JsonValue& json, const std::string& path)
   data.label = TRY(json.text("label"));
   data.kind = TRY(json.text("kind"));
   if (!is_plain_name(data.file)) {
-    return error(path + " names the data file \"" + data.file + "\", wanted a base name.");
+    return error(path + " names the data file \"" + data.file + "\", expected a base name.");
   }
   for (const auto& [name, key] : TRY(json.members("keys"))) {
     const bool by_name = TRY(key.flag("by_name"));
@@ -65,7 +65,7 @@ Result<Manifest> read_manifest(const std::string& path) {
   const uint64_t format = TRY(json.number("format"));
   if (format != kFormat) {
     return error(path + " has format " + std::to_string(format) +
-                 ", wanted 1; use the runner of the rules that built it.");
+                 ", expected 1; use the runner of the rules that built it.");
   }
   Manifest manifest;
   manifest.path = path;

@@ -15,9 +15,9 @@ struct Manifest {
   struct Key {
     std::string sha256;
     uint64_t size = 0;
-    // Found by a name that says nothing of its bytes: the runtime would accept others silently.
+    // Its name does not depend on its bytes: the runtime would silently accept others.
     bool by_name = false;
-    // Checked on every start; none: the manifest doesn't have it.
+    // Checked on every start; none: not in the manifest.
     std::optional<uint32_t> crc32;
   };
 
@@ -35,16 +35,16 @@ struct Manifest {
   std::vector<Data> data;
   bool weight_cache_safe = false;
   std::vector<std::string> weight_cache_reasons;
-  // XNNPACK's name of packed weights to a digest of all that is packed; none: not listed.
+  // XNNPACK's name of packed weights to a digest of their contents; none: not listed.
   std::optional<std::map<std::string, std::string>> packed;
-  // The same names to the adapter's keys whose bytes are packed; none: not listed.
+  // The same names to the adapter's keys that they contain; none: not listed.
   std::optional<std::map<std::string, std::vector<std::string>>> packed_of_adapter;
 };
 
-// An error, if the file is missing or no manifest.
+// An error, if the file is missing or not a manifest.
 Result<Manifest> read_manifest(const std::string& path);
 
-// An adapter's <name>.index.json: what it fits and what it holds.
+// An adapter's <name>.index.json: its interface and its contents.
 struct AdapterIndex {
   std::string path;
   std::string label;
@@ -52,7 +52,7 @@ struct AdapterIndex {
   std::map<std::string, Manifest::Key> entries;
 };
 
-// An error, if the file is no index.
+// An error, if the file is not an index.
 Result<AdapterIndex> read_adapter_index(const std::string& path);
 
 }  // namespace runner

@@ -30,49 +30,49 @@ Status check_alone(const Manifest& manifest) {
        (reasons.empty() ? "its manifest says so" : reasons) + "; run without it.");
 }
 
-// A weight that both have; empty: none.
-std::string common_weight(const Keys& one, const Keys& two) {
-  for (const auto& [key, size] : one) {
-    if (!is_scale(key) && two.count(key) != 0) {
+// A weight of both; "": none.
+std::string common_weight(const Keys& first, const Keys& second) {
+  for (const auto& [key, size] : first) {
+    if (!is_scale(key) && second.count(key) != 0) {
       return key;
     }
   }
   return "";
 }
 
-// Whether `one` has a scale that `two` lacks, where `two` has one of the same size.
-bool may_scale_otherwise(const Keys& one, const Keys& two) {
+// Whether `first` has a scale that `second` lacks, while `second` has one of the same size.
+bool may_scale_otherwise(const Keys& first, const Keys& second) {
   std::set<uint64_t> sizes;
-  for (const auto& [key, size] : two) {
+  for (const auto& [key, size] : second) {
     if (is_scale(key)) {
       sizes.insert(size);
     }
   }
-  for (const auto& [key, size] : one) {
-    if (is_scale(key) && two.count(key) == 0 && sizes.count(size) != 0) {
+  for (const auto& [key, size] : first) {
+    if (is_scale(key) && second.count(key) == 0 && sizes.count(size) != 0) {
       return true;
     }
   }
   return false;
 }
 
-Status check_pair(const CacheUse& one, const CacheUse& two) {
+Status check_pair(const CacheUse& first, const CacheUse& second) {
   const bool is_exact =
-      one.manifest && one.manifest->packed && two.manifest && two.manifest->packed;
-  const std::string names = one.program + " and " + two.program;
+      first.manifest && first.manifest->packed && second.manifest && second.manifest->packed;
+  const std::string names = first.program + " and " + second.program;
   if (is_exact) {
-    for (const auto& [key, digest] : *one.manifest->packed) {
-      const auto other = two.manifest->packed->find(key);
-      if (other != two.manifest->packed->end() && other->second != digest) {
+    for (const auto& [key, digest] : *first.manifest->packed) {
+      const auto other = second.manifest->packed->find(key);
+      if (other != second.manifest->packed->end() && other->second != digest) {
         return error("--weight_cache is unsafe for " + names + " together: they pack \"" + key +
              "\" in different ways; run them without it, or in two processes.");
       }
     }
     return {};
   }
-  const std::string weight = common_weight(one.keys, two.keys);
+  const std::string weight = common_weight(first.keys, second.keys);
   if (!weight.empty() &&
-      (may_scale_otherwise(one.keys, two.keys) || may_scale_otherwise(two.keys, one.keys))) {
+      (may_scale_otherwise(first.keys, second.keys) || may_scale_otherwise(second.keys, first.keys))) {
     return error("--weight_cache may be unsafe for " + names +
          " together: they have weights in common (\"" + weight +
          "\") and scales that differ; run them without it, or in two processes.");
@@ -93,7 +93,7 @@ void pack_adapter(Manifest& manifest, const AdapterIndex& adapter) {
   const std::string any = sha256(reinterpret_cast<const uint8_t*>(all.data()), all.size());
   for (auto& [name, digest] : *manifest.packed) {
     if (!manifest.packed_of_adapter) {
-      // Any weight may depend on any of the adapter's.
+      // Any packed weight may depend on any weight of the adapter.
       digest += " " + any;
       continue;
     }

@@ -7,7 +7,7 @@
 namespace runner {
 namespace {
 
-// As the crate regex of Rust's has \w, which these are found with there.
+// \w of Rust's crate regex, which Hugging Face's tokenizers use for these.
 constexpr char kWordCharacter[] = R"([\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}])";
 
 Result<AddedToken> read_token(const JsonValue& json, const Normalizer* normalizer, Budget& budget) {
@@ -16,7 +16,7 @@ Result<AddedToken> read_token(const JsonValue& json, const Normalizer* normalize
   token.content = TRY(json.text("content"));
   token.is_special = TRY(json.flag("special", false));
   token.is_normalized = TRY(json.flag("normalized", false));
-  token.wanted = token.is_normalized && normalizer != nullptr
+  token.searched = token.is_normalized && normalizer != nullptr
       ? TRY(normalizer->normalize(token.content, budget))
       : token.content;
   token.strips_left = TRY(json.flag("lstrip", false));
@@ -31,7 +31,7 @@ bool is_space(uint32_t point) {
       point == 0x202F || point == 0x205F || point == 0x3000;
 }
 
-// Where the white space begins that ends at `end`.
+// The start of the white space that ends at `end`.
 size_t space_before(std::string_view text, size_t start, size_t end) {
   while (end > start) {
     size_t at = end - 1;
@@ -57,9 +57,9 @@ size_t space_after(std::string_view text, size_t at) {
   return at;
 }
 
-// Where the said part of a match ends; `start`: nobody said any of it.
+// The end of the user text in a match; `start`: none of it is user text.
 size_t said_until(const std::vector<Range>& said, size_t start, size_t end) {
-  // The last one that begins before the end: they are in order, and apart.
+  // The last range that begins before the end: ranges are in order, and apart.
   const auto after = std::partition_point(
       said.begin(), said.end(), [end](const Range& range) { return range.start < end; });
   return after != said.begin() && start < (after - 1)->end ? std::min(end, (after - 1)->end) : start;
@@ -89,7 +89,7 @@ Result<std::unique_ptr<AddedTokens>> AddedTokens::read(
   }
   for (const JsonValue& item : TRY(json.items("added_tokens"))) {
     AddedToken token = TRY(read_token(item, normalizer, budget));
-    TRY(budget.spend(token.wanted.size()));
+    TRY(budget.spend(token.searched.size()));
     ids.push_back(token.id);
     if (token.is_special) {
       added->special_.insert(token.content);
@@ -104,21 +104,21 @@ Result<std::unique_ptr<AddedTokens>> AddedTokens::read(
 }
 
 void AddedTokens::sort(std::vector<uint32_t> ids) {
-  // Of tokens that are looked for as the same text it is the first special one, else the first.
+  // Among tokens with the same text, the first special one, otherwise the first.
   std::stable_partition(
       ids.begin(), ids.end(), [&](uint32_t id) { return tokens_[id].is_special; });
   for (const uint32_t id : ids) {
     const AddedToken& token = tokens_[id];
-    if (!token.wanted.empty()) {
+    if (!token.searched.empty()) {
       (token.is_normalized ? in_normalized_ : in_text_).push_back(&token);
     }
   }
   for (Sorted* tokens : {&in_text_, &in_normalized_}) {
-    std::stable_sort(tokens->begin(), tokens->end(), [](const auto* one, const auto* two) {
-      return one->wanted < two->wanted;
+    std::stable_sort(tokens->begin(), tokens->end(), [](const auto* left, const auto* right) {
+      return left->searched < right->searched;
     });
-    const auto end = std::unique(tokens->begin(), tokens->end(), [](const auto* one, const auto* two) {
-      return one->wanted == two->wanted;
+    const auto end = std::unique(tokens->begin(), tokens->end(), [](const auto* left, const auto* right) {
+      return left->searched == right->searched;
     });
     tokens->erase(end, tokens->end());
   }
@@ -145,23 +145,23 @@ Result<const AddedToken*> AddedTokens::token_at(
     const Sorted& tokens,
     Budget& budget) const {
   const AddedToken* longest = nullptr;
-  // Those that begin as the text does, which are neighbors: fewer with each byte.
+  // The tokens that begin like the text, which are neighbors: fewer with each byte.
   auto first = tokens.begin(), last = tokens.end();
   size_t size = 0;
   while (at + size < text.size()) {
     const auto byte = static_cast<uint8_t>(text[at + size]);
     first = std::lower_bound(first, last, byte, [size](const AddedToken* token, uint8_t value) {
-      return static_cast<uint8_t>(token->wanted[size]) < value;
+      return static_cast<uint8_t>(token->searched[size]) < value;
     });
     last = std::upper_bound(first, last, byte, [size](uint8_t value, const AddedToken* token) {
-      return value < static_cast<uint8_t>(token->wanted[size]);
+      return value < static_cast<uint8_t>(token->searched[size]);
     });
     if (first == last) {
       break;
     }
     ++size;
-    // The shortest one is the first.
-    if ((*first)->wanted.size() == size) {
+    // The shortest token is the first.
+    if ((*first)->searched.size() == size) {
       longest = *first++;
     }
   }
@@ -192,7 +192,7 @@ Status AddedTokens::cut_piece(
     Budget& budget,
     std::vector<Piece>& all) const {
   const std::string_view text = piece.text;
-  // Where the text goes on that is in no piece yet.
+  // The start of the text that is in no piece yet.
   size_t start = 0;
   const auto add = [&](size_t end) {
     if (start < end) {
@@ -208,17 +208,17 @@ Status AddedTokens::cut_piece(
       continue;
     }
     const size_t said =
-        token->is_special ? said_until(piece.said, at, at + token->wanted.size()) : at;
+        token->is_special ? said_until(piece.said, at, at + token->searched.size()) : at;
     if (said > at) {
       at = said;
       continue;
     }
     const size_t begin = at;
-    at += token->wanted.size();
+    at += token->searched.size();
     if (token->is_word && TRY(is_beside_word(text, begin, at, budget))) {
       continue;
     }
-    // As Hugging Face's: also a token in white space that the one before took, unless nothing is left for it.
+    // As in Hugging Face's: includes a token in the white space of the previous token, unless nothing remains of it.
     const size_t left =
         token->strips_left ? std::max(start, space_before(text, start, begin)) : begin;
     const size_t right = token->strips_right ? space_after(text, at) : at;

@@ -1,4 +1,4 @@
-// Tokens that a tokenizer finds in text before all else: those that mark turns, for example.
+// Tokens that a tokenizer finds in text before other steps, such as those that mark turns.
 #pragma once
 
 #include <cstdint>
@@ -21,12 +21,12 @@ namespace runner {
 struct AddedToken {
   uint32_t id = 0;
   std::string content;
-  std::string wanted;          // What is looked for: the content, normalized if the text is.
-  bool is_special = false;     // No part of what a text says.
-  bool is_normalized = false;  // Looked for in text as normalized.
-  bool strips_left = false;    // Takes the white space beside it.
+  std::string searched;        // The content to search for, normalized if the text is.
+  bool is_special = false;     // Not part of an answer's text.
+  bool is_normalized = false;  // Searched for in normalized text.
+  bool strips_left = false;    // Includes the white space beside it.
   bool strips_right = false;
-  bool is_word = false;  // Only where no part of a word is beside it.
+  bool is_word = false;  // Only between word boundaries.
 };
 
 // Bytes of a text, from `start` to before `end`.
@@ -40,38 +40,38 @@ struct Piece {
   std::string text;
   const AddedToken* token = nullptr;
   bool is_start = false;    // Of the whole text.
-  std::vector<Range> said;  // Where special tokens are text, in order.
+  std::vector<Range> said;  // User text, where special tokens are text, in order.
 };
 
 class AddedTokens {
  public:
-  // Out of a tokenizer.json, whose normalizer `normalizer`, or nullptr.
+  // From a tokenizer.json with this normalizer; nullptr: none.
   static Result<std::unique_ptr<AddedTokens>> read(
       const JsonValue& json,
       const Normalizer* normalizer,
       Budget& budget);
 
-  // nullptr: it is none of them.
+  // nullptr: not an added token.
   const AddedToken* find(uint32_t id) const;
 
-  // Whether a token's text is left out of what an answer says.
+  // Whether answers omit the token's text.
   bool is_special(const std::string& text) const;
 
-  // Whether special tokens are looked for in text as normalized.
+  // Whether special tokens are searched for in normalized text.
   bool has_normalized_special() const;
 
-  // Cuts the pieces without a token where a token stands that is looked for in such text.
+  // Splits the pieces without a token at the tokens in them.
   Result<std::vector<Piece>> cut(
       const std::vector<Piece>& pieces,
       bool is_normalized,
       Budget& budget) const;
 
  private:
-  // Sorted by what is looked for.
+  // Sorted by `searched`.
   using Sorted = std::vector<const AddedToken*>;
 
   void sort(std::vector<uint32_t> ids);
-  // The longest one that begins there; nullptr: there is none.
+  // The longest token that begins there; nullptr: none.
   Result<const AddedToken*> token_at(
       std::string_view text,
       size_t at,
@@ -88,7 +88,7 @@ class AddedTokens {
   std::set<std::string> special_;
   Sorted in_text_;
   Sorted in_normalized_;
-  std::optional<Regex> word_character_;  // None: no token has to know it.
+  std::optional<Regex> word_character_;  // None: no token needs it.
 };
 
 }  // namespace runner

@@ -10,7 +10,7 @@ namespace {
 
 using nlohmann::json;
 
-// More tokens than any vocabulary has; a damaged file may name any number. Vocabularies have few gaps.
+// More tokens than any vocabulary has; a damaged file may contain any number. Vocabularies have few gaps.
 constexpr uint64_t kMostTokens = 1 << 24;
 constexpr uint64_t kMostGaps = 1 << 16;
 
@@ -33,7 +33,7 @@ Result<std::unique_ptr<Bpe>> Bpe::read(const JsonValue& json) {
   }
   for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"}) {
     if (!TRY(json.text(key, "")).empty()) {
-      return json.error_with("has a \"" + std::string(key) + "\", which the runner doesn't know");
+      return json.error_with("has a \"" + std::string(key) + "\", which the runner does not support");
     }
   }
   if (json.has("dropout") && json.value()["dropout"] != 0) {
@@ -88,12 +88,12 @@ Status Bpe::read_merges(const JsonValue& json) {
       left = merge[0].get<std::string>();
       right = merge[1].get<std::string>();
     }
-    const int64_t one = id_of(left), two = id_of(right), both = id_of(left + right);
-    if (one < 0 || two < 0 || both < 0) {
+    const int64_t left_id = id_of(left), right_id = id_of(right), both = id_of(left + right);
+    if (left_id < 0 || right_id < 0 || both < 0) {
       return merges.whole().error_with("has number " + std::to_string(rank) + " (\"" + left + "\" and \"" + right +
-                     "\"), which are no two tokens that make a third");
+                     "\"), which are not two tokens that merge into a third");
     }
-    merges_[pair_of(static_cast<uint32_t>(one), static_cast<uint32_t>(two))] = {
+    merges_[pair_of(static_cast<uint32_t>(left_id), static_cast<uint32_t>(right_id))] = {
         rank++, static_cast<uint32_t>(both)};
   }
   return {};
@@ -101,8 +101,8 @@ Status Bpe::read_merges(const JsonValue& json) {
 
 int64_t Bpe::id_of(std::string_view token) const {
   const auto found = std::lower_bound(
-      ids_.begin(), ids_.end(), token, [](const auto& entry, std::string_view wanted) {
-        return entry.first < wanted;
+      ids_.begin(), ids_.end(), token, [](const auto& entry, std::string_view key) {
+        return entry.first < key;
       });
   return found != ids_.end() && found->first == token ? int64_t{found->second} : -1;
 }
@@ -123,8 +123,8 @@ void Bpe::encode(const std::string& word, std::vector<uint32_t>& tokens) const {
 
 std::vector<uint32_t> Bpe::characters_of(const std::string& word) const {
   std::vector<uint32_t> ids;
-  // As Hugging Face's: a character without a token waits for what follows, bytes go before it, and without a
-  // token for unknown ones it is left out.
+  // As in Hugging Face's: the token for an unknown character is added before the next known one, after bytes.
+  // Without such a token, the character is omitted.
   bool waits = false;
   const auto add_unknown = [&] {
     if (waits) {
@@ -134,22 +134,22 @@ std::vector<uint32_t> Bpe::characters_of(const std::string& word) const {
   };
   for (size_t i = 0; i < word.size();) {
     const size_t size = std::max<size_t>(character_size(word, i), 1);
-    const std::string one = word.substr(i, size);
+    const std::string character = word.substr(i, size);
     i += size;
-    const int64_t id = id_of(one);
+    const int64_t id = id_of(character);
     if (id >= 0) {
       add_unknown();
       ids.push_back(static_cast<uint32_t>(id));
       continue;
     }
     std::vector<uint32_t> bytes;
-    for (const char byte : one) {
+    for (const char byte : character) {
       const int64_t of_byte = has_byte_fallback_ ? id_of(byte_token(byte)) : -1;
       if (of_byte >= 0) {
         bytes.push_back(static_cast<uint32_t>(of_byte));
       }
     }
-    if (bytes.size() == one.size()) {
+    if (bytes.size() == character.size()) {
       ids.insert(ids.end(), bytes.begin(), bytes.end());
     } else if (unknown_ >= 0) {
       if (!fuses_unknown_) {
@@ -163,7 +163,7 @@ std::vector<uint32_t> Bpe::characters_of(const std::string& word) const {
 }
 
 std::vector<uint32_t> Bpe::merged(std::vector<uint32_t> ids) const {
-  // The next and the previous one that is left; `gone` marks those that were merged into another.
+  // The next and the previous remaining symbol; `gone` marks those that were merged into another.
   const size_t count = ids.size();
   std::vector<size_t> next(count), previous(count);
   std::vector<bool> gone(count);
@@ -196,7 +196,7 @@ std::vector<uint32_t> Bpe::merged(std::vector<uint32_t> ids) const {
     const Candidate best = queue.top();
     queue.pop();
     const auto merge = gone[best.at] ? merges_.end() : find(best.at);
-    // What stood there may have been merged meanwhile.
+    // The symbol may have been merged meanwhile.
     if (merge == merges_.end() || merge->second.id != best.id) {
       continue;
     }

@@ -1,4 +1,4 @@
-// Byte-pair encoding: a word to tokens, by merges that were learnt.
+// Byte-pair encoding: a word to tokens, by learned merges.
 #pragma once
 
 #include <cstdint>
@@ -15,16 +15,16 @@ namespace runner {
 
 class Bpe {
  public:
-  // Out of the "model" of a tokenizer.json. An error if it is another model, or makes no sense.
+  // From the "model" of a tokenizer.json. An error if it is another model, or invalid.
   static Result<std::unique_ptr<Bpe>> read(const JsonValue& json);
 
   // Adds the tokens of a word.
   void encode(const std::string& word, std::vector<uint32_t>& tokens) const;
 
-  // -1: there is no such token.
+  // -1: no such token.
   int64_t id_of(std::string_view token) const;
 
-  // nullptr: no token has that number.
+  // nullptr: no such token.
   const std::string* token_of(uint32_t id) const;
 
  private:

@@ -20,19 +20,19 @@ constexpr char kTokenizer[] = "tokenizer.json";
 constexpr char kFormat[] = "chat_format.json";
 constexpr char kConfig[] = "tokenizer_config.json";
 
-// Path of the only asset of that name; "": there is none.
+// Path of the only asset of that name; "": none.
 Result<std::string> asset_path(const std::optional<AppManifest>& app, const char* name) {
-  std::string found;
+  std::string path;
   for (const std::string& asset : app ? app->assets : std::vector<std::string>()) {
     if (base_name(asset) == name) {
-      if (!found.empty()) {
-        return error("the app " + app->label + " has several files " + name + ": " + found + " and " + asset +
+      if (!path.empty()) {
+        return error("the app " + app->label + " has several files " + name + ": " + path + " and " + asset +
              "; choose with --tokenizer.");
       }
-      found = asset;
+      path = asset;
     }
   }
-  return found.empty() ? "" : app->folder + found;
+  return path.empty() ? "" : app->folder + path;
 }
 
 Result<std::string> tokenizer_path(const Arguments& arguments, const std::optional<AppManifest>& app) {
@@ -45,7 +45,7 @@ Result<std::string> tokenizer_path(const Arguments& arguments, const std::option
   return path;
 }
 
-// Beside the tokenizer, else among the app's assets.
+// Beside the tokenizer, otherwise in the app's assets.
 Result<std::string> format_path(
     const Arguments& arguments,
     const std::string& tokenizer,
@@ -67,24 +67,24 @@ Status check_no_inputs(const Arguments::Program& options) {
   for (const auto& [option, is_given] : given) {
     if (is_given) {
       return error(std::string(option) +
-           " is for runs with inputs, and --prompt makes its own; leave one of them out.");
+           " is for runs with inputs, and --prompt has its own; remove one of them.");
     }
   }
   return {};
 }
 
-// Lines of standard input, as they come, also from one that doesn't block.
+// Lines of standard input, as they arrive, also from a non-blocking one.
 struct Line {
-  std::string text;      // Without its end.
-  bool is_whole = true;  // Else it is too long, and the rest was left out.
+  std::string text;      // Without the line break.
+  bool is_whole = true;  // False: it is too long, and was dropped.
 };
 
 class Lines {
  public:
-  // A line has at most so many bytes.
+  // Maximum bytes of a line.
   static constexpr size_t kLongest = 1 << 20;
 
-  // The next one; none: the input has ended.
+  // The next line; none: the input has ended.
   Result<std::optional<Line>> next();
 
  private:
@@ -111,7 +111,7 @@ Result<std::optional<Line>> Lines::next() {
       waiting_.erase(0, end == std::string::npos ? end : end + 1);
       return std::optional(std::move(line));
     }
-    // What nobody will read needs no memory.
+    // A dropped line needs no memory.
     waiting_.erase(0, line.is_whole ? 0 : std::string::npos);
     searched = waiting_.size();
     TRY(read_more());
@@ -128,7 +128,7 @@ Status Lines::read_more() {
     pollfd input = {STDIN_FILENO, POLLIN, 0};
     poll(&input, 1, -1);
   } else if (errno != EINTR) {
-    return error("--chat: standard input can't be read: " + last_error() + ".");
+    return error("--chat: standard input cannot be read: " + last_error() + ".");
   }
   return {};
 }
@@ -146,7 +146,7 @@ Result<std::vector<std::string>> texts(
   }
   if (all.size() != count) {
     return error(path + " is not a chat format of this version: \"" + key + "\" has " +
-         std::to_string(all.size()) + " texts, wanted " + std::to_string(count) + ".");
+         std::to_string(all.size()) + " texts, expected " + std::to_string(count) + ".");
   }
   return all;
 }
@@ -157,29 +157,29 @@ std::string trimmed(const std::string& text) {
   return start == std::string::npos ? "" : text.substr(start, end + 1 - start);
 }
 
-// How the model wants a conversation; none: it gets the prompt alone.
+// The model's chat format; none: the model gets the prompt alone.
 Result<std::optional<ChatFormat>> format_for(
     const Arguments& arguments,
     const std::optional<AppManifest>& app) {
   if (arguments.raw_prompt) {
     if (!arguments.system.empty()) {
-      return error("--system: with --raw_prompt the prompt is all that the model gets; leave one of them out.");
+      return error("--system: with --raw_prompt the prompt is the model's whole input; remove one of them.");
     }
     if (arguments.parse_special) {
-      return error("--parse_special: with --raw_prompt the special tokens of a prompt are read in any case; leave "
-           "one of them out.");
+      return error("--parse_special: with --raw_prompt the special tokens of a prompt are always tokens; remove "
+           "one of them.");
     }
     return std::optional<ChatFormat>();
   }
   if (!is_utf8(arguments.system)) {
-    return error("--system has to be text in UTF-8.");
+    return error("--system is not UTF-8.");
   }
   const std::string tokenizer = TRY(tokenizer_path(arguments, app));
   const std::string path = TRY(format_path(arguments, tokenizer, app));
   if (!is_file(path)) {
-    return error(path + " is missing, which has the model's chat template; make it with llm_tokenizer" +
+    return error(path + " is missing: it has the model's chat template; create it with llm_tokenizer" +
          (is_file(beside(tokenizer, kConfig)) ? std::string(" from ") + kConfig : "") +
-         ", or give the whole text with --raw_prompt.");
+         ", or pass the whole text with --raw_prompt.");
   }
   ChatFormat format = TRY(ChatFormat::read(path));
   if (arguments.chat) {
@@ -228,12 +228,12 @@ Result<ChatFormat> ChatFormat::read(const std::string& path) {
   const JsonValue json = TRY(JsonValue::read(path, "a chat format"));
   const uint64_t version = TRY(json.number("format"));
   if (version != 1) {
-    return error(path + " has format " + std::to_string(version) + ", wanted 1.");
+    return error(path + " has format " + std::to_string(version) + ", expected 1.");
   }
   if (json.has("problem")) {
     const std::string problem = TRY(json.text("problem"));
-    return error(path + " has no form of conversations: " + problem +
-         " Give the whole text with --raw_prompt.");
+    return error(path + " has no chat template: " + problem +
+         " Pass the whole text with --raw_prompt.");
   }
   ChatFormat format;
   format.path_ = path;
@@ -257,7 +257,7 @@ Result<std::vector<TextPart>> ChatFormat::render(const std::string& prompt, cons
     return std::vector<TextPart>{{around_prompt_[0]}, said(prompt), {around_prompt_[1]}};
   }
   if (!around_system_and_prompt_) {
-    return error("--system: " + path_ + " has no form of a conversation with a system message; leave it out, or give "
+    return error("--system: " + path_ + " has no chat format with a system message; remove --system, or pass "
          "the whole text with --raw_prompt.");
   }
   const std::vector<std::string>& around = *around_system_and_prompt_;
@@ -271,8 +271,8 @@ Result<std::vector<TextPart>> ChatFormat::render_next(const std::string& prompt)
 
 Status ChatFormat::check_has_next() const {
   if (!around_next_) {
-    return error("--chat: " + path_ + " has no form of what follows an answer, as its template changes what was "
-         "said before; ask with --prompt, once for each question.");
+    return error("--chat: " + path_ + " has no chat format for a second message, because its template changes earlier "
+         "messages; use --prompt, once for each question.");
   }
   return {};
 }
@@ -332,9 +332,9 @@ Result<Answer> Prompter::answer(
 
 Result<std::vector<uint32_t>> Prompter::tokens_of(const std::string& said, bool is_first) const {
   if (!is_utf8(said)) {
-    return error("--prompt and lines of --chat have to be text in UTF-8.");
+    return error("--prompt or a line of --chat is not UTF-8.");
   }
-  // A prompt that is all of the text has its special tokens, too.
+  // A raw prompt contains its special tokens.
   std::vector<TextPart> parts = {{said}};
   if (format_) {
     parts = TRY(
@@ -345,7 +345,7 @@ Result<std::vector<uint32_t>> Prompter::tokens_of(const std::string& said, bool 
   }
   std::vector<uint32_t> tokens = TRY(tokenizer_->encode(parts));
   if (tokens.empty()) {
-    return error("--prompt: there are no tokens to read; give a prompt that isn't empty.");
+    return error("--prompt: there are no tokens to read; pass a prompt that is not empty.");
   }
   return tokens;
 }
@@ -372,7 +372,7 @@ Status Prompter::turn(
   }
   const std::vector<uint32_t>& tokens = *encoded;
   if (tokens.size() > session.room()) {
-    const std::string held = " holds " + std::to_string(session.model().context()) +
+    const std::string capacity = " holds " + std::to_string(session.model().context()) +
         " (get_max_context_len)";
     const std::string remedy = "; shorten it, or build the program with a larger max_seq_len.";
     const std::string needed = arguments_.chat
@@ -380,7 +380,7 @@ Status Prompter::turn(
         : "--prompt has " + std::to_string(tokens.size());
     session.clear();
     return skip(
-        needed + " tokens, and " + program + held +
+        needed + " tokens, and " + program + capacity +
             (is_first ? remedy : "; a new conversation begins here."),
         conversation);
   }

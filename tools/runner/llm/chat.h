@@ -1,7 +1,7 @@
-// --prompt and --chat: what files answers need, what is printed of them, and answers token by token.
+// --prompt and --chat: their files and options, and answers token by token.
 //
-// Each turn of a conversation has an answer, or is in `unanswered` with the reason: none is lost without a
-// word. Only a failure of the program itself, or of standard input and output, ends the conversation.
+// Each turn of a conversation has an answer, or is in `unanswered` with the reason: no turn is silently lost.
+// Only a failure of the program itself, or of standard input and output, ends the conversation.
 #pragma once
 
 #include <cstdint>
@@ -18,21 +18,20 @@
 
 namespace runner {
 
-// An error, if there are options that belong to prompts without one, or to runs with inputs beside one.
+// An error for options of prompts without a prompt, and for options of runs with inputs beside a prompt.
 Status check_prompt_options(const Arguments& arguments);
 
-// The form in which a model wants a conversation, as texts around what is said in it.
+// A model's chat template as texts around the messages.
 class ChatFormat {
  public:
-  // Of a chat_format.json, which the rule chat_format makes of a chat template. An error, if it is none.
+  // From a chat_format.json, which the rule chat_format derives from a chat template.
   static Result<ChatFormat> read(const std::string& path);
 
-  // A prompt as the model wants it; `system` is what it is told before anything else, "": what the
-  // template says. An error, if the template takes none.
+  // A prompt in the template; `system` is the system message, "": the template's. An error, if the template has no
+  // system message.
   Result<std::vector<TextPart>> render(const std::string& prompt, const std::string& system) const;
 
-  // The next prompt of a conversation, as it comes after an answer. An error, if the template has no form
-  // for that.
+  // The next prompt of a conversation, after an answer. An error, if the template does not support that.
   Result<std::vector<TextPart>> render_next(const std::string& prompt) const;
   Status check_has_next() const;
 
@@ -48,7 +47,7 @@ class ChatFormat {
 
 struct Answer {
   std::string text;
-  // Why it ended: "end" (the model ended it), "length" (as many tokens as were asked for) or
+  // Why it ended: "end" (the model ended it), "length" (the maximum number of tokens) or
   // "context" (the KV cache is full).
   std::string reason;
   std::vector<uint32_t> prompt_tokens;
@@ -60,9 +59,9 @@ struct Answer {
 
 double per_second(size_t count, double milliseconds);
 
-// What was said and got no answer.
+// A message without an answer.
 struct UnansweredTurn {
-  size_t turn;  // From 1 on, those with an answer counted, too.
+  size_t turn;  // From 1 on; includes answered turns.
   std::string problem;
 };
 
@@ -73,24 +72,23 @@ struct Conversation {
   size_t turns() const { return answers.size() + unanswered.size(); }
 };
 
-// A tokenizer and the form of conversations that goes with it.
+// A tokenizer and the model's chat format.
 class Prompter {
  public:
-  // Of --tokenizer, or of the app's assets; an error, if there is none. `arguments` have to live as long.
+  // From --tokenizer, or from the app's assets; an error, if there is none. `arguments` must outlive this object.
   static Result<std::unique_ptr<Prompter>> create(
       const Arguments& arguments,
       const std::optional<AppManifest>& app);
 
-  // Answers --prompt, and with --chat each line of standard input; prints answers as they come, unless
-  // --json is given. With --chat what can't be answered is a note, and the conversation goes on; one that is
-  // full ends so, and the next line begins another. Fills in `conversation` as it goes on, also where it
-  // ends with an error.
+  // Answers --prompt, and with --chat each line of standard input. Prints answers as they are generated, unless
+  // --json is given. With --chat, prints a note for a line without an answer and continues; when the context is full, the
+  // next line begins another conversation. Fills in `conversation` step by step, also before an error.
   Status converse(Program& program, Conversation& conversation) const;
 
  private:
   explicit Prompter(const Arguments& arguments) : arguments_(arguments) {}
 
-  // Their tokens, or why there are none.
+  // The tokens of a message, or an error.
   Result<std::vector<uint32_t>> tokens_of(const std::string& said, bool is_first) const;
   Result<Answer> answer(
       const std::vector<uint32_t>& said,
@@ -103,7 +101,7 @@ class Prompter {
       Sampler& sampler,
       const std::string& program,
       Conversation& conversation) const;
-  // The problem as an error, or, with --chat, a note.
+  // Returns the problem as an error, or prints a note with --chat.
   Status skip(const std::string& problem, Conversation& conversation) const;
 
   const Arguments& arguments_;

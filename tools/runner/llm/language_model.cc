@@ -18,7 +18,7 @@ constexpr char kEnds[] = "get_eos_ids";
 constexpr char kExact[] = "prefill_";
 constexpr size_t kMostTokens = 1 << 24;
 
-// N of "prefill_N"; 0: the method is none of those.
+// N of "prefill_N"; 0: another method.
 size_t exact_size(const std::string& method) {
   const size_t start = sizeof(kExact) - 1;
   if (method.compare(0, start, kExact) != 0) {
@@ -50,7 +50,7 @@ bool LanguageModel::is_one(const Program& program) {
 
 Result<LanguageModel> LanguageModel::open(Program& program) {
   if (!is_one(program)) {
-    return error(program.path() + " is no language model: it wants a method \"forward\", or \"prefill\" and "
+    return error(program.path() + " is not a language model: expected a method \"forward\", or \"prefill\" and "
                  "\"decode\", and \"" + kContext + "\"; --list prints its methods.");
   }
   LanguageModel model(program);
@@ -64,7 +64,7 @@ Result<LanguageModel> LanguageModel::open(Program& program) {
 // Metadata are methods without inputs.
 Result<std::vector<int64_t>> LanguageModel::constant(const std::string& method) const {
   if (!program_->has(method)) {
-    return error(program_->path() + " is no language model: it has no metadata method \"" + method + "\".");
+    return error(program_->path() + " is not a language model: it has no metadata method \"" + method + "\".");
   }
   std::vector<int64_t> values;
   Method& metadata = *TRY(program_->method(method));
@@ -75,7 +75,7 @@ Result<std::vector<int64_t>> LanguageModel::constant(const std::string& method) 
       const auto list = value.toIntList();
       values.insert(values.end(), list.begin(), list.end());
     } else {
-      return error(program_->title(method) + " gives something that is no number.");
+      return error(program_->title(method) + " returns something that is not a number.");
     }
   }
   return values;
@@ -84,7 +84,7 @@ Result<std::vector<int64_t>> LanguageModel::constant(const std::string& method) 
 Result<uint64_t> LanguageModel::size(const std::string& method) const {
   const std::vector<int64_t> values = TRY(constant(method));
   if (values.size() != 1 || values[0] < 1 || values[0] > static_cast<int64_t>(kMostTokens)) {
-    return error(program_->title(method) + " gives no number of tokens.");
+    return error(program_->title(method) + " returns no number of tokens.");
   }
   return static_cast<uint64_t>(values[0]);
 }
@@ -102,8 +102,8 @@ Status LanguageModel::find_readers(size_t most) {
       readers_.push_back({"prefill", most, false});
     }
     readers_.push_back({"decode", 1, true});
-    std::sort(readers_.begin(), readers_.end(), [](const Reader& one, const Reader& two) {
-      return one.most > two.most;
+    std::sort(readers_.begin(), readers_.end(), [](const Reader& left, const Reader& right) {
+      return left.most > right.most;
     });
   }
   for (const Reader& reader : readers_) {
@@ -125,8 +125,8 @@ Status LanguageModel::check_form(const std::string& method) const {
   }
   if (!fits) {
     return error(program_->title(method) +
-         " is no language model's: it wants tokens, int64 (1, n), and a position, int64 (1), and gives "
-         "logits.");
+         " is not a language model's: expected tokens, int64 (1, n), and a position, int64 (1), and "
+         "logits as the first output.");
   }
   return {};
 }
@@ -151,7 +151,7 @@ Result<const std::vector<float>*> LanguageModel::run(
     const uint32_t* tokens,
     size_t count,
     uint64_t position) {
-  // The one that reads the fewest of those that can: for a single token a method of its own.
+  // The smallest method that is large enough: for a single token, `decode`.
   const Reader* reader = &readers_.front();
   for (const Reader& other : readers_) {
     if (other.is_exact ? other.most == count : other.most >= count) {
@@ -176,10 +176,10 @@ Result<const std::vector<float>*> LanguageModel::run(
 Status LanguageModel::read_logits(const std::string& title, const EValue& output) {
   logits_.clear();
   if (!output.isTensor() || output.toTensor().dim() < 1 || output.toTensor().numel() == 0) {
-    return error(title + " gives no logits.");
+    return error(title + " returns no logits.");
   }
   const executorch::aten::Tensor tensor = output.toTensor();
-  // Those of the last token, where it gives those of all.
+  // Only those of the last token, if the program returns those of all.
   const auto row = static_cast<size_t>(tensor.size(tensor.dim() - 1));
   const size_t start = static_cast<size_t>(tensor.numel()) - row;
   switch (tensor.scalar_type()) {
@@ -193,7 +193,7 @@ Status LanguageModel::read_logits(const std::string& title, const EValue& output
       append<executorch::aten::BFloat16>(tensor, start, logits_);
       return {};
     default:
-      return error(title + " gives logits that are no floating-point numbers.");
+      return error(title + " returns logits that are not floating-point numbers.");
   }
 }
 
@@ -225,11 +225,11 @@ Result<uint32_t> Sampler::choose(const std::vector<float>& logits, const std::st
     return error(program + ": its logits rule out every token (all are minus infinity); try the program with "
          "another recipe, e.g. one in 32-bit floating point.");
   }
-  // A difference of infinities would be no number.
+  // A difference of infinities would be NaN.
   if (temperature_ == 0 || *largest == INFINITY) {
     return static_cast<uint32_t>(largest - logits.begin());
   }
-  // Less the maximum, so that no exponential overflows.
+  // Minus the maximum, so that no exponential overflows.
   std::vector<double> bounds;
   double sum = 0;
   for (const float logit : logits) {

@@ -1,7 +1,7 @@
-// A language model's program as one conversation at a time: tokens in, logits of the next one out.
+// A language model's program, for one conversation at a time: tokens in, logits of the next token out.
 //
-// The KV cache lies inside of the program, so a program has one conversation. Session knows how many tokens
-// the cache holds; a position past them, or one that is read twice, would give wrong logits without an error.
+// The KV cache is part of the program, so a program has one conversation. Session counts the tokens in
+// the cache; reading a position beyond them, or a position twice, would silently return wrong logits.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +14,9 @@ namespace runner {
 
 class LanguageModel {
  public:
-  // An error, if the program is no language model: it has `forward(tokens, input_pos)`, or `prefill` or
-  // `prefill_N` and `decode` of that form, and says how long its context is, what ends an answer, and how
-  // many tokens a call reads at most. `program` has to live as long.
+  // An error, if the program is not a language model: it needs `forward(tokens, input_pos)`, or `decode` with
+  // `prefill` or `prefill_N`, and metadata methods for the size of its context, the tokens that end an answer, and
+  // the maximum tokens of a call. `program` must outlive this object.
   static Result<LanguageModel> open(Program& program);
 
   // Whether it may be one.
@@ -25,10 +25,10 @@ class LanguageModel {
   uint64_t context() const { return context_; }
   bool ends_with(uint32_t token) const;
 
-  // How many of so many tokens the next call reads.
+  // How many of N tokens the next call reads.
   size_t next_count(size_t left) const;
 
-  // Reads that many tokens, the first one at `position`; the logits after the last of them, until the next
+  // Reads that many tokens, the first one at `position`. Returns the logits after the last one, valid until the next
   // call.
   Result<const std::vector<float>*> run(const uint32_t* tokens, size_t count, uint64_t position);
 
@@ -49,32 +49,32 @@ class LanguageModel {
   Status read_logits(const std::string& title, const executorch::runtime::EValue& output);
 
   Program* program_;
-  std::vector<Reader> readers_;  // Those that read the most first.
+  std::vector<Reader> readers_;  // Sorted by the number of tokens, descending.
   uint64_t context_ = 0;
   std::vector<int64_t> ends_;
   std::vector<float> logits_;
 };
 
-// What a program's KV cache holds of a conversation, and how it goes on.
+// A conversation in a program's KV cache.
 class Session {
  public:
   explicit Session(LanguageModel& model) : model_(model) {}
 
   const LanguageModel& model() const { return model_; }
 
-  // How many tokens the conversation has, those that were said and not read yet included.
+  // The number of tokens in the conversation, including those that are not read yet.
   uint64_t position() const { return read_ + unread_.size(); }
 
-  // How many more fit.
+  // How many more tokens fit.
   uint64_t room() const { return model_.context() > position() ? model_.context() - position() : 0; }
 
-  // Adds tokens that are read with the next ones.
+  // Adds a token that is read together with the next ones.
   void say(uint32_t token) { unread_.push_back(token); }
 
-  // Reads tokens that fit, in calls of as many as the program takes; the logits after the last one.
+  // Reads tokens that fit, in calls as large as possible. Returns the logits after the last one.
   Result<const std::vector<float>*> read(const std::vector<uint32_t>& tokens);
 
-  // A new conversation: what the cache holds will be written over.
+  // Begins a new conversation, which overwrites the cache.
   void clear();
 
  private:
@@ -86,12 +86,12 @@ class Session {
 // Chooses the next token.
 class Sampler {
  public:
-  // A temperature of 0 takes the most likely token, 1 draws from the model's distribution, more
+  // A temperature of 0 selects the most likely token, 1 samples from the model's distribution, more
   // flattens it. The same seed gives the same tokens.
   Sampler(double temperature, uint64_t seed) : temperature_(temperature), state_(seed) {}
 
-  // Of logits that are infinite the first one is taken, whatever the temperature. An error, which begins
-  // with `program`, if a logit is not a number, or all are minus infinity.
+  // If logits are infinite, selects the first of them at any temperature. An error, which begins
+  // with `program`, if a logit is NaN, or all are minus infinity.
   Result<uint32_t> choose(const std::vector<float>& logits, const std::string& program);
 
  private:

@@ -12,22 +12,22 @@
 namespace runner {
 namespace {
 
-// More than a million tokens, and so more than any model's context.
+// More than a million tokens, which is more than any model's context.
 constexpr size_t kMostText = 4 << 20;
 constexpr size_t kMostWork = size_t{1} << 30;
 constexpr double kMostMilliseconds = 5000;
-// What a step costs that has nothing to do.
+// The cost of a step without work.
 constexpr size_t kStep = 64;
 
-// Bytes of a pattern; those of known tokenizers have less than 1000.
+// Bytes of a pattern; known tokenizers have less than 1000.
 constexpr size_t kMostPattern = 8 << 10;
 constexpr unsigned kMostDepth = 200;
-// Oniguruma's own limit, with which Hugging Face's tokenizers run.
+// Oniguruma's own limit, which Hugging Face's tokenizers use.
 constexpr unsigned long kMostSteps = 10'000'000;
-// Of entries of some 40 bytes.
+// Entries of about 40 bytes.
 constexpr unsigned kMostStack = 8 << 20;
-// Places that are searched between looks at the budget.
-constexpr size_t kPlaces = 32;
+// Positions to search between checks of the budget.
+constexpr size_t kPositions = 32;
 
 const OnigUChar* bytes(std::string_view text) {
   return reinterpret_cast<const OnigUChar*>(text.data());
@@ -160,7 +160,7 @@ Result<Regex> Regex::compile(const std::string& pattern, const std::string& wher
          std::to_string(pattern.size()) + " bytes, expected at most " +
          std::to_string(kMostPattern) + ".");
   }
-  // The first means where a search begins, and here each place is a search; the second has no limit of steps.
+  // The first refers to the start of a search, and here each position starts one; the second has no limit of steps.
   for (const char* construct : {"\\G", "(?~"}) {
     if (pattern.find(construct) != std::string::npos) {
       return error(where + ": the regular expression \"" + shown + "\" has " + construct +
@@ -188,7 +188,7 @@ Result<Regex> Regex::compile(const std::string& pattern, const std::string& wher
   compiled.region = onig_region_new();
   compiled.limits = onig_new_match_param();
   if (compiled.region == nullptr || compiled.limits == nullptr) {
-    return error("there is no memory for a tokenizer.");
+    return error("out of memory for a tokenizer.");
   }
   onig_initialize_match_param(compiled.limits);
   onig_set_match_stack_limit_size_of_match_param(compiled.limits, kMostStack);
@@ -198,14 +198,14 @@ Result<Regex> Regex::compile(const std::string& pattern, const std::string& wher
 
 Result<bool> Regex::search(std::string_view text, size_t start, Budget& budget) const {
   const OnigUChar* const begin = bytes(text);
-  // Place by place, as Oniguruma's own search can't be interrupted.
-  size_t places = 0;
+  // Position by position, because Oniguruma's own search cannot be interrupted.
+  size_t positions = 0;
   for (size_t at = start; at <= text.size(); ++at) {
     if (!is_boundary(text, at)) {
       continue;
     }
-    if (places++ % kPlaces == 0) {
-      TRY(budget.spend(std::min(kPlaces, text.size() - at)));
+    if (positions++ % kPositions == 0) {
+      TRY(budget.spend(std::min(kPositions, text.size() - at)));
     }
     const int result = onig_match_with_param(
         compiled_->regex,
@@ -230,7 +230,7 @@ Result<bool> Regex::search(std::string_view text, size_t start, Budget& budget) 
 
 Result<std::vector<std::pair<size_t, size_t>>> Regex::matches(std::string_view text, Budget& budget) const {
   std::vector<std::pair<size_t, size_t>> all;
-  // As Hugging Face's iterate: after a match the next empty one is none, wherever it is.
+  // As in Hugging Face's: the next empty match after a match does not count.
   bool skips_empty = false;
   size_t last = 0;
   for (size_t at = 0; at <= text.size() && TRY(search(text, at, budget));) {
@@ -300,7 +300,7 @@ std::vector<std::string_view> split(
 std::string literal(const std::string& text) {
   std::string pattern;
   for (const char c : text) {
-    // Those with a meaning and no others: escaped, some of the others have one.
+    // Escapes only characters with a meaning: some others get one when escaped.
     pattern += std::string_view("\\.+*?()|[]{}^$#&-~").find(c) == std::string_view::npos
         ? std::string(1, c)
         : std::string("\\") + c;
@@ -331,7 +331,7 @@ Result<std::string> replaced(
 Result<Replacement> Replacement::read(const JsonValue& json) {
   const std::string pattern = TRY(TRY(json.at("pattern")).text("String", ""));
   if (pattern.empty()) {
-    return json.error_with("replaces a regular expression, which the runner doesn't");
+    return json.error_with("replaces a regular expression, which the runner does not");
   }
   const std::string content = TRY(json.text("content"));
   return Replacement{pattern, content};
@@ -345,7 +345,7 @@ Result<MetaspaceForm> MetaspaceForm::read(const JsonValue& json) {
     return json.error_with("has a replacement that is not one character");
   }
   if (scheme != "always" && scheme != "first" && scheme != "never") {
-    return json.error_with("has the prepend_scheme \"" + scheme + "\", which the runner doesn't have");
+    return json.error_with("has the prepend_scheme \"" + scheme + "\", which the runner does not support");
   }
   return MetaspaceForm{replacement, scheme};
 }

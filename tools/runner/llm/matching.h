@@ -1,7 +1,7 @@
-// How tokenizers match, cut and replace text, and what they may spend on it.
+// How tokenizers match, split and replace text, and their limits.
 //
-// A tokenizer.json decides which steps run over a text, and each step can make the text longer. So limits on
-// single steps bound nothing: all of them draw on one budget, and a text that uses it up is an error.
+// A tokenizer.json determines the steps for a text, and each step can make the text longer. So limits for
+// single steps are useless: all steps share one budget, and a text that exceeds it is an error.
 #pragma once
 
 #include <chrono>
@@ -18,22 +18,22 @@
 
 namespace runner {
 
-// What a tokenizer may spend on one text.
+// The limits of a tokenizer for one text.
 class Budget {
  public:
-  // `where` begins sentences: the tokenizer's file.
+  // `where` begins errors: the tokenizer's file.
   explicit Budget(std::string where);
 
-  // Counts bytes that a step reads or writes. An error if they are too many, or if the steps took too long.
+  // Counts bytes that a step reads or writes. An error if there are too many, or if the steps took too long.
   Status spend(size_t bytes);
 
-  // An error if a text is longer than any that is meant.
+  // An error if a text is too long.
   Status check_text(size_t size) const;
 
-  // Both, for a text that a step is about to make.
+  // Both checks, for a text that a step is about to create.
   Status make_text(size_t size);
 
-  // For steps that are spread over an answer of a model, whose time is not theirs.
+  // For steps that alternate with the model's own computation, whose time does not count.
   void without_time_limit() { has_time_limit_ = false; }
 
  private:
@@ -43,23 +43,23 @@ class Budget {
   bool has_time_limit_ = true;
 };
 
-// A regular expression over UTF-8, by Oniguruma: the library that Hugging Face's tokenizers match with, so that
-// each pattern means here what it means there.
+// A regular expression over UTF-8 with Oniguruma, the library of Hugging Face's tokenizers, so that
+// each pattern has the same meaning.
 class Regex {
  public:
-  // An error, which begins with `where`, if it is none.
+  // An error, which begins with `where`, if the pattern is invalid.
   static Result<Regex> compile(const std::string& pattern, const std::string& where);
   ~Regex();
   Regex(Regex&&) noexcept;
 
-  // Start and end of each match, from left to right, of the empty ones as well. They never overlap, and are
-  // where characters begin or the text ends. The text has to be UTF-8.
+  // Start and end of each match, from left to right, including empty ones. Matches never overlap, and begin and end
+  // between characters. The text must be UTF-8.
   Result<std::vector<std::pair<size_t, size_t>>> matches(std::string_view text, Budget& budget) const;
 
  private:
   struct Compiled;
   explicit Regex(std::string where);
-  // Whether there is a match that begins at or after `start`; it is in `compiled_`'s region.
+  // Whether a match begins at or after `start`; stores it in `compiled_`'s region.
   Result<bool> search(std::string_view text, size_t start, Budget& budget) const;
 
   std::unique_ptr<Compiled> compiled_;
@@ -69,27 +69,27 @@ class Regex {
 // What happens to the matches.
 enum class SplitBehavior { kRemoved, kIsolated, kMergedWithPrevious, kMergedWithNext, kContiguous };
 
-// By its name in a tokenizer.json.
+// By name in a tokenizer.json.
 std::optional<SplitBehavior> split_behavior(const std::string& name);
 
-// Pieces of a text that are not empty. With `invert` what matches and what doesn't change places.
+// The non-empty pieces of a text. `invert` swaps matches and the text between them.
 std::vector<std::string_view> split(
     std::string_view text,
     const std::vector<std::pair<size_t, size_t>>& matches,
     SplitBehavior behavior,
     bool invert);
 
-// A regular expression for exactly this text.
+// A regular expression that matches exactly this text.
 std::string literal(const std::string& text);
 
-// The text with each `pattern` replaced, which may not be empty.
+// The text with each `pattern` replaced; `pattern` must not be empty.
 Result<std::string> replaced(
     const std::string& text,
     const std::string& pattern,
     const std::string& by,
     Budget& budget);
 
-// "Replace" in a tokenizer.json: one text in the place of another.
+// "Replace" in a tokenizer.json: replaces one text with another.
 struct Replacement {
   // An error if it replaces a regular expression.
   static Result<Replacement> read(const JsonValue& json);
@@ -98,7 +98,7 @@ struct Replacement {
   std::string content;
 };
 
-// "Metaspace": what stands for spaces, and where one is put before text.
+// "Metaspace": the character for spaces, and when to insert one before text.
 struct MetaspaceForm {
   static Result<MetaspaceForm> read(const JsonValue& json);
 

@@ -22,7 +22,7 @@ enum class NormalForm { kNfc, kNfd, kNfkc, kNfkd };
 
 // No character before it combines.
 constexpr uint32_t kFirstMark = 0x300;
-// The library sorts the marks of a character by insertion: how many bytes of work a comparison is.
+// The library sorts the marks of a character by insertion: the cost of a comparison in bytes.
 constexpr size_t kComparison = 16;
 constexpr size_t kFewMarks = 100;
 
@@ -31,9 +31,9 @@ struct Range {
   uint32_t last;
 };
 
-// Hugging Face's tokenizers have version 9 of Unicode, the library a newer one. These characters are younger
-// than version 9, and normal forms change them, or combine them with others: they stay as they are. So does
-// U+11A7, which is no part of Korean syllables, but which the library drops.
+// Hugging Face's tokenizers use version 9 of Unicode, the library a newer one. Normal forms change or combine
+// these characters, which are newer than version 9, so they are skipped. So is U+11A7, which is not part of Korean
+// syllables, but which the library drops.
 constexpr Range kKept[] = {
     {0x7FD, 0x7FD}, {0x897, 0x89F}, {0x8CA, 0x8D3}, {0x9FE, 0x9FE}, {0xC3C, 0xC3C}, {0xD3B, 0xD3C},
     {0xEBA, 0xEBA}, {0x11A7, 0x11A7}, {0x1715, 0x1715}, {0x1ABF, 0x1ADD}, {0x1AE0, 0x1AEB}, {0x1DF6, 0x1DFA},
@@ -72,7 +72,7 @@ void* resize(void*, void* memory, size_t size) {
 Status check_marks(const std::vector<uint32_t>& points, Budget& budget) {
   size_t marks = 0;
   for (const uint32_t point : points) {
-    // Digits as well: it is enough that no mark is missing.
+    // Includes digits: it is enough that no mark is missing.
     const bool may_combine =
         point >= kFirstMark && lre_is_id_continue(point) && !lre_is_id_start(point);
     marks = may_combine ? marks + 1 : 0;
@@ -95,7 +95,7 @@ Status add_normalized(const std::vector<uint32_t>& points, NormalForm form, std:
       nullptr,
       resize);
   if (size < 0) {
-    return error("there is no memory for a text.");
+    return error("out of memory for a text.");
   }
   for (int i = 0; i < size; ++i) {
     result += character(normal[i]);
@@ -113,7 +113,7 @@ std::optional<NormalForm> normal_form(const std::string& name) {
       : std::optional(static_cast<NormalForm>(known - std::begin(names)));
 }
 
-// A text in a normal form, as Hugging Face's tokenizers have it. The text has to be UTF-8.
+// A text in a normal form, as in Hugging Face's tokenizers. The text must be UTF-8.
 Result<std::string> normalized(const std::string& text, NormalForm form, Budget& budget) {
   TRY(budget.make_text(text.size()));
   std::string result;
@@ -129,7 +129,7 @@ Result<std::string> normalized(const std::string& text, NormalForm form, Budget&
   for (size_t i = 0; i < text.size();) {
     const size_t size = character_size(text, i);
     const uint32_t point = code_point(std::string_view(text).substr(i, size));
-    // Nothing combines over such a character, so what is before and behind it has its own normal form.
+    // Nothing combines across such a character, so the texts before and after it have separate normal forms.
     if (is_kept(point)) {
       TRY(flush());
       result.append(text, i, size);
@@ -217,7 +217,7 @@ Result<std::unique_ptr<Normalizer>> make_normalizer(const JsonValue& json, Budge
   if (const auto form = normal_form(type)) {
     return std::make_unique<Unicode>(*form);
   }
-  return json.error_with("is of type \"" + type + "\", which the runner doesn't have");
+  return json.error_with("is of type \"" + type + "\", which the runner does not support");
 }
 
 }  // namespace runner

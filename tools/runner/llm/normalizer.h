@@ -1,4 +1,4 @@
-// What a tokenizer does to text before it is cut, Unicode's normal forms among it.
+// How a tokenizer changes text before splitting it, for example to Unicode's normal forms.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@ class Normalizer {
   virtual Result<std::string> normalize(const std::string& text, Budget& budget) const = 0;
 };
 
-// The one that a tokenizer.json has. An error if the runner doesn't have it.
+// From a tokenizer.json. An error if the runner does not support it.
 Result<std::unique_ptr<Normalizer>> make_normalizer(const JsonValue& json, Budget& budget);
 
 }  // namespace runner

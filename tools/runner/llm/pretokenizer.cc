@@ -8,11 +8,11 @@ namespace {
 
 using Pieces = std::vector<std::string>;
 
-// As GPT-2 cuts text, and all that have the type ByteLevel with `use_regex`.
+// The pattern of GPT-2, and of all tokenizers with the type ByteLevel and `use_regex`.
 constexpr char kWords[] =
     R"('(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
-// "Whitespace" isn't matched by Oniguruma there, and \w is other characters.
+// Hugging Face's do not use Oniguruma for "Whitespace", and their \w has other characters.
 constexpr char kWordsAndMarks[] =
     R"([\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}]+)"
     R"(|[^\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}\p{White_Space}]+)";
@@ -122,7 +122,7 @@ Result<std::unique_ptr<Pretokenizer>> make_split(const JsonValue& json) {
   const std::string name = TRY(json.text("behavior"));
   const auto behavior = split_behavior(name);
   if (!behavior) {
-    return json.error_with("has the behavior \"" + name + "\", which the runner doesn't have");
+    return json.error_with("has the behavior \"" + name + "\", which the runner does not support");
   }
   const std::string regex = pattern.has("Regex") ? TRY(pattern.text("Regex"))
                                                  : literal(TRY(pattern.text("String")));
@@ -179,7 +179,7 @@ Result<std::unique_ptr<Pretokenizer>> make_pretokenizer(const JsonValue& json, B
   if (type == "WhitespaceSplit") {
     return make_splitter(json, "\\p{White_Space}", SplitBehavior::kRemoved, false);
   }
-  return json.error_with("is of type \"" + type + "\", which the runner doesn't have");
+  return json.error_with("is of type \"" + type + "\", which the runner does not support");
 }
 
 }  // namespace runner

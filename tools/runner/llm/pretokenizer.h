@@ -1,4 +1,4 @@
-// How a tokenizer cuts text into words, which are then tokens or parts of tokens each.
+// How a tokenizer splits text into words, which it encodes separately.
 #pragma once
 
 #include <memory>
@@ -14,11 +14,11 @@ class Pretokenizer {
  public:
   virtual ~Pretokenizer() = default;
 
-  // Cuts each piece further. `is_start`: the first piece is where the text begins, before and after.
+  // Splits each piece further. `is_start`: the first piece is the start of the text.
   virtual Status cut(std::vector<std::string>& pieces, bool& is_start, Budget& budget) const = 0;
 };
 
-// The one that a tokenizer.json has. An error if the runner doesn't have it.
+// From a tokenizer.json. An error if the runner does not support it.
 Result<std::unique_ptr<Pretokenizer>> make_pretokenizer(const JsonValue& json, Budget& budget);
 
 }  // namespace runner

@@ -10,7 +10,7 @@
 namespace runner {
 namespace {
 
-// A step that gives on what it doesn't change.
+// A step that passes on text without changes.
 class Step : public TokenSink {
  public:
   explicit Step(TokenSink& next) : next_(next) {}
@@ -23,7 +23,7 @@ class Step : public TokenSink {
   TokenSink& next_;
 };
 
-// Kind is made of a part of the file, and kept; its Sink is made for each text.
+// Kind is created once from a part of the file, its Sink for each text.
 template <typename Kind>
 class Decoder final : public TokenDecoder {
  public:
@@ -37,7 +37,7 @@ class Decoder final : public TokenDecoder {
   Kind kind_;
 };
 
-// All tokens are one text, which is cut anywhere: the bytes of a character may come in several tokens.
+// All tokens are one text: the bytes of a character may be in several tokens.
 struct ByteLevel {
   class Sink final : public Step {
    public:
@@ -71,7 +71,7 @@ struct ByteLevel {
 
 struct Replace {
   explicit Replace(Replacement replaces) : replacement(std::move(replaces)) {
-    // Of each beginning of the pattern: the longest shorter one that it ends with.
+    // For each prefix of the pattern: the longest shorter prefix that it ends with.
     const std::string& pattern = replacement.pattern;
     shorter.resize(pattern.size() + 1);
     for (size_t i = 1, size = 0; i < pattern.size(); ++i) {
@@ -118,15 +118,15 @@ struct Replace {
    private:
     const Replace& kind_;
     Budget& budget_;
-    size_t seen_ = 0;  // Bytes of the pattern that the text ends with.
+    size_t seen_ = 0;  // Bytes of the pattern at the end of the text so far.
   };
 
   Replacement replacement;
   std::vector<size_t> shorter;
 };
 
-// "<0x41>" is the byte 0x41. Such tokens one after the other are one text, or, if that is not UTF-8, a
-// replacement character each.
+// "<0x41>" is the byte 0x41. A sequence of such tokens is one text, or, if that is not UTF-8, a
+// replacement character for each.
 struct ByteFallback {
   class Sink final : public Step {
    public:
@@ -163,12 +163,12 @@ struct ByteFallback {
                                   : -1;
     }
 
-    // -1: the token stands for no byte.
+    // -1: the token is not a byte.
     static int byte_of(const std::string& token) {
       if (token.size() != 6 || token.compare(0, 3, "<0x") != 0 || token[5] != '>') {
         return -1;
       }
-      // As Rust reads numbers.
+      // As Rust parses numbers.
       const int high = token[3] == '+' ? 0 : digit(token[3]), low = digit(token[4]);
       return high < 0 || low < 0 ? -1 : high * 16 + low;
     }
@@ -194,7 +194,7 @@ struct ByteFallback {
   };
 };
 
-// One token out of all.
+// Joins all tokens.
 struct Fuse {
   class Sink final : public Step {
    public:
@@ -209,7 +209,7 @@ struct Fuse {
   };
 };
 
-// A character at the start or the end of tokens is left out, as often as that.
+// Strips a character from the start and the end of tokens, at most N times.
 struct Strip {
   class Sink final : public Step {
    public:
@@ -220,9 +220,9 @@ struct Strip {
       std::string result;
       for (size_t i = 0; i < text.size();) {
         const size_t size = character_size(text, i);
-        const std::string_view one = text.substr(i, size);
+        const std::string_view character = text.substr(i, size);
         i += size;
-        const bool is_it = one == kind_.content;
+        const bool is_it = character == kind_.content;
         if (is_it && dropped_ < kind_.start && !is_inside_) {
           ++dropped_;
           continue;
@@ -236,7 +236,7 @@ struct Strip {
           TRY(give(held_, result));
           held_ = 0;
         }
-        result += one;
+        result += character;
       }
       return next_.add(result);
     }
@@ -260,7 +260,7 @@ struct Strip {
     const Strip& kind_;
     Budget& budget_;
     size_t dropped_ = 0;
-    size_t held_ = 0;  // At the end of what came: they may be the end of the token.
+    size_t held_ = 0;  // At the end of the text so far: they may be the end of the token.
     bool is_inside_ = false;
   };
 
@@ -276,7 +276,7 @@ struct Metaspace {
         : Step(next), form_(kind.form), budget_(budget) {}
 
     Status add(std::string_view text) override {
-      // Hugging Face's drops all in the first token, not only the one that was put before the text.
+      // Hugging Face's drops all in the first token, not only the inserted one.
       const bool drops = is_first_ && form_.scheme != "never";
       const std::string result =
           TRY(replaced(std::string(text), form_.replacement, drops ? "" : " ", budget_));
@@ -368,7 +368,7 @@ Result<std::unique_ptr<TokenDecoder>> make_token_decoder(const JsonValue& json, 
   if (type == "Metaspace") {
     return make(Metaspace{TRY(MetaspaceForm::read(json))});
   }
-  return json.error_with("is of type \"" + type + "\", which the runner doesn't have");
+  return json.error_with("is of type \"" + type + "\", which the runner does not support");
 }
 
 }  // namespace runner

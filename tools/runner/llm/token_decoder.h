@@ -1,8 +1,8 @@
-// Tokens back to text, as they come.
+// Decodes tokens to text, one by one.
 //
-// Each step takes the texts of tokens and gives others, like Hugging Face's, but token by token: what it can't
-// know yet, as the next token may change it, it holds back. So the text of an answer costs what its tokens cost,
-// and is the same however many tokens come at once.
+// Each step transforms the texts of tokens, like Hugging Face's, but token by token: it holds back text that the
+// next token may change. So decoding takes time in proportion to the tokens, and the text does not depend on how many
+// tokens arrive at once.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@
 
 namespace runner {
 
-// What takes texts of tokens, in UTF-8: parts of each, its end, and the end of all.
+// Receives texts of tokens, in UTF-8: parts of each, its end, and the end of all.
 class TokenSink {
  public:
   virtual ~TokenSink() = default;
@@ -26,11 +26,11 @@ class TokenDecoder {
  public:
   virtual ~TokenDecoder() = default;
 
-  // This step, with what it knows of one text. It gives what it makes to `next`.
+  // This step with its state for one text. It passes its output to `next`.
   virtual std::unique_ptr<TokenSink> start(TokenSink& next, Budget& budget) const = 0;
 };
 
-// The one that a tokenizer.json has. An error if the runner doesn't have it.
+// From a tokenizer.json. An error if the runner does not support it.
 Result<std::unique_ptr<TokenDecoder>> make_token_decoder(const JsonValue& json, Budget& budget);
 
 }  // namespace runner

@@ -9,10 +9,10 @@
 namespace runner {
 namespace {
 
-// Twice the largest known; read, it takes ten to twenty times the memory.
+// Twice the largest known file; parsing takes ten to twenty times the memory.
 constexpr size_t kMostBytes = 64 << 20;
 
-// A character of the private use that the text doesn't have: normal forms leave it alone.
+// A private-use character that is not in the text: normal forms do not change it.
 std::string unused_character(const std::string& text) {
   uint32_t point = 0xF0000;
   while (text.find(character(point)) != std::string::npos) {
@@ -27,17 +27,17 @@ Result<std::unique_ptr<Tokenizer>> Tokenizer::read(const std::string& path) {
   const MappedFile file = TRY(MappedFile::open(path, "a tokenizer"));
   const std::string_view text = file.text();
   if (text.size() > kMostBytes) {
-    return error(path + " is no tokenizer.json that the runner reads: got " + std::to_string(text.size()) +
+    return error(path + " is not a tokenizer.json that the runner reads: got " + std::to_string(text.size()) +
                  " bytes, expected at most " + std::to_string(kMostBytes) + ".");
   }
   Result<nlohmann::json> value = parse_json(text);
   if (!value.ok()) {
-    return error(path + " is no tokenizer.json of Hugging Face's: " + value.sentence() + ".");
+    return error(path + " is not Hugging Face's tokenizer.json: " + value.sentence() + ".");
   }
   const JsonValue root = JsonValue::of(value.take_value(), path);
   auto tokenizer = std::make_unique<Tokenizer>();
   tokenizer->path_ = path;
-  // Of all added tokens together.
+  // For all added tokens together.
   Budget budget(path);
   if (root.has("normalizer")) {
     tokenizer->normalizer_ = TRY(make_normalizer(TRY(root.at("normalizer")), budget));
@@ -53,7 +53,7 @@ Result<std::unique_ptr<Tokenizer>> Tokenizer::read(const std::string& path) {
   return tokenizer;
 }
 
-// Where something was said, it is found again by a mark at each of its ends.
+// Marks at both ends of user text locate it in the normalized text.
 Status Tokenizer::normalize(Piece& piece, Budget& budget) const {
   if (piece.said.empty() || !added_->has_normalized_special()) {
     piece.text = TRY(normalizer_->normalize(piece.text, budget));
@@ -78,7 +78,7 @@ Status Tokenizer::normalize(Piece& piece, Budget& budget) const {
   }
   piece.text.append(marked, start, std::string::npos);
   if (marks.size() != 2 * piece.said.size()) {
-    // Nobody can tell any more: none of it makes special tokens.
+    // The marks are lost: treats all of it as user text.
     piece.said = {{0, piece.text.size()}};
     return {};
   }
@@ -137,7 +137,7 @@ Result<std::string> Tokenizer::decode(const std::vector<uint32_t>& tokens) const
   return text + TRY(decoding.finish());
 }
 
-// What comes out of the last step.
+// Receives the output of the last step.
 class Decoding::Text final : public TokenSink {
  public:
   Text(std::string_view between, Budget& budget) : between_(between), budget_(budget) {}
@@ -173,7 +173,7 @@ class Decoding::Text final : public TokenSink {
 
 Decoding::Decoding(const Tokenizer& tokenizer) : tokenizer_(tokenizer), budget_(tokenizer.path_) {
   budget_.without_time_limit();
-  // As the format has it: without a decoder tokens are words.
+  // As in Hugging Face's format: without a decoder, tokens are words.
   text_ = std::make_unique<Text>(tokenizer.decoder_ == nullptr ? " " : "", budget_);
   if (tokenizer.decoder_ != nullptr) {
     steps_ = tokenizer.decoder_->start(*text_, budget_);
@@ -184,7 +184,7 @@ Decoding::~Decoding() = default;
 
 Result<std::string> Decoding::add(uint32_t token) {
   const AddedToken* added = tokenizer_.added_->find(token);
-  const std::string* text = added != nullptr ? &added->wanted : tokenizer_.bpe_->token_of(token);
+  const std::string* text = added != nullptr ? &added->searched : tokenizer_.bpe_->token_of(token);
   if (text != nullptr && !tokenizer_.added_->is_special(*text)) {
     TokenSink& first = steps_ != nullptr ? *steps_ : *text_;
     TRY(first.add(*text));

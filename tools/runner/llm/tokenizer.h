@@ -1,9 +1,9 @@
 // A tokenizer in Hugging Face's format, tokenizer.json: byte-pair encodings.
 //
-// No library: ExecuTorch's C++ tokenizers (pytorch-tokenizers 1.0.1, built on PCRE2) gave other tokens than
+// Why not a library: ExecuTorch's C++ tokenizers (pytorch-tokenizers 1.0.1, built on PCRE2) gave other tokens than
 // Hugging Face's for 65 of 381 texts with the pre-tokenizers of Llama 3 and of Qwen 2, refused Llama 2's and
-// Metaspace, ignored the strip flags of added tokens, and need exceptions. Merging and cutting are done here,
-// regular expressions are Oniguruma's, normal forms QuickJS's, JSON is nlohmann's.
+// Metaspace, ignored the strip flags of added tokens, and need exceptions. Merging and splitting are implemented
+// here; Oniguruma matches regular expressions, QuickJS's library computes normal forms, nlohmann's parses JSON.
 #pragma once
 
 #include <cstdint>
@@ -24,20 +24,20 @@ namespace runner {
 // A part of a text to encode.
 struct TextPart {
   std::string text;
-  // By a user: special tokens in it are text. Else a template's, or a whole prompt with its tokens.
+  // A user's: special tokens in it are text. Otherwise a template's text, or a raw prompt.
   bool is_said = false;
 };
 
 class Tokenizer {
  public:
-  // An error if the file is no tokenizer.json, or has parts that the runner doesn't have.
+  // An error if the file is not a tokenizer.json, or has unsupported parts.
   static Result<std::unique_ptr<Tokenizer>> read(const std::string& path);
 
   // The tokens of one text, without the special tokens that the file may add at the ends. An error if the
-  // text is not UTF-8, or takes too much time or memory.
+  // text is not UTF-8, or needs too much time or memory.
   Result<std::vector<uint32_t>> encode(const std::vector<TextPart>& parts) const;
 
-  // What the tokens say, without special tokens.
+  // The text of the tokens, without special tokens.
   Result<std::string> decode(const std::vector<uint32_t>& tokens) const;
 
  private:
@@ -53,19 +53,19 @@ class Tokenizer {
   std::unique_ptr<TokenDecoder> decoder_;  // nullptr: none.
 };
 
-// The text of tokens that come one after the other: that of `Tokenizer::decode`, in parts.
+// The text of tokens that arrive one by one: that of `Tokenizer::decode`, in parts.
 class Decoding {
  public:
-  // `tokenizer` has to live as long.
+  // `tokenizer` must outlive this object.
   explicit Decoding(const Tokenizer& tokenizer);
   ~Decoding();
   Decoding(const Decoding&) = delete;
   Decoding& operator=(const Decoding&) = delete;
 
-  // What the token adds, in whole characters; may be "": the next one may be needed to know.
+  // The text that the token adds, in whole characters; may be "" until the next token.
   Result<std::string> add(uint32_t token);
 
-  // What is left.
+  // The rest of the text.
   Result<std::string> finish();
 
  private:

@@ -89,8 +89,8 @@ const Dtype* dtype_of_safetensors(const std::string& safetensors) {
 Result<const Dtype*> known_dtype(ScalarType type, const std::string& what) {
   const Dtype* dtype = dtype_of(type);
   if (dtype == nullptr) {
-    return error(what + " has a dtype that the runner doesn't know (number " +
-         std::to_string(static_cast<int>(type)) + "), wanted one of " + dtype_names() + ".");
+    return error(what + " has a dtype that the runner does not know (number " +
+         std::to_string(static_cast<int>(type)) + "), expected one of " + dtype_names() + ".");
   }
   return dtype;
 }

@@ -20,15 +20,15 @@ struct Dtype {
   size_t size;              // Bytes.
 };
 
-// nullptr: not one that the runner reads and writes.
+// nullptr: the runner does not support it.
 const Dtype* dtype_of(executorch::aten::ScalarType type);
 const Dtype* dtype_of_npy(const std::string& npy);
 const Dtype* dtype_of_safetensors(const std::string& safetensors);
 
-// The type of `what`; an error, if the runner doesn't know it.
+// The type of `what`; an error, if the runner does not support it.
 Result<const Dtype*> known_dtype(executorch::aten::ScalarType type, const std::string& what);
 
-// What the runner reads and writes, for sentences.
+// The supported types, for errors.
 std::string dtype_names();
 
 struct Array {
@@ -45,22 +45,22 @@ Array scalar_array(T value, executorch::aten::ScalarType type) {
   return array;
 }
 
-// What the runtime's tensors have at most (kTensorDimensionLimit).
+// The maximum dimensions of the runtime's tensors (kTensorDimensionLimit).
 constexpr size_t kMostDimensions = 16;
 
 // "(2, 16)".
 std::string shape_text(const std::vector<int64_t>& shape);
 
-// Bytes of a tensor; -1: more than there can be.
+// Bytes of a tensor; -1: too large for a number.
 int64_t bytes_of(const Dtype& dtype, const std::vector<int64_t>& shape);
 
 // A tensor's dimensions, the one with the largest stride first.
 using DimOrder = std::vector<uint8_t>;
 
-// Whether it has each dimension of a tensor of that rank once.
+// Whether it contains each dimension of a tensor of that rank once.
 bool is_order(const DimOrder& order, size_t rank);
 
-// Writes the bytes of a row-major array to `to` in another order of dimensions, or brings them back.
+// Writes the bytes of a row-major array to `to` in another order of dimensions, or the reverse.
 void to_order(const Array& array, const DimOrder& order, uint8_t* to);
 void from_order(const uint8_t* from, const DimOrder& order, Array& array);
 

@@ -19,7 +19,7 @@ Status damaged(const std::string& path, const std::string& how) {
   return error(path + " is not a .npy file that the runner reads: " + how + ".");
 }
 
-// What follows "'key':" in the header, without spaces before it.
+// The text after "'key':" in the header, without leading spaces.
 Result<std::string> value_of(const std::string& header, const std::string& key, const std::string& path) {
   const std::string name = "'" + key + "':";
   const size_t found = header.find(name);
@@ -34,7 +34,7 @@ Result<std::vector<int64_t>> parse_shape(const std::string& text, const std::str
   std::vector<int64_t> shape;
   size_t i = 1;
   if (text.empty() || text[0] != '(') {
-    return damaged(path, "its shape is no tuple");
+    return damaged(path, "its shape is not a tuple");
   }
   while (i < text.size() && text[i] != ')') {
     int64_t size = 0;
@@ -51,7 +51,7 @@ Result<std::vector<int64_t>> parse_shape(const std::string& text, const std::str
     } else if (text[i] == ',' || text[i] == ' ') {
       ++i;
     } else {
-      return damaged(path, "its shape is no tuple of numbers");
+      return damaged(path, "its shape is not a tuple of numbers");
     }
   }
   return shape;
@@ -67,7 +67,7 @@ std::string text_in(const json& entry, const char* key) {
   return found != entry.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
-// Numbers of a list that are sizes; none if it isn't one.
+// The numbers of a list of sizes; none: it is not a list of sizes.
 std::optional<std::vector<int64_t>> sizes_in(const json& entry, const char* key, size_t most) {
   const auto found = entry.find(key);
   if (found == entry.end() || !found->is_array() || found->size() > most) {
@@ -89,7 +89,7 @@ Result<Array> read_npy(const std::string& path) {
   const MappedFile file = TRY(MappedFile::open(path, "an input"));
   const uint8_t* bytes = file.data();
   if (file.size() < 12 || memcmp(bytes, kMagic, kMagicSize) != 0) {
-    return damaged(path, "it doesn't start with NumPy's magic");
+    return damaged(path, "it does not start with NumPy's magic");
   }
   const bool is_first_version = bytes[6] == 1;
   const size_t start = is_first_version ? 10 : 12;
@@ -106,7 +106,7 @@ Result<Array> read_npy(const std::string& path) {
   Array array;
   array.dtype = quoted.empty() ? nullptr : dtype_of_npy(quoted.substr(1));
   if (array.dtype == nullptr) {
-    return damaged(path, "its dtype is " + descr.substr(0, descr.find(',')) + ", wanted one of " +
+    return damaged(path, "its dtype is " + descr.substr(0, descr.find(',')) + ", expected one of " +
                       dtype_names() + ", little-endian");
   }
   const std::string fortran_order = TRY(value_of(header, "fortran_order", path));
@@ -116,14 +116,14 @@ Result<Array> read_npy(const std::string& path) {
   const std::string shape = TRY(value_of(header, "shape", path));
   array.shape = TRY(parse_shape(shape, path));
   if (array.shape.size() > kMostDimensions) {
-    return damaged(path, "it has " + std::to_string(array.shape.size()) + " dimensions, wanted at most " +
+    return damaged(path, "it has " + std::to_string(array.shape.size()) + " dimensions, expected at most " +
                       std::to_string(kMostDimensions));
   }
-  const int64_t wanted = bytes_of(*array.dtype, array.shape);
+  const int64_t expected = bytes_of(*array.dtype, array.shape);
   const uint64_t got = file.size() - start - length;
-  if (wanted < 0 || static_cast<uint64_t>(wanted) != got) {
-    return damaged(path, "it has " + std::to_string(got) + " bytes of data, its shape wants " +
-                      (wanted < 0 ? "more" : std::to_string(wanted)));
+  if (expected < 0 || static_cast<uint64_t>(expected) != got) {
+    return damaged(path, "it has " + std::to_string(got) + " bytes of data, expected " +
+                      (expected < 0 ? "more" : std::to_string(expected)) + " for its shape");
   }
   array.data.assign(bytes + start + length, bytes + file.size());
   return array;
@@ -132,7 +132,7 @@ Result<Array> read_npy(const std::string& path) {
 Result<std::string> npy_head(const std::string& path, const Array& array) {
   if (array.dtype->npy == nullptr) {
     return error(path + " would be " + array.dtype->name +
-         ", which .npy files don't have; choose --output_format safetensors or raw.");
+         ", which .npy files do not have; choose --output_format safetensors or raw.");
   }
   std::string shape;
   for (const int64_t size : array.shape) {
@@ -168,15 +168,15 @@ Status SafetensorsFile::read() {
   }
   memcpy(&length, file_.data(), kLengthSize);
   if (length > file_.size() - kLengthSize) {
-    return damaged("it is truncated, or doesn't start with the size of its header");
+    return damaged("it is truncated, or does not start with the size of its header");
   }
   Result<json> header = parse_json(file_.text().substr(kLengthSize, length));
   if (!header.ok()) {
-    return damaged("its header can't be read: " + header.sentence());
+    return damaged("its header cannot be read: " + header.sentence());
   }
   const uint64_t base = kLengthSize + length;
   const uint64_t available = file_.size() - base;
-  std::vector<std::pair<uint64_t, uint64_t>> places;
+  std::vector<std::pair<uint64_t, uint64_t>> ranges;
   for (auto item = header->begin(); item != header->end(); ++item) {
     if (item.key() == kMetadata) {
       continue;
@@ -186,24 +186,24 @@ Status SafetensorsFile::read() {
       return damaged(what + "is described by no object");
     }
     const auto shape = sizes_in(*item, "shape", kMostDimensions);
-    const auto place = sizes_in(*item, "data_offsets", 2);
-    if (!shape || !place || place->size() != 2) {
+    const auto offsets = sizes_in(*item, "data_offsets", 2);
+    if (!shape || !offsets || offsets->size() != 2) {
       return damaged(what + "lacks a shape of at most " + std::to_string(kMostDimensions) +
               " dimensions, or offsets of data");
     }
-    const auto start = static_cast<uint64_t>((*place)[0]), end = static_cast<uint64_t>((*place)[1]);
+    const auto start = static_cast<uint64_t>((*offsets)[0]), end = static_cast<uint64_t>((*offsets)[1]);
     if (start > end || end > available) {
       return damaged(what + "has data outside of the file");
     }
     if (start < end) {
-      places.emplace_back(start, end);
+      ranges.emplace_back(start, end);
     }
     entries_[item.key()] = {text_in(*item, "dtype"), *shape, base + start, base + end};
   }
-  std::sort(places.begin(), places.end());
-  for (size_t i = 1; i < places.size(); ++i) {
-    if (places[i].first < places[i - 1].second) {
-      return damaged("its tensors' data lie over each other");
+  std::sort(ranges.begin(), ranges.end());
+  for (size_t i = 1; i < ranges.size(); ++i) {
+    if (ranges[i].first < ranges[i - 1].second) {
+      return damaged("its tensors' data overlap");
     }
   }
   return {};
@@ -216,7 +216,7 @@ Result<Array> SafetensorsFile::tensor(const std::string& name) const {
     for (const auto& [other, entry] : entries_) {
       names += names.size() < 200 ? (names.empty() ? "" : ", ") + other : "";
     }
-    return error(file_.path() + " has no tensor \"" + name + "\"; it has: " +
+    return error(file_.path() + " has no tensor \"" + name + "\"; available: " +
          (names.empty() ? "none" : names) + ". Choose one with " + file_.path() + ":NAME.");
   }
   const Entry& entry = found->second;
@@ -224,11 +224,11 @@ Result<Array> SafetensorsFile::tensor(const std::string& name) const {
   Array array;
   array.dtype = dtype_of_safetensors(entry.dtype);
   if (array.dtype == nullptr) {
-    return damaged(what + "is " + entry.dtype + ", wanted one of " + dtype_names());
+    return damaged(what + "is " + entry.dtype + ", expected one of " + dtype_names());
   }
   array.shape = entry.shape;
-  const int64_t wanted = bytes_of(*array.dtype, array.shape);
-  if (wanted < 0 || static_cast<uint64_t>(wanted) != entry.end - entry.start) {
+  const int64_t expected = bytes_of(*array.dtype, array.shape);
+  if (expected < 0 || static_cast<uint64_t>(expected) != entry.end - entry.start) {
     return damaged(what + "has data of another size than its shape's");
   }
   array.data.assign(file_.data() + entry.start, file_.data() + entry.end);
@@ -236,7 +236,7 @@ Result<Array> SafetensorsFile::tensor(const std::string& name) const {
 }
 
 std::string safetensors_head(const std::vector<std::pair<std::string, const Array*>>& tensors) {
-  // In their order. Adding by name would look for it among all.
+  // Appends in order. Insertion by name would search all names.
   nlohmann::ordered_json::object_t header;
   uint64_t offset = 0;
   for (const auto& [name, array] : tensors) {

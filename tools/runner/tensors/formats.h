@@ -1,6 +1,6 @@
 // Files of arrays in row-major order: NumPy's .npy, and .safetensors, which have names for them.
 //
-// Both are read from unknown origin: an array that comes out has exactly the bytes that its shape says.
+// Neither is trusted: a returned array has exactly the bytes of its shape.
 #pragma once
 
 #include <map>
@@ -13,19 +13,19 @@
 
 namespace runner {
 
-// An error, if it is no .npy file, or none that the runner reads.
+// An error, if it is not a .npy file, or an unsupported one.
 Result<Array> read_npy(const std::string& path);
 
-// What stands before the array's data; an error, if the file can't have it.
+// The bytes before the array's data; an error, if the format does not support the array.
 Result<std::string> npy_head(const std::string& path, const Array& array);
 
-// A file whose header was read, once for all of its tensors.
+// A file with its parsed header.
 class SafetensorsFile {
  public:
-  // An error, if it is no such file, or is truncated or damaged.
+  // An error, if it is not such a file, or is truncated or damaged.
   static Result<SafetensorsFile> open(const std::string& path);
 
-  // An error, if it has no such tensor, or none that the runner reads.
+  // An error, if it has no such tensor, or an unsupported one.
   Result<Array> tensor(const std::string& name) const;
 
  private:
@@ -44,7 +44,7 @@ class SafetensorsFile {
   std::map<std::string, Entry> entries_;
 };
 
-// What stands before the tensors' data.
+// The bytes before the tensors' data.
 std::string safetensors_head(
     const std::vector<std::pair<std::string, const Array*>>& tensors);
 

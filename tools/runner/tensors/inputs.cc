@@ -18,15 +18,15 @@ using executorch::runtime::Tag;
 using executorch::runtime::TensorInfo;
 
 Status check_fits(const Array& array, const TensorInfo& info, const std::string& what) {
-  const Dtype& wanted = *TRY(known_dtype(info.scalar_type(), what));
+  const Dtype& expected = *TRY(known_dtype(info.scalar_type(), what));
   std::vector<int64_t> bounds(info.sizes().begin(), info.sizes().end());
-  bool fits = array.dtype->type == wanted.type && array.shape.size() == bounds.size();
+  bool fits = array.dtype->type == expected.type && array.shape.size() == bounds.size();
   for (size_t d = 0; fits && d < bounds.size(); ++d) {
     fits = array.shape[d] <= bounds[d];
   }
   if (!fits) {
-    return error(what + " is " + array.dtype->name + " " + shape_text(array.shape) + ", wanted " +
-         wanted.name + " " + shape_text(bounds) + (bounds.empty() ? "." : " at most."));
+    return error(what + " is " + array.dtype->name + " " + shape_text(array.shape) + ", expected " +
+         expected.name + " " + shape_text(bounds) + (bounds.empty() ? "." : " at most."));
   }
   return {};
 }
@@ -46,7 +46,7 @@ template <class T>
 Result<T> scalar_of(const Array& array, ScalarType type, const std::string& what) {
   T value{};
   if (array.dtype->type != type || array.data.size() != sizeof(T)) {
-    return error(what + " is " + array.dtype->name + " " + shape_text(array.shape) + ", wanted one " +
+    return error(what + " is " + array.dtype->name + " " + shape_text(array.shape) + ", expected one " +
          dtype_of(type)->name + ".");
   }
   memcpy(&value, array.data.data(), sizeof(T));
@@ -103,7 +103,7 @@ Array zero(ScalarType type) {
   return array;
 }
 
-Result<Array> made_up(const MethodMeta& method, size_t index, const std::string& what, uint64_t& left) {
+Result<Array> example_array(const MethodMeta& method, size_t index, const std::string& what, uint64_t& left) {
   const auto tag = method.input_tag(index);
   const auto info = method.input_tensor_meta(index);
   if (info.ok()) {
@@ -125,16 +125,16 @@ Result<Array> read_raw(const std::string& path, const MethodMeta& method, size_t
   const auto info = method.input_tensor_meta(index);
   if (!info.ok()) {
     return error(path + " is for input " + std::to_string(index) +
-         ", which is no tensor; give it as a .npy file.");
+         ", which is not a tensor; pass it as a .npy file.");
   }
   const MappedFile file = TRY(MappedFile::open(path, "an input"));
   Array array;
   array.dtype = TRY(known_dtype(info->scalar_type(), path));
   array.shape.assign(info->sizes().begin(), info->sizes().end());
-  const int64_t wanted = bytes_of(*array.dtype, array.shape);
-  if (wanted < 0 || static_cast<uint64_t>(wanted) != file.size()) {
-    return error(path + " has " + std::to_string(file.size()) + " bytes, wanted " +
-         std::to_string(wanted) + ": " + array.dtype->name + " " + shape_text(array.shape) + ".");
+  const int64_t expected = bytes_of(*array.dtype, array.shape);
+  if (expected < 0 || static_cast<uint64_t>(expected) != file.size()) {
+    return error(path + " has " + std::to_string(file.size()) + " bytes, expected " +
+         std::to_string(expected) + ": " + array.dtype->name + " " + shape_text(array.shape) + ".");
   }
   array.data.assign(file.data(), file.data() + file.size());
   return array;
@@ -203,19 +203,19 @@ Result<Inputs> make_inputs(
       TRY(check_fits(array, *info, what));
       TRY(add_tensor(inputs, array, *info, what));
     } else {
-      return error(what + " would be neither a tensor nor a number; the runner can't make it.");
+      return error(what + " is neither a tensor nor a number; the runner cannot generate it.");
     }
   }
   return inputs;
 }
 
-Result<std::vector<GivenInput>> make_up_inputs(const std::string& title, const MethodMeta& method) {
+Result<std::vector<GivenInput>> example_inputs(const std::string& title, const MethodMeta& method) {
   std::vector<GivenInput> inputs;
-  // Of all: a damaged program may name one large tensor many times. Each is copied for the runtime.
+  // For all inputs: a damaged program may use one large tensor many times, and each input is copied.
   uint64_t left = available_memory() / 2;
   for (size_t i = 0; i < method.num_inputs(); ++i) {
     const std::string name = "input " + std::to_string(i);
-    Array array = TRY(made_up(method, i, title + ", " + name, left));
+    Array array = TRY(example_array(method, i, title + ", " + name, left));
     inputs.push_back({std::move(array), name});
   }
   return inputs;

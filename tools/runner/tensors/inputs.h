@@ -1,4 +1,4 @@
-// A method's inputs: from files (.npy, .safetensors, and the bytes alone) or made up, and given to the runtime.
+// A method's inputs for the runtime: from files (.npy, .safetensors, plain bytes), or generated examples.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@
 
 namespace runner {
 
-// A tensor with memory of its own, for the runtime. Not its TensorPtr, as apps link runtimes without extensions.
+// A tensor that owns its memory. Not the runtime's TensorPtr, because apps link runtimes without extensions.
 class OwnedTensor {
  public:
   OwnedTensor(const Array& array, const DimOrder& order);
@@ -35,28 +35,28 @@ struct Inputs {
   std::vector<executorch::runtime::EValue> values;
 };
 
-// An input as a user has it.
+// An input of the user.
 struct GivenInput {
   Array array;
-  std::string name;  // For sentences: a file, for example.
+  std::string name;  // For errors: for example a file.
 };
 
-// Inputs for a method, whose `title` is for sentences. An error, if there are too many or too few, or if
-// one doesn't fit.
+// Inputs for a method, whose `title` is for errors. An error, if there are too many or too few, or if
+// one does not fit.
 Result<Inputs> make_inputs(
     const std::string& title,
     const executorch::runtime::MethodMeta& method,
     const std::vector<GivenInput>& given);
 
-// A fixed pattern for each float tensor of a method, zeros for all else.
-Result<std::vector<GivenInput>> make_up_inputs(
+// A fixed pattern for each float tensor of a method, zeros for other inputs.
+Result<std::vector<GivenInput>> example_inputs(
     const std::string& title,
     const executorch::runtime::MethodMeta& method);
 
-// What --input names: FILE.npy; FILE.safetensors:NAME; FILE.safetensors alone, for all inputs as
-// input_0, input_1, ...; FILE.bin, which has the bytes of the input's own type and largest shape.
+// Reads the files of --input: FILE.npy; FILE.safetensors:NAME; FILE.safetensors alone, for all inputs as
+// input_0, input_1, ...; FILE.bin with the bytes of the input's own type and largest shape.
 //
-// An error, if there is not one for each of the method's inputs, or if one can't be read. `title` of the method is for sentences.
+// An error, unless there is one for each input, and all are readable. `title` of the method is for errors.
 Result<std::vector<GivenInput>> read_inputs(
     const std::vector<std::string>& files,
     const std::string& title,

@@ -41,7 +41,7 @@ std::string_view bytes_of(const Array& array) {
   return {reinterpret_cast<const char*>(array.data.data()), array.data.size()};
 }
 
-// A damaged program may give one large tensor many times.
+// A damaged program may return one large tensor many times.
 Status check_size(const std::vector<EValue>& outputs, const std::string& title) {
   uint64_t left = available_memory();
   for (const EValue& output : outputs) {

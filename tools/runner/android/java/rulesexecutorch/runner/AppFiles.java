@@ -26,7 +26,7 @@ public final class AppFiles {
   private AppFiles() {}
 
   /**
-   * Copies the files that the manifest lists out of the APK, unless that was done before.
+   * Copies the files of the manifest from the APK, unless that was done before.
    *
    * <p>Takes seconds for gigabytes: not for the UI thread, and for one caller at a time.
    *
@@ -36,13 +36,13 @@ public final class AppFiles {
   public static synchronized File unpack(Context context) throws IOException {
     AssetManager assets = context.getAssets();
     byte[] manifest = read(assets.open(MANIFEST, AssetManager.ACCESS_STREAMING));
-    // Not in backups: an APK brings them again.
+    // Not in backups: the APK contains them.
     File all = new File(context.getNoBackupFilesDir(), "executorch");
     File wanted = new File(all, digest(manifest));
     if (wanted.isDirectory()) {
       return wanted;
     }
-    // Those of an older version, or of a copy that was interrupted.
+    // Deletes files of an older version, or of an interrupted copy.
     delete(all);
     File unfinished = new File(all, "unfinished");
     try {
@@ -58,13 +58,13 @@ public final class AppFiles {
       sink.write(manifest);
     }
     if (!unfinished.renameTo(wanted)) {
-      throw new IOException(unfinished + " can't be renamed to " + wanted + ".");
+      throw new IOException(unfinished + " cannot be renamed to " + wanted + ".");
     }
     return wanted;
   }
 
   /**
-   * Reads what the programs are, and which files each of them loads.
+   * Reads the programs, and the files that each of them loads.
    *
    * @param folder what {@link #unpack} returned
    * @throws IOException if it can't be read
@@ -73,7 +73,7 @@ public final class AppFiles {
     return parsed(read(new FileInputStream(new File(folder, MANIFEST))));
   }
 
-  // Folders are made and files written where it says.
+  // Creates folders and writes files at the manifest's paths.
   private static String below(String name) throws IOException {
     for (String part : name.split("/", -1)) {
       boolean plain = !part.isEmpty() && !part.equals(".") && !part.equals("..");
@@ -96,7 +96,7 @@ public final class AppFiles {
         OutputStream sink = new FileOutputStream(file)) {
       copied = copy(source, sink);
     } catch (IOException error) {
-      throw new IOException(name + " can't be copied out of the APK: " + error.getMessage(), error);
+      throw new IOException(name + " cannot be copied out of the APK: " + error.getMessage(), error);
     }
     if (copied != size) {
       throw new IOException(
@@ -147,7 +147,7 @@ public final class AppFiles {
 
   private static void makeFolder(File folder) throws IOException {
     if (!folder.isDirectory() && !folder.mkdirs()) {
-      throw new IOException(folder + " can't be made.");
+      throw new IOException(folder + " cannot be created.");
     }
   }
 
@@ -159,7 +159,7 @@ public final class AppFiles {
       }
     }
     if (file.exists() && !file.delete()) {
-      throw new IOException(file + " can't be deleted.");
+      throw new IOException(file + " cannot be deleted.");
     }
   }
 

@@ -9,8 +9,8 @@ import java.util.List;
 /**
  * The runner's command line for an app.
  *
- * <p>Any app of the device can start RunActivity with arguments of its own. So only options are taken that read
- * and write no file but the app's: nothing that names a path.
+ * <p>Any app on the device can start RunActivity with arguments. So it accepts only options that access no files
+ * except the app's own: nothing that names a path.
  */
 final class Arguments {
   private static final List<String> FLAGS =
@@ -38,12 +38,12 @@ final class Arguments {
   private Arguments() {}
 
   /**
-   * Makes the command line.
+   * Creates the command line.
    *
-   * @param folder where the app's files and its manifest are
+   * @param folder with the app's files and its manifest
    * @param programs names of the app's programs
-   * @param extra arguments of whoever started the app
-   * @throws IllegalArgumentException if one of them is none that the app takes
+   * @param extra arguments of the caller
+   * @throws IllegalArgumentException if the app does not accept one of them
    */
   static String[] of(File folder, Collection<String> programs, String[] extra) {
     List<String> arguments = new ArrayList<String>();
@@ -55,7 +55,7 @@ final class Arguments {
       if (FLAGS.contains(argument)) {
         continue;
       }
-      // As the runner reads them: "--option=value", or "--option" and then its value, whatever that is.
+      // Like the runner: "--option=value", or "--option" and then any value.
       int equals = argument.indexOf('=');
       String option = equals < 0 ? argument : argument.substring(0, equals);
       if (!WITH_VALUE.contains(option)) {
@@ -66,7 +66,7 @@ final class Arguments {
       String value = argument.substring(equals + 1);
       if (equals < 0) {
         if (++i == extra.length) {
-          throw new IllegalArgumentException(option + " lacks a value.");
+          throw new IllegalArgumentException(option + " has no value.");
         }
         value = checked(extra[i]);
         arguments.add(value);
@@ -81,7 +81,7 @@ final class Arguments {
 
   private static String checked(String argument) {
     if (argument == null || argument.indexOf('\0') >= 0) {
-      throw new IllegalArgumentException("an argument is null or holds the character U+0000.");
+      throw new IllegalArgumentException("an argument is null or contains the character U+0000.");
     }
     return argument;
   }

@@ -2,7 +2,7 @@ package rulesexecutorch.runner;
 
 import java.nio.charset.StandardCharsets;
 
-/** The C++ runner, which ends its process when it is done. */
+/** The C++ runner, which ends its process. */
 final class NativeRunner {
   static {
     System.loadLibrary("runner");
@@ -11,15 +11,15 @@ final class NativeRunner {
   private NativeRunner() {}
 
   /**
-   * Runs programs and does not return: it ends the process, also where something is wrong.
+   * Runs programs and does not return: it ends the process, also after an error.
    *
    * @param arguments as on the command line
-   * @param output file descriptor that gets all that the runner prints
+   * @param output file descriptor for the runner's output
    */
   static void run(String[] arguments, int output) {
     byte[][] encoded = new byte[arguments.length][];
     for (int i = 0; i < arguments.length; i++) {
-      // JNI's own strings are no UTF-8: they have emoji in another form.
+      // JNI's own strings are not UTF-8: they encode emoji differently.
       encoded[i] = arguments[i].getBytes(StandardCharsets.UTF_8);
     }
     runEncoded(encoded, output);

@@ -27,12 +27,12 @@ import org.json.JSONArray;
 import org.json.JSONException;
 
 /**
- * Runs all programs of the app and shows what the runner prints; the log has it, too.
+ * Runs all programs of the app and shows the runner's output, also in the log.
  *
  * <p>Arguments for the runner: adb shell am start -n PACKAGE/rulesexecutorch.runner.RunActivity --esa
  * args --repeat,10
  *
- * <p>Those that {@link Arguments} takes: any app may start this one.
+ * <p>{@link Arguments} lists the accepted ones: any app may start this one.
  */
 public final class RunActivity extends Activity {
   private static final String TAG = "ExecuTorch";
@@ -96,7 +96,7 @@ public final class RunActivity extends Activity {
         new ServiceConnection() {
           @Override
           public void onServiceConnected(ComponentName name, IBinder service) {
-            // Android starts a service again that has ended.
+            // Android would restart an ended service.
             if (started.getAndSet(true)) {
               return;
             }
@@ -106,7 +106,7 @@ public final class RunActivity extends Activity {
               output.writeToParcel(data, 0);
               service.transact(RunService.RUN, data, null, IBinder.FLAG_ONEWAY);
             } catch (RemoteException error) {
-              show("error: the runner's process can't be reached: " + error.getMessage());
+              show("error: the runner's process cannot be reached: " + error.getMessage());
             } finally {
               data.recycle();
               close(output);

@@ -10,7 +10,7 @@ import java.io.FileOutputStream;
 import java.io.IOException;
 import java.io.PrintStream;
 
-/** Runs the runner in a process of its own, so that its end is not the Activity's. */
+/** Runs the runner in a separate process, so that its end does not end the Activity. */
 public final class RunService extends Service {
   static final int RUN = IBinder.FIRST_CALL_TRANSACTION;
 
@@ -37,14 +37,14 @@ public final class RunService extends Service {
             try {
               NativeRunner.run(arguments, output.getFd());
             } catch (LinkageError error) {
-              report(output, "error: the native library can't be loaded: " + error.getMessage());
+              report(output, "error: the native library cannot be loaded: " + error.getMessage());
             } catch (RuntimeException error) {
-              report(output, "error: the runner can't be started: " + error);
+              report(output, "error: the runner cannot be started: " + error);
             }
             System.exit(1);
           }
         };
-    // As much stack as C++ has in a main thread.
+    // The stack size of a main thread in C++.
     new Thread(null, runner, "runner", 8 << 20).start();
   }
 
@@ -53,7 +53,7 @@ public final class RunService extends Service {
         new PrintStream(new FileOutputStream(output.getFileDescriptor()), false, "UTF-8")) {
       stream.println(line);
     } catch (IOException error) {
-      // Nobody is left who could be told.
+      // Nobody could read a report.
     }
   }
 }

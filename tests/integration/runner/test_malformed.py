@@ -1,4 +1,4 @@
-"""Files that no program wrote: well-formed, and senseless, endless or gigantic."""
+"""Well-formed files with invalid contents, excessive sizes or endless work."""
 
 from __future__ import annotations
 
@@ -32,24 +32,24 @@ DEEP = "[" * 1_000_000
 
 
 def peak_mb() -> float:
-    """The most memory that a run has taken so far."""
+    """The maximum memory of a run so far."""
     return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
 
 
 def bounded(binary: Path, *words: str | Path) -> Result:
-    """Runs a program that can't take all of the machine's memory."""
+    """Runs a program with a memory limit."""
     script = 'ulimit -v 2000000 && exec "$0" "$@"'
     return run_binary(Path("/bin/sh"), "-c", script, binary, *words)
 
 
 def run(*words: str | Path) -> Result:
-    """Runs the runner, and checks that it ends as it promises: well, or with one sentence."""
+    """Runs the runner, and checks that it succeeds or ends with one sentence."""
     return bounded(RUNNER, *words)
 
 
 @pytest.fixture(autouse=True)
 def in_bounds() -> Iterator[None]:
-    """Fails a test in which a run takes a gigabyte; `run_binary` sees to those that hang."""
+    """Fails a test if a run takes a gigabyte; `run_binary` handles runs that hang."""
     before = peak_mb()
     yield
     assert peak_mb() < max(_MOST_MB, before + 1), "a run took too much memory"
@@ -86,7 +86,7 @@ def test_a_program_that_runs_for_ever(tmp_path: Path) -> None:
 
 
 def vector(builder: flatbuffers.Builder, offsets: Sequence[int]) -> int:
-    """A vector of tables, of which some may be the same."""
+    """A vector of tables, some of which may be the same."""
     builder.StartVector(4, len(offsets), 4)
     for offset in reversed(offsets):
         builder.PrependUOffsetTRelative(offset)
@@ -126,7 +126,7 @@ def test_a_bundle_of_endless_cases(tmp_path: Path) -> None:
     # 100 KB that would be 60 TB.
     path.write_bytes(builder.Output())
     said = run("--bundled", path).error
-    assert f"{path} is damaged: its tables lead outside of it, or lie over each other" in said
+    assert f"{path} is damaged: its tables lead outside of it, or overlap" in said
 
 
 def test_a_data_file_of_endless_shapes(tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ def test_a_data_file_of_endless_shapes(tmp_path: Path) -> None:
     # 1 MB that would be 5 GB.
     path.write_bytes(whole)
     said = run("--program", PROGRAMS / "xnnpack.pte", "--data", path).error
-    assert f"{path} is damaged" in said and "lie over each other" in said
+    assert f"{path} is damaged" in said and "overlap" in said
 
 
 def manifest(folder: Path) -> list[str | Path]:
@@ -185,12 +185,12 @@ def npy(shape: str) -> bytes:
 @pytest.mark.parametrize(
     ("shape", "message"),
     [
-        ("(2147483647, 2147483647, 2147483647)", "its shape wants more"),
-        ("(2147483647,)", "its shape wants 8589934588"),
+        ("(2147483647, 2147483647, 2147483647)", "expected more"),
+        ("(2147483647,)", "expected 8589934588"),
         ("(99999999999,)", "its shape is too big"),
-        ("(-1,)", "its shape is no tuple of numbers"),
-        ("(" + "2, " * 9000 + ")", "it has 9000 dimensions, wanted at most 16"),
-        ("(1, " * 9000, "its shape is no tuple of numbers"),
+        ("(-1,)", "its shape is not a tuple of numbers"),
+        ("(" + "2, " * 9000 + ")", "it has 9000 dimensions, expected at most 16"),
+        ("(1, " * 9000, "its shape is not a tuple of numbers"),
     ],
 )
 def test_gigantic_arrays(shape: str, message: str, tmp_path: Path) -> None:
@@ -223,7 +223,7 @@ MODEL = {"type": "BPE", "vocab": {"a": 0}, "merges": [], "unk_token": "a"}
 
 
 def tokenized(folder: Path, tokenizer: str | dict[str, Any], text: bytes) -> str:
-    """The sentence that the tokenizer ends with."""
+    """The tokenizer's error."""
     path = folder / "tokenizer.json"
     path.write_text(tokenizer if isinstance(tokenizer, str) else json.dumps(tokenizer))
     (folder / "text").write_bytes(text + b"\0")
@@ -234,7 +234,7 @@ def tokenized(folder: Path, tokenizer: str | dict[str, Any], text: bytes) -> str
 
 
 def sequence(kind: str, many: str, part: dict[str, Any]) -> dict[str, Any]:
-    """A tokenizer with 60 times the same step, which doubles a text."""
+    """A tokenizer that repeats a step 60 times, each of which doubles the text."""
     return {kind: {"type": "Sequence", many: [part] * 60}, "model": MODEL}
 
 
@@ -278,7 +278,7 @@ def test_regular_expressions_that_take_for_ever(tmp_path: Path) -> None:
     ],
 )
 def test_regular_expressions_that_have_to_be_quick(pattern: str, text: str, tmp_path: Path) -> None:
-    """They take for ever where all ways of matching are tried, and not with Oniguruma."""
+    """These take exponential time with backtracking, but not with Oniguruma."""
     path = tmp_path / "tokenizer.json"
     path.write_text(json.dumps(split(pattern)))
     (tmp_path / "text").write_text(f"{text}\0")
@@ -294,7 +294,7 @@ def test_regular_expressions_that_have_to_be_quick(pattern: str, text: str, tmp_
     [(["x{40}\\C", r"[^\p{L}]"], "x" * 40 + "😀"), (["a\\C"], "aé")],
 )
 def test_bytes_in_regular_expressions(patterns: list[str], text: str, tmp_path: Path) -> None:
-    """They would cut characters."""
+    """These would split characters."""
     steps = [split(pattern)["pre_tokenizer"] for pattern in patterns]
     tokenizer = {
         "pre_tokenizer": {"type": "Sequence", "pretokenizers": steps},
@@ -304,7 +304,7 @@ def test_bytes_in_regular_expressions(patterns: list[str], text: str, tmp_path: 
 
 
 def test_matches_outside_of_what_is_searched(tmp_path: Path) -> None:
-    """The library of Hugging Face's panics there."""
+    """Hugging Face's library panics on these."""
     said = tokenized(tmp_path, split(r"(?<=\Kb)a|b"), b"ba")
     assert "matches outside of what is searched" in said
 
@@ -332,7 +332,7 @@ def test_many_added_tokens_that_become_long(tmp_path: Path) -> None:
 
 
 def test_many_added_tokens(tmp_path: Path) -> None:
-    """A text costs its length, however many tokens there are."""
+    """Encoding takes time in proportion to the text, for any number of tokens."""
     path = tmp_path / "tokenizer.json"
     path.write_text(json.dumps({"added_tokens": added(50_000, 12), "model": MODEL}))
     (tmp_path / "text").write_bytes(b"a00" * 100_000 + b"\0")
@@ -349,7 +349,7 @@ def test_decoders_that_make_a_text_endless(tmp_path: Path) -> None:
 
 
 def test_answers_of_many_tokens(tmp_path: Path) -> None:
-    """Decoding costs what the tokens cost."""
+    """Decoding takes time in proportion to the tokens."""
     path = tmp_path / "tokenizer.json"
     path.write_text(json.dumps({"model": MODEL, "decoder": {"type": "Fuse"}}))
     (tmp_path / "text").write_bytes(b"a" * 500_000 + b"\0")
@@ -368,14 +368,14 @@ def test_answers_of_many_tokens(tmp_path: Path) -> None:
             "has 1 tokens and numbers up to 16000000",
         ),
         ({"model": {**MODEL, "vocab": {"a": -1}}}, 'has a number for "a" that no token has'),
-        ({"model": {**MODEL, "merges": {"a": 1}}}, '"merges" is missing or no list'),
+        ({"model": {**MODEL, "merges": {"a": 1}}}, '"merges" is missing or not of type list'),
         (
             {"model": MODEL, "added_tokens": [{"id": 1 << 40, "content": "x"}]},
             'added_tokens[0]: "id" is 1099511627776, expected at most 4294967295',
         ),
-        ({"model": MODEL, "added_tokens": 7}, '"added_tokens" is missing or no list'),
+        ({"model": MODEL, "added_tokens": 7}, '"added_tokens" is missing or not of type list'),
     ],
 )
-def test_made_up_tokenizers(tokenizer: Any, message: str, tmp_path: Path) -> None:
+def test_malformed_tokenizers(tokenizer: Any, message: str, tmp_path: Path) -> None:
     said = tokenized(tmp_path, tokenizer, b"a")
     assert message in said and "tokenizer.json" in said
