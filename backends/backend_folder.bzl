@@ -2,6 +2,8 @@
 
 load("@rules_python//python:defs.bzl", "py_library")
 
+visibility("//backends/...")
+
 _PUBLIC = ["//visibility:public"]
 
 def backend_folder(name = "recipes", deps = []):

@@ -2,6 +2,8 @@
 
 load("//rules:defs.bzl", "et_recipe")
 
+visibility("//backends/...")
+
 _PUBLIC = ["//visibility:public"]
 
 def backend_recipes(name, recipes, backend = "", options = {}, deps = []):

@@ -2,6 +2,8 @@
 
 load("//toolchains/exporter:packages.bzl", "et_packages")
 
+visibility("//backends/...")
+
 def vendor_sdk(
         *,
         backend,

@@ -129,6 +129,6 @@ EtSharedDataInfo = provider(
         "label": "Label of the target.",
         "data": "File: the .ptd.",
         "index": "File: its keys with sha256, size, dtype, shape and names (JSON).",
-        "lowered": "List of EtLoweredInfo that it was lowered from.",
+        "lowered": "List of EtLoweredInfo that its weights come from.",
     },
 )
