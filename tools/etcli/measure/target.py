@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -55,8 +56,6 @@ class Target:
         Raises:
           BuildError: its code fails; the message is what a lowering's would be.
         """
-        # Upstream's imports warn of their own internals, which a user cannot change.
-        logging.getLogger("torch").setLevel(logging.ERROR)
         tree, progress = work / "sources", Progress()
         sources.install(tree, self.request.sources, self.request.roots)
         try:
@@ -86,6 +85,9 @@ def of(options: argparse.Namespace, work: Path) -> Target:
     Raises:
       BuildError: a file is missing, damaged, or another one than the program was built with.
     """
+    # Upstream's imports warn of their own internals; importing torch itself resets the level.
+    importlib.import_module("torch")
+    logging.getLogger("torch").setLevel(logging.ERROR)
     words = flags.expand([f"@{options.target_flags}"])
     request = flags.parse(["lower", "--output=none", *words])
     files = [compare.program_of(request), *request.program_data]
