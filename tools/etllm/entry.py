@@ -270,15 +270,15 @@ def _metadata(
     settings: Settings, its: Architecture, shapes: Mapping[str, methods.Shape]
 ) -> dict[str, object]:
     """Constant methods by the names that ExecuTorch's LLM runners read."""
-    found = its.metadata | settings.metadata()
-    if not found.get("get_eos_ids"):
+    metadata = its.metadata | settings.metadata()
+    if not metadata.get("get_eos_ids"):
         raise settings.error(
             "base.metadata",
             "'{\"get_eos_ids\": […]}': the checkpoint doesn't say which tokens end an answer",
             "Add it, with the numbers of these tokens.",
         )
     args = its.args
-    return {
+    sizes = {
         "get_max_seq_len": args.max_seq_len,
         "get_max_context_len": args.max_context_len,
         "get_vocab_size": args.vocab_size,
@@ -286,4 +286,5 @@ def _metadata(
         "use_kv_cache": True,
         "use_sdpa_with_kv_cache": settings.llm.model.use_sdpa_with_kv_cache,
         "enable_dynamic_shape": any(shape.dynamic for shape in shapes.values()),
-    } | found
+    }
+    return metadata | {name: sizes[name] for name in sizes if name not in metadata}

@@ -51,7 +51,6 @@ def opened(path: Path, sizes: Sizes, label: str) -> dict[str, Any]:
     """
     file = GgufFile(path)
     its = architecture(file, sizes, label)
-    check_sizes(file, its.args)
     stored8 = file.type_of(EMBEDDING) == GGMLQuantizationType.Q8_0
     return {
         "architecture": its,
@@ -125,6 +124,8 @@ def architecture(file: GgufFile, sizes: Sizes, label: str) -> Architecture:
         use_qk_norm=its.qk_norm,
         qk_norm_before_rope=its.qk_norm,
     )
+    # Before anything of these sizes is allocated.
+    check_sizes(file, args)
     return Architecture(
         family=kind,
         args=args,

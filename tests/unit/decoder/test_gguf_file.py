@@ -1,4 +1,4 @@
-"""etdecoder/gguf_file.py: values, tensors and errors."""
+"""etllm.gguf_file: values, tensors and errors."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 import torch
 from etbuild import BuildError
+from etllm.entry import build
 from etllm.gguf_file import GgufFile
-
-from models.llama import build
 
 Q4_1, Q8_0 = gguf.GGMLQuantizationType.Q4_1, gguf.GGMLQuantizationType.Q8_0
 
@@ -140,7 +139,7 @@ def test_gigantic_models_are_not_made(tiny, context, key, value, message):
     if key.endswith("embedding_length"):
         tiny.metadata["llama.attention.key_length"] = 16
     with pytest.raises(BuildError, match=message):
-        build(context(tiny, max_seq_len="16", prefill="8"))
+        build(context(tiny))
 
 
 def test_a_shape_whose_product_wraps_around(tiny, tmp_path):

@@ -1,4 +1,4 @@
-"""etdecoder/lora.py: reading PEFT's files, the arithmetic, the rotary layout, and errors."""
+"""etllm.lora: reading PEFT's files, the arithmetic, the rotary layout, and errors."""
 
 from __future__ import annotations
 
@@ -11,15 +11,13 @@ import pytest
 import torch
 from etbuild import BuildError, ModelContext
 from etllm import lora
+from etllm.entry import adapter, build
 from safetensors.torch import save_file
 from torchao.quantization import quantize_
 from torchao.quantization.granularity import PerGroup
 from torchao.quantization.quant_api import Int8DynamicActivationIntxWeightConfig
 
-from models.llama import adapter, build
-
 TOKENS = torch.tensor([[3, 17, 8, 30, 2, 25]])
-SMALL = {"max_seq_len": "16", "prefill": "8"}
 RANK, WIDTH, HEADS, KV_HEADS, HIDDEN = 4, 64, 4, 2, 96
 KV = WIDTH * KV_HEADS // HEADS
 # Rows and columns of each layer in the model of conftest.py.
@@ -67,7 +65,7 @@ def tensors(*targets: str, layers: int = 3) -> dict[str, torch.Tensor]:
 
 
 @pytest.fixture
-def adapted(tiny, tmp_path: Path) -> Callable[..., Any]:
+def adapted(tiny, context, tmp_path: Path) -> Callable[..., Any]:
     """A function that writes an adapter and calls an entry point of the tiny model with it."""
 
     def make(
@@ -76,16 +74,14 @@ def adapted(tiny, tmp_path: Path) -> Callable[..., Any]:
         entry_point: Callable[[ModelContext], Any] = build,
         **args: str,
     ) -> Any:
-        files = {"t/model.gguf": tmp_path / "model.gguf"}
-        files |= {f"a/{name}": tmp_path / name for name in (lora.CONFIG, lora.WEIGHTS)}
-        tiny.write(tmp_path / "model.gguf")
+        files = {f"a/{name}": tmp_path / name for name in (lora.CONFIG, lora.WEIGHTS)}
         text = settings if isinstance(settings, str) else json.dumps(settings or config())
         (tmp_path / lora.CONFIG).write_text(text)
         if isinstance(weights, bytes):
             (tmp_path / lora.WEIGHTS).write_bytes(weights)
         else:
             save_file(tensors() if weights is None else dict(weights), tmp_path / lora.WEIGHTS)
-        return entry_point(ModelContext(args=SMALL | args, files=files, label="//m:llama"))
+        return entry_point(context(tiny, files=files, **args))
 
     return make
 
@@ -127,9 +123,9 @@ def test_it_equals_weights_that_the_product_is_added_to(
 ):
     weights = tensors(*targets)
     got = logits(adapted(config(**changes), weights))
-    before = logits(build(context(tiny, **SMALL)))
+    before = logits(build(context(tiny)))
     merge(tiny, weights, scale)
-    wanted = logits(build(context(tiny, **SMALL)))
+    wanted = logits(build(context(tiny)))
     torch.testing.assert_close(got, wanted, atol=1e-4, rtol=1e-4)
     assert (before - wanted).abs().max() > 0.05
 
@@ -166,7 +162,7 @@ def test_narrow_types_become_float32(adapted, dtype):
 def test_a_cut_model_takes_the_first_layers_of_an_adapter(tiny, adapted, context):
     got = logits(adapted(layers="2"))
     merge(tiny, tensors(), 2.0)
-    wanted = logits(build(context(tiny, layers="2", **SMALL)))
+    wanted = logits(build(context(tiny, layers="2")))
     torch.testing.assert_close(got, wanted, atol=1e-4, rtol=1e-4)
 
 
@@ -192,7 +188,7 @@ def test_names_of_weights_stay_and_those_of_the_adapter_are_added(tiny, adapted,
     def names(spec: Any) -> list[str]:
         return [name for name, _ in spec.methods["forward"].module.named_parameters()]
 
-    base, with_adapter = names(build(context(tiny, **SMALL))), names(adapted())
+    base, with_adapter = names(build(context(tiny))), names(adapted())
     assert set(base) < set(with_adapter)
     added = sorted(set(with_adapter) - set(base))
     assert len(added) == 3 * 2 * 2
@@ -223,9 +219,7 @@ def test_quantization_takes_the_base_and_leaves_the_adapter(tiny, adapted, conte
     settings = Int8DynamicActivationIntxWeightConfig(
         weight_dtype=torch.int4, weight_granularity=PerGroup(32)
     )
-    modules = [
-        spec.methods["forward"].module for spec in (build(context(tiny, **SMALL)), adapted())
-    ]
+    modules = [spec.methods["forward"].module for spec in (build(context(tiny)), adapted())]
     for module in modules:
         quantize_(module, settings)
     name = "transformer.layers.0.attention.wq"
@@ -273,12 +267,10 @@ def test_the_layout_of_rows_agrees_with_both_rotary_embeddings():
     assert torch.equal(lora.to_half_split(permuted[0], heads), wq)
 
 
-def test_an_adapter_of_one_file_is_an_error(tiny, tmp_path):
-    files = {"t/model.gguf": tiny.write(tmp_path / "model.gguf")}
-    files["a/adapter_config.json"] = tmp_path / lora.CONFIG
-    context = ModelContext(args=SMALL, files=files, label="//m:llama")
+def test_an_adapter_of_one_file_is_an_error(tiny, context, tmp_path):
+    files = {"a/adapter_config.json": tmp_path / lora.CONFIG}
     with pytest.raises(BuildError, match='asks for the file "adapter_model.safetensors"'):
-        build(context)
+        build(context(tiny, files=files))
 
 
 @pytest.mark.parametrize(
