@@ -59,7 +59,7 @@ def et_llm(
 
     | target | |
     |---|---|
-    | `<name>` | all programs, the tokenizer, and the figures if the YAML file says `benchmark: true` |
+    | `<name>` | all programs, the tokenizer, and the measurements if the YAML file says `benchmark: true` |
     | `<name>_<backend>`, `<name>_<adapter>_<backend>` | programs (et_program) |
     | `<name>_<backend>_foundation` | with `foundation`: the weights of a backend's programs (et_shared_data) |
     | `<name>_tokenizer` | tokenizer.json, tokenizer_config.json, chat_format.json |
@@ -70,7 +70,7 @@ def et_llm(
 
     The checkpoint says what the model is: config.json with .safetensors files (Hugging Face), a GGUF
     file, or params.json with a .pth file (Meta). The YAML file is that of upstream's `export_llm`
-    (`LlmConfig`); what it asks for and can't be had fails the build with its line. See docs/llm.md.
+    (`LlmConfig`); what it asks for and is not supported fails the build with its line. See docs/llm.md.
 
     Args:
       name: of the targets.
@@ -80,7 +80,7 @@ def et_llm(
         chat_template.jinja; or of a GGUF file. Default: those among the checkpoint's files.
       backends: folders of @rules_executorch//backends. Each makes a program with the recipe that the
         YAML file asks for; except for "portable", the file has to enable it.
-      recipes: more programs: name in the place of a backend's to the label of a recipe of one's own.
+      recipes: more programs: a name, used like that of a backend, to the label of your own recipe.
       adapters: LoRA adapters: name to labels of adapter_config.json and adapter_model.safetensors.
       foundation: whether all programs of a backend share one .ptd with the base weights.
       adapter_data: with foundation: "by_name" where the adapters' .ptd files have names for keys, so that
@@ -88,7 +88,7 @@ def et_llm(
       app: whether there is an app for the build's own target platform.
       platforms: more apps, by names of @rules_executorch//toolchains/platforms; a dict says which
         backend's programs each takes ({"ios_arm64": "coreml"}).
-      layers: the first so many layers only, for tests; 0: all.
+      layers: how many of the first layers, for tests; 0: all.
       memory_mb: peak of a lowering in MiB, as in et_model.
       tags: of all targets.
       testonly: as for any target.
@@ -138,7 +138,7 @@ def et_llm(
     where = platforms if type(platforms) == "dict" else {platform: first for platform in platforms}
     for platform, of in where.items():
         if of not in programs:
-            fail("et_llm %s: platforms: \"%s\" takes the programs of \"%s\", wanted one of: %s." %
+            fail("et_llm %s: platforms: \"%s\" takes the programs of \"%s\", expected one of: %s." %
                  (name, platform, of, ", ".join(sorted(programs))))
         _app(name, programs[of], common, platform)
     if app:
@@ -172,7 +172,7 @@ def _check(name, backends, recipes, adapters):
 def _check_adapter_data(name, adapter_data, adapters, foundation):
     """Fails where there is nothing that could have keys of this kind."""
     if adapter_data not in ("by_content", "by_name"):
-        fail("et_llm %s: adapter_data = \"%s\", wanted \"by_content\" or \"by_name\"." % (name, adapter_data))
+        fail("et_llm %s: adapter_data: got \"%s\", expected \"by_content\" or \"by_name\"." % (name, adapter_data))
     if adapter_data == "by_name" and not (foundation and adapters):
         fail("et_llm %s: adapter_data = \"by_name\" goes with adapters and foundation = True." % name)
 

@@ -147,10 +147,10 @@ def test_weights_have_no_gradient_and_none_is_left_out(tiny, context):
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"layers": "4"}, "//m:llama: layers: got 4, wanted at most 3"),
+        ({"layers": "4"}, "//m:llama: layers: got 4, expected at most 3"),
         ({"layers": "0"}, '//m:llama.*"layers".*at least 1'),
         ({"layers": "all"}, '//m:llama.*"layers".*whole number'),
-        ({"length": 33}, "//m:llama: export.max_context_length: got 33, wanted at most 32"),
+        ({"length": 33}, "//m:llama: export.max_context_length: got 33, expected at most 32"),
         ({"length": 8, "most": 9}, "tiny/llm.yaml:.*max_context_length"),
         ({"sequence": "9"}, '//m:llama.*unknown option "sequence"'),
     ],
@@ -175,17 +175,17 @@ def test_a_missing_embedding_is_named(tiny, context, embedding):
 
 def test_a_tensor_without_a_place_is_named(tiny, context):
     tiny.tensors["blk.0.attn_q.bias"] = np.zeros(64, np.float32)
-    with pytest.raises(BuildError, match=r"1 tensors have no place.*blk\.0\.attn_q\.bias"):
+    with pytest.raises(BuildError, match=r"1 tensors are not part.*blk\.0\.attn_q\.bias"):
         build(context(tiny))
 
 
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
-        ("general.architecture", "gpt2", 'general.architecture: got "gpt2", wanted one of llama'),
-        ("llama.rope.scaling.type", "yarn", "expected 'none', found 'yarn'"),
-        ("llama.rope.dimension_count", 8, "expected 16, found 8"),
-        ("llama.expert_count", 8, "expected 0, found 8"),
+        ("general.architecture", "gpt2", 'general.architecture: got "gpt2", expected one of llama'),
+        ("llama.rope.scaling.type", "yarn", "got 'yarn', expected 'none'"),
+        ("llama.rope.dimension_count", 8, "got 8, expected 16"),
+        ("llama.expert_count", 8, "got 8, expected 0"),
     ],
 )
 def test_another_kind_of_model_is_refused(tiny, context, key, value, message):

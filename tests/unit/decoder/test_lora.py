@@ -180,7 +180,7 @@ def test_the_tensors_of_a_cut_model_are_named_and_the_others_unused(adapted):
 def test_what_a_cut_leaves_out_is_checked_all_the_same(adapted):
     weights = tensors()
     weights[A0.replace("layers.0", "layers.2")] = torch.zeros(RANK, 8)
-    with pytest.raises(BuildError, match=r"layers\.2\..*expected shape \(4, 64\).*found \(4, 8\)"):
+    with pytest.raises(BuildError, match=r"layers\.2\..*got shape \(4, 8\), expected \(4, 64\)"):
         adapted(None, weights, layers="2")
 
 
@@ -276,35 +276,38 @@ def test_an_adapter_of_one_file_is_an_error(tiny, context, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"peft_type": "LOHA"}, '"peft_type": got "LOHA", wanted "LORA".*\n.*merge_and_unload'),
-        ({"bias": "all"}, '"bias": got "all", wanted "none"'),
-        ({"use_dora": True}, '"use_dora": got true, wanted false'),
+        ({"peft_type": "LOHA"}, '"peft_type": got "LOHA", expected "LORA".*\n.*merge_and_unload'),
+        ({"bias": "all"}, '"bias": got "all", expected "none"'),
+        ({"use_dora": True}, '"use_dora": got true, expected false'),
         ({"fan_in_fan_out": True}, '"fan_in_fan_out": got true'),
-        ({"rank_pattern": {"q_proj": 2}}, '"rank_pattern": got {"q_proj": 2}, wanted false, null'),
+        (
+            {"rank_pattern": {"q_proj": 2}},
+            '"rank_pattern": got {"q_proj": 2}, expected false, null',
+        ),
         ({"alpha_pattern": {"q_proj": 2}}, '"alpha_pattern": got'),
         ({"use_bdlora": {"nblocks": 2}}, '"use_bdlora": got {"nblocks": 2}'),
         ({"modules_to_save": ["lm_head"]}, r'"modules_to_save": got \["lm_head"\]'),
         ({"init_lora_weights": "pissa"}, '"init_lora_weights": got "pissa"'),
-        ({"r": 0}, '"r": got 0, wanted a whole number of at least 1'),
-        ({"r": True}, '"r": got true, wanted a whole number'),
-        ({"r": None}, '"r": got null, wanted'),
-        ({"lora_alpha": "16"}, '"lora_alpha": got "16", wanted a number'),
-        ({"use_rslora": 1}, '"use_rslora": got 1, wanted true or false'),
-        ({"target_modules": []}, r'"target_modules": got \[\], wanted a list of layer names'),
-        ({"target_modules": [1]}, '"target_modules".*wanted a list of layer names'),
-        ({"target_modules": "(q"}, r'"target_modules": got "\(q", wanted a regular expression'),
+        ({"r": 0}, '"r": got 0, expected a whole number of at least 1'),
+        ({"r": True}, '"r": got true, expected a whole number'),
+        ({"r": None}, '"r": got null, expected'),
+        ({"lora_alpha": "16"}, '"lora_alpha": got "16", expected a number'),
+        ({"use_rslora": 1}, '"use_rslora": got 1, expected true or false'),
+        ({"target_modules": []}, r'"target_modules": got \[\], expected a list of layer names'),
+        ({"target_modules": [1]}, '"target_modules".*expected a list of layer names'),
+        ({"target_modules": "(q"}, r'"target_modules": got "\(q", expected a regular expression'),
         ({"target_modules": "nope"}, '"nope" is no linear layer of the model'),
         (
             {"target_modules": ["q_proj", "qkv_proj"]},
             '"target_modules": "qkv_proj" is no linear layer.*q_proj, k_proj, v_proj, o_proj',
         ),
-        ({"layers_to_transform": "1"}, '"layers_to_transform": got "1", wanted a number'),
-        ({"target_modules": "(.*)*x"}, "wanted a regular expression without repeats in repeats"),
+        ({"layers_to_transform": "1"}, '"layers_to_transform": got "1", expected a number'),
+        ({"target_modules": "(.*)*x"}, "expected a regular expression without repeats in repeats"),
         ({"target_modules": r"(l|\w+)+"}, "without repeats in repeats"),
         ({"exclude_modules": ".*.*.*.*.*.*x"}, "without repeats in repeats"),
-        ({"r": 10**400}, '"r": got 1000.*wanted a whole number of at least 1'),
-        ({"lora_alpha": 10**400}, '"lora_alpha": got 1000.*wanted a number'),
-        ({"lora_alpha": float("nan")}, '"lora_alpha": got NaN, wanted a number'),
+        ({"r": 10**400}, '"r": got 1000.*expected a whole number of at least 1'),
+        ({"lora_alpha": 10**400}, '"lora_alpha": got 1000.*expected a number'),
+        ({"lora_alpha": float("nan")}, '"lora_alpha": got NaN, expected a number'),
         ({"layers_to_transform": [7]}, "leave no layer of the model"),
     ],
 )
@@ -316,9 +319,9 @@ def test_a_wrong_setting_is_named(adapted, changes, message):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{", "expected JSON; found: Expecting property name"),
-        ("[]", "expected a JSON object; found a list"),
-        ("[" * 100_000, "expected JSON; found: it is nested too deeply"),
+        ("{", "it is not JSON: Expecting property name"),
+        ("[]", "got a list, expected a JSON object"),
+        ("[" * 100_000, "it is not JSON: it is nested too deeply"),
     ],
 )
 def test_a_broken_configuration_is_named(adapted, text, message):
@@ -345,23 +348,23 @@ def without(*names: str) -> dict[str, torch.Tensor]:
         (without(B0), r"1 are missing: .*layers\.0\.\S*q_proj\.lora_B"),
         (tensors(layers=2), r"4 are missing: .*layers\.2"),
         ({}, r"expected 12 tensors .*; 12 are missing"),
-        (tensors(layers=4), r"4 tensors have no place in the model .*layers\.3"),
-        (tensors("mlp.up_proj"), r"6 tensors have no place .*up_proj.* Missing are 12: .*q_proj"),
+        (tensors(layers=4), r"4 tensors are not part of the model .*layers\.3"),
+        (tensors("mlp.up_proj"), r"6 tensors are not part .*up_proj.* Missing are 12: .*q_proj"),
         (
             tensors() | {"base_model.model.lm_head.lora_A.weight": torch.zeros(4, 64)},
-            r"1 tensors have no place.*lm_head\.lora_A",
+            r"1 tensors are not part.*lm_head\.lora_A",
         ),
         (
             tensors() | {A0: torch.zeros(8, 64)},
-            r'q_proj\.lora_A\.weight": expected shape \(4, 64\) \(r = 4\), found \(8, 64\)',
+            r'q_proj\.lora_A\.weight": got shape \(8, 64\), expected \(4, 64\) \(r = 4\)',
         ),
         (
             tensors() | {B0: torch.zeros(32, 4)},
-            r'q_proj\.lora_B\.weight": expected shape \(64, 4\) \(r = 4\), found \(32, 4\)',
+            r'q_proj\.lora_B\.weight": got shape \(32, 4\), expected \(64, 4\) \(r = 4\)',
         ),
         (
             tensors() | {A0: torch.zeros(4, 64, dtype=torch.int8)},
-            r'lora_A\.weight" is stored as I8, wanted one of F32, F16, BF16',
+            r'lora_A\.weight" is stored as I8, expected one of F32, F16, BF16',
         ),
         (b"no safetensors", "expected a complete safetensors file; found 14 bytes"),
         (b"", "expected a complete safetensors file; found 0 bytes"),
