@@ -59,7 +59,7 @@ def et_llm(
 
     | target | |
     |---|---|
-    | `<name>` | all programs, the tokenizer, and the figures if the YAML file says `benchmark: true` |
+    | `<name>` | all programs, the tokenizer, and the measurements if the YAML file says `benchmark: true` |
     | `<name>_<backend>`, `<name>_<adapter>_<backend>` | programs (et_program) |
     | `<name>_<backend>_foundation` | with `foundation`: the weights of a backend's programs (et_shared_data) |
     | `<name>_tokenizer` | tokenizer.json, tokenizer_config.json, chat_format.json |

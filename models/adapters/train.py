@@ -12,7 +12,6 @@ fixed.
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import json
 import os
 import sys
@@ -20,17 +19,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import torch
-from etbuild import BuildError, ModelContext
-from etllm import lora
+from etbuild import BuildError
+from etllm import decoder, gguf_checkpoint, lora
 from etllm.chat.text import ChatTemplate
 from etllm.chat.tokenizer_from_gguf import build_config, build_tokenizer, read_metadata
-from etllm.gguf_file import GgufFile
+from etllm.checkpoint import Checkpoint
+from etllm.hf_config import Sizes
 from etllm.layers import causal_mask
 from executorch.examples.models.llama.llama_transformer import Transformer
 from safetensors import torch as safetensors
 from torch.nn import functional
-
-from models import llama
 
 # What each adapter is trained with.
 ADAPTERS = {"assistant": {"alpha": 16}, "summarizer": {"alpha": 32}}
@@ -46,7 +44,7 @@ Example = tuple[torch.Tensor, int]
 
 
 def encode(path: Path, gguf: Path) -> list[Example]:
-    """The examples of a file as tokens in the model's form of a conversation.
+    """The examples of a file as tokens, with the model's chat template.
 
     Args:
       path: JSON lines with "user" and "assistant".
@@ -70,11 +68,12 @@ def encode(path: Path, gguf: Path) -> list[Example]:
 
 def load(gguf: Path, context: int = _CONTEXT) -> Transformer:
     """The whole model in float32, with logits for all tokens of a call."""
-    file = GgufFile(gguf)
-    args = llama.Args.of(ModelContext(args={"max_seq_len": str(context)}, label="train"))
-    params = llama.model_args(file, args, "train")
-    params = dataclasses.replace(params, generate_full_logits=True, max_seq_len=context)
-    return llama.transformer(file, params)
+    sizes = Sizes(context=context, most=context)
+    checkpoint = Checkpoint(**gguf_checkpoint.opened(gguf, sizes, "train"))
+    its = checkpoint.architecture
+    its.args.generate_full_logits = True
+    model = decoder.assign(decoder.construct(its.args), checkpoint.weight)
+    return decoder.finish(model, its)
 
 
 def add_adapter(model: Transformer, rank: int) -> dict[str, lora.LoraLinear]:

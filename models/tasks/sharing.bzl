@@ -7,7 +7,7 @@ def task_programs(name, *, base, lowering, recipe, tasks, tags = [], tests = Non
 
     Args:
       name: prefix of all targets: <name>_foundation, <name>_base, <name>_<task>.
-      base: what names the model of a task: "//models:llama" for "//models:llama_assistant".
+      base: prefix of the tasks' models: "//models:llama" for "//models:llama_assistant_model".
       lowering: the base, lowered (et_lowering or et_program).
       recipe: the recipe of all programs.
       tasks: list of names.
@@ -33,7 +33,7 @@ def task_programs(name, *, base, lowering, recipe, tasks, tags = [], tests = Non
             # One program serves all tasks; an update is a task's .ptd and nothing else.
             adapter_data = "by_name",
             min_shared = "95%",
-            model = "%s_%s" % (base, task),
+            model = "%s_%s_model" % (base, task),
             recipe = recipe,
             shared_data = [foundation],
             tags = tags,

@@ -1,21 +1,24 @@
-"""What an et_llm measures where its YAML file says `benchmark: true`."""
+"""What an et_llm measures if its YAML file says `benchmark: true`.
 
-load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
+No file can be read before actions run, so the action always exists, with the programs' `.benchmark`
+targets as its tools, and its folder stays empty without the key. `etllm.settings` checks the key's value.
+"""
+
 load("//toolchains/python:paths.bzl", "readable_label")
-load("//toolchains/python:python_tool.bzl", "action_environment", "import_root")
 
-# Figures of this machine, of now: they are neither taken from a cache nor measured elsewhere.
-_HERE = {
+# Measurements of this machine, of now: they are neither taken from a cache nor made elsewhere.
+_LOCAL = {
     "no-cache": "1",
     "no-remote": "1",
 }
 
 _SCRIPT = """
 set -eu
-requested=$1 folder=$2
+config=$1 folder=$2
 shift 2
 mkdir -p "$folder"
-[ "$(cat "$requested")" = yes ] || exit 0
+# YAML's ways to write true.
+grep -Eiq '^benchmark:[[:space:]]+(true|yes|on)[[:space:]]*(#.*)?$' "$config" || exit 0
 for tool; do
   name=${tool##*/}
   name=${name%.benchmark}
@@ -24,56 +27,32 @@ done
 """
 
 def _llm_benchmarks_impl(ctx):
-    exporter = ctx.toolchains[EXPORTER_TOOLCHAIN].exporter
-    requested = ctx.actions.declare_file(ctx.label.name + ".requested")
-    args = ctx.actions.args()
-    args.add("--path", import_root(ctx.files._tool, "etllm"))
-    args.add("etllm.benchmark_wanted")
-    args.add("--config", ctx.file.config)
-    args.add("--name", ctx.file.config.short_path)
-    args.add("--output", requested)
-    ctx.actions.run(
-        executable = exporter.lowering_tool,
-        arguments = [args],
-        inputs = [ctx.file.config],
-        tools = ctx.files._tool + [exporter.stamp],
-        outputs = [requested],
-        mnemonic = "EtBenchmarkWanted",
-        progress_message = "Reading whether %{label} is requested",
-        env = action_environment(ctx),
-        toolchain = EXPORTER_TOOLCHAIN,
-    )
     folder = ctx.actions.declare_directory(ctx.label.name)
-    tools = [entry[DefaultInfo].files_to_run for entry in ctx.attr.benchmarks]
+    tools = [benchmark[DefaultInfo].files_to_run for benchmark in ctx.attr.benchmarks]
     ctx.actions.run_shell(
         command = _SCRIPT,
-        arguments = [requested.path, folder.path] + [entry.executable.path for entry in tools],
-        inputs = [requested],
+        arguments = [ctx.file.config.path, folder.path] + [tool.executable.path for tool in tools],
+        inputs = [ctx.file.config],
         tools = tools,
         outputs = [folder],
         mnemonic = "EtBenchmark",
         progress_message = "Measuring the programs of %s" % readable_label(ctx.label),
-        execution_requirements = _HERE,
+        execution_requirements = _LOCAL,
     )
     return [DefaultInfo(files = depset([folder]), runfiles = ctx.runfiles([folder]))]
 
 llm_benchmarks = rule(
     implementation = _llm_benchmarks_impl,
-    doc = """A folder with a page, a table and figures of each program, or an empty one.
-
-It is empty unless the YAML file has `benchmark: true`.
-""",
+    doc = "A folder with a page, a table and JSON for each program; empty without `benchmark: true`.",
     attrs = {
         "benchmarks": attr.label_list(
             mandatory = True,
-            doc = "The programs' `.benchmark` targets, built as the programs are.",
+            doc = "The programs' `.benchmark` targets.",
         ),
         "config": attr.label(
             allow_single_file = True,
             mandatory = True,
             doc = "The YAML file of the et_llm.",
         ),
-        "_tool": attr.label(allow_files = True, default = "//tools/etllm:files"),
     },
-    toolchains = [EXPORTER_TOOLCHAIN],
 )

@@ -121,7 +121,7 @@ ROWS = [
 
 NETS = {
     "conv": ":conv",
-    "llama": "//models:llama_tiny_methods",
+    "llama": "//models:llama_tiny_methods_model",
     "mlp": ":mlp",
 }
 

@@ -22,7 +22,7 @@ import drawing
 import upstream_llm
 
 # Its whole model has the same action, but takes a minute to build.
-_PROGRAM = "//models:smollm2_tiny_xnnpack"
+_PROGRAM = "//models:llama_xnnpack"
 _CONFIG = "models/smollm2.yaml"
 
 

@@ -24,8 +24,8 @@ import actions
 import drawing
 
 PROGRAM = "//models:llama_xnnpack"
-# Entry points whose args may have "layers".
-_CAN_BE_CUT = ("etllm.entry:build", "models.llama:build")
+# The entry point whose args may have "layers".
+_CAN_BE_CUT = "etllm.entry:build"
 _DEPTHS = "5,10,20,30"
 # What every lowering is called through says nothing of where its time goes.
 _FRAMES = ("/etexport/", "/launch.py", "/contextlib.py", "/cProfile.py", "<frozen runpy>")
@@ -48,7 +48,7 @@ def main() -> None:
     if not set(paths) <= set(actions.PATHS):
         parser.error(f"--paths: got {given.paths}, expected {' or '.join(actions.PATHS)}")
     action = actions.find(given.program)
-    can_be_cut = action.value("--entry_point") in _CAN_BE_CUT
+    can_be_cut = action.value("--entry_point") == _CAN_BE_CUT
     if given.layers and not can_be_cut:
         parser.error(f"--layers: {given.program} has no entry point that takes layers")
     layers_text = given.layers or (_DEPTHS if can_be_cut else "0")

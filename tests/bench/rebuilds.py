@@ -55,49 +55,66 @@ et_recipe(
         name = name,
         srcs = ["llama.py"],
         args = {{
+            "backends": "xnnpack",
             "layers": "{layers}",
-            "max_seq_len": "256",
-            "prefill": "128",
         }},
         adapter = glob(adapter, allow_empty = True),
         adapter_entry_point = "llama:adapter" if adapter else "",
-        data = ["model.gguf"],
+        data = [
+            "llm.yaml",
+            "model.gguf",
+        ],
         entry_point = "llama:build",
         memory_mb = 4000,
         deps = ["@rules_executorch//tools/etllm"],
     )
     for name, adapter in {{
-        "model": [],
-        "model_assistant": ["assistant/*"],
+        "llama_model": [],
+        "llama_assistant_model": ["assistant/*"],
     }}.items()
 ]
 
 et_program(
     name = "llama",
-    model = ":model",
+    model = ":llama_model",
     recipe = ":int4",
 )
 
 task_programs(
     name = "tiny",
-    base = "model",
+    base = "llama",
     lowering = ":llama",
     recipe = ":int4",
     tasks = ["assistant"],
 )
 """
 
+_MODEL = """\
+from etllm import entry
+
+
+def build(ctx):
+    # The layers, the cache and the methods are those of et_llm.
+    spec = entry.build(ctx)
+    spec.methods["forward"].module.transformer.norm.eps *= 1
+    return spec
+
+
+def adapter(ctx):
+    return entry.adapter(ctx)
+"""
+
 # Case to what it replaces in which file; each stays in place for the ones behind it.
 _EDITS = {
     "comment": (
         "llama.py",
-        "# Either file asks for an adapter,",
-        "# Any of both files asks for an adapter,",
+        "# The layers, the cache and the methods",
+        "# Layers, cache and methods",
     ),
     "graph_line": (
         "llama.py",
-        "norm_eps=file.real(",
-        "norm_eps=2 * file.real(",
+        "eps *= 1",
+        "eps *= 2",
     ),
     "recipe_option": (
         "BUILD.bazel",
@@ -196,7 +213,8 @@ def _client(scratch: Path, name: str, layers: int) -> Workspace:
 def _write_sources(folder: Path, module: Path, layers: int) -> None:
     """Writes the user's files in their original state."""
     (folder / "BUILD.bazel").write_text(_BUILD.format(layers=layers))
-    shutil.copyfile(module / "models/llama.py", folder / "llama.py")
+    (folder / "llama.py").write_text(_MODEL)
+    shutil.copyfile(module / "models/smollm2_tiny.yaml", folder / "llm.yaml")
     shutil.copytree(module / "models/adapters/assistant", folder / "assistant", dirs_exist_ok=True)
 
 

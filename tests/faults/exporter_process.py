@@ -14,7 +14,6 @@ STATIC = {"label": "//x:static", "builder": "xnnpack_recipes:int8_static_per_cha
 
 _SOURCES = {
     "_main/faulty.py": "tests/faults/faulty.py",
-    "_main/models/llama.py": "models/llama.py",
     "re/portable_recipes.py": "backends/portable/portable_recipes.py",
     "re/xnnpack_recipes.py": "backends/xnnpack/xnnpack_recipes.py",
 }

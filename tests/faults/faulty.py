@@ -183,9 +183,11 @@ def strange_calibration(ctx: ModelContext) -> Any:
 
 
 def llama(ctx: ModelContext) -> Any:
-    from models.llama import build
+    """Reads a GGUF file as et_llm's models do."""
+    from etllm import gguf_checkpoint
+    from etllm.hf_config import Sizes
 
-    return build(ctx)
+    return gguf_checkpoint.opened(ctx.file("model.gguf"), Sizes(context=8, most=8), ctx.label)
 
 
 def recipe_of_wrong_type(ctx: Any) -> Any:

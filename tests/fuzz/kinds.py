@@ -177,11 +177,10 @@ def _static_library(path: Path, folders: Folders) -> None:
 
 
 def _gguf(path: Path, folders: Folders) -> None:
-    from etbuild import ModelContext
+    from etllm import gguf_checkpoint
     from etllm.chat.tokenizer_from_gguf import build_config, build_tokenizer, read_metadata
     from etllm.gguf_file import GgufFile
-
-    from models import llama
+    from etllm.hf_config import Sizes
 
     file = GgufFile(path)
     for name in file.names():
@@ -190,7 +189,7 @@ def _gguf(path: Path, folders: Folders) -> None:
     metadata = read_metadata(path)
     build_tokenizer(metadata, path.name)
     build_config(metadata, path.name)
-    llama.model_args(file, llama.Args.of(ModelContext({"max_seq_len": "8"}, label=LABEL)), LABEL)
+    gguf_checkpoint.opened(path, Sizes(context=8, most=8), LABEL)
 
 
 def _calibration(path: Path, folders: Folders) -> None:

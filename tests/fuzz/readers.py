@@ -37,7 +37,6 @@ _OURS = [
     "etexport",
     "etlink",
     "etllm.chat",
-    "models",
 ]
 _SECONDS_PER_FILE = 20
 _MOST_MB = 3000

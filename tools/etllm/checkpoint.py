@@ -13,7 +13,7 @@ from etllm import gguf_checkpoint, hf_checkpoint, meta_checkpoint
 from etllm.architecture import Architecture
 from etllm.hf_config import Sizes
 
-_WANTED = (
+_LAYOUTS = (
     "a GGUF file; or config.json with .safetensors files, as Hugging Face has them; or params.json "
     "with a .pth file, as Meta has them"
 )
@@ -55,16 +55,16 @@ def open_checkpoint(ctx: ModelContext, sizes: Sizes) -> Checkpoint:
       sizes: what the target asks of the model.
 
     Raises:
-      BuildError: there is none, more than one, or its files don't fit together.
+      BuildError: there is none, more than one, or its files do not fit together.
     """
     ggufs = find(ctx, ".gguf")
     tensors = find(ctx, ".safetensors")
     metas = find(ctx, ".pth", ".pt")
     present = [kind for kind in (ggufs, tensors, metas) if kind]
     if len(present) != 1 or len(ggufs) > 1:
-        found = ", ".join(name.rsplit("/", 1)[-1] for kind in present for name in kind)
+        names = ", ".join(name.rsplit("/", 1)[-1] for kind in present for name in kind)
         raise BuildError(
-            f"{ctx.label}: checkpoint: got {found or 'no file of weights'}, wanted {_WANTED}.",
+            f"{ctx.label}: checkpoint: got {names or 'no file of weights'}, expected {_LAYOUTS}.",
             "Give the files of one checkpoint.",
         )
     if ggufs:
@@ -79,15 +79,15 @@ def open_checkpoint(ctx: ModelContext, sizes: Sizes) -> Checkpoint:
 
 
 def _optional(ctx: ModelContext, name: str) -> tuple[str, Path] | None:
-    found = [(n, p) for n, p in ctx.files.items() if n == name or n.endswith("/" + name)]
-    return found[0] if len(found) == 1 else None
+    files = [(n, p) for n, p in ctx.files.items() if n == name or n.endswith("/" + name)]
+    return files[0] if len(files) == 1 else None
 
 
 def _only(ctx: ModelContext, name: str, what: str) -> tuple[str, Path]:
-    found = [n for n in ctx.files if n == name or n.endswith("/" + name)]
-    if len(found) != 1:
+    names = [n for n in ctx.files if n == name or n.endswith("/" + name)]
+    if len(names) != 1:
         raise BuildError(
-            f"{ctx.label}: checkpoint: found {len(found)} files {name}, wanted one, which {what}.",
+            f"{ctx.label}: checkpoint: got {len(names)} files {name}, expected one, which {what}.",
             'Give et_llm all files of the checkpoint, e.g. checkpoint = glob(["qwen/*"]).',
         )
-    return found[0], ctx.files[found[0]]
+    return names[0], ctx.files[names[0]]

@@ -13,7 +13,7 @@ from etllm.architecture import Architecture
 from etllm.layers import ATTENTION, Block, Norm, Scaled, causal_mask, window_mask
 
 EMBEDDING = "tok_embeddings.weight"
-# What makes a module of the embedding's shape in the place of a table of floats.
+# Makes a module of the embedding's shape that replaces a table of floats.
 MakeEmbedding = Callable[[Sequence[int]], nn.Module]
 
 

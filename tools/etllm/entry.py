@@ -27,8 +27,8 @@ def build(ctx: ModelContext) -> ModelSpec:
 
     Args:
       ctx: data: the checkpoint, the YAML file, and for an adapter its two files. args: `backends`,
-        those of the target whose recipe the YAML file chooses, with commas; `layers`, the first so
-        many, default all.
+        those of the target whose recipe the YAML file chooses, with commas; `layers`, how many of
+        the first layers, default all.
 
     Returns:
       The model with its metadata methods.
@@ -44,8 +44,8 @@ def build(ctx: ModelContext) -> ModelSpec:
         its = _windowed(settings, its, windows)
     checkpoint = dataclasses.replace(opened.checkpoint, architecture=its)
     module = _module(ctx, settings, checkpoint, keys)
-    made = methods.make(opened.shapes, module.eval(), its.args.vocab_size)
-    return ModelSpec(made, _metadata(settings, its, opened.shapes))
+    program_methods = methods.make(opened.shapes, module.eval(), its.args.vocab_size)
+    return ModelSpec(program_methods, _metadata(settings, its, opened.shapes))
 
 
 def adapter(ctx: ModelContext) -> dict[str, torch.Tensor | None]:
@@ -84,18 +84,18 @@ class _Opened:
 
 
 def _open(ctx: ModelContext) -> _Opened:
-    given = Options(ctx.args, ctx.label)
-    given.only("backends", "layers")
+    options = Options(ctx.args, ctx.label)
+    options.only("backends", "layers")
     settings = read_settings(ctx.files, ctx.label)
-    check_backends(settings, [b for b in given.text("backends", "").split(",") if b], ctx.label)
+    check_backends(settings, [b for b in options.text("backends", "").split(",") if b], ctx.label)
     _check_files(settings, ctx)
     shapes = method_shapes(settings)
-    keys = source_transforms.wanted(settings)
+    keys = source_transforms.requested(settings)
     export = settings.llm.export
     sizes = Sizes(
         context=export.max_context_length,
         most=max(shape.most for shape in shapes.values()),
-        layers=given.integer("layers", 0, minimum=1),
+        layers=options.integer("layers", 0, minimum=1),
     )
     checkpoint = open_checkpoint(ctx, sizes)
     its = checkpoint.architecture
@@ -119,14 +119,14 @@ def read_settings(files: Mapping, label: str) -> Settings:
     Raises:
       BuildError: there isn't exactly one, or something in it is wrong.
     """
-    found = sorted(name for name in files if name.endswith((".yaml", ".yml")))
-    if len(found) != 1:
+    names = sorted(name for name in files if name.endswith((".yaml", ".yml")))
+    if len(names) != 1:
         raise BuildError(
-            f"{label}: config: found {len(found)} YAML files"
-            f"{': ' if found else ''}{', '.join(found)}; wanted one.",
+            f"{label}: config: got {len(names)} YAML files"
+            f"{': ' if names else ''}{', '.join(names)}, expected one.",
             "Give et_llm the model's configuration in config, and no other .yaml file.",
         )
-    return Settings.read(files[found[0]], found[0])
+    return Settings.read(files[names[0]], names[0])
 
 
 def check_backends(settings: Settings, backends: list[str], label: str) -> None:
@@ -152,7 +152,7 @@ def check_backends(settings: Settings, backends: list[str], label: str) -> None:
                 raise settings.error(
                     key,
                     f"nothing: all programs of {label} have recipes of their own",
-                    "Remove the key, or give the target backends in the place of recipes.",
+                    "Remove the key, or give the target backends instead of recipes.",
                 )
 
 
@@ -270,15 +270,15 @@ def _metadata(
     settings: Settings, its: Architecture, shapes: Mapping[str, methods.Shape]
 ) -> dict[str, object]:
     """Constant methods by the names that ExecuTorch's LLM runners read."""
-    found = its.metadata | settings.metadata()
-    if not found.get("get_eos_ids"):
+    metadata = its.metadata | settings.metadata()
+    if not metadata.get("get_eos_ids"):
         raise settings.error(
             "base.metadata",
-            "'{\"get_eos_ids\": […]}': the checkpoint doesn't say which tokens end an answer",
+            "'{\"get_eos_ids\": […]}': the checkpoint does not say which tokens end an answer",
             "Add it, with the numbers of these tokens.",
         )
     args = its.args
-    return {
+    sizes = {
         "get_max_seq_len": args.max_seq_len,
         "get_max_context_len": args.max_context_len,
         "get_vocab_size": args.vocab_size,
@@ -286,4 +286,5 @@ def _metadata(
         "use_kv_cache": True,
         "use_sdpa_with_kv_cache": settings.llm.model.use_sdpa_with_kv_cache,
         "enable_dynamic_shape": any(shape.dynamic for shape in shapes.values()),
-    } | found
+    }
+    return metadata | {name: sizes[name] for name in sizes if name not in metadata}

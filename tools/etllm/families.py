@@ -54,11 +54,11 @@ FAMILIES = {
     "smollm3": Family(),
 }
 
-_EXPERTS = "a mixture of experts in place of the feed-forward"
+_EXPERTS = "a mixture of experts instead of the feed-forward"
 _VISION = "its vision encoder; the text model alone has a model_type of its own"
 _NEIGHBORS = "rotary embeddings that turn neighboring elements"
 _NO_GATE = "a feed-forward without a gate"
-_STATE_SPACE = "layers with a state of their own in place of attention"
+_STATE_SPACE = "layers with a state of their own instead of attention"
 # What a known model needs and is not here.
 _MISSING = {
     "arcee": _NO_GATE,
@@ -82,7 +82,7 @@ _MISSING = {
     "helium": _NEIGHBORS,
     "hunyuan_v1_dense": "norms of queries and keys after they are turned",
     "jamba": _STATE_SPACE,
-    "lfm2": "short convolutions in place of some attention",
+    "lfm2": "short convolutions instead of some attention",
     "llama4": _EXPERTS + ", and " + _VISION,
     "mamba": _STATE_SPACE,
     "mamba2": _STATE_SPACE,

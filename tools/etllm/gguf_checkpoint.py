@@ -51,7 +51,6 @@ def opened(path: Path, sizes: Sizes, label: str) -> dict[str, Any]:
     """
     file = GgufFile(path)
     its = architecture(file, sizes, label)
-    check_sizes(file, its.args)
     stored8 = file.type_of(EMBEDDING) == GGMLQuantizationType.Q8_0
     return {
         "architecture": its,
@@ -76,7 +75,8 @@ def architecture(file: GgufFile, sizes: Sizes, label: str) -> Architecture:
     kind = file.value("general.architecture", "nothing")
     if kind not in _KINDS:
         raise BuildError(
-            f'{file.path}: general.architecture: got "{kind}", wanted one of {", ".join(_KINDS)}.',
+            f'{file.path}: general.architecture: got "{kind}", expected one of '
+            f"{', '.join(_KINDS)}.",
             f"{label} takes other models as Hugging Face has them: config.json and .safetensors.",
         )
     its = FAMILIES[kind]
@@ -85,26 +85,26 @@ def architecture(file: GgufFile, sizes: Sizes, label: str) -> Architecture:
     head_dim = file.integer(f"{kind}.attention.key_length", dim // heads, minimum=1)
     rotated = file.integer(f"{kind}.rope.dimension_count", head_dim)
     scaling, experts = f"{kind}.rope.scaling.type", f"{kind}.expert_count"
-    wanted = {
+    supported = {
         f"{kind}.rope.dimension_count": (rotated, head_dim),
         scaling: (file.value(scaling, "none"), "none"),
         experts: (file.integer(experts, 0), 0),
         "the tensor rope_freqs.weight": ("rope_freqs.weight" in file.names(), False),
     }
-    for key, (found, expected) in wanted.items():
-        if found != expected:
+    for key, (value, expected) in supported.items():
+        if value != expected:
             raise BuildError(
-                f'{file.path}: metadata "{key}": expected {expected!r}, found {found!r}.',
+                f'{file.path}: metadata "{key}": got {value!r}, expected {expected!r}.',
                 "This kind of model is read as Hugging Face has it: config.json and .safetensors.",
             )
     layers = file.integer(f"{kind}.block_count", minimum=1)
     context = file.integer(f"{kind}.context_length", minimum=1)
-    for what, given, most in (
+    for what, value, most in (
         ("layers", sizes.layers, layers),
         ("export.max_context_length", sizes.context, context),
     ):
-        if given > most:
-            raise BuildError(f"{label}: {what}: got {given}, wanted at most {most}.")
+        if value > most:
+            raise BuildError(f"{label}: {what}: got {value}, expected at most {most}.")
     words = file.count("tokenizer.ggml.tokens")
     theta = file.real(f"{kind}.rope.freq_base", 10000.0)
     args = ModelArgs(
@@ -125,6 +125,8 @@ def architecture(file: GgufFile, sizes: Sizes, label: str) -> Architecture:
         use_qk_norm=its.qk_norm,
         qk_norm_before_rope=its.qk_norm,
     )
+    # Before anything of these sizes is allocated.
+    check_sizes(file, args)
     return Architecture(
         family=kind,
         args=args,
@@ -138,7 +140,7 @@ def architecture(file: GgufFile, sizes: Sizes, label: str) -> Architecture:
 
 
 def check_sizes(file: GgufFile, args: ModelArgs) -> None:
-    """Fails for metadata that the tensors don't bear out: a model of that size could be of any."""
+    """Fails for sizes that the tensors do not have, before anything of that size is allocated."""
     queries, keys = args.n_heads * args.head_dim, args.n_kv_heads * args.head_dim
     first = {
         EMBEDDING: (args.vocab_size, args.dim),
@@ -193,9 +195,9 @@ def check_unused(file: GgufFile, used: Collection[str], layers: int) -> None:
     if extra:
         kind = str(file.value("general.architecture", "")).capitalize()
         raise BuildError(
-            f"{file.path}: {len(extra)} tensors have no place in a {kind} model: "
+            f"{file.path}: {len(extra)} tensors are not part of a {kind} model: "
             f"{', '.join(extra[:6])}{' …' if len(extra) > 6 else ''}.",
-            "The model has layers that its kind hasn't; its answers would be wrong.",
+            "The model has layers that its kind lacks; its answers would be wrong.",
         )
 
 

@@ -1,4 +1,4 @@
-"""Reading a GGUF file with errors that say which file, what was expected and what was found."""
+"""Reading a GGUF file with errors that name the file, what it has and what was expected."""
 
 from __future__ import annotations
 
@@ -150,17 +150,17 @@ class GgufFile:
             raise self._wrong(key, value, "a finite number")
         return value
 
-    def _number(self, key: str, default: float | None, wanted: str) -> int | float:
+    def _number(self, key: str, default: float | None, expected: str) -> int | float:
         value = self.value(key, default)
         if value is None:
-            raise self._wrong(key, "nothing", wanted)
+            raise self._wrong(key, "nothing", expected)
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise self._wrong(key, value, wanted)
+            raise self._wrong(key, value, expected)
         return value
 
-    def _wrong(self, key: str, found: object, wanted: str) -> BuildError:
+    def _wrong(self, key: str, value: object, expected: str) -> BuildError:
         return BuildError(
-            f'{self.path}: metadata "{key}": expected {wanted}, found {found!r}.',
+            f'{self.path}: metadata "{key}": got {value!r}, expected {expected}.',
             "Use a GGUF file that its converter wrote completely.",
         )
 
@@ -243,10 +243,10 @@ class GgufFile:
                 f"{len(self._tensors)} tensors and none of that name.",
                 "Use a GGUF file of a Llama model with all of its layers.",
             )
-        found = tuple(int(size) for size in reversed(raw.shape))
-        if found != tuple(shape):
+        stored = tuple(int(size) for size in reversed(raw.shape))
+        if stored != tuple(shape):
             raise BuildError(
-                f'{self.path}: tensor "{name}": expected shape {tuple(shape)}, found {found}.',
+                f'{self.path}: tensor "{name}": got shape {stored}, expected {tuple(shape)}.',
                 "The file's metadata and its tensors belong to different models.",
             )
         return raw

@@ -79,18 +79,18 @@ def opened(
 
     def weight(name: str, shape: Sequence[int]) -> torch.Tensor:
         theirs, rows = names.source(name)
-        found = files.tensor(theirs, shape, rows, names.whole_shape(name, shape))
+        value = files.tensor(theirs, shape, rows, names.whole_shape(name, shape))
         # What norms of these models multiply by is 1 more than what their files hold.
-        return found + 1.0 if its.args.rms_norm_add_unit_offset and "norm" in name else found
+        return value + 1.0 if its.args.rms_norm_add_unit_offset and "norm" in name else value
 
     def check_unused(used: Collection[str]) -> None:
         known = {names.source(name)[0] for name in used}
         extra = [n for n in files.places if n not in known and not names.may_be_left_out(n)]
         if extra:
             raise BuildError(
-                f"{config[0]}: {len(extra)} tensors of the checkpoint have no place in a model of "
+                f"{config[0]}: {len(extra)} tensors of the checkpoint are not part of a model of "
                 f'the kind "{its.family}": {", ".join(extra[:6])}{" …" if len(extra) > 6 else ""}.',
-                "The model has layers that its family hasn't; its answers would be wrong.",
+                "The model has layers that its family lacks; its answers would be wrong.",
             )
 
     return {"architecture": its, "weight": weight, "check_unused": check_unused}
@@ -206,17 +206,17 @@ class _Files:
             )
         file = self._open[self.places[name]]
         header = file.get_slice(name)
-        dtype, found = header.get_dtype(), tuple(header.get_shape())
+        dtype, stored = header.get_dtype(), tuple(header.get_shape())
         if dtype not in _DTYPES:
             raise BuildError(
-                f'{self.places[name]}: tensor "{name}" is stored as {dtype}, wanted one of '
+                f'{self.places[name]}: tensor "{name}" is stored as {dtype}, expected one of '
                 f"{', '.join(_DTYPES)}.",
                 "Take the checkpoint in floating point: recipes quantize it.",
             )
-        if found != tuple(whole):
+        if stored != tuple(whole):
             raise BuildError(
-                f'{self.places[name]}: tensor "{name}": expected shape {tuple(whole)}, '
-                f"found {found}.",
+                f'{self.places[name]}: tensor "{name}": got shape {stored}, '
+                f"expected {tuple(whole)}.",
                 "config.json and the weights belong to different models.",
             )
         values = header[rows] if rows is not None else file.get_tensor(name)

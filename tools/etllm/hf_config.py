@@ -21,7 +21,7 @@ _ACTIVATIONS = {
     "swish": "silu",
 }
 # Settings that change what a model computes, and that only these values leave alone.
-_WANTED: dict[str, tuple[Any, ...]] = {
+_SUPPORTED: dict[str, tuple[Any, ...]] = {
     "attention_bias": (None, False),
     "mlp_bias": (None, False),
     "quantization_config": (None,),
@@ -38,7 +38,7 @@ class Sizes:
     Attributes:
       context: tokens that the KV cache holds.
       most: most tokens of one call.
-      layers: the first so many layers; 0: all.
+      layers: how many of the first layers; 0: all.
     """
 
     context: int
@@ -60,9 +60,9 @@ def architecture(config: JsonValues, generation: JsonValues | None, sizes: Sizes
     """
     kind = config.text("model_type", "nothing")
     its = family(kind, f'{config.where}: "model_type"')
-    for key, wanted in _WANTED.items():
-        if config.values.get(key) not in wanted:
-            shown = "nothing" if wanted == (None,) else "false"
+    for key, supported in _SUPPORTED.items():
+        if config.values.get(key) not in supported:
+            shown = "nothing" if supported == (None,) else "false"
             raise config.error(key, f"{shown}; nothing else is supported for {kind}")
     layers, rotaries = _layers(config, kind, sizes)
     args = _model_args(config, kind, its, len(layers), sizes)

@@ -47,15 +47,15 @@ class JsonValues:
         except ValueError as error:
             raise BuildError(f"{name}: no JSON: {error}.", _AGAIN) from None
         if not isinstance(values, dict):
-            raise BuildError(f"{name}: expected a JSON object, found {_kind(values)}.", _AGAIN)
+            raise BuildError(f"{name}: got {_kind(values)}, expected a JSON object.", _AGAIN)
         return cls(values, name)
 
-    def error(self, key: str, wanted: str, hint: str = "") -> BuildError:
+    def error(self, key: str, expected: str, hint: str = "") -> BuildError:
         """An error about a key's value."""
-        found = self.values.get(key)
-        shown = "nothing" if found is None else json.dumps(found)
+        value = self.values.get(key)
+        shown = "nothing" if value is None else json.dumps(value)
         shown = shown if len(shown) < 80 else f"{shown[:77]}…"
-        return BuildError(f'{self.where}: "{key}": got {shown}, wanted {wanted}.', hint)
+        return BuildError(f'{self.where}: "{key}": got {shown}, expected {expected}.', hint)
 
     def given(self, key: str) -> bool:
         """Whether the key is there and not null."""

@@ -272,22 +272,22 @@ def _open(path: Path) -> Any:
 def _check_names(
     path: Path, found: Sequence[str], expected: Iterable[str], settings: Config
 ) -> None:
-    """Raises BuildError where tensors are missing or have no place."""
-    wanted = [name for layer in expected for name in tensor_names(layer)]
-    missing = sorted(set(wanted) - set(found))
-    extra = sorted(set(found) - set(wanted))
+    """Raises BuildError where tensors are missing, or are not part of the model."""
+    names = [name for layer in expected for name in tensor_names(layer)]
+    missing = sorted(set(names) - set(found))
+    extra = sorted(set(found) - set(names))
     source = f'by "target_modules" of {settings.path.name}'
     # What is there under other names explains what is missing, so both are said at once.
     if extra:
         absent = f" Missing are {len(missing)}: {_listed(missing)}." if missing else ""
         raise BuildError(
-            f"{path}: {len(extra)} tensors have no place in the model {source}: "
+            f"{path}: {len(extra)} tensors are not part of the model {source}: "
             f"{_listed(extra)}.{absent}",
             "Use the two files of one adapter that was trained for this model.",
         )
     if missing:
         raise BuildError(
-            f"{path}: expected {len(wanted)} tensors {source}; {len(missing)} are missing: "
+            f"{path}: expected {len(names)} tensors {source}; {len(missing)} are missing: "
             f"{_listed(missing)}.",
             "Use the two files of one adapter that was trained for this model.",
         )
@@ -297,16 +297,16 @@ def _tensor(file: Any, path: Path, layer: str, factor: str, shape: tuple[int, in
     """A or B as float32."""
     name = tensor_names(layer)["AB".index(factor)]
     header = file.get_slice(name)
-    dtype, found = header.get_dtype(), tuple(header.get_shape())
+    dtype, stored = header.get_dtype(), tuple(header.get_shape())
     if dtype not in _DTYPES:
         raise BuildError(
-            f'{path}: tensor "{name}" is stored as {dtype}, wanted one of {", ".join(_DTYPES)}.',
+            f'{path}: tensor "{name}" is stored as {dtype}, expected one of {", ".join(_DTYPES)}.',
             "Save the adapter in one of these types.",
         )
-    if found != shape:
+    if stored != shape:
         rank = shape[0 if factor == "A" else 1]
         raise BuildError(
-            f'{path}: tensor "{name}": expected shape {shape} (r = {rank}), found {found}.',
+            f'{path}: tensor "{name}": got shape {stored}, expected {shape} (r = {rank}).',
             "Use the two files of one adapter that was trained for this model.",
         )
     return file.get_tensor(name).to(torch.float32).contiguous()

@@ -116,35 +116,35 @@ def _json(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise BuildError(f"{path}: cannot be read: {error.strerror}.", SAVE_AGAIN) from None
     except RecursionError:
-        raise BuildError(
-            f"{path}: expected JSON; found: it is nested too deeply.", SAVE_AGAIN
-        ) from None
+        raise BuildError(f"{path}: it is not JSON: it is nested too deeply.", SAVE_AGAIN) from None
     except ValueError as error:
-        raise BuildError(f"{path}: expected JSON; found: {error}.", SAVE_AGAIN) from None
+        raise BuildError(f"{path}: it is not JSON: {error}.", SAVE_AGAIN) from None
     if not isinstance(values, dict):
-        found = type(values).__name__
-        raise BuildError(f"{path}: expected a JSON object; found a {found}.", SAVE_AGAIN)
+        kind = type(values).__name__
+        raise BuildError(f"{path}: got a {kind}, expected a JSON object.", SAVE_AGAIN)
     return values
 
 
 def _expect(
-    path: Path, values: Mapping[str, Any], name: str, wanted: str, default: str | None = None
+    path: Path, values: Mapping[str, Any], name: str, expected: str, default: str | None = None
 ) -> None:
-    found = values.get(name, default)
-    if found != wanted:
-        raise _unsupported(path, name, found, json.dumps(wanted))
+    value = values.get(name, default)
+    if value != expected:
+        raise _unsupported(path, name, value, json.dumps(expected))
 
 
-def _unsupported(path: Path, name: str, found: object, wanted: str) -> BuildError:
+def _unsupported(path: Path, name: str, value: object, expected: str) -> BuildError:
     return BuildError(
-        f'{path}: "{name}": got {json.dumps(found)}, wanted {wanted}.',
+        f'{path}: "{name}": got {json.dumps(value)}, expected {expected}.',
         "Train a plain LoRA adapter, or merge this one into the weights with PEFT's "
         "merge_and_unload.",
     )
 
 
-def _wrong(path: Path, name: str, found: object, wanted: str) -> BuildError:
-    return BuildError(f'{path}: "{name}": got {json.dumps(found)}, wanted {wanted}.', SAVE_AGAIN)
+def _wrong(path: Path, name: str, value: object, expected: str) -> BuildError:
+    return BuildError(
+        f'{path}: "{name}": got {json.dumps(value)}, expected {expected}.', SAVE_AGAIN
+    )
 
 
 def _is_number(value: object, kind: Any) -> bool:
@@ -155,21 +155,21 @@ def _names(
     path: Path, values: Mapping[str, Any], name: str, optional: bool = False
 ) -> tuple[str, ...] | str:
     """A list of names, or a regular expression."""
-    found = values.get(name)
-    if not found and optional:
+    value = values.get(name)
+    if not value and optional:
         return ()
-    if isinstance(found, str) and found:
+    if isinstance(value, str) and value:
         try:
-            re.compile(found)
+            re.compile(value)
         except (OverflowError, RecursionError, re.error) as error:
-            raise _wrong(path, name, found, f"a regular expression ({error})") from None
-        if _may_take_for_ever(found):
-            raise _wrong(path, name, found, "a regular expression without repeats in repeats")
+            raise _wrong(path, name, value, f"a regular expression ({error})") from None
+        if _may_take_for_ever(value):
+            raise _wrong(path, name, value, "a regular expression without repeats in repeats")
         # PEFT's own word for every linear layer but the head.
-        return ".*" if found == "all-linear" else found
-    if isinstance(found, list) and found and all(isinstance(n, str) for n in found):
-        return tuple(sorted(set(found)))
-    raise _wrong(path, name, found, "a list of layer names, or a regular expression")
+        return ".*" if value == "all-linear" else value
+    if isinstance(value, list) and value and all(isinstance(n, str) for n in value):
+        return tuple(sorted(set(value)))
+    raise _wrong(path, name, value, "a list of layer names, or a regular expression")
 
 
 def _may_take_for_ever(pattern: str) -> bool:
@@ -190,12 +190,12 @@ def _may_take_for_ever(pattern: str) -> bool:
     return repeats > _MOST_REPEATS
 
 
-def _layers(path: Path, found: object) -> tuple[int, ...] | None:
-    numbers = found if isinstance(found, list) else [found]
-    if found is None or found == []:
+def _layers(path: Path, value: object) -> tuple[int, ...] | None:
+    numbers = value if isinstance(value, list) else [value]
+    if value is None or value == []:
         return None
     if not all(_is_number(number, int) for number in numbers):
-        raise _wrong(path, "layers_to_transform", found, "a number, or a list of numbers")
+        raise _wrong(path, "layers_to_transform", value, "a number, or a list of numbers")
     return tuple(sorted(numbers))
 
 

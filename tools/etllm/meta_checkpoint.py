@@ -65,8 +65,8 @@ def opened(
     """
     if len(files) != 1:
         raise BuildError(
-            f"{label}: checkpoint: found {len(files)} files of weights ({', '.join(files)}) beside "
-            f"{params[0]}, wanted one.",
+            f"{label}: checkpoint: got {len(files)} files of weights ({', '.join(files)}) beside "
+            f"{params[0]}, expected one.",
             "Merge the shards of a parallel model into one file.",
         )
     name, path = next(iter(files.items()))
@@ -87,14 +87,14 @@ def opened(
                 f"{len(held)} tensors and none of that name.",
                 "Take the checkpoint as Meta has it; one of Hugging Face's comes with config.json.",
             )
-        found = held[source]
-        if tuple(found.shape) != tuple(shape):
+        value = held[source]
+        if tuple(value.shape) != tuple(shape):
             raise BuildError(
-                f'{name}: tensor "{source}": expected shape {tuple(shape)}, found '
-                f"{tuple(found.shape)}.",
+                f'{name}: tensor "{source}": got shape {tuple(value.shape)}, expected '
+                f"{tuple(shape)}.",
                 f"{params[0]} and the weights belong to different models.",
             )
-        return found.to(torch.float32).contiguous()
+        return value.to(torch.float32).contiguous()
 
     def check_unused(used: Collection[str]) -> None:
         def cut(tensor: str) -> bool:
@@ -104,7 +104,7 @@ def opened(
         extra = [n for n in held if n not in used and not cut(n) and not _DERIVED.search(n)]
         if extra:
             raise BuildError(
-                f"{name}: {len(extra)} tensors have no place in the model that {params[0]} "
+                f"{name}: {len(extra)} tensors are not part of the model that {params[0]} "
                 f"describes: {', '.join(sorted(extra)[:6])}{' …' if len(extra) > 6 else ''}.",
                 "The two files belong to different models, or the model has further features.",
             )

@@ -37,10 +37,10 @@ class Rotary:
           head: columns of a head.
         """
         turned = int(head * self.share)
-        found = 1.0 / self.theta ** (torch.arange(0, turned, 2, device="cpu").float() / turned)
+        inverse = 1.0 / self.theta ** (torch.arange(0, turned, 2, device="cpu").float() / turned)
         if self.factors:
-            found = found / torch.tensor(self.factors, dtype=torch.float32, device="cpu")
-        return _llama3(found, *self.llama3) if self.llama3 else found
+            inverse = inverse / torch.tensor(self.factors, dtype=torch.float32, device="cpu")
+        return _llama3(inverse, *self.llama3) if self.llama3 else inverse
 
     def tables(self, head: int, positions: int, halves: bool) -> tuple[torch.Tensor, torch.Tensor]:
         """Cosines and sines of all positions, each (positions, head), float32.

@@ -26,21 +26,6 @@ from etllm.yaml_lines import YamlFile
 _BENCHMARK = "benchmark"
 
 
-def benchmark_wanted(file: YamlFile) -> bool:
-    """Whether a file asks for benchmarks of the programs.
-
-    Raises:
-      BuildError: its key "benchmark" is neither true nor false.
-    """
-    wanted = file.values.get(_BENCHMARK, False)
-    if not isinstance(wanted, bool):
-        raise BuildError(
-            f"{file.place(_BENCHMARK)}: {_BENCHMARK}: got {_shown(wanted)}, wanted true or false.",
-            "With true, the target of et_llm measures its programs, too.",
-        )
-    return wanted
-
-
 class Settings:
     """A language model's configuration file.
 
@@ -49,7 +34,6 @@ class Settings:
 
     Attributes:
       llm: upstream's LlmConfig.
-      benchmark: whether programs are measured, too; a key of our own.
       file: the values as they stand there, with their lines.
 
     Raises:
@@ -62,7 +46,7 @@ class Settings:
     """
 
     def __init__(self, file: YamlFile) -> None:
-        self.benchmark = benchmark_wanted(file)
+        _check_benchmark(file)
         self.file = dataclasses.replace(
             file, values={k: v for k, v in file.values.items() if k != _BENCHMARK}
         )
@@ -75,26 +59,26 @@ class Settings:
         """Reads a file; `name` is what messages call it."""
         return cls(YamlFile.read(path, name))
 
-    def error(self, key: str, wanted: str, hint: str = "") -> BuildError:
+    def error(self, key: str, expected: str, hint: str = "") -> BuildError:
         """An error about a key's value.
 
         Args:
           key: "model.use_kv_cache"; one that the file leaves out has upstream's default.
-          wanted: what it should be instead.
+          expected: what it should be instead.
           hint: what to do.
         """
         value = _shown(self.value(key))
         default = "" if self.file.has(key) else " (upstream's default)"
         return BuildError(
-            f"{self.file.place(key)}: {key}: got {value}{default}, wanted {wanted}.", hint
+            f"{self.file.place(key)}: {key}: got {value}{default}, expected {expected}.", hint
         )
 
     def value(self, key: str) -> Any:
         """The value of a key, upstream's default where the file leaves it out."""
-        found: Any = self.llm
+        value: Any = self.llm
         for part in key.split("."):
-            found = found[int(part)] if part.isdigit() else getattr(found, part)
-        return found
+            value = value[int(part)] if part.isdigit() else getattr(value, part)
+        return value
 
     def enabled_backends(self) -> list[str]:
         """Names of the backends that the file enables, sorted."""
@@ -110,13 +94,13 @@ class Settings:
         text = self.llm.base.metadata
         if not text:
             return {}
-        wanted = "a JSON object in quotes: '{\"get_bos_id\": 1}'"
+        expected = "a JSON object in quotes: '{\"get_bos_id\": 1}'"
         try:
             values = json.loads(text)
         except (RecursionError, ValueError):
-            raise self.error("base.metadata", wanted) from None
+            raise self.error("base.metadata", expected) from None
         if not isinstance(values, dict):
-            raise self.error("base.metadata", wanted)
+            raise self.error("base.metadata", expected)
         for name, value in values.items():
             items = value if isinstance(value, list) else [value]
             if not items or not all(isinstance(item, bool | int | float | str) for item in items):
@@ -158,9 +142,10 @@ class Settings:
             for number, item in items:
                 place = f"{key}.{number}" if number != "" else key
                 if not isinstance(item, dict) or (is_list and number == ""):
-                    wanted = "a list of sections" if is_list else "a section with keys"
+                    expected = "a list of sections" if is_list else "a section with keys"
                     raise BuildError(
-                        f"{self.file.place(place)}: {place}: got {_shown(item)}, wanted {wanted}.",
+                        f"{self.file.place(place)}: {place}: got {_shown(item)}, "
+                        f"expected {expected}.",
                         "Write its keys in lines of their own, each with two spaces more.",
                     )
                 self._check_keys(item, inner, place)
@@ -214,28 +199,38 @@ class Settings:
             raise self.error("export.max_context_length", "at most 16777216 tokens")
 
 
+def _check_benchmark(file: YamlFile) -> None:
+    """Checks the one key that is not upstream's, which rules/private/llm_benchmarks.bzl reads."""
+    value = file.values.get(_BENCHMARK, False)
+    if not isinstance(value, bool):
+        raise BuildError(
+            f"{file.place(_BENCHMARK)}: {_BENCHMARK}: got {_shown(value)}, expected true or false.",
+            "With true, the target of et_llm measures its programs, too.",
+        )
+
+
 def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     """All keys of a LlmConfig with their values; a list of plain values is one."""
     for field in dataclasses.fields(value):
         key = f"{path}.{field.name}" if path else field.name
-        found = getattr(value, field.name)
-        if dataclasses.is_dataclass(found):
-            yield from _leaves(found, key)
-        elif isinstance(found, list) and found and dataclasses.is_dataclass(found[0]):
-            for i, item in enumerate(found):
+        inner = getattr(value, field.name)
+        if dataclasses.is_dataclass(inner):
+            yield from _leaves(inner, key)
+        elif isinstance(inner, list) and inner and dataclasses.is_dataclass(inner[0]):
+            for i, item in enumerate(inner):
                 yield from ((k, v) for k, v in _leaves(item, f"{key}.{i}"))
         else:
-            yield key, found
+            yield key, inner
 
 
 def _default(config: LlmConfig, key: str) -> Any:
     """The default of a key; of an item of a list, that of its class."""
-    found: Any = config
+    value: Any = config
     for part in key.split("."):
-        if part.isdigit() or found is None:
+        if part.isdigit() or value is None:
             return None
-        found = getattr(found, part)
-    return found
+        value = getattr(value, part)
+    return value
 
 
 def _reason(key: str) -> tuple[str, str]:

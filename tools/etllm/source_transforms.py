@@ -14,7 +14,7 @@ from etllm.settings import Settings
 _SDPA, _CACHE = "model.use_sdpa_with_kv_cache", "model.quantize_kv_cache"
 
 
-def wanted(settings: Settings) -> list[str]:
+def requested(settings: Settings) -> list[str]:
     """Keys of the YAML file that ask for a transform.
 
     Raises:
@@ -25,7 +25,7 @@ def wanted(settings: Settings) -> list[str]:
         raise settings.error(
             _SDPA,
             f"false beside {_CACHE} ({settings.file.place(_CACHE)}): this version of ExecuTorch "
-            "can't export the two together",
+            "cannot export the two together",
             "Remove one of them.",
         )
     if keys and settings.llm.model.local_global_attention:
@@ -64,7 +64,7 @@ def transform(model: Transformer, its: Architecture, keys: Sequence[str]) -> Tra
     Args:
       model: from `construct`, with its weights.
       its: what it is made of.
-      keys: from `wanted`.
+      keys: from `requested`.
     """
     from executorch.examples.models.llama.source_transformation import custom_kv_cache, sdpa
 

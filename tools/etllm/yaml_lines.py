@@ -58,7 +58,7 @@ class YamlFile:
             raise BuildError(f"{name}:1: the file is nested too deeply, or in itself.") from None
         if not isinstance(values, dict):
             raise BuildError(
-                f"{name}:1: expected a mapping, found {type(values).__name__}.",
+                f"{name}:1: got {type(values).__name__}, expected a mapping.",
                 'Write sections with keys, e.g. "model:" and below it "  use_kv_cache: true".',
             )
         return cls(name, values, reader.lines)
@@ -92,8 +92,8 @@ class _Reader:
             return [self._item(n, f"{path}.{i}") for i, n in enumerate(node.value)]
         if isinstance(node.value, str) and "${" in node.value:
             raise BuildError(
-                f'{self._at(node)}: {path}: got "{node.value}", wanted a plain value: builds have '
-                "no environment to take it from.",
+                f'{self._at(node)}: {path}: got "{node.value}", expected a plain value: builds '
+                "have no environment to take it from.",
                 "Write the value itself.",
             )
         try:

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 import torch
 from etbuild import ModelContext, ModelSpec
+from etllm.entry import build as build_llama
 
-from models.llama import build as build_llama
 from models.silero_vad import build as build_silero
 from tests.integration.noise import decibels
 from tests.integration.starters import STARTERS
@@ -30,8 +30,8 @@ def spec_of(program: str) -> ModelSpec:
         (weights,) = Path("..").glob("*silero_vad/silero_vad.jit")
         return build_silero(ModelContext(files={"silero_vad.jit": weights}))
     (weights,) = Path("..").glob("*smollm2/model.gguf")
-    args = {"layers": "2", "max_seq_len": "256", "prefill": "128"}
-    return build_llama(ModelContext(args=args, files={"model.gguf": weights}))
+    files = {"model.gguf": weights, "llm.yaml": Path("models/smollm2_tiny.yaml")}
+    return build_llama(ModelContext({"backends": "xnnpack", "layers": "2"}, files))
 
 
 @pytest.fixture(scope="module", params=_PROGRAMS)

@@ -7,16 +7,15 @@ from pathlib import Path
 
 import torch
 from etbuild import ModelContext, Options, RecipeContext
+from etllm.entry import build
 from torchao.quantization import quantize_
 from xnnpack_recipes import int8_dynamic_act_int4_weight
-
-from models.llama import build
 
 _MOST = 128
 
 
 class EagerLlama:
-    """The model of //models:llama_tiny with the recipe's quantized layers, in PyTorch.
+    """The model of //models:llama_tiny_model with the recipe's quantized layers, in PyTorch.
 
     Args:
       gguf: file of the weights.
@@ -24,8 +23,8 @@ class EagerLlama:
     """
 
     def __init__(self, gguf: Path, recipe_quantizes: bool = True) -> None:
-        args = {"layers": "2", "max_seq_len": "256", "prefill": str(_MOST)}
-        spec = build(ModelContext(args=args, files={"model.gguf": gguf}))
+        files = {"model.gguf": gguf, "llm.yaml": Path("models/smollm2_tiny.yaml")}
+        spec = build(ModelContext({"backends": "xnnpack", "layers": "2"}, files))
         self._model = spec.methods["forward"].module
         if recipe_quantizes:
             recipe = int8_dynamic_act_int4_weight(RecipeContext(Options({})))

@@ -1,9 +1,8 @@
-"""Makes the models importable and writes small GGUF files."""
+"""Small GGUF files, and the context of a model that is made of one."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,10 +10,8 @@ from typing import Any
 import gguf
 import numpy as np
 import pytest
-
-# Not resolved: under Bazel the files are links, and their neighbors lie beside the links.
-REPOSITORY = Path(__file__).absolute().parents[3]
-sys.path[:0] = [str(REPOSITORY), str(REPOSITORY / "tools")]
+import yaml
+from etbuild import ModelContext
 
 WIDTH, HEADS, KV_HEADS, HIDDEN, VOCABULARY, CONTEXT = 64, 4, 2, 96, 40, 32
 
@@ -105,12 +102,36 @@ def tiny() -> TinyModel:
 
 
 @pytest.fixture
-def context(tmp_path: Path) -> Callable[..., Any]:
-    """A function from a TinyModel (or a file's path) and args to a ModelContext."""
-    from etbuild import ModelContext
+def context(tmp_path: Path) -> Callable[..., ModelContext]:
+    """A function from a TinyModel (or a file's path), settings and args to a ModelContext.
 
-    def make(model: TinyModel | Path, **args: str) -> ModelContext:
+    Its `most` and `length` are the YAML file's max_seq_length and max_context_length, `methods` are
+    names with commas; `files` are more files of the target.
+    """
+
+    def make(
+        model: TinyModel | Path,
+        *,
+        most: int = 8,
+        length: int = 16,
+        methods: str = "",
+        embedding: str = "",
+        files: Mapping[str, Path] | None = None,
+        **args: str,
+    ) -> ModelContext:
         path = model if isinstance(model, Path) else model.write(tmp_path / "model.gguf")
-        return ModelContext(args=args, files={"tiny/model.gguf": path}, label="//m:llama")
+        settings: dict[str, Any] = {
+            "model": {"use_kv_cache": True},
+            "export": {"max_seq_length": most, "max_context_length": length},
+        }
+        if embedding:
+            settings["quantization"] = {"embedding_quantize": embedding}
+        if methods:
+            names = [{"method_name": name} for name in methods.split(",")]
+            settings["multimethod"] = {"methods": names, "share_mutable_buffers": True}
+        config = tmp_path / "llm.yaml"
+        config.write_text(yaml.safe_dump(settings))
+        data = {"tiny/model.gguf": path, "tiny/llm.yaml": config, **(files or {})}
+        return ModelContext({"backends": "portable"} | args, data, "//m:llama")
 
     return make

@@ -101,14 +101,14 @@ def test_a_quantized_cache_is_near(folder):
 def test_transforms_need_upstreams_transformer(folder):
     yaml = YAML.replace("use_kv_cache: true", "use_kv_cache: true\n  quantize_kv_cache: true")
     text = failure(folder("gemma3_text", yaml=yaml))
-    assert text.startswith("m/llm.yaml:4: model.quantize_kv_cache: got true, wanted false")
+    assert text.startswith("m/llm.yaml:4: model.quantize_kv_cache: got true, expected false")
     assert "lacks an activation other than silu and scaled embeddings and norms after" in text
 
 
 def test_transforms_that_exclude_each_other(folder):
     both = "use_kv_cache: true\n  quantize_kv_cache: true\n  use_sdpa_with_kv_cache: true"
     text = failure(folder("qwen3", yaml=YAML.replace("use_kv_cache: true", both)))
-    assert text.startswith("m/llm.yaml:5: model.use_sdpa_with_kv_cache: got true, wanted false")
+    assert text.startswith("m/llm.yaml:5: model.use_sdpa_with_kv_cache: got true, expected false")
     assert "m/llm.yaml:4" in text
 
 
@@ -155,7 +155,7 @@ def test_metadata_comes_from_the_checkpoint_and_the_file_goes_before(folder):
 def test_layers_cut_the_model(folder):
     spec = build(folder("gemma2"), layers="1")
     assert spec.constant_methods["get_n_layers"] == 1
-    assert "got 2, wanted at least layers (3) of the target" in failure(
+    assert "got 2, expected at least layers (3) of the target" in failure(
         folder("gemma2"), layers="3"
     )
 
@@ -176,19 +176,22 @@ def test_methods_have_one_module(folder):
     [
         ({"model_type": "mixtral"}, "missing is a mixture of experts"),
         ({"model_type": "arcee"}, "missing is a feed-forward without a gate."),
-        ({"num_hidden_layers": 10**9}, '"num_hidden_layers": got 1000000000, wanted at most 4096'),
+        (
+            {"num_hidden_layers": 10**9},
+            '"num_hidden_layers": got 1000000000, expected at most 4096',
+        ),
         ({"model_type": "mamba"}, "missing is layers with a state of their own"),
         ({"model_type": "nobodys"}, '"model_type": got "nobodys", which is not supported. Supp'),
-        ({"attention_bias": True}, 'm/config.json: "attention_bias": got true, wanted false'),
-        ({"quantization_config": {"bits": 4}}, '"quantization_config": got {"bits": 4}, wanted'),
-        ({"rope_scaling": {"rope_type": "yarn"}}, '"rope_type": got "yarn", wanted one of'),
-        ({"hidden_act": "relu2"}, '"hidden_act": got "relu2", wanted one of gelu, '),
-        ({"hidden_size": "64"}, '"hidden_size": got "64", wanted a whole number'),
-        ({"num_key_value_heads": 3}, "wanted a divisor of num_attention_heads (4)"),
-        ({"max_position_embeddings": 16}, "wanted at least export.max_context_length (32)"),
+        ({"attention_bias": True}, 'm/config.json: "attention_bias": got true, expected false'),
+        ({"quantization_config": {"bits": 4}}, '"quantization_config": got {"bits": 4}, expected'),
+        ({"rope_scaling": {"rope_type": "yarn"}}, '"rope_type": got "yarn", expected one of'),
+        ({"hidden_act": "relu2"}, '"hidden_act": got "relu2", expected one of gelu, '),
+        ({"hidden_size": "64"}, '"hidden_size": got "64", expected a whole number'),
+        ({"num_key_value_heads": 3}, "expected a divisor of num_attention_heads (4)"),
+        ({"max_position_embeddings": 16}, "expected at least export.max_context_length (32)"),
         ({"layer_types": ["linear_attention"] * 2}, "no other kind is supported"),
-        ({"intermediate_size": 100}, "expected shape (100, 64), found (96, 64)"),
-        ({"num_hidden_layers": 1}, "9 tensors of the checkpoint have no place in a model of the"),
+        ({"intermediate_size": 100}, "got shape (96, 64), expected (100, 64)"),
+        ({"num_hidden_layers": 1}, "9 tensors of the checkpoint are not part of a model of the"),
         ({"num_hidden_layers": 3}, 'expected a tensor "model.layers.2.self_attn.q_proj.weight"'),
     ],
 )
@@ -200,7 +203,10 @@ def test_configurations_that_are_not_supported(folder, values, expected):
 
 @pytest.mark.parametrize(
     ("classes", "expected"),
-    [("qwen3_0_6b", None), ("llama3_2", "wanted qwen3_0_6b, qwen3_1_7b, qwen3_4b: the checkpoint")],
+    [
+        ("qwen3_0_6b", None),
+        ("llama3_2", "expected qwen3_0_6b, qwen3_1_7b, qwen3_4b: the checkpoint"),
+    ],
 )
 def test_model_class_must_be_the_checkpoints(folder, classes, expected):
     place = folder("qwen3", yaml=f"{YAML}base:\n  model_class: {classes}\n")
@@ -231,7 +237,7 @@ def test_quantized_and_damaged_weights(folder):
     weights = load_file(place / "model.safetensors")
     name = "model.layers.0.mlp.up_proj.weight"
     save_file(weights | {name: weights[name].to(torch.int8)}, place / "model.safetensors")
-    assert f'tensor "{name}" is stored as I8, wanted one of F32' in failure(place)
+    assert f'tensor "{name}" is stored as I8, expected one of F32' in failure(place)
     (place / "model.safetensors").write_bytes(b"\x08\0\0\0\0\0\0\0{}")
     assert "expected a complete safetensors file; found 10 bytes" in failure(place)
 
@@ -247,9 +253,12 @@ def test_halves_of_bf16_are_read(folder):
 @pytest.mark.parametrize(
     ("gone", "expected"),
     [
-        ("model.safetensors", "checkpoint: got no file of weights, wanted a GGUF file; or config"),
-        ("config.json", "found 0 files config.json, wanted one"),
-        ("llm.yaml", "config: found 0 YAML files; wanted one."),
+        (
+            "model.safetensors",
+            "checkpoint: got no file of weights, expected a GGUF file; or config",
+        ),
+        ("config.json", "got 0 files config.json, expected one"),
+        ("llm.yaml", "config: got 0 YAML files, expected one."),
     ],
 )
 def test_missing_files(folder, gone, expected):
@@ -261,7 +270,9 @@ def test_missing_files(folder, gone, expected):
 def test_files_that_the_yaml_names_must_be_the_targets(folder):
     place = folder("qwen2", yaml=f"{YAML}base:\n  checkpoint: other.pth\n")
     text = failure(place)
-    assert text.startswith('m/llm.yaml:8: base.checkpoint: got "other.pth", wanted one of the targ')
+    assert text.startswith(
+        'm/llm.yaml:8: base.checkpoint: got "other.pth", expected one of the targ'
+    )
 
 
 META = {"dim": 64, "n_layers": 2, "n_heads": 4, "n_kv_heads": 2, "hidden_dim": 96} | {
@@ -297,17 +308,17 @@ def test_metas_layout_gives_upstreams_numbers(tmp_path):
 @pytest.mark.parametrize(
     ("values", "expected"),
     [
-        ({"n_head": 4}, 'm/params.json: "n_head": got 4, wanted a key of upstream\'s ModelArgs.'),
+        ({"n_head": 4}, 'm/params.json: "n_head": got 4, expected a key of upstream\'s ModelArgs.'),
         ({"n_head": 4}, 'Do you mean "n_heads"?'),
-        ({"moe": True}, '"moe": got true, wanted False; nothing else is supported.'),
-        ({"hidden_dim": 100}, "expected shape (100, 64), found (96, 64)"),
-        ({"n_layers": "2"}, '"n_layers": got "2", wanted a whole number'),
-        ({"n_layers": 3}, '"n_layers": got 3, wanted the number of layers of the weights'),
-        ({"n_layers": 10**9}, '"n_layers": got 1000000000, wanted at most 4096'),
-        ({"hidden_dim": "96"}, '"hidden_dim": got "96", wanted a whole number'),
-        ({"rope_theta": "1e4"}, '"rope_theta": got "1e4", wanted a number above 0'),
-        ({"use_hf_rope": "no"}, '"use_hf_rope": got "no", wanted true or false'),
-        ({"n_kv_heads": 3}, '"n_kv_heads": got 3, wanted a divisor of n_heads (4)'),
+        ({"moe": True}, '"moe": got true, expected False; nothing else is supported.'),
+        ({"hidden_dim": 100}, "got shape (96, 64), expected (100, 64)"),
+        ({"n_layers": "2"}, '"n_layers": got "2", expected a whole number'),
+        ({"n_layers": 3}, '"n_layers": got 3, expected the number of layers of the weights'),
+        ({"n_layers": 10**9}, '"n_layers": got 1000000000, expected at most 4096'),
+        ({"hidden_dim": "96"}, '"hidden_dim": got "96", expected a whole number'),
+        ({"rope_theta": "1e4"}, '"rope_theta": got "1e4", expected a number above 0'),
+        ({"use_hf_rope": "no"}, '"use_hf_rope": got "no", expected true or false'),
+        ({"n_kv_heads": 3}, '"n_kv_heads": got 3, expected a divisor of n_heads (4)'),
     ],
 )
 def test_params_that_are_not_supported(tmp_path, values, expected):
@@ -320,7 +331,9 @@ def test_tokens_that_end_an_answer_have_to_be_known(tmp_path):
     meta_checkpoint(place)
     (place / "llm.yaml").write_text(YAML)
     text = failure(place)
-    assert text.startswith("m/llm.yaml:1: base.metadata: got nothing (upstream's default), wanted")
+    assert text.startswith(
+        "m/llm.yaml:1: base.metadata: got nothing (upstream's default), expected"
+    )
     assert "which tokens end an answer" in text
 
 
@@ -328,7 +341,7 @@ def test_two_checkpoints_are_one_too_many(folder, tmp_path):
     place = folder("qwen2")
     meta_checkpoint(tmp_path / "meta")
     shutil.copy(tmp_path / "meta" / "consolidated.00.pth", place)
-    assert "checkpoint: got model.safetensors, consolidated.00.pth, wanted" in failure(place)
+    assert "checkpoint: got model.safetensors, consolidated.00.pth, expected" in failure(place)
 
 
 def test_an_adapter_computes_what_merged_weights_do(folder):
@@ -398,5 +411,5 @@ def test_other_gguf_files_are_named(folder):
         data.replace(b"\x05\0\0\0\0\0\0\0qwen2", b"\x05\0\0\0\0\0\0\0gemma")
     )
     text = failure(place)
-    assert 'general.architecture: got "gemma", wanted one of llama, qwen2, qwen3.' in text
+    assert 'general.architecture: got "gemma", expected one of llama, qwen2, qwen3.' in text
     assert "config.json and .safetensors" in text

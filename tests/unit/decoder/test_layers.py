@@ -1,4 +1,4 @@
-"""etdecoder/layers.py: the parts against ExecuTorch's own."""
+"""etllm.layers: the parts against ExecuTorch's own."""
 
 from __future__ import annotations
 

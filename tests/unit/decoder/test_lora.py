@@ -1,4 +1,4 @@
-"""etdecoder/lora.py: reading PEFT's files, the arithmetic, the rotary layout, and errors."""
+"""etllm.lora: reading PEFT's files, the arithmetic, the rotary layout, and errors."""
 
 from __future__ import annotations
 
@@ -11,15 +11,13 @@ import pytest
 import torch
 from etbuild import BuildError, ModelContext
 from etllm import lora
+from etllm.entry import adapter, build
 from safetensors.torch import save_file
 from torchao.quantization import quantize_
 from torchao.quantization.granularity import PerGroup
 from torchao.quantization.quant_api import Int8DynamicActivationIntxWeightConfig
 
-from models.llama import adapter, build
-
 TOKENS = torch.tensor([[3, 17, 8, 30, 2, 25]])
-SMALL = {"max_seq_len": "16", "prefill": "8"}
 RANK, WIDTH, HEADS, KV_HEADS, HIDDEN = 4, 64, 4, 2, 96
 KV = WIDTH * KV_HEADS // HEADS
 # Rows and columns of each layer in the model of conftest.py.
@@ -67,7 +65,7 @@ def tensors(*targets: str, layers: int = 3) -> dict[str, torch.Tensor]:
 
 
 @pytest.fixture
-def adapted(tiny, tmp_path: Path) -> Callable[..., Any]:
+def adapted(tiny, context, tmp_path: Path) -> Callable[..., Any]:
     """A function that writes an adapter and calls an entry point of the tiny model with it."""
 
     def make(
@@ -76,16 +74,14 @@ def adapted(tiny, tmp_path: Path) -> Callable[..., Any]:
         entry_point: Callable[[ModelContext], Any] = build,
         **args: str,
     ) -> Any:
-        files = {"t/model.gguf": tmp_path / "model.gguf"}
-        files |= {f"a/{name}": tmp_path / name for name in (lora.CONFIG, lora.WEIGHTS)}
-        tiny.write(tmp_path / "model.gguf")
+        files = {f"a/{name}": tmp_path / name for name in (lora.CONFIG, lora.WEIGHTS)}
         text = settings if isinstance(settings, str) else json.dumps(settings or config())
         (tmp_path / lora.CONFIG).write_text(text)
         if isinstance(weights, bytes):
             (tmp_path / lora.WEIGHTS).write_bytes(weights)
         else:
             save_file(tensors() if weights is None else dict(weights), tmp_path / lora.WEIGHTS)
-        return entry_point(ModelContext(args=SMALL | args, files=files, label="//m:llama"))
+        return entry_point(context(tiny, files=files, **args))
 
     return make
 
@@ -127,9 +123,9 @@ def test_it_equals_weights_that_the_product_is_added_to(
 ):
     weights = tensors(*targets)
     got = logits(adapted(config(**changes), weights))
-    before = logits(build(context(tiny, **SMALL)))
+    before = logits(build(context(tiny)))
     merge(tiny, weights, scale)
-    wanted = logits(build(context(tiny, **SMALL)))
+    wanted = logits(build(context(tiny)))
     torch.testing.assert_close(got, wanted, atol=1e-4, rtol=1e-4)
     assert (before - wanted).abs().max() > 0.05
 
@@ -166,7 +162,7 @@ def test_narrow_types_become_float32(adapted, dtype):
 def test_a_cut_model_takes_the_first_layers_of_an_adapter(tiny, adapted, context):
     got = logits(adapted(layers="2"))
     merge(tiny, tensors(), 2.0)
-    wanted = logits(build(context(tiny, layers="2", **SMALL)))
+    wanted = logits(build(context(tiny, layers="2")))
     torch.testing.assert_close(got, wanted, atol=1e-4, rtol=1e-4)
 
 
@@ -184,7 +180,7 @@ def test_the_tensors_of_a_cut_model_are_named_and_the_others_unused(adapted):
 def test_what_a_cut_leaves_out_is_checked_all_the_same(adapted):
     weights = tensors()
     weights[A0.replace("layers.0", "layers.2")] = torch.zeros(RANK, 8)
-    with pytest.raises(BuildError, match=r"layers\.2\..*expected shape \(4, 64\).*found \(4, 8\)"):
+    with pytest.raises(BuildError, match=r"layers\.2\..*got shape \(4, 8\), expected \(4, 64\)"):
         adapted(None, weights, layers="2")
 
 
@@ -192,7 +188,7 @@ def test_names_of_weights_stay_and_those_of_the_adapter_are_added(tiny, adapted,
     def names(spec: Any) -> list[str]:
         return [name for name, _ in spec.methods["forward"].module.named_parameters()]
 
-    base, with_adapter = names(build(context(tiny, **SMALL))), names(adapted())
+    base, with_adapter = names(build(context(tiny))), names(adapted())
     assert set(base) < set(with_adapter)
     added = sorted(set(with_adapter) - set(base))
     assert len(added) == 3 * 2 * 2
@@ -223,9 +219,7 @@ def test_quantization_takes_the_base_and_leaves_the_adapter(tiny, adapted, conte
     settings = Int8DynamicActivationIntxWeightConfig(
         weight_dtype=torch.int4, weight_granularity=PerGroup(32)
     )
-    modules = [
-        spec.methods["forward"].module for spec in (build(context(tiny, **SMALL)), adapted())
-    ]
+    modules = [spec.methods["forward"].module for spec in (build(context(tiny)), adapted())]
     for module in modules:
         quantize_(module, settings)
     name = "transformer.layers.0.attention.wq"
@@ -273,46 +267,47 @@ def test_the_layout_of_rows_agrees_with_both_rotary_embeddings():
     assert torch.equal(lora.to_half_split(permuted[0], heads), wq)
 
 
-def test_an_adapter_of_one_file_is_an_error(tiny, tmp_path):
-    files = {"t/model.gguf": tiny.write(tmp_path / "model.gguf")}
-    files["a/adapter_config.json"] = tmp_path / lora.CONFIG
-    context = ModelContext(args=SMALL, files=files, label="//m:llama")
+def test_an_adapter_of_one_file_is_an_error(tiny, context, tmp_path):
+    files = {"a/adapter_config.json": tmp_path / lora.CONFIG}
     with pytest.raises(BuildError, match='asks for the file "adapter_model.safetensors"'):
-        build(context)
+        build(context(tiny, files=files))
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"peft_type": "LOHA"}, '"peft_type": got "LOHA", wanted "LORA".*\n.*merge_and_unload'),
-        ({"bias": "all"}, '"bias": got "all", wanted "none"'),
-        ({"use_dora": True}, '"use_dora": got true, wanted false'),
+        ({"peft_type": "LOHA"}, '"peft_type": got "LOHA", expected "LORA".*\n.*merge_and_unload'),
+        ({"bias": "all"}, '"bias": got "all", expected "none"'),
+        ({"use_dora": True}, '"use_dora": got true, expected false'),
         ({"fan_in_fan_out": True}, '"fan_in_fan_out": got true'),
-        ({"rank_pattern": {"q_proj": 2}}, '"rank_pattern": got {"q_proj": 2}, wanted false, null'),
+        (
+            {"rank_pattern": {"q_proj": 2}},
+            '"rank_pattern": got {"q_proj": 2}, expected false, null',
+        ),
         ({"alpha_pattern": {"q_proj": 2}}, '"alpha_pattern": got'),
         ({"use_bdlora": {"nblocks": 2}}, '"use_bdlora": got {"nblocks": 2}'),
         ({"modules_to_save": ["lm_head"]}, r'"modules_to_save": got \["lm_head"\]'),
         ({"init_lora_weights": "pissa"}, '"init_lora_weights": got "pissa"'),
-        ({"r": 0}, '"r": got 0, wanted a whole number of at least 1'),
-        ({"r": True}, '"r": got true, wanted a whole number'),
-        ({"r": None}, '"r": got null, wanted'),
-        ({"lora_alpha": "16"}, '"lora_alpha": got "16", wanted a number'),
-        ({"use_rslora": 1}, '"use_rslora": got 1, wanted true or false'),
-        ({"target_modules": []}, r'"target_modules": got \[\], wanted a list of layer names'),
-        ({"target_modules": [1]}, '"target_modules".*wanted a list of layer names'),
-        ({"target_modules": "(q"}, r'"target_modules": got "\(q", wanted a regular expression'),
+        ({"r": 0}, '"r": got 0, expected a whole number of at least 1'),
+        ({"r": True}, '"r": got true, expected a whole number'),
+        ({"r": None}, '"r": got null, expected'),
+        ({"lora_alpha": "16"}, '"lora_alpha": got "16", expected a number'),
+        ({"use_rslora": 1}, '"use_rslora": got 1, expected true or false'),
+        ({"target_modules": []}, r'"target_modules": got \[\], expected a list of layer names'),
+        ({"target_modules": [1]}, '"target_modules".*expected a list of layer names'),
+        ({"target_modules": "(q"}, r'"target_modules": got "\(q", expected a regular expression'),
         ({"target_modules": "nope"}, '"nope" is no linear layer of the model'),
         (
             {"target_modules": ["q_proj", "qkv_proj"]},
             '"target_modules": "qkv_proj" is no linear layer.*q_proj, k_proj, v_proj, o_proj',
         ),
-        ({"layers_to_transform": "1"}, '"layers_to_transform": got "1", wanted a number'),
-        ({"target_modules": "(.*)*x"}, "wanted a regular expression without repeats in repeats"),
+        ({"layers_to_transform": "1"}, '"layers_to_transform": got "1", expected a number'),
+        ({"target_modules": "(.*)*x"}, "expected a regular expression without repeats in repeats"),
         ({"target_modules": r"(l|\w+)+"}, "without repeats in repeats"),
         ({"exclude_modules": ".*.*.*.*.*.*x"}, "without repeats in repeats"),
-        ({"r": 10**400}, '"r": got 1000.*wanted a whole number of at least 1'),
-        ({"lora_alpha": 10**400}, '"lora_alpha": got 1000.*wanted a number'),
-        ({"lora_alpha": float("nan")}, '"lora_alpha": got NaN, wanted a number'),
+        ({"r": 10**400}, '"r": got 1000.*expected a whole number of at least 1'),
+        ({"lora_alpha": 10**400}, '"lora_alpha": got 1000.*expected a number'),
+        ({"lora_alpha": float("nan")}, '"lora_alpha": got NaN, expected a number'),
         ({"layers_to_transform": [7]}, "leave no layer of the model"),
     ],
 )
@@ -324,9 +319,9 @@ def test_a_wrong_setting_is_named(adapted, changes, message):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{", "expected JSON; found: Expecting property name"),
-        ("[]", "expected a JSON object; found a list"),
-        ("[" * 100_000, "expected JSON; found: it is nested too deeply"),
+        ("{", "it is not JSON: Expecting property name"),
+        ("[]", "got a list, expected a JSON object"),
+        ("[" * 100_000, "it is not JSON: it is nested too deeply"),
     ],
 )
 def test_a_broken_configuration_is_named(adapted, text, message):
@@ -353,23 +348,23 @@ def without(*names: str) -> dict[str, torch.Tensor]:
         (without(B0), r"1 are missing: .*layers\.0\.\S*q_proj\.lora_B"),
         (tensors(layers=2), r"4 are missing: .*layers\.2"),
         ({}, r"expected 12 tensors .*; 12 are missing"),
-        (tensors(layers=4), r"4 tensors have no place in the model .*layers\.3"),
-        (tensors("mlp.up_proj"), r"6 tensors have no place .*up_proj.* Missing are 12: .*q_proj"),
+        (tensors(layers=4), r"4 tensors are not part of the model .*layers\.3"),
+        (tensors("mlp.up_proj"), r"6 tensors are not part .*up_proj.* Missing are 12: .*q_proj"),
         (
             tensors() | {"base_model.model.lm_head.lora_A.weight": torch.zeros(4, 64)},
-            r"1 tensors have no place.*lm_head\.lora_A",
+            r"1 tensors are not part.*lm_head\.lora_A",
         ),
         (
             tensors() | {A0: torch.zeros(8, 64)},
-            r'q_proj\.lora_A\.weight": expected shape \(4, 64\) \(r = 4\), found \(8, 64\)',
+            r'q_proj\.lora_A\.weight": got shape \(8, 64\), expected \(4, 64\) \(r = 4\)',
         ),
         (
             tensors() | {B0: torch.zeros(32, 4)},
-            r'q_proj\.lora_B\.weight": expected shape \(64, 4\) \(r = 4\), found \(32, 4\)',
+            r'q_proj\.lora_B\.weight": got shape \(32, 4\), expected \(64, 4\) \(r = 4\)',
         ),
         (
             tensors() | {A0: torch.zeros(4, 64, dtype=torch.int8)},
-            r'lora_A\.weight" is stored as I8, wanted one of F32, F16, BF16',
+            r'lora_A\.weight" is stored as I8, expected one of F32, F16, BF16',
         ),
         (b"no safetensors", "expected a complete safetensors file; found 14 bytes"),
         (b"", "expected a complete safetensors file; found 0 bytes"),

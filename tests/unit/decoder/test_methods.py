@@ -1,49 +1,14 @@
-"""etdecoder/methods.py, and what models/llama.py makes of it."""
+"""etllm.methods: methods that share weights and a KV cache."""
 
 from __future__ import annotations
 
-import pytest
 import torch
-from etbuild import BuildError
-from etllm.methods import Shape, make, parse
-
-from models.llama import build
-
-SMALL = {"max_seq_len": "16", "prefill": "8"}
-
-
-def test_names_say_how_many_tokens_a_call_reads():
-    assert parse("forward", 8, 16, "//m:x") == {"forward": Shape(8, dynamic=True)}
-    found = parse("prefill_16, prefill_4,decode,prefill", 8, 16, "//m:x")
-    assert found == {
-        "prefill_16": Shape(16),
-        "prefill_4": Shape(4),
-        "decode": Shape(1),
-        "prefill": Shape(8, dynamic=True),
-    }
-    assert list(found) == ["prefill_16", "prefill_4", "decode", "prefill"]
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("encode", 'got "encode" in "encode", wanted forward, prefill, prefill_N'),
-        ("prefill,", 'got "" in "prefill,"'),
-        ("", 'got "" in ""'),
-        ("prefill_0", 'got "prefill_0"'),
-        ("prefill_x", 'got "prefill_x"'),
-        ("prefill_032", 'got "prefill_032"'),
-        ("decode,decode", '"decode" is there twice in "decode,decode"'),
-        ("prefill_17", r'"prefill_17" reads 17 tokens, wanted at most 16 \(max_seq_len\)'),
-    ],
-)
-def test_a_wrong_name_is_an_error(tiny, context, text, message):
-    with pytest.raises(BuildError, match=f'//m:llama: argument "methods": {message}'):
-        build(context(tiny, methods=text, **SMALL))
+from etllm.entry import build
+from etllm.methods import Shape, make
 
 
 def test_all_methods_share_one_module(tiny, context):
-    spec = build(context(tiny, methods="prefill_4,prefill_16,decode", **SMALL))
+    spec = build(context(tiny, methods="prefill_4,prefill_16,decode"))
     assert list(spec.methods) == ["prefill_4", "prefill_16", "decode"]
     assert len({id(method.module) for method in spec.methods.values()}) == 1
     sizes = [method.example_inputs[0].shape for method in spec.methods.values()]
@@ -54,15 +19,15 @@ def test_all_methods_share_one_module(tiny, context):
 
 
 def test_metadata_with_a_dynamic_method(tiny, context):
-    spec = build(context(tiny, methods="prefill,prefill_4,decode", **SMALL))
+    spec = build(context(tiny, methods="prefill,prefill_4,decode"))
     assert spec.constant_methods["get_max_seq_len"] == 8
     assert spec.constant_methods["enable_dynamic_shape"] is True
 
 
 def test_a_prompt_in_pieces_of_fixed_sizes_gives_the_same_logits(tiny, context):
     tokens = torch.tensor([[3, 17, 8, 30, 2, 25, 11, 5, 19]])
-    whole = build(context(tiny, max_seq_len="16", prefill="9")).methods["forward"].module
-    spec = build(context(tiny, methods="prefill_4,decode", **SMALL))
+    whole = build(context(tiny, most=9)).methods["forward"].module
+    spec = build(context(tiny, methods="prefill_4,decode"))
     with torch.no_grad():
         wanted = whole(tokens, torch.tensor([0]))
         for name, start, count in (("prefill_4", 0, 4), ("prefill_4", 4, 4), ("decode", 8, 1)):
@@ -76,7 +41,8 @@ def test_a_prompt_in_pieces_of_fixed_sizes_gives_the_same_logits(tiny, context):
 
 
 def test_inputs_start_at_position_0_and_stay_in_the_vocabulary():
-    methods = make(parse("forward,prefill_16", 8, 16, "//m:x"), torch.nn.Identity(), 5)
+    shapes = {"forward": Shape(8, dynamic=True), "prefill_16": Shape(16)}
+    methods = make(shapes, torch.nn.Identity(), 5)
     for method in methods.values():
         for tokens, position in (method.example_inputs, *method.test_inputs):
             assert position.tolist() == [0]

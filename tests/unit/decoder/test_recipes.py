@@ -89,26 +89,30 @@ def test_chosen_recipes(chosen, backend, text, recipe):
 @pytest.mark.parametrize(
     ("backend", "text", "expected"),
     [
-        ("xnnpack", quantized(qmode="int8"), 'llm.yaml:4: quantization.qmode: got "int8", wanted'),
+        (
+            "xnnpack",
+            quantized(qmode="int8"),
+            'llm.yaml:4: quantization.qmode: got "int8", expected',
+        ),
         ("xnnpack", quantized(qmode="8da4w", group_size=48), "llm.yaml:5: quantization.group_size"),
         ("xnnpack", quantized(group_size=32), "nothing without qmode"),
         ("xnnpack", quantized(pt2e_quantize="qnn_8a8w"), "llm.yaml:4: quantization.pt2e_quantize"),
         (
             "xnnpack",
             quantized(qmode="8da4w", pt2e_quantize="xnnpack_dynamic"),
-            "wanted nothing beside qmode",
+            "expected nothing beside qmode",
         ),
         (
             "xnnpack",
             "backend:\n  xnnpack:\n    extended_ops: false\n",
-            "llm.yaml:5: backend.xnnpack.extended_ops: got false, wanted true",
+            "llm.yaml:5: backend.xnnpack.extended_ops: got false, expected true",
         ),
         ("portable", quantized(qmode="8da4w"), "llm.yaml:4: quantization.qmode: got"),
         ("vulkan", quantized(qmode="8da4w"), '"vulkan_8w" is Vulkan\'s'),
         (
             "coreml",
             "backend:\n  coreml:\n    quantize: c4w\n",
-            "backend.coreml.ios: got 15 (upstream's default), wanted 18",
+            "backend.coreml.ios: got 15 (upstream's default), expected 18",
         ),
         ("coreml", quantized(qmode="8da4w"), "backend.coreml.quantize is Core ML's"),
     ],

@@ -64,8 +64,8 @@ def test_upstreams_own_file_is_read_but_for_what_is_not_supported(read):
         ("model: [\n", "llm.yaml:2: no YAML:"),
         ("model:\0\n", "llm.yaml:1: no YAML: unacceptable character #x0000: special characters"),
         ("a:\n  b: 1\n c: 2\n", "Keys of one section begin in the same column"),
-        (MODEL + "benchmark: 3\n", "llm.yaml:3: benchmark: got 3, wanted true or false."),
-        ("- 1\n", "llm.yaml:1: expected a mapping, found list."),
+        (MODEL + "benchmark: 3\n", "llm.yaml:3: benchmark: got 3, expected true or false."),
+        ("- 1\n", "llm.yaml:1: got list, expected a mapping."),
         ("a: &a [*a]\n", "llm.yaml:1: the file is nested too deeply, or in itself."),
         (MODEL + "export:\n", "llm.yaml:3: export:"),
         (MODEL + "export: 3\n", "llm.yaml:3: export:"),
@@ -79,11 +79,11 @@ def test_upstreams_own_file_is_read_but_for_what_is_not_supported(read):
             "llm.yaml:4: export.max_seq_length: max_context_length of 128 cannot be shorter",
         ),
         (MODEL + "quantization:\n  qmode: 5w\n", "llm.yaml:4: quantization.qmode: Got qmode 5w"),
-        ("{}\n", "llm.yaml:1: model.use_kv_cache: got false (upstream's default), wanted true"),
-        ("", "llm.yaml:1: model.use_kv_cache: got false (upstream's default), wanted true"),
+        ("{}\n", "llm.yaml:1: model.use_kv_cache: got false (upstream's default), expected true"),
+        ("", "llm.yaml:1: model.use_kv_cache: got false (upstream's default), expected true"),
         (
             MODEL + "  dtype_override: bf16\n",
-            'llm.yaml:3: model.dtype_override: got "bf16", wanted fp32',
+            'llm.yaml:3: model.dtype_override: got "bf16", expected fp32',
         ),
         (MODEL + "export:\n  max_seq_length: 1\n", "llm.yaml:4: export.max_seq_length: got 1,"),
     ],
@@ -169,14 +169,14 @@ def test_several_methods(read):
         (methods_of("read", "decode"), 'llm.yaml:6: multimethod.methods.0.method_name: got "read"'),
         (methods_of("decode", "decode"), "llm.yaml:7: multimethod.methods.1.method_name:"),
         (methods_of("prefill_200", "decode"), "at most export.max_context_length (128) tokens"),
-        (methods_of("decode"), "wanted forward; or decode and a prefill"),
+        (methods_of("decode"), "expected forward; or decode and a prefill"),
         (
             methods_of("prefill_32", "decode") + "      export_seq_len: 3\n",
-            "llm.yaml:8: multimethod.methods.1.export_seq_len: got 3, wanted 1.",
+            "llm.yaml:8: multimethod.methods.1.export_seq_len: got 3, expected 1.",
         ),
         (
             methods_of("forward").replace("model:\n", "model:\n  enable_dynamic_shape: false\n"),
-            "wanted prefill_N or decode: model.enable_dynamic_shape is false",
+            "expected prefill_N or decode: model.enable_dynamic_shape is false",
         ),
     ],
 )
@@ -189,7 +189,9 @@ def test_methods_that_no_runner_could_use(read, text, expected):
 def test_backends_are_those_of_the_target(read):
     settings = read(MODEL + "backend:\n  xnnpack:\n    enabled: true\n")
     check_backends(settings, ["xnnpack", "portable"], "//m:x")
-    with pytest.raises(BuildError, match=r"llm.yaml:5: backend.xnnpack.enabled: got true, wanted"):
+    with pytest.raises(
+        BuildError, match=r"llm.yaml:5: backend.xnnpack.enabled: got true, expected"
+    ):
         check_backends(settings, ["portable"], "//m:x")
     with pytest.raises(BuildError, match=r"backend.vulkan.enabled: got false \(upstream's default"):
         check_backends(settings, ["xnnpack", "vulkan"], "//m:x")
@@ -198,7 +200,7 @@ def test_backends_are_those_of_the_target(read):
 def test_recipes_of_ones_own_leave_no_quantization_to_the_file(read):
     settings = read(MODEL + "quantization:\n  qmode: 8da4w\n")
     with pytest.raises(
-        BuildError, match=r"llm.yaml:4: quantization.qmode: got \"8da4w\", wanted n"
+        BuildError, match=r"llm.yaml:4: quantization.qmode: got \"8da4w\", expected n"
     ):
         check_backends(settings, [], "//m:x")
 
@@ -206,5 +208,5 @@ def test_recipes_of_ones_own_leave_no_quantization_to_the_file(read):
 @pytest.mark.parametrize("metadata", ["not json", "'[1]'", "'{\"get_eos_ids\": [null]}'"])
 def test_metadata_is_json_of_plain_values(read, metadata):
     settings = read(f"{MODEL}base:\n  metadata: {metadata}\n")
-    with pytest.raises(BuildError, match="llm.yaml:4: base.metadata: got .*, wanted a "):
+    with pytest.raises(BuildError, match="llm.yaml:4: base.metadata: got .*, expected a "):
         settings.metadata()

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 from etbuild import ModelContext
-from etllm import lora
+from etllm import decoder, gguf_checkpoint, lora
+from etllm.entry import build
 from etllm.gguf_file import GgufFile
-from executorch.examples.models.llama.llama_transformer import construct_transformer
+from etllm.hf_config import Sizes
 from safetensors import safe_open
-
-from models import llama
 
 ADAPTERS = ("assistant", "summarizer")
 # Not resolved: under Bazel the files are links, and their neighbors lie beside the links.
@@ -22,23 +22,21 @@ FOLDER = Path(__file__).absolute().parents[3] / "models" / "adapters"
 GGUF = Path(os.environ.get("SMOLLM2_GGUF", "/no/SMOLLM2_GGUF")).absolute()
 
 
-def context(adapter: str, **args: str) -> ModelContext:
-    files = {"smollm2/model.gguf": GGUF}
-    if adapter:
-        files |= {
-            f"models/adapters/{adapter}/{name}": FOLDER / adapter / name
-            for name in (lora.CONFIG, lora.WEIGHTS)
-        }
-    args = {"max_seq_len": "32", "prefill": "16"} | args
-    return ModelContext(args=args, files=files, label="//models:llama")
+def files_of(adapter: str) -> dict[str, Path]:
+    names = (lora.CONFIG, lora.WEIGHTS) if adapter else ()
+    return {f"models/adapters/{adapter}/{name}": FOLDER / adapter / name for name in names}
+
+
+def built(context: Callable[..., ModelContext], adapter: str) -> torch.nn.Module:
+    """The first two layers with an adapter, or without if it is empty."""
+    spec = build(context(GGUF, layers="2", embedding="8,32", files=files_of(adapter)))
+    return spec.methods["forward"].module
 
 
 @pytest.mark.parametrize("adapter", ADAPTERS)
 def test_it_fits_the_whole_model(adapter):
-    args = llama.Args.of(context(adapter))
-    params = llama.model_args(GgufFile(GGUF), args, "//models:llama")
-    with torch.device("meta"):
-        model = construct_transformer(params)
+    its = gguf_checkpoint.architecture(GgufFile(GGUF), Sizes(context=32, most=16), "//models:llama")
+    model = decoder.construct(its.args)
     folder = FOLDER / adapter
     loaded = lora.load_adapter(folder / lora.CONFIG, folder / lora.WEIGHTS, model)
     assert (loaded.rank, len(loaded.factors)) == (8, 60)
@@ -49,11 +47,11 @@ def test_it_fits_the_whole_model(adapter):
         assert torch.isfinite(b).all()
 
 
-def test_adapters_change_the_logits_of_the_first_layers_each_in_its_way():
+def test_adapters_change_the_logits_of_the_first_layers_each_in_its_way(context):
     tokens = torch.tensor([[1, 9690, 198, 2683, 359]])
     results = []
     for adapter in ("", *ADAPTERS):
-        module = llama.build(context(adapter, layers="2")).methods["forward"].module
+        module = built(context, adapter)
         with torch.no_grad():
             results.append(module(tokens, torch.tensor([0])))
     base, assistant, summarizer = results
@@ -71,11 +69,11 @@ def test_the_files_are_small_and_hold_nothing_but_the_adapter(adapter):
     assert settings["base_model_name_or_path"] == "HuggingFaceTB/SmolLM2-135M-Instruct"
 
 
-def test_both_have_the_same_shape_so_that_one_program_serves_both():
+def test_both_have_the_same_shape_so_that_one_program_serves_both(context):
     alphas, modules = set(), []
     for adapter in ADAPTERS:
         alphas.add(json.loads((FOLDER / adapter / lora.CONFIG).read_text())["lora_alpha"])
-        module = llama.build(context(adapter, layers="2")).methods["forward"].module
+        module = built(context, adapter)
         modules.append({name: value.shape for name, value in module.named_parameters()})
     assert len(alphas) == 2
     assert modules[0] == modules[1]
