@@ -5,7 +5,7 @@ map each key to a segment and, for tensors, to a layout. Upstream has no generat
 schema (executorch/extension/flat_tensor/serialize), only flatc's JSON; it has four tables, which
 are written and read here with the flatbuffers library.
 
-The same data give the same file: keys are sorted, and a segment's place follows from the first key
+The same data give the same file: keys are sorted, and a segment's offset follows from the first key
 that needs it. Equal bytes are stored once, aligned for the strictest of their keys. Readers check
 every offset, and that a tensor is as long as its bytes, because a runtime would read beyond them.
 """

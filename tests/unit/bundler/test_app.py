@@ -13,7 +13,7 @@ from etbundle.app import App, Program, add_libraries, add_programs, unique_names
 
 
 class Files:
-    """Files of a made-up app."""
+    """Files of an example app."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -53,7 +53,7 @@ def packed(write: Write, folder: Path, output: Path) -> bytes:
 
 @BOTH
 def test_same_bytes(write: Write, app: Path, tmp_path: Path) -> None:
-    """Another place, order, time, mode, umask, and links instead of files: the same archive."""
+    """Another folder, order, time, mode, umask, and links instead of files: the same archive."""
     expected = packed(write, app, tmp_path / "one")
     assert packed(write, app, tmp_path / "two") == expected
     other = make(tmp_path / "some where" / "else", list(reversed(FILES)))
@@ -131,8 +131,8 @@ def test_alignment(tmp_path: Path) -> None:
         items += [Entry("e.pte", b"22"), Entry("f.ptd", b"333"), Entry("g.json", b"4")]
         path = tmp_path / f"{length}.zip"
         archives.write_zip(path, items, stored=lambda name: not name.startswith("a"))
-        found = alignments(path)
-        for name, offset in found.items():
+        result = alignments(path)
+        for name, offset in result.items():
             if name.endswith(".so"):
                 assert offset % 16384 == 0
             elif name.endswith((".pte", ".ptd")):
@@ -143,11 +143,11 @@ def test_alignment(tmp_path: Path) -> None:
         with zipfile.ZipFile(path) as archive:
             for info in archive.infolist():
                 start = info.header_offset + 30 + len(info.filename.encode())
-                extra = data[start : found[info.filename]]
+                extra = data[start : result[info.filename]]
                 if extra:
                     kind, size, alignment = struct.unpack_from("<HHH", extra)
                     assert (kind, size) == (0xD935, len(extra) - 4)
-                    assert found[info.filename] % alignment == 0
+                    assert result[info.filename] % alignment == 0
 
 
 def test_zip64(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,9 +158,9 @@ def test_zip64(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     archives.write_zip(path, items)
     monkeypatch.undo()
     assert b"PK\x06\x06" in path.read_bytes()
-    found = alignments(path)
-    assert found["a.pte"] % 4096 == 0
-    assert found["c.so"] % 16384 == 0
+    result = alignments(path)
+    assert result["a.pte"] % 4096 == 0
+    assert result["c.so"] % 16384 == 0
     with zipfile.ZipFile(path) as archive:
         assert archive.testzip() is None
         assert archive.read("a.pte") == b"a" * 20_000

@@ -55,13 +55,13 @@ def test_a_member_that_is_there_twice(tmp_path: Path) -> None:
         extract("//x:y", [given], MEMBER, tmp_path / "out.so")
 
 
-@pytest.mark.parametrize(("place", "value"), [(6, 1), (8, 99)], ids=["encrypted", "packed"])
-def test_members_that_are_read_in_no_way_known_here(tmp_path: Path, place: int, value: int) -> None:
+@pytest.mark.parametrize(("position", "value"), [(6, 1), (8, 99)], ids=["encrypted", "packed"])
+def test_members_of_unknown_kinds(tmp_path: Path, position: int, value: int) -> None:
     given = archive(tmp_path / "a.aar", **{MEMBER: b"library"})
     data = bytearray(given.read_bytes())
     # In the member's own header and in the directory.
     for start in (0, data.index(b"PK\1\2") + 2):
-        data[start + place] = value
+        data[start + position] = value
     given.write_bytes(data)
     with pytest.raises(BuildError, match=r"//x:y: .*a\.aar is damaged"):
         extract("//x:y", [given], MEMBER, tmp_path / "out.so")

@@ -134,9 +134,9 @@ def test_two_own_libraries_of_the_same_operators() -> None:
 
 def test_what_is_said_of_a_fit() -> None:
     uses = [use("aten::add.out", "XnnpackBackend"), use("aten::mul.out", method="decode")]
-    found = describe("//a:app", runtime(), uses, choose("//a:app", runtime(), uses), {})
-    assert found["programs"]["//m:net"]["decode"]["operators"] == ["aten::mul.out"]
-    by_label = {one["label"]: one for one in found["libraries"]}
+    result = describe("//a:app", runtime(), uses, choose("//a:app", runtime(), uses), {})
+    assert result["programs"]["//m:net"]["decode"]["operators"] == ["aten::mul.out"]
+    by_label = {one["label"]: one for one in result["libraries"]}
     assert by_label["//r:kernels"]["operators"] == ["aten::add.out", "aten::mul.out"]
     assert by_label["//r:xnnpack"]["backends"] == ["XnnpackBackend"]
 

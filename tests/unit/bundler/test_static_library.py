@@ -27,11 +27,11 @@ def registering(name: str, operator: str, symbol: str = "") -> Member:
 def test_what_is_written_is_read(tmp_path: Path, bsd: bool) -> None:
     path = tmp_path / "lib.a"
     write(path, MEMBERS, bsd)
-    found = read(path)
-    assert [m.name for m in found] == [m.name for m in MEMBERS]
-    assert [m.symbols for m in found] == [m.symbols for m in MEMBERS]
-    assert [m.data.rstrip(b"\0") for m in found] == [m.data for m in MEMBERS]
-    write(tmp_path / "again.a", found, bsd)
+    result = read(path)
+    assert [m.name for m in result] == [m.name for m in MEMBERS]
+    assert [m.symbols for m in result] == [m.symbols for m in MEMBERS]
+    assert [m.data.rstrip(b"\0") for m in result] == [m.data for m in MEMBERS]
+    write(tmp_path / "again.a", result, bsd)
     assert (tmp_path / "again.a").read_bytes() == path.read_bytes()
 
 
@@ -67,12 +67,12 @@ def test_objects_that_register_what_is_used(tmp_path: Path) -> None:
     helper = Member("helper.o", _ELF, ("help",))
     write(library, [add, sub, helper])
     kept, rest = tmp_path / "kept.a", tmp_path / "rest.a"
-    found = select(library, {"mine::add.out"}, (), kept, rest)
+    result = select(library, {"mine::add.out"}, (), kept, rest)
     assert [m.name for m in read(kept)] == ["add.o"]
     assert [m.name for m in read(rest)] == ["helper.o"]
     assert read(rest)[0].symbols == ("help",)
-    assert found.objects == ("add.o",)
-    assert (found.size, found.selected_size) == (len(add.data) + len(sub.data), len(add.data))
+    assert result.objects == ("add.o",)
+    assert (result.size, result.selected_size) == (len(add.data) + len(sub.data), len(add.data))
     assert select(library, set(), (), kept, rest).selected_size == 0
 
 

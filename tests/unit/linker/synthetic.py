@@ -199,11 +199,11 @@ def empty_index(**fields: Any) -> Index:
 
 
 def _constants(methods: Any) -> list[bytes]:
-    # The first one is a place holder; equal bytes are stored once.
-    found = [b""]
+    # The first one is a placeholder; equal bytes are stored once.
+    result = [b""]
     for weights in methods:
-        found += [data for data in weights.values() if data not in found]
-    return list(dict.fromkeys(found))
+        result += [data for data in weights.values() if data not in result]
+    return list(dict.fromkeys(result))
 
 
 def _laid_out(constants: Sequence[bytes]) -> tuple[list[int], list[Piece]]:

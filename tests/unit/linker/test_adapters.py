@@ -30,7 +30,7 @@ BY_NAME: dict[str, Any] = {"separate": True, "adapter_data": "by_name"}
 
 @dataclass
 class Built:
-    """A linked program, and what its index in the file's place is called."""
+    """A linked program with its own data file."""
 
     net: Net
     linked: Linked
@@ -112,9 +112,9 @@ def test_an_alpha_that_is_a_weight_belongs_to_the_adapter(builds: Builds) -> Non
 def test_adapters_before_training_have_equal_bytes_under_two_names(builds: Builds) -> None:
     one, zero = builds.build("one", seed=1), builds.build("zero", seed=3, zero=True)
     assert one.program.read_bytes() == zero.program.read_bytes()
-    found = contents(zero.data)
-    assert list(found) == NAMES
-    assert found["layers.0.lora_b.weight"] == found["layers.1.lora_b.weight"] == bytes(512)
+    result = contents(zero.data)
+    assert list(result) == NAMES
+    assert result["layers.0.lora_b.weight"] == result["layers.1.lora_b.weight"] == bytes(512)
     with torch.no_grad():
         expected = zero.net.eval()(X)
     torch.testing.assert_close(one.run(builds.shared, zero.data), expected, atol=1e-4, rtol=1e-4)
@@ -141,12 +141,12 @@ def test_an_adapter_of_another_base_is_refused(builds: Builds) -> None:
 
 
 def test_by_content_gives_programs_of_their_own(builds: Builds, tmp_path: Path) -> None:
-    found = [
+    result = [
         link_with(Lowered(builds.folder / name / "lowered"), tmp_path / name, builds.index)
         for name in ("one", "two")
         if builds.build(name, seed=1 if name == "one" else 2)
     ]
-    assert found[0][1].read_bytes() != found[1][1].read_bytes()
+    assert result[0][1].read_bytes() != result[1][1].read_bytes()
 
 
 def test_a_weight_of_the_adapter_in_the_shared_file(builds: Builds, tmp_path: Path) -> None:
@@ -291,13 +291,13 @@ def test_renaming_changes_keys_and_nothing_else(builds: Builds) -> None:
     keys = {3: "a", 4: "a.very.long.name." * 20, 8: "näme"}
     renamed = payload.rename(data, keys)
     after = payload.read(renamed)
-    for place, constant in enumerate(before.constants):
-        assert after.constants[place].key == keys.get(place, constant.key)
-        assert (after.constants[place].dtype, after.constants[place].shape) == (
+    for number, constant in enumerate(before.constants):
+        assert after.constants[number].key == keys.get(number, constant.key)
+        assert (after.constants[number].dtype, after.constants[number].shape) == (
             constant.dtype,
             constant.shape,
         )
-    assert not any(before.constants[place].key.encode() in renamed for place in keys)
+    assert not any(before.constants[number].key.encode() in renamed for number in keys)
     assert len(after.packings) == len(before.packings)
     # A name may be given back, and bytes that differ in nothing but keys become the same.
     again = payload.read(payload.rename(renamed, {n: before.constants[n].key for n in keys}))
@@ -306,8 +306,8 @@ def test_renaming_changes_keys_and_nothing_else(builds: Builds) -> None:
 
 @pytest.mark.parametrize("data", [b"", b"XH00", bytes(99), bytes(4) + b"XH00" + bytes(60)])
 def test_what_is_no_payload_is_left_alone(data: bytes) -> None:
-    found = payload.read(data)
-    assert found is None or found.constants == ()
+    result = payload.read(data)
+    assert result is None or result.constants == ()
 
 
 # The weight cache

@@ -53,7 +53,7 @@ def test_linking_gives_the_same_file(lowered: Path, tmp_path: Path) -> None:
 
 
 def test_two_splits_are_equal(lowered: Path, tmp_path: Path) -> None:
-    """No place, time or order of hashes in a lowered program."""
+    """No path, time or order of hashes in a lowered program."""
     split(tmp_path / "p.pte", tmp_path / "two", "//x:p", {"executorch": "1.5.1"}, Hints())
     files = sorted(p.relative_to(lowered) for p in lowered.rglob("*") if p.is_file())
     assert files == sorted(
@@ -69,8 +69,8 @@ def test_separate_data(lowered: Path, tmp_path: Path) -> None:
     """The .ptd has the keys; the program no longer has them."""
     linked = link(Lowered(lowered), tmp_path / "s.pte", tmp_path / "s.ptd")
     assert linked.separate == ("a", "b")
-    found = ptd.read(tmp_path / "s.ptd")
-    assert {k: p.size for k, (p, _) in found.items()} == {"a": 1000, "b": 10}
+    result = ptd.read(tmp_path / "s.ptd")
+    assert {k: p.size for k, (p, _) in result.items()} == {"a": 1000, "b": 10}
     assert not pte.read(tmp_path / "s.pte").program.namedData
 
 
@@ -84,14 +84,14 @@ def test_data_file_round_trip(tmp_path: Path) -> None:
     ]
     path = tmp_path / "d.ptd"
     write_atomically(path, lambda out: ptd.write(out, entries))
-    found = ptd.read(path)
-    assert list(found) == ["a", "m", "z"]
-    assert found["z"][1] == layout
-    assert found["a"][1] is None
-    assert found["m"][0].offset == found["z"][0].offset
-    assert all(piece.offset % 128 == 0 for piece, _ in found.values())
+    result = ptd.read(path)
+    assert list(result) == ["a", "m", "z"]
+    assert result["z"][1] == layout
+    assert result["a"][1] is None
+    assert result["m"][0].offset == result["z"][0].offset
+    assert all(piece.offset % 128 == 0 for piece, _ in result.values())
     data = path.read_bytes()
-    piece = found["a"][0]
+    piece = result["a"][0]
     assert data[piece.offset : piece.offset + piece.size] == b"2" * 7
 
 

@@ -79,7 +79,7 @@ def test_an_output_without_a_folder_says_so(tmp_path: Path) -> None:
 @pytest.mark.parametrize("separate", [False, True])
 def test_an_unwritable_output_is_named(tmp_path: Path, separate: bool) -> None:
     lowered = SyntheticProgram().lower(tmp_path / "lowered")
-    # A folder in the place of the file: not even root can write it.
+    # A folder instead of the file: not even root can write it.
     occupied = tmp_path / "out" / ("p.ptd" if separate else "p.pte")
     occupied.mkdir(parents=True)
     with pytest.raises(BuildError) as caught:

@@ -81,11 +81,11 @@ def test_what_is_not_a_percentage(expected: str) -> None:
 
 def test_shares_of_a_report() -> None:
     """None where there is nothing to delegate."""
-    found = delegated.describe({"forward": MIXED})["forward"]
+    result = delegated.describe({"forward": MIXED})["forward"]
     expected = {"nodes": 4, "flops": 900, "nodes_percent": 33.3, "flops_percent": 90.0}
-    assert found["delegated"] == expected
-    assert [d["flops_percent"] for d in found["delegates"]] == [80.0, 10.0]
-    assert [(o["operator"], o["flops_percent"]) for o in found["left"]] == [
+    assert result["delegated"] == expected
+    assert [d["flops_percent"] for d in result["delegates"]] == [80.0, 10.0]
+    assert [(o["operator"], o["flops_percent"]) for o in result["left"]] == [
         ("aten.sin.default", 10.0),
         ("aten.view_copy.default", 0.0),
     ]

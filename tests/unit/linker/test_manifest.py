@@ -127,11 +127,11 @@ def test_a_missing_program_is_named(tmp_path: Path, one: Built) -> None:
     )
 
 
-@pytest.mark.parametrize("place", [60, 200, -1])
-def test_a_flipped_bit_of_the_program(tmp_path: Path, one: Built, place: int) -> None:
+@pytest.mark.parametrize("position", [60, 200, -1])
+def test_a_flipped_bit_of_the_program(tmp_path: Path, one: Built, position: int) -> None:
     def flip(data: bytes) -> bytes:
         changed = bytearray(data)
-        changed[place] ^= 4
+        changed[position] ^= 4
         return bytes(changed)
 
     message = one.message(one.data, one.shared, program=copied(one.program, tmp_path / "x", flip))
@@ -147,9 +147,9 @@ def test_a_truncated_program(tmp_path: Path, one: Built) -> None:
 
 def test_every_flipped_bit_of_the_data_is_found(tmp_path: Path, one: Built) -> None:
     start = ptd.read(one.shared)["embedding"][0].offset
-    for place in range(0, len(BASE), 37):
+    for position in range(0, len(BASE), 37):
         changed = bytearray(one.shared.read_bytes())
-        changed[start + place] ^= 1 << place % 8
+        changed[start + position] ^= 1 << position % 8
         path = copied(one.shared, tmp_path / "x", lambda _, changed=changed: bytes(changed))
         message = one.message(one.data, path)
         assert message.startswith(
@@ -175,7 +175,7 @@ def test_swapped_files(tmp_path: Path, one: Built) -> None:
 
 def renamed(built: Built, folder: Path, *files: tuple[Path, int]) -> list[Path]:
     """Copies of files that all are called "task.ptd", with what the manifest then says."""
-    found = []
+    result = []
     for number, (path, entry) in enumerate(files):
         target = folder / str(number) / "task.ptd"
         target.parent.mkdir(parents=True)
@@ -184,8 +184,8 @@ def renamed(built: Built, folder: Path, *files: tuple[Path, int]) -> list[Path]:
         if index.exists():
             shutil.copy(index, target.with_suffix(".index.json"))
         built.manifest["data"][entry]["file"] = "task.ptd"
-        found.append(target)
-    return found
+        result.append(target)
+    return result
 
 
 def test_two_files_of_one_name_in_any_order(tmp_path: Path, one: Built) -> None:

@@ -87,12 +87,12 @@ def test_alignments_layouts_and_names_of_the_exporter_are_kept(tmp_path: Path) -
     weights = {hashlib.sha256(b"yyyy").hexdigest(): [Weight(n, "float32", (1,)) for n in "za"]}
     hints = Hints(alignments={"b": 512}, layouts={"b": layout}, weights=lambda sizes: weights)
     lowered = synthetic.lower(tmp_path / "lowered", hints)
-    found = lowered.index.named_data[1]
-    assert (found.names, found.dtype, found.shape) == (("a", "z"), "float32", (1,))
+    result = lowered.index.named_data[1]
+    assert (result.names, result.dtype, result.shape) == (("a", "z"), "float32", (1,))
     _, _, data = relink(lowered, tmp_path / "out", separate=True)
-    found = ptd.read(data)
-    assert found["b"][1] == layout
-    assert found["b"][0].offset - found["a"][0].offset == 512
+    result = ptd.read(data)
+    assert result["b"][1] == layout
+    assert result["b"][0].offset - result["a"][0].offset == 512
 
 
 def test_data_that_a_recipe_moved_out_need_a_data_file(tmp_path: Path) -> None:
@@ -136,9 +136,9 @@ def test_an_unknown_order_of_segments_is_refused(tmp_path: Path) -> None:
 
 def test_where_it_is_built_leaves_no_trace(tmp_path: Path) -> None:
     (tmp_path / "another").mkdir()
-    places = [tmp_path / "lowered", tmp_path / "another" / "place"]
-    lowered = [SyntheticProgram().lower(place) for place in places]
-    assert tree(places[0]) == tree(places[1])
+    folders = [tmp_path / "lowered", tmp_path / "another" / "place"]
+    lowered = [SyntheticProgram().lower(target) for target in folders]
+    assert tree(folders[0]) == tree(folders[1])
     outputs = [relink(one, tmp_path / f"out{n}", separate=True) for n, one in enumerate(lowered)]
     assert outputs[0][0] == outputs[1][0]
     assert tree(tmp_path / "out0") == tree(tmp_path / "out1")

@@ -46,12 +46,12 @@ def test_a_file_with_its_index_is_taken_as_it_is(tmp_path: Path, one: Lowered) -
 
 def test_a_file_without_an_index_is_described_by_its_keys(tmp_path: Path, one: Lowered) -> None:
     made = shared_file(tmp_path / "s.ptd", "//m:s", one).by_key()
-    found = share.adopt(tmp_path / "s.ptd", None, tmp_path / "mine.ptd", "//m:mine").by_key()
-    assert {k: (e.sha256, e.layout, e.by_name) for k, e in found.items()} == {
+    result = share.adopt(tmp_path / "s.ptd", None, tmp_path / "mine.ptd", "//m:mine").by_key()
+    assert {k: (e.sha256, e.layout, e.by_name) for k, e in result.items()} == {
         k: (e.sha256, e.layout, e.by_name) for k, e in made.items()
     }
-    assert (found["embedding"].names, found["embedding"].target) == (("embedding",), "//m:mine")
-    assert found[sha256(FIRST)].names == ()
+    assert (result["embedding"].names, result["embedding"].target) == (("embedding",), "//m:mine")
+    assert result[sha256(FIRST)].names == ()
 
 
 def test_a_flipped_bit_of_a_weight_is_found_by_its_key(tmp_path: Path, one: Lowered) -> None:
@@ -154,8 +154,8 @@ Contents = dict[str, tuple[bytes, Layout | None]]
 
 def everything(path: Path) -> Contents:
     """Key to bytes and layout of a data file."""
-    found = contents(path)
-    return {key: (found[key], layout) for key, (_, layout) in ptd.read(path).items()}
+    result = contents(path)
+    return {key: (result[key], layout) for key, (_, layout) in ptd.read(path).items()}
 
 
 def tried(path: Path, index: Path | None, out: Path) -> Contents | None:
@@ -187,12 +187,12 @@ def test_flipped_bits_give_a_message_or_the_same_contents(
         else:
             damaged = flipped(whole, generator)
         path.write_bytes(damaged)
-        found = tried(path, index if with_index else None, tmp_path / "mine.ptd")
+        result = tried(path, index if with_index else None, tmp_path / "mine.ptd")
         if with_index:
-            assert found is None or found == expected
-        elif found is not None:
-            assert {data for data, _ in found.values()} <= {data for data, _ in expected.values()}
-        refused += found is None
+            assert result is None or result == expected
+        elif result is not None:
+            assert {data for data, _ in result.values()} <= {data for data, _ in expected.values()}
+        refused += result is None
     assert refused > 100
     assert leftovers(tmp_path) == []
 
@@ -204,5 +204,5 @@ def test_truncated_files_give_a_message(tmp_path: Path, one: Lowered, with_index
     whole = path.read_bytes()
     for length in [*range(0, len(whole), 13), len(whole) - 1]:
         path.write_bytes(whole[:length])
-        found = tried(path, index if with_index else None, tmp_path / "mine.ptd")
-        assert found is None, f"{length} of {len(whole)} bytes were accepted"
+        result = tried(path, index if with_index else None, tmp_path / "mine.ptd")
+        assert result is None, f"{length} of {len(whole)} bytes were accepted"

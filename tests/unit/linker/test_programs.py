@@ -99,11 +99,11 @@ def test_portable_names(tmp_path: Path) -> None:
     lowered("portable", tmp_path)
     link(Lowered(tmp_path / "lowered"), tmp_path / "s.pte", tmp_path / "s.ptd")
     data = (tmp_path / "s.ptd").read_bytes()
-    found = ptd.read(tmp_path / "s.ptd")
+    result = ptd.read(tmp_path / "s.ptd")
     state = Net().state_dict()
-    assert set(found) == set(state)
+    assert set(result) == set(state)
     for name, tensor in state.items():
-        piece, layout = found[name]
+        piece, layout = result[name]
         assert data[piece.offset : piece.offset + piece.size] == tensor.numpy().tobytes()
         assert layout is not None and layout.sizes == tuple(tensor.shape)
 

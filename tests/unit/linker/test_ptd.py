@@ -56,8 +56,8 @@ def test_keys_are_sorted_and_the_order_of_entries_does_not_matter(file: Path) ->
 
 
 def test_equal_bytes_are_stored_once(file: Path) -> None:
-    found = ptd.read(file)
-    assert found["z.weight"][0] == found["tied.weight"][0]
+    result = ptd.read(file)
+    assert result["z.weight"][0] == result["tied.weight"][0]
     assert file.read_bytes().count(b"abcd" * 10) == 1
 
 
@@ -82,8 +82,8 @@ def test_shared_data_honor_the_alignments_of_all_their_keys(tmp_path: Path) -> N
     first, same = b"x" * 100, b"y" * 100
     entries = [named("a", first), named("b", same, 16), named("c", same, 1024)]
     path.write_bytes(written(entries))
-    found = ptd.read(path)
-    assert found["c"][0].offset - found["a"][0].offset == 1024
+    result = ptd.read(path)
+    assert result["c"][0].offset - result["a"][0].offset == 1024
 
 
 def test_every_truncation_is_noticed(file: Path) -> None:

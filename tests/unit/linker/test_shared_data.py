@@ -84,8 +84,8 @@ def test_the_same_sources_give_the_same_bytes(tmp_path: Path, one: Lowered, two:
     def bytes_of(folder: str, *sources: Lowered) -> tuple[bytes, bytes]:
         (tmp_path / folder).mkdir()
         shared_file(tmp_path / folder / "s.ptd", "//m:s", *sources)
-        found = (tmp_path / folder / n for n in ("s.ptd", "s.index.json"))
-        first, second = (path.read_bytes() for path in found)
+        result = (tmp_path / folder / n for n in ("s.ptd", "s.index.json"))
+        first, second = (path.read_bytes() for path in result)
         return first, second
 
     assert bytes_of("a", one, two) == bytes_of("b", one, two)

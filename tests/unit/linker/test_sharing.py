@@ -254,12 +254,12 @@ def test_nothing_shared_gives_the_bytes_of_upstream(tmp_path: Path) -> None:
 
 
 def test_two_links_give_the_same_bytes(tmp_path: Path, foundation: DataIndex) -> None:
-    found = []
+    result = []
     for name in ("a", "b"):
         written = link_with(app(tmp_path), tmp_path / name, foundation, separate=True)
         linked, path, data = written
-        found.append((linked, path.read_bytes(), data.read_bytes()))
-    assert found[0] == found[1]
+        result.append((linked, path.read_bytes(), data.read_bytes()))
+    assert result[0] == result[1]
 
 
 def test_data_without_bytes_is_no_matter_of_sharing(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A made-up release: apps as EtApp writes them, and what analysis would say of them."""
+"""An example release: apps as EtApp writes them, and the description that analysis writes."""
 
 from __future__ import annotations
 
@@ -147,14 +147,14 @@ class Release:
 
     def package(self, name: str, kind: str, files: Mapping[str, Path], apps: Sequence[str]) -> None:
         """A zip of files as a package of apps."""
-        place = f"{name}.{kind}"
-        write_zip(self.folder / place, [Entry(path, source) for path, source in files.items()])
-        self.description["files"][place] = str(self.folder / place)
+        relative = f"{name}.{kind}"
+        write_zip(self.folder / relative, [Entry(path, source) for path, source in files.items()])
+        self.description["files"][relative] = str(self.folder / relative)
         self.description["packages"].append(
             {
                 "label": f"//x:{name}",
                 "kind": kind,
-                "file": place,
+                "file": relative,
                 "signing_key": "debug" if kind == "apk" else "",
                 "apps": [f"//x:{app}" for app in apps],
             }
@@ -173,11 +173,11 @@ class Release:
             "files": describe_files(app.files),
         }
         self.description["loose"] = str(self.file("loose.json", json.dumps(whole)))
-        for place, source in app.files.items():
-            path = self.folder / place
+        for relative, source in app.files.items():
+            path = self.folder / relative
             path.parent.mkdir(exist_ok=True)
             path.write_bytes(source.read_bytes())
-            self.description["files"][place] = str(path)
+            self.description["files"][relative] = str(path)
 
     def make(self, repository: Sequence[str] = (), **status: str) -> int:
         """Runs EtRelease; returns its exit code.

@@ -39,8 +39,10 @@ def test_every_file(release: Release) -> None:
         p.relative_to(release.folder).as_posix() for p in release.folder.rglob("*") if p.is_file()
     }
     assert set(files) == there - {"manifest.json", "SHA256SUMS"}
-    for place, one in files.items():
-        assert {k: v for k, v in one.items() if k != "contents"} == digest(release.folder / place)
+    for path_in_release, one in files.items():
+        assert {k: v for k, v in one.items() if k != "contents"} == digest(
+            release.folder / path_in_release
+        )
 
 
 def test_what_is_in_archives(release: Release, tmp_path: Path) -> None:
@@ -116,7 +118,7 @@ def test_recipes_and_sharing(release: Release) -> None:
 def test_the_same_bytes_elsewhere(release: Release, tmp_path: Path) -> None:
     assert release.make() == 0
     other = whole(tmp_path / "some/other/place")
-    # Neither order nor place of what is described.
+    # Neither order nor paths of the inputs count.
     for key in ("apps", "programs", "models", "packages"):
         other.description[key].reverse()
     assert other.make() == 0

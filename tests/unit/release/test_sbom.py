@@ -48,14 +48,14 @@ def needs(made: dict[str, Any]) -> dict[str, list[str]]:
 
 def below(made: dict[str, Any], ref: str) -> set[str]:
     """All that a component needs, directly or not."""
-    found: set[str] = set()
+    result: set[str] = set()
     waiting = [ref]
     while waiting:
         for one in needs(made)[waiting.pop()]:
-            if one not in found:
-                found.add(one)
+            if one not in result:
+                result.add(one)
                 waiting.append(one)
-    return found
+    return result
 
 
 STAMP = {
@@ -100,8 +100,8 @@ def test_urls_and_licenses_are_well_formed(release: Release) -> None:
 
 
 def test_libraries_are_parts_of_packages(release: Release) -> None:
-    found = components(bill(release))
-    runtime = found["pkg:pypi/executorch@1.5.1"]
+    result = components(bill(release))
+    runtime = result["pkg:pypi/executorch@1.5.1"]
     assert (runtime["name"], runtime["version"]) == ("executorch", "1.5.1")
     assert runtime["licenses"] == [{"expression": "BSD-3-Clause"}]
     (library,) = runtime["components"]
@@ -111,7 +111,7 @@ def test_libraries_are_parts_of_packages(release: Release) -> None:
     assert library["hashes"] == [
         {"alg": "SHA-256", "content": inside["chat/lib/libexecutorch.so"]["sha256"]}
     ]
-    oniguruma = found["pkg:github/kkos/oniguruma@v6.9.10"]
+    oniguruma = result["pkg:github/kkos/oniguruma@v6.9.10"]
     assert (oniguruma["name"], oniguruma["version"]) == ("oniguruma", "v6.9.10")
 
 
@@ -125,12 +125,12 @@ def test_a_runtime_of_unknown_origin(tmp_path: Path) -> None:
 
 def test_weights_are_files_with_hashes(release: Release) -> None:
     made = bill(release)
-    found = components(made)
+    result = components(made)
     (listed,) = release.json("manifest.json")["data"]
-    weights = found["data://m:foundation"]
+    weights = result["data://m:foundation"]
     assert weights["name"] == "foundation.ptd"
     assert weights["hashes"] == [{"alg": "SHA-256", "content": listed["sha256"]}]
-    program = found["program://m:base"]
+    program = result["program://m:base"]
     assert program["type"] == "machine-learning-model"
     (source,) = program["pedigree"]["ancestors"]
     assert source["name"] == "//m:model.gguf"
@@ -150,10 +150,10 @@ def test_what_an_apk_holds(release: Release) -> None:
 
 def test_what_made_it(release: Release) -> None:
     (exporter,) = bill(release)["formulation"]
-    found = {one["name"]: one for one in exporter["components"]}
-    assert set(found) == {"cpython", "jinja2", "torch"}
-    assert found["torch"]["licenses"] == [{"expression": "BSD-3-Clause AND MIT"}]
-    assert found["jinja2"]["licenses"] == [{"license": {"name": "BSD License"}}]
+    result = {one["name"]: one for one in exporter["components"]}
+    assert set(result) == {"cpython", "jinja2", "torch"}
+    assert result["torch"]["licenses"] == [{"expression": "BSD-3-Clause AND MIT"}]
+    assert result["jinja2"]["licenses"] == [{"license": {"name": "BSD License"}}]
 
 
 def test_packages_of_backends(release: Release) -> None:
