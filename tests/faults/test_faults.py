@@ -17,7 +17,7 @@ _MISTAKES = [
     ("faulty:wrong_shape", "does not run on its example inputs ((1, 5) float32)"),
     ("faulty:complex_weight", 'the buffer "phase" has the unsupported dtype complex64'),
     ("faulty:complex_input", "its example input 0 has the unsupported dtype complex64"),
-    ("faulty:fixed_dimension", 'the dynamic shapes of the method "forward" don\'t fit'),
+    ("faulty:fixed_dimension", 'the dynamic shapes of the method "forward" do not fit'),
     ("faulty:method_and_constant", '"forward" is both a method and a constant method'),
     ("faulty:missing_file", 'asks for the file "model.gguf", but the target has no data'),
     ("faulty:missing_argument", 'the model needs the argument "width", and got: none'),
@@ -81,7 +81,7 @@ def test_syntax_error(exporter: Exporter, tmp_path: Path) -> None:
     ("recipe", "message"),
     [
         ({"builder": "faulty:recipe_of_wrong_type"}, "returned a str, expected an"),
-        ({"builder": "nowhere:build"}, 'no module "nowhere", which builder names'),
+        ({"builder": "nowhere:build"}, 'builder names the module "nowhere", which was not found'),
         ({"builder": "faulty:no_recipe"}, 'builder = "faulty:no_recipe": the module faulty has no'),
         ({"builder": "faulty:recipe_with_option"}, 'needs the option "size"'),
         (
@@ -119,7 +119,7 @@ def test_unknown_method_and_flag(exporter: Exporter, tmp_path: Path) -> None:
     said = exporter.refuse(flags(tmp_path / "out", "faulty:good", PORTABLE, "--method=decode"))
     assert 'has no method "decode". Available: forward' in said
     said = exporter.refuse(flags(tmp_path / "out", "faulty:good", PORTABLE, "--turbo"))
-    assert "started with flags it doesn't know" in said
+    assert "started with unknown flags" in said
 
 
 def test_without_a_worker(tmp_path: Path) -> None:

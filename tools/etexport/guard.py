@@ -104,7 +104,7 @@ class Guard:
     def _refuse_network(self, address: str) -> None:
         self._refuse(
             f"{self._label}: the code of its model or recipe opens a network connection to "
-            f"{address}; a lowering has none.",
+            f"{address}; lowerings have no network.",
             "Make what it fetches a file of the build, and add that to data.",
         )
 
