@@ -26,8 +26,8 @@ def vendor_sdk(
       python: whether Python packages are imported from the SDK's folder.
       variables: environment variables that upstream reads: name to folder in the SDK, "" for itself.
     """
-    places = {variable: "/".join(["sdk"] + ([place] if place else [])) for variable, place in variables.items()}
-    missing = ("it compiles with %s, which these rules can't fetch; add executorch.sdk(backend = " +
+    folders = {variable: "/".join(["sdk"] + ([folder] if folder else [])) for variable, folder in variables.items()}
+    missing = ("it compiles with %s, which these rules cannot fetch. Add executorch.sdk(backend = " +
                "\"%s\", path = \"%s\"), or repository = \"@…\", to MODULE.bazel.") % (sdk, backend, example)
     et_packages(
         name = name,
@@ -36,6 +36,6 @@ def vendor_sdk(
         packages = ["@executorch_sdk_%s//:files" % backend],
         programs = ["sdk/" + folder for folder in programs],
         stamp = "@executorch_sdk_%s//:sdk.json" % backend,
-        variables = places | {"EXECUTORCH_SDK_" + backend.upper(): "sdk"},
+        variables = folders | {"EXECUTORCH_SDK_" + backend.upper(): "sdk"},
         visibility = ["//visibility:public"],
     )

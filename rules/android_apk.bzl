@@ -11,8 +11,8 @@ def _et_android_apk_impl(ctx):
     apps = apps_by_abi(ctx)
     for app in apps.values():
         if not app.jni_library:
-            fail(("%s: %s has no runner as a library for Java, as it has a main of its own. Put such an " +
-                  "app into an app of yours with et_android_aar.") % (ctx.label, app.label))
+            fail(("%s: %s has its own main(), and so no runner for Java. Use et_android_aar, and an Android app of " +
+                  "your own.") % (ctx.label, app.label))
     base = _base(ctx)
     unsigned = ctx.actions.declare_file(ctx.label.name + ".unsigned.apk")
     args = ctx.actions.args()
@@ -55,7 +55,7 @@ def _base(ctx):
         if getattr(ctx.attr, attribute):
             check_text(ctx, attribute, getattr(ctx.attr, attribute))
     if ctx.attr.version_code < 1:
-        fail("%s: version_code = %d: wanted 1 or more." % (ctx.label, ctx.attr.version_code))
+        fail("%s: version_code: got %d, expected 1 or more." % (ctx.label, ctx.attr.version_code))
     manifest = android_manifest(
         ctx,
         template = ctx.file._manifest,
@@ -87,9 +87,9 @@ def _base(ctx):
 def _sign(ctx, unsigned, apk):
     own = [name for name in ("key_alias", "key_password_file") if getattr(ctx.attr, name)]
     if own and not ctx.attr.key:
-        fail("%s: %s without key. Give key, the file that has the key." % (ctx.label, " and ".join(own)))
+        fail("%s: %s has no effect without key. Give key, the keystore." % (ctx.label, " and ".join(own)))
     if ctx.attr.key and not ctx.attr.key_password_file:
-        fail("%s: key needs key_password_file: a file whose first line is the password." % ctx.label)
+        fail("%s: key needs key_password_file. Give a file whose first line is the password." % ctx.label)
     tools = ctx.toolchains[ANDROID_TOOLCHAIN].android_tools
     key = ctx.file.key or ctx.file._debug_key
     inputs = [unsigned, key]
@@ -143,7 +143,7 @@ adb logcat -s ExecuTorch
 
 Programs, data and libraries lie uncompressed and aligned in the APK; on its first start the app
 copies programs and data to files. Without a key it is signed with one that everybody has: for
-trying out, never for giving away. RSA keys give the same bytes on every build, others don't.
+trying it, never for a release. RSA keys give the same bytes on every build, others do not.
 
 Outputs: `<name>.apk`; output group `unsigned`: `<name>.unsigned.apk`.
 """,

@@ -1,20 +1,20 @@
 """et_assets: programs and what they load, for an app that has the runtime already."""
 
 load("//rules:providers.bzl", "EtAssetsInfo", "EtProgramInfo")
-load("//rules/private:placed_programs.bzl", "place_programs")
+load("//rules/private:programs_folder.bzl", "programs_folder")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
 
 def _et_assets_impl(ctx):
     programs = [t[EtProgramInfo] for t in ctx.attr.programs]
-    placed = place_programs(ctx, root = ctx.label.name + "/assets/", programs = programs, files = ctx.files.data)
-    every = depset([one.file for one in placed.files])
+    folder = programs_folder(ctx, root = ctx.label.name + "/assets/", programs = programs, files = ctx.files.data)
+    every = depset([entry.file for entry in folder.files])
     return [
         DefaultInfo(files = every, runfiles = ctx.runfiles(transitive_files = every)),
-        OutputGroupInfo(manifest = depset([placed.manifest])),
+        OutputGroupInfo(manifest = depset([folder.manifest])),
         EtAssetsInfo(
             label = ctx.label,
-            files = placed.files,
-            manifest = placed.manifest,
+            files = folder.files,
+            manifest = folder.manifest,
             programs = programs,
         ),
     ]

@@ -9,15 +9,15 @@ load("//toolchains/python:paths.bzl", "first_repeated")
 def _et_exported_program_impl(ctx):
     model = ctx.attr.model[EtModelInfo].lowerable
     if model.programs:
-        fail("%s: model = %s is exported already (et_exported_program); name the et_model %s, or use what it made." %
+        fail("%s: model: %s is exported already (et_exported_program). Give the et_model %s, or use that export." %
              (ctx.label, model.label, model.original.label))
     if model.exported:
-        fail(("%s: model = %s is given as .pt2 files (%s), so there is nothing to export. Programs take " +
-              "it as it is.") % (ctx.label, model.label, model.exported[0].file.basename))
+        fail(("%s: model: %s consists of .pt2 files (%s), so there is nothing to export. Use it in programs " +
+              "directly.") % (ctx.label, model.label, model.exported[0].file.basename))
     methods = ctx.attr.methods
     repeated = first_repeated(methods)
     if repeated:
-        fail("%s: methods lists \"%s\" twice." % (ctx.label, repeated))
+        fail("%s: methods lists \"%s\" twice. Remove one of them." % (ctx.label, repeated))
     directory = ctx.actions.declare_directory(ctx.label.name + ".exported")
     exporter_action(
         ctx,
@@ -44,9 +44,9 @@ def _et_exported_program_impl(ctx):
 
 et_exported_program = rule(
     implementation = _et_exported_program_impl,
-    doc = """A model that `torch.export` has run on, once for all programs that are made of it.
+    doc = """A model that `torch.export` has run on, once for all programs that use it.
 
-It stands where an `et_model` stands:
+It replaces the `et_model` in programs:
 
 ```starlark
 et_exported_program(name = "net_exported", model = ":net")

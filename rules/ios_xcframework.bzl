@@ -2,7 +2,7 @@
 
 load("//rules:providers.bzl", "EtAppInfo", "EtAppPackageInfo")
 load("//rules/private:app_files.bzl", "license_path")
-load("//rules/private:placed_programs.bzl", "place_file", "place_programs")
+load("//rules/private:programs_folder.bzl", "link_file", "programs_folder")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
 load("//toolchains/exporter:linker_action.bzl", "NO_CACHE", "linker_action")
 load("//toolchains/python:paths.bzl", "pair_format")
@@ -18,16 +18,16 @@ def _et_ios_xcframework_impl(ctx):
     first = apps.values()[0]
     frameworks = _frameworks(ctx, apps)
     parts = [
-        struct(path = path, file = place_file(ctx, root + path, file))
+        struct(path = path, file = link_file(ctx, root + path, file))
         for part in frameworks.values()
         for path, file in part.items()
     ]
     licenses = [
-        struct(path = path, file = place_file(ctx, root + path, file))
+        struct(path = path, file = link_file(ctx, root + path, file))
         for path, file in _licenses(apps).items()
     ]
     sources = "Sources/%s/" % module
-    resources = place_programs(
+    resources = programs_folder(
         ctx,
         root = root + sources + "ExecuTorch/",
         programs = first.programs,
@@ -57,11 +57,11 @@ def _et_ios_xcframework_impl(ctx):
             args.add("--executable", part.path)
         if part.path.endswith(".framework/Info.plist"):
             args.add("--framework_info", part.file)
-    for one in resources.files:
-        args.add("--file", one.file, format = pair_format(sources + "ExecuTorch/" + one.path))
-    for one in licenses:
-        args.add("--file", one.file, format = pair_format(one.path))
-    inputs = [one.file for one in parts + licenses + resources.files]
+    for entry in resources.files:
+        args.add("--file", entry.file, format = pair_format(sources + "ExecuTorch/" + entry.path))
+    for entry in licenses:
+        args.add("--file", entry.file, format = pair_format(entry.path))
+    inputs = [entry.file for entry in parts + licenses + resources.files]
     linker_action(
         ctx,
         module = "etbundle.swift_package",
@@ -73,9 +73,9 @@ def _et_ios_xcframework_impl(ctx):
         execution_requirements = NO_CACHE,
     )
     frameworks_files = depset([part.file for part in parts] + plists.values())
-    resource_files = depset([one.file for one in resources.files])
+    resource_files = depset([entry.file for entry in resources.files])
     every = depset(
-        [package, source, archive] + [one.file for one in licenses],
+        [package, source, archive] + [entry.file for entry in licenses],
         transitive = [frameworks_files, resource_files],
     )
     return [
@@ -101,66 +101,66 @@ def _is_binary(path):
 
 def _apps(ctx):
     """EtAppInfo by platform."""
-    found = {}
+    by_platform = {}
     for target in ctx.attr.apps:
         app = target[EtAppInfo]
         if app.platform not in _PLATFORMS:
-            fail("%s: %s is for %s; wanted an app for one of: %s." %
+            fail("%s: platform of %s: got %s, expected one of %s." %
                  (ctx.label, app.label, app.platform, ", ".join(_PLATFORMS)))
-        if app.platform in found:
-            fail("%s: %s and %s are both for %s; keep one of them." %
-                 (ctx.label, found[app.platform].label, app.label, app.platform))
-        found[app.platform] = app
-    first = found.values()[0]
-    for app in found.values():
+        if app.platform in by_platform:
+            fail("%s: %s and %s are both for %s. Keep one of them." %
+                 (ctx.label, by_platform[app.platform].label, app.label, app.platform))
+        by_platform[app.platform] = app
+    first = by_platform.values()[0]
+    for app in by_platform.values():
         for what in ("programs", "assets"):
             if _files(app, what) != _files(first, what):
-                fail("%s: %s and %s have different %s; apps in one package have the same." %
+                fail("%s: %s and %s have different %s. Apps in one package need the same." %
                      (ctx.label, first.label, app.label, "data" if what == "assets" else what))
         if app.runtime.executorch_version != first.runtime.executorch_version:
-            fail("%s: %s has ExecuTorch %s, and %s %s; apps in one package have the same." % (
+            fail("%s: %s has ExecuTorch %s, and %s has %s. Apps in one package need the same." % (
                 ctx.label,
                 first.label,
                 first.runtime.executorch_version,
                 app.label,
                 app.runtime.executorch_version,
             ))
-    return found
+    return by_platform
 
 def _files(app, what):
     return [p.program for p in app.programs] if what == "programs" else app.assets
 
 def _frameworks(ctx, apps):
     """Name of each framework to path in the package to File."""
-    found = {}
+    frameworks = {}
     names = {}
     for platform, app in apps.items():
         runtime = app.runtime
         names[platform] = []
         for library in [runtime.core] + runtime.libraries + runtime.always:
-            if not library.place.endswith(".framework"):
+            if not library.folder.endswith(".framework"):
                 continue
-            name = library.place.split("/")[-1].removesuffix(".framework")
+            name = library.folder.split("/")[-1].removesuffix(".framework")
             names[platform].append(name)
             folder = "%s.xcframework/%s/%s.framework/" % (name, SLICES[platform], name)
-            part = found.setdefault(name, {})
+            part = frameworks.setdefault(name, {})
             part[folder + library.file.basename] = library.file
             for file in list(library.resources):
                 part[folder + file.path.removeprefix(library.file.dirname + "/")] = file
     first = apps.values()[0]
-    if not found:
-        fail(("%s: the runtime %s has no dynamic framework: link its static libraries into your app, and " +
+    if not frameworks:
+        fail(("%s: the runtime %s has no dynamic framework. Link its static libraries into your app, and " +
               "take programs and data from et_assets.") % (ctx.label, first.runtime.label))
     for platform, app in apps.items():
-        if sorted(names[platform]) != sorted(found):
-            fail("%s: the runtime %s (%s) has the frameworks %s, and others have %s." % (
+        if sorted(names[platform]) != sorted(frameworks):
+            fail("%s: frameworks of the runtime %s (%s): got %s, expected those of all platforms: %s." % (
                 ctx.label,
                 app.runtime.label,
                 platform,
                 ", ".join(sorted(names[platform])) or "none",
-                ", ".join(sorted(found)),
+                ", ".join(sorted(frameworks)),
             ))
-    return found
+    return frameworks
 
 def _licenses(apps):
     """Path in the package to File."""
@@ -176,7 +176,7 @@ def _module_name(ctx):
         words = ctx.label.name.replace("-", "_").replace(".", "_").split("_")
         name = "".join([w[:1].upper() + w[1:] for w in words])
     if not name or name[0] not in _LETTERS or not name.replace("_", "").isalnum():
-        fail("%s: module_name = \"%s\": wanted letters, digits and _, a letter first." % (ctx.label, name))
+        fail("%s: module_name: got \"%s\", expected letters, digits and _, beginning with a letter." % (ctx.label, name))
     return name
 
 et_ios_xcframework = rule(

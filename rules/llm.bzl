@@ -10,7 +10,7 @@ load("//rules:runner_app.bzl", "et_runner_app")
 load("//rules:shared_data.bzl", "et_shared_data")
 load("//rules/private:llm_benchmarks.bzl", "llm_benchmarks")
 
-# What a lowering doesn't read, so that a change of it lowers nothing.
+# Files that a lowering does not read: editing them re-lowers nothing.
 _OF_TOKENIZERS = [
     "added_tokens.json",
     "chat_template.jinja",
@@ -70,7 +70,7 @@ def et_llm(
 
     The checkpoint says what the model is: config.json with .safetensors files (Hugging Face), a GGUF
     file, or params.json with a .pth file (Meta). The YAML file is that of upstream's `export_llm`
-    (`LlmConfig`); what it asks for and can't be had fails the build with its line. See docs/llm.md.
+    (`LlmConfig`); what it requests and the rules do not support fails the build with its line. See docs/llm.md.
 
     Args:
       name: of the targets.
@@ -80,7 +80,7 @@ def et_llm(
         chat_template.jinja; or of a GGUF file. Default: those among the checkpoint's files.
       backends: folders of @rules_executorch//backends. Each makes a program with the recipe that the
         YAML file asks for; except for "portable", the file has to enable it.
-      recipes: more programs: name in the place of a backend's to the label of a recipe of one's own.
+      recipes: more programs: dict of name, used like a backend's, to the label of your own recipe.
       adapters: LoRA adapters: name to labels of adapter_config.json and adapter_model.safetensors.
       foundation: whether all programs of a backend share one .ptd with the base weights.
       adapter_data: with foundation: "by_name" where the adapters' .ptd files have names for keys, so that
@@ -88,7 +88,7 @@ def et_llm(
       app: whether there is an app for the build's own target platform.
       platforms: more apps, by names of @rules_executorch//toolchains/platforms; a dict says which
         backend's programs each takes ({"ios_arm64": "coreml"}).
-      layers: the first so many layers only, for tests; 0: all.
+      layers: use only the first N layers, for tests; 0: all.
       memory_mb: peak of a lowering in MiB, as in et_model.
       tags: of all targets.
       testonly: as for any target.
@@ -138,7 +138,7 @@ def et_llm(
     where = platforms if type(platforms) == "dict" else {platform: first for platform in platforms}
     for platform, of in where.items():
         if of not in programs:
-            fail("et_llm %s: platforms: \"%s\" takes the programs of \"%s\", wanted one of: %s." %
+            fail("et_llm %s: platforms: programs of \"%s\": got \"%s\", expected one of %s." %
                  (name, platform, of, ", ".join(sorted(programs))))
         _app(name, programs[of], common, platform)
     if app:
@@ -157,24 +157,24 @@ def et_llm(
     )
 
 def _check(name, backends, recipes, adapters):
-    """Fails for names that would make two targets of one name, or none."""
+    """Fails where two targets would have one name, or no program would be declared."""
     if not backends and not recipes:
-        fail("et_llm %s: there is neither a backend nor a recipe, so it would have no program." % name)
+        fail("et_llm %s: no program is declared. Give backends, recipes or both." % name)
     for backend in backends:
         if backend in recipes:
-            fail("et_llm %s: \"%s\" is in both backends and recipes; remove it from one of them." %
+            fail("et_llm %s: \"%s\" is in both backends and recipes. Remove it from one of them." %
                  (name, backend))
     for adapter in adapters:
         if adapter in backends + list(recipes) + ["app", "benchmark", "chat", "model", "tokenizer"]:
-            fail("et_llm %s: an adapter is called \"%s\", which is the name of another target; rename it." %
+            fail("et_llm %s: adapters: \"%s\" is the name of another target. Rename the adapter." %
                  (name, adapter))
 
 def _check_adapter_data(name, adapter_data, adapters, foundation):
     """Fails where there is nothing that could have keys of this kind."""
     if adapter_data not in ("by_content", "by_name"):
-        fail("et_llm %s: adapter_data = \"%s\", wanted \"by_content\" or \"by_name\"." % (name, adapter_data))
+        fail("et_llm %s: adapter_data: got \"%s\", expected \"by_content\" or \"by_name\"." % (name, adapter_data))
     if adapter_data == "by_name" and not (foundation and adapters):
-        fail("et_llm %s: adapter_data = \"by_name\" goes with adapters and foundation = True." % name)
+        fail("et_llm %s: adapter_data = \"by_name\" needs adapters and foundation = True." % name)
 
 def _recipe(name, backend, config, common):
     """The recipe of a backend that the YAML file chooses; returns its name."""

@@ -60,7 +60,7 @@ def _llm_tokenizer_impl(ctx):
     for file in ctx.files.srcs:
         if file.basename in (_CONFIG, _TEMPLATE, _TOKENIZER):
             if file.basename in sources:
-                fail("%s: srcs has two files %s." % (ctx.label, file.basename))
+                fail("%s: srcs: got two files %s, expected one." % (ctx.label, file.basename))
             sources[file.basename] = file
     ggufs = [f for f in ctx.files.srcs if f.extension == "gguf"]
     chat_format = ctx.actions.declare_file(ctx.label.name + "/chat_format.json")
@@ -69,8 +69,8 @@ def _llm_tokenizer_impl(ctx):
     else:
         for name in (_TOKENIZER, _CONFIG):
             if name not in sources:
-                fail(("%s: no %s among: %s. Give the tokenizer's files in Hugging Face's format (et_llm: " +
-                      "tokenizer = […]), or a GGUF file that has one.") %
+                fail(("%s: srcs: %s not found. Available: %s. Give the tokenizer's files in Hugging Face's format " +
+                      "(et_llm: tokenizer = […]), or a GGUF file that has one.") %
                      (ctx.label, name, ", ".join(sorted([f.basename for f in ctx.files.srcs])) or "nothing"))
         outputs = _from_files(ctx, sources, chat_format)
     return [DefaultInfo(files = depset(outputs), runfiles = ctx.runfiles(outputs))]

@@ -1,4 +1,4 @@
-"""et_lowering: a model lowered once, for a program and for the shared data made from it."""
+"""et_lowering: a model lowered once, for a program and for its shared data."""
 
 load("//rules:providers.bzl", "EtLoweredInfo", "EtModelInfo", "EtRecipeInfo")
 load("//rules/private:lower_action.bzl", "lower", "lowering_attributes")
@@ -20,7 +20,7 @@ et_lowering = rule(
     implementation = _et_lowering_impl,
     doc = """A model, lowered with a recipe, and not yet linked.
 
-A base program and the shared data made from it are lowered once:
+Lower a base program and its shared data once:
 
 ```starlark
 et_lowering(name = "base", model = ":llama", recipe = ":int4")

@@ -7,7 +7,7 @@ load("//toolchains/python:paths.bzl", "first_repeated", "python_sources")
 
 def _exported(ctx):
     """The .pt2 files of a model by method, or an error that says what is missing."""
-    found = [
+    exported = [
         struct(method = method, file = file)
         for target, method in ctx.attr.exported_programs.items()
         for file in target[DefaultInfo].files.to_list()
@@ -15,34 +15,34 @@ def _exported(ctx):
     ]
     in_srcs = [f for f in ctx.files.srcs if f.extension == "pt2"]
     if len(in_srcs) > 1:
-        fail(("%s: srcs has %d .pt2 files, and each is one method. Name their methods: " +
+        fail(("%s: srcs: got %d .pt2 files, expected one. Name the methods of several: " +
               "exported_programs = {\"%s\": \"forward\", …}.") %
              (ctx.label, len(in_srcs), in_srcs[0].basename))
-    found += [struct(method = "forward", file = f) for f in in_srcs]
-    repeated = first_repeated([e.method for e in found])
+    exported += [struct(method = "forward", file = f) for f in in_srcs]
+    repeated = first_repeated([e.method for e in exported])
     if repeated:
-        fail("%s: two .pt2 files are given for the method \"%s\"." % (ctx.label, repeated))
-    return found
+        fail("%s: method \"%s\": got two .pt2 files, expected one." % (ctx.label, repeated))
+    return exported
 
 def _check_function(ctx, attribute, example):
-    """Fails where an attribute doesn't name a function of a module."""
+    """Fails where an attribute does not name a function of a module."""
     value = getattr(ctx.attr, attribute)
     if value.count(":") != 1:
-        fail("%s: %s = \"%s\" is malformed. Write \"module:function\", e.g. \"%s\"." %
+        fail("%s: %s: got \"%s\", expected \"module:function\" such as \"%s\"." %
              (ctx.label, attribute, value, example))
 
 def _adapter(ctx):
     """The adapter whose values may change, or None."""
     files, entry_point = ctx.files.adapter, ctx.attr.adapter_entry_point
     if bool(files) != bool(entry_point):
-        fail("%s: adapter and adapter_entry_point go together; %s is missing." %
+        fail("%s: adapter and adapter_entry_point go together: %s is missing." %
              (ctx.label, "adapter_entry_point" if files else "adapter"))
     if not files:
         return None
     _check_function(ctx, "adapter_entry_point", "models.llama:adapter")
     values = [file for file in files if file.extension == "safetensors"]
     if not values:
-        fail("%s: adapter has no .safetensors file, which would have its values; got %s." %
+        fail("%s: adapter: got %s, expected a .safetensors file with its values." %
              (ctx.label, ", ".join([file.basename for file in files])))
     others = [file for file in files if file not in values]
     return struct(files = values, rest = depset(ctx.files.data + others), entry_point = entry_point)
@@ -50,8 +50,8 @@ def _adapter(ctx):
 def _et_model_impl(ctx):
     exported = _exported(ctx)
     if exported and ctx.attr.entry_point:
-        fail(("%s: it has both an entry_point and exported programs (%s); a model is one or the " +
-              "other.") % (ctx.label, exported[0].file.basename))
+        fail(("%s: got both an entry_point and exported programs (%s), expected one of them. Remove one or " +
+              "the other.") % (ctx.label, exported[0].file.basename))
     if not exported and not ctx.attr.entry_point:
         fail(("%s: entry_point is missing. Write entry_point = \"module:function\" " +
               "(models/llama.py is the module models.llama), or give a .pt2 file in srcs.") % ctx.label)
@@ -79,8 +79,8 @@ et_model = rule(
     doc = """An eager PyTorch model: code and weights, without a recipe.
 
 The entry point is a Python function that is called with an `etbuild.ModelContext` and returns
-`(module, example_inputs)` or an `etbuild.ModelSpec`. In the place of code, a `.pt2` file (made by
-`torch.export.save`, checked in or built by another target) may stand in `srcs`.
+`(module, example_inputs)` or an `etbuild.ModelSpec`. Instead of code, a `.pt2` file (made by
+`torch.export.save`, checked in or built by another target) may be in `srcs`.
 
 ```starlark
 et_model(
@@ -104,8 +104,8 @@ et_model(
         "adapter": attr.label_list(
             allow_files = True,
             doc = "Files of an adapter, beside data: the entry point asks for them in the same way. A program " +
-                  "with adapter_data = \"by_name\" is lowered with other values in the places of those in its " +
-                  ".safetensors files, so that new ones cost what the adapter takes, and not what the model does.",
+                  "with adapter_data = \"by_name\" is lowered with placeholders instead of the values in its .safetensors " +
+                  "files, so that updating an adapter costs only the adapter step.",
         ),
         "adapter_entry_point": attr.string(
             doc = "With adapter: \"module:function\", which is called as entry_point is, and returns the tensors " +

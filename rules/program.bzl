@@ -88,12 +88,12 @@ def _lowered(ctx, shared):
     if ctx.attr.lowering:
         given = [n for n in ("model", "recipe") if getattr(ctx.attr, n)] + given_for_lowering(ctx)
         if given:
-            fail("%s: lowering has a model, a recipe and methods of its own; remove %s." %
+            fail("%s: a lowering has its own model, recipe and methods: got %s. Remove what lowering has." %
                  (ctx.label, " and ".join(given)))
         return ctx.attr.lowering[EtLoweredInfo]
     if not ctx.attr.model or not ctx.attr.recipe:
         missing = [n for n in ("model", "recipe") if not getattr(ctx.attr, n)]
-        fail("%s: %s is missing. A program needs a model and a recipe, or a lowering." %
+        fail("%s: %s is missing. Give a model and a recipe, or a lowering." %
              (ctx.label, " and ".join(missing)))
     model, recipe = ctx.attr.model[EtModelInfo], ctx.attr.recipe[EtRecipeInfo]
     for info in shared:
@@ -108,18 +108,17 @@ def _check_sharing(ctx):
     if not ctx.attr.shared_data:
         for name in ("allow_unshared", "min_shared", "own_data"):
             if getattr(ctx.attr, name):
-                fail("%s: %s goes with shared_data, which is empty." % (ctx.label, name))
+                fail("%s: %s has no effect without shared_data. Give shared_data, or remove it." % (ctx.label, name))
     if ctx.attr.adapter_data == "by_name" and ctx.attr.weights != "separate":
-        fail(("%s: adapter_data = \"by_name\" is about the program's own .ptd; set " +
+        fail(("%s: adapter_data = \"by_name\" needs a .ptd of the program's own. Set " +
               "weights = \"separate\".") % ctx.label)
 
 def _check_min_delegated(ctx):
-    """Whether it is a share: a number up to 100, with a per cent sign."""
+    """Fails unless it is a percentage: a number up to 100, with a percent sign."""
     text = ctx.attr.min_delegated
     number = text.removesuffix("%")
     if text and (number == text or not number.replace(".", "", 1).isdigit() or float(number) > 100):
-        fail(("%s: min_delegated = \"%s\" is no share. Write how much of the FLOPs of each method " +
-              "must be delegated (\"90%%\").") % (ctx.label, text))
+        fail("%s: min_delegated: got \"%s\", expected a percentage such as \"90%%\"." % (ctx.label, text))
 
 def _report(ctx, lowered, summary):
     json = ctx.actions.declare_file(ctx.label.name + ".report.json")
@@ -140,7 +139,7 @@ def _etrecord(ctx, lowered):
         ctx,
         command = "etrecord",
         label = ctx.label,
-        # With the source's places, which exported programs don't keep.
+        # With the positions in the source, which exported programs do not keep.
         model = eager(lowered).model,
         recipe = lowered.recipe,
         methods = eager(lowered).methods,
@@ -196,7 +195,7 @@ et_program_rule = rule(
         ),
         "lowering": attr.label(
             providers = [EtLoweredInfo],
-            doc = "In the place of model and recipe: a lowered program (et_lowering).",
+            doc = "Instead of model and recipe: a lowered program (et_lowering).",
         ),
         "min_delegated": attr.string(
             doc = "Least share of the FLOPs of each method that must be delegated (\"90%\"), in a " +

@@ -3,25 +3,25 @@
 load("@rules_python//python:defs.bzl", "PyInfo")
 load("//rules:providers.bzl", "EtBackendInfo", "EtRecipeInfo")
 load("//rules/private:options.bzl", "check_option_types", "check_options")
-load("//toolchains/python:paths.bzl", "python_sources", "runfiles_path", "shown", "unique")
+load("//toolchains/python:paths.bzl", "python_sources", "readable_label", "runfiles_path", "unique")
 
 def _et_recipe_impl(ctx):
     attr = ctx.attr
     if bool(attr.recipes) == bool(attr.builder or attr.base):
-        fail(("%s: a recipe has either recipes (a list, in order of preference), or a builder, or a " +
-              "base to extend; it has %s.") % (ctx.label, _given(attr)))
+        fail(("%s: got %s, expected one of recipes (a list, in order of preference), builder, and base " +
+              "(to extend).") % (ctx.label, _given(attr)))
     if attr.builder and attr.builder.count(":") != 1:
-        fail(("%s: builder = \"%s\" is malformed. Write \"module:function\", e.g. " +
+        fail(("%s: builder: got \"%s\", expected \"module:function\" such as " +
               "\"my.recipes:build\".") % (ctx.label, attr.builder))
     parents = attr.recipes + ([attr.base] if attr.base else [])
     infos = [p[EtRecipeInfo] for p in parents]
     if attr.recipes and attr.options:
-        fail(("%s: options belong to one recipe; give them to those that recipes lists (with " +
-              "et_recipe(base = …, options = …)).") % ctx.label)
+        fail(("%s: a combined recipe takes no options. Give them to those that recipes lists, with " +
+              "et_recipe(base = …, options = …).") % ctx.label)
     types = _option_types(ctx, infos)
-    check_option_types(shown(ctx.label), attr.option_types)
+    check_option_types(readable_label(ctx.label), attr.option_types)
     tree = _tree(ctx, infos)
-    check_options(shown(ctx.label), attr.options, types)
+    check_options(readable_label(ctx.label), attr.options, types)
     python = python_sources(ctx, ctx.files.data)
     return [
         DefaultInfo(files = depset(ctx.files.srcs)),
@@ -59,17 +59,17 @@ def _option_types(ctx, infos):
 def _tree(ctx, infos):
     attr = ctx.attr
     if attr.recipes:
-        return struct(label = shown(ctx.label), recipes = [i.tree for i in infos])
+        return struct(label = readable_label(ctx.label), recipes = [i.tree for i in infos])
     if attr.builder:
         base = _base_tree(attr, infos[0]) if attr.base else None
         return struct(
-            label = shown(ctx.label),
+            label = readable_label(ctx.label),
             builder = attr.builder,
             options = getattr(base, "options", {}) | attr.options,
             base = base,
             data = [runfiles_path(f) for f in ctx.files.data],
         )
-    return _extended(infos[0].tree, shown(ctx.label), attr.options)
+    return _extended(infos[0].tree, readable_label(ctx.label), attr.options)
 
 def _base_tree(attr, base):
     """What a builder extends, with those of the recipe's options that the base takes."""
@@ -81,7 +81,7 @@ def _extended(tree, label, options):
     """The base's tree with more options; of a combined recipe each part gets what it takes."""
     if hasattr(tree, "recipes"):
         if options:
-            fail(("%s: its base %s combines recipes, and options belong to one. Extend the parts " +
+            fail(("%s: its base %s combines recipes, and takes no options. Extend the parts, " +
                   "and combine those.") % (label, tree.label))
         return struct(label = label, recipes = tree.recipes)
     return struct(

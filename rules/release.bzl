@@ -1,7 +1,7 @@
-"""et_release: apps and programs as they are given away, with what is in them and their checksums."""
+"""et_release: apps and programs as they are shipped, with what is in them and their checksums."""
 
 load("//rules:providers.bzl", "EtAppInfo", "EtAppPackageInfo", "EtProgramInfo", "EtReleaseInfo")
-load("//rules/private:placed_programs.bzl", "describe_programs", "link_programs", "place_file")
+load("//rules/private:programs_folder.bzl", "describe_programs", "link_file", "link_programs")
 load(
     "//rules/private:release_description.bzl",
     "app_description",
@@ -17,7 +17,7 @@ load(
 load("//rules/private:stamping.bzl", "STAMPING_ATTRIBUTES", "status_files")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
 load("//toolchains/exporter:linker_action.bzl", "linker_action")
-load("//toolchains/python:paths.bzl", "runfiles_path", "shown")
+load("//toolchains/python:paths.bzl", "readable_label", "runfiles_path")
 
 _MANIFEST = "manifest.json"
 _SBOM = "sbom.cdx.json"
@@ -28,19 +28,19 @@ def _et_release_impl(ctx):
     packages = [t[EtAppPackageInfo] for t in ctx.attr.apps if EtAppPackageInfo in t]
     programs = [t[EtProgramInfo] for t in ctx.attr.programs]
     _check(ctx, apps + packages, programs)
-    places = _places(ctx, apps, packages)
+    entries = _entries(ctx, apps, packages)
     root = ctx.label.name + "/"
-    files = [struct(path = path, file = place_file(ctx, root + path, one.file)) for path, one in places.items()]
+    files = [struct(path = path, file = link_file(ctx, root + path, entry.file)) for path, entry in entries.items()]
     files += link_programs(ctx, root = root, programs = programs, files = ctx.files.data)
     loose = None
     if programs or ctx.files.data:
         loose = ctx.actions.declare_file(ctx.label.name + ".programs.json")
         describe_programs(ctx, manifest = loose, programs = programs, files = ctx.files.data)
     lists = {name: ctx.actions.declare_file(root + name) for name in (_MANIFEST, _SBOM, _CHECKSUMS)}
-    _describe(ctx, places, apps, packages, programs, files, loose, lists)
+    _describe(ctx, entries, apps, packages, programs, files, loose, lists)
     every = files + [struct(path = name, file = file) for name, file in lists.items()]
     copy = _copy(ctx, lists[_CHECKSUMS])
-    outputs = [one.file for one in every]
+    outputs = [entry.file for entry in every]
     return [
         DefaultInfo(
             executable = copy,
@@ -63,13 +63,13 @@ def _et_release_impl(ctx):
 
 def _check(ctx, apps, programs):
     if not apps and not programs:
-        fail("%s: it has neither apps nor programs, so there is nothing to release; give one at least." % ctx.label)
-    for what, given in (("apps", apps), ("programs", programs)):
+        fail("%s: nothing to release. Give apps, programs or both." % ctx.label)
+    for attribute, targets in (("apps", apps), ("programs", programs)):
         labels = {}
-        for one in given:
-            if one.label in labels:
-                fail("%s: %s lists %s twice (once by another name); remove one." % (ctx.label, what, one.label))
-            labels[one.label] = True
+        for entry in targets:
+            if entry.label in labels:
+                fail("%s: %s lists %s twice (once by another name). Remove one of them." % (ctx.label, attribute, entry.label))
+            labels[entry.label] = True
     named = {}
     for app in apps:
         # An APK or its like is told from others by its file alone.
@@ -80,26 +80,26 @@ def _check(ctx, apps, programs):
             fail(("%s: %s and %s are both called \"%s\" and for %s, so their archives would have one name. " +
                   "Rename one of them.") % (ctx.label, other.label, app.label, app.name, app.platform))
 
-def _places(ctx, apps, packages):
-    """Place in the release to struct(file, label) of archives and packages."""
-    places = {}
+def _entries(ctx, apps, packages):
+    """Path in the release to struct(file, label) of archives and packages."""
+    entries = {}
     for app in apps:
         suffix = app.archive.basename.removeprefix(app.name)
         stem = app.name if app.name.endswith(app.platform) else "%s-%s" % (app.name, app.platform)
-        _place(ctx, places, stem + suffix, app.archive, app.label)
+        _add(ctx, entries, stem + suffix, app.archive, app.label)
     for package in packages:
-        _place(ctx, places, package.file.basename, package.file, package.label)
-    return places
+        _add(ctx, entries, package.file.basename, package.file, package.label)
+    return entries
 
-def _place(ctx, places, path, file, label):
-    if path in places:
+def _add(ctx, entries, path, file, label):
+    if path in entries:
         fail("%s: %s and %s would both be \"%s\" in the release. Rename one of them." %
-             (ctx.label, places[path].label, label, path))
-    places[path] = struct(file = file, label = label)
+             (ctx.label, entries[path].label, label, path))
+    entries[path] = struct(file = file, label = label)
 
-def _describe(ctx, places, apps, packages, programs, files, loose, lists):
+def _describe(ctx, entries, apps, packages, programs, files, loose, lists):
     """EtRelease: the lists of a release."""
-    place_of = {one.label: path for path, one in places.items()}
+    path_by_label = {entry.label: path for path, entry in entries.items()}
     every_app = {app.label: app for app in apps}
     for package in packages:
         every_app.update({app.label: app for app in package.apps})
@@ -113,7 +113,7 @@ def _describe(ctx, places, apps, packages, programs, files, loose, lists):
     layers = backend_packages(every_program.values())
     description = ctx.actions.declare_file(ctx.label.name + ".description.json")
     ctx.actions.write(description, json.encode(struct(
-        label = shown(ctx.label),
+        label = readable_label(ctx.label),
         name = ctx.label.name,
         version = ctx.attr.version,
         exporter = struct(
@@ -122,15 +122,15 @@ def _describe(ctx, places, apps, packages, programs, files, loose, lists):
             metadata = [f.path for f in metadata],
         ),
         backend_packages = [
-            struct(label = shown(one.label), metadata = [f.path for f in one.metadata_files.to_list()])
-            for one in layers
+            struct(label = readable_label(entry.label), metadata = [f.path for f in entry.metadata_files.to_list()])
+            for entry in layers
         ],
-        apps = [app_description(app, file = place_of.get(app.label, "")) for app in every_app.values()],
-        packages = [package_description(one, file = place_of[one.label]) for one in packages],
+        apps = [app_description(app, file = path_by_label.get(app.label, "")) for app in every_app.values()],
+        packages = [package_description(entry, file = path_by_label[entry.label]) for entry in packages],
         programs = [program_description(program) for program in every_program.values()],
         models = [model_description(model) for model in every_model.values()],
         loose = loose.path if loose else "",
-        files = {one.path: one.file.path for one in files},
+        files = {entry.path: entry.file.path for entry in files},
     )))
     args = ctx.actions.args()
     args.add("--description", description)
@@ -149,9 +149,9 @@ def _describe(ctx, places, apps, packages, programs, files, loose, lists):
         arguments = args,
         inputs = depset(
             [description] + ([loose] if loose else []) + ([status.stable, status.volatile] if status else []) +
-            [one.file for one in files] + [app.manifest for app in every_app.values()] + metadata +
+            [entry.file for entry in files] + [app.manifest for app in every_app.values()] + metadata +
             [f for model in every_model.values() for f in model_files(model)],
-            transitive = [one.metadata_files for one in layers],
+            transitive = [entry.metadata_files for entry in layers],
         ),
         outputs = lists.values(),
         mnemonic = "EtRelease",
@@ -166,7 +166,7 @@ def _copy(ctx, checksums):
         output = script,
         is_executable = True,
         substitutions = {
-            "%{label}": shown(ctx.label),
+            "%{label}": readable_label(ctx.label),
             "%{release}": runfiles_path(checksums).rsplit("/", 1)[0],
         },
     )
@@ -174,7 +174,7 @@ def _copy(ctx, checksums):
 
 et_release = rule(
     implementation = _et_release_impl,
-    doc = """Apps and programs as they are given away: archives, a manifest, a bill of materials, checksums.
+    doc = """Apps and programs as they are shipped: archives, a manifest, a bill of materials, checksums.
 
 ```starlark
 et_release(
@@ -210,7 +210,7 @@ docs/releases.md.
                   "`programs` need beside their weights, such as a tokenizer.",
         ),
         "programs": attr.label_list(
-            doc = "Programs that are given away as files, whatever apps they are in.",
+            doc = "Programs that are shipped as files, whatever apps they are in.",
             providers = [EtProgramInfo],
         ),
         "version": attr.string(doc = "Of the release, for manifest and bill of materials: \"1.4.0\"."),

@@ -73,7 +73,7 @@ def _et_runner_app_impl(ctx):
             programs = programs,
             assets = ctx.files.data,
             runtime = runtime,
-            runtime_libraries = depset([l.file for l in fitted.libraries if l.place]),
+            runtime_libraries = depset([l.file for l in fitted.libraries if l.folder]),
             libraries = fitted.libraries,
             linked_packages = _linked_packages(ctx),
             jni_library = _jni_library(ctx, runtime, fitted),
@@ -103,7 +103,7 @@ def _linked_packages(ctx):
     own = ctx.attr.main or ctx.attr.srcs
     for purl in ctx.attr.linked_packages:
         if not purl.startswith("pkg:") or "@" not in purl:
-            fail(("%s: linked_packages names \"%s\"; wanted package URLs with a version: " +
+            fail(("%s: linked_packages: got \"%s\", expected a package URL with a version such as " +
                   "\"pkg:github/opencv/opencv@4.12.0\".") % (ctx.label, purl))
     return ({} if own else RUNNER_PACKAGES) | ctx.attr.linked_packages
 
@@ -112,15 +112,15 @@ def _recorder(ctx):
     return [_one(ctx.attr._runner_etdump)[CcInfo]] if ctx.attr.etdump else []
 
 def _main(ctx, runtime):
-    """What the binary begins with, as arguments of `link_app`; an own main is compiled."""
+    """What the binary begins with, as arguments of `link_app`; a main() of the user's is compiled."""
     own = ctx.attr.main or ctx.attr.srcs
     if ctx.attr.main and ctx.attr.srcs:
-        fail("%s: main and srcs both give a main(); keep one of them." % ctx.label)
+        fail("%s: main and srcs both have a main(). Keep one of them." % ctx.label)
     mains = [_one(ctx.attr.main)[CcInfo]] if ctx.attr.main else []
     if not own:
         mains = [_one(ctx.attr._runner)[CcInfo]] + _recorder(ctx)
     if not own and ctx.attr.deps:
-        fail("%s: deps are for an own main; without main or srcs they have no use." % ctx.label)
+        fail("%s: deps have no effect without main or srcs. Remove them, or give a main()." % ctx.label)
     cc_toolchain = _one(ctx.attr._cc_toolchain)[cc_common.CcToolchainInfo]
     mains += cc_infos(ctx.attr.deps) + cc_infos(ctx.attr.kernels)
     compiled = compile_main(
@@ -142,8 +142,8 @@ def _write_app(ctx, programs, runtime, exporter_version, fitted, binary, directo
     args.add("--binary", binary)
     inputs = [fitted.json, binary]
     for library in fitted.libraries:
-        if library.place:
-            args.add_all("--library", [library.label, library.place, library.file] + list(library.resources))
+        if library.folder:
+            args.add_all("--library", [library.label, library.folder, library.file] + list(library.resources))
             inputs += [library.file] + list(library.resources)
     inputs += add_programs(args, programs)
     args.add_all(ctx.files.data, map_each = below_its_package, before_each = "--asset")
@@ -260,7 +260,7 @@ The programs are those of the build's own configuration: apps for many platforms
         "main": attr.label(
             cfg = platform_transition,
             providers = [CcInfo],
-            doc = "A cc_library (alwayslink = True) with a main() in the place of the runner. It includes " +
+            doc = "A cc_library (alwayslink = True) with a main() instead of the runner. It includes " +
                   "headers of @rules_executorch//toolchains/runtime:headers.",
         ),
         "platform": attr.label(
@@ -270,11 +270,11 @@ The programs are those of the build's own configuration: apps for many platforms
         ),
         "programs": attr.label_list(
             providers = [EtProgramInfo],
-            doc = "Programs of the app. May be empty where an own main brings them some other way.",
+            doc = "Programs of the app. May be empty where a main() of your own brings them.",
         ),
         "srcs": attr.label_list(
             allow_files = _SOURCES,
-            doc = "C++17 sources with a main() in the place of the runner.",
+            doc = "C++17 sources with a main() instead of the runner.",
         ),
         "_cc_toolchain": attr.label(
             cfg = platform_transition,

@@ -10,10 +10,10 @@ def _et_shared_data_impl(ctx):
     lowered = [t[EtLoweredInfo] for t in ctx.attr.lowerings]
     for info in lowered:
         if info.placeholders:
-            fail(("%s: lowerings: %s was lowered for any values of its adapter, so it can't be shared. Give the " +
+            fail(("%s: lowerings: %s was lowered for any values of its adapter, so it cannot be shared. Give the " +
                   "lowering of the model without the adapter.") % (ctx.label, info.label))
     if bool(ctx.attr.model) != bool(ctx.attr.recipe):
-        fail("%s: model and recipe go together; %s is missing." %
+        fail("%s: model and recipe go together: %s is missing." %
              (ctx.label, "recipe" if ctx.attr.model else "model"))
     if ctx.attr.model:
         lowered.append(lower(
@@ -22,14 +22,14 @@ def _et_shared_data_impl(ctx):
             recipe = ctx.attr.recipe[EtRecipeInfo],
         ))
     elif given_for_lowering(ctx):
-        fail("%s: %s goes with model and recipe; a lowering has its own." %
+        fail("%s: lowerings have settings of their own: got %s. Remove it, or give a model and a recipe." %
              (ctx.label, " and ".join(given_for_lowering(ctx))))
     if bool(lowered) == bool(file):
-        fail(("%s: it has %s. Give a model and a recipe, lowerings, or a .ptd that was built " +
-              "before in srcs.") %
+        fail(("%s: got %s, expected one source of weights. Give a model and a recipe, lowerings, or a .ptd " +
+              "that was built before in srcs.") %
              (ctx.label, "both a .ptd and a lowering" if file else "no source"))
     if file and (ctx.attr.exclude or ctx.attr.shared_data):
-        fail("%s: exclude and shared_data don't apply to a .ptd that was built before." % ctx.label)
+        fail("%s: exclude and shared_data do not apply to a .ptd that was built before. Remove them." % ctx.label)
     data = ctx.actions.declare_file(ctx.label.name + ".ptd")
     index = ctx.actions.declare_file(ctx.label.name + ".index.json")
     beside = [t[EtSharedDataInfo] for t in ctx.attr.shared_data]
@@ -61,7 +61,7 @@ def _prebuilt(ctx):
     data = [f for f in ctx.files.srcs if f.extension == "ptd"]
     index = [f for f in ctx.files.srcs if f.extension == "json"]
     if ctx.files.srcs and len(data) != 1 or len(index) > 1:
-        fail("%s: srcs takes one .ptd and its index (.json); got %s." %
+        fail("%s: srcs: got %s, expected one .ptd and its index (.json)." %
              (ctx.label, ", ".join([f.basename for f in ctx.files.srcs])))
     return (data[0] if data else None), (index[0] if index else None)
 
@@ -101,7 +101,7 @@ lowering, so nothing is lowered twice.
         ),
         "srcs": attr.label_list(
             allow_files = [".ptd", ".json"],
-            doc = "In the place of a lowering: a .ptd that was built before, e.g. of a release, " +
+            doc = "Instead of a lowering: a .ptd that was built before, e.g. of a release, " +
                   "and its index. Its bytes are checked against the index.",
         ),
     },

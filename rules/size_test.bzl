@@ -11,7 +11,7 @@ def _et_size_test_impl(ctx):
         if getattr(ctx.attr, name):
             limits += ["--" + name, getattr(ctx.attr, name).replace(" ", "")]
     if not limits:
-        fail("%s: give max_bytes, max_unshared_bytes or both." % ctx.label)
+        fail("%s: no limit is given. Give max_bytes, max_unshared_bytes or both." % ctx.label)
     exporter = ctx.toolchains[EXPORTER_TOOLCHAIN].exporter
     script = ctx.actions.declare_file(ctx.label.name)
     launcher_script(

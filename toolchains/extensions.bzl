@@ -74,7 +74,7 @@ def _exporter_choice(module_ctx):
     for module in module_ctx.modules:
         tags = module.tags.exporter
         if len(tags) > 1:
-            fail("module %s: executorch.exporter() occurs %d times, expected once." % (module.name, len(tags)))
+            fail("module %s: executorch.exporter(): got %d tags, expected one." % (module.name, len(tags)))
         if tags and module.name == _OWN:
             chosen["own"] = tags[0]
         if tags and module.is_root:
@@ -106,7 +106,7 @@ def _chosen(module_ctx, tag_class, key, everybody = False):
         for tag in getattr(module.tags, tag_class):
             value = getattr(tag, key)
             if value in of_module:
-                fail("module %s: executorch.%s(%s = \"%s\") is given twice." %
+                fail("module %s: executorch.%s(%s = \"%s\"): got two tags, expected one." %
                      (module.name, tag_class, key, value))
             of_module[value] = tag
         for value, tag in of_module.items():
@@ -123,7 +123,7 @@ def _sdks(module_ctx):
     for backend in sorted({b: None for b in _SDK_BACKENDS} | given):
         tag = given.get(backend)
         if tag and bool(tag.path) == bool(tag.repository):
-            fail("executorch.sdk(backend = \"%s\"): give either path or repository." % backend)
+            fail("executorch.sdk(backend = \"%s\"): got both or neither of path and repository, expected one of them." % backend)
         sdk_repository(
             name = "executorch_sdk_" + backend,
             backend = backend,
@@ -211,8 +211,8 @@ def _executorch_impl(module_ctx):
 
 def _check_free(owner, name, module):
     if name in owner:
-        fail(("The repository name \"%s\" is used twice in tags of the extension executorch: by the " +
-              "modules %s and %s.") % (name, owner[name], module))
+        fail(("@%s: tags of the modules %s and %s both declare this repository. Rename one of " +
+              "them.") % (name, owner[name], module))
     owner[name] = module
 
 _PYTHON = attr.string(
@@ -252,7 +252,7 @@ executorch.exporter(locks = ["//:exporter.lock"])
 _runtime = tag_class(
     doc = """ExecuTorch's C++ runtime for a platform: `@executorch_runtime_<platform>//:runtime`.
 
-Only the root module's tags count. A platform that it doesn't name has the runtime of the exporter's version,
+Only the root module's tags count. A platform that it does not name has the runtime of the exporter's version,
 whose hash the exporter's lock has.
 
 ```starlark

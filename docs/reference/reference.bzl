@@ -1,4 +1,4 @@
-"""Pages of reference: made from docstrings, checked in, and tested to be current."""
+"""Pages of reference: generated from docstrings, checked in, and tested to be current."""
 
 load("@bazel_skylib//rules:diff_test.bzl", "diff_test")
 load("@bazel_skylib//rules:run_binary.bzl", "run_binary")
@@ -52,10 +52,10 @@ def page(name, title, extracted = [], package = [], rules = [], symbols = [], wi
     run_binary(
         name = name,
         srcs = extracted + package + rules,
-        outs = ["made/%s.md" % name],
+        outs = ["generated/%s.md" % name],
         args = [
                    "--title=" + title,
-                   "--output=$(execpath made/%s.md)" % name,
+                   "--output=$(execpath generated/%s.md)" % name,
                ] + ["--symbol=" + symbol for symbol in symbols] +
                ["--without=" + symbol for symbol in without] +
                ["--package=$(execpath %s)" % file for file in package if file.endswith("__init__.py")] +
@@ -68,5 +68,5 @@ def page(name, title, extracted = [], package = [], rules = [], symbols = [], wi
         name = name + "_test",
         failure_message = "Run: bazel run //docs:update",
         file1 = name + ".md",
-        file2 = "made/%s.md" % name,
+        file2 = "generated/%s.md" % name,
     )

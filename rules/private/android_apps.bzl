@@ -24,18 +24,18 @@ def apps_by_abi(ctx):
     Returns:
       Dict.
     """
-    found = {}
+    by_abi = {}
     for target in ctx.attr.apps:
         app = target[EtAppInfo]
         if app.platform not in ABIS:
-            fail("%s: %s is for %s; wanted an app for one of: %s." %
+            fail("%s: platform of %s: got %s, expected one of %s." %
                  (ctx.label, app.label, app.platform, ", ".join(ABIS)))
         abi = ABIS[app.platform]
-        if abi in found:
-            fail("%s: %s and %s are both for %s; keep one of them." %
-                 (ctx.label, found[abi].label, app.label, app.platform))
-        found[abi] = app
-    return found
+        if abi in by_abi:
+            fail("%s: %s and %s are both for %s. Keep one of them." %
+                 (ctx.label, by_abi[abi].label, app.label, app.platform))
+        by_abi[abi] = app
+    return by_abi
 
 def add_apps(args, apps):
     """Adds directories of apps to a command line.
@@ -78,15 +78,15 @@ def check_text(ctx, attribute, text):
       text: its value.
     """
     if not text.strip() or text[0] in "@?" or "\\" in text or "\n" in text:
-        fail(("%s: %s = \"%s\": wanted one line of text that begins with neither @ nor ?, which mean " +
-              "resources, and has no backslash.") % (ctx.label, attribute, text))
+        fail(("%s: %s: got \"%s\", expected one line of text without backslashes that begins with neither @ " +
+              "nor ?, which mean resources.") % (ctx.label, attribute, text))
 
 def _check_package(ctx, package):
     parts = package.split(".")
     well_formed = [p for p in parts if p and p[0] in _LETTERS and not _others(p)]
     if len(parts) < 2 or len(well_formed) != len(parts):
-        fail(("%s: package = \"%s\": wanted names of letters, digits and _ with dots between them, at " +
-              "least two, each beginning with a letter: \"com.example.chat\".") % (ctx.label, package))
+        fail(("%s: package: got \"%s\", expected at least two names with dots between them, of letters, digits " +
+              "and _, each beginning with a letter, such as \"com.example.chat\".") % (ctx.label, package))
 
 def _others(text):
     allowed = _LETTERS + _DIGITS + "_"

@@ -42,7 +42,7 @@ def add_programs(args, programs):
     return inputs
 
 def below_its_package(file):
-    """"<place in the app>=<file>": files keep their place below the package that they are of.
+    """"<path in the app>=<file>": files keep their path below their package.
 
     Args:
       file: File.
@@ -65,7 +65,7 @@ def license_path(file):
     return "%s/%s" % (repository, package_path(file))
 
 def by_repository(file):
-    """"<place among licenses>=<file>".
+    """"<path among licenses>=<file>".
 
     Args:
       file: File.

@@ -5,7 +5,7 @@ load("//toolchains/exporter:linker_action.bzl", "linker_action")
 load("//toolchains/runtime:runtimes.bzl", "READY_MADE")
 
 def check_fit(ctx, *, programs, runtime, exporter_version):
-    """Fails where a program can't run on a runtime, as far as analysis can know.
+    """Fails where a program cannot run on a runtime, as far as analysis can know.
 
     Args:
       ctx: rule context, for messages.
@@ -19,14 +19,14 @@ def check_fit(ctx, *, programs, runtime, exporter_version):
             if backend.id and backend.id not in has:
                 _fail_backend(ctx, program, backend, runtime, has)
         if program.data_files.to_list() and not runtime.data_files:
-            fail(("%s: %s loads .ptd files, and the runtime %s (%s) can't. Embed the weights " +
+            fail(("%s: %s loads .ptd files, and the runtime %s (%s) cannot. Embed the weights " +
                   "(weights = \"embedded\", no shared_data), or use another runtime.") %
                  (ctx.label, program.label, runtime.label, runtime.platform))
     if (programs and _numbers(runtime.executorch_version) < _numbers(exporter_version) and
         exporter_version not in runtime.verified_exporters):
-        fail(("%s: the runtime %s (%s) is ExecuTorch %s, older than the exporter's %s, and doesn't list " +
-              "it in verified_exporters. Use a runtime of %s or newer; or run your programs on this " +
-              "one, and list \"%s\" if their outputs are right.") %
+        fail(("%s: version of the runtime %s (%s): got ExecuTorch %s, expected the exporter's, %s, or newer. " +
+              "Use such a runtime; or run your programs on this one, and add \"%s\" to its " +
+              "verified_exporters if their outputs are right.") %
              (
                  ctx.label,
                  runtime.label,
@@ -34,16 +34,15 @@ def check_fit(ctx, *, programs, runtime, exporter_version):
                  runtime.executorch_version,
                  exporter_version,
                  exporter_version,
-                 exporter_version,
              ))
 
 def _fail_backend(ctx, program, backend, runtime, has):
     others = sorted([p for p, known in READY_MADE.items() if backend.id in known.backends])
     where = "Ready-made runtimes that have it: %s." % ", ".join(others) if others else (
-        "No ready-made runtime has it: give one that does with et_runtime_import."
+        "No ready-made runtime has it: import one that does with et_runtime_import."
     )
-    fail(("%s: %s delegates to the backend %s (%s), and the runtime %s (%s) has not got it; it has: " +
-          "%s. %s Or use a recipe for a backend that it has.") %
+    fail(("%s: %s delegates to %s (%s): backend not found in the runtime %s (%s). Available: %s. " +
+          "%s Or use a recipe for an available backend.") %
          (
              ctx.label,
              program.label,
@@ -76,7 +75,7 @@ def fit(ctx, *, programs, runtime, kernels, etdump):
       or None: there is none).
     """
     always = runtime.always + ([_etdump_of(ctx, runtime)] if etdump else [])
-    found = ctx.actions.declare_file(ctx.label.name + ".fit.json")
+    fit_file = ctx.actions.declare_file(ctx.label.name + ".fit.json")
     flags = ctx.actions.declare_file(ctx.label.name + ".link_flags")
     args = ctx.actions.args()
     args.add("--label", ctx.label)
@@ -103,7 +102,7 @@ def fit(ctx, *, programs, runtime, kernels, etdump):
         # No label has a line feed.
         args.add_joined(deps, join_with = "\n", omit_if_empty = False)
         inputs.append(scanned)
-        if not library.place and library.label not in roles:
+        if not library.folder and library.label not in roles:
             parts = [
                 ctx.actions.declare_file("%s.static/%s.%s.a" % (ctx.label.name, library.label.name, part))
                 for part in ("kept", "rest")
@@ -116,9 +115,9 @@ def fit(ctx, *, programs, runtime, kernels, etdump):
         scanned = _scan(ctx, kernel.label, files, [])
         args.add_all("--kernels", [kernel.label, files[0] if files else "none.a", scanned, ""])
         inputs.append(scanned)
-    args.add("--fit", found)
+    args.add("--fit", fit_file)
     args.add("--link_flags", flags)
-    outputs = [found, flags] + static
+    outputs = [fit_file, flags] + static
     whole_flags = None
     if static:
         whole_flags = ctx.actions.declare_file(ctx.label.name + ".whole_link_flags")
@@ -134,7 +133,7 @@ def fit(ctx, *, programs, runtime, kernels, etdump):
         progress_message = "Checking that %{label} has all that its programs use",
     )
     return struct(
-        json = found,
+        json = fit_file,
         link_flags = flags,
         linked = [library.file for library in libraries] + static,
         libraries = libraries,
@@ -143,8 +142,8 @@ def fit(ctx, *, programs, runtime, kernels, etdump):
 
 def _etdump_of(ctx, runtime):
     if not runtime.etdump:
-        fail(("%s: etdump = True, and the runtime %s (%s) has no library that records events; use one " +
-              "that was built with EXECUTORCH_ENABLE_EVENT_TRACER, or leave etdump out.") %
+        fail(("%s: etdump: the runtime %s (%s) has no library that records events. Use one that was built " +
+              "with EXECUTORCH_ENABLE_EVENT_TRACER, or remove etdump.") %
              (ctx.label, runtime.label, runtime.platform))
     return runtime.etdump
 

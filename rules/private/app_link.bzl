@@ -11,7 +11,7 @@ _RPATHS = {
 _APPLE_LIB_RPATH = "@loader_path/lib"
 
 def compile_main(ctx, *, cc_toolchain, sources, infos):
-    """Compiles an own main.
+    """Compiles a main() of the user's.
 
     Args:
       ctx: rule context with the fragment "cpp".
@@ -46,7 +46,7 @@ def link_app(ctx, *, cc_toolchain, mains, runtime, fitted, name, compiled = None
       fitted: what `fit` returned.
       name: of the output, relative to the package.
       compiled: what `compile_main` returned.
-      shared: whether a shared library is made, not an executable.
+      shared: whether to link a shared library instead of an executable.
       whole: whether static libraries are linked with all that they register, used or not.
 
     Returns:
@@ -84,8 +84,8 @@ def _rpath_flags(runtime, shared):
     apple = runtime.platform.startswith("macos_") or runtime.platform.startswith("ios_")
     folders = {}
     for library in [runtime.core] + runtime.libraries:
-        if library.place:
-            folders[library.place.split("/")[0]] = True
+        if library.folder:
+            folders[library.folder.split("/")[0]] = True
     flags = []
     for folder in folders:
         rpath = _APPLE_LIB_RPATH if apple and folder == "lib" else _RPATHS.get(folder)

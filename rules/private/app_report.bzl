@@ -3,7 +3,7 @@
 load("//toolchains/exporter:linker_action.bzl", "linker_action")
 
 def app_report(ctx, *, programs, manifest):
-    """Declares the report of an app; its programs' reports are made only if it is asked for.
+    """Declares the report of an app; its programs' reports are built only if it is requested.
 
     Args:
       ctx: rule context with the exporter toolchain.

@@ -11,8 +11,8 @@ def recipe_packages(label, recipe, model = None):
     Returns:
       List of EtPackagesInfo, each once.
     """
-    found = {packages.label: packages for packages in (model.packages if model else [])}
-    for packages in found.values():
+    by_label = {packages.label: packages for packages in (model.packages if model else [])}
+    for packages in by_label.values():
         if packages.missing:
             fail("%s: %s needs %s: %s" % (label, model.label, packages.label, packages.missing))
     for backend in recipe.backends.to_list() if recipe else []:
@@ -20,8 +20,8 @@ def recipe_packages(label, recipe, model = None):
             if packages.missing:
                 fail("%s: %s delegates to the backend %s: %s" %
                      (label, recipe.label, backend.label, packages.missing))
-            found[packages.label] = packages
-    return found.values()
+            by_label[packages.label] = packages
+    return by_label.values()
 
 def add_packages(args, packages):
     """Adds a flag for each; tools/etexport/packages.py reads them.
@@ -34,14 +34,14 @@ def add_packages(args, packages):
       List of FilesToRunProvider: the action's tools.
     """
     args.add_all(packages, map_each = _packages_flag, before_each = "--packages")
-    return [one.holder for one in packages]
+    return [entry.holder for entry in packages]
 
-def _packages_flag(one):
-    """The flag's value; made where the line is written, as all programs of a backend have the same."""
-    runfiles = one.holder.executable.path + ".runfiles/"
+def _packages_flag(packages):
+    """The flag's value, encoded where the line is written: all programs of a backend have the same."""
+    runfiles = packages.holder.executable.path + ".runfiles/"
     return json.encode(struct(
-        programs = [runfiles + place for place in one.programs],
-        roots = [runfiles + place for place in one.roots],
-        stamp = runfiles + one.stamp_path,
-        variables = {name: runfiles + place for name, place in one.variables.items()},
+        programs = [runfiles + path for path in packages.programs],
+        roots = [runfiles + path for path in packages.roots],
+        stamp = runfiles + packages.stamp_path,
+        variables = {name: runfiles + path for name, path in packages.variables.items()},
     ))

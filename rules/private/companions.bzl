@@ -4,7 +4,7 @@ load("//rules/private:program_run.bzl", "run_beside_model")
 load("//rules/private:providers.bzl", "EtProgramInfo")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
 load("//toolchains/exporter:providers.bzl", "EtPackagesInfo")
-load("//toolchains/python:paths.bzl", "shown")
+load("//toolchains/python:paths.bzl", "readable_label")
 load("//toolchains/python:python_tool.bzl", "tool_attributes")
 
 def _companion_impl(ctx):
@@ -23,7 +23,7 @@ def _companion_impl(ctx):
             "--target_manifest",
             info.manifest.short_path,
             "--target_recipe",
-            shown(info.recipe.label),
+            readable_label(info.recipe.label),
         ],
         packages = [ctx.attr._cli[EtPackagesInfo]],
         tools = ctx.files._tools,

@@ -1,7 +1,7 @@
 """What describes a program to the exporter: the same for an action and for a test's runfiles."""
 
 load("//rules/private:lowerable.bzl", "lowerable_files")
-load("//toolchains/python:paths.bzl", "pair", "placed", "placed_in_runfiles", "runfiles_path")
+load("//toolchains/python:paths.bzl", "pair", "path_pair", "runfiles_pair", "runfiles_path")
 
 def add_request(args, *, label, model, recipe, methods, in_runfiles = False):
     """Adds the flags of a request, one a line; tools/etexport/flags.py reads them.
@@ -15,7 +15,7 @@ def add_request(args, *, label, model, recipe, methods, in_runfiles = False):
       in_runfiles: whether paths are relative to the main repository's runfiles, instead of the
         execution root.
     """
-    place = placed_in_runfiles if in_runfiles else placed
+    as_pair = runfiles_pair if in_runfiles else path_pair
     args.set_param_file_format("multiline")
     args.add(label, format = "--label=%s")
     args.add(model.label, format = "--model_label=%s")
@@ -31,14 +31,14 @@ def add_request(args, *, label, model, recipe, methods, in_runfiles = False):
     if model.programs:
         args.add(model.programs.path, format = "--programs=%s")
     args.add_all(methods, format_each = "--method=%s")
-    _add_files(args, "--data=%s", model.data, place)
+    _add_files(args, "--data=%s", model.data, as_pair)
     args.add_all(model.placeholders, map_each = placeholder_flag, format_each = "--data=%s")
-    _add_files(args, "--source=%s", model.sources, place)
+    _add_files(args, "--source=%s", model.sources, as_pair)
     args.add_all(model.roots, format_each = "--root=%s")
     if recipe:
         args.add_all([recipe.tree], map_each = _encoded, format_each = "--recipe=%s")
-        _add_files(args, "--recipe_data=%s", recipe.data, place)
-        _add_files(args, "--source=%s", recipe.sources, place)
+        _add_files(args, "--recipe_data=%s", recipe.data, as_pair)
+        _add_files(args, "--source=%s", recipe.sources, as_pair)
         args.add_all(recipe.roots, format_each = "--root=%s")
 
 def request_files(*, model, recipe):
@@ -85,5 +85,5 @@ def _exported(exported):
 def _exported_in_runfiles(exported):
     return pair(exported.method, exported.file.short_path)
 
-def _add_files(args, flag, files, place):
-    args.add_all(files, map_each = place, format_each = flag, expand_directories = False)
+def _add_files(args, flag, files, as_pair):
+    args.add_all(files, map_each = as_pair, format_each = flag, expand_directories = False)

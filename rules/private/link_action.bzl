@@ -87,16 +87,16 @@ def share(ctx, *, lowered, exclude, beside, file, file_index, data, index):
     args.add_all(lowered, before_each = "--lowered", expand_directories = False)
     args.add_all(exclude, before_each = "--exclude")
     args.add_all(beside, before_each = "--beside")
-    given = []
-    for flag, one in [("--file", file), ("--file_index", file_index)]:
-        if one:
-            args.add(flag, one)
-            given.append(one)
+    prebuilt = []
+    for flag, path in [("--file", file), ("--file_index", file_index)]:
+        if path:
+            args.add(flag, path)
+            prebuilt.append(path)
     linker_action(
         ctx,
         module = "etlink.share",
         arguments = args,
-        inputs = lowered + beside + given,
+        inputs = lowered + beside + prebuilt,
         outputs = [data, index],
         mnemonic = "EtShare",
         progress_message = "Sharing %{output}",

@@ -1,7 +1,7 @@
 """What an et_llm measures where its YAML file says `benchmark: true`."""
 
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
-load("//toolchains/python:paths.bzl", "shown")
+load("//toolchains/python:paths.bzl", "readable_label")
 load("//toolchains/python:python_tool.bzl", "action_environment", "import_root")
 
 # Figures of this machine, of now: they are neither taken from a cache nor measured elsewhere.
@@ -12,10 +12,10 @@ _HERE = {
 
 _SCRIPT = """
 set -eu
-wanted=$1 folder=$2
+requested=$1 folder=$2
 shift 2
 mkdir -p "$folder"
-[ "$(cat "$wanted")" = yes ] || exit 0
+[ "$(cat "$requested")" = yes ] || exit 0
 for tool; do
   name=${tool##*/}
   name=${name%.benchmark}
@@ -25,34 +25,34 @@ done
 
 def _llm_benchmarks_impl(ctx):
     exporter = ctx.toolchains[EXPORTER_TOOLCHAIN].exporter
-    wanted = ctx.actions.declare_file(ctx.label.name + ".wanted")
+    requested = ctx.actions.declare_file(ctx.label.name + ".requested")
     args = ctx.actions.args()
     args.add("--path", import_root(ctx.files._tool, "etllm"))
     args.add("etllm.benchmark_wanted")
     args.add("--config", ctx.file.config)
     args.add("--name", ctx.file.config.short_path)
-    args.add("--output", wanted)
+    args.add("--output", requested)
     ctx.actions.run(
         executable = exporter.lowering_tool,
         arguments = [args],
         inputs = [ctx.file.config],
         tools = ctx.files._tool + [exporter.stamp],
-        outputs = [wanted],
+        outputs = [requested],
         mnemonic = "EtBenchmarkWanted",
-        progress_message = "Reading whether %{label} is wanted",
+        progress_message = "Reading whether %{label} is requested",
         env = action_environment(ctx),
         toolchain = EXPORTER_TOOLCHAIN,
     )
     folder = ctx.actions.declare_directory(ctx.label.name)
-    tools = [one[DefaultInfo].files_to_run for one in ctx.attr.benchmarks]
+    tools = [entry[DefaultInfo].files_to_run for entry in ctx.attr.benchmarks]
     ctx.actions.run_shell(
         command = _SCRIPT,
-        arguments = [wanted.path, folder.path] + [one.executable.path for one in tools],
-        inputs = [wanted],
+        arguments = [requested.path, folder.path] + [entry.executable.path for entry in tools],
+        inputs = [requested],
         tools = tools,
         outputs = [folder],
         mnemonic = "EtBenchmark",
-        progress_message = "Measuring the programs of %s" % shown(ctx.label),
+        progress_message = "Measuring the programs of %s" % readable_label(ctx.label),
         execution_requirements = _HERE,
     )
     return [DefaultInfo(files = depset([folder]), runfiles = ctx.runfiles([folder]))]

@@ -17,7 +17,7 @@ def _command(ctx):
     file_by_name = {f.basename: f for f in ctx.files.tokenizer}
     for name in ("tokenizer.json", "chat_format.json"):
         if name not in file_by_name:
-            fail("%s: tokenizer = %s: %s not found. Available: %s. Make the files with llm_tokenizer." % (
+            fail("%s: tokenizer: %s has no %s. Available: %s. Make the files with llm_tokenizer." % (
                 ctx.label,
                 ctx.attr.tokenizer.label,
                 name,

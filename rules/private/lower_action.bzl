@@ -18,7 +18,7 @@ def lowering_attributes(mandatory, what):
     return LOWERING_FLAG | {
         "calibration": attr.label(
             allow_single_file = [".safetensors"],
-            doc = "Inputs for recipes that quantize statically, in the place of the model's own: tensors " +
+            doc = "Inputs for recipes that quantize statically, instead of the model's own: tensors " +
                   "named by the position of an input (\"0\") or by method and position (\"prefill/0\"), whose " +
                   "first dimension counts samples.",
         ),
@@ -59,7 +59,7 @@ def lower(ctx, *, model, recipe, placeholders = [], suffix = ""):
     methods, settings = ctx.attr.methods, _settings(ctx)
     repeated = first_repeated(methods)
     if repeated:
-        fail("%s: methods lists \"%s\" twice." % (ctx.label, repeated))
+        fail("%s: methods lists \"%s\" twice. Remove one of them." % (ctx.label, repeated))
     directory = ctx.actions.declare_directory(ctx.label.name + suffix + ".lowered")
     measurements = ctx.actions.declare_file(ctx.label.name + suffix + ".timings.json")
     exporter_action(
@@ -100,7 +100,7 @@ def given_for_lowering(ctx):
 
 def _settings(ctx):
     if ctx.attr.quantize == "none" and ctx.attr.calibration:
-        fail("%s: calibration is for quantization, which quantize = \"none\" leaves out; remove one of them." %
+        fail("%s: calibration has no effect with quantize = \"none\". Remove one of them." %
              ctx.label)
     return struct(calibration = ctx.file.calibration, quantize = ctx.attr.quantize)
 

@@ -35,9 +35,9 @@ _FIELDS = {
 def _lowerable(*, label, **values):
     kinds = [name for name in ("entry_point", "exported", "programs") if values.get(name)]
     if len(kinds) > 1:
-        fail("%s: a model is code, .pt2 files or exported programs: got %s." % (label, " and ".join(kinds)))
+        fail("%s: got %s, expected one of code, .pt2 files and exported programs." % (label, " and ".join(kinds)))
     if bool(values.get("programs")) != bool(values.get("original")):
-        fail("%s: programs and original go together: got one of them." % label)
+        fail("%s: programs and original go together: one of them is missing." % label)
     return {name: field.default for name, field in _FIELDS.items()} | {"label": label} | values
 
 LowerableInfo, _ = provider(

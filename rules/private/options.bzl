@@ -3,7 +3,7 @@
 _TRUE_FALSE = ["true", "false", "1", "0", "yes", "no", "on", "off"]
 
 def check_option_types(label, types):
-    """Fails on a type that isn't known.
+    """Fails on an unknown type.
 
     Args:
       label: of the recipe.
@@ -14,11 +14,11 @@ def check_option_types(label, types):
         at_least = kind.startswith("int>=") and kind[5:].isdigit()
         multiple = kind.startswith("int*") and kind[4:].isdigit() and int(kind[4:]) > 0
         if not plain and not at_least and not multiple:
-            fail(("%s: option_types: \"%s\" has the unknown type \"%s\"; the types are int, int>=N, " +
-                  "int*N, float, bool, text and a|b|c.") % (label, name, kind))
+            fail(("%s: option_types: type of \"%s\": got \"%s\", expected int, int>=N, int*N, float, bool, " +
+                  "text or a|b|c.") % (label, name, kind))
 
 def check_options(label, options, types):
-    """Fails on an option that the recipe doesn't take, or a value that it can't have.
+    """Fails on an option that the recipe does not take, or on a value of another type.
 
     Args:
       label: of the recipe.
@@ -35,12 +35,12 @@ def check_options(label, options, types):
                 name,
                 "It takes: %s." % known if known else "This recipe takes none.",
             ))
-        wanted = _mismatch(value, types[name])
-        if wanted:
-            fail("%s: option \"%s\": got \"%s\", wanted %s." % (label, name, value, wanted))
+        expected = _mismatch(value, types[name])
+        if expected:
+            fail("%s: option \"%s\": got \"%s\", expected %s." % (label, name, value, expected))
 
 def _mismatch(value, kind):
-    """What was wanted, where a value doesn't have a type; else an empty string."""
+    """What is expected of a value that does not have its type; else an empty string."""
     if kind == "text":
         return ""
     if kind == "bool":

@@ -1,7 +1,7 @@
 """What the rules provide. `//rules:providers.bzl` exports it."""
 
 EtAppInfo = provider(
-    doc = "Binary, libraries, programs and data for one platform. Made by `et_runner_app`.",
+    doc = "Binary, libraries, programs and data for one platform. Created by `et_runner_app`.",
     fields = {
         "label": "Label of the app.",
         "name": "String.",
@@ -21,29 +21,29 @@ EtAppInfo = provider(
 )
 
 EtAppPackageInfo = provider(
-    doc = "Apps as what another system installs or builds with. Made by `et_android_apk`, `et_android_aar` " +
+    doc = "Apps as what another system installs or builds with. Created by `et_android_apk`, `et_android_aar` " +
           "and `et_ios_xcframework`.",
     fields = {
         "label": "Label of the target.",
         "kind": "String: \"apk\", \"aar\" or \"swift_package\".",
         "file": "File: the package; a zip, whatever its name.",
-        "apps": "List of EtAppInfo that it is made of.",
+        "apps": "List of EtAppInfo in it.",
         "signing_key": "String: \"own\", \"debug\": the one that everybody has, or empty: it is not signed.",
     },
 )
 
 EtAssetsInfo = provider(
-    doc = "Programs and what they load, for an app that has a runtime. Made by `et_assets`.",
+    doc = "Programs and what they load, for an app that has a runtime. Created by `et_assets`.",
     fields = {
         "label": "Label of the target.",
-        "files": "List of struct(path, file): Files and their places (\"data/foundation.ptd\").",
+        "files": "List of struct(path, file): Files and their paths (\"data/foundation.ptd\").",
         "manifest": "File: programs, files, sizes and sha256 (JSON).",
         "programs": "List of EtProgramInfo.",
     },
 )
 
 EtBackendInfo = provider(
-    doc = "A backend that programs delegate to. Made by `et_backend`.",
+    doc = "A backend that programs delegate to. Created by `et_backend`.",
     fields = {
         "label": "Label of the backend.",
         "id": "String: the name that a runtime registers it under (\"XnnpackBackend\"); empty: " +
@@ -58,8 +58,8 @@ EtLoweredInfo = provider(
         "label": "Label of the target that was lowered.",
         "directory": "File (tree artifact): index.json, program.bin, blobs/<sha256>.",
         "measurements": "File: seconds per stage, peak memory and accuracy (JSON); differs from run to run.",
-        "model": "EtModelInfo that it was made from.",
-        "recipe": "EtRecipeInfo that it was made with.",
+        "model": "EtModelInfo that it was lowered from.",
+        "recipe": "EtRecipeInfo that it was lowered with.",
         "methods": "List of strings: the methods asked for; empty: all.",
         "settings": "Struct: quantize (\"recipe\" or \"none\"), calibration (File or None).",
         "placeholders": "List of struct(file, placeholder): it holds these placeholders instead of the " +
@@ -78,7 +78,7 @@ EtModelInfo = provider(
 )
 
 EtProgramInfo = provider(
-    doc = "A linked program. Made by `et_program`.",
+    doc = "A linked program. Created by `et_program`.",
     fields = {
         "label": "Label of the program.",
         "program": "File: the .pte.",
@@ -92,14 +92,14 @@ EtProgramInfo = provider(
         "data_files": "Depset of Files: the .ptd files that it may need at run time; the " +
                       "manifest says which of them it loads.",
         "lowered": "EtLoweredInfo that it was linked from.",
-        "model": "EtModelInfo that it was made from.",
-        "recipe": "EtRecipeInfo that it was made with.",
+        "model": "EtModelInfo that it was lowered from.",
+        "recipe": "EtRecipeInfo that it was lowered with.",
         "backends": "Depset of EtBackendInfo that it may delegate to.",
     },
 )
 
 EtRecipeInfo = provider(
-    doc = "How a model is quantized, partitioned and lowered. Made by `et_recipe`.",
+    doc = "How a model is quantized, partitioned and lowered. Created by `et_recipe`.",
     fields = {
         "label": "Label of the recipe.",
         "backends": "Depset of EtBackendInfo that its programs may delegate to.",
@@ -113,10 +113,10 @@ EtRecipeInfo = provider(
 )
 
 EtReleaseInfo = provider(
-    doc = "Files that are given away together. Made by `et_release`.",
+    doc = "Files that are shipped together. Created by `et_release`.",
     fields = {
         "label": "Label of the release.",
-        "files": "List of struct(path, file): all Files and their places in the release, the lists included.",
+        "files": "List of struct(path, file): all Files and their paths in the release, the lists included.",
         "manifest": "File: what the release consists of (JSON).",
         "sbom": "File: its bill of materials (CycloneDX, JSON).",
         "checksums": "File: sha256 of all others, as `sha256sum -c` reads it.",
@@ -124,11 +124,11 @@ EtReleaseInfo = provider(
 )
 
 EtSharedDataInfo = provider(
-    doc = "Weights that programs share. Made by `et_shared_data`.",
+    doc = "Weights that programs share. Created by `et_shared_data`.",
     fields = {
         "label": "Label of the target.",
         "data": "File: the .ptd.",
         "index": "File: its keys with sha256, size, dtype, shape and names (JSON).",
-        "lowered": "List of EtLoweredInfo that it was made from.",
+        "lowered": "List of EtLoweredInfo that it was lowered from.",
     },
 )

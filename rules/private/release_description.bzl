@@ -1,42 +1,42 @@
 """What analysis knows of a release, as JSON for EtRelease."""
 
 load("//rules/private:exporter_flags.bzl", "eager")
-load("//toolchains/python:paths.bzl", "shown")
+load("//toolchains/python:paths.bzl", "readable_label")
 
 def app_description(app, *, file):
     """What is known of an app.
 
     Args:
       app: EtAppInfo.
-      file: string: its archive's place in the release; empty: it is there as part of a package only.
+      file: string: path of its archive in the release; empty: it is there as part of a package only.
 
     Returns:
       Struct, encodable as JSON.
     """
     return struct(
-        label = shown(app.label),
+        label = readable_label(app.label),
         name = app.name,
         platform = app.platform,
         file = file,
         manifest = app.manifest.path,
         runtime = struct(
-            label = shown(app.runtime.label),
+            label = readable_label(app.runtime.label),
             version = app.runtime.executorch_version,
         ),
-        libraries = [_library(library) for library in app.libraries if library.place],
+        libraries = [_library(library) for library in app.libraries if library.folder],
         linked = app.linked_packages,
     )
 
 def _library(library):
-    """A shared library, with the places in the app of all that belongs to it."""
+    """A shared library, with the paths in the app of all that belongs to it."""
     folder = library.file.dirname + "/"
     inside = [library.file.basename] + [
         f.path.removeprefix(folder) if f.path.startswith(folder) else f.basename
         for f in library.resources
     ]
     return struct(
-        label = shown(library.label),
-        paths = ["%s/%s" % (library.place, path) for path in inside],
+        label = readable_label(library.label),
+        paths = ["%s/%s" % (library.folder, path) for path in inside],
         purl = library.purl,
         license = library.license,
     )
@@ -46,21 +46,21 @@ def package_description(package, *, file):
 
     Args:
       package: EtAppPackageInfo.
-      file: string: its place in the release.
+      file: string: its path in the release.
 
     Returns:
       Struct, encodable as JSON.
     """
     return struct(
-        label = shown(package.label),
+        label = readable_label(package.label),
         kind = package.kind,
         file = file,
         signing_key = package.signing_key,
-        apps = [shown(app.label) for app in package.apps],
+        apps = [readable_label(app.label) for app in package.apps],
     )
 
 def program_description(program):
-    """How a program is made.
+    """How a program is built.
 
     Args:
       program: EtProgramInfo.
@@ -69,10 +69,10 @@ def program_description(program):
       Struct, encodable as JSON.
     """
     return struct(
-        label = shown(program.label),
-        model = shown(model_of(program).label),
+        label = readable_label(program.label),
+        model = readable_label(model_of(program).label),
         recipe = program.recipe.tree,
-        packages = [shown(one.label) for one in backend_packages([program])],
+        packages = [readable_label(entry.label) for entry in backend_packages([program])],
     )
 
 def model_of(program):
@@ -87,7 +87,7 @@ def model_of(program):
     return eager(program.lowered).model
 
 def model_description(model):
-    """What a model is made of.
+    """The files of a model.
 
     Args:
       model: LowerableInfo.
@@ -96,9 +96,9 @@ def model_description(model):
       Struct, encodable as JSON.
     """
     return struct(
-        label = shown(model.label),
+        label = readable_label(model.label),
         entry_point = model.entry_point,
-        files = [struct(label = shown(f.owner), path = f.path) for f in model_files(model)],
+        files = [struct(label = readable_label(f.owner), path = f.path) for f in model_files(model)],
     )
 
 def model_files(model):
@@ -121,12 +121,12 @@ def backend_packages(programs):
     Returns:
       List of EtPackagesInfo, each once.
     """
-    found = {}
+    by_label = {}
     for program in programs:
         for backend in program.backends.to_list():
             for packages in backend.packages:
-                found[packages.label] = packages
-    return found.values()
+                by_label[packages.label] = packages
+    return by_label.values()
 
 def labels_of_repositories(apps, programs):
     """One label of each repository that a description names, but for the main one.
@@ -143,7 +143,7 @@ def labels_of_repositories(apps, programs):
     """
     labels = [app.label for app in apps] + [app.runtime.label for app in apps]
     labels += [library.label for app in apps for library in app.libraries]
-    labels += [one.label for one in backend_packages(programs)]
+    labels += [entry.label for entry in backend_packages(programs)]
     for program in programs:
         labels += [program.label, model_of(program).label, program.recipe.label]
         labels += [backend.label for backend in program.backends.to_list()]

@@ -34,11 +34,11 @@ def flags(output: Path, entry_point: str, recipe: dict[str, Any], *more: str) ->
       recipe: the tree of a recipe.
       *more: further flags.
     """
-    found = ["lower", "--label=//x:program", "--model_label=//x:model", f"--output={output}"]
-    found += [f"--entry_point={entry_point}"] if entry_point else []
-    found += [f"--source={place}={REPOSITORY / file}" for place, file in _SOURCES.items()]
-    found += ["--root=_main", "--root=re", f"--recipe={json.dumps(recipe)}"]
-    return found + list(more)
+    arguments = ["lower", "--label=//x:program", "--model_label=//x:model", f"--output={output}"]
+    arguments += [f"--entry_point={entry_point}"] if entry_point else []
+    arguments += [f"--source={place}={REPOSITORY / file}" for place, file in _SOURCES.items()]
+    arguments += ["--root=_main", "--root=re", f"--recipe={json.dumps(recipe)}"]
+    return arguments + list(more)
 
 
 class Exporter:

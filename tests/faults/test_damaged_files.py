@@ -91,33 +91,33 @@ class _Runs:
 
 def test_a_checkpoint_that_would_run_code(exporter: Exporter, tmp_path: Path) -> None:
     """A pickle is data: what it would call is named, and not called."""
-    path, made = tmp_path / "net.pt", tmp_path / "made_by_a_pickle"
+    path, marker = tmp_path / "net.pt", tmp_path / "made_by_a_pickle"
     net = torch.nn.Linear(8, 4)
     data = f"--data=_main/net.pt={path}"
     torch.save(net.state_dict(), path)
     request = flags(tmp_path / "whole", "faulty:checkpoint", PORTABLE, data)
     assert exporter.ask(request)["exitCode"] == 0
-    torch.save({**net.state_dict(), "more": _Runs(made)}, path)
+    torch.save({**net.state_dict(), "more": _Runs(marker)}, path)
     said = exporter.refuse(flags(tmp_path / "out", "faulty:checkpoint", PORTABLE, data))
     assert "net.pt: a pickle that would run code: it names" in said
     assert "safetensors.torch.save_file" in said
-    assert not made.exists()
+    assert not marker.exists()
 
 
 def test_an_exported_program_that_would_run_code(exporter: Exporter, tmp_path: Path) -> None:
     """Its example inputs are a pickle, too."""
-    path, made = tmp_path / "model.pt2", tmp_path / "made_by_a_pickle"
+    path, marker = tmp_path / "model.pt2", tmp_path / "made_by_a_pickle"
     net = torch.nn.Linear(8, 4)
     torch.export.save(torch.export.export(net, (torch.ones(1, 8),)), path)
     inputs = io.BytesIO()
-    torch.save(_Runs(made), inputs)
+    torch.save(_Runs(marker), inputs)
     with zipfile.ZipFile(io.BytesIO(path.read_bytes())) as old, zipfile.ZipFile(path, "w") as new:
         for name in old.namelist():
             is_inputs = name.endswith("sample_inputs/model.pt")
             new.writestr(name, inputs.getvalue() if is_inputs else old.read(name))
     said = exporter.refuse(flags(tmp_path / "out", "", PORTABLE, f"--exported=forward={path}"))
     assert "model.pt2, cannot be read: a pickle in it would run code: it names" in said
-    assert not made.exists()
+    assert not marker.exists()
 
 
 def test_an_endless_gguf(exporter: Exporter, tmp_path: Path) -> None:

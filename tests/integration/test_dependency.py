@@ -155,4 +155,4 @@ def test_another_version_of_executorch(workspace: Workspace) -> None:
     said = workspace.failed(
         "@et//toolchains/runtime", "--platforms=@et//toolchains/platforms:linux_arm64"
     )
-    assert "executorch: the locks have version 1.4.1, expected 1.5.0." in said
+    assert "executorch: version in the locks: got 1.4.1, expected 1.5.0." in said

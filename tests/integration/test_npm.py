@@ -100,10 +100,10 @@ def test_a_machine_without_npm_gets_one(user: User, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("no_archive", 'the npm package is-number@7.0.0 has no archive "some.aar"'),
+        ("no_archive", 'the npm package is-number@7.0.0: archive "some.aar" not found'),
         ("no_file", 'the npm package is-number@7.0.0 has no "nothing/here"'),
-        ("no_version", "the npm package is-number@7.0.99 is not available"),
-        ("wrong_hash", f"got sha256: {_SHA256}\n  expected sha256: {'0' * 64}\n"),
+        ("no_version", "the npm package is-number@7.0.99 cannot be fetched"),
+        ("wrong_hash", f"another sha256: got {_SHA256}, expected {'0' * 64}.\n"),
     ],
 )
 def test_failures(name: str, words: str, user: User) -> None:

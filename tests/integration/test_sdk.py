@@ -58,7 +58,7 @@ def test_gone(workspace: Workspace) -> None:
         said = workspace.failed("--nobuild", "//:net_qualcomm")
         assert 'executorch.sdk(backend = "qualcomm", path = "' in said
         assert "sdks/gone" in said
-        assert "there is no such folder" in said
+        assert "folder not found" in said
     finally:
         workspace.replace("MODULE.bazel", "sdks/gone", "sdks/qnn")
 

@@ -1,4 +1,4 @@
-"""et_android_tools: the programs that Android apps are made with."""
+"""et_android_tools: the programs that build Android apps."""
 
 load("//toolchains/android:providers.bzl", "EtAndroidToolsInfo")
 
@@ -21,7 +21,7 @@ et_android_tools = rule(
     implementation = _et_android_tools_impl,
     doc = """Programs of an Android SDK, for a `toolchain` of the type `@rules_executorch//toolchains/android:toolchain_type`.
 
-The ready-made ones come out of package registries and run on Linux on x86_64. An SDK of one's own:
+The ready-made ones come out of package registries and run on Linux on x86_64. Your own SDK:
 
 ```starlark
 et_android_tools(

@@ -1,7 +1,7 @@
 """What the toolchain of Android apps provides."""
 
 EtAndroidToolsInfo = provider(
-    doc = "Programs of an Android SDK. Made by `et_android_tools`.",
+    doc = "Programs of an Android SDK. Created by `et_android_tools`.",
     fields = {
         "aapt2": "FilesToRunProvider: packs the manifest.",
         "android_jar": "File: the API to compile against, with its resources.",

@@ -1,4 +1,4 @@
-"""android_repositories: what Android apps are made with; fetched only where one is built."""
+"""android_repositories: what builds Android apps; fetched only where an app is built."""
 
 load("//toolchains/debian:debian.bzl", "debian_packages")
 load("//toolchains/exporter:wheel.bzl", "wheel_folders")

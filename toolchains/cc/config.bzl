@@ -39,9 +39,9 @@ def _flags(actions, flags, mode = None):
         with_features = [with_feature_set(features = [mode])] if mode else [],
     )
 
-def _features(target, places):
-    compile = compile_flags(target, places)
-    link = link_flags(target, places)
+def _features(target, paths):
+    compile = compile_flags(target, paths)
+    link = link_flags(target, paths)
     return [
         feature(name = "dbg"),
         feature(name = "fastbuild"),
@@ -52,7 +52,7 @@ def _features(target, places):
             name = "default_compile_flags",
             enabled = True,
             flag_sets = [
-                _flags(_CXX, cxx_flags(target, places)),
+                _flags(_CXX, cxx_flags(target, paths)),
                 _flags(_COMPILE, compile),
                 _flags(_COMPILE, ["-g"], "dbg"),
                 _flags(_COMPILE, ["-g0", "-O2", "-DNDEBUG", "-ffunction-sections", "-fdata-sections"], "opt"),
@@ -115,7 +115,7 @@ _TOOLS = {
 
 def _cc_toolchain_config_impl(ctx):
     target = TARGETS[ctx.attr.platform]
-    places = struct(
+    paths = struct(
         libstdcxx = ctx.file.libstdcxx.dirname if ctx.file.libstdcxx else "",
         own = ctx.file._own.dirname,
         stubs = {file.basename: file.path for file in ctx.files.stubs},
@@ -127,7 +127,7 @@ def _cc_toolchain_config_impl(ctx):
         abi_libc_version = "local",
         abi_version = "local",
         compiler = "clang",
-        features = _features(target, places),
+        features = _features(target, paths),
         host_system_name = "local",
         # Bazel's own flags are of two kinds, and this tells which.
         target_libc = "macosx" if target.family == "apple" else target.family,

@@ -11,9 +11,9 @@ def _system(folders):
         flags += ["-isystem", folder]
     return flags
 
-def _libc_folders(target, places):
+def _libc_folders(target, paths):
     """Folders of the C library's headers and of the kernel's."""
-    root = places.zig + "/lib/libc/include/"
+    root = paths.zig + "/lib/libc/include/"
     if target.family == "apple":
         return [root + "any-darwin-any"]
     libc = {
@@ -22,38 +22,38 @@ def _libc_folders(target, places):
     }[target.family]
     return [root + folder for folder in libc + [target.kernel + "-linux-any", "any-linux-any"]]
 
-def _own_folders(target, places):
+def _own_folders(target, paths):
     """Folders of headers of ours that go before others of the same name."""
-    return [] if target.family == "apple" else ["%s/%s/include" % (places.own, target.family)]
+    return [] if target.family == "apple" else ["%s/%s/include" % (paths.own, target.family)]
 
-def cxx_flags(target, places):
+def cxx_flags(target, paths):
     """Flags for C++ alone, which go before those for C, too.
 
     Args:
       target: row of TARGETS.
-      places: struct: folders.
+      paths: struct: folders.
 
     Returns:
       A list.
     """
-    folders = _own_folders(target, places)
+    folders = _own_folders(target, paths)
     if target.family == "linux":
-        root = places.libstdcxx + "/usr/%s-linux-gnu/include/c++/12" % target.machine
+        root = paths.libstdcxx + "/usr/%s-linux-gnu/include/c++/12" % target.machine
         return ["-std=c++17", "-nostdinc++"] + _system(
             folders + [root, "%s/%s-linux-gnu" % (root, target.machine), root + "/backward"],
         )
-    folders = folders + [places.zig + "/lib/libcxx/include", places.zig + "/lib/libcxxabi/include"]
-    flags = ["-std=c++17", "-nostdinc++", "-include", "%s/%s/libcxx.h" % (places.own, target.family)]
+    folders = folders + [paths.zig + "/lib/libcxx/include", paths.zig + "/lib/libcxxabi/include"]
+    flags = ["-std=c++17", "-nostdinc++", "-include", "%s/%s/libcxx.h" % (paths.own, target.family)]
 
     # Unwinding needs a library that neither Android nor libc++_shared.so of its NDK promises.
     return flags + (["-fno-exceptions"] if target.family == "android" else []) + _system(folders)
 
-def compile_flags(target, places):
+def compile_flags(target, paths):
     """Flags for C, C++ and assembler.
 
     Args:
       target: row of TARGETS.
-      places: struct: folders.
+      paths: struct: folders.
 
     Returns:
       A list.
@@ -77,18 +77,18 @@ def compile_flags(target, places):
     if target.family != "apple" and target.cpu == "arm64":
         # Otherwise each atomic operation would be a call of a library that there is none of.
         flags.append("-mno-outline-atomics")
-    folders = _own_folders(target, places) + [places.zig + "/lib/include"] + _libc_folders(target, places)
+    folders = _own_folders(target, paths) + [paths.zig + "/lib/include"] + _libc_folders(target, paths)
     return flags + _system(folders)
 
-def _elf(target, places, more):
+def _elf(target, paths, more):
     """Flags of clang as the driver of lld, which takes the host's start files and libraries otherwise."""
     return [
         "--target=" + target.triple,
         "-no-canonical-prefixes",
         "-nostdlib",
-        "--ld-path=%s/ld.lld" % places.stub_folder.replace("/lib", "/bin"),
-        "--sysroot=" + places.stub_folder,
-        "-L" + places.stub_folder,
+        "--ld-path=%s/ld.lld" % paths.stub_folder.replace("/lib", "/bin"),
+        "--sysroot=" + paths.stub_folder,
+        "-L" + paths.stub_folder,
         "-Wl,--build-id=none",
         "-Wl,-z,relro,-z,now",
         "-Wl,--as-needed",
@@ -96,18 +96,18 @@ def _elf(target, places, more):
         "-Wl,--allow-shlib-undefined",
     ] + more + ["-Wl,--no-as-needed"]
 
-def link_flags(target, places):
+def link_flags(target, paths):
     """Flags of links.
 
     Args:
       target: row of TARGETS.
-      places: struct: folders, and the stubs by name.
+      paths: struct: folders, and the stubs by name.
 
     Returns:
       A struct of lists: for programs, shared libraries, shared libraries of one target without what it
       depends on, programs and libraries, and both in the mode opt.
     """
-    stubs = places.stubs
+    stubs = paths.stubs
     if target.family == "apple":
         return struct(
             program = [],
@@ -125,14 +125,14 @@ def link_flags(target, places):
             nodeps = [],
             all = _elf(
                 target,
-                places,
+                paths,
                 # In all modes: compiler_rt is one object, which calls much of libm.
                 ["-Wl,-z,max-page-size=16384", "-Wl,--gc-sections", stubs["libc_compat.o"]] +
                 [stubs[name] for name in libraries],
             ),
             opt = opt,
         )
-    root = places.libstdcxx + "/usr"
+    root = paths.libstdcxx + "/usr"
     libraries = [
         "libm.so",
         "libc.so",
@@ -146,7 +146,7 @@ def link_flags(target, places):
         program = ["-pie", stubs["Scrt1.o"], stubs["program.o"]],
         shared = [stubs["shared.o"]],
         nodeps = [],
-        all = _elf(target, places, [
+        all = _elf(target, paths, [
             "%s/%s-linux-gnu/lib/libstdc++.so.6" % (root, target.machine),
             "%s/%s-linux-gnu/lib/libgcc_s.so.1" % (root, target.machine),
             "%s/lib/gcc-cross/%s-linux-gnu/12/libgcc.a" % (root, target.machine),

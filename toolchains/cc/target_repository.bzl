@@ -1,6 +1,6 @@
 """target_repository: start files, stubs of the system's libraries and programs for one platform.
 
-Zig makes such files by itself where it links a program, for seconds in each action. Here they are made
+Zig makes such files by itself where it links a program, for seconds in each action. Here they are built
 once, and actions call clang and lld directly, which keep no cache.
 """
 

@@ -1,4 +1,4 @@
-"""target_toolchain: what stands in the repository `executorch_cc_<platform>`."""
+"""target_toolchain: the targets of the repository `executorch_cc_<platform>`."""
 
 load("@rules_cc//cc/toolchains:cc_toolchain.bzl", "cc_toolchain")
 load("//toolchains/cc:config.bzl", "cc_toolchain_config")

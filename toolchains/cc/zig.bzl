@@ -14,12 +14,12 @@ _SHA256 = [
 
 def _zig_repository_impl(rctx):
     folder = unpack_wheel(rctx, _REQUIREMENT, _SHA256)
-    places = {
+    source_by_path = {
         "LICENSE": "ziglang/LICENSE",
         "lib": "ziglang/lib",
         "zig": "ziglang/zig",
     }
-    move_unpacked(rctx, folder, places, "the wheel of " + _REQUIREMENT)
+    move_unpacked(rctx, folder, source_by_path, "the wheel of " + _REQUIREMENT)
     rctx.template("BUILD.bazel", rctx.attr._build_file, executable = False)
 
 zig_repository = repository_rule(

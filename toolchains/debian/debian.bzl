@@ -31,7 +31,7 @@ def _debian_packages_impl(rctx):
         timeout = 3600,
     )
     if result.return_code:
-        fail("@%s: the Debian packages are not available\n%s" % (rctx.name, result.stderr.strip()))
+        fail("@%s: the Debian packages cannot be fetched.\n%s" % (rctx.name, result.stderr.strip()))
     rctx.template("BUILD.bazel", rctx.attr.build_file, rctx.attr.substitutions, executable = False)
 
 debian_packages = repository_rule(
@@ -65,7 +65,7 @@ debian_packages(
             doc = "Name of a package to its sha256.",
             mandatory = True,
         ),
-        "substitutions": attr.string_dict(doc = "Text in the BUILD file to its replacement."),
+        "substitutions": attr.string_dict(doc = "Text in the BUILD file to what replaces it."),
         "suite": attr.string(
             default = "bookworm",
             doc = "The release that the packages are taken from.",

@@ -86,13 +86,13 @@ def _watched(rctx, label):
 
 def _check_versions(rctx):
     """Fails where a package that the user named a version of has another one."""
-    found = json.decode(rctx.read("environment.json"))["versions"]
-    for package, wanted in rctx.attr.versions.items():
-        got = found.get(package, "none")
-        if got.split("+")[0] != wanted:
-            fail(("@{}: {}: the lock has version {}, expected {}.\nMake the version attributes of " +
+    versions = json.decode(rctx.read("environment.json"))["versions"]
+    for package, expected in rctx.attr.versions.items():
+        got = versions.get(package, "none")
+        if got.split("+")[0] != expected:
+            fail(("@{}: {}: version in the lock: got {}, expected {}.\nMake the version attributes of " +
                   "executorch.exporter() and its locks agree: bazel run " +
-                  "@rules_executorch//toolchains/exporter:lock.update").format(rctx.name, package, got, wanted))
+                  "@rules_executorch//toolchains/exporter:lock.update").format(rctx.name, package, got, expected))
 
 def _python_environment_impl(rctx):
     locks = [_watched(rctx, label) for label in rctx.attr.locks]
@@ -131,7 +131,7 @@ def _python_environment_impl(rctx):
         "programs": ["bin"] if rctx.attr.scripts else [],
     }
     if not rctx.attr.base_locks:
-        # Not python/ as a whole: a sandbox can't hold a folder and, as another input, a file in it.
+        # Not python/ as a whole: a sandbox cannot hold a folder and, as another input, a file in it.
         libraries = [path.basename for path in rctx.path("python").readdir() if path.basename != "bin"]
         folders["python_home"] = ["python/" + name for name in sorted(libraries)]
     rctx.file("BUILD.bazel", (_LAYER_BUILD if rctx.attr.base_locks else _BUILD).format(
@@ -144,19 +144,19 @@ def _python_environment_impl(rctx):
 
 python_environment = repository_rule(
     implementation = _python_environment_impl,
-    doc = "A hermetic Python environment, made of a host's interpreter and locked packages.",
+    doc = "A hermetic Python environment, from the host's interpreter and locked packages.",
     attrs = {
         "base_locks": attr.label_list(
             allow_files = [".txt"],
             doc = "If given: the locks of the environment that this one is a layer of. It gets no " +
-                  "interpreter, and of its own locks' packages only those that the base does not have.",
+                  "interpreter, and of its own locks' packages only those that the base lacks.",
         ),
         "build_file_content": attr.string(
             doc = "Text that is added to the repository's BUILD.bazel, such as a toolchain's target.",
         ),
         "lite": attr.bool(
             default = True,
-            doc = "Whether the torch-free folder is made; the locks must name executorch then.",
+            doc = "Whether the torch-free folder is created; the locks must name executorch then.",
         ),
         "locks": attr.label_list(
             allow_files = [".txt"],
@@ -169,7 +169,7 @@ python_environment = repository_rule(
                   "python3 on PATH. The environment variable RULES_EXECUTORCH_PYTHON goes first.",
         ),
         "scripts": attr.string_list(
-            doc = "Names of programs that packages bring, to be made in //:programs.",
+            doc = "Names of programs that packages bring, to create in //:programs.",
         ),
         "torch_index": attr.string(
             default = "https://download.pytorch.org/whl/cpu",

@@ -10,9 +10,9 @@ EXPORTER_TOOLCHAIN = Label("//toolchains/exporter:toolchain_type")
 def _roots(ctx):
     """Files of packages and their import roots."""
     if bool(ctx.attr.packages) != bool(ctx.attr.package_imports):
-        fail("%s: packages and package_imports go together; one of them is missing." % ctx.label)
+        fail("%s: packages and package_imports go together: one of them is missing." % ctx.label)
     if not ctx.attr.packages and not ctx.attr.deps:
-        fail(("%s: an exporter needs torch and executorch: give packages and package_imports, or deps " +
+        fail(("%s: no packages are given. Give torch and executorch: packages and package_imports, or deps " +
               "(py_library targets, e.g. of a pip hub).") % ctx.label)
     here = "/".join([p for p in [repository_root(ctx.label), ctx.label.package] if p])
     roots = ["%s/%s" % (here, i) for i in ctx.attr.package_imports]
@@ -122,7 +122,7 @@ def et_exporter(
 
     For a `toolchain` of the type `@rules_executorch//toolchains/exporter:toolchain_type`.
 
-    The ready-made one comes from the module extension's lock. One's own, from a pip hub:
+    The ready-made one comes from the module extension's lock. Your own, from a pip hub:
 
     ```starlark
     et_exporter(
@@ -160,7 +160,7 @@ def et_exporter(
       visibility: of the target.
     """
     if bool(light) != bool(light_imports):
-        fail("et_exporter %s: light and light_imports go together; one of them is missing." % name)
+        fail("et_exporter %s: light and light_imports go together: one of them is missing." % name)
     python = dict(interpreter = interpreter, python_files = python_files)
     heavy = dict(packages = packages, package_imports = package_imports, deps = deps)
     lean = dict(packages = light, package_imports = light_imports) if light else heavy

@@ -17,6 +17,6 @@ def extract(rctx, archive, output, what):
     """
     checked = rctx.execute([find_host_python(rctx, ""), "-I", "-B", rctx.path(_CHECK), archive])
     if checked.return_code:
-        fail("@%s: %s is refused: %s Don't use this file: fetch it again, and if it stays so, report the package to its registry." %
+        fail("@%s: %s is refused: %s Do not use this file. Fetch it again; if it stays so, report the package to its registry." %
              (rctx.name, what, checked.stderr.strip().split("\n")[-1]))
     rctx.extract(archive, output = output)

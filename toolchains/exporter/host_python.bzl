@@ -4,7 +4,7 @@ PYTHON_VERSION = "3.11"
 PYTHON_VARIABLE = "RULES_EXECUTORCH_PYTHON"
 
 def _probe(rctx, python):
-    """What an interpreter is: a struct with version and executable, or None if it doesn't run."""
+    """What an interpreter is: a struct with version and executable, or None if it does not run."""
     result = rctx.execute([
         python,
         "-I",

@@ -13,7 +13,7 @@ def lock_hashes(rctx, locks, requirement):
     Returns:
       A list of strings: sha256 of every file of that version.
     """
-    package, _, wanted = requirement.partition("==")
+    package, _, expected = requirement.partition("==")
     got = None
     for label in locks:
         path = rctx.path(label)
@@ -25,14 +25,14 @@ def lock_hashes(rctx, locks, requirement):
                 continue
             words = rest.split(" ")
             got = words[0].strip(";")
-            if got.split("+")[0] == wanted:
+            if got.split("+")[0] == expected:
                 return [word[len(_HASH):] for word in words if word.startswith(_HASH)]
-    fail(("@{}: {}: the locks have version {}, expected {}.\n  locks: {}\nMake the version attributes of " +
+    fail(("@{}: {}: version in the locks: got {}, expected {}.\n  locks: {}\nMake the version attributes of " +
           "executorch.exporter() and its locks agree: bazel run " +
           "@rules_executorch//toolchains/exporter:lock.update").format(
         rctx.name,
         package,
         got or "none",
-        wanted,
+        expected,
         ", ".join([str(label) for label in locks]),
     ))

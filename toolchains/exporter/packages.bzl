@@ -41,7 +41,7 @@ def _packages_impl(ctx):
             stamp_path = runfiles_path(ctx.file.stamp),
             roots = unique(roots),
             programs = ["%s/%s" % (here, folder) for folder in ctx.attr.programs],
-            variables = {n: "%s/%s" % (here, place) for n, place in ctx.attr.variables.items()},
+            variables = {n: "%s/%s" % (here, path) for n, path in ctx.attr.variables.items()},
             missing = ctx.attr.missing,
             metadata_files = depset(ctx.files.metadata_files),
         ),
@@ -77,7 +77,7 @@ def et_packages(
         visibility = None):
     """What a backend needs beside the exporter's environment, for `et_backend(packages = …)`.
 
-    Those of the backends that ship come from the module extension's locks. One's own, from a pip hub:
+    Those of the backends that ship come from the module extension's locks. Your own, from a pip hub:
 
     ```starlark
     et_packages(
@@ -98,7 +98,7 @@ def et_packages(
       programs: folders with programs that a lowering starts, relative to the stamp's; they are on PATH.
       variables: environment variables of a lowering: name to a file or folder, relative to the stamp's.
       metadata_files: labels of the packages' METADATA files, for SBOMs of releases.
-      missing: if not empty: why it can't be used, as the sentence that a build fails with.
+      missing: if not empty: why the packages cannot be used, as the sentence that a build fails with.
       tags: of the target.
       visibility: of the target.
     """

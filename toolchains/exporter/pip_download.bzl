@@ -36,8 +36,8 @@ def pip_download(rctx, *, requirement, sha256, what, options, environment = {}):
         timeout = 3600,
     )
     if result.return_code:
-        fail(("@%s: the %s of %s is not available (expected sha256: %s). pip says:\n%s%s\n" +
-              "Check the network and pip's settings (pip config list); a hash mismatch means a " +
+        fail(("@%s: the %s of %s cannot be fetched (expected sha256: %s). pip says:\n%s%s\n" +
+              "Check the network and pip's settings (pip config list). A hash mismatch means a " +
               "truncated download or another file.") %
              (rctx.name, what, requirement, " or ".join(sha256), result.stdout, result.stderr))
     rctx.delete("requirement.txt")

@@ -1,7 +1,7 @@
 """What the exporter toolchain and layers of packages provide."""
 
 EtExporterInfo = provider(
-    doc = "The Python environment that lowers and links. Made by `et_exporter`.",
+    doc = "The Python environment that lowers and links. Created by `et_exporter`.",
     fields = {
         "lowering_tool": "FilesToRunProvider: runs modules that need torch.",
         "linking_tool": "FilesToRunProvider: runs modules that don't.",
@@ -19,7 +19,7 @@ EtExporterInfo = provider(
 )
 
 EtPackagesInfo = provider(
-    doc = "Python packages, programs or an SDK that a backend needs. Made by `et_packages`.",
+    doc = "Python packages, programs or an SDK that a backend needs. Created by `et_packages`.",
     fields = {
         "label": "Label of the target.",
         "holder": "FilesToRunProvider: does nothing, and has the files as runfiles.",
@@ -29,7 +29,7 @@ EtPackagesInfo = provider(
         "roots": "List of strings: import roots, as runfiles paths.",
         "programs": "List of strings: folders for PATH, as runfiles paths.",
         "variables": "Dict of environment variable to runfiles path.",
-        "missing": "String: why they can't be used; empty: they can.",
+        "missing": "String: why they cannot be used; empty: they can.",
         "metadata_files": "Depset of Files: METADATA of each package.",
     },
 )

@@ -5,7 +5,7 @@ load("//toolchains/exporter:host_python.bzl", "PYTHON_VARIABLE")
 load("//toolchains/exporter:pip_download.bzl", "pip_download")
 load("//toolchains/exporter:wheel.bzl", "move_unpacked")
 
-# pip asks the package for its name before it returns its archive. This replaces the
+# pip asks the package itself what it is called before it hands out its archive. This replaces the
 # package's build system, so that nothing of the package runs and none of its build tools is fetched.
 _BACKEND = """\
 import pathlib, sys
@@ -49,7 +49,7 @@ def _sdist_folders_impl(rctx):
     if rctx.attr.archive:
         inner = top.get_child(rctx.attr.archive)
         if not inner.exists:
-            fail("@%s: %s has no \"%s\"." % (rctx.name, origin, rctx.attr.archive))
+            fail("@%s: %s: \"%s\" not found." % (rctx.name, origin, rctx.attr.archive))
         top = _unpack(rctx, inner, "unpacked/inner", rctx.attr.archive + " in " + origin)
     for leftover in ("download", "backend"):
         rctx.delete(leftover)
@@ -71,7 +71,7 @@ sdist_folders = repository_rule(
         "build_file": attr.label(mandatory = True, allow_single_file = True),
         "folders": attr.string_dict(
             mandatory = True,
-            doc = "Place in the repository to path in the archive; what lies inside of another one first.",
+            doc = "Path in the repository to path in the archive; what lies inside of another one first.",
         ),
         "requirement": attr.string(mandatory = True, doc = "\"package==version\"."),
         "sha256": attr.string(mandatory = True),

@@ -21,11 +21,11 @@ def _sdk_repository_impl(rctx):
         root = rctx.path(given) if absolute else rctx.path(rctx.workspace_root).get_child(*given.split("/"))
     if root:
         if not root.exists or not root.is_dir:
-            fail("executorch.sdk(backend = \"%s\", path = \"%s\"): there is no such folder." %
+            fail("executorch.sdk(backend = \"%s\", path = \"%s\"): folder not found." %
                  (rctx.attr.backend, root))
         rctx.symlink(root, "sdk")
 
-    # By names and sizes, so that the same SDK in another place is the same.
+    # By names and sizes, so that the path of the SDK does not matter.
     listing = rctx.execute(["sh", "-c", "find -L . -type f -printf '%P %s\\n' | LC_ALL=C sort | sha256sum | cut -c1-64"], working_directory = "sdk") if root else None
     if listing and listing.return_code:
         fail("@%s: the SDK in %s cannot be read: %s" % (rctx.name, root, listing.stderr))

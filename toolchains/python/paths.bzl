@@ -42,7 +42,7 @@ def pair_format(name):
     """
     return pair(name, "").replace("%", "%%") + "%s"
 
-def placed(file):
+def path_pair(file):
     """A file as "runfiles path=execution path", for Args.add_all.
 
     Args:
@@ -53,7 +53,7 @@ def placed(file):
     """
     return pair(runfiles_path(file), file.path)
 
-def placed_in_runfiles(file):
+def runfiles_pair(file):
     """A file as "runfiles path=path from the main repository's runfiles", for tests.
 
     Args:
@@ -86,7 +86,7 @@ def python_sources(ctx, extra = []):
       Struct of sources (depset of Files) and roots (list of strings, own repository first).
     """
     root = repository_root(ctx.label)
-    roots = [_normalized(root, ctx.label.package, i) for i in ctx.attr.imports] + [root]
+    roots = [_normalized(ctx.label, i) for i in ctx.attr.imports] + [root]
     transitive = []
     for dep in ctx.attr.deps:
         transitive.append(dep[PyInfo].transitive_sources)
@@ -110,7 +110,7 @@ def unique(items):
     return {item: None for item in items}.keys()
 
 def first_repeated(items):
-    """The first item that stands in a list twice.
+    """The first item that occurs in a list twice.
 
     Args:
       items: list of strings.
@@ -125,7 +125,7 @@ def first_repeated(items):
         seen[item] = True
     return None
 
-def shown(label):
+def readable_label(label):
     """A label as people write it.
 
     Args:
@@ -137,13 +137,14 @@ def shown(label):
     text = str(label)
     return text[2:] if text.startswith("@@//") else text
 
-def _normalized(root, package, path):
-    parts = [p for p in package.split("/") if p]
+def _normalized(label, path):
+    """An import root in a target's package, as a runfiles path without "..": "_main/models"."""
+    parts = [p for p in label.package.split("/") if p]
     for part in path.split("/"):
         if part == "..":
             if not parts:
-                fail("imports = [\"%s\"] leaves the repository." % path)
+                fail("%s: imports: got \"%s\", expected a folder of the repository." % (label, path))
             parts.pop()
         elif part not in ("", "."):
             parts.append(part)
-    return "/".join([root] + parts)
+    return "/".join([repository_root(label)] + parts)

@@ -19,7 +19,7 @@ def _qemu_emulator_impl(ctx):
     script = ctx.actions.declare_file(ctx.label.name + ".sh")
     loader = [f for f in ctx.files.libraries if f.basename.startswith("ld-linux")]
     if not loader:
-        fail("%s: libraries have no dynamic loader (lib/ld-linux-*.so.*)." % ctx.label)
+        fail("%s: libraries: no dynamic loader (lib/ld-linux-*.so.*) found." % ctx.label)
     root = runfiles_path(loader[0]).rsplit("/", 2)[0]
     ctx.actions.write(
         script,

@@ -11,9 +11,9 @@ _OPTIONAL_RUNTIME = config_common.toolchain_type(RUNTIME_TOOLCHAIN, mandatory = 
 def _find(ctx):
     toolchain = ctx.toolchains[RUNTIME_TOOLCHAIN]
     if not toolchain:
-        fail(("There is no ExecuTorch runtime for this platform. Ready-made ones are for the platforms " +
-              "in @rules_executorch//toolchains/platforms; for others give one with et_runtime_import " +
-              "or et_runtime_toolchain, and register it."))
+        fail(("%s: no ExecuTorch runtime for this platform. Ready-made ones are for the platforms in " +
+              "@rules_executorch//toolchains/platforms. For others declare one with et_runtime_import or " +
+              "et_runtime_toolchain, and register it.") % ctx.label)
     return toolchain.runtime
 
 def _current_runtime_impl(ctx):
@@ -59,7 +59,7 @@ def _current_runtime_libraries_impl(ctx):
     to_link = []
     flags = []
     for library in all_libraries:
-        if library.place:
+        if library.folder:
             linked = cc_common.create_library_to_link(
                 actions = ctx.actions,
                 cc_toolchain = cc_toolchain,

@@ -1,4 +1,4 @@
-"""et_runtime_import: a runtime of one's own: a CMake install prefix, an AAR, or xcframeworks."""
+"""et_runtime_import: a runtime of your own: a CMake install prefix, an AAR, or xcframeworks."""
 
 load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
@@ -7,7 +7,7 @@ load("//toolchains/exporter:linker_action.bzl", "linker_action")
 load("//toolchains/runtime:import_names.bzl", "ABIS", "SLICES", "backend_of", "is_core", "library_name", "role_of")
 load("//toolchains/runtime:providers.bzl", "EtRuntimeInfo", "EtRuntimeLibraryInfo")
 
-# Of every ExecuTorch: what its headers are found by.
+# A header of every ExecuTorch: its path says where the headers are.
 _A_HEADER = "/executorch/runtime/executor/program.h"
 _PORTABLE_TYPES = "/executorch/runtime/core/portable_type/c10"
 _DEFINES = ["C10_USING_CUSTOM_GENERATED_MACROS"]
@@ -18,9 +18,9 @@ def _et_runtime_import_impl(ctx):
         fail("%s: got %s, expected one of prefix, aars and xcframeworks." %
              (ctx.label, " and ".join(given) or "no library"))
     if given[0] == "prefix":
-        files = [struct(file = f, place = "lib", resources = []) for f in _prefix_libraries(ctx)]
+        files = [struct(file = f, folder = "lib", resources = []) for f in _prefix_libraries(ctx)]
     elif given[0] == "aars":
-        files = [struct(file = f, place = "lib", resources = []) for f in _aar_libraries(ctx)]
+        files = [struct(file = f, folder = "lib", resources = []) for f in _aar_libraries(ctx)]
     else:
         files = _xcframework_libraries(ctx)
     libraries = _sorted_by_role(ctx, files)
@@ -40,20 +40,20 @@ def _et_runtime_import_impl(ctx):
     return [platform_common.ToolchainInfo(runtime = info), info]
 
 def _prefix_libraries(ctx):
-    found = [
+    libraries = [
         f
         for f in ctx.files.prefix
         if f.extension in ("a", "so", "dylib") and f.dirname.rsplit("/", 1)[-1] in ("lib", "lib64")
     ]
-    if not found:
-        fail(("%s: prefix has no lib/*.a, lib/*.so or lib/*.dylib. Give all files of the folder that " +
+    if not libraries:
+        fail(("%s: prefix: no lib/*.a, lib/*.so or lib/*.dylib found. Give all files of the folder that " +
               "cmake --install wrote: prefix = glob([\"executorch/**\"]).") % ctx.label)
-    return found
+    return libraries
 
 def _aar_libraries(ctx):
     abi = ABIS.get(ctx.attr.platform)
     if not abi:
-        fail("%s: an AAR is for Android: platform = \"%s\", expected one of %s." %
+        fail("%s: platform of an AAR: got \"%s\", expected one of %s." %
              (ctx.label, ctx.attr.platform, ", ".join(ABIS)))
     libraries = []
     for name in [ctx.attr.aar_core] + ctx.attr.aar_libraries:
@@ -78,15 +78,15 @@ def _aar_libraries(ctx):
 def _xcframework_libraries(ctx):
     slice = SLICES.get(ctx.attr.platform)
     if not slice:
-        fail("%s: an xcframework is for Apple's platforms: platform = \"%s\", expected one of %s." %
+        fail("%s: platform of an xcframework: got \"%s\", expected one of %s." %
              (ctx.label, ctx.attr.platform, ", ".join(SLICES)))
-    found = []
+    libraries = []
     frameworks = {}
     slices = {}
     for file in ctx.files.xcframeworks:
         parts = file.path.split(".xcframework/")
         if len(parts) != 2:
-            fail("%s: %s is in no .xcframework." % (ctx.label, file.path))
+            fail("%s: xcframeworks: got %s, expected files in folders that end in .xcframework." % (ctx.label, file.path))
         inside = parts[1].split("/")
         if len(inside) == 1:
             continue
@@ -94,34 +94,34 @@ def _xcframework_libraries(ctx):
         if inside[0] != slice:
             continue
         if len(inside) == 2 and file.extension in ("a", "dylib"):
-            found.append(struct(file = file, place = "lib", resources = []))
+            libraries.append(struct(file = file, folder = "lib", resources = []))
         elif inside[1].endswith(".framework"):
             frameworks.setdefault(inside[1], []).append(file)
     for framework, files in frameworks.items():
         name = framework.removesuffix(".framework")
         binaries = [f for f in files if f.path.endswith("/%s/%s" % (framework, name))]
         if not binaries:
-            fail("%s: %s has no binary \"%s\"." % (ctx.label, framework, name))
-        found.append(struct(
+            fail("%s: xcframeworks: %s: binary \"%s\" not found." % (ctx.label, framework, name))
+        libraries.append(struct(
             file = binaries[0],
-            place = "Frameworks/" + framework,
+            folder = "Frameworks/" + framework,
             resources = [f for f in files if f != binaries[0]],
         ))
-    if not found:
-        fail("%s: the xcframeworks have no library for %s (folder \"%s\"); they have: %s." %
+    if not libraries:
+        fail("%s: xcframeworks: no library for %s (folder \"%s\") found. Available: %s." %
              (ctx.label, ctx.attr.platform, slice, ", ".join(sorted(slices))))
-    return found
+    return libraries
 
 def _sorted_by_role(ctx, files):
     """The core, what is chosen from, and what goes into every app, out of libraries' names."""
     cores = [f for f in files if is_core(f.file.basename, ctx.attr.aar_core if ctx.attr.aars else "")]
     if not cores:
-        fail(("%s: no library loads and runs programs (libexecutorch, ExecutorchLib); there are: %s.") %
+        fail(("%s: no library that runs programs (libexecutorch, ExecutorchLib) found. Available: %s.") %
              (ctx.label, ", ".join([f.file.basename for f in files])))
     names = [f.file.basename for f in files]
     unknown = [n for n in ctx.attr.backends if n not in names]
     if unknown:
-        fail("%s: backends names %s; the libraries are: %s." %
+        fail("%s: backends: %s not found. Available: %s." %
              (ctx.label, ", ".join(unknown), ", ".join(sorted(names))))
     plain = [
         _library(ctx, f, [], [])
@@ -138,7 +138,7 @@ def _sorted_by_role(ctx, files):
         core = core,
         etdump = chosen["etdump"][0] if chosen["etdump"] else None,
         choice = chosen["operators"] + chosen["backend"],
-        always = [library for library in plain if library.place],
+        always = [library for library in plain if library.folder],
     )
 
 def _role(ctx, file):
@@ -158,7 +158,7 @@ def _library(ctx, file, backends, deps):
     return EtRuntimeLibraryInfo(
         label = ctx.label.same_package_label("%s.%s" % (ctx.label.name, library_name(file.file.basename))),
         file = file.file,
-        place = "" if static else file.place,
+        folder = "" if static else file.folder,
         # In a depset nothing may be changed any more.
         resources = tuple(file.resources),
         backends = tuple(backends),
@@ -172,7 +172,7 @@ def _headers(ctx):
         return ctx.attr.headers[CcInfo]
     roots = [f.path.removesuffix(_A_HEADER) for f in ctx.files.prefix if f.path.endswith(_A_HEADER)]
     if not roots:
-        fail(("%s: there is no include%s. Give the headers of the same version as a cc_library: " +
+        fail(("%s: include%s not found. Give the headers of the same version as a cc_library: " +
               "headers = \"…\".") % (ctx.label, _A_HEADER))
     context = cc_common.create_compilation_context(
         defines = depset(_DEFINES),
@@ -241,7 +241,7 @@ Of static libraries an app links the objects that register what its programs use
         ),
         "backends": attr.string_list_dict(
             doc = "File name of a library to the names of the backends that it registers, where " +
-                  "its name doesn't say.",
+                  "its name does not say.",
         ),
         "data_files": attr.bool(default = True, doc = "Whether it loads .ptd files."),
         "executorch_version": attr.string(
@@ -269,7 +269,7 @@ Of static libraries an app links the objects that register what its programs use
                   "\"pkg:github/pytorch/executorch@v1.5.1\".",
         ),
         "verified_exporters": attr.string_list(
-            doc = "Newer versions of the exporter whose programs were run on it and found right.",
+            doc = "Newer versions of the exporter whose programs were verified on it.",
         ),
         "xcframeworks": attr.label_list(
             allow_files = True,

@@ -4,14 +4,14 @@ load("//toolchains/runtime:providers.bzl", "EtRuntimeLibraryInfo")
 
 def _et_runtime_library_impl(ctx):
     static = ctx.file.library.extension in ("a", "lo", "o")
-    if static and ctx.attr.place:
-        fail("%s: %s is static, so it has no place in an app; remove place = \"%s\"." %
-             (ctx.label, ctx.file.library.basename, ctx.attr.place))
+    if static and ctx.attr.folder:
+        fail("%s: %s is static and becomes part of the binary. Remove folder = \"%s\"." %
+             (ctx.label, ctx.file.library.basename, ctx.attr.folder))
     deps = [d[EtRuntimeLibraryInfo] for d in ctx.attr.deps]
     info = EtRuntimeLibraryInfo(
         label = ctx.label,
         file = ctx.file.library,
-        place = "" if static else ctx.attr.place or "lib",
+        folder = "" if static else ctx.attr.folder or "lib",
         resources = ctx.files.resources,
         backends = ctx.attr.backends,
         deps = depset(deps, transitive = [d.deps for d in deps], order = "topological"),
@@ -49,7 +49,7 @@ et_runtime_library(
         "license": attr.string(
             doc = "SPDX expression of that package's license, e.g. \"BSD-3-Clause\".",
         ),
-        "place": attr.string(
+        "folder": attr.string(
             doc = "Folder of an app that a shared library goes to; default: \"lib\".",
         ),
         "purl": attr.string(

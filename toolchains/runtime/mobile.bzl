@@ -36,9 +36,9 @@ _IOS = {
 MOBILE_PLATFORMS = _ANDROID.keys() + _IOS.keys()
 
 def _linked_repository_impl(rctx):
-    for place, source in rctx.attr.links.items():
+    for target, source in rctx.attr.links.items():
         repository, path = source.split("//:")
-        rctx.symlink(rctx.path(Label(repository + "//:BUILD.bazel")).dirname.get_child(path), place)
+        rctx.symlink(rctx.path(Label(repository + "//:BUILD.bazel")).dirname.get_child(path), target)
     rctx.template("BUILD.bazel", rctx.attr.build_file, rctx.attr.substitutions, executable = False)
 
 _linked_repository = repository_rule(
@@ -49,9 +49,9 @@ _linked_repository = repository_rule(
         # Strings: Bazel has no labels of folders, and fetches what labels in attributes name.
         "links": attr.string_dict(
             mandatory = True,
-            doc = "Place in the repository to \"@repository//:path\", which may be a folder.",
+            doc = "Path in the repository to \"@repository//:path\", which may be a folder.",
         ),
-        "substitutions": attr.string_dict(doc = "Text in the BUILD file to its replacement."),
+        "substitutions": attr.string_dict(doc = "Text in the BUILD file to what replaces it."),
     },
 )
 

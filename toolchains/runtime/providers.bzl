@@ -1,13 +1,13 @@
 """What runtimes and their libraries provide."""
 
 EtRuntimeInfo = provider(
-    doc = "ExecuTorch's C++ runtime for one platform. Made by `et_runtime_toolchain`.",
+    doc = "ExecuTorch's C++ runtime for one platform. Created by `et_runtime_toolchain`.",
     fields = {
         "label": "Label of the runtime.",
         "platform": "String: name of the platform (\"android_arm64\").",
         "executorch_version": "String: the version that it was built from.",
         "verified_exporters": "List of strings: newer versions of the exporter whose programs were " +
-                              "run on it and found right.",
+                              "verified on it.",
         "headers": "CcInfo: its headers.",
         "core": "EtRuntimeLibraryInfo of the library that loads and runs programs.",
         "etdump": "EtRuntimeLibraryInfo of the library that records events, or None.",
@@ -19,12 +19,12 @@ EtRuntimeInfo = provider(
 )
 
 EtRuntimeLibraryInfo = provider(
-    doc = "A library of an ExecuTorch runtime. Made by `et_runtime_library`.",
+    doc = "A library of an ExecuTorch runtime. Created by `et_runtime_library`.",
     fields = {
         "label": "Label of the library.",
         "file": "File: what is linked: .so, .dylib, .a, or the binary of a framework.",
-        "place": "String: folder of an app that it goes to (\"lib\", \"Frameworks/X.framework\"); " +
-                 "empty: it is linked in (static).",
+        "folder": "String: folder of an app that it goes to (\"lib\", \"Frameworks/X.framework\"); " +
+                  "empty: it is linked in (static).",
         "resources": "List of Files that go to that folder with it.",
         "backends": "List of strings: names under which it registers backends.",
         "deps": "Depset of EtRuntimeLibraryInfo that it needs.",

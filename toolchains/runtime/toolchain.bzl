@@ -94,8 +94,8 @@ toolchain(
             doc = "Name of the platform, as in @rules_executorch//toolchains/platforms.",
         ),
         "verified_exporters": attr.string_list(
-            doc = "Newer versions of the exporter whose programs were run on this runtime and found " +
-                  "right, e.g. [\"1.5.1\"] for a runtime of 1.3.1. Others are refused.",
+            doc = "Newer versions of the exporter whose programs were verified on this runtime, " +
+                  "e.g. [\"1.5.1\"] for a runtime of 1.3.1. Others are refused.",
         ),
     },
     provides = [EtRuntimeInfo],

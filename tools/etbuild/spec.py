@@ -15,9 +15,8 @@ class Method:
     """One method of a program.
 
     Attributes:
-      module: the eager module whose `forward` becomes the method; or a function of one module's
-        (`torch.nn.Module` bound method is not accepted: wrap it in a module); or a
-        `torch.export.ExportedProgram`.
+      module: the eager module whose `forward` becomes the method, or a
+        `torch.export.ExportedProgram`. To export another function of a module, wrap it in a module.
       example_inputs: the positional arguments that it is exported with, a tuple.
       dynamic_shapes: as in `torch.export.export`: a dict by argument name, or a tuple; None: all
         shapes are those of the example.

@@ -14,7 +14,7 @@ def _et_tool_impl(ctx):
         interpreter = exporter.interpreter,
         roots = [root for layer in layers for root in layer.roots] + exporter.light_roots,
         words = [ctx.attr.module],
-        # torch takes seconds to import: what doesn't run programs does without.
+        # torch takes seconds to import: tools that run no programs do without.
         path_variables = {"ET_RUNTIME_ROOTS": exporter.package_roots},
     )
     files = depset(

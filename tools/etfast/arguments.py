@@ -18,7 +18,7 @@ from typing import Any
 from torch.fx import Proxy
 
 from etfast.known_results import PLAIN
-from etfast.unit import Unit, Upstream, replaced
+from etfast.unit import Unit, replaced, sources
 
 
 def looking_first(upstream: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
@@ -58,37 +58,25 @@ def _install() -> contextlib.AbstractContextManager[None]:
 UNIT = Unit(
     name="arguments",
     versions="torch 2.13.0, executorch 1.5.1",
-    relies_on=(
-        Upstream(
-            "torch.fx.proxy",
-            "TracerBase.create_arg",
-            ("eec436601a27887a04073fea3b9689df23c1912be5b7b37e2f147c99fe5fcdb6",),
-        ),
-        Upstream(
-            "torch.fx._symbolic_trace",
-            "Tracer.create_arg",
-            ("433a92814bdbb0049c171df4062ad365ffcbd4875346043f9dc0347ab1ffe8f4",),
-        ),
-        Upstream(
-            "torch.fx.experimental.proxy_tensor",
-            "PythonKeyTracer.create_arg",
-            ("bde2a3d37f7cdfa28fee296dc80e5acf75bed185af489b1760f63c065b5fedf2",),
-        ),
-        Upstream(
-            "torch._export.pass_base",
-            "_ExportPassBaseDeprecatedDoNotUse.ExportTracer.create_arg",
-            ("f4ac63f94ff224fae056f3553720b5171f142a89a7fe4ae707886a0f155917fa",),
-        ),
-        Upstream(
-            "executorch.exir.pass_base",
-            "_ExportPassBase.ExportTracer.create_arg",
-            ("e6e164d8b63fb1db2d598f6c5017adea5d55e168b364792f6e11bbc086a6b00b",),
-        ),
-        Upstream(
-            "executorch.exir.pass_base",
-            "ExportPass.ExportTracer.create_arg",
-            ("e62a74465159fb279e845a08123bff61846c6f82c6daff5308e9b68b6b94d945",),
-        ),
+    relies_on=sources(
+        {
+            "torch.fx.proxy": {
+                "TracerBase.create_arg": "eec436601a27887a",
+            },
+            "torch.fx._symbolic_trace": {
+                "Tracer.create_arg": "433a92814bdbb004",
+            },
+            "torch.fx.experimental.proxy_tensor": {
+                "PythonKeyTracer.create_arg": "bde2a3d37f7cdfa2",
+            },
+            "torch._export.pass_base": {
+                "_ExportPassBaseDeprecatedDoNotUse.ExportTracer.create_arg": "f4ac63f94ff224fa",
+            },
+            "executorch.exir.pass_base": {
+                "_ExportPassBase.ExportTracer.create_arg": "e6e164d8b63fb1db",
+                "ExportPass.ExportTracer.create_arg": "e62a74465159fb27",
+            },
+        }
     ),
     install=_install,
 )

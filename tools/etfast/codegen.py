@@ -19,7 +19,7 @@ from torch.fx import graph as fx_graph
 from torch.fx import graph_module as fx_graph_module
 from torch.fx.experimental import _config as fx_config
 
-from etfast.unit import Unit, Upstream, replaced
+from etfast.unit import Unit, replaced, sources
 
 # What generated code leaves in the module, as GraphModule.recompile sets it.
 _GENERATED = ("_code", "_lineno_map", "_prologue_start")
@@ -103,37 +103,17 @@ def _call_wrapped(self: Any, *args: Any, **kwargs: Any) -> Any:
 UNIT = Unit(
     name="codegen",
     versions="torch 2.13.0",
-    relies_on=(
-        Upstream(
-            "torch.fx.graph_module",
-            "GraphModule.recompile",
-            ("98adb1519c457ae430b046da8ec7bf6f00a488e22f777e6e13568d4bbb7fb6b1",),
-        ),
-        Upstream(
-            "torch.fx.graph_module",
-            "GraphModule.__new__",
-            ("9b3b555879e4a3e71044aff3f04e56ae68c78f47931f714a310312bbdb09ec7d",),
-        ),
-        Upstream(
-            "torch.fx.graph_module",
-            "GraphModule.__reduce__",
-            ("479fb053d55614eecb409944efc0e0e1bfdccaac48dd76994beb894ca5ad160f",),
-        ),
-        Upstream(
-            "torch.fx.graph_module",
-            "GraphModule.code",
-            ("520d5912f275d853565d26e98bfc3f9fbda51f849de6d1992e28ec502da0b45e",),
-        ),
-        Upstream(
-            "torch.fx.graph_module",
-            "GraphModule._recompile_submodules",
-            ("d8d048e4dfec55eb17bcfafc4cc5ee590de3d20d4a47028c8f9a4407becd360e",),
-        ),
-        Upstream(
-            "torch.fx.graph_module",
-            "_WrappedCall",
-            ("d6224e8eaeaba03838654acdb002a86de0b4712b1e78eca66a16e7cd8566ed27",),
-        ),
+    relies_on=sources(
+        {
+            "torch.fx.graph_module": {
+                "GraphModule.recompile": "98adb1519c457ae4",
+                "GraphModule.__new__": "9b3b555879e4a3e7",
+                "GraphModule.__reduce__": "479fb053d55614ee",
+                "GraphModule.code": "520d5912f275d853",
+                "GraphModule._recompile_submodules": "d8d048e4dfec55eb",
+                "_WrappedCall": "d6224e8eaeaba038",
+            },
+        }
     ),
     install=_install,
 )

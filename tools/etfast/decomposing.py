@@ -26,7 +26,7 @@ from torch._functorch._aot_autograd.input_output_analysis import create_graph_si
 from torch.utils import _pytree as pytree
 
 from etfast import tracing
-from etfast.unit import Unit, Upstream, replaced
+from etfast.unit import Unit, replaced, sources
 
 # Partitioners of backends whose payloads hold no names of nodes.
 _NAMELESS = "executorch.backends.xnnpack."
@@ -122,57 +122,35 @@ def _install() -> contextlib.AbstractContextManager[None]:
 UNIT = Unit(
     name="decomposing",
     versions="torch 2.13.0, executorch 1.5.1",
-    relies_on=(
-        Upstream(
-            "torch.export._trace",
-            "_aot_export_joint_with_descriptors",
-            ("04b178e484c78a0fe3f2779fab03adfc793a7406782ce012d0fe11ce4668e050",),
-        ),
-        Upstream(
-            "torch._functorch.aot_autograd",
-            "aot_export_joint_with_descriptors",
-            ("ba40aec7a57ce0091a5660efda0898d54fef9eb204bc9c6c2fd6b570edc88b65",),
-        ),
-        Upstream(
-            "torch._functorch._aot_autograd.graph_capture",
-            "aot_dispatch_base_graph",
-            ("925ff207a17e4eeed68e35b13d728721949f089c6dd654616a16ff018ded5130",),
-        ),
-        Upstream(
-            "torch._functorch._aot_autograd.input_output_analysis",
-            "create_graph_signature",
-            ("367f7280b44123f93649afc410d275ee4309e74f22838630bede301600819c33",),
-        ),
-        Upstream(
-            "torch._subclasses.functional_tensor",
-            "FunctionalTensorMode.__torch_dispatch__",
-            ("7b7572351c375e68d6eaffb999146565a3cfa80bd81b949d2cace3102cd67ee7",),
-        ),
-        Upstream(
-            "torch.fx.experimental.proxy_tensor",
-            "proxy_call",
-            ("879bdf47594b028f3ef7f54be83fa2479c0b5b9d48f76642a54103671e852726",),
-        ),
-        Upstream(
-            "torch.fx.experimental.proxy_tensor",
-            "track_tensor_tree",
-            ("c6de8aaed9c076432f73a17b0ad2fe0438ff444e7342cf4e8ae3c49753601c75",),
-        ),
-        Upstream(
-            "torch._export.utils",
-            "_materialize_cpp_cia_ops",
-            ("51472f6b4e2c37824078c061741bf2861dcc0da2f439e19ab099ce5d0711b033",),
-        ),
-        Upstream(
-            "torch._export.utils",
-            "_special_op_to_preserve_cia",
-            ("00b0665a2cdc03559c9d97c259cf11e5112cba001c111ed2e7c24520701522d9",),
-        ),
-        Upstream(
-            "executorch.exir.program._program",
-            "_gen_edge_manager_for_partitioners",
-            ("14a2b38bd338a21515eb7169fcc503dba66d11d1a981585dc05c923e8817534c",),
-        ),
+    relies_on=sources(
+        {
+            "torch.export._trace": {
+                "_aot_export_joint_with_descriptors": "04b178e484c78a0f",
+            },
+            "torch._functorch.aot_autograd": {
+                "aot_export_joint_with_descriptors": "ba40aec7a57ce009",
+            },
+            "torch._functorch._aot_autograd.graph_capture": {
+                "aot_dispatch_base_graph": "925ff207a17e4eee",
+            },
+            "torch._functorch._aot_autograd.input_output_analysis": {
+                "create_graph_signature": "367f7280b44123f9",
+            },
+            "torch._subclasses.functional_tensor": {
+                "FunctionalTensorMode.__torch_dispatch__": "7b7572351c375e68",
+            },
+            "torch.fx.experimental.proxy_tensor": {
+                "proxy_call": "879bdf47594b028f",
+                "track_tensor_tree": "c6de8aaed9c07643",
+            },
+            "torch._export.utils": {
+                "_materialize_cpp_cia_ops": "51472f6b4e2c3782",
+                "_special_op_to_preserve_cia": "00b0665a2cdc0355",
+            },
+            "executorch.exir.program._program": {
+                "_gen_edge_manager_for_partitioners": "14a2b38bd338a215",
+            },
+        }
     ),
     install=_install,
 )

@@ -20,7 +20,7 @@ from typing import Any
 
 from torch.fx import Graph, GraphModule, Node
 
-from etfast.unit import Unit, Upstream, replaced
+from etfast.unit import Unit, replaced, sources
 
 _TAG = "delegation_tag"
 
@@ -163,47 +163,27 @@ def _install() -> contextlib.AbstractContextManager[None]:
 UNIT = Unit(
     name="extraction",
     versions="torch 2.13.0, executorch 1.5.1",
-    relies_on=(
-        Upstream(
-            "executorch.exir.backend.backend_api",
-            "_create_partitions_in_graph_module",
-            ("2c8bd8d290ecfb2dfb475c407119c3c0a021a3330818c37bd975bbf060d663b0",),
-        ),
-        Upstream(
-            "executorch.exir.backend.backend_api",
-            "_get_node_list_with_same_tag",
-            ("c23c9aa194460fcf182233108438d61cc983ac3c71cc4a2ee2f06b87711abd7e",),
-        ),
-        Upstream(
-            "executorch.exir.backend.utils",
-            "_maybe_duplicate_constant_nodes",
-            ("fc17d3b7b99f9cf9d2125c441b40a1e9c0767a1eb91d211fd9bde0b2ea25faa1",),
-        ),
-        Upstream(
-            "executorch.exir.backend.utils",
-            "_assign_new_tag",
-            ("96943ffbb443020b1d19ecce3b7f79bfd4778cf60175935d112a317d45e46756",),
-        ),
-        Upstream(
-            "executorch.exir.lowered_backend_module",
-            "create_submodule_from_nodes",
-            ("3279f5ec23b0b723f3594c8064e3ad60ddbd60ff3396f3988c013cf6fd7e1d09",),
-        ),
-        Upstream(
-            "torch.fx.passes.utils.fuser_utils",
-            "fuse_as_graphmodule",
-            ("922a4119d015d0a0f69d5e498e83f1b8b2204f000c6e5a095820d6645579a22d",),
-        ),
-        Upstream(
-            "torch.fx.passes.utils.fuser_utils",
-            "validate_partition",
-            ("a0c37557e1ac636ac22e4a8556dc683e66cb8f16e052c60553a4156579ef89c8",),
-        ),
-        Upstream(
-            "torch.fx.passes.tools_common",
-            "legalize_graph",
-            ("6dc8094b32ebd4636cb435467014c9dd175f57e56e7e3fdaf51ebc133a4b7de5",),
-        ),
+    relies_on=sources(
+        {
+            "executorch.exir.backend.backend_api": {
+                "_create_partitions_in_graph_module": "2c8bd8d290ecfb2d",
+                "_get_node_list_with_same_tag": "c23c9aa194460fcf",
+            },
+            "executorch.exir.backend.utils": {
+                "_maybe_duplicate_constant_nodes": "fc17d3b7b99f9cf9",
+                "_assign_new_tag": "96943ffbb443020b",
+            },
+            "executorch.exir.lowered_backend_module": {
+                "create_submodule_from_nodes": "3279f5ec23b0b723",
+            },
+            "torch.fx.passes.utils.fuser_utils": {
+                "fuse_as_graphmodule": "922a4119d015d0a0",
+                "validate_partition": "a0c37557e1ac636a",
+            },
+            "torch.fx.passes.tools_common": {
+                "legalize_graph": "6dc8094b32ebd463",
+            },
+        }
     ),
     install=_install,
 )

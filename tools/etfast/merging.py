@@ -20,7 +20,7 @@ from typing import Any
 
 from torch.fx import GraphModule, Node
 
-from etfast.unit import Unit, Upstream, replaced
+from etfast.unit import Unit, replaced, sources
 
 _Neighbors = list[tuple[Node, tuple[Node, ...], tuple[Node, ...]]]
 
@@ -201,32 +201,20 @@ def _install() -> contextlib.AbstractContextManager[None]:
 UNIT = Unit(
     name="merging",
     versions="torch 2.13.0, executorch 1.5.1",
-    relies_on=(
-        Upstream(
-            "executorch.exir.backend.canonical_partitioners.group_partitioner",
-            "_DependencyViewer",
-            ("a6d3ee37edb6ec3a38fee24f234fdd747fafc048f85997d0e5603b531edb22a3",),
-        ),
-        Upstream(
-            "executorch.exir.backend.canonical_partitioners.group_partitioner",
-            "GroupBasedPartitioner",
-            ("fb0bdbfa065f977f652d563f2f1ed6a200a8ffebeda6678494a63592ffb8f90a",),
-        ),
-        Upstream(
-            "torch.fx.passes.infra.partitioner",
-            "_DependencyViewer",
-            ("47bacdf03efdce209aab6679808aec39e7d484687d716df6945107ea0f3d40e7",),
-        ),
-        Upstream(
-            "torch.fx.passes.infra.partitioner",
-            "CapabilityBasedPartitioner.__init__",
-            ("657423ae157fa2dd846b9a42da90b7b75f47b7b27ea664cd064db6084f6446d4",),
-        ),
-        Upstream(
-            "torch.fx.passes.utils.fuser_utils",
-            "validate_partition",
-            ("a0c37557e1ac636ac22e4a8556dc683e66cb8f16e052c60553a4156579ef89c8",),
-        ),
+    relies_on=sources(
+        {
+            "executorch.exir.backend.canonical_partitioners.group_partitioner": {
+                "_DependencyViewer": "a6d3ee37edb6ec3a",
+                "GroupBasedPartitioner": "fb0bdbfa065f977f",
+            },
+            "torch.fx.passes.infra.partitioner": {
+                "_DependencyViewer": "47bacdf03efdce20",
+                "CapabilityBasedPartitioner.__init__": "657423ae157fa2dd",
+            },
+            "torch.fx.passes.utils.fuser_utils": {
+                "validate_partition": "a0c37557e1ac636a",
+            },
+        }
     ),
     install=_install,
 )

@@ -14,7 +14,7 @@ from typing import Any
 
 from torch.fx import traceback
 
-from etfast.unit import Unit, Upstream, replaced
+from etfast.unit import Unit, replaced, sources
 
 
 def _itself(source: Any, memo: dict[int, Any]) -> Any:
@@ -28,12 +28,12 @@ def _install() -> contextlib.AbstractContextManager[None]:
 UNIT = Unit(
     name="node_sources",
     versions="torch 2.13.0",
-    relies_on=(
-        Upstream(
-            "torch.fx.traceback",
-            "NodeSource",
-            ("0e29c3d55d6345c34657e0c97227bd3d35cb7d4949a689171a7224ff48d5c74f",),
-        ),
+    relies_on=sources(
+        {
+            "torch.fx.traceback": {
+                "NodeSource": "0e29c3d55d6345c3",
+            },
+        }
     ),
     install=_install,
 )

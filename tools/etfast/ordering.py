@@ -21,7 +21,7 @@ import torch
 from torch.fx import Graph, GraphModule, Node
 from torch.fx import graph as fx_graph
 
-from etfast.unit import Unit, Upstream, replaced
+from etfast.unit import Unit, replaced, sources
 
 # Upstream's list: assertions about sizes go before what depends on them.
 _PRIORITIZED = frozenset(
@@ -170,37 +170,21 @@ def _install() -> contextlib.AbstractContextManager[None]:
 UNIT = Unit(
     name="ordering",
     versions="torch 2.13.0, executorch 1.5.1",
-    relies_on=(
-        Upstream(
-            "torch.fx.passes.tools_common",
-            "legalize_graph",
-            ("6dc8094b32ebd4636cb435467014c9dd175f57e56e7e3fdaf51ebc133a4b7de5",),
-        ),
-        Upstream(
-            "torch.fx.graph",
-            "_Namespace",
-            ("108a72ef4809bfea38111c37007bb5c8fa3f02483cb7e2f60d6b2dcbe9a6aa04",),
-        ),
-        Upstream(
-            "torch.fx.graph",
-            "_FindNodesLookupTable",
-            ("caf6efe1436ffce500eb839df35af2ae9e724dc3876b2a93182a6c7d4b82fee5",),
-        ),
-        Upstream(
-            "torch.fx.graph",
-            "Graph.create_node",
-            ("7e8353cfe5d2ae96d58d42a0ea32081f98b2dc6bc4983578b3843d66cae21583",),
-        ),
-        Upstream(
-            "torch.fx.graph",
-            "Graph.node_copy",
-            ("1ea7e7358568c42884fc3299ddf9a720a31359f7df989682b521768a5836fb52",),
-        ),
-        Upstream(
-            "executorch.exir.lowered_backend_module",
-            "create_submodule_from_nodes",
-            ("3279f5ec23b0b723f3594c8064e3ad60ddbd60ff3396f3988c013cf6fd7e1d09",),
-        ),
+    relies_on=sources(
+        {
+            "torch.fx.passes.tools_common": {
+                "legalize_graph": "6dc8094b32ebd463",
+            },
+            "torch.fx.graph": {
+                "_Namespace": "108a72ef4809bfea",
+                "_FindNodesLookupTable": "caf6efe1436ffce5",
+                "Graph.create_node": "7e8353cfe5d2ae96",
+                "Graph.node_copy": "1ea7e7358568c428",
+            },
+            "executorch.exir.lowered_backend_module": {
+                "create_submodule_from_nodes": "3279f5ec23b0b723",
+            },
+        }
     ),
     install=_install,
 )

@@ -15,7 +15,7 @@ from typing import Any
 from torch.fx import GraphModule
 from torch.fx.passes.infra.pass_base import PassResult
 
-from etfast.unit import Unit, Upstream, replaced
+from etfast.unit import Unit, replaced, sources
 
 # Of these each pattern has one at least.
 OPERATORS = frozenset(
@@ -55,22 +55,18 @@ def _install() -> contextlib.AbstractContextManager[None]:
 UNIT = Unit(
     name="patterns",
     versions="torch 2.13.0, executorch 1.5.1",
-    relies_on=(
-        Upstream(
-            "executorch.backends.xnnpack._passes.convert_to_upsample_bilinear2d",
-            "ConvertToUpsampleBilinear2d",
-            ("711c5e3e00df8749c6b4b8da3827ea18f9dfade21d0526b77c399f23b6859954",),
-        ),
-        Upstream(
-            "executorch.backends.xnnpack.partition.graphs.bilinear_2d",
-            "_get_bilinear_2d_graphs",
-            ("77141bc03a50d7d10e4f42e9ed7106b937ce595ac9648c6821100070f8306d99",),
-        ),
-        Upstream(
-            "torch._decomp.decompositions",
-            "_upsample_linear",
-            ("6a8c737800d7089c16705a33fbbc2bf85661065fa90a347ad84641ae8ef154ee",),
-        ),
+    relies_on=sources(
+        {
+            "executorch.backends.xnnpack._passes.convert_to_upsample_bilinear2d": {
+                "ConvertToUpsampleBilinear2d": "711c5e3e00df8749",
+            },
+            "executorch.backends.xnnpack.partition.graphs.bilinear_2d": {
+                "_get_bilinear_2d_graphs": "77141bc03a50d7d1",
+            },
+            "torch._decomp.decompositions": {
+                "_upsample_linear": "6a8c737800d7089c",
+            },
+        }
     ),
     install=_install,
     needs=("executorch.backends.xnnpack._passes",),

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from etfast.unit import Unit, Upstream, replaced
+from etfast.unit import Unit, replaced, sources
 
 _NAMESPACES = frozenset({"torchao", "quantized_decomposed"})
 _REFUSED = frozenset(
@@ -51,22 +51,14 @@ def _install() -> contextlib.AbstractContextManager[None]:
 UNIT = Unit(
     name="quantizers",
     versions="torch 2.13.0, torchao 0.18.0",
-    relies_on=(
-        Upstream(
-            "torch._subclasses.fake_tensor",
-            "FakeTensorMode._validate_cache_key",
-            ("6e680de04c253adae1f96aabf06f1683b174d2b658649f1b441c3ba2459083d4",),
-        ),
-        Upstream(
-            "torch._subclasses.fake_tensor",
-            "FakeTensorMode._cached_dispatch_impl",
-            ("adf4bc424fae16f3b617891964538bfb022953de1d0d1f3ebc161af26a63cbc9",),
-        ),
-        Upstream(
-            "torch._subclasses.fake_tensor",
-            "FakeTensorMode._make_cache_entry",
-            ("acbd9c87030fe241543dc0ddcf652be49bff08d3ae31de6c2bc0ffc08d243131",),
-        ),
+    relies_on=sources(
+        {
+            "torch._subclasses.fake_tensor": {
+                "FakeTensorMode._validate_cache_key": "6e680de04c253ada",
+                "FakeTensorMode._cached_dispatch_impl": "adf4bc424fae16f3",
+                "FakeTensorMode._make_cache_entry": "acbd9c87030fe241",
+            },
+        }
     ),
     install=_install,
 )

@@ -18,7 +18,7 @@ from torch.fx import Graph, GraphModule, Node
 from torch.fx.passes.infra.pass_base import PassResult
 
 from etfast.fake_tensors import learned
-from etfast.unit import Unit, Upstream, replaced
+from etfast.unit import Unit, replaced, sources
 
 # Name of the attribute of a graph that says what tracing made.
 _TRACED = "_etfast_traced"
@@ -107,22 +107,14 @@ def _install() -> contextlib.AbstractContextManager[None]:
 UNIT = Unit(
     name="repeating",
     versions="executorch 1.5.1",
-    relies_on=(
-        Upstream(
-            "executorch.exir.pass_base",
-            "_ExportPassBase.call",
-            ("689e39bb23b9834cd8d0862b213ef51001a668aea6bf53c7398d4ff45c70ab0c",),
-        ),
-        Upstream(
-            "executorch.exir.pass_base",
-            "_ExportPassBase.call_submodule",
-            ("d0245b732570ca521ae3e63e5c463d64701e51bbfcae3a050ac1451210d55e83",),
-        ),
-        Upstream(
-            "executorch.exir.pass_base",
-            "ExportPass",
-            ("e5dbf59cc1c2ba4f19468ba3f1ea32045ae513e4d2da8b01d16ff60f462e7d62",),
-        ),
+    relies_on=sources(
+        {
+            "executorch.exir.pass_base": {
+                "_ExportPassBase.call": "689e39bb23b9834c",
+                "_ExportPassBase.call_submodule": "d0245b732570ca52",
+                "ExportPass": "e5dbf59cc1c2ba4f",
+            },
+        }
     ),
     install=_install,
 )

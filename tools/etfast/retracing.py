@@ -35,7 +35,7 @@ from etfast.known_results import (
     key_of,
     known_result,
 )
-from etfast.unit import Unit, Upstream, replaced
+from etfast.unit import Unit, replaced, sources
 
 # Name of the attribute of a pass that says whether it is in a graph with control flow.
 _ASIDE = "_etfast_aside"
@@ -153,42 +153,22 @@ def _install() -> contextlib.AbstractContextManager[None]:
 UNIT = Unit(
     name="retracing",
     versions="torch 2.13.0, executorch 1.5.1",
-    relies_on=(
-        Upstream(
-            "executorch.exir.pass_base",
-            "_ExportPassBase._fx",
-            ("d21aacbb5c107fba936892ddf1aa96b79921e01ca1e3cedd79da0fc115aa54ea",),
-        ),
-        Upstream(
-            "executorch.exir.pass_base",
-            "_ExportPassBase.call_submodule",
-            ("d0245b732570ca521ae3e63e5c463d64701e51bbfcae3a050ac1451210d55e83",),
-        ),
-        Upstream(
-            "executorch.exir.pass_base",
-            "_ExportPassBase.ExportTracer.set_metadata",
-            ("ca07dc1f7371761765a582fe2651ccbb4a390a95bccfa7d3b0a3a9d3991cc0b1",),
-        ),
-        Upstream(
-            "torch._export.pass_base",
-            "_ExportPassBaseDeprecatedDoNotUse._fx",
-            ("fc5bee485d9e884b47c847e126cb831c4b971f69c61454a6dee743f827439dfb",),
-        ),
-        Upstream(
-            "torch._export.pass_base",
-            "_ExportPassBaseDeprecatedDoNotUse.call_submodule",
-            ("62f7a41be427a3e0e483e3f59e4e9f509dfc7004495ba47cf8d2acef6242505f",),
-        ),
-        Upstream(
-            "torch._export.pass_base",
-            "_ExportPassBaseDeprecatedDoNotUse.ExportTracer.set_metadata",
-            ("a220bfbf1f92d4a85fe9d7392846760fa3c97941b0d9e41f2583481b3a1a942f",),
-        ),
-        Upstream(
-            "torch.fx.experimental.symbolic_shapes",
-            "ShapeEnv._set_replacement",
-            ("4e295501e5df430087f586c2654f1ff35eb2f17ec13d27e26b6629bba286675b",),
-        ),
+    relies_on=sources(
+        {
+            "executorch.exir.pass_base": {
+                "_ExportPassBase._fx": "d21aacbb5c107fba",
+                "_ExportPassBase.call_submodule": "d0245b732570ca52",
+                "_ExportPassBase.ExportTracer.set_metadata": "ca07dc1f73717617",
+            },
+            "torch._export.pass_base": {
+                "_ExportPassBaseDeprecatedDoNotUse._fx": "fc5bee485d9e884b",
+                "_ExportPassBaseDeprecatedDoNotUse.call_submodule": "62f7a41be427a3e0",
+                "_ExportPassBaseDeprecatedDoNotUse.ExportTracer.set_metadata": "a220bfbf1f92d4a8",
+            },
+            "torch.fx.experimental.symbolic_shapes": {
+                "ShapeEnv._set_replacement": "4e295501e5df4300",
+            },
+        }
     ),
     install=_install,
 )

@@ -20,7 +20,7 @@ from torch._logging import _internal as logging_internal
 from torch.fx.experimental import sym_node
 from torch.fx.experimental.proxy_tensor import get_proxy_mode
 
-from etfast.unit import Unit, Upstream, replaced
+from etfast.unit import Unit, replaced, sources
 
 _METHODS = ("add", "sub", "mul", "eq", "ne", "ge", "gt", "le", "lt")
 _MOST = 100_000
@@ -86,22 +86,14 @@ def _install() -> contextlib.AbstractContextManager[None]:
 UNIT = Unit(
     name="symbols",
     versions="torch 2.13.0",
-    relies_on=(
-        Upstream(
-            "torch.fx.experimental.sym_node",
-            "_make_node_magic",
-            ("ab6027b6a718f2273640f8824c775d2375a4126356cad9bf8c9dfa629f813242",),
-        ),
-        Upstream(
-            "torch.fx.experimental.sym_node",
-            "SymNode.__init__",
-            ("c3d60d782635b90bf0487e96904614f04f0b7cdd05c530a4f96311b92e49f2d8",),
-        ),
-        Upstream(
-            "torch.fx.experimental.sym_node",
-            "SymNode.expr",
-            ("b7e83fa5d9d1768657c7ff03ade0306b660ed8ada9915f52f8a97121e580c2ed",),
-        ),
+    relies_on=sources(
+        {
+            "torch.fx.experimental.sym_node": {
+                "_make_node_magic": "ab6027b6a718f227",
+                "SymNode.__init__": "c3d60d782635b90b",
+                "SymNode.expr": "b7e83fa5d9d17686",
+            },
+        }
     ),
     install=_install,
 )

@@ -7,7 +7,7 @@ import functools
 import hashlib
 import importlib
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,12 +25,12 @@ class Upstream:
     Attributes:
       module: its module, importable.
       name: qualified name in the module; "": the whole module.
-      sha256: hex digests of the sources that the unit was checked with, one a version.
+      sha256: the first hex digits of the digest of the source that the unit was written for.
     """
 
     module: str
     name: str
-    sha256: tuple[str, ...]
+    sha256: str
 
     def mismatch(self) -> str:
         """What differs from what the unit was written for; empty: nothing.
@@ -49,9 +49,23 @@ class Upstream:
             return f"{where} cannot be imported"
         except (AttributeError, OSError, TypeError):
             return f"{where} not found"
-        if digest in self.sha256:
+        if digest.startswith(self.sha256):
             return ""
         return f"{where} has another source (sha256 {digest[:12]})"
+
+
+def sources(digests: Mapping[str, Mapping[str, str]]) -> tuple[Upstream, ...]:
+    """What a unit relies on: by module and qualified name the digest of the source.
+
+    Example:
+
+        sources({"torch.fx.graph": {"Graph.create_node": "7e8353cfe5d2ae96"}})
+    """
+    return tuple(
+        Upstream(module, name, sha256)
+        for module, of_module in digests.items()
+        for name, sha256 in of_module.items()
+    )
 
 
 @dataclass(frozen=True)

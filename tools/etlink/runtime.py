@@ -69,7 +69,7 @@ class Program:
             loaded = self._program.load_method(name)
         except RuntimeError:
             loaded = self._with_more_operators(name)
-        return Method(self.name, name, loaded)
+        return Method(self, name, loaded)
 
     def constant(self, name: str) -> list[Any]:
         """The outputs of a method without inputs."""
@@ -98,12 +98,12 @@ class Program:
 
 
 class Method:
-    """A loaded method.
+    """A loaded method; it keeps its program open.
 
-    Its outputs are in the runtime's memory: they are valid as long as the program is.
+    Its outputs may be in the runtime's memory: copy those that must outlive it.
     """
 
-    def __init__(self, program: str, name: str, loaded: Any) -> None:
+    def __init__(self, program: Program, name: str, loaded: Any) -> None:
         self._program, self._name, self._loaded = program, name, loaded
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
@@ -122,7 +122,7 @@ class Method:
             return list(self._loaded.execute(inputs))
         except RuntimeError as error:
             raise BuildError(
-                f'{self._program}: the method "{self._name}" failed: {error}.'
+                f'{self._program.name}: the method "{self._name}" failed: {error}.'
             ) from error
 
     @property

@@ -8,11 +8,11 @@ def _release_impl(ctx):
     env = analysistest.begin(ctx)
     target = analysistest.target_under_test(env)
     info = target[EtReleaseInfo]
-    asserts.equals(env, ctx.attr.files, sorted([one.path for one in info.files]))
+    asserts.equals(env, ctx.attr.files, sorted([entry.path for entry in info.files]))
     root = target.label.package + "/" + target.label.name + "/"
-    for one in info.files:
-        asserts.equals(env, root + one.path, one.file.short_path)
-    asserts.equals(env, sorted(target[DefaultInfo].files.to_list()), sorted([one.file for one in info.files]))
+    for entry in info.files:
+        asserts.equals(env, root + entry.path, entry.file.short_path)
+    asserts.equals(env, sorted(target[DefaultInfo].files.to_list()), sorted([entry.file for entry in info.files]))
     actions = actions_by_mnemonic(env)
     asserts.equals(env, 1, len(actions["EtRelease"]))
 

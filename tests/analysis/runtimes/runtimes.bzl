@@ -19,7 +19,7 @@ def _runtime_impl(ctx):
         asserts.equals(env, ctx.attr.core, info.core.label.name)
         asserts.equals(env, ctx.attr.libraries, _names(info.libraries))
         asserts.equals(env, ctx.attr.always, _names(info.always))
-        asserts.equals(env, ctx.attr.place, info.core.place)
+        asserts.equals(env, ctx.attr.folder, info.core.folder)
     else:
         asserts.true(env, len(info.license_files.to_list()) > 0, "it has no license")
     return analysistest.end(env)
@@ -32,7 +32,7 @@ runtime_test = analysistest.make(
         "core": attr.string(),
         "executorch_version": attr.string(),
         "libraries": attr.string_list(),
-        "place": attr.string(),
+        "folder": attr.string(),
         "platform": attr.string(),
     },
 )

@@ -54,7 +54,7 @@ def _shared_data_impl(ctx):
     info = target[EtSharedDataInfo]
     asserts.equals(env, target.label, info.label)
     asserts.equals(env, [name + ".ptd", name + ".index.json"], [info.data.basename, info.index.basename])
-    asserts.equals(env, ctx.attr.lowered, [one.label.name for one in info.lowered])
+    asserts.equals(env, ctx.attr.lowered, [entry.label.name for entry in info.lowered])
     return analysistest.end(env)
 
 shared_data_test = analysistest.make(

@@ -28,10 +28,10 @@ def test_names_and_files_are_as_they_were(argument: str, name: str, file: str) -
 
 
 def parser() -> ToolParser:
-    made = ToolParser(prog="tool")
-    made.add_argument("--program", nargs=2, action="append", default=[])
-    made.add_argument("--output", type=Path)
-    return made
+    result = ToolParser(prog="tool")
+    result.add_argument("--program", nargs=2, action="append", default=[])
+    result.add_argument("--output", type=Path)
+    return result
 
 
 @pytest.mark.parametrize(

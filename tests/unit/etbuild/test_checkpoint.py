@@ -58,19 +58,19 @@ def test_what_torch_saves(tmp_path: Path, name: str, is_zip: bool) -> None:
     parameter = torch.nn.Parameter(TENSORS["float"])
     saved = {"model": tensors, "epoch": 3, "names": ["a", None], "p": parameter}
     torch.save(saved, tmp_path / name, _use_new_zipfile_serialization=is_zip)
-    found = load_checkpoint(tmp_path / name)
-    assert (found["epoch"], found["names"]) == (3, ["a", None])
-    assert all(same(found["model"][n], t) for n, t in tensors.items())
-    assert isinstance(found["p"], torch.nn.Parameter)
+    result = load_checkpoint(tmp_path / name)
+    assert (result["epoch"], result["names"]) == (3, ["a", None])
+    assert all(same(result["model"][n], t) for n, t in tensors.items())
+    assert isinstance(result["p"], torch.nn.Parameter)
 
 
 def test_safetensors(tmp_path: Path) -> None:
     tensors = {n: t.contiguous() for n, t in TENSORS.items()}
     save_file(tensors, tmp_path / "net.safetensors")
-    found = ModelContext(files={"x/net.safetensors": tmp_path / "net.safetensors"}).checkpoint(
+    result = ModelContext(files={"x/net.safetensors": tmp_path / "net.safetensors"}).checkpoint(
         "net.safetensors"
     )
-    assert all(same(found[n], t) for n, t in tensors.items())
+    assert all(same(result[n], t) for n, t in tensors.items())
 
 
 class Net(torch.nn.Module):
@@ -89,10 +89,10 @@ class Net(torch.nn.Module):
 def test_tensors_of_torchscript(tmp_path: Path) -> None:
     module = torch.jit.script(Net())
     module.save(tmp_path / "net.jit")
-    found = load_checkpoint(tmp_path / "net.jit")
-    wanted = torch.jit.load(tmp_path / "net.jit").state_dict()
-    assert wanted.keys() <= found.keys()
-    assert all(torch.equal(found[name], tensor) for name, tensor in wanted.items())
+    result = load_checkpoint(tmp_path / "net.jit")
+    expected = torch.jit.load(tmp_path / "net.jit").state_dict()
+    assert expected.keys() <= result.keys()
+    assert all(torch.equal(result[name], tensor) for name, tensor in expected.items())
 
 
 @pytest.mark.parametrize("is_zip", [True, False])

@@ -64,7 +64,7 @@ def test_whole_headers(tmp_path: Path, whole: bytes) -> None:
         (b"GGUF" + struct.pack(">IQQ", 3, 0, 0), "its version is 50331648, expected 2 or 3"),
     ],
 )
-def test_made_up_headers(tmp_path: Path, whole: bytes, message: str) -> None:
+def test_malformed_headers(tmp_path: Path, whole: bytes, message: str) -> None:
     path = tmp_path / "m.gguf"
     path.write_bytes(whole)
     with pytest.raises(BuildError, match=message) as caught:

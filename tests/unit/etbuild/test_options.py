@@ -15,35 +15,35 @@ def options(**values: str) -> Options:
 
 
 def test_it_is_a_sorted_mapping() -> None:
-    made = options(b="2", a="1")
-    assert (list(made), len(made), dict(made)) == (["a", "b"], 2, {"a": "1", "b": "2"})
-    assert "c" not in made
+    result = options(b="2", a="1")
+    assert (list(result), len(result), dict(result)) == (["a", "b"], 2, {"a": "1", "b": "2"})
+    assert "c" not in result
     assert not Options()
 
 
 def test_later_changes_of_the_source_do_not_reach_it() -> None:
     values = {"a": "1"}
-    made = Options(values)
+    result = Options(values)
     values["a"] = "2"
-    assert made["a"] == "1"
+    assert result["a"] == "1"
 
 
 def test_values_are_converted() -> None:
-    made = options(n="-7", x="2.5e-1", t="abc", c="fast")
-    assert made.integer("n", 0) == -7
-    assert made.number("x", 0.0) == 0.25
-    assert made.number("n", 0.0) == -7.0
-    assert made.text("t", "") == "abc"
-    assert made.text("c", "slow", ("slow", "fast")) == "fast"
+    result = options(n="-7", x="2.5e-1", t="abc", c="fast")
+    assert result.integer("n", 0) == -7
+    assert result.number("x", 0.0) == 0.25
+    assert result.number("n", 0.0) == -7.0
+    assert result.text("t", "") == "abc"
+    assert result.text("c", "slow", ("slow", "fast")) == "fast"
 
 
-def test_defaults_stand_in_for_what_is_missing() -> None:
-    made = options()
-    assert made.integer("n", 32, minimum=64) == 32
-    assert made.number("x", 0.5) == 0.5
-    assert made.boolean("b", True) is True
-    assert made.text("t", "abc") == "abc"
-    assert made.text("c", "slow", ("slow", "fast")) == "slow"
+def test_defaults_replace_missing_options() -> None:
+    result = options()
+    assert result.integer("n", 32, minimum=64) == 32
+    assert result.number("x", 0.5) == 0.5
+    assert result.boolean("b", True) is True
+    assert result.text("t", "abc") == "abc"
+    assert result.text("c", "slow", ("slow", "fast")) == "slow"
 
 
 @pytest.mark.parametrize(

@@ -129,11 +129,11 @@ def fake_worker(
     log: Path | None = None, fault: tuple[str, Path, float] | None = None
 ) -> Iterator[FakeWorker]:
     """A running worker."""
-    made = FakeWorker(log, fault)
+    result = FakeWorker(log, fault)
     try:
-        yield made
+        yield result
     finally:
-        made.close()
+        result.close()
 
 
 def noted(path: Path, seconds: float = 20) -> list[int]:

@@ -41,7 +41,7 @@ def outputs(manager: Any, folder: Path, method: str, *inputs: torch.Tensor) -> l
     return [value.clone() for value in loaded.execute(list(inputs))]
 
 
-def noise(got: torch.Tensor, wanted: torch.Tensor) -> float:
+def noise(got: torch.Tensor, expected: torch.Tensor) -> float:
     """The largest difference in proportion to the largest wanted value."""
-    assert got.shape == wanted.shape
-    return float((got - wanted).abs().max() / wanted.abs().max())
+    assert got.shape == expected.shape
+    return float((got - expected).abs().max() / expected.abs().max())

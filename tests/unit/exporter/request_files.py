@@ -48,13 +48,13 @@ def install(folder: Path, **files: str) -> Path:
       The import tree.
     """
     tree = folder / "work" / "sources"
-    found = {}
+    result = {}
     for name, text in files.items():
         place = name.replace("__", "/") + ".py"
         file = folder / "workspace" / place
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")
-        found[f"_main/{place}"] = file
+        result[f"_main/{place}"] = file
         sys.modules.pop(name.replace("__", "."), None)
-    sources.install(tree, found, ("_main",))
+    sources.install(tree, result, ("_main",))
     return tree

@@ -38,16 +38,16 @@ def spec() -> ModelSpec:
 
 def measured(recipe: ExportRecipe, model: ModelSpec, measure: bool = True) -> tuple[Any, bytes]:
     """What is said of the accuracy, and the program."""
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
 
     def quantized(modules: Mapping[str, Any]) -> None:
         before = [states(m) for m in (*modules.values(), model.methods["forward"].module)]
-        found.update(accuracy.measure(model, modules) if measure else {})
+        result.update(accuracy.measure(model, modules) if measure else {})
         assert before == [states(m) for m in (*modules.values(), model.methods["forward"].module)]
 
     watch = stages.Watch(quantized=quantized)
     manager = stages.run(model, recipe, Progress(), "//m:net", etrecord=False, watch=watch)
-    return found, manager.buffer
+    return result, manager.buffer
 
 
 def states(module: torch.nn.Module) -> list[float]:
@@ -61,9 +61,9 @@ RECIPES = ("int8_dynamic_act_int4_weight", "int8_static_per_channel", "int8_dyna
 @pytest.mark.parametrize("name", RECIPES)
 def test_each_output_has_a_ratio(name: str) -> None:
     """torchao's and PT2E's; each input meets the same state."""
-    found = measured(xnnpack(name), spec())[0]["forward"]
-    assert found["inputs"] == 3
-    first, second = found["outputs"]
+    result = measured(xnnpack(name), spec())[0]["forward"]
+    assert result["inputs"] == 3
+    first, second = result["outputs"]
     assert 10 < first["sqnr_db"] < 70
     assert first["sqnr_db"] == round(first["sqnr_db"], 1)
     if name != "int8_static_per_channel":
@@ -86,10 +86,10 @@ def test_random_numbers_go_on_as_without_it() -> None:
 
     noisy = Noisy()
     torch.manual_seed(3)
-    wanted = torch.rand(4)
+    expected = torch.rand(4)
     torch.manual_seed(3)
     accuracy.measure(ModelSpec({"forward": Method(noisy, (torch.ones(2),))}), {"forward": noisy})
-    assert torch.equal(torch.rand(4), wanted)
+    assert torch.equal(torch.rand(4), expected)
 
 
 def test_what_is_not_quantized_is_not_compared() -> None:
@@ -111,7 +111,7 @@ class Give(torch.nn.Module):
 
 
 @pytest.mark.parametrize(
-    ("eager", "quantized", "wanted"),
+    ("eager", "quantized", "expected"),
     [
         ([torch.ones(4)], [torch.ones(4) * 1.1], [{"sqnr_db": 20.0}]),
         ([torch.ones(2)], [torch.ones(2)], [{"sqnr_db": None, "note": "the same as eager"}]),
@@ -133,18 +133,18 @@ class Give(torch.nn.Module):
         ([5], [5], [{"sqnr_db": None, "note": "not a tensor"}]),
     ],
 )
-def test_outputs(eager: Any, quantized: Any, wanted: Any) -> None:
+def test_outputs(eager: Any, quantized: Any, expected: Any) -> None:
     """A number that is none says why."""
     method = Method(Give(*eager), (torch.ones(1),))
-    found = accuracy.measure(ModelSpec({"forward": method}), {"forward": Give(*quantized)})
-    assert found == {"forward": {"inputs": 1, "outputs": wanted}}
+    result = accuracy.measure(ModelSpec({"forward": method}), {"forward": Give(*quantized)})
+    assert result == {"forward": {"inputs": 1, "outputs": expected}}
 
 
 def test_what_cannot_run_is_skipped(tmp_path: Path) -> None:
     """With the reason; the build goes on."""
     method = Method(Give(torch.ones(1)), (torch.ones(1),))
     model = ModelSpec({"forward": method})
-    found = accuracy.measure(model, {"forward": Give(RuntimeError("no\nkernel"))})
-    assert found == {"forward": {"skipped": "RuntimeError: no kernel"}}
-    found = accuracy.measure(model, {"forward": Give(torch.ones(1), torch.ones(1))})
-    assert found == {"forward": {"skipped": "got 2 outputs, the eager model gives 1"}}
+    result = accuracy.measure(model, {"forward": Give(RuntimeError("no\nkernel"))})
+    assert result == {"forward": {"skipped": "RuntimeError: no kernel"}}
+    result = accuracy.measure(model, {"forward": Give(torch.ones(1), torch.ones(1))})
+    assert result == {"forward": {"skipped": "got 2 outputs, the eager model gives 1"}}

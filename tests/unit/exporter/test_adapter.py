@@ -86,12 +86,12 @@ def test_a_placeholder_depends_on_the_structure_alone(
     save_file({"b": torch.zeros(2, dtype=torch.bfloat16), "a": torch.randn(2, 3)}, again)
     adapter.write_placeholder(request(command="placeholder", data={"_main/x": again}, output=third))
     assert third.read_bytes() == files["other"].read_bytes()
-    made = load_file(third)
-    assert {name: (t.dtype, tuple(t.shape)) for name, t in made.items()} == {
+    result = load_file(third)
+    assert {name: (t.dtype, tuple(t.shape)) for name, t in result.items()} == {
         "a": (torch.float32, (2, 3)),
         "b": (torch.bfloat16, (2,)),
     }
-    assert len(made["a"].unique()) == 6
+    assert len(result["a"].unique()) == 6
 
 
 def test_values_are_what_the_model_makes_of_them(tmp_path: Path, files: dict[str, Path]) -> None:

@@ -33,15 +33,15 @@ def failure(file: Path) -> str:
 
 def test_samples_of_a_method(tmp_path: Path) -> None:
     values = torch.arange(12, dtype=torch.float32).reshape(3, 1, 4)
-    found = calibration.read(saved(tmp_path, forward__0=values), _METHODS, "//m:program")
-    assert list(found) == ["forward"]
-    assert [inputs[0].tolist() for inputs in found["forward"]] == values.tolist()
+    result = calibration.read(saved(tmp_path, forward__0=values), _METHODS, "//m:program")
+    assert list(result) == ["forward"]
+    assert [inputs[0].tolist() for inputs in result["forward"]] == values.tolist()
 
 
 def test_samples_of_all_methods(tmp_path: Path) -> None:
     one = {"forward": _METHODS["forward"], "again": _METHODS["forward"]}
-    found = calibration.read(saved(tmp_path, _0=torch.ones(2, 1, 4)), one, "//m:program")
-    assert {name: len(inputs) for name, inputs in found.items()} == {"forward": 2, "again": 2}
+    result = calibration.read(saved(tmp_path, _0=torch.ones(2, 1, 4)), one, "//m:program")
+    assert {name: len(inputs) for name, inputs in result.items()} == {"forward": 2, "again": 2}
 
 
 @pytest.mark.parametrize(

@@ -50,15 +50,15 @@ def test_a_success_says_nothing_and_leaves_only_its_output(
 def test_temporary_files_go_with_the_request(
     run: Callable[..., tuple[int, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = []
+    result = []
     monkeypatch.setattr(tempfile, "tempdir", None)
 
     def work(*_: Any) -> None:
-        made.append(Path(tempfile.mkdtemp()))
+        result.append(Path(tempfile.mkdtemp()))
 
     assert run(work) == (0, "")
-    assert str(made[0]).startswith(str(tmp_path / "out" / "p.work"))
-    assert not made[0].exists()
+    assert str(result[0]).startswith(str(tmp_path / "out" / "p.work"))
+    assert not result[0].exists()
 
 
 def test_leftovers_of_a_killed_request_are_removed(

@@ -54,12 +54,12 @@ MIXED = Method(Mixed().eval(), (torch.randn(3, 64), torch.ones(1, dtype=torch.in
 
 def seen(recipe: ExportRecipe, **methods: Method) -> dict[str, Any]:
     """The facts on a model, by method."""
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     reasons = Reasons()
-    watch = stages.Watch(lowered=lambda e: found.update(delegation.of_program(e, reasons, recipe)))
+    watch = stages.Watch(lowered=lambda e: result.update(delegation.of_program(e, reasons, recipe)))
     with reasons.watching():
         stages.run(ModelSpec(methods), recipe, Progress(), "//m:net", etrecord=False, watch=watch)
-    return found
+    return result
 
 
 def left(method: dict[str, Any]) -> dict[str, tuple[int, int]]:
@@ -69,27 +69,27 @@ def left(method: dict[str, Any]) -> dict[str, tuple[int, int]]:
 
 def why(method: dict[str, Any], operator: str) -> list[tuple[str, int]]:
     """Reasons with the number of nodes."""
-    [found] = [one["why"] for one in method["left"] if one["operator"] == operator]
-    return [(one["reason"], one["nodes"]) for one in found]
+    [result] = [one["why"] for one in method["left"] if one["operator"] == operator]
+    return [(one["reason"], one["nodes"]) for one in result]
 
 
 def test_a_mixed_program() -> None:
     """Shares of XNNPACK's delegates; a reason of its own, and one that the recipe gives."""
-    found = seen(xnnpack("fp32"), forward=MIXED)["forward"]
+    result = seen(xnnpack("fp32"), forward=MIXED)["forward"]
     first, last = 2 * 3 * 64 * 32, 2 * 3 * 32 * 8
-    assert [d["backend"] for d in found["delegates"]] == ["XnnpackBackend", "XnnpackBackend"]
-    assert sum(d["flops"] for d in found["delegates"]) == first + last + 3 * 32
-    assert found["flops"] == first + last + 3 * 32 + 3 * 32
-    stayed = left(found)
+    assert [d["backend"] for d in result["delegates"]] == ["XnnpackBackend", "XnnpackBackend"]
+    assert sum(d["flops"] for d in result["delegates"]) == first + last + 3 * 32
+    assert result["flops"] == first + last + 3 * 32 + 3 * 32
+    stayed = left(result)
     assert list(stayed)[0] == "aten.cumsum.default"
     assert stayed["aten.cumsum.default"] == (1, 3 * 32)
     assert stayed["aten.add.Tensor"] == (1, 0)
-    delegated = sum(d["nodes"] for d in found["delegates"])
-    assert found["nodes"] == delegated + sum(nodes for nodes, _ in stayed.values())
-    assert why(found, "aten.cumsum.default") == [(delegation.NOWHERE, 1)]
+    delegated = sum(d["nodes"] for d in result["delegates"])
+    assert result["nodes"] == delegated + sum(nodes for nodes, _ in stayed.values())
+    assert why(result, "aten.cumsum.default") == [(delegation.NOWHERE, 1)]
     # The other addition was delegated: it is about this one's type.
-    assert why(found, "aten.add.Tensor") == [("xnnpack: invalid dtype", 1)]
-    [add] = [one for one in found["left"] if one["operator"] == "aten.add.Tensor"]
+    assert why(result, "aten.add.Tensor") == [("xnnpack: invalid dtype", 1)]
+    [add] = [one for one in result["left"] if one["operator"] == "aten.add.Tensor"]
     assert add["why"][0]["example"].startswith("int64 [1]")
 
 
@@ -107,9 +107,9 @@ def test_methods_have_reasons_of_their_own() -> None:
             return x + x
 
     methods = {n: Method(Add(), (torch.ones(2, 2, dtype=getattr(torch, n)),)) for n in DTYPES}
-    found = seen(xnnpack("fp32"), **methods)
-    assert found["float32"]["left"] == []
-    assert why(found["int64"], "aten.add.Tensor") == [("xnnpack: invalid dtype", 1)]
+    result = seen(xnnpack("fp32"), **methods)
+    assert result["float32"]["left"] == []
+    assert why(result["int64"], "aten.add.Tensor") == [("xnnpack: invalid dtype", 1)]
 
 
 DTYPES = ("float32", "int64")
@@ -118,21 +118,21 @@ DTYPES = ("float32", "int64")
 def test_branches_are_looked_into() -> None:
     """Operators in them count like those around them."""
     method = Method(Branches().eval(), (torch.randn(2, 8),))
-    found = seen(xnnpack("fp32"), forward=method)["forward"]
-    assert found["delegates"] == []
-    assert left(found)["aten.cumsum.default"] == left(found)["aten.mul.Tensor"] == (1, 16)
-    assert found["flops"] == 16 + 16 + 16 + 1
+    result = seen(xnnpack("fp32"), forward=method)["forward"]
+    assert result["delegates"] == []
+    assert left(result)["aten.cumsum.default"] == left(result)["aten.mul.Tensor"] == (1, 16)
+    assert result["flops"] == 16 + 16 + 16 + 1
 
 
 @pytest.mark.parametrize(("module", "flops"), [(Mixed(), True), (Moved(), False)])
 def test_a_recipe_that_delegates_nothing(module: torch.nn.Module, flops: bool) -> None:
     """It has all operators behind it."""
     inputs = MIXED.example_inputs if flops else (torch.randn(2, 8),)
-    found = seen(ExportRecipe(name="portable"), forward=Method(module, inputs))["forward"]
-    assert found["delegates"] == []
-    assert found["nodes"] == sum(one["nodes"] for one in found["left"]) > 0
-    assert bool(found["flops"]) == flops
-    reasons = {reason["reason"] for one in found["left"] for reason in one["why"]}
+    result = seen(ExportRecipe(name="portable"), forward=Method(module, inputs))["forward"]
+    assert result["delegates"] == []
+    assert result["nodes"] == sum(one["nodes"] for one in result["left"]) > 0
+    assert bool(result["flops"]) == flops
+    reasons = {reason["reason"] for one in result["left"] for reason in one["why"]}
     assert reasons == {delegation.NO_PARTITIONER}
 
 
@@ -140,8 +140,8 @@ def test_vulkan_says_why() -> None:
     """It only logs it; the watch hears it all the same."""
     vulkan = pytest.importorskip("executorch.backends.vulkan.partitioner.vulkan_partitioner")
     lowering = LoweringRecipe(partitioners=[vulkan.VulkanPartitioner({})])
-    found = seen(ExportRecipe(lowering_recipe=lowering), forward=MIXED)["forward"]
-    [(reason, _)] = why(found, "aten.cumsum.default")
+    result = seen(ExportRecipe(lowering_recipe=lowering), forward=MIXED)["forward"]
+    [(reason, _)] = why(result, "aten.cumsum.default")
     assert reason == "vulkan: no operator implementation"
 
 
@@ -149,8 +149,8 @@ def test_the_last_partitioner_has_the_word() -> None:
     """The first one of this recipe takes no floats at all, and says so of everything."""
     parts = [XnnpackDynamicallyQuantizedPartitioner(), XnnpackFloatingPointPartitioner()]
     lowering = LoweringRecipe(partitioners=parts)
-    found = seen(ExportRecipe(lowering_recipe=lowering), forward=MIXED)["forward"]
-    assert why(found, "aten.add.Tensor") == [("xnnpack: invalid dtype", 1)]
+    result = seen(ExportRecipe(lowering_recipe=lowering), forward=MIXED)["forward"]
+    assert why(result, "aten.add.Tensor") == [("xnnpack: invalid dtype", 1)]
 
 
 def test_sizes_are_inputs() -> None:
@@ -162,9 +162,9 @@ def test_sizes_are_inputs() -> None:
 
     n = torch.export.Dim("n", min=1, max=8)
     method = Method(Fold(), (torch.randn(3, 32),), ({0: n},))
-    found = seen(xnnpack("fp32"), forward=method)["forward"]
-    assert list(left(found)) == ["aten.view_copy.default"]
-    [reason] = found["left"][0]["why"]
+    result = seen(xnnpack("fp32"), forward=method)["forward"]
+    assert list(left(result)) == ["aten.view_copy.default"]
+    [reason] = result["left"][0]["why"]
     assert reason["example"] == "float32 [≤8, 32], size ≤16"
 
 

@@ -209,13 +209,13 @@ PAIRS = [
 )
 def test_same_program(net: Callable[[], ModelSpec], recipe: str, tmp_path: Path) -> None:
     """Tables, weights, their names, and what the report says."""
-    wanted = lowered(made(net), RECIPES[recipe](), tmp_path / "direct")
+    expected = lowered(made(net), RECIPES[recipe](), tmp_path / "direct")
     folder = export(made(net), tmp_path / "exported")
     # Random numbers are drawn before; none may be wanted after.
     torch.manual_seed(1)
     got = lowered(exported.read(folder, request()), RECIPES[recipe](), tmp_path / "through")
-    assert got == wanted
-    assert len(wanted) > 3
+    assert got == expected
+    assert len(expected) > 3
 
 
 def test_some_methods(tmp_path: Path) -> None:
@@ -226,8 +226,8 @@ def test_some_methods(tmp_path: Path) -> None:
     through = exported.read(folder, asked)
     direct = made(full)
     direct = dataclasses.replace(direct, methods={"one": direct.methods["one"]})
-    wanted = lowered(direct, RECIPES["static"](), tmp_path / "direct")
-    assert lowered(through, RECIPES["static"](), tmp_path / "through") == wanted
+    expected = lowered(direct, RECIPES["static"](), tmp_path / "direct")
+    assert lowered(through, RECIPES["static"](), tmp_path / "through") == expected
     with pytest.raises(BuildError, match='has no method "two". Available: many, one'):
         exported.read(folder, request(methods=("two",)))
 
@@ -260,7 +260,7 @@ def test_the_same_bytes_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         "    def forward(self, x):\n        return torch.cond(x.sum() > 0, self.layer,"
         " lambda y: y + 1, (x,))\n"
     )
-    found = []
+    result = []
     for number, source in enumerate((text, "# A comment.\n" + text)):
         folder = tmp_path / f"{number}"
         with at(folder):
@@ -273,15 +273,15 @@ def test_the_same_bytes_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             torch.manual_seed(0)
             shapes = ({0: Dim("n", max=9)},)
             spec = ModelSpec({"go": Method(module.Net().eval(), (torch.ones(3, 4),), shapes)})
-            found.append(digests(export(spec, folder / "out")))
-    assert found[0] == found[1]
+            result.append(digests(export(spec, folder / "out")))
+    assert result[0] == result[1]
     program = (tmp_path / "0/out/go.pt2").read_bytes()
     assert str(tmp_path).encode() not in program and b"net.py" not in program
 
 
 def test_buffers_in_the_memory_of_parameters_have_no_gradients(tmp_path: Path) -> None:
-    found = exported.read(export(made(aliased), tmp_path / "out"), request())
-    state = found.methods["forward"].module.state_dict
+    result = exported.read(export(made(aliased), tmp_path / "out"), request())
+    state = result.methods["forward"].module.state_dict
     assert {name for name, tensor in state.items() if tensor.requires_grad} == {
         "layer.weight",
         "layer.bias",
@@ -317,19 +317,19 @@ def test_values_are_kept() -> None:
     """Types and strides, also of tensors that overlap; a tensor is written once."""
     table = torch.arange(24.0).reshape(2, 3, 4)
     tensors = values.Tensors()
-    found = [
+    result = [
         table.permute(2, 0, 1),
         torch.ones(1).expand(5),
         table[:, 1:],
         torch.zeros(0, 3),
         torch.tensor(True),
     ]
-    value = ({"a": found, 1: None}, [True, 2, 0.1, "text"], (found[0],))
+    value = ({"a": result, 1: None}, [True, 2, 0.1, "text"], (result[0],))
     back = values.value_of(json.loads(json.dumps(tensors.value(value))), tensors.by_name)
-    for got, wanted in zip(back[0]["a"], found, strict=True):
-        assert torch.equal(got, wanted) and got.stride() == wanted.stride()
+    for got, expected in zip(back[0]["a"], result, strict=True):
+        assert torch.equal(got, expected) and got.stride() == expected.stride()
     assert back[1:] == ([True, 2, 0.1, "text"], back[2]) and back[0][1] is None
-    assert len(tensors.by_name) == len(found)
+    assert len(tensors.by_name) == len(result)
 
 
 class Strange:
@@ -399,10 +399,10 @@ def test_recipes_that_do_not_fit(
     recipe: ExportRecipe, spec: ModelSpec, message: str, tmp_path: Path
 ) -> None:
     """They name the model that does."""
-    found = exported.read(export(spec, tmp_path / "out"), request())
+    result = exported.read(export(spec, tmp_path / "out"), request())
     start = 'm:x: the method "forward" was exported before .et_exported_program., and the recipe'
     with pytest.raises(BuildError, match=f'{start} {message}(?s:.*)model = "//m:net"'):
-        exported.check_recipe(found, recipe, "//m:x")
+        exported.check_recipe(result, recipe, "//m:x")
 
 
 def test_recipes_that_fit_after_all(tmp_path: Path) -> None:
@@ -418,10 +418,10 @@ def test_a_program_that_the_model_exports_itself(tmp_path: Path) -> None:
     net, shapes = torch.nn.Sequential(torch.nn.Linear(4, 4)).eval(), ({0: Dim("n", max=8)},)
     program = torch.export.export(net, (torch.ones(2, 4),), dynamic_shapes=shapes, strict=False)
     spec = ModelSpec({"forward": Method(program, (torch.ones(2, 4),))})
-    found = exported.read(export(spec, tmp_path / "out"), request())
-    exported.check_recipe(found, ExportRecipe(strict=True), "//m:x")
+    result = exported.read(export(spec, tmp_path / "out"), request())
+    exported.check_recipe(result, ExportRecipe(strict=True), "//m:x")
     with pytest.raises(BuildError, match="with dynamic shapes, and the recipe quantizes it"):
-        stages.run(found, STATIC, Progress(), "//m:x", etrecord=False)
+        stages.run(result, STATIC, Progress(), "//m:x", etrecord=False)
 
 
 def test_a_method_that_pt2e_can_not_capture(
@@ -433,10 +433,10 @@ def test_a_method_that_pt2e_can_not_capture(
         raise RuntimeError("not with gradients")
 
     monkeypatch.setattr(exporting, "capture", fail)
-    found = exported.read(export(one(), tmp_path / "out"), request())
-    exported.check_recipe(found, ExportRecipe(), "//m:x")
+    result = exported.read(export(one(), tmp_path / "out"), request())
+    exported.check_recipe(result, ExportRecipe(), "//m:x")
     with pytest.raises(BuildError, match="takes another kind of export that failed"):
-        exported.check_recipe(found, STATIC, "//m:x")
+        exported.check_recipe(result, STATIC, "//m:x")
 
 
 def test_a_file_that_is_damaged(tmp_path: Path) -> None:

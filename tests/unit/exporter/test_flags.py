@@ -14,17 +14,17 @@ LEAST = ["lower", "--label=//m:p", "--output=out/p.lowered"]
 
 def test_the_least_that_is_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    made = flags.parse(LEAST)
-    assert (made.command, made.label, made.model_label) == ("lower", "//m:p", "//m:p")
-    assert made.output == tmp_path / "out/p.lowered"
-    assert (made.timings, made.program, made.program_data) == (None, None, ())
-    assert (made.exported, made.sources, made.data, made.arguments) == ({}, {}, {}, {})
+    result = flags.parse(LEAST)
+    assert (result.command, result.label, result.model_label) == ("lower", "//m:p", "//m:p")
+    assert result.output == tmp_path / "out/p.lowered"
+    assert (result.timings, result.program, result.program_data) == (None, None, ())
+    assert (result.exported, result.sources, result.data, result.arguments) == ({}, {}, {}, {})
 
 
 def test_all_flags(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     recipe = {"label": "//r:r", "builder": "a:b", "options": {"n": "=1\n2"}}
-    made = flags.parse(
+    result = flags.parse(
         [
             "bundle",
             "--label=@other//m:p",
@@ -49,23 +49,27 @@ def test_all_flags(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             "--program_data=b.ptd",
         ]
     )
-    assert (made.command, made.label, made.model_label) == ("bundle", "@other//m:p", "//m:net")
-    assert (made.output, made.timings) == (Path("/abs/out"), tmp_path / "timings.json")
-    assert made.entry_point == "models.net:build"
-    assert made.exported == {"decode": tmp_path / "a/d.pt2"}
-    assert made.sources["_main/net.py"] == tmp_path / "src/net.py"
-    assert made.roots == ("_main", "other")
-    assert made.sources["_main/b=c.py"] == tmp_path / "src/b=c.py"
-    assert made.data == {
+    assert (result.command, result.label, result.model_label) == (
+        "bundle",
+        "@other//m:p",
+        "//m:net",
+    )
+    assert (result.output, result.timings) == (Path("/abs/out"), tmp_path / "timings.json")
+    assert result.entry_point == "models.net:build"
+    assert result.exported == {"decode": tmp_path / "a/d.pt2"}
+    assert result.sources["_main/net.py"] == tmp_path / "src/net.py"
+    assert result.roots == ("_main", "other")
+    assert result.sources["_main/b=c.py"] == tmp_path / "src/b=c.py"
+    assert result.data == {
         "_main/w.bin": tmp_path / "w.bin",
         "_main/epoch=9-step=1000.ckpt": tmp_path / "-x y/epoch=9-step=1000.ckpt",
     }
-    assert made.recipe_data == {"_main/t.json": tmp_path / "t.json"}
-    assert made.arguments == {"n": "1", "é": "ü"}
-    assert made.methods == ("prefill", "decode")
-    assert made.recipe == recipe
-    assert made.program == tmp_path / "p.pte"
-    assert made.program_data == (tmp_path / "a.ptd", tmp_path / "b.ptd")
+    assert result.recipe_data == {"_main/t.json": tmp_path / "t.json"}
+    assert result.arguments == {"n": "1", "é": "ü"}
+    assert result.methods == ("prefill", "decode")
+    assert result.recipe == recipe
+    assert result.program == tmp_path / "p.pte"
+    assert result.program_data == (tmp_path / "a.ptd", tmp_path / "b.ptd")
 
 
 @pytest.mark.parametrize(
@@ -100,9 +104,9 @@ def test_files_of_flags_are_expanded(tmp_path: Path) -> None:
 @pytest.mark.parametrize("character", ["\x0b", "\x0c", "\x1c", "\x85", "\u2028", "\r"])
 def test_only_line_feeds_end_a_flag(tmp_path: Path, character: str) -> None:
     file = tmp_path / "flags"
-    wanted = ["lower", f"--args=a{character}b", "", "--output=o"]
-    file.write_bytes("".join(f"{line}\n" for line in wanted).encode())
-    assert flags.expand([f"@{file}"]) == wanted
+    expected = ["lower", f"--args=a{character}b", "", "--output=o"]
+    file.write_bytes("".join(f"{line}\n" for line in expected).encode())
+    assert flags.expand([f"@{file}"]) == expected
 
 
 def test_an_empty_file_holds_no_flags(tmp_path: Path) -> None:

@@ -71,8 +71,8 @@ def test_attention() -> None:
     with FlopCounterMode(display=False) as counter:
         query, key, value = inputs
         functional.softmax(query @ key.mT, -1) @ value
-    found = counted(functional.scaled_dot_product_attention, *inputs, edge=False)
-    assert found == counter.get_total_flops() == 2 * 2 * 3 * 4 * 6 * (8 + 8)
+    result = counted(functional.scaled_dot_product_attention, *inputs, edge=False)
+    assert result == counter.get_total_flops() == 2 * 2 * 3 * 4 * 6 * (8 + 8)
 
 
 def test_attention_of_executorch() -> None:
@@ -101,7 +101,7 @@ def test_an_operator_with_other_arguments_counts_what_it_makes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("function", "wanted"),
+    ("function", "expected"),
     [
         (lambda x: x + 1, 24),
         (lambda x: torch.sin(x), 24),
@@ -116,9 +116,9 @@ def test_an_operator_with_other_arguments_counts_what_it_makes() -> None:
         (lambda x: functional.adaptive_avg_pool2d(x[None], 1), 24),
     ],
 )
-def test_other_operators(function: Any, wanted: int) -> None:
+def test_other_operators(function: Any, expected: int) -> None:
     """One for each element that is made, or taken by a reduction; nothing for what is moved."""
-    assert counted(function, randn(2, 3, 4)) == wanted
+    assert counted(function, randn(2, 3, 4)) == expected
 
 
 def test_arithmetic_on_indices_is_not_floating_point() -> None:

@@ -72,9 +72,9 @@ def test_afterwards(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("lookup", [True, False])
 def test_network(lookup: bool) -> None:
-    wanted = r"//m:net: .* opens a network connection to 127\.0\.0\.1"
+    expected = r"//m:net: .* opens a network connection to 127\.0\.0\.1"
     with (
-        pytest.raises(BuildError, match=wanted) as caught,
+        pytest.raises(BuildError, match=expected) as caught,
         Guard("//m:net", []).watching(),
         socket.socket() as connection,
     ):

@@ -51,8 +51,8 @@ class Outer(torch.nn.Module):
 
 
 def test_an_operator_without_a_kernel_is_found_with_its_module() -> None:
-    (found,) = kernels.missing(lowered(Outer(), torch.ones(2, 4)))
-    assert found == {
+    (result,) = kernels.missing(lowered(Outer(), torch.ones(2, 4)))
+    assert result == {
         "method": "forward",
         "operator": "aten::special_bessel_j0.out",
         "modules": ["second"],
@@ -103,5 +103,5 @@ class Alien(torch.nn.Module):
 
 
 def test_other_namespaces_are_the_apps_own() -> None:
-    (found,) = kernels.missing(lowered(Alien(), torch.ones(2)))
-    assert (found["operator"], found["foreign"]) == ("alien::twice.out", True)
+    (result,) = kernels.missing(lowered(Alien(), torch.ones(2)))
+    assert (result["operator"], result["foreign"]) == ("alien::twice.out", True)

@@ -83,14 +83,14 @@ def test_methods_share_their_state(backend: str, tmp_path: Path) -> None:
     assert arenas(path) == [3, 3]
     program = Runtime.get().load_program(path)
     store, add = program.load_method("store"), program.load_method("add")
-    for method, inputs, wanted in (
+    for method, inputs, expected in (
         (store, torch.ones(16, 8), 32.0),
         (add, torch.ones(1, 8), 34.0),
         (add, torch.ones(1, 8), 36.0),
         (store, torch.full((16, 8), 2.0), 64.0),
         (add, torch.ones(1, 8), 66.0),
     ):
-        assert torch.equal(method.execute([inputs])[0], torch.full((4, 8), wanted))
+        assert torch.equal(method.execute([inputs])[0], torch.full((4, 8), expected))
 
 
 def test_programs_are_as_upstreams_without_it_and_the_same_each_time_with_it(
@@ -101,12 +101,12 @@ def test_programs_are_as_upstreams_without_it_and_the_same_each_time_with_it(
     made["off"] = xnnpack("fp32", share_mutable_buffers="false")
     for name in ("one", "two"):
         made[name] = xnnpack("fp32", share_mutable_buffers="true")
-    found = {
+    result = {
         name: written(lowered(methods(), recipe), tmp_path / name).read_bytes()
         for name, recipe in made.items()
     }
-    assert found["upstream"] == found["default"] == found["off"]
-    assert found["one"] == found["two"] != found["off"]
+    assert result["upstream"] == result["default"] == result["off"]
+    assert result["one"] == result["two"] != result["off"]
 
 
 def test_each_recipe_takes_it() -> None:
@@ -121,10 +121,10 @@ def test_other_settings_of_a_recipe_stay() -> None:
     planning = MemoryPlanningPass(alloc_graph_input=False, alignment=64)
     config = ExecutorchBackendConfig(memory_planning_pass=planning, segment_alignment=256)
     recipe = share_mutable_buffers(ExportRecipe(executorch_backend_config=config), "//x:r")
-    made = recipe.executorch_backend_config
-    assert made.segment_alignment == 256
-    assert made.memory_planning_pass.alignment == 64
-    assert not made.memory_planning_pass.alloc_graph_input
+    result = recipe.executorch_backend_config
+    assert result.segment_alignment == 256
+    assert result.memory_planning_pass.alignment == 64
+    assert not result.memory_planning_pass.alloc_graph_input
     assert not planning.share_mutable_buffers
 
 
@@ -138,11 +138,11 @@ def test_other_settings_of_a_recipe_stay() -> None:
 def test_a_planning_of_its_own_is_an_error(planning: Any, kind: str) -> None:
     config = ExecutorchBackendConfig(memory_planning_pass=planning)
     recipe = ExportRecipe(executorch_backend_config=config)
-    wanted = rf'//x:r: option "share_mutable_buffers": .* of its own \({kind}\), expected'
-    with pytest.raises(BuildError, match=wanted):
+    expected = rf'//x:r: option "share_mutable_buffers": .* of its own \({kind}\), expected'
+    with pytest.raises(BuildError, match=expected):
         share_mutable_buffers(recipe, "//x:r")
 
 
 def test_a_value_that_is_no_boolean_is_an_error() -> None:
-    with pytest.raises(BuildError, match='"share_mutable_buffers": got "maybe", wanted true'):
+    with pytest.raises(BuildError, match='"share_mutable_buffers": got "maybe", expected true'):
         xnnpack("fp32", share_mutable_buffers="maybe")

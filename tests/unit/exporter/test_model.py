@@ -113,9 +113,9 @@ def test_all_fields_are_kept(load: Callable[..., ModelSpec]) -> None:
     method = Method(Net(), [X], shapes, strict=False, test_inputs=[(X + 1,)])  # type: ignore[arg-type]
     spec = load(ModelSpec({"a": method, "b": method}, {"get_n": 3}, calibration))
     assert list(spec.methods) == ["a", "b"]
-    made = spec.methods["a"]
-    assert (made.dynamic_shapes, made.strict) == (shapes, False)
-    assert torch.equal(made.test_inputs[0][0], X + 1)
+    result = spec.methods["a"]
+    assert (result.dynamic_shapes, result.strict) == (shapes, False)
+    assert torch.equal(result.test_inputs[0][0], X + 1)
     assert (spec.constant_methods, spec.calibration) == ({"get_n": 3}, calibration)
 
 

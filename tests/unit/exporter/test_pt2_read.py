@@ -47,9 +47,9 @@ def good(tmp_path: Path) -> Path:
 def changed(source: Path, target: Path, change: Callable[[Members], None]) -> Path:
     """Writes an archive again, with other members."""
     with zipfile.ZipFile(source) as archive:
-        found = {name: archive.read(name) for name in archive.namelist()}
-    root = next(name.partition("/")[0] for name in found)
-    inner = {name.removeprefix(f"{root}/"): data for name, data in found.items()}
+        result = {name: archive.read(name) for name in archive.namelist()}
+    root = next(name.partition("/")[0] for name in result)
+    inner = {name.removeprefix(f"{root}/"): data for name, data in result.items()}
     change(inner)
     with zipfile.ZipFile(target, "w") as archive:
         for name, data in inner.items():
@@ -60,10 +60,10 @@ def changed(source: Path, target: Path, change: Callable[[Members], None]) -> Pa
 def edited(change: Callable[[Any], None], name: str = "models/model.json") -> Any:
     """A change of a member that is JSON."""
 
-    def change_member(found: Members) -> None:
-        value = json.loads(found[name])
+    def change_member(result: Members) -> None:
+        value = json.loads(result[name])
         change(value)
-        found[name] = json.dumps(value).encode()
+        result[name] = json.dumps(value).encode()
 
     return change_member
 
@@ -71,10 +71,10 @@ def edited(change: Callable[[Any], None], name: str = "models/model.json") -> An
 def replaced(old: str, new: str) -> Callable[[Members], None]:
     """A change of all of the graph's text."""
 
-    def change(found: Members) -> None:
-        text = found["models/model.json"].decode()
+    def change(result: Members) -> None:
+        text = result["models/model.json"].decode()
         assert old in text
-        found["models/model.json"] = text.replace(old, new).encode()
+        result["models/model.json"] = text.replace(old, new).encode()
 
     return change
 
@@ -106,52 +106,52 @@ def saved(value: Any) -> bytes:
     return out.getvalue()
 
 
-def in_sample_inputs(found: Members) -> None:
-    found["data/sample_inputs/model.pt"] = saved(Runs())
+def in_sample_inputs(result: Members) -> None:
+    result["data/sample_inputs/model.pt"] = saved(Runs())
 
 
-def in_a_weight(found: Members) -> None:
-    found["data/weights/weight_0"] = saved(Runs())
+def in_a_weight(result: Members) -> None:
+    result["data/weights/weight_0"] = saved(Runs())
     name = "data/weights/model_weights_config.json"
-    edited(lambda v: v["config"]["linear.weight"].update(use_pickle=True), name)(found)
+    edited(lambda v: v["config"]["linear.weight"].update(use_pickle=True), name)(result)
 
 
-def in_a_constant(found: Members) -> None:
-    found["data/constants/opaque_obj_0"] = pickle.dumps(Runs())
+def in_a_constant(result: Members) -> None:
+    result["data/constants/opaque_obj_0"] = pickle.dumps(Runs())
     payload = {"path_name": "opaque_obj_0", "is_param": False, "use_pickle": True}
     name = "data/constants/model_constants_config.json"
-    edited(lambda v: v["config"].update(x={**payload, "tensor_meta": None}), name)(found)
+    edited(lambda v: v["config"].update(x={**payload, "tensor_meta": None}), name)(result)
 
 
-def in_an_expression(found: Members) -> None:
+def in_an_expression(result: Members) -> None:
     call = "setattr(__import__('sys'), 'ran_from_a_file', True)"
-    replaced('"expr_str": "', f'"expr_str": "{call} or ')(found)
+    replaced('"expr_str": "', f'"expr_str": "{call} or ')(result)
 
 
-def in_a_name(found: Members) -> None:
+def in_a_name(result: Members) -> None:
     # The last one: what has a default must not stand before others.
-    replaced('"scale"', f'"scale={CALL}"')(found)
+    replaced('"scale"', f'"scale={CALL}"')(result)
 
 
-def in_an_argument(found: Members) -> None:
+def in_an_argument(result: Members) -> None:
     def change(value: Any) -> None:
         signature = value["graph_module"]["module_call_graph"][0]["signature"]
         assert signature["in_spec"].count("scale") == 1
         signature["in_spec"] = signature["in_spec"].replace("scale", f"scale':{CALL},'b")
 
-    edited(change)(found)
+    edited(change)(result)
 
 
-def in_argument_names(found: Members) -> None:
+def in_argument_names(result: Members) -> None:
     def change(value: Any) -> None:
         signature = value["graph_module"]["module_call_graph"][0]["signature"]
         signature["forward_arg_names"][1] = f"scale={CALL}"
 
-    edited(change)(found)
+    edited(change)(result)
 
 
-def compiled(found: Members) -> None:
-    found["data/aotinductor/model/a.so"] = b"\x7fELF"
+def compiled(result: Members) -> None:
+    result["data/aotinductor/model/a.so"] = b"\x7fELF"
 
 
 RUN = {
@@ -198,9 +198,9 @@ def test_the_code_that_checks_inputs_is_left_out(
     guards = edited(lambda v: v.update(guards_code=[f"{CALL} is None"]))
     path = changed(good, tmp_path / "evil.pt2", guards)
     x = torch.randn(4, 4)
-    wanted = torch.export.load(good).module()(x, scale=torch.ones(4))
+    expected = torch.export.load(good).module()(x, scale=torch.ones(4))
     program = pt2_read.load(path)
-    assert torch.equal(program.module()(x, scale=torch.ones(4)), wanted)
+    assert torch.equal(program.module()(x, scale=torch.ones(4)), expected)
     assert not ran()
     # Which torch would make a function of.
     assert torch.export.load(path)._guards_code and not program._guards_code
@@ -226,7 +226,7 @@ def test_the_code_that_checks_inputs_is_left_out(
             '"linear.bias" is an object in a pickle ("../../etc/passwd")',
         ),
         (
-            lambda found: found.update({"models/model.json": b'{"a": ' + b"[" * 100_000}),
+            lambda result: result.update({"models/model.json": b'{"a": ' + b"[" * 100_000}),
             '"evil/models/model.json" is nested too deeply',
         ),
         (
@@ -240,7 +240,7 @@ def test_the_code_that_checks_inputs_is_left_out(
     ],
     ids=["gigantic", "elsewhere", "deep", "power", "operator"],
 )
-def test_made_up_files_are_refused(
+def test_malformed_files_are_refused(
     change: Callable[[Members], None], message: str, good: Path, tmp_path: Path
 ) -> None:
     path = changed(good, tmp_path / "evil.pt2", change)
@@ -281,8 +281,8 @@ def test_what_torch_writes_is_read(tmp_path: Path) -> None:
     shapes = {"x": {"a b": {0: torch.export.Dim("rows", min=4)}}, "n": None}
     program = torch.export.export(Branches(), inputs, dynamic_shapes=shapes, strict=False)
     torch.export.save(program, path)
-    got, wanted = (p.module()(*inputs) for p in (pt2_read.load(path), program))
-    assert torch.equal(got["rows"][0], wanted["rows"][0])
+    got, expected = (p.module()(*inputs) for p in (pt2_read.load(path), program))
+    assert torch.equal(got["rows"][0], expected["rows"][0])
     assert got["rows"][1] == 3
     assert torch.equal(got["more"], torch.zeros(5))
 

@@ -70,13 +70,13 @@ def test_integers_stay(shared: bool) -> None:
     inputs = (torch.tensor([1, 5]), torch.randn(2, 4))
     recipe = ExportRecipe(quantization_recipe=QuantizationRecipe(quantizers=[Eager(shared)]))
     spec = ModelSpec({"forward": Method(net, inputs)})
-    (made,) = quantize({"forward": net}, spec, recipe, "//m:net").values()
-    nodes = [n for n in made.graph.nodes if "dequantize" in str(n.target)]
+    (result,) = quantize({"forward": net}, spec, recipe, "//m:net").values()
+    nodes = [n for n in result.graph.nodes if "dequantize" in str(n.target)]
     assert nodes
     assert all(n.meta["val"].dtype == torch.float32 for n in nodes if "val" in n.meta)
-    torch.testing.assert_close(made(*inputs), net(*inputs), atol=0.1, rtol=0)
+    torch.testing.assert_close(result(*inputs), net(*inputs), atol=0.1, rtol=0)
     # A layer whose inputs are all floats is quantized still.
-    (linear,) = [n for n in made.graph.nodes if n.target is torch.ops.aten.linear.default]
+    (linear,) = [n for n in result.graph.nodes if n.target is torch.ops.aten.linear.default]
     assert all("dequantize" in str(n.target) for n in linear.all_input_nodes[:1])
 
 
@@ -101,17 +101,17 @@ def test_numbers_that_are_added_to_integers_stay() -> None:
     spec = ModelSpec({"forward": Method(net, inputs)})
     context = RecipeContext(Options({}, "//x:r"), "//x:r")
     recipe = xnnpack_recipes.int8_static_per_channel(context)
-    (made,) = quantize({"forward": net}, spec, recipe, "//m:net").values()
-    got, moved = made(*inputs)
-    want, wanted = net(*inputs)
-    assert moved.dtype == torch.int64 and torch.equal(moved, wanted)
+    (result,) = quantize({"forward": net}, spec, recipe, "//m:net").values()
+    got, moved = result(*inputs)
+    want, expected = net(*inputs)
+    assert moved.dtype == torch.int64 and torch.equal(moved, expected)
     torch.testing.assert_close(got, want, atol=0.1, rtol=0)
     numbers = [
         [type(a) for a in node.args if not isinstance(a, torch.fx.Node)]
-        for node in made.graph.nodes
+        for node in result.graph.nodes
         if node.target in (torch.ops.aten.add.Tensor, torch.ops.aten.mul.Tensor)
     ]
     assert numbers == [[int], [int], [], []]
     # None is left of those that were taken out again.
-    used = {node.target for node in made.graph.nodes if node.op == "get_attr"}
-    assert {name for name, _ in made.named_buffers()} <= used
+    used = {node.target for node in result.graph.nodes if node.op == "get_attr"}
+    assert {name for name, _ in result.named_buffers()} <= used

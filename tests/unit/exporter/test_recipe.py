@@ -202,8 +202,8 @@ def test_recipes_of_a_list_are_combined(tmp_path: Path) -> None:
         {"label": f"//r:{name}", "builder": f"rules.both:{name}"} for name in ("fp32", "quiet")
     )
     node = {"label": "//r:both", "recipes": [first, first]}
-    made = recipe.make(request(recipe=node))
-    assert len(made.lowering_recipe.partitioners) == 2
+    result = recipe.make(request(recipe=node))
+    assert len(result.lowering_recipe.partitioners) == 2
     node = {"label": "//r:both", "recipes": [first, second]}
     with pytest.raises(BuildError) as caught:
         recipe.make(request(recipe=node))

@@ -109,5 +109,5 @@ def test_parameters_of_builders() -> None:
         return flag, size, name
 
     assert call(typed, flag="true", size="3") == (True, 3, "n")
-    with pytest.raises(BuildError, match='option "size": got "x", wanted a whole number'):
+    with pytest.raises(BuildError, match='option "size": got "x", expected a whole number'):
         call(typed, flag="true", size="x")

@@ -61,10 +61,10 @@ class Learning(torch.nn.Module):
 
 
 def recipe(*patterns: str, base: ExportRecipe | None = None) -> ExportRecipe:
-    made = base or ExportRecipe(name="portable")
+    result = base or ExportRecipe(name="portable")
     passes = [InitializedMutableBufferPass(list(patterns))] if patterns else []
-    made.executorch_backend_config = ExecutorchBackendConfig(passes=passes)
-    return made
+    result.executorch_backend_config = ExecutorchBackendConfig(passes=passes)
+    return result
 
 
 def lowered(net: torch.nn.Module, recipe: ExportRecipe, lowering: str = "fast") -> Any:
@@ -120,12 +120,12 @@ def test_state_that_begins_with_zeros(tmp_path: Path) -> None:
 def test_the_way_out(lowering: str, tmp_path: Path) -> None:
     """What the message says gives eager's numbers, with weights inside and beside the program."""
     net = Net(torch.linspace(1, 2, 4))
-    made = recipe("inner_sum")
-    manager = lowered(net, made, lowering)
+    result = recipe("inner_sum")
+    manager = lowered(net, result, lowering)
     program = tmp_path / "program.pte"
     program.write_bytes(manager.buffer)
     names = capture.WeightNames()
-    hints = capture.hints(manager, names, program, tmp_path, made.executorch_backend_config)
+    hints = capture.hints(manager, names, program, tmp_path, result.executorch_backend_config)
     split(program, tmp_path / "lowered", "//t:net", lower.versions(), hints)
     index = Lowered(tmp_path / "lowered")
     link(index, tmp_path / "embedded.pte")

@@ -16,8 +16,8 @@ from fake_worker import FakeWorker, fake_worker, gone, noted
 @pytest.fixture
 def worker() -> Iterator[FakeWorker]:
     """A running worker."""
-    with fake_worker() as made:
-        yield made
+    with fake_worker() as result:
+        yield result
 
 
 def test_what_a_request_leaves_running_ends_with_it(worker: FakeWorker, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Lowers nets in this process, with stand-ins or without, and says what came out."""
+"""Lowers nets in this process, on the fast path or the stock one."""
 
 from __future__ import annotations
 

@@ -40,22 +40,22 @@ def doubled(given: GraphModule) -> GraphModule:
 
 def test_nothing_is_generated_until_it_is_asked_for() -> None:
     """That is the point of it."""
-    made = doubled(module())
-    assert "_code" not in vars(made)
-    assert made(torch.zeros(1)) == 2
-    assert "_code" in vars(made)
+    result = doubled(module())
+    assert "_code" not in vars(result)
+    assert result(torch.zeros(1)) == 2
+    assert "_code" in vars(result)
 
 
 @pytest.mark.parametrize("called_before", [True, False])
 def test_a_change_is_seen(called_before: bool) -> None:
     """By a call, by forward, by the class's forward and by the code."""
-    made = module()
+    result = module()
     if called_before:
-        assert made(torch.zeros(1)) == 1
-    doubled(made)
-    assert made.forward(torch.zeros(1)) == 2
-    assert type(made).forward(made, torch.zeros(1)) == 2
-    assert "torch.add(x, 2)" in made.code
+        assert result(torch.zeros(1)) == 1
+    doubled(result)
+    assert result.forward(torch.zeros(1)) == 2
+    assert type(result).forward(result, torch.zeros(1)) == 2
+    assert "torch.add(x, 2)" in result.code
     assert list(inspect.signature(doubled(module()).forward).parameters) == ["x"]
 
 
@@ -85,8 +85,8 @@ def test_a_module_in_a_module() -> None:
 
 def test_pickles_and_what_recompile_returns() -> None:
     """Both need the code."""
-    made = module()
-    assert "def forward(self, x)" in made.recompile().src
+    result = module()
+    assert "def forward(self, x)" in result.recompile().src
     assert pickle.loads(pickle.dumps(doubled(module())))(torch.zeros(1)) == 2
 
 
@@ -102,6 +102,6 @@ def test_errors_come_as_before() -> None:
 def test_after_the_fast_path() -> None:
     """Modules outlive it."""
     with path.installed(path.units(["codegen"])):
-        made = doubled(module())
-    assert made(torch.zeros(1)) == 2
-    assert "torch.add(x, 2)" in made.code
+        result = doubled(module())
+    assert result(torch.zeros(1)) == 2
+    assert "torch.add(x, 2)" in result.code

@@ -27,30 +27,30 @@ def _installed() -> Iterator[None]:
 @pytest.fixture
 def traced(monkeypatch: pytest.MonkeyPatch) -> list[GraphModule]:
     """The graphs that the unit traced instead of upstream."""
-    found: list[GraphModule] = []
+    result: list[GraphModule] = []
     trace = tracing.trace
 
     def watched(*args: Any) -> Any:
         made = trace(*args)
-        found.append(made.graph_module)
+        result.append(made.graph_module)
         return made
 
     monkeypatch.setattr(tracing, "trace", watched)
-    return found
+    return result
 
 
 @pytest.fixture
 def kept(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Names of the operators that weren't run."""
-    found: list[str] = []
+    result: list[str] = []
     keep = tracing.Tracing._kept
 
     def watched(self: Any, node: Any, *rest: Any) -> Any:
-        found.append(str(node.target))
+        result.append(str(node.target))
         return keep(self, node, *rest)
 
     monkeypatch.setattr(tracing.Tracing, "_kept", watched)
-    return found
+    return result
 
 
 def exported(net: ModelSpec) -> ExportedProgram:
@@ -142,4 +142,4 @@ def test_symbolic_sizes_are_upstreams(traced: list[GraphModule]) -> None:
 
 def test_a_branch_is_upstreams(traced: list[GraphModule]) -> None:
     exported(nets.choice()).run_decompositions({}).run_decompositions(default_decompositions())
-    assert not any("cond" in str(node.target) for made in traced for node in made.graph.nodes)
+    assert not any("cond" in str(node.target) for result in traced for node in result.graph.nodes)

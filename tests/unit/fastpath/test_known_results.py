@@ -24,9 +24,9 @@ _ADD = torch.ops.aten.add.Tensor
 
 
 def _seen(mode: Any, *args: torch.Tensor) -> Seen:
-    made = Seen()
-    made.put(mode, _ADD, args, {}, _ADD(*args), {id(arg) for arg in args})
-    return made
+    result = Seen()
+    result.put(mode, _ADD, args, {}, _ADD(*args), {id(arg) for arg in args})
+    return result
 
 
 def _holds(seen: Seen, mode: Any, value: Any, *args: Any, target: Any = _ADD) -> bool:
@@ -66,12 +66,12 @@ def test_a_symbolic_size_is_no_number() -> None:
 @pytest.fixture
 def delegated(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[LoweredBackendModule, Any]]]:
     """The delegates that a lowering asked for, and what was known of each."""
-    found: list[tuple[LoweredBackendModule, Any]] = []
+    result: list[tuple[LoweredBackendModule, Any]] = []
     outputs = delegates.outputs
 
     def watched(module: Any, args: Any, mode: Any) -> Any:
         known = outputs(module, args, mode)
-        found.append((module, known))
+        result.append((module, known))
         if known is not None:
             with mode:
                 run = executorch_call_delegate(module, *args)
@@ -81,7 +81,7 @@ def delegated(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[LoweredBac
         return known
 
     monkeypatch.setattr(delegates, "outputs", watched)
-    yield found
+    yield result
 
 
 def _leaves(value: Any) -> list[FakeTensor]:

@@ -41,10 +41,10 @@ def random_module(seed: int) -> tuple[GraphModule, list[list[torch.fx.Node]]]:
 def partitions(seed: int, single: bool) -> list[list[str]]:
     """The names of each partition's nodes."""
     module, groups = random_module(seed)
-    found = GroupBasedPartitioner(
+    result = GroupBasedPartitioner(
         module, Support(), allows_single_node_partition=single, node_groups=groups
     ).propose_partitions()
-    return [sorted(n.name for n in partition.nodes) for partition in found]
+    return [sorted(n.name for n in partition.nodes) for partition in result]
 
 
 @pytest.mark.parametrize("single", [True, False])
@@ -82,8 +82,8 @@ def test_a_partitioner_of_ones_own_is_left_to_upstream(monkeypatch: pytest.Monke
 
     with path.installed(path.units(["merging"])):
         module, _ = random_module(1)
-        found = Own(module, Support(), True).propose_partitions()
-    assert called and all(partition.size() == 1 for partition in found)
+        result = Own(module, Support(), True).propose_partitions()
+    assert called and all(partition.size() == 1 for partition in result)
 
 
 def test_sets_of_the_viewer() -> None:

@@ -68,8 +68,8 @@ def test_nodes_stay() -> None:
     ordering.sort_in_place(module, _unwanted)
     assert set(module.graph.nodes) == nodes
     assert list(reversed(module.graph.nodes)) == list(module.graph.nodes)[::-1]
-    found = module.graph.find_nodes(op="call_function", target=torch.add)
-    assert found == [n for n in module.graph.nodes if n.target is torch.add]
+    result = module.graph.find_nodes(op="call_function", target=torch.add)
+    assert result == [n for n in module.graph.nodes if n.target is torch.add]
 
 
 def test_a_cycle() -> None:

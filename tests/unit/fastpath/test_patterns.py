@@ -22,15 +22,15 @@ def test_each_pattern_has_one_of_the_operators() -> None:
     assert all(patterns.may_match(graph) for graph in graphs)
 
 
-@pytest.mark.parametrize(("net", "made"), [(nets.picture, True), (nets.diamond, False)])
+@pytest.mark.parametrize(("net", "result"), [(nets.picture, True), (nets.diamond, False)])
 def test_patterns_are_made_where_they_may_match(
-    net: Any, made: bool, monkeypatch: pytest.MonkeyPatch
+    net: Any, result: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[bool] = []
     get = bilinear_2d.get_graphs_dict
     monkeypatch.setattr(bilinear_2d, "get_graphs_dict", lambda: asked.append(True) or get())
     digest(net(), recipes.ALL["fp32"](), "fast")
-    assert bool(asked) is made
+    assert bool(asked) is result
 
 
 def test_it_is_left_out_without_xnnpack(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -83,11 +83,11 @@ def edge() -> GraphModule:
 
 def values(module: GraphModule) -> dict[str, Any]:
     """Fake results by node, with shape and type."""
-    found = {}
+    result = {}
     for node in module.graph.nodes:
         leaves = torch.utils._pytree.tree_leaves(node.meta.get("val"))
-        found[node.name] = [(str(v.shape), v.dtype) for v in leaves if isinstance(v, torch.Tensor)]
-    return found
+        result[node.name] = [(str(v.shape), v.dtype) for v in leaves if isinstance(v, torch.Tensor)]
+    return result
 
 
 def test_nothing_is_computed_twice() -> None:
@@ -106,7 +106,7 @@ def test_behind_a_change_results_are_computed() -> None:
     changed = values(Wider()(module).graph_module)
     with path.installed(()):
         assert changed == values(Wider()(module).graph_module)
-    assert any((torch.float64) in (kind for _, kind in found) for found in changed.values())
+    assert any((torch.float64) in (kind for _, kind in result) for result in changed.values())
 
 
 def test_behind_a_change_of_no_consequence_they_are_not() -> None:
@@ -120,8 +120,8 @@ def test_behind_a_change_of_no_consequence_they_are_not() -> None:
 
 def _result(*args: Any, before: Any = None) -> tuple[Any, tuple[Any, ...]]:
     key = known_results.key_of(torch.ops.aten.add.Tensor, args, {})
-    made = torch.ops.aten.add.Tensor(*args)
-    return known_results.kept_result(made, before, key, {id(arg) for arg in args}), key
+    result = torch.ops.aten.add.Tensor(*args)
+    return known_results.kept_result(result, before, key, {id(arg) for arg in args}), key
 
 
 def test_keys_tell_arguments_apart() -> None:
@@ -146,14 +146,14 @@ def test_a_copy_is_another_tensor() -> None:
 
     with FakeTensorMode() as mode:
         x = torch.empty(2)
-        made, key = _result(x, x)
-        assert known_results.known_result(made, key, mode)
-        assert not known_results.known_result(made, key, FakeTensorMode())
-        twin = copy.deepcopy(made)
+        result, key = _result(x, x)
+        assert known_results.known_result(result, key, mode)
+        assert not known_results.known_result(result, key, FakeTensorMode())
+        twin = copy.deepcopy(result)
         assert not known_results.known_result(twin, key, mode)
         assert known_results.key_of(
             torch.ops.aten.neg.default, (twin,), {}
-        ) != known_results.key_of(torch.ops.aten.neg.default, (made,), {})
+        ) != known_results.key_of(torch.ops.aten.neg.default, (result,), {})
 
 
 def test_results_that_differ_do_not_give_way() -> None:
@@ -161,8 +161,8 @@ def test_results_that_differ_do_not_give_way() -> None:
     with FakeTensorMode():
         x = torch.empty(4, 4)
         for before in (torch.empty(4, 5), torch.empty(4, 4).t(), torch.empty(4, 4).double(), None):
-            made, key = _result(x, x, before=before)
-            assert made is not before
+            result, key = _result(x, x, before=before)
+            assert result is not before
         before = torch.empty(4, 4)
         assert _result(x, x, before=before)[0] is before
         # An argument is not a result.
@@ -241,6 +241,6 @@ def test_sizes_that_depend_on_data_are_not_kept() -> None:
     env = ShapeEnv()
     with FakeTensorMode(shape_env=env) as mode:
         x = torch.empty(env.create_unbacked_symint())
-        made, key = _result(x, x)
-        assert isinstance(made, FakeTensor)
-        assert not known_results.known_result(made, key, mode)
+        result, key = _result(x, x)
+        assert isinstance(result, FakeTensor)
+        assert not known_results.known_result(result, key, mode)

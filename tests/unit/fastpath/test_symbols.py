@@ -16,17 +16,17 @@ OPERATORS = ("add", "sub", "mul", "eq", "ne", "ge", "gt", "le", "lt")
 
 def symbols(env: ShapeEnv) -> list[torch.SymInt]:
     """Two sizes, 5 and 9, and one that depends on data."""
-    found = []
+    result = []
     for name, value in (("a", 5), ("b", 9)):
         source = ConstantSource(name)
         symbol = env.create_symbol(value, source, dynamic_dim=DimDynamic.DYNAMIC)
-        found.append(env.create_symintnode(symbol, hint=value, source=source))
-    return [*found, env.create_unbacked_symint()]
+        result.append(env.create_symintnode(symbol, hint=value, source=source))
+    return [*result, env.create_unbacked_symint()]
 
 
 def results() -> list[tuple[str, object, type, object]]:
     """What all operators make of all pairs, twice."""
-    found = []
+    result = []
     for _ in range(2):
         a, b, u = symbols(ShapeEnv())
         numbers = [a, b, u, a + b, a * 4, 3]
@@ -39,8 +39,8 @@ def results() -> list[tuple[str, object, type, object]]:
                     node = getattr(made, "node", None)
                     expression = str(node.expr) if node else str(made)
                     kind = node.pytype if node else type(made)
-                    found.append((expression, node and node.hint, kind, type(made)))
-    return found
+                    result.append((expression, node and node.hint, kind, type(made)))
+    return result
 
 
 def test_as_upstream() -> None:

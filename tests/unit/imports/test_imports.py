@@ -78,6 +78,28 @@ def test_packages() -> None:
     assert circle(graph) == []
 
 
+def reachable(graph: Graph, names: Iterator[str]) -> set[str]:
+    """The modules that some modules import, directly or not, and these themselves."""
+    reached: set[str] = set()
+    waiting = list(names)
+    while waiting:
+        name = waiting.pop()
+        if name not in reached:
+            reached.add(name)
+            waiting += graph[name]
+    return reached
+
+
+def test_a_benchmark_needs_no_other_part_of_et() -> None:
+    """rules/private/companions.bzl gives it the core and `measure` only."""
+    graph = imports(TOOLS)
+    parts = ("etcli.__main__", "etcli.measure.")
+    reached = reachable(graph, (name for name in graph if name.startswith(parts)))
+    others = ("etbundle", "etcli.files", "etcli.reproduce", "etcli.running")
+    assert "etcli.process" in reached
+    assert not [name for name in reached if name.startswith(others)]
+
+
 @pytest.mark.parametrize(
     "back", ["from p import a\n", "def f():\n    import p.a\n", "def f():\n    from p.a import g\n"]
 )

@@ -125,7 +125,7 @@ def test_another_rank_is_refused(builds: Builds) -> None:
     with pytest.raises(BuildError) as caught:
         one.run(builds.shared, wide.data)
     assert caught.value.what == (
-        f'//m:one: the adapter {wide.data} (//m:wide) doesn\'t fit: "layers.0.lora_a.weight" is '
+        f'//m:one: the adapter {wide.data} (//m:wide) does not fit: "layers.0.lora_a.weight" is '
         "float32 [8, 32], expected float32 [4, 32] (another rank or base)."
     )
 
@@ -135,8 +135,8 @@ def test_an_adapter_of_another_base_is_refused(builds: Builds) -> None:
     with pytest.raises(BuildError) as caught:
         one.run(builds.shared, other.data)
     assert (
-        f"//m:one: the adapter {other.data} (//m:other) doesn't fit: it has "
-        '"layers.0.base.bias", which the program doesn\'t take.'
+        f"//m:one: the adapter {other.data} (//m:other) does not fit: it has "
+        '"layers.0.base.bias", which the program does not take.'
     ) == caught.value.what
 
 
@@ -166,7 +166,7 @@ def test_a_program_without_names_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BuildError) as caught:
         link_with(source, tmp_path / "out", **BY_NAME)
     assert caught.value.what == (
-        '//m:l: adapter_data = "by_name", but none of the 1 data that are its own has a name.'
+        '//m:l: adapter_data = "by_name", but none of the 1 weights of its own has a name.'
     )
 
 

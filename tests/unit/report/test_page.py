@@ -205,8 +205,8 @@ def test_a_page_is_whole_and_the_same_each_time(tmp_path: Path) -> None:
 def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     base = program(tmp_path / "base", "//m:base", {}, {"wq": b"q" * 4096})
     linked = dataclasses.asdict(link_with(base, tmp_path / "out")[0])
-    files = {"facts": tmp_path / "run.json", "summary": tmp_path / "link.json"}
-    files["facts"].write_text(json.dumps(RUN))
+    files = {"timings": tmp_path / "run.json", "summary": tmp_path / "link.json"}
+    files["timings"].write_text(json.dumps(RUN))
     files["summary"].write_text(json.dumps(linked))
     (base.folder / "lowering.json").write_text(json.dumps(FACTS))
     out = {"json": tmp_path / "r.json", "html": tmp_path / "r.html"}

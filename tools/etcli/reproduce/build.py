@@ -16,7 +16,7 @@ from etbuild.errors import BuildError
 
 # Set by `bazel run` and by et's script for the program that they start: not for a Bazel in it.
 _RUN_VARIABLES = ("BUILD_WORKSPACE_DIRECTORY", "BUILD_WORKING_DIRECTORY", "RUNFILES_DIR")
-_SCRIPT_VARIABLES = ("ET_", "LC_ALL", "MKL_", "OMP_", "OPENBLAS_", "PYTHON")
+_SCRIPT_VARIABLES = ("ET_RUNTIME_ROOTS", "LC_ALL", "MKL_", "OMP_", "OPENBLAS_", "PYTHON")
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ load("//rules/private:app_files.bzl", "add_programs", "below_its_package", "data
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
 load("//toolchains/exporter:linker_action.bzl", "linker_action")
 
-def place_programs(ctx, *, root, programs, files, platforms = [], runtime_version = ""):
+def programs_folder(ctx, *, root, programs, files, platforms = [], runtime_version = ""):
     """Declares links to programs and what they load, and writes their manifest.
 
     Args:
@@ -18,7 +18,7 @@ def place_programs(ctx, *, root, programs, files, platforms = [], runtime_versio
     Returns:
       struct(files = list of struct(path, file), manifest = File); the manifest is among the files.
     """
-    placed = link_programs(ctx, root = root, programs = programs, files = files)
+    links = link_programs(ctx, root = root, programs = programs, files = files)
     manifest = ctx.actions.declare_file(root + "manifest.json")
     describe_programs(
         ctx,
@@ -28,8 +28,8 @@ def place_programs(ctx, *, root, programs, files, platforms = [], runtime_versio
         platforms = platforms,
         runtime_version = runtime_version,
     )
-    placed.append(struct(path = "manifest.json", file = manifest))
-    return struct(files = placed, manifest = manifest)
+    links.append(struct(path = "manifest.json", file = manifest))
+    return struct(files = links, manifest = manifest)
 
 def link_programs(ctx, *, root, programs, files = []):
     """Declares links to programs and what they load.
@@ -44,8 +44,8 @@ def link_programs(ctx, *, root, programs, files = []):
       List of struct(path, file).
     """
     return [
-        struct(path = place, file = place_file(ctx, root + place, file))
-        for place, file in _places(ctx, programs, files).items()
+        struct(path = path, file = link_file(ctx, root + path, file))
+        for path, file in _paths(ctx, programs, files).items()
     ]
 
 def describe_programs(ctx, *, manifest, programs, files = [], platforms = [], runtime_version = ""):
@@ -79,35 +79,35 @@ def describe_programs(ctx, *, manifest, programs, files = [], platforms = [], ru
         progress_message = "Describing %{label}",
     )
 
-def place_file(ctx, place, file):
+def link_file(ctx, path, file):
     """Declares a link to a file.
 
     Args:
       ctx: rule context.
-      place: of the link, relative to the package.
+      path: of the link, relative to the package.
       file: File.
 
     Returns:
       File.
     """
-    link = ctx.actions.declare_file(place)
+    link = ctx.actions.declare_file(path)
     ctx.actions.symlink(output = link, target_file = file)
     return link
 
-def _places(ctx, programs, files):
-    """Path in the folder to the file that is placed there."""
-    places = {}
+def _paths(ctx, programs, files):
+    """Path in the folder to its file."""
+    files_by_path = {}
     for program in programs:
-        _place(ctx, places, "programs/%s.pte" % program.label.name, program.program)
-        _place(ctx, places, "programs/%s.manifest.json" % program.label.name, program.manifest)
+        _add(ctx, files_by_path, "programs/%s.pte" % program.label.name, program.program)
+        _add(ctx, files_by_path, "programs/%s.manifest.json" % program.label.name, program.manifest)
     for file in data_files(programs):
-        _place(ctx, places, "data/" + file.basename, file)
+        _add(ctx, files_by_path, "data/" + file.basename, file)
     for file in files:
-        _place(ctx, places, "assets/" + package_path(file), file)
-    return places
+        _add(ctx, files_by_path, "assets/" + package_path(file), file)
+    return files_by_path
 
-def _place(ctx, places, place, file):
-    other = places.setdefault(place, file)
+def _add(ctx, files_by_path, path, file):
+    other = files_by_path.setdefault(path, file)
     if other != file:
         fail("%s: two files would be %s: %s of %s and %s of %s. Rename one of the targets." %
-             (ctx.label, place, other.short_path, other.owner, file.short_path, file.owner))
+             (ctx.label, path, other.short_path, other.owner, file.short_path, file.owner))
