@@ -11,7 +11,7 @@ def _et_android_apk_impl(ctx):
     apps = apps_by_abi(ctx)
     for app in apps.values():
         if not app.jni_library:
-            fail(("%s: %s has its own main(), and so no runner for Java. Use et_android_aar, and an Android app of " +
+            fail(("%s: %s has a custom main, and so no runner for Java. Use et_android_aar, and an Android app of " +
                   "your own.") % (ctx.label, app.label))
     base = _base(ctx)
     unsigned = ctx.actions.declare_file(ctx.label.name + ".unsigned.apk")

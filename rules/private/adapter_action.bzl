@@ -15,7 +15,7 @@ def placeholders(ctx, model):
     """
     pairs = []
     for number, file in enumerate(model.adapter.files):
-        output = ctx.actions.declare_file("%s.stand_in.%d.safetensors" % (ctx.label.name, number))
+        output = ctx.actions.declare_file("%s.placeholder.%d.safetensors" % (ctx.label.name, number))
         exporter_action(
             ctx,
             command = "placeholder",

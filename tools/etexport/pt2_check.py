@@ -1,4 +1,4 @@
-"""What is looked at in a .pt2 file before torch reads it: torch's reader takes it at its word."""
+"""What is checked in a .pt2 file before torch reads it: torch trusts its contents."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ def test_empty_module(tmp_path: Path) -> None:
 
 
 def test_written_once(tmp_path: Path) -> None:
-    """Bazel shall not see files change, but an old stand-in is renewed."""
+    """Bazel shall not see files change, but an old placeholder is renewed."""
     directory = provide_stub(tmp_path, "zlib")
     (directory / "BUILD.bazel").write_text("old")
     before = (directory / "MODULE.bazel").stat().st_mtime_ns

@@ -1,4 +1,4 @@
-"""Headers of GGUF files that the gguf library would take at their word. Needs no gguf."""
+"""Headers of GGUF files that the gguf library would trust. Needs no gguf."""
 
 from __future__ import annotations
 

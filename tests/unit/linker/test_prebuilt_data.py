@@ -172,7 +172,7 @@ def tried(path: Path, index: Path | None, out: Path) -> Contents | None:
 def test_flipped_bits_give_a_message_or_the_same_contents(
     tmp_path: Path, one: Lowered, with_index: bool
 ) -> None:
-    # Only keys that say what their bytes are: a name without an index is taken at its word.
+    # Only keys that say what their bytes are: a name without an index is trusted.
     lowered = one if with_index else program(tmp_path / "d", "//m:d", {}, {"w": FIRST, "v": HEAD})
     path, index = tmp_path / "s.ptd", tmp_path / "s.index.json"
     shared_file(path, "//m:s", lowered)
