@@ -35,13 +35,13 @@ def llama(layers: int) -> tuple[Any, Any]:
     """The first layers of SmolLM2-135M with a KV cache, in 4 bits."""
     import xnnpack_recipes
     from etbuild import ModelContext, Options, RecipeContext
-
-    from models.llama import build
+    from etllm.entry import build
 
     [gguf] = Path("..").glob("*smollm2/model.gguf")
-    arguments = {"layers": str(layers), "max_seq_len": "512", "prefill": "128"}
+    data = {"model.gguf": gguf, "smollm2.yaml": Path("models/smollm2.yaml")}
+    arguments = {"backends": "xnnpack", "layers": str(layers)}
     label = "//tests/bench:llama"
-    spec = build(ModelContext(arguments, {"model.gguf": gguf}, label))
+    spec = build(ModelContext(arguments, data, label))
     return spec, xnnpack_recipes.int8_dynamic_act_int4_weight(
         RecipeContext(Options({}, label), label)
     )

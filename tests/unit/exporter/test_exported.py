@@ -238,7 +238,7 @@ def test_programs_lie_in_the_folder(tmp_path: Path, name: str) -> None:
     listing = json.loads((folder / exported.LISTING).read_text())
     listing["methods"][0]["program"] = name
     (folder / exported.LISTING).write_text(json.dumps(listing))
-    with pytest.raises(BuildError, match="wanted the name of a file"):
+    with pytest.raises(BuildError, match="expected the name of a file"):
         exported.read(folder, request())
 
 
@@ -445,7 +445,7 @@ def test_a_file_that_is_damaged(tmp_path: Path) -> None:
     with pytest.raises(BuildError, match=r"forward.pt2, cannot be read(?s:.*)model = \"//m:net\""):
         exported.read(folder, request())
     (folder / "model.json").write_text("{")
-    with pytest.raises(BuildError, match="model.json is no exported model"):
+    with pytest.raises(BuildError, match="model.json is not an exported model"):
         exported.read(folder, request())
 
 

@@ -108,7 +108,7 @@ def test_a_saved_benchmark(tmp_path: Path) -> None:
         ('{"format": 2, "label": "", "figures": {}}', "b.json: format: got 2, expected 1."),
         (
             '{"format": 1, "label": "", "figures": {"load": "x"}}',
-            'b.json is not a saved benchmark: it.figures.load is "x", wanted a number.',
+            'b.json is not a saved benchmark: it.figures.load is "x", expected a number.',
         ),
     ):
         path.write_text(text)
