@@ -172,7 +172,7 @@ def test_memory_is_constant(lowered: Path, tmp_path: Path) -> None:
     for item in index["named_data"]:
         if item["key"] == "a":
             item["size"] = size
-            os.truncate(lowered / "blobs" / item["blob"], size)
+            os.truncate(lowered / "blobs" / item["sha256"], size)
     (lowered / "index.json").write_text(json.dumps(index))
     command = [sys.executable, "-c", _LINK, str(lowered)]
     command += [str(tmp_path / "big.pte"), str(tmp_path / "big.ptd")]
