@@ -101,7 +101,7 @@ def test_a_machine_without_npm_gets_one(user: User, tmp_path: Path) -> None:
     ("name", "words"),
     [
         ("no_archive", 'the npm package is-number@7.0.0: archive "some.aar" not found'),
-        ("no_file", 'the npm package is-number@7.0.0 has no "nothing/here"'),
+        ("no_file", 'the npm package is-number@7.0.0: "nothing/here" not found'),
         ("no_version", "the npm package is-number@7.0.99 cannot be fetched"),
         ("wrong_hash", f"another sha256: got {_SHA256}, expected {'0' * 64}.\n"),
     ],

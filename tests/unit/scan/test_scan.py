@@ -121,7 +121,7 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_files_that_are_no_libraries(tmp_path: Path) -> None:
     path = tmp_path / "lib.so"
-    with pytest.raises(BuildError, match="can't be read: No such file"):
+    with pytest.raises(BuildError, match="cannot be read: No such file"):
         scan(path)
     path.write_bytes(b"")
     with pytest.raises(BuildError, match="not a library: got an empty file"):
