@@ -29,7 +29,7 @@ def test_selected(workspace: Workspace) -> None:
     workspace.run("build", "--nobuild", "//:net_qualcomm", "//:net_phone")
     said = workspace.failed("--nobuild", "//:net_nxp")
     assert "it compiles with the wheels of NXP's eIQ Neutron SDK" in said
-    assert 'add executorch.sdk(backend = "nxp", path = ' in said
+    assert 'Add executorch.sdk(backend = "nxp", path = ' in said
 
 
 def test_library_missing(workspace: Workspace) -> None:
@@ -69,6 +69,6 @@ def test_without(workspace: Workspace) -> None:
     (workspace.folder / "MODULE.bazel").write_text(kept[: kept.index("executorch = use_extension")])
     try:
         said = workspace.failed("--nobuild", "//:net_qualcomm")
-        assert 'add executorch.sdk(backend = "qualcomm", path = ' in said
+        assert 'Add executorch.sdk(backend = "qualcomm", path = ' in said
     finally:
         (workspace.folder / "MODULE.bazel").write_text(kept)

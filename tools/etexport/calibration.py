@@ -63,7 +63,9 @@ def read(
     try:
         tensors = load_file(file)
     except (OSError, SafetensorError) as error:
-        raise BuildError(f"{label}: calibration: {file.name} cannot be read: {error}.") from error
+        # safetensors quotes the file, line breaks included.
+        reason = " ".join(str(error).split())
+        raise BuildError(f"{label}: calibration: {file.name} cannot be read: {reason}.") from error
     by_method: dict[str, dict[int, torch.Tensor]] = {name: {} for name in methods}
     for key, tensor in sorted(tensors.items()):
         for method, position in _positions(key, methods, file, label):
