@@ -96,7 +96,8 @@ int main(int count, char** values) {
     const Status status = reader->second(values[i]);
     std::string line = status.ok() ? "good" : status.sentence();
     for (char& c : line) {
-      c = c == '\n' || c == '\0' ? ' ' : c;
+      // As print_error does.
+      c = static_cast<unsigned char>(c) < ' ' ? ' ' : c;
     }
     printf("%s\n", line.c_str());
     // Of a crash it is the next file's.
