@@ -25,7 +25,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
 def test_a_checkpoint_becomes_a_program_that_talks(workspace: Workspace) -> None:
     """The program against the eager model; then an answer; then a null build."""
     workspace.run("test", "//:story_xnnpack_test")
-    printed = workspace.run("run", "//:story_chat", "--", "--max_new_tokens", "3", "Hello")
+    printed = workspace.run("run", "//:story_chat", "--", "Hello", "--max_new_tokens", "3")
     assert "prefill: " in printed and "decode: " in printed
     assert workspace.build(_PROGRAM, "//:story_tokenizer") == []
 
@@ -36,7 +36,7 @@ def test_what_the_yaml_file_says_is_built(workspace: Workspace) -> None:
     try:
         assert workspace.build(_PROGRAM)
         printed = workspace.failed("//:story_chat", "--", "word " * 20, command="run")
-        assert "tokens; the program holds 32 (get_max_context_len)" in printed
+        assert "story_xnnpack.pte holds 32 (get_max_context_len)" in printed
     finally:
         workspace.replace("story.yaml", "max_context_length: 32", "max_context_length: 64")
 
@@ -48,12 +48,12 @@ def test_what_the_yaml_file_says_is_built(workspace: Workspace) -> None:
         (
             "xnnpack:\n    enabled: true",
             "vulkan:\n    enabled: true",
-            "story.yaml:10: backend.vulkan.enabled: got true, wanted false: //:story",
+            "story.yaml:10: backend.vulkan.enabled: got true, expected false: //:story",
         ),
         (
             "backend:\n",
             "quantization:\n  qmode: int8\n\nbackend:\n",
-            'story.yaml:9: quantization.qmode: got "int8", wanted "8da4w"',
+            'story.yaml:9: quantization.qmode: got "int8", expected "8da4w"',
         ),
     ],
 )
