@@ -146,5 +146,5 @@ def test_a_model_that_looks_at_the_clock(workspace: Workspace) -> None:
 def test_a_build_that_fails(workspace: Workspace) -> None:
     done = reproduce(workspace, "//:nothing_of_that_name")
     assert done.returncode == 2
-    assert 'The build "here" failed:' in done.stderr
+    assert 'The build "here" failed.' in done.stderr
     assert "no such target" in done.stderr

@@ -213,7 +213,7 @@ def test_programs_carry_no_copy(workspace: Workspace, precision: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("target", "wanted"),
+    ("target", "expected"),
     [
         (
             f'et_program(name = "p", model = "//:other_base", recipe = {_FP32}, '

@@ -350,7 +350,7 @@ def test_templates_without_a_system_message(tmp_path: Path) -> None:
 
 def test_text_that_is_no_utf_8() -> None:
     given = ["--program", LLAMA, "--tokenizer", TOKENIZER, "--prompt"]
-    assert "text in UTF-8" in run_binary(RUNNER, *given, b"\xff\xfe").error
+    assert "is not UTF-8" in run_binary(RUNNER, *given, b"\xff\xfe").error
 
 
 @pytest.mark.parametrize(

@@ -116,9 +116,9 @@ def test_the_context_ends_an_answer(tokenizer: Path, counting: Path) -> None:
 
 def test_programs_that_are_no_language_models(tokenizer: Path, tmp_path: Path) -> None:
     other = write(tmp_path / "other.pte", Counting(), {"encode": None})
-    assert "other.pte is no language model" in result_of(other, tokenizer, 1, 1).error
+    assert "other.pte is not a language model" in result_of(other, tokenizer, 1, 1).error
     bare = write(tmp_path / "bare.pte", Counting(), {"forward": None}, get_max_seq_len=0)
-    assert "gives no number of tokens" in result_of(bare, tokenizer, 1, 1).error
+    assert "returns no number of tokens" in result_of(bare, tokenizer, 1, 1).error
 
 
 def constant(tmp_path: Path, logits: list[float], context: int = CONTEXT) -> Path:
