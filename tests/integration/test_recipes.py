@@ -70,7 +70,7 @@ def test_calibration_from_a_file(workspace: Workspace) -> None:
         (
             'quantize = "none",',
             'quantize = "none", calibration = "samples.safetensors",',
-            '//:net_plain: calibration is for quantization, which quantize = "none" leaves out',
+            '//:net_plain: calibration has no effect with quantize = "none"',
         ),
     ],
 )

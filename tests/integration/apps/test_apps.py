@@ -140,7 +140,7 @@ def test_a_changed_asset_links_nothing(workspace: Workspace) -> None:
         (
             "//:missing_operator",
             '//:missing_operator: //:scaled_portable calls the operator "mine::scale.out" in its '
-            'method "forward", and no library of the runtime',
+            'method "forward", but no library of the runtime',
         ),
         (
             "//:operator_twice",
