@@ -285,7 +285,7 @@ def _write_program(
     if frames[-1] != index.frame or (small and digest.sha256 != index.sha256):
         path.unlink()
         raise BuildError(
-            f"{label}: the linked program {path.name} differs from the one that was lowered: "
+            f"{label}: the linked program {path} differs from the one that was lowered: "
             f"got sha256 {digest.sha256}, expected {index.sha256}.",
             "A blob of the lowered program is damaged. Build with an empty cache, and report this.",
         )

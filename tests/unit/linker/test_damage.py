@@ -61,7 +61,8 @@ def test_a_changed_blob_gives_no_program(tmp_path: Path) -> None:
     with pytest.raises(BuildError) as caught:
         relink(lowered, tmp_path / "out")
     assert caught.value.what.startswith(
-        "//m:program: the linked program p.pte differs from the one that was lowered: got sha256 "
+        f"//m:program: the linked program {tmp_path / 'out' / 'p.pte'} differs from the one that "
+        "was lowered: got sha256 "
     )
     assert caught.value.what.endswith(f", expected {lowered.index.sha256}.")
     assert list((tmp_path / "out").iterdir()) == []
