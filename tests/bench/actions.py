@@ -154,7 +154,7 @@ def lower(
     Args:
       action: what to run.
       path: one of PATHS.
-      folder: what isn't there yet; gets the outputs "lowered" and "timings.json".
+      folder: new; gets the outputs "lowered" and "timings.json".
       flags: other values of the request's flags.
       profile: file for cProfile's figures; None: it isn't profiled, which costs time.
 

@@ -33,8 +33,6 @@ _IOS = {
     "ios_sim_arm64": "ios-arm64-simulator",
 }
 
-MOBILE_PLATFORMS = _ANDROID.keys() + _IOS.keys()
-
 def _linked_repository_impl(rctx):
     for target, source in rctx.attr.links.items():
         repository, path = source.split("//:")
