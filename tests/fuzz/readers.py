@@ -50,6 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line; returns the exit code."""
     parser = argparse.ArgumentParser(prog="readers", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--seconds", type=int, default=60, help="for all kinds together")
+    parser.add_argument("--runs", type=int, help="files of each kind, instead of a time")
     parser.add_argument("--kind", action="append", choices=kinds.KINDS, help="only this one")
     parser.add_argument("--seed", type=int, default=1, help="of the random numbers")
     parser.add_argument("--corpus", type=Path, default=_CORPUS, help=argparse.SUPPRESS)
@@ -63,7 +64,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         chosen = options.kind[0] if options.kind else ""
         return _again([folder / file for file in options.files], chosen, options.corpus)
     if options.child:
-        _fuzz(options.child, options.seconds, options.seed, options.corpus, options.found)
+        limit = f"-max_total_time={options.seconds}"
+        if options.runs is not None:
+            limit = f"-runs={options.runs}"
+        _fuzz(options.child, limit, options.seed, options.corpus, options.found)
     outputs = os.environ.get("TEST_UNDECLARED_OUTPUTS_DIR")
     found = options.found or (Path(outputs) if outputs else Path(tempfile.mkdtemp(prefix="fuzz-")))
     return _all(options.kind or list(kinds.KINDS), options, found)
@@ -75,9 +79,12 @@ def _all(chosen: Sequence[str], options: argparse.Namespace, found: Path) -> int
     for kind in chosen:
         command = [sys.executable, __file__, f"--child={kind}", f"--found={found}"]
         command += [f"--seconds={max(options.seconds // len(chosen), 2)}"]
+        command += [f"--runs={options.runs}"] if options.runs is not None else []
         command += [f"--seed={options.seed}", f"--corpus={options.corpus}"]
-        # The path on which this process finds its packages, which Bazel's launcher created.
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        # The path on which this process finds its packages, which Bazel's launcher created. With
+        # the same seed, sets have the same order, and so the mutated files are the same ones.
+        path = os.pathsep.join(sys.path)
+        environment = {**os.environ, "PYTHONPATH": path, "PYTHONHASHSEED": "0"}
         done = subprocess.run(
             command,
             check=False,
@@ -133,7 +140,7 @@ def _folders(kind: str, corpus: Path, scratch: Path) -> kinds.Folders:
     return kinds.Folders(corpus / kind, scratch / "scratch")
 
 
-def _fuzz(name: str, seconds: int, seed: int, corpus: Path, found: Path) -> None:
+def _fuzz(name: str, limit: str, seed: int, corpus: Path, found: Path) -> None:
     """Fuzzes one kind in this process, which libFuzzer ends."""
     import atheris
 
@@ -157,7 +164,7 @@ def _fuzz(name: str, seconds: int, seed: int, corpus: Path, found: Path) -> None
     kept = scratch / "corpus"
     kept.mkdir()
     words = [sys.argv[0], str(kept), str(corpus / name / "seeds")]
-    words += [f"-max_total_time={seconds}", f"-seed={seed}", f"-artifact_prefix={found}/{name}-"]
+    words += [limit, f"-seed={seed}", f"-artifact_prefix={found}/{name}-"]
     words += [f"-timeout={_SECONDS_PER_FILE}", f"-rss_limit_mb={_MOST_MB}"]
     words += [f"-max_len={_MOST_BYTES}", "-print_final_stats=1", "-reload=0"]
     # Looked up when it is called: atheris puts another function there as it begins.

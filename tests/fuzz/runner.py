@@ -86,16 +86,16 @@ def write(kind: str, seed: int, folder: Path) -> list[Path]:
 
 
 def fuzz(
-    kinds: Sequence[str], seed: int, seconds: float, folder: Path
+    kinds: Sequence[str], seed: int, seconds: float, folder: Path, seeds: int = 1
 ) -> tuple[dict[str, set[str]], int]:
-    """Has the runner read files for so long, those of one seed at least.
+    """Has the runner read the files of a number of seeds, and then more until the time is over.
 
     Returns:
       What it said of the files of each kind, without their names, and how many readings failed.
     """
     said: dict[str, set[str]] = {kind: set() for kind in kinds}
     began, failed, count = time.monotonic(), 0, 0
-    while count < len(kinds) or time.monotonic() - began < seconds:
+    while count < seeds * len(kinds) or time.monotonic() - began < seconds:
         kind, number = kinds[count % len(kinds)], seed + count // len(kinds)
         count += 1
         with tempfile.TemporaryDirectory() as scratch:

@@ -1,4 +1,4 @@
-"""The runner's readers, built with sanitizers: known hostile files, and a minute of others."""
+"""The runner's readers, built with sanitizers: known hostile files, and generated ones."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from tests.fuzz import runner_files
-from tests.fuzz.runner import KINDS, fuzz, read
+from tests.fuzz.runner import fuzz, read
 
-_SECONDS = 60
+# A seed stands for 50 files, or for one tokenizer: the same ones each time.
+_SEEDS = 10
+_TOKENIZERS = 80
 _MOST_MB = 2048
 
 
@@ -32,10 +34,12 @@ def test_known_cases(kind: str, tmp_path: Path) -> None:
 
 
 def test_generated(tmp_path: Path) -> None:
-    said, failed = fuzz(KINDS, 1, _SECONDS, tmp_path)
+    said, failed = fuzz(runner_files.KINDS, 1, 0, tmp_path, _SEEDS)
+    assert not failed
+    tokenizers, failed = fuzz(["tokenizer"], 1, 0, tmp_path, _TOKENIZERS)
     assert not failed
     # Generators that only make files of one sort would find nothing.
-    few = {kind: sentences for kind, sentences in said.items() if len(sentences) <= 3}
+    few = {kind: sentences for kind, sentences in (said | tokenizers).items() if len(sentences) <= 3}
     assert not few
 
 

@@ -78,11 +78,7 @@ def read(directory: Path) -> App:
             f"{directory} is not an app: {MANIFEST} not found.",
             "Give the folder of an et_runner_app.",
         )
-    manifest = read_object(source, "is not a manifest of an app", REBUILD)
-    if manifest.get("format") != 1:
-        raise BuildError(
-            f"{directory}/{MANIFEST}: got format {manifest.get('format')}, expected 1.", REBUILD
-        )
+    manifest = read_object(source, "is not a manifest of an app", REBUILD, format=1)
     return App(directory, manifest, {n: p for n, p in files.items() if isinstance(p, Path)})
 
 

@@ -29,7 +29,15 @@ _Decoded = TypeVar("_Decoded")
 
 
 class FormError(ValueError):
-    """A value is malformed; the message says where, what it is and what was expected."""
+    """A value is malformed; the message says where, what it is and what was expected.
+
+    Names out of the file stand in it, so line breaks and control characters are escaped.
+    """
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(
+            "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in problem)
+        )
 
 
 def write_json(path: Path, value: object) -> None:
@@ -61,10 +69,8 @@ def read_file(
     Raises:
       BuildError: the file cannot be read, or is malformed, or has another format.
     """
-    raw = read_object(path, problem, hint)
+    raw = read_object(path, problem, hint, format=format)
     if format is not None:
-        if raw.get("format") != format:
-            raise BuildError(f"{path}: got format {raw.get('format')}, expected {format}.", hint)
         del raw["format"]
     try:
         value = decode(kind, raw, extra)
@@ -74,16 +80,19 @@ def read_file(
     return value
 
 
-def read_object(path: Path, problem: str, hint: str) -> dict[str, Any]:
+def read_object(
+    path: Path, problem: str, hint: str, *, format: int | None = None
+) -> dict[str, Any]:
     """Reads a JSON object.
 
     Args:
       path: the file.
       problem: what is wrong with any other file: "is not an index of a data file".
       hint: what to do about it.
+      format: the number that "format" in the file must have; None: any, or none.
 
     Raises:
-      BuildError: the file cannot be read, or holds something else.
+      BuildError: the file cannot be read, holds something else, or has another format.
     """
     start = f"{path} {problem}"
     try:
@@ -94,6 +103,9 @@ def read_object(path: Path, problem: str, hint: str) -> dict[str, Any]:
         raise BuildError(f"{start}: {type(error).__name__}: {error}.", hint) from error
     if not isinstance(value, dict):
         raise BuildError(f"{start}: got {_got(value)}, expected an object.", hint)
+    if format is not None and value.get("format") != format:
+        got = _got(value.get("format"))
+        raise BuildError(f"{path}: got format {got}, expected {format}.", hint)
     return value
 
 

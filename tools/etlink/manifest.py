@@ -179,11 +179,7 @@ def read(path: Path) -> dict[str, Any]:
       BuildError: the file cannot be read, is not a manifest, or has another format.
     """
     problem = "is not a manifest of a program"
-    manifest = read_object(path, problem, REBUILD)
-    if manifest.get("format") != FORMAT:
-        raise BuildError(
-            f"{path}: got format {manifest.get('format')}, expected {FORMAT}.", REBUILD
-        )
+    manifest = read_object(path, problem, REBUILD, format=FORMAT)
     try:
         decode(_Form, manifest, extra=True).files()
     except FormError as error:

@@ -316,7 +316,7 @@ def test_an_adapter_of_other_names(
     [
         ("", "is not a manifest of a program: "),
         ("[]", "is not a manifest of a program: "),
-        ("{}", "got format None, expected 1."),
+        ("{}", "got format null, expected 1."),
         ('{"format": 7}', "got format 7, expected 1."),
     ],
 )

@@ -206,6 +206,8 @@ def test_programs_without_data_give_no_file(tmp_path: Path) -> None:
         ("[]", "is not an index of a data file: got a list, expected an object"),
         ('{"format": 1}', 'is not an index of a data file: it has no "label"'),
         ('{"format": 99}', "got format 99, expected 1"),
+        ('{"format": "9\\n"}', r'got format "9\\n", expected 1'),
+        ('{"format": 1, "a\\nb": 1}', r'it has the unknown member "a\\nb"\.'),
         ('{"format": 1, "label": "l", "file": "f", "size": 1, "entries": [1]}', "is not an index"),
         ('{"format": 1, "label": "l", "file": "f", "size": 1, "entries": [{}]}', "is not an index"),
         ("[" * 100_000, "is not an index of a data file: it is nested too deeply"),
