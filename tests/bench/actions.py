@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import json
 import os
@@ -60,6 +61,16 @@ class Cost:
 def workspace() -> Path:
     """The checkout in which the user ran `bazel run`."""
     return Path(os.environ["BUILD_WORKSPACE_DIRECTORY"])
+
+
+def machine() -> dict[str, Any]:
+    """The machine that figures come from: `cores`, `memory_gib`, and the `date`."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return {
+        "cores": len(os.sched_getaffinity(0)),
+        "memory_gib": round(memory / 2**30),
+        "date": datetime.date.today().isoformat(),
+    }
 
 
 def output(path: Path) -> Path:

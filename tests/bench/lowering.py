@@ -51,6 +51,7 @@ def main() -> None:
 def _figures(program: str, runs: list[dict[str, Any]]) -> dict[str, Any]:
     ratio = actions.ratios(runs, "path", actions.PATHS)
     return {
+        "machine": actions.machine(),
         "program": program,
         "ratio": ratio("seconds"),
         "cpu_ratio": ratio("cpu_seconds"),

@@ -2,14 +2,12 @@
 
     ./bazelw run //tests/bench:units -- [--model NAME …] [--layers N] [--unit NAME …] [--rounds N]
         [--cold] [--json FILE]
-    ./bazelw run //tests/bench:units -- --table FILE.json …
 
 Each lowering is a forked child of one process that has imported everything and lowered a small
 model, as a worker does; `--cold` leaves out that lowering, as a process of a single request does.
 A figure is CPU seconds, user and system, from quantization to the written program: other work on
 the machine changes it little. A round lowers with all units, without each, and without any; the
-next round does so backwards. The smallest figure of all rounds counts. `--table` prints the
-Markdown of docs/performance.md from files that `--json` wrote.
+next round does so backwards. The smallest figure of all rounds counts.
 """
 
 from __future__ import annotations
@@ -70,13 +68,7 @@ def main() -> None:
     parser.add_argument("--unit", action="append", help="a unit to leave out; default: each")
     parser.add_argument("--cold", action="store_true", help="nothing was lowered before")
     parser.add_argument("--json", type=Path, help="file to write the figures to")
-    parser.add_argument("--table", type=Path, nargs="+", help="files to print the table of")
     options = parser.parse_args()
-    if options.table:
-        files = [actions.output(file) for file in options.table]
-        contents = [json.loads(file.read_text(encoding="utf-8")) for file in files]
-        print(table({k: v for content in contents for k, v in content["models"].items()}))
-        return
     from etexport import lower
     from etfast import path
 
@@ -94,7 +86,8 @@ def main() -> None:
                 print(f"{model}, {name}: {runs[-1]['cpu_seconds']:.2f} s", flush=True)
         models[model] = figures(runs)
     print("\n" + table(models))
-    actions.write_json(options.json, {"cold": options.cold, "models": models})
+    result = {"machine": actions.machine(), "cold": options.cold, "models": models}
+    actions.write_json(options.json, result)
     sys.exit(0 if all(model["same_bytes"] for model in models.values()) else 1)
 
 

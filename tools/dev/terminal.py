@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("commands", nargs="+", metavar="COMMAND")
     options = parser.parse_args(arguments)
     workspace = Path(os.environ.get("BUILD_WORKSPACE_DIRECTORY", os.getcwd()))
-    rows: list[tuple[str, str]] = []
+    screen: list[tuple[str, str]] = []
     for command in options.commands:
         start = time.monotonic()
         done = subprocess.run(
@@ -64,11 +64,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if done.returncode:
             print(f"{command}: exit code {done.returncode}\n{done.stdout}", file=sys.stderr)
             return 1
-        rows.append(("command", f"$ {command}"))
-        rows += [("", line) for line in shown(done.stdout)]
-        rows.append(("seconds", f"{seconds:.0f} s"))
-    (workspace / options.output).write_text(drawn(rows, "; ".join(options.commands)), "utf-8")
+        screen += rows(command, done.stdout, seconds)
+    (workspace / options.output).write_text(drawn(screen, "; ".join(options.commands)), "utf-8")
     return 0
+
+
+def rows(command: str, output: str, seconds: float) -> list[tuple[str, str]]:
+    """A command on a terminal: pairs of a class of style and a line of text."""
+    lines = [("", line) for line in shown(output)]
+    return [("command", f"$ {command}"), *lines, ("seconds", f"{seconds:.0f} s")]
 
 
 def shown(output: str) -> list[str]:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import units
 
 
@@ -43,10 +40,3 @@ def test_table_begins_with_the_largest_share() -> None:
         "| with all units | 8.0 |  | 8.0 |  |",
         "| with no unit | 40.0 |  | 40.0 |  |",
     ]
-
-
-def test_the_page_has_the_table_of_the_file() -> None:
-    """Figures in a page come out of a file that the benchmark wrote."""
-    figures = json.loads(Path("tests/bench/units.json").read_text(encoding="utf-8"))
-    page = Path("docs/performance.md").read_text(encoding="utf-8")
-    assert units.table(figures["models"]) in page

@@ -1,0 +1,110 @@
+"""Sections of pages that come out of the benchmarks' results in `tests/bench/results`.
+
+A page marks such a section with two comments, and `bazel run //docs:update` writes what is between
+them. A test fails on a page that says something else than the results:
+
+    <!-- figures: lowering -->
+    …
+    <!-- end of figures -->
+
+A name of a section is a function below; it takes the results, by file, and returns Markdown.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import units as units_benchmark
+
+Results = Mapping[str, Any]
+
+_SECTION = re.compile(r"(<!-- figures: (.*?) -->\n)(.*?)(<!-- end of figures -->\n)", re.DOTALL)
+_NOT_RUN = "<!-- not run: they are of this repository; //tests/bench:commands runs them. -->"
+_MARK = re.compile(r"<!-- (?:figures: .*?|end of figures) -->")
+
+
+def results(folder: Path) -> Results:
+    """All results: the contents of each JSON file of a folder, by its name without suffix."""
+    files = sorted(folder.glob("*.json"))
+    return {file.stem: json.loads(file.read_text(encoding="utf-8")) for file in files}
+
+
+def updated(page: str, text: str, measured: Results) -> str:
+    """A page with its sections as the results have them.
+
+    Raises:
+      ValueError: a section is unknown, or has no end.
+    """
+    sections = _SECTION.findall(text)
+    if len(_MARK.findall(text)) != 2 * len(sections):
+        raise ValueError(f'{page}: a "figures" comment has no end, or an end has no start.')
+    for _, name, _, _ in sections:
+        if name not in SECTIONS:
+            known = ", ".join(sorted(SECTIONS))
+            raise ValueError(f'{page}: unknown section "{name}". Available: {known}.')
+    return _SECTION.sub(lambda m: f"{m[1]}{SECTIONS[m[2]](measured)}\n{m[4]}", text)
+
+
+def commands(measured: Results) -> str:
+    """The README's commands with their times."""
+    runs = [run for run in measured["commands"]["commands"] if "//tests:fast" not in run["command"]]
+    width = max(len(run["command"]) for run in runs)
+    lines = [f"{run['command']:{width}}  # {duration(run['seconds'])}" for run in runs]
+    return "\n".join(
+        [_NOT_RUN, "```sh", *lines, "```", "", f"Times: {_alone(measured['commands'])}."]
+    )
+
+
+def suites(measured: Results) -> str:
+    """How long the commands for tests take."""
+    rows = ["| command | tests | time |", "| --- | --- | --- |"]
+    for run in measured["commands"]["commands"]:
+        if "tests" in run:
+            rows.append(f"| `{run['command']}` | {run['tests']} | {duration(run['seconds'])} |")
+    return "\n".join(rows)
+
+
+def lowering(measured: Results) -> str:
+    """Upstream's functions against the fast path, stage by stage."""
+    figures = measured["lowering"]
+    titles = {"stock": "upstream's functions", "fast": "the fast path"}
+    runs = {run["path"]: run for run in figures["runs"]}
+    stages = [*runs["fast"]["stages"]]
+    rows = ["| | " + " | ".join([*stages, "all", "peak memory"]) + " |"]
+    rows.append("|" + " --- |" * (len(stages) + 3))
+    for path, title in titles.items():
+        run = runs[path]
+        cells = [f"{run['stages'].get(stage, 0):.1f}" for stage in stages]
+        cells += [f"**{run['seconds']:.0f} s**", f"{run['peak_memory_bytes'] >> 20:,} MiB"]
+        rows.append(f"| {title} | " + " | ".join(cells) + " |")
+    assert figures["same_bytes"]
+    ratios = f"**{figures['ratio']:.1f} times less time** and {figures['memory_ratio']:.2f}"
+    rows += ["", f"The same bytes in {ratios} of the memory, {_alone(figures)}."]
+    return "\n".join(rows)
+
+
+def units(measured: Results) -> str:
+    """What each unit of the fast path saves."""
+    return units_benchmark.table(measured["units"]["models"])
+
+
+def duration(seconds: float) -> str:
+    """A time for people: "5 s", "2 min"."""
+    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
+
+
+def _alone(figures: Mapping[str, Any]) -> str:
+    of = figures["machine"]
+    return f"on {of['cores']} cores with {of['memory_gib']} GiB of memory, {of['date']}"
+
+
+SECTIONS: dict[str, Callable[[Results], str]] = {
+    "commands": commands,
+    "lowering": lowering,
+    "tests": suites,
+    "units": units,
+}

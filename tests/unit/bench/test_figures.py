@@ -1,0 +1,65 @@
+"""Pages say what the benchmarks' results say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import figures
+import pytest
+
+_PAGES = [Path("README.md"), Path("CONTRIBUTING.md"), *sorted(Path("docs").rglob("*.md"))]
+_MACHINE = {"cores": 2, "memory_gib": 24, "date": "2026-01-02"}
+_RUNS: list[dict[str, Any]] = [
+    {"command": "./bazelw build //x", "seconds": 119.4},
+    {"command": "./bazelw test //...", "seconds": 1800.0, "tests": 300},
+    {"command": "./bazelw test //tests:fast", "seconds": 99.0, "tests": 30},
+]
+_RESULTS = {"commands": {"machine": _MACHINE, "commands": _RUNS}}
+
+
+@pytest.mark.parametrize("page", _PAGES, ids=str)
+def test_pages_are_current(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    measured = figures.results(Path("tests/bench/results"))
+    assert figures.updated(str(page), text, measured) == text, "run bazel run //docs:update"
+
+
+def test_sections_are_replaced() -> None:
+    """Only what is between the comments."""
+    page = "a\n<!-- figures: tests -->\nold\n<!-- end of figures -->\nb\n"
+    assert figures.updated("p.md", page, _RESULTS).splitlines() == [
+        "a",
+        "<!-- figures: tests -->",
+        "| command | tests | time |",
+        "| --- | --- | --- |",
+        "| `./bazelw test //...` | 300 | 30 min |",
+        "| `./bazelw test //tests:fast` | 30 | 99 s |",
+        "<!-- end of figures -->",
+        "b",
+    ]
+
+
+def test_commands_have_their_times() -> None:
+    assert figures.commands(_RESULTS).splitlines() == [
+        "<!-- not run: they are of this repository; //tests/bench:commands runs them. -->",
+        "```sh",
+        "./bazelw build //x   # 2 min",
+        "./bazelw test //...  # 30 min",
+        "```",
+        "",
+        "Times: on 2 cores with 24 GiB of memory, 2026-01-02.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("page", "message"),
+    [
+        ("<!-- figures: sizes -->\n<!-- end of figures -->\n", 'unknown section "sizes". Avail'),
+        ("<!-- figures: tests -->\n", 'a "figures" comment has no end'),
+        ("<!-- end of figures -->\n", 'a "figures" comment has no end'),
+    ],
+)
+def test_wrong_sections(page: str, message: str) -> None:
+    with pytest.raises(ValueError, match=f"p.md: {message}"):
+        figures.updated("p.md", page, _RESULTS)
