@@ -54,13 +54,17 @@ def run(request: Request, progress: Progress, tree: Path) -> None:
             with _whole(request.output):
                 adapter.COMMANDS[request.command](request)
             return
+        from etfast import path
+
         from etexport import calibration, model, recipe
 
         # Both first: a typo in either must not wait for a model's weights.
         export_recipe = recipe.make(request) if request.recipe else None
         if export_recipe and request.quantize == "none":
             export_recipe.quantization_recipe = None
-        spec = calibration.with_file(model.load_spec(request), export_recipe, request)
+        with path.while_loading(request.lowering):
+            loaded = model.load_spec(request)
+        spec = calibration.with_file(loaded, export_recipe, request)
     commands = {"lower": _lower, "export": _export, "etrecord": _etrecord, "bundle": _bundle}
     commands[request.command](request, spec, export_recipe, progress, tree)
 

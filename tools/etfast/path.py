@@ -40,6 +40,7 @@ UNITS = (
     "decomposing",
     "node_sources",
     "extraction",
+    "hqq",
     "merging",
     "ordering",
     "patterns",
@@ -48,6 +49,8 @@ UNITS = (
     "retracing",
     "symbols",
 )
+# Embeddings are quantized as they are loaded.
+_LOADING = ("hqq",)
 
 
 @dataclass
@@ -81,6 +84,15 @@ def chosen(lowering: str) -> contextlib.AbstractContextManager[Used]:
       lowering: "fast", or "stock": nothing is installed.
     """
     return installed(()) if lowering == "stock" else installed()
+
+
+def while_loading(lowering: str) -> contextlib.AbstractContextManager[Used]:
+    """What a request asks for while the model's own code runs: units that do not touch graphs.
+
+    Args:
+      lowering: "fast", or "stock": nothing is installed.
+    """
+    return installed(() if lowering == "stock" else units(_LOADING))
 
 
 @contextlib.contextmanager

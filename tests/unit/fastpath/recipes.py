@@ -16,6 +16,14 @@ def xnnpack(name: str) -> ExportRecipe:
     return getattr(xnnpack_recipes, name)(RecipeContext(Options({}, label), label))
 
 
+def hqq() -> ExportRecipe:
+    """Four bits with the scales that language models take by default."""
+    recipe = xnnpack("int8_dynamic_act_int4_weight")
+    for config in recipe.quantization_recipe.ao_quantization_configs:
+        config.ao_base_config.intx_choose_qparams_algorithm = "hqq_scale_only"
+    return recipe
+
+
 def portable() -> ExportRecipe:
     """Nothing is delegated."""
     return ExportRecipe(name="portable")
@@ -45,6 +53,7 @@ ALL: dict[str, Callable[[], ExportRecipe]] = {
     "portable": portable,
     "vulkan": vulkan,
     "both": both,
+    "hqq": hqq,
     "fp32": _xnnpack("fp32"),
     "int4": _xnnpack("int8_dynamic_act_int4_weight"),
     "dynamic": _xnnpack("int8_dynamic_per_channel"),

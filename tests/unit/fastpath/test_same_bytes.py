@@ -24,7 +24,7 @@ _PAIRS = [
     (nets.tied, "fp32"),
     (nets.choice, "fp32"),
     (nets.choice, "portable"),
-    (nets.attention, "int4"),
+    (nets.attention, "hqq"),
     (nets.attention, "fp32"),
     (nets.picture, "fp32"),
     (nets.picture, "static"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import cProfile
 import dataclasses
+import importlib
 import pstats
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import recipes
 import torch
 from etexport import lower, stages
 from etexport.progress import Progress
-from etfast import path
+from etfast import hqq, path
 from etfast.unit import Upstream
 from lowerings import digest
 from torch.fx import GraphModule
@@ -39,6 +40,7 @@ def _functions() -> dict[str, Any]:
         "codegen": GraphModule.recompile,
         "decomposing": _trace._aot_export_joint_with_descriptors,
         "extraction": backend_api._get_node_list_with_same_tag,
+        "hqq": getattr(importlib.import_module(hqq._MODULE), hqq._NAME),
         "ordering": lowered_backend_module.legalize_graph,
         "quantizers": FakeTensorMode._validate_cache_key,
         "repeating": pass_base._ExportPassBase.call,
@@ -58,7 +60,7 @@ def test_every_unit_runs() -> None:
     profiler = cProfile.Profile()
     with path.installed() as used:
         profiler.enable()
-        for net, recipe in ((nets.attention, "int4"), (nets.picture, "static")):
+        for net, recipe in ((nets.attention, "hqq"), (nets.picture, "static")):
             torch.manual_seed(0)
             stages.run(net(), recipes.ALL[recipe](), Progress(), "//t:net", etrecord=False)
         profiler.disable()
