@@ -1,6 +1,7 @@
 """Benchmark: lowering a program with upstream's own functions against the fast path, byte for byte.
 
-`./bazelw run //tests/bench:lowering -- [--program LABEL] [--pairs N] [--json FILE] [--svg FILE]`
+`./bazelw run //tests/bench:lowering -- [--program LABEL] [--pairs N] [--fast] [--json FILE]
+[--svg FILE]`
 
 Each pair runs the action of the program twice, one-shot: as a fresh process in which nothing is
 warm, the stock path first and the fast one first in turn. The ratios are those of the time on the
@@ -26,16 +27,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="lowering", description=__doc__)
     parser.add_argument("--program", default=PROGRAM, help=f"an et_program; default {PROGRAM}")
     parser.add_argument("--pairs", type=int, default=1)
+    parser.add_argument("--fast", action="store_true", help="the fast path alone, without ratios")
     parser.add_argument("--json", type=Path, help="file to write the figures to")
     parser.add_argument("--svg", type=Path, help="file to draw the seconds of each stage to")
     options = parser.parse_args()
     action = actions.find(options.program)
+    paths = actions.PATHS[1:] if options.fast else actions.PATHS
     runs: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(prefix="bench", dir="/var/tmp") as scratch:
         for number in range(options.pairs):
-            for path in actions.PATHS if number % 2 == 0 else actions.PATHS[::-1]:
+            for path in paths if number % 2 == 0 else paths[::-1]:
                 runs.append(actions.lower(action, path, Path(scratch) / f"{number}.{path}"))
                 print(actions.line(runs[-1]), flush=True)
+    if options.fast:
+        actions.write_json(options.json, {"machine": actions.machine(), "runs": runs})
+        return
     results = _figures(options.program, runs)
     print(
         f"stock/fast: {results['ratio']:.2f} ({results['cpu_ratio']:.2f} of the processor's time)"
