@@ -10,6 +10,7 @@ _REQUIREMENTS = {
     "requires-worker-protocol": "json",
     "supports-multiplex-sandboxing": "1",
     "supports-multiplex-workers": "1",
+    "supports-path-mapping": "1",
     "supports-worker-cancellation": "1",
     "supports-workers": "1",
     # Bazel starts workers for each mnemonic apart unless told otherwise.
@@ -62,7 +63,7 @@ def exporter_action(
     args = ctx.actions.args()
     args.use_param_file("@%s", use_always = True)
     args.add(command)
-    args.add(output.path, format = "--output=%s")
+    args.add_all([output], expand_directories = False, format_each = "--output=%s")
     outputs = [output]
     if measurements:
         args.add(measurements, format = "--timings=%s")
