@@ -6,11 +6,12 @@ load("//rules/private:exporter_flags.bzl", "add_request", "placeholder_flag", "r
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
 load("//toolchains/python:python_tool.bzl", "action_environment")
 
+# Without supports-path-mapping, which Bazel 7 does not apply to the tools of its workers: none would start with
+# `--experimental_output_paths=strip`. It would save nothing, as lowerings have one configuration anyway.
 _REQUIREMENTS = {
     "requires-worker-protocol": "json",
     "supports-multiplex-sandboxing": "1",
     "supports-multiplex-workers": "1",
-    "supports-path-mapping": "1",
     "supports-worker-cancellation": "1",
     "supports-workers": "1",
     # Bazel starts workers for each mnemonic apart unless told otherwise.
