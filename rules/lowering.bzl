@@ -1,37 +1,58 @@
 """et_lowering: a model lowered once, for a program and for its shared data."""
 
-load("//rules:providers.bzl", "EtLoweredInfo", "EtModelInfo", "EtRecipeInfo")
-load("//rules/private:lower_action.bzl", "lower", "lowering_attributes")
-load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
+load("//rules:providers.bzl", "EtLoweredInfo")
+load("//rules/private:target_lowering.bzl", "declare_lowering")
 
 def _et_lowering_impl(ctx):
-    lowered = lower(
-        ctx,
-        model = ctx.attr.model[EtModelInfo],
-        recipe = ctx.attr.recipe[EtRecipeInfo],
-    )
+    lowered = ctx.attr.lowering[EtLoweredInfo]
     return [
         DefaultInfo(files = depset([lowered.directory])),
         OutputGroupInfo(lowered = depset([lowered.directory])),
         lowered,
     ]
 
-et_lowering = rule(
+et_lowering_rule = rule(
     implementation = _et_lowering_impl,
-    doc = """A model, lowered with a recipe, and not yet linked.
-
-Lower a base program and its shared data once:
-
-```starlark
-et_lowering(name = "base", model = ":llama", recipe = ":int4")
-et_shared_data(name = "foundation", lowerings = [":base"])
-et_program(name = "llama", lowering = ":base", shared_data = [":foundation"])
-```
-
-Output: a directory with the program's tables, one file for each weight (named by its sha256) and an
-index.
-""",
-    attrs = lowering_attributes(mandatory = True, what = "lowering"),
+    doc = "A lowered program, in the configuration of tools. `et_lowering` declares it, and its doc describes it.",
+    attrs = {
+        "lowering": attr.label(cfg = "exec", doc = "Set by `et_lowering`.", mandatory = True, providers = [EtLoweredInfo]),
+    },
     provides = [EtLoweredInfo],
-    toolchains = [EXPORTER_TOOLCHAIN],
 )
+
+def et_lowering(*, name, model, recipe, methods = None, quantize = None, calibration = None, **kwargs):
+    """A model, lowered with a recipe, and not yet linked.
+
+    Lower a base program and its shared data once:
+
+    ```starlark
+    et_lowering(name = "base", model = ":llama", recipe = ":int4")
+    et_shared_data(name = "foundation", lowerings = [":base"])
+    et_program(name = "llama", lowering = ":base", shared_data = [":foundation"])
+    ```
+
+    Output: a directory with the program's tables, one file for each weight (named by its sha256) and an
+    index. It is the same for all configurations of a build, such as `-c opt` and `--platforms`.
+
+    Args:
+      name: of the lowering.
+      model: label of the et_model, or an et_exported_program of it.
+      recipe: label of the et_recipe.
+      methods: the model's methods that become part of the lowering; default: all.
+      quantize: "none": the recipe's quantization is left out, for a model that was quantized or trained
+        with quantization (QAT) before. Default: "recipe".
+      calibration: label of a .safetensors file with inputs for recipes that quantize statically, instead
+        of the model's own: tensors named by the position of an input ("0") or by method and position
+        ("prefill/0"), whose first dimension counts samples.
+      **kwargs: the attributes of all rules.
+    """
+    lowering = declare_lowering(
+        name,
+        kwargs,
+        model = model,
+        recipe = recipe,
+        methods = methods,
+        quantize = quantize,
+        calibration = calibration,
+    )
+    et_lowering_rule(name = name, lowering = lowering, **kwargs)

@@ -3,6 +3,7 @@
 load("@rules_python//python:defs.bzl", "PyInfo")
 load("//rules:providers.bzl", "EtModelInfo", "EtPackagesInfo")
 load("//rules/private:lowerable.bzl", "LowerableInfo", "model_info")
+load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
 load("//toolchains/python:paths.bzl", "first_repeated", "python_sources")
 
 def _exported(ctx):
@@ -121,6 +122,7 @@ et_model(
                   "`ModelContext.file(\"name\")`.",
         ),
         "deps": attr.label_list(
+            cfg = "exec",
             providers = [PyInfo],
             doc = "Python libraries that the sources import, beside torch, executorch and " +
                   "`etbuild`, which are there.",
@@ -143,4 +145,6 @@ et_model(
         ),
     },
     provides = [EtModelInfo],
+    # Its deps are for the platform that the exporter runs on.
+    toolchains = [EXPORTER_TOOLCHAIN],
 )

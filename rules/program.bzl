@@ -3,17 +3,15 @@
 load(
     "//rules:providers.bzl",
     "EtLoweredInfo",
-    "EtModelInfo",
     "EtProgramInfo",
-    "EtRecipeInfo",
     "EtSharedDataInfo",
 )
-load("//rules/private:adapter_action.bzl", "adapt", "placeholders")
 load("//rules/private:companions.bzl", "companions")
-load("//rules/private:exporter_action.bzl", "exporter_action")
+load("//rules/private:exporter_action.bzl", "LOWERING_FLAG", "exporter_action")
 load("//rules/private:exporter_flags.bzl", "eager")
 load("//rules/private:link_action.bzl", "link", "report")
-load("//rules/private:lower_action.bzl", "given_for_lowering", "lower", "lowering_attributes", "same_lowering")
+load("//rules/private:lower_action.bzl", "same_lowering")
+load("//rules/private:target_lowering.bzl", "declare_lowering")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
 
 def _et_program_impl(ctx):
@@ -46,7 +44,7 @@ def _et_program_impl(ctx):
         ),
         min_delegated = ctx.attr.min_delegated,
         app_operators = ctx.attr.app_operators,
-        adapter = adapt(ctx, lowered) if lowered.placeholders else None,
+        adapter = lowered.adapter.values if lowered.adapter else None,
     )
     reports = _report(ctx, lowered, summary)
     own = [data] if data else []
@@ -84,25 +82,13 @@ def _et_program_impl(ctx):
     ]
 
 def _lowered(ctx, shared):
-    """The lowering that is given, or that shared data was made from, or a new one."""
-    if ctx.attr.lowering:
-        given = [n for n in ("model", "recipe") if getattr(ctx.attr, n)] + given_for_lowering(ctx)
-        if given:
-            fail("%s: a lowering has its own model, recipe and methods: got %s. Remove what lowering has." %
-                 (ctx.label, " and ".join(given)))
-        return ctx.attr.lowering[EtLoweredInfo]
-    if not ctx.attr.model or not ctx.attr.recipe:
-        missing = [n for n in ("model", "recipe") if not getattr(ctx.attr, n)]
-        fail("%s: %s is missing. Give a model and a recipe, or a lowering." %
-             (ctx.label, " and ".join(missing)))
-    model, recipe = ctx.attr.model[EtModelInfo], ctx.attr.recipe[EtRecipeInfo]
+    """The program's own lowering, or one of the same model and recipe that shared data was made from."""
+    own = ctx.attr.lowering[EtLoweredInfo]
     for info in shared:
         for lowered in info.lowered:
-            if same_lowering(ctx, lowered = lowered, model = model, recipe = recipe):
+            if same_lowering(lowered, own):
                 return lowered
-    lowerable = model.lowerable
-    changing = placeholders(ctx, lowerable) if lowerable.adapter and ctx.attr.adapter_data == "by_name" else []
-    return lower(ctx, model = model, recipe = recipe, placeholders = changing)
+    return own
 
 def _check_sharing(ctx):
     if not ctx.attr.shared_data:
@@ -154,11 +140,8 @@ def _bundled(ctx, lowered, program, data_files):
     """A bundled program holds one file: where weights lie outside, they are embedded for it."""
     if data_files:
         program = ctx.actions.declare_file(ctx.label.name + ".embedded.pte")
-        whole = lowered
-        if lowered.placeholders:
-            # With the adapter's own values.
-            whole = lower(ctx, model = lowered.model, recipe = lowered.recipe, suffix = ".embedded")
-        link(ctx, lowered = whole.directory, program = program)
+        whole = lowered.adapter.whole if lowered.adapter else lowered.directory
+        link(ctx, lowered = whole, program = program)
     bundled = ctx.actions.declare_file(ctx.label.name + ".bpte")
     exporter_action(
         ctx,
@@ -177,7 +160,7 @@ def _bundled(ctx, lowered, program, data_files):
 et_program_rule = rule(
     implementation = _et_program_impl,
     doc = "A program alone. `et_program` declares it and its companions, and its doc describes both.",
-    attrs = lowering_attributes(mandatory = False, what = "program") | {
+    attrs = LOWERING_FLAG | {
         "adapter_data": attr.string(
             default = "by_content",
             values = ["by_content", "by_name"],
@@ -194,8 +177,10 @@ et_program_rule = rule(
                   "Others of ExecuTorch's namespaces fail the build; namespaces of your own need none.",
         ),
         "lowering": attr.label(
-            providers = [EtLoweredInfo],
+            cfg = "exec",
             doc = "Instead of model and recipe: a lowered program (et_lowering).",
+            mandatory = True,
+            providers = [EtLoweredInfo],
         ),
         "min_delegated": attr.string(
             doc = "Least share of the FLOPs of each method that must be delegated (\"90%\"), in a " +
@@ -226,7 +211,16 @@ et_program_rule = rule(
     toolchains = [EXPORTER_TOOLCHAIN],
 )
 
-def et_program(name, **kwargs):
+def et_program(
+        name,
+        *,
+        model = None,
+        recipe = None,
+        methods = None,
+        quantize = None,
+        calibration = None,
+        lowering = None,
+        **kwargs):
     """A program: a model, lowered with a recipe, as one `.pte`.
 
     ```starlark
@@ -258,6 +252,9 @@ def et_program(name, **kwargs):
     )
     ```
 
+    The lowering is a target of its own, `<name>.lowering`, and runs once for all configurations of a build:
+    `-c`, `--copt`, `--features`, `--platforms` and transitions link again, and lower nothing.
+
     Beside it there are two targets with the tag `manual`, which no build of a pattern sees:
 
     ```sh
@@ -267,7 +264,27 @@ def et_program(name, **kwargs):
 
     Args:
       name: of the program.
+      model: label of the et_model, or an et_exported_program of it.
+      recipe: label of the et_recipe.
+      methods: the model's methods that become part of the program; default: all.
+      quantize: "none": the recipe's quantization is left out, for a model that was quantized or trained
+        with quantization (QAT) before. Default: "recipe".
+      calibration: label of a .safetensors file with inputs for recipes that quantize statically, instead
+        of the model's own: tensors named by the position of an input ("0") or by method and position
+        ("prefill/0"), whose first dimension counts samples.
+      lowering: instead of model and recipe: label of a lowered program (et_lowering).
       **kwargs: the attributes of the rule, in the table below, and those of all rules.
     """
-    et_program_rule(name = name, **kwargs)
+    own_lowering = declare_lowering(
+        name,
+        kwargs,
+        adapter_data = kwargs.get("adapter_data"),
+        calibration = calibration,
+        lowering = lowering,
+        methods = methods,
+        model = model,
+        quantize = quantize,
+        recipe = recipe,
+    )
+    et_program_rule(name = name, lowering = own_lowering, **kwargs)
     companions(name, kwargs)

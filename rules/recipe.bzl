@@ -3,6 +3,7 @@
 load("@rules_python//python:defs.bzl", "PyInfo")
 load("//rules:providers.bzl", "EtBackendInfo", "EtRecipeInfo")
 load("//rules/private:options.bzl", "check_option_types", "check_options")
+load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
 load("//toolchains/python:paths.bzl", "python_sources", "readable_label", "runfiles_path", "unique")
 
 def _et_recipe_impl(ctx):
@@ -123,6 +124,7 @@ them, `base` the ExportRecipe of the recipe that is extended.
             doc = "Files that the builder asks for with `RecipeContext.file(\"name\")`.",
         ),
         "deps": attr.label_list(
+            cfg = "exec",
             providers = [PyInfo],
             doc = "Python libraries that the builder imports.",
         ),
@@ -152,4 +154,6 @@ them, `base` the ExportRecipe of the recipe that is extended.
         ),
     },
     provides = [EtRecipeInfo],
+    # Its deps are for the platform that the exporter runs on.
+    toolchains = [EXPORTER_TOOLCHAIN],
 )

@@ -1,29 +1,17 @@
 """et_shared_data: one .ptd that many programs load."""
 
-load("//rules:providers.bzl", "EtLoweredInfo", "EtModelInfo", "EtRecipeInfo", "EtSharedDataInfo")
+load("//rules:providers.bzl", "EtLoweredInfo", "EtSharedDataInfo")
 load("//rules/private:link_action.bzl", "share")
-load("//rules/private:lower_action.bzl", "given_for_lowering", "lower", "lowering_attributes")
+load("//rules/private:target_lowering.bzl", "declare_lowering")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
 
 def _et_shared_data_impl(ctx):
     file, file_index = _prebuilt(ctx)
     lowered = [t[EtLoweredInfo] for t in ctx.attr.lowerings]
     for info in lowered:
-        if info.placeholders:
+        if info.adapter:
             fail(("%s: lowerings: %s was lowered for any values of its adapter, so it cannot be shared. Give the " +
                   "lowering of the model without the adapter.") % (ctx.label, info.label))
-    if bool(ctx.attr.model) != bool(ctx.attr.recipe):
-        fail("%s: model and recipe go together: %s is missing." %
-             (ctx.label, "recipe" if ctx.attr.model else "model"))
-    if ctx.attr.model:
-        lowered.append(lower(
-            ctx,
-            model = ctx.attr.model[EtModelInfo],
-            recipe = ctx.attr.recipe[EtRecipeInfo],
-        ))
-    elif given_for_lowering(ctx):
-        fail("%s: lowerings have settings of their own: got %s. Remove it, or give a model and a recipe." %
-             (ctx.label, " and ".join(given_for_lowering(ctx))))
     if bool(lowered) == bool(file):
         fail(("%s: got %s, expected one source of weights. Give a model and a recipe, lowerings, or a .ptd " +
               "that was built before in srcs.") %
@@ -65,31 +53,15 @@ def _prebuilt(ctx):
              (ctx.label, ", ".join([f.basename for f in ctx.files.srcs])))
     return (data[0] if data else None), (index[0] if index else None)
 
-et_shared_data = rule(
+et_shared_data_rule = rule(
     implementation = _et_shared_data_impl,
-    doc = """Weights in one `.ptd` that many programs load.
-
-```starlark
-et_shared_data(
-    name = "foundation",
-    model = ":llama",
-    recipe = "//backends/xnnpack:int8_dynamic_act_int4_weight",
-)
-```
-
-Outputs: `<name>.ptd`, with sorted keys, and `<name>.index.json`: for each key its sha256, size,
-dtype, shape and the qualified names of the weights that use it.
-
-It holds all weights of its sources: data of delegates by the keys that the backends gave them
-(XNNPACK and Vulkan: the sha256 of the bytes), portable constants by qualified name. Programs that
-list it in `shared_data` leave out what it holds. A program of the same model and recipe uses its
-lowering, so nothing is lowered twice.
-""",
-    attrs = lowering_attributes(mandatory = False, what = "file") | {
+    doc = "The file alone. `et_shared_data` declares it and its lowering, and its doc describes both.",
+    attrs = {
         "exclude": attr.string_list(
             doc = "Qualified names of weights that are left out, or patterns (\"layers.*.mask\").",
         ),
         "lowerings": attr.label_list(
+            cfg = "exec",
             providers = [EtLoweredInfo],
             doc = "Lowered programs (et_lowering, et_program); the file holds the union of their " +
                   "weights.",
@@ -108,3 +80,56 @@ lowering, so nothing is lowered twice.
     provides = [EtSharedDataInfo],
     toolchains = [EXPORTER_TOOLCHAIN],
 )
+
+def et_shared_data(
+        *,
+        name,
+        model = None,
+        recipe = None,
+        methods = None,
+        quantize = None,
+        calibration = None,
+        lowerings = [],
+        **kwargs):
+    """Weights in one `.ptd` that many programs load.
+
+    ```starlark
+    et_shared_data(
+        name = "foundation",
+        model = ":llama",
+        recipe = "//backends/xnnpack:int8_dynamic_act_int4_weight",
+    )
+    ```
+
+    Outputs: `<name>.ptd`, with sorted keys, and `<name>.index.json`: for each key its sha256, size,
+    dtype, shape and the qualified names of the weights that use it.
+
+    It holds all weights of its sources: data of delegates by the keys that the backends gave them
+    (XNNPACK and Vulkan: the sha256 of the bytes), portable constants by qualified name. Programs that
+    list it in `shared_data` leave out what it holds. A program of the same model and recipe uses its
+    lowering, so nothing is lowered twice.
+
+    Args:
+      name: of the file.
+      model: label of the et_model, or an et_exported_program of it, whose weights the file holds.
+      recipe: label of the et_recipe.
+      methods: the model's methods that are lowered; default: all.
+      quantize: "none": the recipe's quantization is left out. Default: "recipe".
+      calibration: label of a .safetensors file with inputs for recipes that quantize statically, as in
+        et_program.
+      lowerings: labels of lowered programs (et_lowering, et_program), instead of model and recipe or beside
+        them; the file holds the union of their weights.
+      **kwargs: the attributes of the rule, in the table below, and those of all rules.
+    """
+    own = []
+    if [value for value in (model, recipe, methods, quantize, calibration) if value != None]:
+        own.append(declare_lowering(
+            name,
+            kwargs,
+            model = model,
+            recipe = recipe,
+            methods = methods,
+            quantize = quantize,
+            calibration = calibration,
+        ))
+    et_shared_data_rule(name = name, lowerings = lowerings + own, **kwargs)

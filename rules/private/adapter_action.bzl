@@ -3,11 +3,12 @@
 load("//rules/private:exporter_action.bzl", "exporter_action")
 load("//rules/private:lowerable.bzl", "LowerableInfo", "changed")
 
-def placeholders(ctx, model):
+def placeholders(ctx, label, model):
     """Declares files of the same structure as those of an adapter, with values that never change.
 
     Args:
       ctx: context of a rule with the exporter toolchain.
+      label: Label of the target that is lowered.
       model: LowerableInfo with an adapter.
 
     Returns:
@@ -15,11 +16,11 @@ def placeholders(ctx, model):
     """
     pairs = []
     for number, file in enumerate(model.adapter.files):
-        output = ctx.actions.declare_file("%s.placeholder.%d.safetensors" % (ctx.label.name, number))
+        output = ctx.actions.declare_file("%s.placeholder.%d.safetensors" % (label.name, number))
         exporter_action(
             ctx,
             command = "placeholder",
-            label = ctx.label,
+            label = label,
             model = LowerableInfo(label = model.label, data = depset([file])),
             recipe = None,
             methods = [],
@@ -42,22 +43,23 @@ def with_placeholders(model, placeholders):
     """
     return changed(model, data = model.adapter.rest, placeholders = placeholders)
 
-def adapt(ctx, lowered):
+def adapt(ctx, label, model, placeholders):
     """Declares the directory with an adapter's values, for `link`.
 
     Args:
       ctx: context of a rule with the exporter toolchain.
-      lowered: EtLoweredInfo that was lowered with placeholders.
+      label: Label of the target that is lowered.
+      model: LowerableInfo with an adapter.
+      placeholders: what `placeholders` returned.
 
     Returns:
       File (tree artifact): adapter.json, blobs/<sha256>.
     """
-    output = ctx.actions.declare_directory(ctx.label.name + ".adapter")
-    model = lowered.model.lowerable
+    output = ctx.actions.declare_directory(label.name + ".adapter")
     exporter_action(
         ctx,
         command = "adapt",
-        label = ctx.label,
+        label = label,
         # Of the model it reads as much as tells shapes.
         model = changed(model, entry_point = model.adapter.entry_point, memory_mb = 0),
         recipe = None,
@@ -65,6 +67,6 @@ def adapt(ctx, lowered):
         output = output,
         mnemonic = "EtAdapt",
         progress_message = "Adapting %{label}",
-        placeholders = lowered.placeholders,
+        placeholders = placeholders,
     )
     return output

@@ -6,6 +6,8 @@ load("//rules/private:exporter_flags.bzl", "add_request", "placeholder_flag", "r
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
 load("//toolchains/python:python_tool.bzl", "action_environment")
 
+# Without supports-path-mapping, which Bazel 7 does not apply to the tools of its workers: none would start with
+# `--experimental_output_paths=strip`. It would save nothing, as lowerings have one configuration anyway.
 _REQUIREMENTS = {
     "requires-worker-protocol": "json",
     "supports-multiplex-sandboxing": "1",
@@ -62,7 +64,7 @@ def exporter_action(
     args = ctx.actions.args()
     args.use_param_file("@%s", use_always = True)
     args.add(command)
-    args.add(output.path, format = "--output=%s")
+    args.add_all([output], expand_directories = False, format_each = "--output=%s")
     outputs = [output]
     if measurements:
         args.add(measurements, format = "--timings=%s")

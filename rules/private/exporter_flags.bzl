@@ -29,7 +29,7 @@ def add_request(args, *, label, model, recipe, methods, in_runfiles = False):
         format_each = "--exported=%s",
     )
     if model.programs:
-        args.add(model.programs.path, format = "--programs=%s")
+        args.add_all([model.programs], expand_directories = False, format_each = "--programs=%s")
     args.add_all(methods, format_each = "--method=%s")
     _add_files(args, "--data=%s", model.data, as_pair)
     args.add_all(model.placeholders, map_each = placeholder_flag, format_each = "--data=%s")

@@ -62,8 +62,8 @@ EtLoweredInfo = provider(
         "recipe": "EtRecipeInfo that it was lowered with.",
         "methods": "List of strings: the methods asked for; empty: all.",
         "settings": "Struct: quantize (\"recipe\" or \"none\"), calibration (File or None).",
-        "placeholders": "List of struct(file, placeholder): it holds these placeholders instead of the " +
-                        "adapter's values.",
+        "adapter": "None; or of a program that holds placeholders instead of its adapter's values: " +
+                   "struct(values, whole) of Files (tree artifacts): the values, and the program lowered with them.",
     },
 )
 

@@ -26,7 +26,7 @@ def _inputs(action):
 def _lower_action_impl(ctx):
     env = analysistest.begin(ctx)
     lower = actions_by_mnemonic(env)["EtLower"][0]
-    name = analysistest.target_under_test(env).label.name
+    name = analysistest.target_under_test(env).label.name.removesuffix(".lowering")
     asserts.equals(env, [name + ".lowered", name + ".timings.json"], _outputs(lower))
 
     # The first words start a worker: nothing of the model; then the request.
@@ -80,7 +80,7 @@ def _program_actions_impl(ctx):
     env = analysistest.begin(ctx)
     actions = actions_by_mnemonic(env)
     counts = {mnemonic: len(found) for mnemonic, found in actions.items()}
-    wanted = {"EtBundleProgram": 1, "EtLink": ctx.attr.links, "EtLower": 1, "EtRecord": 1, "EtReport": 1}
+    wanted = {"EtBundleProgram": 1, "EtLink": ctx.attr.links, "EtRecord": 1, "EtReport": 1}
     asserts.equals(env, wanted, counts)
     for link in actions["EtLink"]:
         asserts.equals(env, "etlink", link.argv[1])

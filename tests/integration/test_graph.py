@@ -39,8 +39,10 @@ def test_programs_of_a_foundation(workspace: Workspace) -> None:
 
 def test_what_a_program_needs(workspace: Workspace) -> None:
     expression = "deps(//foundation_01:task_3, 1) except //foundation_01:task_3"
-    expected = ["//foundation_01:foundation", "//foundation_01:task_3_model", "//recipes:fp32"]
-    assert query(workspace, expression) == expected
+    lowering = "//foundation_01:task_3.lowering"
+    assert query(workspace, expression) == ["//foundation_01:foundation", lowering]
+    expression = f"deps({lowering}, 1) except {lowering}"
+    assert query(workspace, expression) == ["//foundation_01:task_3_model", "//recipes:fp32"]
 
 
 def test_what_a_changed_model_is_felt_by(workspace: Workspace) -> None:
@@ -49,6 +51,7 @@ def test_what_a_changed_model_is_felt_by(workspace: Workspace) -> None:
         "//foundation_00:task_2",
         "//foundation_00:task_2.benchmark",
         "//foundation_00:task_2.evaluate",
+        "//foundation_00:task_2.lowering",
         "//foundation_00:task_2_model",
         "//foundation_00:task_2_test",
     ]
@@ -71,7 +74,11 @@ def test_programs_have_one_configuration(workspace: Workspace) -> None:
     names = [line.split()[0] for line in lines]
     assert "//foundation_00:task_0" in names
     assert len(names) == len(set(names)), lines
-    assert len({line.split()[1] for line in lines}) == 1, lines
+
+    # Programs are linked in the build's configuration, and lowered in that of tools.
+    linked = {line.split()[1] for line in lines if ":task_" in line.split()[0]}
+    lowered = {line.split()[1] for line in lines if ":task_" not in line.split()[0]}
+    assert len(linked) == len(lowered) == 1 and linked != lowered, lines
 
 
 def test_a_change_is_felt_by_what_needs_it(workspace: Workspace) -> None:
@@ -82,4 +89,4 @@ def test_a_change_is_felt_by_what_needs_it(workspace: Workspace) -> None:
     assert workspace.build(*programs) == []
     workspace.replace("foundation_01/BUILD.bazel", '"head": "3"', '"head": "33"')
     ran = workspace.build(*programs)
-    assert ran == ["EtLink //foundation_01:task_3", "EtLower //foundation_01:task_3"]
+    assert ran == ["EtLink //foundation_01:task_3", "EtLower //foundation_01:task_3.lowering"]

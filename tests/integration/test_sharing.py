@@ -63,7 +63,7 @@ et_program(name = "p", model = "//:base_9", recipe = {_FP32}, shared_data = [":f
     )
     ran = workspace.build(f"//{folder.name}:p")
     package = f"//{folder.name}"
-    assert ran == [f"EtLink {package}:p", f"EtLower {package}:f", f"EtShare {package}:f"]
+    assert ran == [f"EtLink {package}:p", f"EtLower {package}:f.lowering", f"EtShare {package}:f"]
 
 
 def test_a_new_adapter_lowers_itself_only(workspace: Workspace) -> None:
@@ -93,7 +93,7 @@ et_program_test(
     )
     package = f"//{folder.name}"
     ran = workspace.build("//...")
-    assert ran == [f"EtLink {package}:task9", f"EtLower {package}:task9"]
+    assert ran == [f"EtLink {package}:task9", f"EtLower {package}:task9.lowering"]
     assert workspace.outputs() == before
     program = workspace.folder / "bazel-bin" / folder.name / "task9.pte"
     others = workspace.folder / "bazel-bin/task1_int4.pte"

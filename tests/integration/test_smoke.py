@@ -69,7 +69,7 @@ def test_a_change_of_args_lowers_that_program_only(workspace: Workspace) -> None
         ran = workspace.build(*targets)
     finally:
         workspace.replace("BUILD.bazel", new, old)
-    assert ran == ["EtLink //:pair1_xnnpack", "EtLower //:pair1_xnnpack"]
+    assert ran == ["EtLink //:pair1_xnnpack", "EtLower //:pair1_xnnpack.lowering"]
 
 
 def test_a_comment_in_an_unrelated_model_builds_nothing(workspace: Workspace) -> None:
@@ -92,7 +92,8 @@ def test_a_model_is_exported_once(workspace: Workspace) -> None:
     assert programs["once_int8.pte"] == programs["two_methods_int8.pte"]
     assert programs["once_own.pte"] == programs["two_methods_xnnpack.pte"]
 
-    everything = [f"{name} {target}" for name in ("EtLink", "EtLower") for target in targets]
+    everything = [f"EtLink {target}" for target in targets]
+    everything += [f"EtLower {target}.lowering" for target in targets]
     one = [everything[1], everything[3]]
     changes = [
         # An option of a recipe.
@@ -104,10 +105,64 @@ def test_a_model_is_exported_once(workspace: Workspace) -> None:
     ]
     for number, (file, old, new, expected) in enumerate(changes):
         workspace.replace(file, old, new)
-        exported = ["EtExport //:two_methods_once"] if number else []
+        exported = ["EtExport //:two_methods_once.export"] if number else []
         assert workspace.build(*targets) == exported + expected
     for file, old, new, _ in changes:
         workspace.replace(file, new, old)
+
+
+_SPLIT = """
+def _platform(name):
+    platform = "@rules_executorch//toolchains/platforms:" + name
+    return {
+        "//command_line_option:compilation_mode": "opt",
+        "//command_line_option:platforms": [str(Label(platform))],
+    }
+
+_split = transition(
+    implementation = lambda settings, attr: {n: _platform(n) for n in ("android_arm64", "android_x86_64")},
+    inputs = [],
+    outputs = ["//command_line_option:compilation_mode", "//command_line_option:platforms"],
+)
+
+def _split_programs_impl(ctx):
+    return [DefaultInfo(files = depset(ctx.files.programs))]
+
+split_programs = rule(
+    implementation = _split_programs_impl,
+    attrs = {"programs": attr.label_list(cfg = _split)},
+)
+"""
+
+
+def test_configurations_share_a_lowering(workspace: Workspace) -> None:
+    """Compilation modes, flags of compilers and platforms link again, with the same bytes."""
+    (workspace.folder / "split.bzl").write_text(_SPLIT)
+    build = workspace.folder / "BUILD.bazel"
+    before = build.read_text()
+    split = 'split_programs(name = "split", programs = [":pair1_xnnpack"])\n'
+    build.write_text(f'load(":split.bzl", "split_programs")\n{before}{split}')
+    try:
+        workspace.build("//:pair1_xnnpack")
+        program = (workspace.folder / "bazel-bin/pair1_xnnpack.pte").read_bytes()
+        link = "EtLink //:pair1_xnnpack"
+        # Bazel itself keeps what flags of compilers have no effect on.
+        for flags, ran in (["-c", "opt"], [link]), (["--copt=-DOTHER"], []), (["--features=o"], []):
+            assert workspace.build(*flags, "//:pair1_xnnpack") == ran, flags
+            assert (workspace.folder / "bazel-bin/pair1_xnnpack.pte").read_bytes() == program
+        assert workspace.build("//:split") == [link, link]
+    finally:
+        build.write_text(before)
+
+
+def test_paths_without_configurations(workspace: Workspace) -> None:
+    """Actions find their files where `--experimental_output_paths=strip` puts them."""
+    targets = ["//:once_int8", "//:two_methods_separate"]
+    workspace.build(*targets)
+    programs = workspace.outputs()
+    ran = workspace.build("--experimental_output_paths=strip", *targets)
+    assert ran == [f"EtLink {target}" for target in targets]
+    assert workspace.outputs() == programs
 
 
 def test_link_settings_never_lower_again(workspace: Workspace) -> None:

@@ -20,7 +20,8 @@ def _target(family, cpu, machine, triple, constraints, **more):
         machine = machine,
         kernel = "x86" if cpu == "x86_64" else machine,
         triple = triple,
-        constraints = constraints,
+        # Only platforms for apps have the last one: other builds, for whatever platform, keep their compilers.
+        constraints = constraints + ["//toolchains/cc:portable"],
         **more
     )
 
@@ -34,13 +35,13 @@ def _android(cpu, machine):
         zig_target = machine + "-linux-android.26",
     )
 
-def _linux(cpu, machine, loader, constraints):
+def _linux(cpu, machine, loader):
     return _target(
         "linux",
         cpu,
         machine,
         machine + "-linux-gnu",
-        ["@platforms//cpu:" + cpu, "@platforms//os:linux"] + constraints,
+        ["@platforms//cpu:" + cpu, "@platforms//os:linux"],
         loader = loader,
         zig_target = machine + "-linux-gnu.2.28",
     )
@@ -71,14 +72,8 @@ TARGETS = {
         "arm64-ios-simulator",
         ["@platforms//os:ios", "//toolchains/platforms:simulator"],
     ),
-    "linux_arm64": _linux("arm64", "aarch64", "/lib/ld-linux-aarch64.so.1", []),
-    # Other builds for Linux on x86_64 are left to the host's compiler.
-    "linux_x86_64": _linux(
-        "x86_64",
-        "x86_64",
-        "/lib64/ld-linux-x86-64.so.2",
-        ["//toolchains/cc:portable"],
-    ),
+    "linux_arm64": _linux("arm64", "aarch64", "/lib/ld-linux-aarch64.so.1"),
+    "linux_x86_64": _linux("x86_64", "x86_64", "/lib64/ld-linux-x86-64.so.2"),
     "macos_arm64": _apple(
         "arm64-apple-macosx14.0",
         "aarch64-macos.14.0",

@@ -36,19 +36,21 @@ def _python_tool_impl(ctx):
     )
     return [DefaultInfo(executable = script, runfiles = runfiles)]
 
-_PYTHON_ATTRIBUTES = {
-    "deps": attr.label_list(providers = [PyInfo]),
-    "interpreter": attr.label(allow_single_file = True, mandatory = True),
-    "package_imports": attr.string_list(),
-    "packages": attr.label_list(allow_files = True),
-    "python_files": attr.label_list(allow_files = True),
-}
+def _python_attributes(cfg):
+    return {
+        "deps": attr.label_list(cfg = cfg, providers = [PyInfo]),
+        "interpreter": attr.label(allow_single_file = True, cfg = cfg, mandatory = True),
+        "package_imports": attr.string_list(),
+        "packages": attr.label_list(allow_files = True, cfg = cfg),
+        "python_files": attr.label_list(allow_files = True, cfg = cfg),
+    }
 
 # In a rule of its own, as the environment's folders may be inputs of actions only in runfiles:
 # elsewhere Bazel warns of each, in each action.
 _python_tool = rule(
     implementation = _python_tool_impl,
-    attrs = _PYTHON_ATTRIBUTES | tool_attributes() | {
+    # Used as a program of actions, and so in the configuration of these already.
+    attrs = _python_attributes("target") | tool_attributes() | {
         "more_tools": attr.label_list(allow_files = True, doc = "Modules of more packages of ours, a target each."),
     },
     executable = True,
@@ -89,9 +91,10 @@ def _exporter_toolchain_impl(ctx):
 
 _exporter_toolchain = rule(
     implementation = _exporter_toolchain_impl,
-    attrs = _PYTHON_ATTRIBUTES | {
+    # For the platform that the toolchain runs on, whatever is built for.
+    attrs = _python_attributes("exec") | {
         "executorch_version": attr.string(mandatory = True),
-        "light": attr.label_list(allow_files = True),
+        "light": attr.label_list(allow_files = True, cfg = "exec"),
         "light_imports": attr.string_list(),
         "linking_tool": attr.label(mandatory = True, executable = True, cfg = "exec"),
         "lowering_tool": attr.label(mandatory = True, executable = True, cfg = "exec"),

@@ -38,9 +38,12 @@ def linker_action(
         mnemonic = mnemonic,
         progress_message = progress_message,
         env = action_environment(ctx),
-        execution_requirements = execution_requirements,
+        execution_requirements = PATH_MAPPING | execution_requirements,
         toolchain = EXPORTER_TOOLCHAIN,
     )
+
+# Paths are Files in Args, so that `--experimental_output_paths=strip` finds them.
+PATH_MAPPING = {"supports-path-mapping": "1"}
 
 # Its blobs are in the cache already, once for all programs; linking again costs seconds.
 NO_CACHE = {"no-cache": "1"}

@@ -1,6 +1,7 @@
 """et_packages: what a backend needs beside the exporter's environment: Python packages, programs, an SDK."""
 
 load("@rules_python//python:defs.bzl", "PyInfo")
+load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
 load("//toolchains/exporter:providers.bzl", "EtPackagesInfo")
 load("//toolchains/python:paths.bzl", "runfiles_path", "unique")
 
@@ -50,7 +51,7 @@ def _packages_impl(ctx):
 _packages = rule(
     implementation = _packages_impl,
     attrs = {
-        "deps": attr.label_list(providers = [PyInfo]),
+        "deps": attr.label_list(cfg = "exec", providers = [PyInfo]),
         "holder": attr.label(mandatory = True, executable = True, cfg = "exec"),
         "missing": attr.string(),
         "package_imports": attr.string_list(),
@@ -60,6 +61,8 @@ _packages = rule(
         "variables": attr.string_dict(),
     },
     provides = [EtPackagesInfo],
+    # Packages are for the platform that the exporter runs on.
+    toolchains = [EXPORTER_TOOLCHAIN],
 )
 
 def et_packages(

@@ -48,7 +48,7 @@ def _export_impl(ctx):
 
 export_action_test = analysistest.make(_export_impl)
 
-def _program_impl(ctx):
+def _lowering_impl(ctx):
     env = analysistest.begin(ctx)
     actions = actions_by_mnemonic(env)
     asserts.equals(env, [], actions.get("EtExport", []))
@@ -63,6 +63,13 @@ def _program_impl(ctx):
     for file in ("net.py", "weights.txt"):
         asserts.false(env, file in _inputs(lower), "EtLower depends on " + file)
     asserts.true(env, "net_exported.exported" in _inputs(lower))
+    return analysistest.end(env)
+
+lowering_of_exported_test = analysistest.make(_lowering_impl)
+
+def _program_impl(ctx):
+    env = analysistest.begin(ctx)
+    actions = actions_by_mnemonic(env)
 
     # What compares with the eager model, or names its source, has the model itself.
     for mnemonic in ("EtBundleProgram", "EtRecord"):

@@ -16,7 +16,6 @@ def _shared_program_impl(ctx):
     env = analysistest.begin(ctx)
     target = analysistest.target_under_test(env)
     actions = actions_by_mnemonic(env)
-    asserts.equals(env, ctx.attr.lowers, len(actions.get("EtLower", [])))
 
     # Indexes and the lowered directory, and no weights of the shared files.
     asserts.equals(env, sorted(ctx.attr.link_inputs), _own_inputs(actions["EtLink"][0]))
@@ -38,8 +37,19 @@ shared_program_test = analysistest.make(
         "data": attr.string_list(doc = "Names of the .ptd files."),
         "flags": attr.string_list(doc = "What EtLink's command line must contain."),
         "link_inputs": attr.string_list(doc = "Names of EtLink's inputs in this package."),
-        "lowers": attr.int(doc = "Number of EtLower actions."),
     },
+)
+
+def _lowering_actions_impl(ctx):
+    env = analysistest.begin(ctx)
+    actions = actions_by_mnemonic(env)
+    counts = {mnemonic: str(len(found)) for mnemonic, found in actions.items()}
+    asserts.equals(env, ctx.attr.actions, counts)
+    return analysistest.end(env)
+
+lowering_actions_test = analysistest.make(
+    _lowering_actions_impl,
+    attrs = {"actions": attr.string_dict(doc = "Mnemonic to number of actions.")},
 )
 
 def _shared_data_impl(ctx):
