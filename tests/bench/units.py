@@ -9,7 +9,7 @@ model, as a worker does; `--cold` leaves out that lowering, as a process of a si
 A figure is CPU seconds, user and system, from quantization to the written program: other work on
 the machine changes it little. A round lowers with all units, without each, and without any; the
 next round does so backwards. The smallest figure of all rounds counts. `--table` prints the
-Markdown of docs/performance.md from files that `--json` wrote.
+Markdown of docs/concepts/fast-path.md from files that `--json` wrote.
 """
 
 from __future__ import annotations

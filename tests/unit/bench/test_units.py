@@ -48,5 +48,5 @@ def test_table_begins_with_the_largest_share() -> None:
 def test_the_page_has_the_table_of_the_file() -> None:
     """Figures in a page come out of a file that the benchmark wrote."""
     figures = json.loads(Path("tests/bench/units.json").read_text(encoding="utf-8"))
-    page = Path("docs/performance.md").read_text(encoding="utf-8")
+    page = Path("docs/concepts/fast-path.md").read_text(encoding="utf-8")
     assert units.table(figures["models"]) in page
