@@ -10,8 +10,8 @@ The text says it to a reader, and to this file:
 - an HTML comment before it, `<!-- not run: <reason> -->`, which readers don't see: the block is
   left alone, and counted.
 
-Another HTML comment, `<!-- continues from: ../../README.md -->`, names the page whose files exist at
-the start.
+Another HTML comment, `<!-- continues from: ../../README.md -->`, names the page whose files exist
+at the start.
 
 Anything else is a mistake in the page.
 """

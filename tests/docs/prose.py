@@ -27,7 +27,7 @@ EMPTY = {
     r"it (?:is|should be) (?:noted|mentioned)": "nothing",
     r"please": "nothing",
     r"quite|rather(?! than)|really|very": "nothing, or a number",
-    r"utiliz\w+|leverag\w+": "use",
+    r"utili[sz]e[sd]?|leverag(?:es?|ed|ing)": "use",
     r"various": "several, or their names",
 }
 

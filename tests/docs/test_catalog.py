@@ -21,8 +21,8 @@ _PATTERNS = catalog.patterns(Path("docs/reference/troubleshooting.md").read_text
 @pytest.mark.parametrize("pattern", _PATTERNS)
 def test_the_message_is_there(pattern: str) -> None:
     assert catalog.occurs(pattern, _TEXTS), (
-        f'no source prints "{pattern}". Was the message changed? Change docs/reference/troubleshooting.md, '
-        'too: "…" there stands for a value'
+        f'no source prints "{pattern}". Was the message changed? Change '
+        'docs/reference/troubleshooting.md, too: "…" there stands for a value'
     )
 
 
