@@ -199,7 +199,7 @@ Outputs, plain files in the folder `<name>`, and the same as `<name>.zip`:
     licenses/                            of the runtime
 
 Output groups: `archive`, `frameworks` (for `apple_dynamic_xcframework_import`), `resources`. Nothing is
-signed: Xcode does that when it embeds the frameworks. See docs/apps.md.
+signed: Xcode does that when it embeds the frameworks. See docs/start/ios.md.
 """,
     attrs = {
         "apps": attr.label_list(

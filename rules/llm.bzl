@@ -70,7 +70,7 @@ def et_llm(
 
     The checkpoint says what the model is: config.json with .safetensors files (Hugging Face), a GGUF
     file, or params.json with a .pth file (Meta). The YAML file is that of upstream's `export_llm`
-    (`LlmConfig`); what it requests and the rules do not support fails the build with its line. See docs/llm.md.
+    (`LlmConfig`); what it requests and the rules do not support fails the build with its line. See docs/start/llm.md.
 
     Args:
       name: of the targets.

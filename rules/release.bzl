@@ -197,7 +197,7 @@ Outputs, in the folder `<name>`:
 
 Same inputs give the same bytes. The source's revision is in it where the build is stamped, and only then.
 `bazel run //x:release -- FOLDER` copies it out. Output groups: `manifest`, `sbom`, `checksums`. See
-docs/releases.md.
+docs/howto/apps.md.
 """,
     attrs = STAMPING_ATTRIBUTES | {
         "apps": attr.label_list(

@@ -225,7 +225,7 @@ Outputs: the directory `<name>`, and the same as `<name>.tar.zst` (`.zip` for Ap
 
 Output groups: `archive`, `binary`, `directory`, `manifest`, `report` (`<name>.report.html`: a page on the app's
 bytes and its programs; as JSON: the same, which library has what the programs use; and, where the runtime has static libraries, in `<name>.size.json` the binary's size with
-what is used of them and with all of them). `bazel run` starts it where the machine can: see docs/apps.md.
+what is used of them and with all of them). `bazel run` starts it where the machine can: see docs/howto/apps.md.
 
 Before anything is linked it is checked that the runtime has the backends (at analysis) and operators of
 the programs, that no operator is registered twice, and that the runtime isn't older than the exporter.

@@ -5,13 +5,10 @@ load("@bazel_skylib//rules:run_binary.bzl", "run_binary")
 
 PAGES = [
     "apps",
-    "backends",
     "etbuild",
-    "extension",
-    "llm",
     "providers",
     "rules",
-    "toolchains",
+    "setup",
 ]
 
 # What our files load from others.

@@ -27,7 +27,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--config", type=Path, required=True, help="MkDocs's configuration")
     parser.add_argument("--output", type=Path, required=True, help="folder to write")
-    parser.add_argument("pages", nargs="+", type=Path, help="README.md and files below docs")
+    parser.add_argument("pages", nargs="+", type=Path, help="the root's pages and files below docs")
     options = parser.parse_args()
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     with tempfile.TemporaryDirectory() as scratch:

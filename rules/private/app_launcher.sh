@@ -17,7 +17,7 @@ if [ -n "$emulator" ] && [ "$machine" = Linux_x86_64 ]; then
 fi
 case "%{platform}" in
 android_*) how="copy the directory to a device (adb push $app /data/local/tmp/) and start runner there" ;;
-ios_*) how="put it into an app with Xcode; see docs/apps.md" ;;
+ios_*) how="put it into an app with Xcode; see docs/start/ios.md" ;;
 *) how="copy its archive to a machine of that platform, unpack it, and start runner there" ;;
 esac
 echo "error: %{label} is for %{platform} and this machine is $machine: $how." >&2

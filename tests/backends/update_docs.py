@@ -4,4 +4,4 @@ import os
 import shutil
 import sys
 
-shutil.copyfile(sys.argv[1], os.environ["BUILD_WORKSPACE_DIRECTORY"] + "/docs/backends.md")
+shutil.copyfile(sys.argv[1], os.environ["BUILD_WORKSPACE_DIRECTORY"] + "/docs/reference/recipes.md")

@@ -1,4 +1,4 @@
-"""Writes docs/backends.md from the matrix: `write_table MATRIX.json OUTPUT`."""
+"""Writes docs/reference/recipes.md from the matrix: `write_table MATRIX.json OUTPUT`."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 _HEAD = """\
-# Backends
+# Recipes by backend
 
-All built-in recipes, and what was tested with each. `bazel run //tests/backends:update_docs`
-generates this page from the targets; a test fails if it is out of date.
+This page lists all built-in recipes with their options, and what was tested with each.
+`bazel run //tests/backends:update_docs` generates it from the targets.
 
 | entry | meaning |
 |---|---|
@@ -20,10 +20,9 @@ generates this page from the targets; a test fails if it is out of date.
 | lowered | lowered, and a reader of the format opened its payload |
 | – | not lowered, for the numbered reason |
 
-The nets are a convolutional classifier, an MLP, and two layers of SmolLM2 (one token, with a KV
-cache). `bazel test //tests:release` lowers, runs and opens each row; rows that take minutes are not
-part of `bazel test //...`. Options are those of `et_recipe(base = …, options = …)`
-([recipes.md](recipes.md)).
+The models are a convolutional classifier, an MLP, and two layers of SmolLM2 (one token, with a KV
+cache). Set options with `et_recipe(base = …, options = …)`: see
+[quantize, calibrate and write recipes](../howto/recipes.md).
 
 """
 

@@ -1,6 +1,6 @@
 """The code blocks of a page, and what each is for.
 
-A reader sees it in the text, and so does this file:
+The text says it to a reader, and to this file:
 
 - the sentence before the block begins with a file's name and ends with a colon ("`net.py` has a
   module:", "`BUILD.bazel`:"): the block is that file. "Append to `BUILD.bazel`:" adds to it;
@@ -9,6 +9,9 @@ A reader sees it in the text, and so does this file:
   text between says "fails", the commands must;
 - an HTML comment before it, `<!-- not run: <reason> -->`, which readers don't see: the block is
   left alone, and counted.
+
+Another HTML comment, `<!-- continues from: ../../README.md -->`, names the page whose files exist
+at the start.
 
 Anything else is a mistake in the page.
 """
@@ -23,7 +26,7 @@ from pathlib import PurePosixPath
 _FENCE = re.compile(r"^```(\w*)$")
 _FILE = re.compile(r"^(Append to )?`([\w./-]*[\w-]\.?[\w-]+)`")
 _SKIPPED = re.compile(r"^<!-- not run: (.+) -->$")
-_STARTS_FROM = re.compile(r"continues from \[[^]]*\]\(([^)#]+\.md)(?:#[^)]*)?\)")
+_STARTS_FROM = re.compile(r"^<!-- continues from: (\S+\.md) -->$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -90,7 +93,7 @@ def read(text: str, page: str) -> list[Block]:
 
 def starts_from(text: str) -> str | None:
     """The page whose workspace this page continues from: a path relative to this page."""
-    match = _STARTS_FROM.search(text.replace("\n", " "))
+    match = _STARTS_FROM.search(text)
     return match[1] if match else None
 
 

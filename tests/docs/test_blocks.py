@@ -94,7 +94,7 @@ def test_mistakes(text: str, says: str) -> None:
 
 
 def test_where_a_page_starts() -> None:
-    assert starts_from("This page continues from\n[the README](../../README.md#two).") == (
+    assert starts_from("# A\n\n<!-- continues from: ../../README.md -->\n\nText.\n") == (
         "../../README.md"
     )
     assert starts_from("See [the README](../../README.md).") is None

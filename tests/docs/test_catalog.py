@@ -1,4 +1,4 @@
-"""Source code can print each message in docs/troubleshooting.md."""
+"""Source code can print each message in docs/reference/troubleshooting.md."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _FILES = [
     if path.suffix in _SUFFIXES
 ]
 _TEXTS = [text for path in _FILES for text in catalog.messages(path)]
-_PATTERNS = catalog.patterns(Path("docs/troubleshooting.md").read_text())
+_PATTERNS = catalog.patterns(Path("docs/reference/troubleshooting.md").read_text())
 
 
 @pytest.mark.parametrize("pattern", _PATTERNS)
 def test_the_message_is_there(pattern: str) -> None:
     assert catalog.occurs(pattern, _TEXTS), (
-        f'no source prints "{pattern}". Was the message changed? Change docs/troubleshooting.md, '
-        'too: "…" there stands for a value'
+        f'no source prints "{pattern}". Was the message changed? Change '
+        'docs/reference/troubleshooting.md, too: "…" there stands for a value'
     )
 
 

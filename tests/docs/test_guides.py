@@ -1,4 +1,4 @@
-"""The README and every guide, block by block, in a workspace of a user with real Bazel."""
+"""The README, Start and how-to pages, block by block, in a workspace of a user with real Bazel."""
 
 from __future__ import annotations
 
@@ -9,13 +9,25 @@ import pytest
 from blocks import Block, read, starts_from
 from player import Player, PlayError, check_output
 
-_PAGES = ["README.md", *sorted(str(page) for page in Path("docs/guides").glob("*.md"))]
+_FOLDERS = ("start", "howto")
+_PAGES = [
+    "README.md",
+    *sorted(str(page) for name in _FOLDERS for page in Path("docs", name).glob("*.md")),
+]
 
 # Blocks that the tests leave alone, by page. A new one needs a good reason.
 _SKIPPED = {
     "README.md": 1,
-    "docs/guides/platforms.md": 2,
-    "docs/guides/remote.md": 4,
+    "docs/howto/apps.md": 7,
+    "docs/howto/backend.md": 4,
+    "docs/howto/ci.md": 6,
+    "docs/howto/debug.md": 2,
+    "docs/howto/models.md": 1,
+    "docs/howto/runtimes.md": 4,
+    "docs/howto/sharing.md": 3,
+    "docs/start/android.md": 7,
+    "docs/start/ios.md": 4,
+    "docs/start/llm.md": 5,
 }
 
 

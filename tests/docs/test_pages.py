@@ -10,7 +10,10 @@ import pytest
 
 _LINK = re.compile(r"\[[^\]\n]*(?:\n[^\]\n]*)?\]\(([^)\s]+)\)")
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_TOP = [Path(name) for name in ("ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "README.md")]
+_TOP = [
+    Path(name + ".md")
+    for name in ("ARCHITECTURE", "CHANGELOG", "CONTRIBUTING", "README", "SECURITY")
+]
 _PAGES = [*_TOP, *sorted(Path("docs").rglob("*.md"))]
 
 

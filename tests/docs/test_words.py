@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import prose
 import pytest
 import words
 
@@ -30,6 +31,91 @@ def test_retired_words(paths: list[str]) -> None:
 def test_spelling(paths: list[str]) -> None:
     uses = words.misspelled(_ROOT, paths)
     assert not uses, "\n".join(map(str, uses))
+
+
+def test_style_of_pages(paths: list[str]) -> None:
+    """Pages that people write; CHANGELOG.md is a list, others are generated."""
+    pages = [
+        path
+        for path in paths
+        if path.endswith(".md") and (path.startswith("docs/") or "/" not in path)
+    ]
+    assert len(pages) > 20
+    faults = []
+    for path in pages:
+        text = (_ROOT / path).read_text(encoding="utf-8")
+        generated = "<!-- Made from docstrings" in text or path == "docs/reference/recipes.md"
+        if not generated and path != "CHANGELOG.md":
+            faults += prose.faults(text, path)
+    assert not faults, "\n".join(faults)
+
+
+def test_sentences() -> None:
+    page = """\
+# A heading has none
+
+<!-- nor a comment. -->
+One `x. y` is [a
+link](b.md). Two, e.g. this: three; four!
+
+- an item
+  of two lines
+- another
+
+| a table. | none. |
+
+```sh
+echo no. none.
+```
+"""
+    assert [(sentence.line, sentence.text) for sentence in prose.sentences(page)] == [
+        (4, "One CODE is a link."),
+        (5, "Two, e.g. this:"),
+        (5, "three;"),
+        (5, "four!"),
+        (7, "an item of two lines"),
+        (9, "another"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("page", "fault"),
+    [
+        (
+            "word " * 30 + "end.\n",
+            "a.md:1: sentence: got 31 words, expected at most 30. Split it: ",
+        ),
+        ("A.\n\n| It is very | small |\n", 'a.md:3: got "very", expected nothing, or a number'),
+        (
+            "It is built.\n" * 3 + "He runs.\n" * 8,
+            "a.md: passive sentences: got 3 of 11, expected at most 25%. Name who acts, in lines "
+            "1, 2, 3",
+        ),
+    ],
+)
+def test_faults(page: str, fault: str) -> None:
+    (message,) = prose.faults(page, "a.md")
+    assert message.startswith(fault)
+
+
+def test_no_faults() -> None:
+    """Thirty words, few passives, and words in code are fine."""
+    page = "word " * 29 + "end.\n\nUse `very`.\n\n```\nvery\n```\n" + "It is built.\n" * 9
+    assert prose.faults("It is built.\n" * 2 + "He runs.\n" * 9, "a.md") == []
+    assert prose.faults(page.replace("It is built", "He builds it"), "a.md") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "passive"),
+    [
+        ("It is only linked once.", True),
+        ("Files were written.", True),
+        ("The build is hermetic.", False),
+        ("You need to link it.", False),
+    ],
+)
+def test_passive(text: str, passive: bool) -> None:
+    assert prose.Sentence(1, text).passive == passive
 
 
 @pytest.mark.parametrize(

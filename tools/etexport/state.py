@@ -54,7 +54,7 @@ def check(manager: Any, methods: Iterable[str], label: str) -> None:
                 "expected the model's values: ExecuTorch does not store those of a buffer that "
                 "changes.",
                 f"Let the recipe store them, by the pass InitializedMutableBufferPass({patterns}) "
-                "in its executorch_backend_config (docs/recipes.md), or begin with zeros.",
+                "in its executorch_backend_config (docs/howto/recipes.md), or begin with zeros.",
             )
 
 

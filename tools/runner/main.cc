@@ -1,4 +1,4 @@
-// Runs ExecuTorch programs, several in one process; see docs/runner.md.
+// Runs ExecuTorch programs, several in one process; see docs/reference/tools.md.
 
 #include "tools/runner/entry.h"
 

@@ -53,7 +53,7 @@ def test_the_presubmit_runs_the_smoke_test() -> None:
 
 def in_table(column: str) -> str:
     """The newest row of the table of what works together."""
-    lines = Path("docs/versioning.md").read_text().splitlines()
+    lines = Path("docs/support/versions.md").read_text().splitlines()
     head = next(i for i, line in enumerate(lines) if line.startswith("| rules_executorch |"))
     names, row = ([c.strip() for c in lines[i].strip("|").split("|")] for i in (head, head + 2))
     return dict(zip(names, row, strict=True))[column]

@@ -26,7 +26,7 @@ def parser() -> argparse.ArgumentParser:
     root = argparse.ArgumentParser(
         prog="bazel run //tools/dev/remote --",
         description=f"Starts a remote cache or a remote executor on {HOST}.",
-        epilog="It stops at Ctrl-C or SIGTERM. See docs/remote.md.",
+        epilog="It stops at Ctrl-C or SIGTERM. See docs/howto/ci.md.",
     )
     kinds = root.add_subparsers(dest="kind", required=True, metavar="SERVER")
     for kind, what in [

@@ -85,7 +85,7 @@ class Server(ABC):
             raise ServerError(
                 f"{self.name}: the engines are for Linux on x86_64, and this is "
                 f"{platform.system()} on {platform.machine()}",
-                "Start it on another machine, or use another engine: docs/remote.md.",
+                "Start it on another machine, or use another engine: docs/howto/ci.md.",
             )
         self._take_port()
         self.scratch = Path(tempfile.mkdtemp(prefix=f"executorch-{self.name}-"))

@@ -96,5 +96,5 @@ def of(options: argparse.Namespace, work: Path) -> Target:
 
 
 def is_language_model(constants: Iterable[str], methods: Iterable[str]) -> bool:
-    """Whether a program can be fed with tokens: see docs/runner.md."""
+    """Whether a program can be fed with tokens: see docs/reference/tools.md."""
     return set(constants) >= _LANGUAGE_MODEL and bool({"forward", "decode"} & set(methods))
