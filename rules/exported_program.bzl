@@ -36,6 +36,7 @@ def _et_exported_program_impl(ctx):
             label = ctx.label,
             programs = directory,
             original = model,
+            expected = model.expected,
             methods = methods,
             packages = model.packages,
             memory_mb = model.memory_mb,

@@ -2,7 +2,9 @@
 
 load("@rules_python//python:defs.bzl", "PyInfo")
 load("//rules:providers.bzl", "EtModelInfo", "EtPackagesInfo")
+load("//rules/private:expect_action.bzl", "with_expected")
 load("//rules/private:lowerable.bzl", "LowerableInfo", "model_info")
+load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
 load("//toolchains/python:paths.bzl", "first_repeated", "python_sources")
 
 def _exported(ctx):
@@ -60,7 +62,7 @@ def _et_model_impl(ctx):
     python = python_sources(ctx, ctx.files.data)
     return [
         DefaultInfo(files = depset(ctx.files.srcs)),
-        model_info(LowerableInfo(
+        model_info(with_expected(ctx, LowerableInfo(
             label = ctx.label,
             entry_point = ctx.attr.entry_point,
             args = ctx.attr.args,
@@ -71,7 +73,7 @@ def _et_model_impl(ctx):
             data = depset(ctx.files.data + ctx.files.adapter),
             packages = [target[EtPackagesInfo] for target in ctx.attr.packages],
             memory_mb = ctx.attr.memory_mb,
-        )),
+        ))),
     ]
 
 et_model = rule(
@@ -143,4 +145,5 @@ et_model(
         ),
     },
     provides = [EtModelInfo],
+    toolchains = [EXPORTER_TOOLCHAIN],
 )
