@@ -38,6 +38,7 @@ def _target_export_impl(ctx):
             label = label,
             programs = directory,
             original = model,
+            expected = model.expected,
             methods = methods,
             packages = model.packages,
             memory_mb = model.memory_mb,

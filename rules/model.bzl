@@ -2,6 +2,7 @@
 
 load("@rules_python//python:defs.bzl", "PyInfo")
 load("//rules:providers.bzl", "EtModelInfo", "EtPackagesInfo")
+load("//rules/private:expect_action.bzl", "with_expected")
 load("//rules/private:lowerable.bzl", "LowerableInfo", "model_info")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
 load("//toolchains/python:paths.bzl", "first_repeated", "python_sources")
@@ -59,20 +60,22 @@ def _et_model_impl(ctx):
     if not exported:
         _check_function(ctx, "entry_point", "models.llama:build")
     python = python_sources(ctx, ctx.files.data)
+    model = with_expected(ctx, LowerableInfo(
+        label = ctx.label,
+        entry_point = ctx.attr.entry_point,
+        args = ctx.attr.args,
+        exported = exported,
+        adapter = _adapter(ctx),
+        sources = python.sources,
+        roots = python.roots,
+        data = depset(ctx.files.data + ctx.files.adapter),
+        packages = [target[EtPackagesInfo] for target in ctx.attr.packages],
+        memory_mb = ctx.attr.memory_mb,
+    ))
     return [
         DefaultInfo(files = depset(ctx.files.srcs)),
-        model_info(LowerableInfo(
-            label = ctx.label,
-            entry_point = ctx.attr.entry_point,
-            args = ctx.attr.args,
-            exported = exported,
-            adapter = _adapter(ctx),
-            sources = python.sources,
-            roots = python.roots,
-            data = depset(ctx.files.data + ctx.files.adapter),
-            packages = [target[EtPackagesInfo] for target in ctx.attr.packages],
-            memory_mb = ctx.attr.memory_mb,
-        )),
+        OutputGroupInfo(expected = depset([model.expected])),
+        model_info(model),
     ]
 
 et_model = rule(
@@ -92,6 +95,9 @@ et_model(
     data = ["@smollm2//:model.gguf"],
 )
 ```
+
+Output group: `expected` (a .safetensors file: inputs of each method and the outputs that the model gives for them,
+which tests of its programs compare with).
 """,
     attrs = {
         "srcs": attr.label_list(

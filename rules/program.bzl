@@ -12,6 +12,7 @@ load("//rules/private:exporter_flags.bzl", "eager")
 load("//rules/private:link_action.bzl", "link", "report")
 load("//rules/private:lower_action.bzl", "same_lowering")
 load("//rules/private:target_lowering.bzl", "declare_lowering")
+load("//rules/private:lowerable.bzl", "LowerableInfo")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
 
 def _et_program_impl(ctx):
@@ -143,14 +144,17 @@ def _bundled(ctx, lowered, program, data_files):
         whole = lowered.adapter.whole if lowered.adapter else lowered.directory
         link(ctx, lowered = whole, program = program)
     bundled = ctx.actions.declare_file(ctx.label.name + ".bpte")
+    model = eager(lowered).model
     exporter_action(
         ctx,
         command = "bundle",
         label = ctx.label,
-        model = eager(lowered).model,
+        # It has run already: none of its files is needed.
+        model = LowerableInfo(label = model.label, memory_mb = model.memory_mb),
         recipe = None,
         methods = eager(lowered).methods,
         program = program,
+        expected = model.expected,
         output = bundled,
         mnemonic = "EtBundleProgram",
         progress_message = "Bundling %{label} with expected outputs",

@@ -1,25 +1,68 @@
 """et_program_test: runs a program and compares it with the eager model."""
 
 load("//rules:providers.bzl", "EtProgramInfo")
-load("//rules/private:program_run.bzl", "run_beside_model")
+load("//rules/private:backend_packages.bzl", "recipe_packages")
+load("//rules/private:exporter_flags.bzl", "eager")
+load("//rules/private:program_run.bzl", "program_files")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
-load("//toolchains/python:python_tool.bzl", "tool_attributes")
+load("//toolchains/python:paths.bzl", "readable_label", "unique")
+load("//toolchains/python:python_tool.bzl", "launcher_script", "tool_attributes", "tool_files")
+load("//toolchains/runner:runner.bzl", "RUNNER_TOOLCHAIN")
 
 def _et_program_test_impl(ctx):
     info = ctx.attr.program[EtProgramInfo]
-    flags = ctx.actions.declare_file(ctx.label.name + ".flags")
-    words = ["etexport.compare", "--atol", ctx.attr.atol, "--rtol", ctx.attr.rtol]
-    words += ["--manifest", info.manifest.short_path]
+    adapter = ctx.attr.adapter[EtProgramInfo] if ctx.attr.adapter else None
+    exporter = ctx.toolchains[EXPORTER_TOOLCHAIN].exporter
+    layers = recipe_packages(ctx.label, info.recipe)
+    run = program_files(ctx.label, info, adapter)
+    runner = _runner(ctx, layers)
+    expected = eager((adapter or info).lowered).model.expected
+
+    # The folder without torch first: what reads programs finds ExecuTorch's tables there, and NumPy behind it.
+    roots = exporter.package_roots + [root for layer in layers for root in layer.roots]
+    script = ctx.actions.declare_file(ctx.label.name)
+    launcher_script(
+        ctx,
+        script,
+        interpreter = exporter.interpreter,
+        roots = unique(exporter.light_roots + exporter.package_roots),
+        words = _words(ctx, info, run, expected, runner),
+        enter = True,
+        path_variables = {"ET_RUNTIME_ROOTS": roots},
+    )
+    files = depset(
+        [exporter.interpreter, expected] + run.files,
+        transitive = [
+            tool_files(ctx),
+            exporter.packages,
+            exporter.light_packages,
+            exporter.python_files,
+        ] + [layer.files for layer in layers],
+    )
+    runfiles = ctx.runfiles(transitive_files = files)
+    if runner:
+        runfiles = runfiles.merge(runner.runfiles)
+    return [DefaultInfo(executable = script, runfiles = runfiles)]
+
+def _runner(ctx, layers):
+    """The C++ runner, or None: some runtimes are their compiler's own libraries, which Python's packages load."""
+    toolchain = ctx.toolchains[RUNNER_TOOLCHAIN]
+    return toolchain.runner if toolchain and not layers else None
+
+def _words(ctx, info, run, expected, runner):
+    words = ["etexport.compare", "--label", readable_label(ctx.label)]
+    words += ["--program", info.program.short_path, "--manifest", info.manifest.short_path]
+    for file in run.data:
+        words += ["--program_data", file.short_path]
+    words += ["--expected", expected.short_path]
+    for method in eager(info.lowered).methods:
+        words += ["--method", method]
+    if runner:
+        words += ["--runner", runner.executable.short_path]
+    words += ["--atol", ctx.attr.atol, "--rtol", ctx.attr.rtol]
     if ctx.attr.min_sqnr_db:
         words += ["--min_sqnr_db", ctx.attr.min_sqnr_db]
-    return [run_beside_model(
-        ctx,
-        label = ctx.label,
-        program = info,
-        flags = flags,
-        words = words + ["@" + flags.short_path],
-        adapter = ctx.attr.adapter[EtProgramInfo] if ctx.attr.adapter else None,
-    )]
+    return words
 
 et_program_test = rule(
     implementation = _et_program_test_impl,
@@ -35,6 +78,12 @@ where it is.
 ```starlark
 et_program_test(name = "llama_test", program = ":llama_xnnpack", atol = "1e-3", rtol = "1e-3")
 ```
+
+The eager model runs once, in the build (the action `EtExpect`), and all tests of its programs read what it gave. A
+test itself runs the program in the C++ runner, and takes less than a second for a small program. Programs that need
+operators or backends that the runner lacks, or packages of their backend, run in the Python runtime, which takes
+seconds more; so do all programs on machines without a C++ compiler, and with
+`--@rules_executorch//toolchains/runner:test_runtime=python`.
 """,
     attrs = {
         "adapter": attr.label(
@@ -55,5 +104,8 @@ et_program_test(name = "llama_test", program = ":llama_xnnpack", atol = "1e-3", 
         "rtol": attr.string(default = "1e-4", doc = "Relative tolerance, a number."),
     } | tool_attributes(),
     test = True,
-    toolchains = [EXPORTER_TOOLCHAIN],
+    toolchains = [
+        EXPORTER_TOOLCHAIN,
+        config_common.toolchain_type(RUNNER_TOOLCHAIN, mandatory = False),
+    ],
 )

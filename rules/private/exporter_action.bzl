@@ -1,4 +1,5 @@
-"""Actions that need torch: EtLower, EtExport, EtRecord, EtBundle, EtPlaceholder, EtAdapt. One worker serves them all."""
+"""Actions that need torch: EtLower, EtExport, EtRecord, EtExpect, EtBundleProgram, EtPlaceholder, EtAdapt. One worker
+serves them all."""
 
 load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
 load("//rules/private:backend_packages.bzl", "add_packages", "recipe_packages")
@@ -37,12 +38,13 @@ def exporter_action(
         settings = None,
         measurements = None,
         program = None,
+        expected = None,
         placeholders = []):
     """Runs the exporter.
 
     Args:
       ctx: rule context with the exporter toolchain, and with LOWERING_FLAG for "lower", "export" and "etrecord".
-      command: "lower", "export", "etrecord", "bundle", "placeholder" or "adapt".
+      command: "lower", "export", "etrecord", "expect", "bundle", "placeholder" or "adapt".
       label: Label for messages.
       model: LowerableInfo.
       recipe: EtRecipeInfo, or None.
@@ -53,6 +55,7 @@ def exporter_action(
       settings: struct(quantize, calibration) of a lowering, or None.
       measurements: File for seconds, memory and accuracy, or None.
       program: File: the linked .pte, or None.
+      expected: File: what the eager model gives (expect_action.bzl), or None.
       placeholders: list of struct(file, placeholder) that the command compares with the files.
     """
     exporter = ctx.toolchains[EXPORTER_TOOLCHAIN].exporter
@@ -71,7 +74,9 @@ def exporter_action(
         outputs.append(measurements)
     if program:
         args.add(program, format = "--program=%s")
-    inputs = [program] if program else []
+    if expected:
+        args.add(expected, format = "--expected=%s")
+    inputs = [file for file in [program, expected] if file]
     if settings:
         args.add(settings.quantize, format = "--quantize=%s")
         if settings.calibration:

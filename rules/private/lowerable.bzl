@@ -20,6 +20,7 @@ _FIELDS = {
     "args": _field({}, "Dict of strings, for `ModelContext.args`."),
     "data": _field(depset(), "Depset of Files that the model's code asks for with `ModelContext.file`."),
     "entry_point": _field("", "String \"module:function\"; empty: the model is not code."),
+    "expected": _field(None, "File: what the eager model gives for its inputs (EtExpect); None: nothing says."),
     "exported": _field([], "List of struct(method, file): .pt2 files by method."),
     "label": _field(None, "Label of the model."),
     "memory_mb": _field(0, "Int: expected peak of a lowering in MiB; 0: estimated."),

@@ -27,7 +27,7 @@ def program_files(label, program, adapter = None):
         files = [program.program, program.manifest] + [file for pair in pairs for file in pair if file],
     )
 
-def run_beside_model(ctx, *, label, program, flags, words, adapter = None, packages = [], tools = []):
+def run_beside_model(ctx, *, label, program, flags, words, packages = [], tools = []):
     """Declares a script that runs a module of ours with a program and the eager model that it was lowered from.
 
     Args:
@@ -36,7 +36,6 @@ def run_beside_model(ctx, *, label, program, flags, words, adapter = None, packa
       program: EtProgramInfo.
       flags: File to write: the flags of model, program and data, for `etexport.flags`.
       words: list of strings: the module and its arguments.
-      adapter: EtProgramInfo whose model is compared with and whose .ptd is loaded; or None.
       packages: list of EtPackagesInfo beside those that the recipe and the model need.
       tools: list of Files: modules beside those of `tool_attributes`.
 
@@ -44,8 +43,8 @@ def run_beside_model(ctx, *, label, program, flags, words, adapter = None, packa
       DefaultInfo of an executable target.
     """
     exporter = ctx.toolchains[EXPORTER_TOOLCHAIN].exporter
-    model = eager((adapter or program).lowered).model
-    run = program_files(ctx.label, program, adapter)
+    model = eager(program.lowered).model
+    run = program_files(ctx.label, program)
     args = ctx.actions.args()
     add_request(
         args,

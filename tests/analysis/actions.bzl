@@ -73,6 +73,68 @@ def _launcher_impl(ctx):
         asserts.true(env, line in script.content.split("\n"), "%s is not in %s" % (line, script.content))
     return analysistest.end(env)
 
+def _model_actions_impl(ctx):
+    env = analysistest.begin(ctx)
+    actions = actions_by_mnemonic(env)
+    asserts.equals(env, {"EtExpect": 1}, {mnemonic: len(found) for mnemonic, found in actions.items()})
+    (expect,) = actions["EtExpect"]
+    name = analysistest.target_under_test(env).label.name
+    asserts.equals(env, ["etexport", "expect"], expect.argv[1:3])
+    asserts.equals(env, [name + ".expected.safetensors"], _outputs(expect))
+    for flag in ctx.attr.flags:
+        asserts.true(env, flag in expect.argv, "%s is not among %s" % (flag, expect.argv))
+    for file in ctx.attr.inputs:
+        asserts.true(env, file in _inputs(expect), "%s is no input" % file)
+
+    # Programs of all recipes have the same, so it knows none of them.
+    for prefix in ("--recipe", "--method", "--lowering", "--program"):
+        asserts.equals(env, [], [word for word in expect.argv if word.startswith(prefix)])
+    asserts.false(env, "xnnpack_recipes.py" in _inputs(expect), "EtExpect depends on a recipe's source")
+    return analysistest.end(env)
+
+model_actions_test = analysistest.make(
+    _model_actions_impl,
+    attrs = {
+        "flags": attr.string_list(doc = "Words that must be there."),
+        "inputs": attr.string_list(doc = "Names of files that must be inputs."),
+    },
+)
+
+def _expected_of(target):
+    """What a test of a program compares with: paths of files in its runfiles."""
+    files = target[DefaultInfo].default_runfiles.files.to_list()
+    return [f.path for f in files if f.path.endswith(".expected.safetensors")]
+
+def _compared_impl(ctx):
+    env = analysistest.begin(ctx)
+    target = analysistest.target_under_test(env)
+    expected = _expected_of(target)
+    asserts.equals(env, [ctx.attr.expected], [path.rpartition("/")[2] for path in expected])
+    for other in ctx.attr.others:
+        asserts.equals(env, expected, _expected_of(other), "%s compares with another file" % other.label)
+
+    # The model's action, and none of the test: tolerances are words of its script.
+    asserts.equals(env, {}, actions_by_mnemonic(env))
+    (script,) = [
+        action
+        for action in analysistest.target_actions(env)
+        if [f.basename for f in action.outputs.to_list()] == [target.label.name]
+    ]
+    for word in ctx.attr.words:
+        asserts.true(env, "  '%s'" % word in script.content, "%s is not in %s" % (word, script.content))
+    files = [f.basename for f in target[DefaultInfo].default_runfiles.files.to_list()]
+    asserts.false(env, "net.py" in files, "a test runs the model's code")
+    return analysistest.end(env)
+
+compared_test = analysistest.make(
+    _compared_impl,
+    attrs = {
+        "expected": attr.string(doc = "Name of the file with what the eager model gives."),
+        "others": attr.label_list(doc = "Tests that compare with the same file."),
+        "words": attr.string_list(doc = "Words of the script."),
+    },
+)
+
 # What our Python programs are started with.
 launcher_test = analysistest.make(_launcher_impl)
 
@@ -90,8 +152,11 @@ def _program_actions_impl(ctx):
     record = actions["EtRecord"][0]
     asserts.equals(env, ["etexport", "etrecord"], record.argv[1:3])
 
-    # What a bundle adds comes from the eager model: it needs the program, but no recipe.
+    # What a bundle adds is in the eager model's file: it needs neither the model nor a recipe.
     bundle = actions["EtBundleProgram"][0]
+    asserts.false(env, "net.py" in _inputs(bundle), "EtBundleProgram depends on the model's source")
+    expected = [word.split("/")[-1] for word in bundle.argv if word.startswith("--expected=")]
+    asserts.equals(env, ["net.expected.safetensors"], expected)
     asserts.equals(env, ["etexport", "bundle"], bundle.argv[1:3])
     asserts.equals(env, [], [word for word in bundle.argv if word.startswith("--recipe")])
     program = [word for word in bundle.argv if word.startswith("--program=")]

@@ -15,8 +15,7 @@ from typing import Any
 
 from etbuild.errors import BuildError
 from etlink import runtime
-
-from etcli.process import serve
+from etlink.process import serve
 
 # First elements of a tensor that the answer has.
 _SHOWN = 8
@@ -73,13 +72,16 @@ def _differences(
     outputs: Sequence[Any], expected: Sequence[Mapping[str, Any]], request: Mapping[str, Any]
 ) -> list[str]:
     """Sentences on outputs that are not those of a bundle."""
+    from etexport import expected as eager
     from etexport.outputs import Tolerance, difference
 
     if len(outputs) != len(expected):
         return [f"got {len(outputs)} outputs, expected {len(expected)}"]
     tolerance = Tolerance(request["atol"], request["rtol"])
-    pairs = enumerate(zip(outputs, expected, strict=True))
-    lines = [difference(g, _from_bundle(e), tolerance, f"output {n}") for n, (g, e) in pairs]
+    got = eager.plain(outputs, "the program")
+    bundled = eager.plain([_from_bundle(value) for value in expected], "the bundle")
+    pairs = enumerate(zip(got, bundled, strict=True))
+    lines = [difference(g, e, tolerance, f"output {n}") for n, (g, e) in pairs]
     return [line for line in lines if line]
 
 

@@ -11,10 +11,10 @@ from typing import Any
 
 from etbuild.errors import BuildError
 from etbundle.app import BINARY, MANIFEST
-from etlink import merge, pte, tables
+from etlink import merge, process, pte, tables
 from etlink.amounts import human_tensor
 
-from etcli import paths, process
+from etcli import paths
 from etcli.command import Outcome, add_data_option, positive
 from etcli.console import Printer, waiting
 from etcli.files import bundled_file, inspection

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 from etbuild import BuildError
 
-from etexport import exported
+from etexport import arrays, expected
+from etexport.arrays import Array
 from etexport.flags import Request
-from etexport.inputs import deep_copy
 
 
-def write(request: Request, spec: Any) -> None:
-    """Writes a .bpte (upstream's BundledProgram).
+def write(request: Request) -> None:
+    """Writes a .bpte (upstream's BundledProgram) of a program and EtExpect's file.
 
     Raises:
-      BuildError: the program's weights are outside of it: the format has one file.
+      BuildError: the request has no program, or no file of what the eager model gives; a value is
+        of a kind that the format lacks.
     """
     from executorch.devtools import BundledProgram
     from executorch.devtools.bundled_program.config import MethodTestCase, MethodTestSuite
@@ -24,22 +24,19 @@ def write(request: Request, spec: Any) -> None:
         serialize_from_bundled_program_to_flatbuffer,
     )
 
-    if request.program_data or request.program is None:
-        raise BuildError(
-            f"{request.label}: a bundled program holds one .pte, and this program's weights are in "
-            "a .ptd.",
-            'Bundle a program with weights = "embedded" and without shared_data.',
-        )
-    suites = []
-    for name, method in spec.methods.items():
-        eager = exported.eager(method.module)
-        cases = []
-        for inputs in (method.example_inputs, *method.test_inputs):
-            with torch.no_grad():
-                # A copy: a model with a state must meet every case as the program does, fresh.
-                outputs = deep_copy(eager)(*deep_copy(inputs))
-            flat = torch.utils._pytree.tree_leaves(outputs)
-            cases.append(MethodTestCase(inputs=list(inputs), expected_outputs=flat))
-        suites.append(MethodTestSuite(method_name=name, test_cases=cases))
+    if request.program is None or request.expected is None:
+        raise BuildError(f"{request.label}: there is no program to bundle with test cases.")
+    cases: dict[str, list[Any]] = {}
+    for case in expected.chosen(expected.read(request.expected), request.methods):
+        if case.constant:
+            continue
+        inputs, outputs = _values(case.inputs), _values(case.outputs)
+        of_method = cases.setdefault(case.method, [])
+        of_method.append(MethodTestCase(inputs=inputs, expected_outputs=outputs))
+    suites = [MethodTestSuite(method_name=n, test_cases=c) for n, c in cases.items()]
     bundled = BundledProgram(None, suites, str(request.program))
     request.output.write_bytes(serialize_from_bundled_program_to_flatbuffer(bundled))
+
+
+def _values(values: tuple[Any, ...]) -> list[Any]:
+    return [arrays.to_torch(v) if isinstance(v, Array) else v for v in values]

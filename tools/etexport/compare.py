@@ -1,175 +1,190 @@
-"""Runs a program in ExecuTorch's runtime and compares it with the eager model.
+"""Runs a program in ExecuTorch's runtime and compares it with what the eager model gives.
 
-Contract: `etexport.compare --atol A --rtol R [--min_sqnr_db D] [--manifest JSON] @FLAGS`; 1 on a
-difference. With a manifest, program and data files are checked against it before they are loaded.
+Contract: `etexport.compare --label L --program PTE [--program_data PTD]… --manifest JSON
+--expected FILE [--method M]… [--runner FILE] --atol A --rtol R [--min_sqnr_db D]`; 1 on a
+difference. Program and data files are checked against the manifest before they are loaded.
+
+It imports no torch, which alone takes seconds: people run tests far more often than they lower.
+The eager model's outputs come from EtExpect's file (`expected.py`). The C++ runner runs each case
+in a process of its own, so that a state such as a KV cache is fresh, and a crash is an error like
+others. What the runner lacks (an operator, a backend, a value that its files have no form for)
+runs in the wheel's Python runtime (`python_runtime.py`), whose process imports torch. The choice
+follows from the program's tables and from what the runner has, never from an attempt that failed.
 """
 
 from __future__ import annotations
 
 import argparse
-import dataclasses
+import json
 import os
 import shutil
+import signal
+import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from etbuild import BuildError
-from etlink import merge, runtime
+from etbuild.errors import BuildError
+from etlink import manifest, merge, process, pte, tables
 
-from etexport import failure, flags, sources
-from etexport.inputs import deep_copy
+from etexport import arrays, expected, failure
+from etexport.arrays import Array
+from etexport.expected import Case
+from etexport.outputs import Tolerance, constant_difference, difference
 from etexport.progress import Progress
-
-if TYPE_CHECKING:
-    # Imports torch, which belongs to the stage "load".
-    from etexport.outputs import Tolerance
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the comparison; returns the exit code."""
-    parser = argparse.ArgumentParser(prog="etexport.compare", description=__doc__)
-    parser.add_argument("--atol", type=float, required=True)
-    parser.add_argument("--rtol", type=float, required=True)
-    parser.add_argument("--min_sqnr_db", type=float)
-    parser.add_argument("--manifest", type=Path)
-    options, rest = parser.parse_known_args(arguments)
+    options = _parser().parse_args(arguments)
     progress = Progress()
-    label = "the test"
     work = Path(tempfile.mkdtemp(dir=os.environ.get("TEST_TMPDIR")))
     try:
-        output = f"--output={work / 'none'}"
-        request = flags.parse(["lower", output, *flags.expand(rest)])
-        label = request.label
-        request = checked(request, options.manifest, work)
-        problems = compare(request, options, progress, work / "sources")
+        problems = compare(options, progress, work)
     except Exception as error:
-        sys.stderr.write(failure.message(error, label, progress, work / "sources", None))
+        sys.stderr.write(failure.message(error, options.label, progress, work, None))
         return 1
     finally:
         shutil.rmtree(work, ignore_errors=True)
     for problem in problems:
-        print(f"FAILED: {label}: {problem}", file=sys.stderr)
+        print(f"FAILED: {options.label}: {problem}", file=sys.stderr)
     return 1 if problems else 0
 
 
-def checked(request: flags.Request, manifest: Path | None, work: Path) -> flags.Request:
-    """The request with the data files that the program's manifest asks for, as one file.
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="etexport.compare", allow_abbrev=False)
+    parser.add_argument("--label", required=True)
+    for name in ("program", "manifest", "expected"):
+        parser.add_argument(f"--{name}", type=Path, required=True)
+    parser.add_argument("--program_data", type=Path, action="append", default=[])
+    parser.add_argument("--method", action="append", default=[])
+    parser.add_argument("--runner", type=Path)
+    for name in ("atol", "rtol"):
+        parser.add_argument(f"--{name}", type=float, required=True)
+    parser.add_argument("--min_sqnr_db", type=float)
+    return parser
 
-    Args:
-      request: names the program and its data files.
-      manifest: the program's; None: the program is taken as it is.
-      work: folder for a file that holds several data files.
 
-    Raises:
-      BuildError: a file is missing, damaged, or another one than the program was built with.
-    """
-    data = merge.checked(manifest, program_of(request), request.program_data, work)
-    return dataclasses.replace(request, program_data=(data,) if data else ())
-
-
-def compare(
-    request: flags.Request, options: argparse.Namespace, progress: Progress, tree: Path
-) -> list[str]:
+def compare(options: argparse.Namespace, progress: Progress, work: Path) -> list[str]:
     """Compares all methods on all of their inputs.
 
     Args:
-      request: the program, with one data file at most, and its model.
-      options: atol, rtol and min_sqnr_db.
-      progress: told of the stages.
-      tree: a folder for the model's sources.
+      options: the command line.
+      progress: told of the stage.
+      work: a folder for the program's outputs.
 
     Returns:
       One sentence per output that differs; empty: all agree.
-    """
-    sources.install(tree, request.sources, request.roots)
-    with progress.stage("load"):
-        from etexport import exported, lower, model
-        from etexport.outputs import Tolerance
 
-        lower.settle()
-        spec = model.load_spec(request)
+    Raises:
+      BuildError: a file is missing, damaged or another one than the program was built with; the
+        runtime cannot run the program, or crashed.
+    """
+    data = manifest.check(manifest.read(options.manifest), options.program, options.program_data)
+    cases = expected.chosen(expected.read(options.expected), options.method)
     tolerance = Tolerance(options.atol, options.rtol, options.min_sqnr_db)
     problems = []
     with progress.stage("compare"):
-        for name, method in spec.methods.items():
-            module = exported.eager(method.module)
-            for number, inputs in enumerate((method.example_inputs, *method.test_inputs)):
-                where = f'method "{name}", input {number}'
-                problems += _compare_once(request, name, module, inputs, tolerance, where)
-        for name, value in spec.constant_methods.items():
-            problems += _compare_constant(request, name, value)
+        native = options.runner and _runs(options.runner, options.program, cases)
+        run = _in_runner if native else _in_python
+        for case, got in zip(cases, run(options, data, cases, work), strict=True):
+            problems += _compare_case(case, got, tolerance)
     return problems
 
 
-def call(request: flags.Request, method: str, inputs: Sequence[Any]) -> list[Any]:
-    """Runs a method of a program that is loaded anew.
-
-    A model with a state (a KV cache) must meet every input as the eager model does: fresh.
-
-    Args:
-      request: names the program and its data file.
-      method: its name.
-      inputs: positional arguments, nested as the eager model takes them.
-
-    Returns:
-      Its outputs, flat.
-
-    Raises:
-      BuildError: the runtime cannot load the program, or lacks the method.
-    """
-    from etexport.outputs import leaves
-
-    data = request.program_data[0] if request.program_data else None
-    program = runtime.Program(program_of(request), data)
-    # The runtime's outputs are in its memory, which goes with the program.
-    return deep_copy(program.method(method)(leaves(tuple(inputs))))
-
-
-def program_of(request: flags.Request) -> Path:
-    """The .pte file of a request.
-
-    Raises:
-      BuildError: it has none.
-    """
-    if request.program is None:
-        raise BuildError(f"{request.label}: there is no program to run.")
-    return request.program
-
-
-def _compare_once(
-    request: flags.Request,
-    method: str,
-    module: Any,
-    inputs: Sequence[Any],
-    tolerance: Tolerance,
-    where: str,
-) -> list[str]:
-    from etexport import exported
-    from etexport.outputs import difference
-
-    expected = exported.eager_outputs(module, inputs)
-    got = call(request, method, deep_copy(tuple(inputs)))
-    if len(got) != len(expected):
-        return [f"{where}: got {len(got)} outputs, the eager model gives {len(expected)}"]
-    pairs = enumerate(zip(got, expected, strict=True))
+def _compare_case(case: Case, got: Sequence[Any], tolerance: Tolerance) -> list[str]:
+    if case.constant:
+        problem = constant_difference(got, case.outputs, f'constant method "{case.method}"')
+        return [problem] if problem else []
+    where = f'method "{case.method}", input {case.number}'
+    if len(got) != len(case.outputs):
+        return [f"{where}: got {len(got)} outputs, the eager model gives {len(case.outputs)}"]
+    pairs = enumerate(zip(got, case.outputs, strict=True))
     problems = (difference(g, e, tolerance, f"{where}, output {n}") for n, (g, e) in pairs)
     return [problem for problem in problems if problem]
 
 
-def _compare_constant(request: flags.Request, name: str, value: Any) -> list[str]:
-    import torch
-
-    from etexport.outputs import close, leaves
-
-    got, expected = call(request, name, ()), leaves(value)
-    same = len(got) == len(expected) and all(
-        torch.equal(g, e) if isinstance(e, torch.Tensor) else close(g, e)
-        for g, e in zip(got, expected, strict=True)
+def _runs(runner: Path, program: Path, cases: Sequence[Case]) -> bool:
+    """Whether the runner has all that a program needs, and its files a form for all values."""
+    if not all(case.has_form() for case in cases):
+        return False
+    listed = json.loads(_run_runner(runner, ["--runtime_info"]))
+    methods = list(tables.describe_methods(pte.read(program).program))
+    return all(
+        set(method[kind]) <= set(listed[kind])
+        for method in methods
+        for kind in ("backends", "operators")
     )
-    return [] if same else [f'constant method "{name}": got {got}, expected {expected}']
+
+
+def _in_runner(
+    options: argparse.Namespace, data: Sequence[Path], cases: Sequence[Case], work: Path
+) -> Iterator[list[Any]]:
+    """The outputs of each case, by the C++ runner."""
+    loaded = [word for path in data for word in ("--data", str(path))]
+    for number, case in enumerate(cases):
+        folder = work / str(number)
+        words = ["--program", str(options.program), *loaded, "--method", case.method]
+        for name in case.input_names():
+            words += ["--input", f"{options.expected}:{name}"]
+        words += ["--output", str(folder), "--output_format", "safetensors", "--json"]
+        report = json.loads(_run_runner(options.runner, words))
+        yield _outputs(report["programs"][0]["output_values"], folder)
+
+
+def _outputs(values: Sequence[dict[str, Any]], folder: Path) -> list[Any]:
+    """What the runner wrote: a number stands in its files as a tensor without dimensions."""
+    by_name, _ = arrays.read(folder / "outputs.safetensors")
+    outputs: list[Array | Any] = []
+    for value in values:
+        array = by_name[value["name"]]
+        outputs.append(array if value["kind"] == "tensor" else array.item())
+    return outputs
+
+
+def _run_runner(runner: Path, words: Sequence[str]) -> str:
+    """What the runner prints.
+
+    Raises:
+      BuildError: it ended with an error, or was killed.
+    """
+    done = subprocess.run(
+        [runner.absolute(), *words], capture_output=True, text=True, errors="replace", check=False
+    )
+    if not done.returncode:
+        return done.stdout
+    # The runner itself says what its runtime's crashes are.
+    lines = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+    if lines:
+        raise BuildError(lines[-1].removeprefix("error: "))
+    end = f"exit code {done.returncode}"
+    if done.returncode < 0:
+        end = signal.Signals(-done.returncode).name
+    raise BuildError(
+        f"ExecuTorch's runtime ended with {end} and without a message.",
+        "The machine may be out of memory: run fewer jobs at once (--jobs=1).",
+    )
+
+
+def _in_python(
+    options: argparse.Namespace, data: Sequence[Path], cases: Sequence[Case], work: Path
+) -> Iterator[Sequence[Any]]:
+    """The outputs of each case, by the Python runtime."""
+    output = work / "outputs.safetensors"
+    # It loads one data file only.
+    merged = merge.merge(data, work / "merged.ptd") if data else None
+    request = {
+        "program": options.program,
+        "data": merged or "",
+        "expected": options.expected,
+        "methods": options.method,
+        "output": output,
+    }
+    process.ask("etexport.python_runtime", request, work, options.program.name)
+    for case in expected.read(output):
+        yield case.outputs
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 from etbuild.arguments import split_pair
 from etbuild.errors import BuildError
 
-COMMANDS = ("lower", "export", "etrecord", "bundle", "placeholder", "adapt")
+COMMANDS = ("lower", "export", "etrecord", "expect", "bundle", "placeholder", "adapt")
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Request:
     """What to do.
 
     Attributes:
-      command: "lower", "export", "etrecord", "bundle", "placeholder" or "adapt".
+      command: one of `COMMANDS`.
       label: of the program, for messages.
       model_label: of the model, for messages.
       output: the directory or file to write.
@@ -40,7 +40,8 @@ class Request:
       calibration: inputs for static quantization (.safetensors), or None: the model's own.
       lowering: "fast", or "stock": without the fast path (etfast).
       program: the linked .pte (bundle).
-      program_data: the linked .ptd files (bundle).
+      program_data: the linked .ptd files (evaluate and benchmark).
+      expected: what the eager model gives (bundle): a file of `expected.py`.
     """
 
     command: str
@@ -64,6 +65,7 @@ class Request:
     lowering: str
     program: Path | None
     program_data: tuple[Path, ...]
+    expected: Path | None
 
 
 MAIN = "_main/"
@@ -94,6 +96,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--lowering", choices=("fast", "stock"), default="fast")
     parser.add_argument("--program", type=Path)
     parser.add_argument("--program_data", type=Path, action="append", default=[])
+    parser.add_argument("--expected", type=Path)
     return parser
 
 
@@ -126,6 +129,7 @@ def parse(arguments: Sequence[str]) -> Request:
         lowering=raw.lowering,
         program=raw.program.absolute() if raw.program else None,
         program_data=tuple(p.absolute() for p in raw.program_data),
+        expected=raw.expected.absolute() if raw.expected else None,
     )
 
 

@@ -131,6 +131,7 @@ def declared(request: Any, work: Path, more: Iterable[Path] = ()) -> list[Path]:
     )
     single = (
         request.calibration,
+        request.expected,
         request.timings,
         request.output,
         request.program,

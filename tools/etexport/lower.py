@@ -1,4 +1,4 @@
-"""The commands of the exporter: lower, export, record for devtools, bundle with expectations.
+"""The commands of the exporter: lower, export, record for devtools, expect, bundle.
 
 A request runs in four steps: the declared sources become importable, the recipe and the model are
 made by the user's code, the command does its work, and its outputs are written. `child.py` runs
@@ -54,6 +54,12 @@ def run(request: Request, progress: Progress, tree: Path) -> None:
             with _whole(request.output):
                 adapter.COMMANDS[request.command](request)
             return
+        if request.command == "bundle":
+            from etexport import bundled
+
+            with _whole(request.output):
+                bundled.write(request)
+            return
         from etfast import path
 
         from etexport import calibration, model, recipe
@@ -65,7 +71,7 @@ def run(request: Request, progress: Progress, tree: Path) -> None:
         with path.while_loading(request.lowering):
             loaded = model.load_spec(request)
         spec = calibration.with_file(loaded, export_recipe, request)
-    commands = {"lower": _lower, "export": _export, "etrecord": _etrecord, "bundle": _bundle}
+    commands = {"lower": _lower, "export": _export, "etrecord": _etrecord, "expect": _expect}
     commands[request.command](request, spec, export_recipe, progress, tree)
 
 
@@ -172,11 +178,11 @@ def _etrecord(request: Request, spec: Any, recipe: Any, progress: Progress, tree
             manager.get_etrecord().save(str(request.output))
 
 
-def _bundle(request: Request, spec: Any, recipe: Any, progress: Progress, tree: Path) -> None:
-    from etexport import bundled
+def _expect(request: Request, spec: Any, recipe: Any, progress: Progress, tree: Path) -> None:
+    from etexport import expected
 
-    with progress.stage("bundle"), _whole(request.output):
-        bundled.write(request, spec)
+    with progress.stage("run the eager model"), _whole(request.output):
+        expected.write(request.output, list(expected.of_model(spec)))
 
 
 @contextlib.contextmanager

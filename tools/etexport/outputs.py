@@ -1,12 +1,21 @@
-"""How far a program's outputs are from those of the eager model."""
+"""How far a program's outputs are from those of the eager model.
+
+The one comparison: of tests, `et run`, `et evaluate` and the report's accuracy. It needs no torch.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
+import numpy as np
+
+from etexport.arrays import Array, of_torch
+
+if TYPE_CHECKING:
+    import torch
 
 
 @dataclass(frozen=True)
@@ -26,6 +35,8 @@ class Tolerance:
 
 def leaves(value: Any) -> list[Any]:
     """The tensors and numbers of a nested value, in the order of a program's inputs or outputs."""
+    import torch
+
     return torch.utils._pytree.tree_leaves(value)
 
 
@@ -33,7 +44,7 @@ def difference(got: Any, expected: Any, tolerance: Tolerance, where: str) -> str
     """Says how two outputs differ.
 
     Args:
-      got: of the program: tensor or number.
+      got: of the program: `Array` or number.
       expected: of the eager model.
       tolerance: what is allowed.
       where: for the message.
@@ -41,29 +52,29 @@ def difference(got: Any, expected: Any, tolerance: Tolerance, where: str) -> str
     Returns:
       A sentence with the largest difference and its index; empty: they agree.
     """
-    if not isinstance(expected, torch.Tensor):
-        return "" if close(got, expected) else f"{where}: got {got}, expected {expected}"
-    if not isinstance(got, torch.Tensor):
+    if not isinstance(expected, Array):
+        return "" if close(got, expected) else f"{where}: got {_shown(got)}, expected {expected}"
+    if not isinstance(got, Array):
         return f"{where}: got a {type(got).__name__}, expected a tensor"
     if got.shape != expected.shape or got.dtype != expected.dtype:
         return (
-            f"{where}: got {tuple(got.shape)} {got.dtype}, expected {tuple(expected.shape)} "
-            f"{expected.dtype}"
+            f"{where}: got {got.shape} torch.{got.dtype}, expected {expected.shape} "
+            f"torch.{expected.dtype}"
         )
-    if not expected.numel():
+    if not expected.data.size:
         return ""
-    left, right = got.double(), expected.double()
+    left, right = got.doubles(), expected.doubles()
     distance = _distance(left, right)
-    bad = distance > tolerance.atol + tolerance.rtol * right.abs().nan_to_num()
+    bad = distance > tolerance.atol + tolerance.rtol * np.nan_to_num(np.abs(right))
     sqnr = _sqnr_db(right, distance)
     print(f"{where}: largest difference {distance.max():.6g}, SQNR {sqnr:.1f} dB")
     parts = []
     if bad.any():
-        index = tuple(int(i) for i in torch.unravel_index(distance.argmax(), distance.shape))
+        index = tuple(int(i) for i in np.unravel_index(distance.argmax(), distance.shape))
         parts.append(
             f"the largest difference is {distance.max():.6g} at {list(index)}: got "
-            f"{float(left[index]):.6g}, expected {float(right[index]):.6g}; {int(bad.sum())} of "
-            f"{bad.numel()} elements are outside of atol = {tolerance.atol:g}, rtol = "
+            f"{left[index]:.6g}, expected {right[index]:.6g}; {int(bad.sum())} of "
+            f"{bad.size} elements are outside of atol = {tolerance.atol:g}, rtol = "
             f"{tolerance.rtol:g}"
         )
     if tolerance.min_sqnr_db is not None and sqnr < tolerance.min_sqnr_db:
@@ -71,30 +82,67 @@ def difference(got: Any, expected: Any, tolerance: Tolerance, where: str) -> str
     return f"{where}: {'; '.join(parts)}" if parts else ""
 
 
+def constant_difference(got: Sequence[Any], expected: Sequence[Any], where: str) -> str:
+    """Says how the outputs of a constant method differ, which must be the model's own.
+
+    Args:
+      got: of the program, flat.
+      expected: of the model, flat.
+      where: for the message.
+
+    Returns:
+      A sentence; empty: they are the same.
+    """
+    same = len(got) == len(expected) and all(map(_same, got, expected))
+    if same:
+        return ""
+    shown = [_shown(value) for value in got], [_shown(value) for value in expected]
+    return f"{where}: got {shown[0]}, expected {shown[1]}"
+
+
 def close(got: Any, expected: Any) -> bool:
     """Whether two numbers are equal, floats within rounding."""
+    if isinstance(got, Array):
+        got = got.item() if got.data.size == 1 else None
     if isinstance(expected, float):
-        return math.isclose(got, expected, rel_tol=1e-6)
+        return isinstance(got, float | int) and math.isclose(got, expected, rel_tol=1e-6)
     return got == expected
 
 
 def sqnr_db(got: torch.Tensor, expected: torch.Tensor) -> float:
     """Signal-to-quantization-noise ratio in dB of two tensors of one shape; infinite: no noise."""
-    left, right = got.double(), expected.double()
+    left, right = of_torch(got).doubles(), of_torch(expected).doubles()
     return _sqnr_db(right, _distance(left, right))
 
 
-def _distance(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+def _same(got: Any, expected: Any) -> bool:
+    if not isinstance(expected, Array):
+        return close(got, expected)
+    return (
+        isinstance(got, Array)
+        and got.dtype == expected.dtype
+        and np.array_equal(got.doubles(), expected.doubles())
+    )
+
+
+def _shown(value: Any) -> Any:
+    return value.doubles().tolist() if isinstance(value, Array) else value
+
+
+def _distance(left: np.ndarray, right: np.ndarray) -> np.ndarray:
     """How far apart elements are; infinitely, where only one side is NaN."""
-    both_nan = left.isnan() & right.isnan()
-    distance = torch.where(both_nan | (left == right), 0.0, (left - right).abs())
-    return torch.where(distance.isnan(), math.inf, distance)
+    both_nan = np.isnan(left) & np.isnan(right)
+    # Infinities of one sign differ by NaN, and do not count.
+    with np.errstate(invalid="ignore", over="ignore"):
+        distance = np.where(both_nan | (left == right), 0.0, np.abs(left - right))
+    return np.where(np.isnan(distance), math.inf, distance)
 
 
-def _sqnr_db(expected: torch.Tensor, distance: torch.Tensor) -> float:
-    noise = float((distance**2).sum())
-    # Infinities that agree are no signal to measure against.
-    signal = float((expected.nan_to_num(posinf=0.0, neginf=0.0) ** 2).sum())
+def _sqnr_db(expected: np.ndarray, distance: np.ndarray) -> float:
+    with np.errstate(over="ignore"):
+        noise = float((distance**2).sum())
+        # Infinities that agree are no signal to measure against.
+        signal = float((np.nan_to_num(expected, posinf=0.0, neginf=0.0) ** 2).sum())
     if noise == 0:
         return math.inf
     return 10 * math.log10(signal / noise) if signal and math.isfinite(noise) else -math.inf

@@ -131,6 +131,28 @@ class Method:
         return self._loaded.metadata
 
 
+def call(path: Path, data: Path | None, method: str, inputs: Sequence[Any]) -> list[Any]:
+    """Runs a method of a program that is loaded anew.
+
+    A program with a state (a KV cache) must meet every input as the eager model does: fresh.
+
+    Args:
+      path: the .pte file.
+      data: the .ptd file that it loads; None: it needs none.
+      method: its name.
+      inputs: tensors and numbers, flat.
+
+    Returns:
+      Its outputs, flat.
+
+    Raises:
+      BuildError: the runtime cannot load the program, lacks the method, or failed.
+    """
+    outputs = Program(path, data).method(method)(inputs)
+    # The runtime's outputs are in its memory, which goes with the program.
+    return [output.clone() if hasattr(output, "clone") else output for output in outputs]
+
+
 def missing(needs: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
     """What a program needs and this machine's runtime lacks.
 

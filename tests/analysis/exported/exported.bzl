@@ -71,13 +71,17 @@ def _program_impl(ctx):
     env = analysistest.begin(ctx)
     actions = actions_by_mnemonic(env)
 
-    # What compares with the eager model, or names its source, has the model itself.
-    for mnemonic in ("EtBundleProgram", "EtRecord"):
-        (action,) = actions[mnemonic]
-        asserts.equals(env, [], _starting(action, "--programs="))
-        for word in ("--entry_point=tests.analysis.net:build", "--method=forward"):
-            asserts.true(env, word in action.argv, "%s is not among %s" % (word, action.argv))
-        asserts.true(env, "weights.txt" in _inputs(action))
+    # What names the source of the eager model has the model itself.
+    (record,) = actions["EtRecord"]
+    asserts.equals(env, [], _starting(record, "--programs="))
+    for word in ("--entry_point=tests.analysis.net:build", "--method=forward"):
+        asserts.true(env, word in record.argv, "%s is not among %s" % (word, record.argv))
+    asserts.true(env, "weights.txt" in _inputs(record))
+
+    # What compares with the eager model has what that gives.
+    (bundle,) = actions["EtBundleProgram"]
+    asserts.equals(env, ["--expected=net.expected.safetensors"], _starting(bundle, "--expected="))
+    asserts.true(env, "--method=forward" in bundle.argv, "--method=forward is not among %s" % bundle.argv)
     return analysistest.end(env)
 
 program_of_exported_test = analysistest.make(_program_impl)
@@ -86,8 +90,9 @@ def _test_impl(ctx):
     env = analysistest.begin(ctx)
     target = analysistest.target_under_test(env)
     files = [f.basename for f in target[DefaultInfo].default_runfiles.files.to_list()]
-    asserts.true(env, "net.py" in files and "weights.txt" in files)
-    asserts.false(env, "net_exported.exported" in files)
+    asserts.true(env, "net.expected.safetensors" in files)
+    for file in ("net.py", "weights.txt", "net_exported.exported"):
+        asserts.false(env, file in files, "the test depends on " + file)
     return analysistest.end(env)
 
 test_of_exported_test = analysistest.make(_test_impl)

@@ -11,7 +11,8 @@ import pytest
 import safetensors.torch
 import torch
 from commands import Et
-from etcli import execution, process
+from etcli import execution
+from etlink import process
 from executorch.devtools import BundledProgram
 from executorch.devtools.bundled_program.config import MethodTestCase, MethodTestSuite
 from executorch.devtools.bundled_program.serialize import (

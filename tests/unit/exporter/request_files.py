@@ -33,6 +33,7 @@ def request(**fields: Any) -> flags.Request:
         "lowering": "fast",
         "program": None,
         "program_data": (),
+        "expected": None,
     }
     return flags.Request(**{**values, **fields})
 

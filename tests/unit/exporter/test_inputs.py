@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections import OrderedDict
 from pathlib import Path
@@ -11,8 +10,10 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 from etbuild import BuildError
-from etexport import compare, model
+from etexport import arrays, expected, flags, model
 from etexport.inputs import deep_copy, like_example
+from etexport.outputs import Tolerance, difference
+from etlink import runtime
 from executorch.exir import to_edge
 from request_files import install, request
 from torch.utils import _pytree
@@ -86,6 +87,19 @@ def test_other_keys_are_an_error(value: Any, message: str) -> None:
         like_example(value, ({"a": 0, "b": 0},), "input")
 
 
+def differences(program: Path, asked: flags.Request) -> list[str]:
+    """Sentences on what a program gives, and the eager model does not."""
+    cases = list(expected.of_model(model.load_spec(asked)))
+    assert cases
+    problems = []
+    for case in cases:
+        inputs = [arrays.to_torch(value) for value in case.inputs]
+        got = expected.plain(runtime.call(program, None, case.method, inputs), "the program")
+        pairs = zip(got, case.outputs, strict=True)
+        problems += [difference(g, e, Tolerance(1e-6, 0), case.method) for g, e in pairs]
+    return [problem for problem in problems if problem]
+
+
 def test_programs_and_eager_models_get_the_same_inputs(tmp_path: Path) -> None:
     """Through the runtime: the test's input has its keys in another order."""
     install(tmp_path, net=NET)
@@ -94,10 +108,7 @@ def test_programs_and_eager_models_get_the_same_inputs(tmp_path: Path) -> None:
     program.write_bytes(
         to_edge(torch.export.export(method.module, method.example_inputs)).to_executorch().buffer
     )
-    words = ["--atol=1e-6", "--rtol=0", "--label=//m:test", "--entry_point=net:build"]
-    words += [f"--program={program}", "--args=" + json.dumps({})]
-    source = tmp_path / "workspace" / "net.py"
-    assert compare.main([*words, f"--source=_main/net.py={source}", "--root=_main"]) == 0
+    assert differences(program, request(output=tmp_path)) == []
 
 
 def test_other_keys_name_the_method(tmp_path: Path) -> None:
@@ -122,8 +133,8 @@ def test_programs_that_were_exported_with_keywords(tmp_path: Path) -> None:
     torch.export.save(exported, tmp_path / "net.pt2")
     program = tmp_path / "net.pte"
     program.write_bytes(to_edge(exported).to_executorch().buffer)
-    words = ["--atol=1e-6", "--rtol=0", "--label=//m:test", f"--program={program}"]
-    assert compare.main([*words, f"--exported=forward={tmp_path / 'net.pt2'}"]) == 0
+    asked = request(entry_point="", exported={"forward": tmp_path / "net.pt2"})
+    assert differences(program, asked) == []
 
 
 class Computed(torch.nn.Module):

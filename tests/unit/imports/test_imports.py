@@ -96,7 +96,7 @@ def test_a_benchmark_needs_no_other_part_of_et() -> None:
     parts = ("etcli.__main__", "etcli.measure.")
     reached = reachable(graph, (name for name in graph if name.startswith(parts)))
     others = ("etbundle", "etcli.files", "etcli.reproduce", "etcli.running")
-    assert "etcli.process" in reached
+    assert "etlink.process" in reached
     assert not [name for name in reached if name.startswith(others)]
 
 

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from etcli import cli, process
+from etcli import cli
 from etcli.measure import measuring
+from etlink import process
 from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
 from executorch.exir import to_edge_transform_and_lower
 

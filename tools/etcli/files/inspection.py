@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from etbuild.errors import BuildError
-from etlink import ptd, pte, tables
+from etlink import process, ptd, pte, tables
 from etlink.amounts import human_bytes, human_tensor
 
-from etcli import paths, process
+from etcli import paths
 from etcli.command import Outcome, add_data_option
 from etcli.console import Printer, shortened
 from etcli.files import bundled_file, contents

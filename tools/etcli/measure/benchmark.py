@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from etbuild import BuildError
-from etlink import merge, pte, tables
+from etlink import merge, process, pte, tables
 from etlink.amounts import human_percent
 from etlink.container import write_text
 
-from etcli import paths, process
+from etcli import paths
 from etcli.command import Outcome, add_data_option, positive
 from etcli.console import Printer, waiting
 from etcli.measure import baseline, target

@@ -10,7 +10,6 @@ from typing import Any
 
 import torch
 from etbuild import BuildError, Method, ModelSpec
-from etexport import compare
 from etexport.exported import eager_outputs
 from etexport.inputs import deep_copy
 from etexport.outputs import sqnr_db
@@ -99,7 +98,7 @@ def of_outputs(program: Target, spec: ModelSpec, precisions: Sequence[str]) -> d
                 rows.append({"method": name, "model": model, "skipped": _reason(error)})
                 continue
             rows += _compared(name, model, got, expected)
-        got = [compare.call(program.request, name, deep_copy(tuple(values))) for values in inputs]
+        got = [program.call(name, deep_copy(tuple(values))) for values in inputs]
         rows += _compared(name, "program", got, expected)
     return {"outputs": rows}
 

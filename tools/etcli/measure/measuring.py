@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from etlink.process import serve
 from etlink.runtime import Method, Program
 from executorch.runtime import Runtime
 
 from etcli import inputs
-from etcli.process import serve
 
 _LOADS = 5
 _EVENT_RUNS = 5

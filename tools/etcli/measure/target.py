@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import importlib
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from etbuild import BuildError, ModelSpec
-from etexport import compare, failure, flags, sources
+from etexport import failure, flags, sources
 from etexport.progress import Progress
+from etlink import merge, runtime
 
 from etcli.console import waiting
 
@@ -40,12 +43,29 @@ class Target:
     @property
     def program(self) -> Path:
         """The .pte file."""
-        return compare.program_of(self.request)
+        return _program_of(self.request)
 
     @property
     def data(self) -> Path | None:
         """The .ptd file that it loads."""
         return self.request.program_data[0] if self.request.program_data else None
+
+    def call(self, method: str, inputs: Sequence[Any]) -> list[Any]:
+        """Runs a method of the program, which is loaded anew.
+
+        Args:
+          method: its name.
+          inputs: positional arguments, nested as the eager model takes them.
+
+        Returns:
+          Its outputs, flat.
+
+        Raises:
+          BuildError: the runtime cannot load the program, or lacks the method.
+        """
+        from etexport.outputs import leaves
+
+        return runtime.call(self.program, self.data, method, leaves(tuple(inputs)))
 
     def load_model(self, work: Path) -> ModelSpec:
         """The eager model.
@@ -90,9 +110,23 @@ def of(options: argparse.Namespace, work: Path) -> Target:
     logging.getLogger("torch").setLevel(logging.ERROR)
     words = flags.expand([f"@{options.target_flags}"])
     request = flags.parse(["lower", "--output=none", *words])
-    files = [compare.program_of(request), *request.program_data]
-    checked = compare.checked(request, Path(options.target_manifest).absolute(), work)
+    program = _program_of(request)
+    manifest = Path(options.target_manifest).absolute()
+    data = merge.checked(manifest, program, request.program_data, work)
+    checked = dataclasses.replace(request, program_data=(data,) if data else ())
+    files = [program, *request.program_data]
     return Target(checked, options.target_recipe, sum(p.stat().st_size for p in files))
+
+
+def _program_of(request: flags.Request) -> Path:
+    """The .pte file of a request.
+
+    Raises:
+      BuildError: it has none.
+    """
+    if request.program is None:
+        raise BuildError(f"{request.label}: there is no program to run.")
+    return request.program
 
 
 def is_language_model(constants: Iterable[str], methods: Iterable[str]) -> bool:

@@ -23,7 +23,7 @@ from etcli.reproduce.build import Build
 from etcli.reproduce.compare import compare
 
 # Mnemonics of the actions whose results could depend on a worker.
-_WORKERS = ("EtBundleProgram", "EtExport", "EtLower", "EtRecord")
+_WORKERS = ("EtBundleProgram", "EtExpect", "EtExport", "EtLower", "EtRecord")
 _HASH_SEED = "4242"
 
 # Differences of the second build, besides its paths and the number of jobs.

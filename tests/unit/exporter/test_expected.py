@@ -1,0 +1,313 @@
+"""EtExpect's file, and a program's test that reads it: its runtimes, its failures and crashes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from etbuild import BuildError, Method, ModelSpec
+from etexport import arrays, bundled, compare, expected, lower
+from etexport.arrays import Array
+from etexport.expected import Case
+from etexport.progress import Progress
+from executorch.exir import to_edge
+from request_files import install, request
+from safetensors.torch import load_file
+
+DTYPES = ("bfloat16", "bool", "float16", "float32", "float64", "int8", "int16", "int32", "int64")
+MORE_DTYPES = ("uint8", "uint16", "uint32", "uint64")
+
+NET = """
+import torch
+from etbuild import Method, ModelSpec
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("calls", torch.zeros(1))
+
+    def forward(self, x):
+        self.calls.add_(1)
+        return x + self.calls, x.argmax(-1)
+
+def build():
+    method = Method(Net(), (torch.ones(2, 3),), test_inputs=[(torch.eye(3)[:2],)])
+    return ModelSpec({"forward": method}, {"get_max_seq_len": 128, "get_eos_ids": [1, 2]})
+"""
+
+
+def tensor(dtype: str, *shape: int) -> torch.Tensor:
+    """Numbers of a type: 0 and 1 alternate."""
+    count = torch.Size(shape).numel()
+    return (torch.arange(count) % 2).reshape(shape).to(getattr(torch, dtype))
+
+
+def same(left: Any, right: Any) -> bool:
+    """Whether two values have the same kind, type, shape and bytes."""
+    if not isinstance(left, Array):
+        return type(left) is type(right) and left == right
+    return (left.dtype, left.shape, left.order) == (
+        right.dtype,
+        right.shape,
+        right.order,
+    ) and left.data.tobytes() == right.data.tobytes()
+
+
+def test_a_file_holds_every_kind_of_value(tmp_path: Path) -> None:
+    """The same bytes for the same values, which upstream's reader understands, too."""
+    tensors = [tensor(dtype, 2, 3) for dtype in (*DTYPES, *MORE_DTYPES)]
+    tensors += [torch.zeros(0, 4), torch.tensor(2.5), torch.tensor([float("nan"), float("inf")])]
+    last = torch.rand(1, 2, 3, 4).to(memory_format=torch.channels_last)
+    values = expected.plain([*tensors, last, 3, -0.5, True, None, "text"], "a value")
+    cases = [Case("forward", 0, False, values, values), Case("size", 0, True, (), (7,))]
+    for name in ("one", "two"):
+        expected.write(tmp_path / f"{name}.safetensors", cases)
+    content = (tmp_path / "one.safetensors").read_bytes()
+    assert content == (tmp_path / "two.safetensors").read_bytes()
+    read = expected.read(tmp_path / "one.safetensors")
+    assert [(c.method, c.number, c.constant) for c in read] == [
+        ("forward", 0, False),
+        ("size", 0, True),
+    ]
+    for back, value in zip((*read[0].inputs, *read[1].outputs), (*values, 7), strict=True):
+        assert same(back, value), value
+    upstream = load_file(tmp_path / "one.safetensors")
+    torch.testing.assert_close(upstream["forward/0/input_0"], tensors[0])
+    laid_out = arrays.to_torch(read[0].inputs[len(tensors)])
+    assert laid_out.is_contiguous(memory_format=torch.channels_last)
+    torch.testing.assert_close(laid_out, last)
+
+
+@pytest.mark.parametrize("damage", ["cut", "header", "format", "gone"])
+def test_damaged_files(tmp_path: Path, damage: str) -> None:
+    path = tmp_path / "e.safetensors"
+    expected.write(path, [Case("forward", 0, False, (), (arrays.of_torch(torch.ones(64)),))])
+    content = path.read_bytes()
+    if damage == "gone":
+        path.unlink()
+    elif damage == "format":
+        path.write_bytes(content.replace(b'\\"format\\": 1', b'\\"format\\": 9'))
+    else:
+        path.write_bytes(content[:-9] if damage == "cut" else content[:20])
+    with pytest.raises(BuildError, match="build it again"):
+        expected.read(path)
+
+
+def test_types_without_a_form() -> None:
+    with pytest.raises(BuildError) as error:
+        expected.plain([torch.zeros(2, dtype=torch.complex64)], 'method "forward", input 0')
+    text = 'method "forward", input 0: a tensor\'s dtype: got complex64, expected one of bfloat16'
+    assert str(error.value).startswith(text)
+    with pytest.raises(BuildError, match="got a object, expected tensors, numbers and texts"):
+        expected.plain([object()], "x")
+
+
+@pytest.fixture
+def net(tmp_path: Path) -> dict[str, Path]:
+    """What the build hands to a test: the program, its manifest, and the eager model's outputs."""
+    tree = install(tmp_path, net=NET)
+    output = tmp_path / "net.expected.safetensors"
+    sources = {"_main/net.py": tmp_path / "workspace" / "net.py"}
+    asked = request(command="expect", output=output, sources=sources, roots=("_main",))
+    lower.run(asked, Progress(), tree)
+    scope: dict[str, Any] = {}
+    exec(NET, scope)
+    spec = scope["build"]()
+    method = spec.methods["forward"]
+    exported = torch.export.export(method.module, method.example_inputs)
+    edge = to_edge({"forward": exported}, constant_methods=dict(spec.constant_methods))
+    program = tmp_path / "net.pte"
+    program.write_bytes(edge.to_executorch().buffer)
+    return {"program": program, "expected": output, "manifest": manifest_of(program)}
+
+
+def manifest_of(program: Path) -> Path:
+    """The manifest of a program without data files."""
+    content = program.read_bytes()
+    described = {"file": program.name, "size": len(content)}
+    described["sha256"] = hashlib.sha256(content).hexdigest()
+    path = program.with_name("manifest.json")
+    path.write_text(json.dumps({"format": 1, "label": "//m:n", "program": described, "data": []}))
+    return path
+
+
+def run(files: Mapping[str, Path], *more: str) -> int:
+    """The exit code of a program's test."""
+    words = [f"--{name}={path}" for name, path in files.items()]
+    return compare.main(["--label=//m:test", "--atol=1e-6", "--rtol=0", *words, *more])
+
+
+def test_a_state_is_fresh_in_each_case(
+    net: dict[str, Path], capfd: pytest.CaptureFixture[str]
+) -> None:
+    """In the eager model and in the program, whose process has torch."""
+    cases = expected.read(net["expected"])
+    names = [(case.method, case.number, case.constant) for case in cases]
+    calls = [("forward", 0, False), ("forward", 1, False)]
+    assert names == [*calls, ("get_max_seq_len", 0, True), ("get_eos_ids", 0, True)]
+    assert cases[1].outputs[0].data.tolist() == [[2.0, 1.0, 1.0], [1.0, 2.0, 1.0]]
+    assert run(net) == 0
+    assert 'method "forward", input 1, output 0: largest difference 0' in capfd.readouterr().out
+
+
+def test_a_difference_is_named(net: dict[str, Path], capfd: pytest.CaptureFixture[str]) -> None:
+    """Each output has a sentence of its own."""
+    cases = expected.read(net["expected"])
+    wrong = arrays.of_torch(torch.tensor([[2.0, 2.5, 2.0], [2.0, 2.0, 2.0]]))
+    cases[0] = Case("forward", 0, False, cases[0].inputs, (wrong, cases[0].outputs[1]))
+    cases[1] = Case("forward", 1, False, cases[1].inputs, cases[1].outputs[:1])
+    cases[2] = Case("get_max_seq_len", 0, True, (), (64,))
+    expected.write(net["expected"], cases)
+    assert run(net) == 1
+    printed = capfd.readouterr().err
+    assert (
+        'FAILED: //m:test: method "forward", input 0, output 0: the largest difference is 0.5 at '
+        "[0, 1]: got 2, expected 2.5; 1 of 6 elements are outside of atol = 1e-06, rtol = 0"
+    ) in printed
+    text = 'method "forward", input 1: got 2 outputs, the eager model gives 1'
+    assert f"FAILED: //m:test: {text}" in printed
+    assert 'constant method "get_max_seq_len": got [128], expected [64]' in printed
+
+
+def test_another_program_than_the_manifests(
+    net: dict[str, Path], capfd: pytest.CaptureFixture[str]
+) -> None:
+    """It is not loaded."""
+    net["program"].write_bytes(net["program"].read_bytes() + b"\0")
+    assert run(net) == 1
+    assert "is not the program of its manifest" in capfd.readouterr().err
+
+
+# Stands in for the C++ runner, whose real one tests/integration/runner starts.
+RUNNER = """#!{python}
+import json, os, signal, sys
+if "--runtime_info" in sys.argv:
+    print(json.dumps({info}))
+    sys.exit()
+{work}
+"""
+
+
+def runner(folder: Path, info: Mapping[str, Any], work: str) -> str:
+    """The flag of a runner that says of its runtime what it is given, and does what it is given."""
+    path = folder / "runner"
+    path.write_text(RUNNER.format(python=sys.executable, info=info, work=work))
+    path.chmod(0o755)
+    return f"--runner={path}"
+
+
+ALL = {"backends": [], "operators": []}
+
+
+def operators(program: Path) -> dict[str, Any]:
+    """A runtime that has all that a program needs."""
+    from etlink import pte, tables
+
+    methods = tables.describe_methods(pte.read(program).program)
+    return {"backends": [], "operators": sorted({o for m in methods for o in m["operators"]})}
+
+
+@pytest.mark.parametrize(
+    ("work", "message"),
+    [
+        (
+            "os.kill(os.getpid(), signal.SIGKILL)",
+            "ERROR: //m:test: ExecuTorch's runtime ended with SIGKILL and without a message.",
+        ),
+        (
+            'sys.exit("log\\nerror: ExecuTorch\'s runtime crashed (SIGSEGV) while running p.")',
+            "ERROR: //m:test: ExecuTorch's runtime crashed (SIGSEGV) while running p.",
+        ),
+    ],
+)
+def test_a_crash_of_the_runner_is_a_sentence(
+    net: dict[str, Path],
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    work: str,
+    message: str,
+) -> None:
+    assert run(net, runner(tmp_path, operators(net["program"]), work)) == 1
+    printed = capfd.readouterr().err
+    assert message in printed and "Traceback" not in printed
+
+
+def test_what_the_runner_lacks_runs_in_python(
+    net: dict[str, Path], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """An operator, or a value that its files have no form for: it is not asked to run anything."""
+    never = 'sys.exit("error: it was started")'
+    assert run(net, runner(tmp_path, ALL, never)) == 0
+    assert run(net, runner(tmp_path, operators(net["program"]), never)) == 1
+    cases = expected.read(net["expected"])
+    expected.write(net["expected"], [*cases, Case("get_max_seq_len", 0, True, (), (None,))])
+    assert "it was started" in capfd.readouterr().err
+    assert run(net, runner(tmp_path, operators(net["program"]), never)) == 1
+    expected_failure = 'constant method "get_max_seq_len": got [128], expected [None]'
+    assert expected_failure in capfd.readouterr().err
+
+
+def test_a_crash_of_the_python_runtime_is_a_sentence(
+    net: dict[str, Path], capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its process is the test's own."""
+    folder = net["program"].parent / "crashing"
+    folder.mkdir()
+    (folder / "sitecustomize.py").write_text(
+        "import os, signal, sys\n"
+        'if "etexport.python_runtime" in sys.orig_argv: os.kill(os.getpid(), signal.SIGSEGV)\n'
+    )
+    monkeypatch.setattr(sys, "path", [str(folder), *sys.path])
+    assert run(net) == 1
+    text = "ERROR: //m:test: net.pte: ExecuTorch's runtime crashed with SIGSEGV."
+    assert text in capfd.readouterr().err
+
+
+def test_a_test_imports_no_torch() -> None:
+    """It alone takes seconds."""
+    code = "import sys; sys.path[:0] = {}; import etexport.compare; print('torch' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code.format(sys.path)], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "False\n"
+
+
+def test_a_bundle_has_the_same_cases(net: dict[str, Path], tmp_path: Path) -> None:
+    """The model does not run again."""
+    from executorch.devtools.bundled_program.serialize import (
+        deserialize_from_flatbuffer_to_bundled_program,
+    )
+
+    output = tmp_path / "net.bpte"
+    paths = {"program": net["program"], "expected": net["expected"]}
+    bundled.write(request(command="bundle", output=output, **paths))
+    read = deserialize_from_flatbuffer_to_bundled_program(output.read_bytes())
+    assert [suite.method_name for suite in read.method_test_suites] == ["forward"]
+    outputs = [case.expected_outputs for case in read.method_test_suites[0].test_cases]
+    assert [tuple(value.val.sizes) for value in outputs[1]] == [(2, 3), (2,)]
+    assert torch.frombuffer(bytearray(outputs[1][0].val.data), dtype=torch.float32).tolist() == [
+        2.0,
+        1.0,
+        1.0,
+        1.0,
+        2.0,
+        1.0,
+    ]
+
+
+def test_models_of_several_methods(tmp_path: Path) -> None:
+    """A program's test takes those that the program has, and constant ones."""
+    double, half = torch.nn.Identity(), torch.nn.Flatten()
+    spec = ModelSpec(
+        {"a": Method(double, (torch.ones(1),)), "b": Method(half, (torch.ones(1, 2),))}, {"n": 1}
+    )
+    cases = list(expected.of_model(spec))
+    assert [case.method for case in expected.chosen(cases, ["b"])] == ["b", "n"]
+    assert [case.method for case in expected.chosen(cases, [])] == ["a", "b", "n"]
