@@ -23,7 +23,7 @@ This page lists all built-in recipes with their options, and what was tested wit
 Tests lower three models with each recipe: a convolutional classifier, an MLP, and two layers of
 SmolLM2 ("Llama": one token, with a KV cache). Recipes of `targets` lower only the classifier. The
 first result is that of all models that the row does not name. Set options with
-`et_recipe(base = …, options = …)`: see [quantize, calibrate and write recipes](../howto/recipes.md).
+`et_recipe(base = …, options = …)`: see [quantize and write recipes](../howto/recipes.md).
 
 """
 
