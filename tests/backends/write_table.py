@@ -20,9 +20,10 @@ This page lists all built-in recipes with their options, and what was tested wit
 | lowered | lowered, and a reader of the format opened its payload |
 | – | not lowered, for the numbered reason |
 
-The models are a convolutional classifier, an MLP, and two layers of SmolLM2 (one token, with a KV
-cache). Set options with `et_recipe(base = …, options = …)`: see
-[quantize, calibrate and write recipes](../howto/recipes.md).
+Tests lower three models with each recipe: a convolutional classifier, an MLP, and two layers of
+SmolLM2 ("Llama": one token, with a KV cache). Recipes of `targets` lower only the classifier. The
+first result is that of all models that the row does not name. Set options with
+`et_recipe(base = …, options = …)`: see [quantize and write recipes](../howto/recipes.md).
 
 """
 
@@ -80,22 +81,24 @@ def table(rows: list[dict[str, Any]]) -> str:
     for backend in sorted({row["backend"] for row in rows}):
         own = [row for row in rows if row["backend"] == backend]
         text.append(f"## {backend}\n\nRuns on: {_RUNS[backend]}.\n\n")
-        columns = [
-            "recipe",
-            "description",
-            *(_NETS[net] for net in _NETS if net in own[0]["nets"]),
-        ]
-        text.append(f"| {' | '.join(columns)} |\n{'|---' * len(columns)}|\n")
+        text.append("| recipe | description | result |\n|---|---|---|\n")
         for row in own:
-            cells = [_cell(row, net, reasons) for net in _NETS if net in row["nets"]]
             label = f"`//backends/{backend}:{row['recipe']}`"
-            text.append(f"| {label} | {_summary(row)} | {' | '.join(cells)} |\n")
+            text.append(f"| {label} | {_summary(row)} | {_result(row, reasons)} |\n")
         # Recipes by device have their parts' options.
         text.append("\n" + (_options(own) if backend != "targets" else ""))
     if reasons:
         text.append("## Not lowered\n\n")
         text += [f"{number}. {reason}\n" for number, reason in enumerate(reasons, 1)]
     return "".join(text).rstrip("\n") + "\n"
+
+
+def _result(row: dict[str, Any], reasons: list[str]) -> str:
+    """What became of all nets: "lowered", or "lowered; Llama: – (1)" where one differs."""
+    cells = {_NETS[net]: _cell(row, net, reasons) for net in _NETS if net in row["nets"]}
+    first = next(iter(cells.values()))
+    others = [f"{net}: {cell}" for net, cell in cells.items() if cell != first]
+    return "; ".join([first, *others])
 
 
 def _cell(row: dict[str, Any], net: str, reasons: list[str]) -> str:

@@ -56,6 +56,13 @@ def test_every_page_can_be_found() -> None:
     assert not set(_PAGES) - seen, "the README doesn't lead to these pages"
 
 
+def test_the_contents_list_every_page() -> None:
+    """As the site's navigation does, which MkDocs checks."""
+    contents = Path("docs/contents.md")
+    listed = {Path(os.path.normpath(contents.parent / link)) for link in links(contents)}
+    assert not set(_PAGES) - listed - {contents}, "docs/contents.md does not list these pages"
+
+
 @pytest.mark.parametrize("page", _PAGES, ids=str)
 def test_commands_can_be_pasted(page: Path) -> None:
     """Commands have no prompts and need no root permissions."""

@@ -16,7 +16,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 from bootstrap.console import BootstrapError, indented
 from bootstrap.debian import Apt, unpack
 
-_INSTEAD = "Register your own toolchains (docs/howto/runtimes.md): then these packages are not fetched."
+_INSTEAD = (
+    "Register your own toolchains (docs/howto/runtimes.md): then these packages are not fetched."
+)
 
 
 def _sha256(path: Path) -> str:

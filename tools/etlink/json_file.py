@@ -31,7 +31,7 @@ _Decoded = TypeVar("_Decoded")
 class FormError(ValueError):
     """A value is malformed; the message says where, what it is and what was expected.
 
-    Names out of the file stand in it, so line breaks and control characters are escaped.
+    Names out of the file occur in it, so line breaks and control characters are escaped.
     """
 
     def __init__(self, problem: str) -> None:
