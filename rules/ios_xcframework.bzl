@@ -4,7 +4,7 @@ load("//rules:providers.bzl", "EtAppInfo", "EtAppPackageInfo")
 load("//rules/private:app_files.bzl", "license_path")
 load("//rules/private:programs_folder.bzl", "link_file", "programs_folder")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
-load("//toolchains/exporter:linker_action.bzl", "NO_CACHE", "linker_action")
+load("//toolchains/exporter:linker_action.bzl", "linker_action")
 load("//toolchains/python:paths.bzl", "pair_format")
 load("//toolchains/runtime:import_names.bzl", "SLICES")
 
@@ -70,7 +70,6 @@ def _et_ios_xcframework_impl(ctx):
         outputs = plists.values() + [package, source, archive],
         mnemonic = "EtSwiftPackage",
         progress_message = "Packing %{label}",
-        execution_requirements = NO_CACHE,
     )
     frameworks_files = depset([part.file for part in parts] + plists.values())
     resource_files = depset([entry.file for entry in resources.files])

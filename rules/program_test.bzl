@@ -1,11 +1,16 @@
 """et_program_test: runs a program and compares it with the eager model."""
 
 load("//rules:providers.bzl", "EtProgramInfo")
+load("//rules/private:amounts.bzl", "check_at_least_zero", "check_number")
 load("//rules/private:program_run.bzl", "run_beside_model")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
 load("//toolchains/python:python_tool.bzl", "tool_attributes")
 
 def _et_program_test_impl(ctx):
+    for name in ("atol", "rtol"):
+        check_at_least_zero(ctx.label, name, getattr(ctx.attr, name))
+    if ctx.attr.min_sqnr_db:
+        check_number(ctx.label, "min_sqnr_db", ctx.attr.min_sqnr_db)
     info = ctx.attr.program[EtProgramInfo]
     flags = ctx.actions.declare_file(ctx.label.name + ".flags")
     words = ["etexport.compare", "--atol", ctx.attr.atol, "--rtol", ctx.attr.rtol]

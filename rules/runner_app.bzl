@@ -10,7 +10,7 @@ load("//rules/private:app_report.bzl", "app_report")
 load("//rules/private:app_size.bzl", "selection_size")
 load("//rules/private:platform_transition.bzl", "platform_transition")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
-load("//toolchains/exporter:linker_action.bzl", "NO_CACHE", "linker_action")
+load("//toolchains/exporter:linker_action.bzl", "linker_action")
 load("//toolchains/python:paths.bzl", "runfiles_path")
 load("//toolchains/runtime:origins.bzl", "RUNNER_PACKAGES")
 
@@ -126,7 +126,7 @@ def _main(ctx, runtime):
     compiled = compile_main(
         ctx,
         cc_toolchain = cc_toolchain,
-        sources = [f for f in ctx.files.srcs if f.extension not in ("h", "hpp")],
+        sources = ctx.files.srcs,
         infos = [runtime.headers] + mains,
     )
     return dict(cc_toolchain = cc_toolchain, compiled = compiled, mains = mains)
@@ -160,7 +160,6 @@ def _write_app(ctx, programs, runtime, exporter_version, fitted, binary, directo
         outputs = [directory, manifest],
         mnemonic = "EtApp",
         progress_message = "Putting %{label} together",
-        execution_requirements = NO_CACHE,
     )
 
 def _archive(ctx, runtime, directory):
@@ -178,7 +177,6 @@ def _archive(ctx, runtime, directory):
         outputs = [archive],
         mnemonic = "EtArchive",
         progress_message = "Packing %{output}",
-        execution_requirements = NO_CACHE,
     )
     return archive
 
@@ -274,7 +272,7 @@ The programs are those of the build's own configuration: apps for many platforms
         ),
         "srcs": attr.label_list(
             allow_files = _SOURCES,
-            doc = "C++17 sources with a main() instead of the runner.",
+            doc = "Sources in C++17 and C with a main() instead of the runner, and their headers.",
         ),
         "_cc_toolchain": attr.label(
             cfg = platform_transition,

@@ -129,6 +129,8 @@ def fit(ctx, *, programs, runtime, kernels, etdump):
         arguments = args,
         inputs = inputs,
         outputs = outputs,
+        # They are in the linker's flags.
+        maps_paths = False,
         mnemonic = "EtFit",
         progress_message = "Checking that %{label} has all that its programs use",
     )

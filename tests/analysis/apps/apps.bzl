@@ -43,3 +43,22 @@ app_test = analysistest.make(
         ),
     },
 )
+
+def _compilation_impl(ctx):
+    env = analysistest.begin(ctx)
+    compilations = [a for a in analysistest.target_actions(env) if a.mnemonic == "CppCompile"]
+    flags_by_source = {}
+    for action in compilations:
+        for source in ctx.attr.flags:
+            if source in [word.split("/")[-1] for word in action.argv]:
+                # A toolchain has a standard of its own; the last one counts.
+                flags_by_source[source] = ([word for word in action.argv if word == "-std=c++17"] or [""])[-1]
+    asserts.equals(env, ctx.attr.flags, flags_by_source)
+    return analysistest.end(env)
+
+compilation_test = analysistest.make(
+    _compilation_impl,
+    attrs = {
+        "flags": attr.string_dict(doc = "Name of a source to the standard of its language in the command line."),
+    },
+)
