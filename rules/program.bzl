@@ -176,7 +176,6 @@ et_program_rule = rule(
         "lowering": attr.label(
             cfg = "exec",
             doc = "Instead of model and recipe: a lowered program (et_lowering).",
-            mandatory = True,
             providers = [EtLoweredInfo],
         ),
         "min_delegated": attr.string(
