@@ -78,14 +78,14 @@ def _app_actions_impl(ctx):
     asserts.equals(env, sorted(ctx.attr.inputs_of_fit), sorted(registered))
     (app,) = actions["EtApp"]
     licenses = [word.split("=")[0] for word in app.argv if word.startswith("app/tests/")]
-    asserts.equals(env, ctx.attr.licenses, licenses)
+    asserts.equals(env, ctx.attr.license_paths, licenses)
     return analysistest.end(env)
 
 app_actions_test = analysistest.make(
     _app_actions_impl,
     attrs = {
         "inputs_of_fit": attr.string_list(doc = "What libraries register, relative to the app's package."),
-        "licenses": attr.string_list(doc = "Paths of the runtime's licenses in the app."),
+        "license_paths": attr.string_list(doc = "Paths of the runtime's licenses in the app."),
     },
 )
 
