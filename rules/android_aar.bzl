@@ -3,7 +3,7 @@
 load("//rules:providers.bzl", "EtAppPackageInfo")
 load("//rules/private:android_apps.bzl", "APPS", "add_apps", "android_manifest", "apps_by_abi")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
-load("//toolchains/exporter:linker_action.bzl", "NO_CACHE", "linker_action")
+load("//toolchains/exporter:linker_action.bzl", "linker_action")
 
 def _et_android_aar_impl(ctx):
     apps = apps_by_abi(ctx)
@@ -23,7 +23,6 @@ def _et_android_aar_impl(ctx):
         outputs = [aar],
         mnemonic = "EtAar",
         progress_message = "Packing %{output}",
-        execution_requirements = NO_CACHE,
     )
     return [
         DefaultInfo(files = depset([aar])),

@@ -5,7 +5,7 @@ load("//rules/private:android_apps.bzl", "APPS", "add_apps", "android_manifest",
 load("//rules/private:android_java.bzl", "MIN_SDK")
 load("//toolchains/android:android_tools.bzl", "ANDROID_TOOLCHAIN")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
-load("//toolchains/exporter:linker_action.bzl", "NO_CACHE", "linker_action")
+load("//toolchains/exporter:linker_action.bzl", "linker_action")
 
 def _et_android_apk_impl(ctx):
     apps = apps_by_abi(ctx)
@@ -33,7 +33,6 @@ def _et_android_apk_impl(ctx):
         outputs = [unsigned],
         mnemonic = "EtApk",
         progress_message = "Packing %{output}",
-        execution_requirements = NO_CACHE,
     )
     apk = ctx.actions.declare_file(ctx.label.name + ".apk")
     _sign(ctx, unsigned, apk)
@@ -118,7 +117,7 @@ def _sign(ctx, unsigned, apk):
         mnemonic = "EtAndroidSign",
         progress_message = "Signing %{output}",
         # One's own key stays on this machine.
-        execution_requirements = NO_CACHE | ({"no-remote": "1"} if ctx.attr.key else {}),
+        execution_requirements = {"no-cache": "1", "no-remote": "1"} if ctx.attr.key else {},
         toolchain = ANDROID_TOOLCHAIN,
     )
 

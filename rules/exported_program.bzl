@@ -67,7 +67,7 @@ et_exported_program_rule = rule(
         "export": attr.label(
             # As lowerings are: target_lowering.bzl says why.
             cfg = "exec",
-            doc = "Set by `et_exported_program`.",
+            doc = "Set by the macro.",
             mandatory = True,
             providers = [EtModelInfo],
         ),

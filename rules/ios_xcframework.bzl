@@ -1,10 +1,10 @@
 """et_ios_xcframework: the runtime as XCFrameworks, with programs and data, for Xcode and rules_apple."""
 
 load("//rules:providers.bzl", "EtAppInfo", "EtAppPackageInfo")
-load("//rules/private:app_files.bzl", "license_path")
+load("//rules/private:app_files.bzl", "license_paths")
 load("//rules/private:programs_folder.bzl", "link_file", "programs_folder")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
-load("//toolchains/exporter:linker_action.bzl", "NO_CACHE", "linker_action")
+load("//toolchains/exporter:linker_action.bzl", "linker_action")
 load("//toolchains/python:paths.bzl", "pair_format")
 load("//toolchains/runtime:import_names.bzl", "SLICES")
 
@@ -70,7 +70,6 @@ def _et_ios_xcframework_impl(ctx):
         outputs = plists.values() + [package, source, archive],
         mnemonic = "EtSwiftPackage",
         progress_message = "Packing %{label}",
-        execution_requirements = NO_CACHE,
     )
     frameworks_files = depset([part.file for part in parts] + plists.values())
     resource_files = depset([entry.file for entry in resources.files])
@@ -164,11 +163,8 @@ def _frameworks(ctx, apps):
 
 def _licenses(apps):
     """Path in the package to File."""
-    return {
-        "licenses/" + license_path(file): file
-        for app in apps.values()
-        for file in app.runtime.license_files.to_list()
-    }
+    files = [file for app in apps.values() for file in app.runtime.license_files.to_list()]
+    return {"licenses/" + path: file for path, file in license_paths(files).items()}
 
 def _module_name(ctx):
     name = ctx.attr.module_name

@@ -8,20 +8,8 @@ load("//rules:program.bzl", "et_program")
 load("//rules:recipe.bzl", "et_recipe")
 load("//rules:runner_app.bzl", "et_runner_app")
 load("//rules:shared_data.bzl", "et_shared_data")
+load("//rules/private:checkpoint_files.bzl", "checkpoint_files")
 load("//rules/private:llm_benchmarks.bzl", "llm_benchmarks")
-
-# Files that a lowering does not read: editing them re-lowers nothing.
-_OF_TOKENIZERS = [
-    "added_tokens.json",
-    "chat_template.jinja",
-    "chat_template.json",
-    "merges.txt",
-    "special_tokens_map.json",
-    "tokenizer.json",
-    "tokenizer.model",
-    "tokenizer_config.json",
-    "vocab.json",
-]
 
 # Backends whose programs can ask for weights by name.
 _NAMED = ["portable", "xnnpack"]
@@ -41,7 +29,10 @@ def et_llm(
         platforms = [],
         layers = 0,
         memory_mb = 0,
+        exec_properties = None,
+        features = None,
         tags = [],
+        target_compatible_with = None,
         testonly = None,
         visibility = None):
     """A language model: programs, tokenizer, chat and apps out of a checkpoint and one YAML file.
@@ -74,7 +65,7 @@ def et_llm(
 
     Args:
       name: of the targets.
-      checkpoint: labels of the checkpoint's files.
+      checkpoint: labels of the checkpoint's files; may be a select().
       config: label of the YAML file.
       tokenizer: labels of tokenizer.json, tokenizer_config.json and, if there is one,
         chat_template.jinja; or of a GGUF file. Default: those among the checkpoint's files.
@@ -90,15 +81,26 @@ def et_llm(
         backend's programs each takes ({"ios_arm64": "coreml"}).
       layers: use only the first N layers, for tests; 0: all.
       memory_mb: peak of a lowering in MiB, as in et_model.
+      exec_properties: of all actions, for remote execution, e.g. {"mem": "64g"}.
+      features: of the C++ toolchain, for the apps.
       tags: of all targets.
+      target_compatible_with: constraints of platforms that the programs and what uses them are built for.
       testonly: as for any target.
       visibility: of all targets.
     """
-    common = dict(tags = tags, testonly = testonly, visibility = visibility)
+    common = dict(exec_properties = exec_properties, tags = tags, testonly = testonly, visibility = visibility)
+
+    # Not of models and recipes, which are for the platform that lowers.
+    of_targets = common | dict(target_compatible_with = target_compatible_with)
+    of_apps = of_targets | dict(features = features)
     _check(name, backends, recipes, adapters)
     _check_adapter_data(name, adapter_data, adapters, foundation)
     named = adapter_data == "by_name"
-    files = [f for f in checkpoint if _base_name(f) not in _OF_TOKENIZERS]
+    checkpoint_files(
+        name = name + "_checkpoint",
+        srcs = checkpoint,
+        **common
+    )
     args = {"backends": ",".join(backends)}
     if layers:
         args["layers"] = str(layers)
@@ -109,7 +111,7 @@ def et_llm(
             adapter = more if named else [],
             adapter_entry_point = "etllm.entry:adapter" if named and more else "",
             args = args,
-            data = files + [config] + ([] if named else more),
+            data = [name + "_checkpoint", config] + ([] if named else more),
             entry_point = "etllm.entry:build",
             memory_mb = memory_mb,
             deps = [Label("//tools/etllm")],
@@ -119,7 +121,7 @@ def et_llm(
     for backend in backends:
         chosen[backend] = _recipe(name, backend, config, common)
     programs = {
-        of: _programs(name, of, recipe, list(models), foundation, adapter_data, common)
+        of: _programs(name, of, recipe, list(models), foundation, adapter_data, of_targets)
         for of, recipe in chosen.items()
     }
     first = (backends + list(recipes))[0]
@@ -133,27 +135,30 @@ def et_llm(
             name = _joined(name, adapter, "chat"),
             program = _joined(name, adapter, first),
             tokenizer = name + "_tokenizer",
-            **common
+            **of_targets
         )
     where = platforms if type(platforms) == "dict" else {platform: first for platform in platforms}
     for platform, of in where.items():
         if of not in programs:
             fail("et_llm %s: platforms: programs of \"%s\": got \"%s\", expected one of %s." %
                  (name, platform, of, ", ".join(sorted(programs))))
-        _app(name, programs[of], common, platform)
+        _app(name, programs[of], of_apps, platform)
     if app:
-        _app(name, programs[first], common)
+        _app(name, programs[first], of_apps)
     built = [p for of in programs.values() for p in of]
     llm_benchmarks(
         name = name + "_benchmark",
         benchmarks = [p + ".benchmark" for p in built],
         config = config,
-        **common
+        **of_targets
     )
     native.filegroup(
         name = name,
         srcs = built + [name + "_tokenizer", name + "_benchmark"],
-        **common
+        tags = tags,
+        target_compatible_with = target_compatible_with,
+        testonly = testonly,
+        visibility = visibility,
     )
 
 def _check(name, backends, recipes, adapters):
@@ -165,7 +170,7 @@ def _check(name, backends, recipes, adapters):
             fail("et_llm %s: \"%s\" is in both backends and recipes. Remove it from one of them." %
                  (name, backend))
     for adapter in adapters:
-        if adapter in backends + list(recipes) + ["app", "benchmark", "chat", "model", "tokenizer"]:
+        if adapter in backends + list(recipes) + ["app", "benchmark", "chat", "checkpoint", "model", "tokenizer"]:
             fail("et_llm %s: adapters: \"%s\" is the name of another target. Rename the adapter." %
                  (name, adapter))
 
@@ -249,6 +254,3 @@ def _app(name, programs, common, platform = None):
 def _joined(*parts):
     """Parts of a target's name that aren't empty."""
     return "_".join([part for part in parts if part])
-
-def _base_name(label):
-    return str(label).rsplit("/", 1)[-1].rsplit(":", 1)[-1]

@@ -15,7 +15,12 @@ et_lowering_rule = rule(
     implementation = _et_lowering_impl,
     doc = "A lowered program, in the configuration of tools. `et_lowering` declares it, and its doc describes it.",
     attrs = {
-        "lowering": attr.label(cfg = "exec", doc = "Set by `et_lowering`.", mandatory = True, providers = [EtLoweredInfo]),
+        "lowering": attr.label(
+            cfg = "exec",
+            doc = "Set by the macro.",
+            mandatory = True,
+            providers = [EtLoweredInfo],
+        ),
     },
     provides = [EtLoweredInfo],
 )

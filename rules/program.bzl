@@ -6,6 +6,7 @@ load(
     "EtProgramInfo",
     "EtSharedDataInfo",
 )
+load("//rules/private:amounts.bzl", "check_amount", "check_percentage")
 load("//rules/private:companions.bzl", "companions")
 load("//rules/private:exporter_action.bzl", "LOWERING_FLAG", "exporter_action")
 load("//rules/private:exporter_flags.bzl", "eager")
@@ -19,7 +20,8 @@ def _et_program_impl(ctx):
     shared = [t[EtSharedDataInfo] for t in ctx.attr.shared_data]
     lowered = _lowered(ctx, shared)
     _check_sharing(ctx)
-    _check_min_delegated(ctx)
+    if ctx.attr.min_delegated:
+        check_percentage(ctx.label, "min_delegated", ctx.attr.min_delegated)
     name = ctx.label.name
     program = ctx.actions.declare_file(name + ".pte")
     manifest = ctx.actions.declare_file(name + ".manifest.json")
@@ -92,6 +94,8 @@ def _lowered(ctx, shared):
     return own
 
 def _check_sharing(ctx):
+    if ctx.attr.min_shared:
+        check_amount(ctx.label, "min_shared", ctx.attr.min_shared)
     if not ctx.attr.shared_data:
         for name in ("allow_unshared", "min_shared", "own_data"):
             if getattr(ctx.attr, name):
@@ -99,13 +103,6 @@ def _check_sharing(ctx):
     if ctx.attr.adapter_data == "by_name" and ctx.attr.weights != "separate":
         fail(("%s: adapter_data = \"by_name\" needs a .ptd of the program's own. Set " +
               "weights = \"separate\".") % ctx.label)
-
-def _check_min_delegated(ctx):
-    """Fails unless it is a percentage: a number up to 100, with a percent sign."""
-    text = ctx.attr.min_delegated
-    number = text.removesuffix("%")
-    if text and (number == text or not number.replace(".", "", 1).isdigit() or float(number) > 100):
-        fail("%s: min_delegated: got \"%s\", expected a percentage such as \"90%%\"." % (ctx.label, text))
 
 def _report(ctx, lowered, summary):
     json = ctx.actions.declare_file(ctx.label.name + ".report.json")
@@ -183,7 +180,6 @@ et_program_rule = rule(
         "lowering": attr.label(
             cfg = "exec",
             doc = "Instead of model and recipe: a lowered program (et_lowering).",
-            mandatory = True,
             providers = [EtLoweredInfo],
         ),
         "min_delegated": attr.string(

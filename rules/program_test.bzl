@@ -1,6 +1,7 @@
 """et_program_test: runs a program and compares it with the eager model."""
 
 load("//rules:providers.bzl", "EtProgramInfo")
+load("//rules/private:amounts.bzl", "check_at_least_zero", "check_number")
 load("//rules/private:backend_packages.bzl", "recipe_packages")
 load("//rules/private:exporter_flags.bzl", "eager")
 load("//rules/private:program_run.bzl", "program_files")
@@ -10,6 +11,10 @@ load("//toolchains/python:python_tool.bzl", "launcher_script", "tool_attributes"
 load("//toolchains/runner:runner.bzl", "RUNNER_TOOLCHAIN")
 
 def _et_program_test_impl(ctx):
+    for name in ("atol", "rtol"):
+        check_at_least_zero(ctx.label, name, getattr(ctx.attr, name))
+    if ctx.attr.min_sqnr_db:
+        check_number(ctx.label, "min_sqnr_db", ctx.attr.min_sqnr_db)
     info = ctx.attr.program[EtProgramInfo]
     adapter = ctx.attr.adapter[EtProgramInfo] if ctx.attr.adapter else None
     exporter = ctx.toolchains[EXPORTER_TOOLCHAIN].exporter

@@ -155,6 +155,8 @@ def _describe(ctx, entries, apps, packages, programs, files, loose, lists):
         ),
         outputs = lists.values(),
         mnemonic = "EtRelease",
+        # They are in the description.
+        maps_paths = False,
         progress_message = "Listing what is in %{label}",
     )
 

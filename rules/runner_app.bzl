@@ -3,15 +3,16 @@
 load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//rules:providers.bzl", "EtAppInfo", "EtProgramInfo", "EtRuntimeInfo")
-load("//rules/private:app_files.bzl", "add_programs", "below_its_package", "by_repository")
+load("//rules/private:app_files.bzl", "add_programs", "below_its_package", "license_paths")
 load("//rules/private:app_fit.bzl", "check_fit", "fit")
 load("//rules/private:app_link.bzl", "cc_infos", "compile_main", "link_app")
 load("//rules/private:app_report.bzl", "app_report")
 load("//rules/private:app_size.bzl", "selection_size")
+load("//rules/private:kernels.bzl", "check_kernels", "kernels_aspect")
 load("//rules/private:platform_transition.bzl", "platform_transition")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
-load("//toolchains/exporter:linker_action.bzl", "NO_CACHE", "linker_action")
-load("//toolchains/python:paths.bzl", "runfiles_path")
+load("//toolchains/exporter:linker_action.bzl", "linker_action")
+load("//toolchains/python:paths.bzl", "pair_format", "runfiles_path")
 load("//toolchains/runtime:origins.bzl", "RUNNER_PACKAGES")
 
 _SOURCES = [".c", ".cc", ".cpp", ".cxx", ".h", ".hpp"]
@@ -21,6 +22,7 @@ def _et_runner_app_impl(ctx):
     runtime = _one(ctx.attr._runtime)[EtRuntimeInfo]
     exporter_version = ctx.toolchains[EXPORTER_TOOLCHAIN].exporter.executorch_version
     check_fit(ctx, programs = programs, runtime = runtime, exporter_version = exporter_version)
+    check_kernels(ctx.label, ctx.attr.kernels)
     fitted = fit(
         ctx,
         programs = programs,
@@ -126,7 +128,7 @@ def _main(ctx, runtime):
     compiled = compile_main(
         ctx,
         cc_toolchain = cc_toolchain,
-        sources = [f for f in ctx.files.srcs if f.extension not in ("h", "hpp")],
+        sources = ctx.files.srcs,
         infos = [runtime.headers] + mains,
     )
     return dict(cc_toolchain = cc_toolchain, compiled = compiled, mains = mains)
@@ -148,19 +150,19 @@ def _write_app(ctx, programs, runtime, exporter_version, fitted, binary, directo
     inputs += add_programs(args, programs)
     args.add_all(ctx.files.data, map_each = below_its_package, before_each = "--asset")
     inputs += ctx.files.data
-    licenses = depset(ctx.files._licenses, transitive = [runtime.license_files])
-    args.add_all(licenses, map_each = by_repository, before_each = "--license")
+    licenses = license_paths(ctx.files._licenses + runtime.license_files.to_list())
+    for path, file in licenses.items():
+        args.add("--license", file, format = pair_format(path))
     args.add_all("--directory", [directory], expand_directories = False)
     args.add("--manifest", manifest)
     linker_action(
         ctx,
         module = "etbundle.app",
         arguments = args,
-        inputs = depset(inputs, transitive = [licenses]),
+        inputs = inputs + licenses.values(),
         outputs = [directory, manifest],
         mnemonic = "EtApp",
         progress_message = "Putting %{label} together",
-        execution_requirements = NO_CACHE,
     )
 
 def _archive(ctx, runtime, directory):
@@ -178,7 +180,6 @@ def _archive(ctx, runtime, directory):
         outputs = [archive],
         mnemonic = "EtArchive",
         progress_message = "Packing %{output}",
-        execution_requirements = NO_CACHE,
     )
     return archive
 
@@ -248,6 +249,7 @@ The programs are those of the build's own configuration: apps for many platforms
                   "--etdump needs.",
         ),
         "kernels": attr.label_list(
+            aspects = [kernels_aspect],
             cfg = platform_transition,
             providers = [CcInfo],
             doc = "cc_library targets (alwayslink = True) that register operators of your own, or " +
@@ -274,7 +276,7 @@ The programs are those of the build's own configuration: apps for many platforms
         ),
         "srcs": attr.label_list(
             allow_files = _SOURCES,
-            doc = "C++17 sources with a main() instead of the runner.",
+            doc = "Sources in C++17 and C with a main() instead of the runner, and their headers.",
         ),
         "_cc_toolchain": attr.label(
             cfg = platform_transition,

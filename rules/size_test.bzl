@@ -1,6 +1,7 @@
 """et_size_test: fails when a program outgrows a limit."""
 
 load("//rules:providers.bzl", "EtProgramInfo")
+load("//rules/private:amounts.bzl", "check_bytes")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
 load("//toolchains/python:python_tool.bzl", "launcher_script", "tool_attributes", "tool_files")
 
@@ -9,6 +10,7 @@ def _et_size_test_impl(ctx):
     limits = []
     for name in ("max_bytes", "max_unshared_bytes"):
         if getattr(ctx.attr, name):
+            check_bytes(ctx.label, name, getattr(ctx.attr, name))
             limits += ["--" + name, getattr(ctx.attr, name).replace(" ", "")]
     if not limits:
         fail("%s: no limit is given. Give max_bytes, max_unshared_bytes or both." % ctx.label)

@@ -1,5 +1,6 @@
 """The module extension: the exporter's environment, the runtime and files out of wheels, by hash."""
 
+load("//toolchains:repository_names.bzl", "is_new")
 load("//toolchains/android:repositories.bzl", "android_repositories")
 load("//toolchains/cc:repositories.bzl", "cc_repositories")
 load("//toolchains/exporter:environment.bzl", "python_environment")
@@ -189,33 +190,30 @@ def _executorch_impl(module_ctx):
     cc_repositories()
     remote_repositories()
     npm_repositories()
-    owner = {}
+    _repositories_of_tags(module_ctx)
+
+def _repositories_of_tags(module_ctx):
+    declared = {}
     for module in module_ctx.modules:
         for wheel in module.tags.wheel:
-            _check_free(owner, wheel.name, module.name)
-            wheel_files(
-                name = wheel.name,
+            tag = dict(
                 requirement = wheel.requirement,
                 sha256 = wheel.sha256,
                 files = wheel.files,
                 platform = wheel.platform,
             )
+            if is_new(declared, name = wheel.name, module = module.name, tag = struct(**tag)):
+                wheel_files(name = wheel.name, **tag)
         for environment in module.tags.python_environment:
-            _check_free(owner, environment.name, module.name)
-            python_environment(
-                name = environment.name,
+            tag = dict(
                 locks = environment.locks,
                 lite = False,
                 python = environment.python,
                 scripts = environment.programs,
                 build_file_content = _PACKAGES_BUILD,
             )
-
-def _check_free(owner, name, module):
-    if name in owner:
-        fail(("@%s: tags of the modules %s and %s both declare this repository. Rename one of " +
-              "them.") % (name, owner[name], module))
-    owner[name] = module
+            if is_new(declared, name = environment.name, module = module.name, tag = struct(**tag)):
+                python_environment(name = environment.name, **tag)
 
 _PYTHON = attr.string(
     doc = "Name or path of the CPython 3.11 that the environment copies; default: $RULES_EXECUTORCH_PYTHON, " +
@@ -297,7 +295,11 @@ executorch.wheel(
             doc = "Name of a file or folder in the repository to its path in the wheel. A folder is " +
                   "a filegroup of all that is in it.",
         ),
-        "name": attr.string(mandatory = True, doc = "Name of the repository."),
+        "name": attr.string(
+            mandatory = True,
+            doc = "Name of the repository. Modules that others depend on begin it with their own name: tags of " +
+                  "two modules may have one name only if they are equal.",
+        ),
         "platform": attr.string(
             doc = "Platform tag of the wheel (\"manylinux_2_28_x86_64\"), where what is taken of it " +
                   "serves all hosts; default: the host's.",

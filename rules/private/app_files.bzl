@@ -52,28 +52,36 @@ def below_its_package(file):
     """
     return pair(package_path(file), file.path)
 
-def license_path(file):
-    """Place of a license: its path below its package, in a folder for its repository.
+def license_paths(files):
+    """Where licenses go: their path in their repository, in a folder for it.
+
+    The folder has the last part of the repository's name, and the whole name where two repositories have the
+    same last part. So no two files have one path.
 
     Args:
-      file: File.
+      files: list of Files.
 
     Returns:
-      A string.
+      Dict of path ("oniguruma/COPYING") to File, sorted.
     """
-    repository = file.owner.repo_name.split("~")[-1].split("+")[-1] or "app"
-    return "%s/%s" % (repository, package_path(file))
+    repositories = {}
+    for file in files:
+        repositories.setdefault(_last_part(file.owner.repo_name), {})[file.owner.repo_name] = None
+    paths = {}
+    for file in files:
+        name = file.owner.repo_name
+        folder = _last_part(name)
+        if len(repositories[folder]) > 1:
+            folder = name.replace("~", "_").replace("+", "_") or folder
+        paths["%s/%s" % (folder, _path_in_repository(file))] = file
+    return {path: paths[path] for path in sorted(paths)}
 
-def by_repository(file):
-    """"<path among licenses>=<file>".
+def _last_part(repository):
+    return repository.split("~")[-1].split("+")[-1] or "app"
 
-    Args:
-      file: File.
-
-    Returns:
-      A string, for Args.
-    """
-    return pair(license_path(file), file.path)
+def _path_in_repository(file):
+    path = file.short_path
+    return path.split("/", 2)[2] if path.startswith("../") else path
 
 def package_path(file):
     """Path of a file below the package that it is of.
@@ -84,7 +92,4 @@ def package_path(file):
     Returns:
       A string.
     """
-    path = file.short_path
-    if path.startswith("../"):
-        path = path.split("/", 2)[2]
-    return path.removeprefix(file.owner.package + "/")
+    return _path_in_repository(file).removeprefix(file.owner.package + "/")

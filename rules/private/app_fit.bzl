@@ -1,6 +1,6 @@
 """What is checked before an app is linked: backends and versions at analysis, operators in EtFit."""
 
-load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
+load("//rules/private:kernels.bzl", "KernelsInfo")
 load("//toolchains/exporter:linker_action.bzl", "linker_action")
 load("//toolchains/runtime:runtimes.bzl", "READY_MADE")
 
@@ -66,7 +66,7 @@ def fit(ctx, *, programs, runtime, kernels, etdump):
       ctx: rule context with the exporter toolchain.
       programs: list of EtProgramInfo.
       runtime: EtRuntimeInfo.
-      kernels: list of targets with CcInfo: the app's own operators.
+      kernels: list of targets with KernelsInfo: the app's own operators.
       etdump: whether the app gets the library that records events.
 
     Returns:
@@ -93,28 +93,27 @@ def fit(ctx, *, programs, runtime, kernels, etdump):
         [runtime.core] + runtime.libraries + always,
         transitive = [l.deps for l in [runtime.core] + runtime.libraries + always],
     ).to_list()
-    for library in libraries:
-        scanned = _scan(ctx, library.label, [library.file], library.backends)
+    for number, library in enumerate(libraries):
         deps = [d.label for d in library.deps.to_list()]
         args.add("--" + roles.get(library.label, "library"))
-        args.add_all([library.label, library.file, scanned])
+        args.add_all([library.label, library.file, library.registered])
 
         # No label has a line feed.
         args.add_joined(deps, join_with = "\n", omit_if_empty = False)
-        inputs.append(scanned)
+        inputs.append(library.registered)
         if not library.folder and library.label not in roles:
             parts = [
-                ctx.actions.declare_file("%s.static/%s.%s.a" % (ctx.label.name, library.label.name, part))
+                # Libraries of two packages may have one name.
+                ctx.actions.declare_file("%s.static/%d.%s.%s.a" % (ctx.label.name, number, library.label.name, part))
                 for part in ("kept", "rest")
             ]
             args.add_all("--static", [library.label] + parts)
             inputs.append(library.file)
             static += parts
     for kernel in kernels:
-        files = _kernel_files(kernel)
-        scanned = _scan(ctx, kernel.label, files, [])
-        args.add_all("--kernels", [kernel.label, files[0] if files else "none.a", scanned, ""])
-        inputs.append(scanned)
+        info = kernel[KernelsInfo]
+        args.add_all("--kernels", [kernel.label, info.files[0] if info.files else "none.a", info.registered, ""])
+        inputs.append(info.registered)
     args.add("--fit", fit_file)
     args.add("--link_flags", flags)
     outputs = [fit_file, flags] + static
@@ -129,6 +128,8 @@ def fit(ctx, *, programs, runtime, kernels, etdump):
         arguments = args,
         inputs = inputs,
         outputs = outputs,
+        # They are in the linker's flags.
+        maps_paths = False,
         mnemonic = "EtFit",
         progress_message = "Checking that %{label} has all that its programs use",
     )
@@ -146,34 +147,3 @@ def _etdump_of(ctx, runtime):
               "with EXECUTORCH_ENABLE_EVENT_TRACER, or remove etdump.") %
              (ctx.label, runtime.label, runtime.platform))
     return runtime.etdump
-
-def _kernel_files(kernel):
-    """Objects and archives of a cc_library and what it depends on, the runtime's aside."""
-    files = []
-    for linked in kernel[CcInfo].linking_context.linker_inputs.to_list():
-        for library in linked.libraries:
-            file = library.pic_static_library or library.static_library or library.dynamic_library
-            if file:
-                files.append(file)
-    return files
-
-def _scan(ctx, label, files, backends):
-    """EtScan: the operators that a library registers; its backends are checked."""
-    parts = [label.repo_name, label.package, label.name]
-    name = "_".join([p.replace("/", "_").replace("~", "_").replace("+", "_") for p in parts if p])
-    scanned = ctx.actions.declare_file("%s.scan/%s.json" % (ctx.label.name, name))
-    args = ctx.actions.args()
-    args.add("--label", label)
-    args.add_all(files, before_each = "--library")
-    args.add_all(backends, before_each = "--backend")
-    args.add("--output", scanned)
-    linker_action(
-        ctx,
-        module = "etbundle.scan",
-        arguments = args,
-        inputs = files,
-        outputs = [scanned],
-        mnemonic = "EtScan",
-        progress_message = "Reading what %s registers" % label,
-    )
-    return scanned

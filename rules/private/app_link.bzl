@@ -10,13 +10,15 @@ _RPATHS = {
 }
 _APPLE_LIB_RPATH = "@loader_path/lib"
 
+_HEADERS = ["h", "hpp"]
+
 def compile_main(ctx, *, cc_toolchain, sources, infos):
     """Compiles a main() of the user's.
 
     Args:
       ctx: rule context with the fragment "cpp".
       cc_toolchain: CcToolchainInfo of the app's platform.
-      sources: list of Files: its C++ sources; empty: there is none.
+      sources: list of Files: its sources in C++ and C, and their headers; empty: there is none.
       infos: list of CcInfo whose headers it includes.
 
     Returns:
@@ -24,16 +26,24 @@ def compile_main(ctx, *, cc_toolchain, sources, infos):
     """
     if not sources:
         return None
-    _, outputs = cc_common.compile(
-        actions = ctx.actions,
-        cc_toolchain = cc_toolchain,
-        compilation_contexts = [info.compilation_context for info in infos],
-        feature_configuration = _features(ctx, cc_toolchain),
-        name = ctx.label.name + "_main",
-        srcs = sources,
-        user_compile_flags = ["-std=c++17"],
-    )
-    return outputs
+    headers = [file for file in sources if file.extension in _HEADERS]
+    in_c = [file for file in sources if file.extension == "c"]
+    in_cxx = [file for file in sources if file not in headers + in_c]
+    outputs = []
+    for name, srcs, flags in [("main", in_cxx, ["-std=c++17"]), ("main_c", in_c, [])]:
+        if srcs:
+            _, compiled = cc_common.compile(
+                actions = ctx.actions,
+                cc_toolchain = cc_toolchain,
+                compilation_contexts = [info.compilation_context for info in infos],
+                feature_configuration = _features(ctx, cc_toolchain),
+                name = "%s_%s" % (ctx.label.name, name),
+                private_hdrs = headers,
+                srcs = srcs,
+                user_compile_flags = flags,
+            )
+            outputs.append(compiled)
+    return cc_common.merge_compilation_outputs(compilation_outputs = outputs)
 
 def link_app(ctx, *, cc_toolchain, mains, runtime, fitted, name, compiled = None, shared = False, whole = False):
     """Links.

@@ -1,6 +1,6 @@
 """Actions without torch: EtLink, EtShare and EtReport."""
 
-load("//toolchains/exporter:linker_action.bzl", "NO_CACHE", "linker_action")
+load("//toolchains/exporter:linker_action.bzl", "linker_action")
 
 def link(
         ctx,
@@ -64,7 +64,6 @@ def link(
         outputs = outputs,
         mnemonic = "EtLink",
         progress_message = "Linking %{output}",
-        execution_requirements = NO_CACHE,
     )
 
 def share(ctx, *, lowered, exclude, beside, file, file_index, data, index):
@@ -100,7 +99,6 @@ def share(ctx, *, lowered, exclude, beside, file, file_index, data, index):
         outputs = [data, index],
         mnemonic = "EtShare",
         progress_message = "Sharing %{output}",
-        execution_requirements = NO_CACHE,
     )
 
 def report(ctx, *, lowered, measurements, summary, json, html):

@@ -29,9 +29,13 @@ done
 def _llm_benchmarks_impl(ctx):
     folder = ctx.actions.declare_directory(ctx.label.name)
     tools = [benchmark[DefaultInfo].files_to_run for benchmark in ctx.attr.benchmarks]
+    args = ctx.actions.args()
+    args.add(ctx.file.config)
+    args.add_all([folder], expand_directories = False)
+    args.add_all([tool.executable for tool in tools])
     ctx.actions.run_shell(
         command = _SCRIPT,
-        arguments = [ctx.file.config.path, folder.path] + [tool.executable.path for tool in tools],
+        arguments = [args],
         inputs = [ctx.file.config],
         tools = tools,
         outputs = [folder],

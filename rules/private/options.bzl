@@ -1,5 +1,7 @@
 """Checks recipe options at analysis, before anything runs."""
 
+load("//rules/private:amounts.bzl", "number_of")
+
 _TRUE_FALSE = ["true", "false", "1", "0", "yes", "no", "on", "off"]
 
 def check_option_types(label, types):
@@ -46,8 +48,7 @@ def _mismatch(value, kind):
     if kind == "bool":
         return "" if value.lower() in _TRUE_FALSE else "true or false"
     if kind == "float":
-        plain = value.lstrip("-+").replace(".", "", 1).replace("e-", "e").replace("e", "", 1)
-        return "" if plain.isdigit() else "a number"
+        return "a number" if number_of(value) == None else ""
     if kind.startswith("int"):
         return _int_mismatch(value, kind)
     return "" if value in kind.split("|") else "one of " + ", ".join(kind.split("|"))

@@ -119,8 +119,11 @@ def _platform(name):
         "//command_line_option:platforms": [str(Label(platform))],
     }
 
+def _split_impl(settings, attr):
+    return {name: _platform(name) for name in ("android_arm64", "android_x86_64")}
+
 _split = transition(
-    implementation = lambda settings, attr: {n: _platform(n) for n in ("android_arm64", "android_x86_64")},
+    implementation = _split_impl,
     inputs = [],
     outputs = ["//command_line_option:compilation_mode", "//command_line_option:platforms"],
 )

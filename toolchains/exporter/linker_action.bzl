@@ -3,6 +3,9 @@
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
 load("//toolchains/python:python_tool.bzl", "action_environment")
 
+# Paths are Files in Args, so that `--experimental_output_paths=strip` finds them.
+_PATH_MAPPING = {"supports-path-mapping": "1"}
+
 def linker_action(
         ctx,
         *,
@@ -12,7 +15,7 @@ def linker_action(
         outputs,
         mnemonic,
         progress_message,
-        execution_requirements = {}):
+        maps_paths = True):
     """Runs a torch-free program of ours.
 
     Args:
@@ -23,7 +26,8 @@ def linker_action(
       outputs: list of Files.
       mnemonic: of the action.
       progress_message: of the action.
-      execution_requirements: of the action.
+      maps_paths: whether all paths that the program reads and writes are arguments. Not if other inputs or
+        outputs contain some, such as flags for a linker: Bazel changes paths in arguments only.
     """
     exporter = ctx.toolchains[EXPORTER_TOOLCHAIN].exporter
     start = ctx.actions.args()
@@ -38,12 +42,6 @@ def linker_action(
         mnemonic = mnemonic,
         progress_message = progress_message,
         env = action_environment(ctx),
-        execution_requirements = PATH_MAPPING | execution_requirements,
+        execution_requirements = _PATH_MAPPING if maps_paths else {},
         toolchain = EXPORTER_TOOLCHAIN,
     )
-
-# Paths are Files in Args, so that `--experimental_output_paths=strip` finds them.
-PATH_MAPPING = {"supports-path-mapping": "1"}
-
-# Its blobs are in the cache already, once for all programs; linking again costs seconds.
-NO_CACHE = {"no-cache": "1"}

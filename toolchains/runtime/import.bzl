@@ -6,6 +6,7 @@ load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
 load("//toolchains/exporter:linker_action.bzl", "linker_action")
 load("//toolchains/runtime:import_names.bzl", "ABIS", "SLICES", "backend_of", "is_core", "library_name", "role_of")
 load("//toolchains/runtime:providers.bzl", "EtRuntimeInfo", "EtRuntimeLibraryInfo")
+load("//toolchains/runtime:registered.bzl", "read_registered")
 
 # A header of every ExecuTorch: its path says where the headers are.
 _A_HEADER = "/executorch/runtime/executor/program.h"
@@ -155,13 +156,15 @@ def _backends(ctx, file):
 
 def _library(ctx, file, backends, deps):
     static = file.file.extension == "a"
+    label = ctx.label.same_package_label("%s.%s" % (ctx.label.name, library_name(file.file.basename)))
     return EtRuntimeLibraryInfo(
-        label = ctx.label.same_package_label("%s.%s" % (ctx.label.name, library_name(file.file.basename))),
+        label = label,
         file = file.file,
         folder = "" if static else file.folder,
         # In a depset nothing may be changed any more.
         resources = tuple(file.resources),
         backends = tuple(backends),
+        registered = read_registered(ctx, label = label, name = label.name, files = [file.file], backends = backends),
         deps = depset(deps, transitive = [d.deps for d in deps], order = "topological"),
         purl = ctx.attr.purl,
         license = ctx.attr.license,

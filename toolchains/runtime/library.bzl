@@ -1,6 +1,8 @@
 """et_runtime_library: one library of an ExecuTorch runtime, and what it registers."""
 
+load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
 load("//toolchains/runtime:providers.bzl", "EtRuntimeLibraryInfo")
+load("//toolchains/runtime:registered.bzl", "read_registered")
 
 def _et_runtime_library_impl(ctx):
     static = ctx.file.library.extension in ("a", "lo", "o")
@@ -14,6 +16,13 @@ def _et_runtime_library_impl(ctx):
         folder = "" if static else ctx.attr.folder or "lib",
         resources = ctx.files.resources,
         backends = ctx.attr.backends,
+        registered = read_registered(
+            ctx,
+            label = ctx.label,
+            name = ctx.label.name,
+            files = [ctx.file.library],
+            backends = ctx.attr.backends,
+        ),
         deps = depset(deps, transitive = [d.deps for d in deps], order = "topological"),
         purl = ctx.attr.purl,
         license = ctx.attr.license,
@@ -61,4 +70,5 @@ et_runtime_library(
         ),
     },
     provides = [EtRuntimeLibraryInfo],
+    toolchains = [EXPORTER_TOOLCHAIN],
 )

@@ -1,7 +1,8 @@
 """Tests of apps: what they are made of, and that platforms share programs."""
 
-load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts")
+load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts", "unittest")
 load("//rules:providers.bzl", "EtAppInfo")
+load("//rules/private:app_files.bzl", "license_paths")
 load("//tests/analysis:actions.bzl", "actions_by_mnemonic")
 
 def _app_impl(ctx):
@@ -43,3 +44,66 @@ app_test = analysistest.make(
         ),
     },
 )
+
+def _compilation_impl(ctx):
+    env = analysistest.begin(ctx)
+    compilations = [a for a in analysistest.target_actions(env) if a.mnemonic == "CppCompile"]
+    flags_by_source = {}
+    for action in compilations:
+        for source in ctx.attr.flags:
+            if source in [word.split("/")[-1] for word in action.argv]:
+                # A toolchain has a standard of its own; the last one counts.
+                flags_by_source[source] = ([word for word in action.argv if word == "-std=c++17"] or [""])[-1]
+    asserts.equals(env, ctx.attr.flags, flags_by_source)
+    return analysistest.end(env)
+
+compilation_test = analysistest.make(
+    _compilation_impl,
+    attrs = {
+        "flags": attr.string_dict(doc = "Name of a source to the standard of its language in the command line."),
+    },
+)
+
+def _app_actions_impl(ctx):
+    env = analysistest.begin(ctx)
+    actions = actions_by_mnemonic(env)
+    asserts.false(env, "EtScan" in actions, "an app reads libraries that others have, too")
+    folder = analysistest.target_under_test(env).label.package + "/"
+    (fit,) = actions["EtFit"]
+    registered = [
+        file.short_path.removeprefix(folder)
+        for file in fit.inputs.to_list()
+        if file.basename.endswith(".registered.json")
+    ]
+    asserts.equals(env, sorted(ctx.attr.inputs_of_fit), sorted(registered))
+    (app,) = actions["EtApp"]
+    licenses = [word.split("=")[0] for word in app.argv if word.startswith("app/tests/")]
+    asserts.equals(env, ctx.attr.license_paths, licenses)
+    return analysistest.end(env)
+
+app_actions_test = analysistest.make(
+    _app_actions_impl,
+    attrs = {
+        "inputs_of_fit": attr.string_list(doc = "What libraries register, relative to the app's package."),
+        "license_paths": attr.string_list(doc = "Paths of the runtime's licenses in the app."),
+    },
+)
+
+def _license_file(repository, path):
+    """A struct that stands for a File of a repository."""
+    prefix = "../%s/" % repository if repository else ""
+    return struct(owner = struct(repo_name = repository), short_path = prefix + path)
+
+def _license_paths_impl(ctx):
+    env = unittest.begin(ctx)
+    files = {
+        "app/LICENSE": _license_file("", "LICENSE"),
+        "app/third_party/LICENSE": _license_file("", "third_party/LICENSE"),
+        "one_ext_zlib/LICENSE": _license_file("one~ext~zlib", "LICENSE"),
+        "oniguruma/license/COPYING": _license_file("rules~ext~oniguruma", "license/COPYING"),
+        "two_ext_zlib/LICENSE": _license_file("two+ext+zlib", "LICENSE"),
+    }
+    asserts.equals(env, files, license_paths(files.values()))
+    return unittest.end(env)
+
+license_paths_test = unittest.make(_license_paths_impl)

@@ -13,7 +13,7 @@ _failure_test = analysistest.make(
     expect_failure = True,
 )
 
-def failure_test(*, name, rule, message, part = "", **attributes):
+def failure_test(*, name, rule, message, part = "", values = {}, **attributes):
     """Declares a target that must fail at analysis, and the test of its message.
 
     Args:
@@ -21,12 +21,13 @@ def failure_test(*, name, rule, message, part = "", **attributes):
       rule: the rule to instantiate.
       message: what the error must contain.
       part: of a macro's targets, the suffix of the one that fails.
+      values: dict of more attributes of the target, whose names a list comprehension has as strings.
       **attributes: of the target.
     """
     rule(
         name = name + ".subject",
         tags = ["manual"],
-        **attributes
+        **(attributes | values)
     )
     _failure_test(
         name = name,

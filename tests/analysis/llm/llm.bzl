@@ -54,3 +54,39 @@ llm_app_test = analysistest.make(
         "programs": attr.string_list(),
     },
 )
+
+AttributesInfo = provider(
+    doc = "Attributes of a target that all rules have.",
+    fields = {
+        "exec_properties": "Dict.",
+        "features": "List of strings.",
+        "target_compatible_with": "List of strings: names of constraints.",
+    },
+)
+
+def _attributes_aspect_impl(_target, ctx):
+    attr = ctx.rule.attr
+    return [AttributesInfo(
+        exec_properties = attr.exec_properties,
+        features = attr.features,
+        target_compatible_with = [constraint.label.name for constraint in attr.target_compatible_with],
+    )]
+
+_attributes_aspect = aspect(implementation = _attributes_aspect_impl)
+
+def _attributes_impl(ctx):
+    env = analysistest.begin(ctx)
+    info = analysistest.target_under_test(env)[AttributesInfo]
+    asserts.equals(env, {"pool": "large"}, info.exec_properties)
+    asserts.equals(env, ctx.attr.cc_features, info.features)
+    asserts.equals(env, ctx.attr.constraints, info.target_compatible_with)
+    return analysistest.end(env)
+
+llm_attributes_test = analysistest.make(
+    _attributes_impl,
+    attrs = {
+        "cc_features": attr.string_list(),
+        "constraints": attr.string_list(),
+    },
+    extra_target_under_test_aspects = [_attributes_aspect],
+)

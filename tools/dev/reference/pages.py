@@ -96,7 +96,8 @@ class Page:
             )
         of_rule = {attribute.name for attribute in rule.attribute} | {"kwargs"}
         own = [parameter for parameter in item.parameter if parameter.name not in of_rule]
-        return entry | {"kind": "macro", "attributes": rule.attribute, "parameters": own}
+        public = [each for each in rule.attribute if each.doc_string != "Set by the macro."]
+        return entry | {"kind": "macro", "attributes": public, "parameters": own}
 
 
 def _symbols(module: Any) -> Iterator[tuple[str, str, Any]]:
