@@ -133,13 +133,13 @@ def load_adapter(
     """
     settings = Config.read(config)
     present = len(model.layers)
-    places = {
+    our_layers = {
         f"model.layers.{i}.{theirs}": f"layers.{i}.{ours}"
         for i in range(layers or present)
         for theirs, ours in LINEARS.items()
     }
-    expected = _expected(settings, places)
-    shapes = {theirs: _shape(model, ours) for theirs, ours in places.items()}
+    expected = _expected(settings, our_layers)
+    shapes = {theirs: _shape(model, ours) for theirs, ours in our_layers.items()}
     with _open(weights) as file:
         _check_names(weights, file.keys(), expected, settings)
         factors, unused = {}, []
@@ -150,7 +150,7 @@ def load_adapter(
             if not halves and theirs.endswith((".q_proj", ".k_proj")):
                 b = to_interleaved(b, rows // model.params.head_dim)
             if int(theirs.split(".")[2]) < present:
-                factors[places[theirs]] = a, b
+                factors[our_names[theirs]] = a, b
             else:
                 unused += tensor_names(theirs)
     return Adapter(settings.rank, factors, tuple(unused))
@@ -228,17 +228,17 @@ def tensor_names(layer: str) -> tuple[str, str]:
     return f"{_PREFIX}{layer}.lora_A.weight", f"{_PREFIX}{layer}.lora_B.weight"
 
 
-def _expected(settings: Config, places: Iterable[str]) -> list[str]:
+def _expected(settings: Config, layers: Iterable[str]) -> list[str]:
     """The layers that have the adapter."""
     targets = settings.targets
     for target in [targets] if isinstance(targets, str) else targets:
-        if not any(matches(p, target if isinstance(targets, str) else (target,)) for p in places):
+        if not any(matches(p, target if isinstance(targets, str) else (target,)) for p in layers):
             raise BuildError(
                 f'{settings.path}: "target_modules": "{target}" is no linear layer of the model\'s '
                 f"blocks, which are: {', '.join(name.split('.')[1] for name in LINEARS)}.",
                 "Use an adapter that was trained for this model and for these layers only.",
             )
-    expected = [name for name in places if settings.takes(name)]
+    expected = [name for name in layers if settings.takes(name)]
     if not expected:
         raise BuildError(
             f'{settings.path}: "target_modules", "exclude_modules" and "layers_to_transform" leave '
@@ -270,12 +270,12 @@ def _open(path: Path) -> Any:
 
 
 def _check_names(
-    path: Path, found: Sequence[str], expected: Iterable[str], settings: Config
+    path: Path, present: Sequence[str], expected: Iterable[str], settings: Config
 ) -> None:
     """Raises BuildError where tensors are missing, or are not part of the model."""
     names = [name for layer in expected for name in tensor_names(layer)]
-    missing = sorted(set(names) - set(found))
-    extra = sorted(set(found) - set(names))
+    missing = sorted(set(names) - set(present))
+    extra = sorted(set(present) - set(names))
     source = f'by "target_modules" of {settings.path.name}'
     # What is there under other names explains what is missing, so both are said at once.
     if extra:

@@ -10,7 +10,7 @@ from pathlib import Path
 if __name__ == "__main__":
     workspace = Path(os.environ["BUILD_WORKSPACE_DIRECTORY"])
     for word in sys.argv[1:]:
-        made, _, place = word.partition("=")
-        (workspace / place).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(made, workspace / place)
-        print(place)
+        page, _, destination = word.partition("=")
+        (workspace / destination).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(page, workspace / destination)
+        print(destination)

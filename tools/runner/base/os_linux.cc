@@ -15,10 +15,10 @@ namespace {
 
 // The number after "name" in a file of the kernel with lines such as "VmRSS:  123 kB".
 uint64_t field(const std::string& text, const char* name, uint64_t otherwise) {
-  const size_t found = text.find(name);
-  return found == std::string::npos
+  const size_t position = text.find(name);
+  return position == std::string::npos
       ? otherwise
-      : uint64_t{strtoul(text.c_str() + found + strlen(name), nullptr, 10)} * 1024;
+      : uint64_t{strtoul(text.c_str() + position + strlen(name), nullptr, 10)} * 1024;
 }
 
 }  // namespace
