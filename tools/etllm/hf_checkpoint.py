@@ -162,7 +162,7 @@ class _Files:
     """Tensors over one or several .safetensors files."""
 
     def __init__(self, paths: Mapping[str, Path], index: JsonValues | None) -> None:
-        self._open = {name: _opened(name, path) for name, path in paths.items()}
+        self._open = {n: open_tensors(path, n, _AGAIN) for n, path in paths.items()}
         # Name of a tensor to name of its file.
         self.file_by_tensor: dict[str, str] = {}
         for name, file in self._open.items():
@@ -210,8 +210,8 @@ class _Files:
         dtype, stored = header.get_dtype(), tuple(header.get_shape())
         if dtype not in _DTYPES:
             raise BuildError(
-                f'{self.file_by_tensor[name]}: tensor "{name}" is stored as {dtype}, expected one of '
-                f"{', '.join(_DTYPES)}.",
+                f'{self.file_by_tensor[name]}: tensor "{name}" is stored as {dtype}, expected '
+                f"one of {', '.join(_DTYPES)}.",
                 "Take the checkpoint in floating point: recipes quantize it.",
             )
         if stored != tuple(whole):
@@ -224,14 +224,24 @@ class _Files:
         return values.to(torch.float32).contiguous()
 
 
-def _opened(name: str, path: Path) -> Any:
+def open_tensors(path: Path, name: str, hint: str) -> Any:
+    """Opens a .safetensors file.
+
+    Args:
+      path: the file.
+      name: what messages call it.
+      hint: what to do if it cannot be read.
+
+    Raises:
+      BuildError: it cannot be read.
+    """
     try:
         return safe_open(path, framework="pt")
     except OSError as error:
-        raise BuildError(f"{name}: cannot be read: {error}.", _AGAIN) from None
+        raise BuildError(f"{name}: cannot be read: {error}.", hint) from None
     except SafetensorError as error:
         raise BuildError(
             f"{name}: expected a complete safetensors file; found {path.stat().st_size} bytes that "
             f"cannot be read ({error}).",
-            _AGAIN,
+            hint,
         ) from None

@@ -131,12 +131,9 @@ def _model_args(config: JsonValues, kind: str, its: Family, layers: int, sizes: 
         residual_multiplier=_none_if_1(config.real("residual_multiplier", 1.0)),
         logits_scaling=_none_if_1(config.real("logits_scaling", 1.0)),
     )
-    for ours, theirs in (
-        ("attn_logit_softcapping", "attn_logit_softcapping"),
-        ("final_logit_softcapping", "final_logit_softcapping"),
-    ):
-        if config.given(theirs):
-            setattr(args, ours, config.real(theirs))
+    for name in ("attn_logit_softcapping", "final_logit_softcapping"):
+        if config.given(name):
+            setattr(args, name, config.real(name))
     return args
 
 

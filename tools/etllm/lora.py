@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from etbuild import BuildError, ModelContext
+from etbuild import BuildError
 from executorch.examples.models.llama.llama_transformer import Transformer
-from safetensors import SafetensorError, safe_open
 from torch import nn
 from torch.nn import functional
 
+from etllm.hf_checkpoint import open_tensors
 from etllm.lora_config import SAVE_AGAIN, Config, matches
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
@@ -140,7 +140,7 @@ def load_adapter(
     }
     expected = _expected(settings, our_layers)
     shapes = {theirs: _shape(model, ours) for theirs, ours in our_layers.items()}
-    with _open(weights) as file:
+    with open_tensors(weights, str(weights), SAVE_AGAIN) as file:
         _check_names(weights, file.keys(), expected, settings)
         factors, unused = {}, []
         for theirs in expected:
@@ -150,7 +150,7 @@ def load_adapter(
             if not halves and theirs.endswith((".q_proj", ".k_proj")):
                 b = to_interleaved(b, rows // model.params.head_dim)
             if int(theirs.split(".")[2]) < present:
-                factors[our_names[theirs]] = a, b
+                factors[our_layers[theirs]] = a, b
             else:
                 unused += tensor_names(theirs)
     return Adapter(settings.rank, factors, tuple(unused))
@@ -159,13 +159,6 @@ def load_adapter(
 def is_given(files: Iterable[str]) -> bool:
     """Whether one of an adapter's files is among a target's, so that it must have both."""
     return not {CONFIG, WEIGHTS}.isdisjoint(name.rsplit("/", 1)[-1] for name in files)
-
-
-def of_target(
-    ctx: ModelContext, model: Transformer, layers: int | None = None, halves: bool = False
-) -> Adapter:
-    """The adapter among a target's files; the other arguments, and errors, as `load_adapter`."""
-    return load_adapter(ctx.file(CONFIG), ctx.file(WEIGHTS), model, layers, halves)
 
 
 def attach(model: Transformer, adapter: Adapter) -> None:
@@ -179,19 +172,15 @@ def attach(model: Transformer, adapter: Adapter) -> None:
         model.set_submodule(name, LoraLinear(model.get_submodule(name), a, b))
 
 
-def named_tensors(adapter: Adapter, prefix: str) -> dict[str, torch.Tensor | None]:
-    """An adapter's tensors by the names that `attach` gives them, and None for each unused one.
-
-    Args:
-      adapter: from `load_adapter`.
-      prefix: of the Transformer in the module: "transformer".
+def named_tensors(adapter: Adapter) -> dict[str, torch.Tensor | None]:
+    """An adapter's tensors by their names in the module of a program; None for each unused one.
 
     Example:
 
-        named_tensors(adapter, "transformer")["transformer.layers.0.attention.wq.lora_a.weight"]
+        named_tensors(adapter)["transformer.layers.0.attention.wq.lora_a.weight"]
     """
     named = {
-        f"{prefix}.{layer}.lora_{which}.weight": tensor
+        f"transformer.{layer}.lora_{which}.weight": tensor
         for layer, factors in sorted(adapter.factors.items())
         for which, tensor in zip("ab", factors, strict=True)
     }
@@ -253,20 +242,6 @@ def _shape(model: Transformer, name: str) -> tuple[int, int]:
     first = re.sub(r"^layers\.\d+\.", "layers.0.", name)
     linear = model.get_submodule(first)
     return linear.out_features, linear.in_features
-
-
-def _open(path: Path) -> Any:
-    try:
-        return safe_open(path, framework="pt")
-    except OSError as error:
-        raise BuildError(f"{path}: cannot be read: {error}.", SAVE_AGAIN) from None
-    except SafetensorError as error:
-        size = path.stat().st_size
-        raise BuildError(
-            f"{path}: expected a complete safetensors file; found {size} bytes that cannot be read "
-            f"({error}).",
-            SAVE_AGAIN,
-        ) from None
 
 
 def _check_names(
