@@ -79,7 +79,7 @@ def opened(
 
     def weight(name: str, shape: Sequence[int]) -> torch.Tensor:
         theirs, rows = names.source(name)
-        value = files.tensor(theirs, shape, rows, names.whole_shape(name, shape))
+        value = files.tensor(theirs, rows, names.whole_shape(name, shape))
         # What norms of these models multiply by is 1 more than what their files hold.
         return value + 1.0 if its.args.rms_norm_add_unit_offset and "norm" in name else value
 
@@ -195,10 +195,8 @@ class _Files:
                     _AGAIN,
                 )
 
-    def tensor(
-        self, name: str, shape: Sequence[int], rows: slice | None, whole: Sequence[int]
-    ) -> torch.Tensor:
-        """A tensor, or rows of it, as float32."""
+    def tensor(self, name: str, rows: slice | None, whole: Sequence[int]) -> torch.Tensor:
+        """A tensor of the shape `whole`, or rows of it, as float32."""
         if name not in self.file_by_tensor:
             raise BuildError(
                 f'{", ".join(self._open)}: expected a tensor "{name}" of shape {tuple(whole)}; '
