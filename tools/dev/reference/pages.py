@@ -9,7 +9,6 @@ from typing import Any
 import jinja2
 from dev.reference import extracted
 
-
 # The doc of attributes that users of a macro do not give begins so.
 _SET_BY_MACRO = "Set by the macro"
 
