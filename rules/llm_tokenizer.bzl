@@ -8,7 +8,7 @@ _TEMPLATE = "chat_template.jinja"
 _TOKENIZER = "tokenizer.json"
 
 def _run_tool(ctx, module, flags, inputs, outputs):
-    """Runs a module of //tools/etllm/chat.
+    """Runs a module of //tools/etllm/tokenizer.
 
     Args:
       ctx: rule context.
@@ -20,7 +20,7 @@ def _run_tool(ctx, module, flags, inputs, outputs):
     exporter = ctx.toolchains[EXPORTER_TOOLCHAIN].exporter
     args = ctx.actions.args()
     args.add("--path", import_root(ctx.files._tool, "etllm"))
-    args.add("etllm.chat." + module)
+    args.add("etllm.tokenizer." + module)
     for flag, file in flags.items():
         args.add(flag, file)
     ctx.actions.run(
@@ -99,7 +99,7 @@ runner takes such a model's prompts with `--raw_prompt` only.
             doc = "A tokenizer.json, a tokenizer_config.json and, if the model has one, a " +
                   "chat_template.jinja; or a GGUF file. Other files are ignored.",
         ),
-        "_tool": attr.label(default = "//tools/etllm/chat:files", allow_files = True),
+        "_tool": attr.label(default = "//tools/etllm/tokenizer:files", allow_files = True),
     },
     toolchains = [EXPORTER_TOOLCHAIN],
 )

@@ -36,8 +36,8 @@ def in_execution_root(path: str) -> str:
 
     On remote workers Bazel before 8.3 has folders that are inputs as a whole only there.
     """
-    root, _, place = path.rpartition("/bazel-out/")
-    _, inside, rest = place.partition(".runfiles/")
+    root, _, path_in_out = path.rpartition("/bazel-out/")
+    _, inside, rest = path_in_out.partition(".runfiles/")
     if not inside:
         return path
     own = rest.startswith("_main/")

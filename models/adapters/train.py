@@ -21,11 +21,11 @@ from pathlib import Path
 import torch
 from etbuild import BuildError
 from etllm import decoder, gguf_checkpoint, lora
-from etllm.chat.text import ChatTemplate
-from etllm.chat.tokenizer_from_gguf import build_config, build_tokenizer, read_metadata
 from etllm.checkpoint import Checkpoint
 from etllm.hf_config import Sizes
 from etllm.layers import causal_mask
+from etllm.tokenizer.text import ChatTemplate
+from etllm.tokenizer.tokenizer_from_gguf import build_config, build_tokenizer, read_metadata
 from executorch.examples.models.llama.llama_transformer import Transformer
 from safetensors import torch as safetensors
 from torch.nn import functional

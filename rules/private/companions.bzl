@@ -41,7 +41,7 @@ et_companion = rule(
             default = [
                 "//tools/etcli:core",
                 "//tools/etcli:measure_files",
-                "//tools/etllm/chat:files",
+                "//tools/etllm/tokenizer:files",
                 "//tools/etreport:files",
             ],
         ),

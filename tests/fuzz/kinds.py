@@ -178,9 +178,9 @@ def _static_library(path: Path, folders: Folders) -> None:
 
 def _gguf(path: Path, folders: Folders) -> None:
     from etllm import gguf_checkpoint
-    from etllm.chat.tokenizer_from_gguf import build_config, build_tokenizer, read_metadata
     from etllm.gguf_file import GgufFile
     from etllm.hf_config import Sizes
+    from etllm.tokenizer.tokenizer_from_gguf import build_config, build_tokenizer, read_metadata
 
     file = GgufFile(path)
     for name in file.names():
@@ -232,14 +232,14 @@ def _exported(path: Path, folders: Folders) -> None:
 
 
 def _tokenizer(path: Path, folders: Folders) -> None:
-    from etllm.chat.text import load_tokenizer
+    from etllm.tokenizer.text import load_tokenizer
 
     load_tokenizer(path)
 
 
 def _chat_config(path: Path, folders: Folders) -> None:
-    from etllm.chat.chat_format import write_chat_format
-    from etllm.chat.text import load_config
+    from etllm.tokenizer.chat_format import write_chat_format
+    from etllm.tokenizer.text import load_config
 
     write_chat_format(load_config(path), path.name, folders.scratch / "chat_format.json")
 

@@ -36,7 +36,7 @@ _OURS = [
     "etllm",
     "etexport",
     "etlink",
-    "etllm.chat",
+    "etllm.tokenizer",
 ]
 _SECONDS_PER_FILE = 20
 _MOST_MB = 3000

@@ -13,8 +13,7 @@ import etcli
 import pytest
 from etcli.reproduce import checkout
 from etcli.reproduce.build import Build, Output
-from etcli.reproduce.command import HERMETIC_FLAGS, SECOND_FLAGS
-from etcli.reproduce.compare import compare
+from etcli.reproduce.command import HERMETIC_FLAGS, SECOND_FLAGS, compare
 
 sys.path.insert(0, os.path.dirname(__file__))
 from nested import Workspace, outer_overrides

@@ -38,11 +38,34 @@ def _python_tool_impl(ctx):
 
 def _python_attributes(cfg):
     return {
-        "deps": attr.label_list(cfg = cfg, providers = [PyInfo]),
-        "interpreter": attr.label(allow_single_file = True, cfg = cfg, mandatory = True),
-        "package_imports": attr.string_list(),
-        "packages": attr.label_list(allow_files = True, cfg = cfg),
-        "python_files": attr.label_list(allow_files = True, cfg = cfg),
+        "interpreter": attr.label(
+            allow_single_file = True,
+            cfg = cfg,
+            mandatory = True,
+            doc = "The Python interpreter, 3.10 or later.",
+        ),
+        "python_files": attr.label_list(
+            allow_files = True,
+            cfg = cfg,
+            doc = "What the interpreter needs beside itself: its standard library.",
+        ),
+    }
+
+def _package_attributes(cfg):
+    return {
+        "deps": attr.label_list(
+            cfg = cfg,
+            providers = [PyInfo],
+            doc = "py_library targets that provide executorch, torch and what they need.",
+        ),
+        "package_imports": attr.string_list(
+            doc = "Folders that packages are imported from, relative to the target's package.",
+        ),
+        "packages": attr.label_list(
+            allow_files = True,
+            cfg = cfg,
+            doc = "Packages' files, as pip install --target makes them.",
+        ),
     }
 
 # In a rule of its own, as the environment's folders may be inputs of actions only in runfiles:
@@ -50,7 +73,7 @@ def _python_attributes(cfg):
 _python_tool = rule(
     implementation = _python_tool_impl,
     # Used as a program of actions, and so in the configuration of these already.
-    attrs = _python_attributes("target") | tool_attributes() | {
+    attrs = _python_attributes("target") | _package_attributes("target") | tool_attributes() | {
         "more_tools": attr.label_list(allow_files = True, doc = "Modules of more packages of ours, a target each."),
     },
     executable = True,
@@ -89,38 +112,52 @@ def _exporter_toolchain_impl(ctx):
         DefaultInfo(files = depset([ctx.file.stamp])),
     ]
 
-_exporter_toolchain = rule(
+et_exporter_rule = rule(
     implementation = _exporter_toolchain_impl,
     # For the platform that the toolchain runs on, whatever is built for.
-    attrs = _python_attributes("exec") | {
-        "executorch_version": attr.string(mandatory = True),
-        "light": attr.label_list(allow_files = True, cfg = "exec"),
-        "light_imports": attr.string_list(),
-        "linking_tool": attr.label(mandatory = True, executable = True, cfg = "exec"),
-        "lowering_tool": attr.label(mandatory = True, executable = True, cfg = "exec"),
-        "metadata_files": attr.label_list(allow_files = True),
-        "stamp": attr.label(allow_single_file = True, mandatory = True),
-        "torch_version": attr.string(mandatory = True),
+    doc = "An exporter alone. `et_exporter` declares it and its tools.",
+    attrs = _python_attributes("exec") | _package_attributes("exec") | {
+        "executorch_version": attr.string(mandatory = True, doc = "E.g. \"1.5.1\"."),
+        "light": attr.label_list(
+            allow_files = True,
+            cfg = "exec",
+            doc = "What tools without torch need (flatbuffers, jinja2, zstandard, the generated schema " +
+                  "modules). Without it they get all packages.",
+        ),
+        "light_imports": attr.string_list(
+            doc = "Folders that `light` is imported from, relative to the target's package.",
+        ),
+        "linking_tool": attr.label(
+            mandatory = True,
+            executable = True,
+            cfg = "exec",
+            doc = "Set by the macro: links programs.",
+        ),
+        "lowering_tool": attr.label(
+            mandatory = True,
+            executable = True,
+            cfg = "exec",
+            doc = "Set by the macro: lowers programs.",
+        ),
+        "metadata_files": attr.label_list(
+            allow_files = True,
+            doc = "The packages' METADATA files, for SBOMs of releases; those among the files of packages " +
+                  "and deps count in any case.",
+        ),
+        "stamp": attr.label(
+            allow_single_file = True,
+            mandatory = True,
+            doc = "A file whose contents change with the environment, e.g. its lock.",
+        ),
+        "torch_version": attr.string(mandatory = True, doc = "E.g. \"2.13.0\"."),
     },
     provides = [EtExporterInfo],
 )
 
-def et_exporter(
-        *,
-        name,
-        interpreter,
-        stamp,
-        executorch_version,
-        torch_version,
-        python_files = [],
-        packages = [],
-        package_imports = [],
-        deps = [],
-        light = [],
-        light_imports = [],
-        metadata_files = [],
-        tags = [],
-        visibility = None):
+def _chosen(attributes, names):
+    return {name: attributes[name] for name in names if name in attributes}
+
+def et_exporter(name, **kwargs):
     """The Python environment that lowers and links programs.
 
     For a `toolchain` of the type `@rules_executorch//toolchains/exporter:toolchain_type`.
@@ -146,45 +183,23 @@ def et_exporter(
 
     Args:
       name: of the target.
-      interpreter: label of the Python interpreter, 3.10 or later.
-      stamp: label of a file whose contents change with the environment, e.g. its lock.
-      executorch_version: e.g. "1.5.1".
-      torch_version: e.g. "2.13.0".
-      python_files: labels of what the interpreter needs beside itself: its standard library.
-      packages: labels of packages' files, as pip install --target makes them.
-      package_imports: folders that they are imported from, relative to the target's package.
-      deps: py_library targets that provide executorch, torch and what they need.
-      light: labels of what tools without torch need (flatbuffers, jinja2, zstandard, the generated schema
-        modules). Without it they get all packages.
-      light_imports: folders that they are imported from, relative to the target's package.
-      metadata_files: labels of the packages' METADATA files, for SBOMs of releases; those among the files of
-        packages and deps count in any case.
-      tags: of the target.
-      visibility: of the target.
+      **kwargs: the attributes of the rule, in the table below, and those of all rules.
     """
-    if bool(light) != bool(light_imports):
+    light = kwargs.get("light")
+    if bool(light) != bool(kwargs.get("light_imports")):
         fail("et_exporter %s: light and light_imports go together: one of them is missing." % name)
-    python = dict(interpreter = interpreter, python_files = python_files)
-    heavy = dict(packages = packages, package_imports = package_imports, deps = deps)
-    lean = dict(packages = light, package_imports = light_imports) if light else heavy
-    hidden = dict(tags = ["manual"], visibility = ["//visibility:private"])
-    _python_tool(name = name + ".lowering_tool", **(python | heavy | hidden))
+    et_exporter_rule(
+        name = name,
+        linking_tool = name + ".linking_tool",
+        lowering_tool = name + ".lowering_tool",
+        **kwargs
+    )
+    heavy = _chosen(kwargs, _package_attributes("target"))
+    lean = dict(packages = light, package_imports = kwargs["light_imports"]) if light else heavy
+    common = _chosen(kwargs, _python_attributes("target")) | dict(tags = ["manual"], visibility = ["//visibility:private"])
+    _python_tool(name = name + ".lowering_tool", **(common | heavy))
     _python_tool(
         name = name + ".linking_tool",
         more_tools = [BUNDLER, RELEASE, REPORT],
-        **(python | lean | hidden)
-    )
-    _exporter_toolchain(
-        name = name,
-        lowering_tool = name + ".lowering_tool",
-        light = light,
-        light_imports = light_imports,
-        linking_tool = name + ".linking_tool",
-        metadata_files = metadata_files,
-        stamp = stamp,
-        executorch_version = executorch_version,
-        torch_version = torch_version,
-        tags = tags,
-        visibility = visibility,
-        **(python | heavy)
+        **(common | lean)
     )

@@ -15,14 +15,30 @@ def _files_impl(ctx):
     runfiles = ctx.runfiles(ctx.files.packages + [ctx.file.stamp], transitive_files = depset(transitive = transitive))
     return [DefaultInfo(executable = script, runfiles = runfiles)]
 
+def _file_attributes(cfg):
+    return {
+        "deps": attr.label_list(
+            cfg = cfg,
+            providers = [PyInfo],
+            doc = "py_library targets that provide packages.",
+        ),
+        "packages": attr.label_list(
+            allow_files = True,
+            cfg = cfg,
+            doc = "Files or folders, as pip install --target makes them.",
+        ),
+        "stamp": attr.label(
+            allow_single_file = True,
+            mandatory = True,
+            doc = "A file whose contents change with the packages, e.g. their lock.",
+        ),
+    }
+
 # In a rule of its own, as folders may be inputs of actions only in runfiles: elsewhere Bazel warns of each.
 _packages_files = rule(
     implementation = _files_impl,
-    attrs = {
-        "deps": attr.label_list(providers = [PyInfo]),
-        "packages": attr.label_list(allow_files = True),
-        "stamp": attr.label(allow_single_file = True, mandatory = True),
-    },
+    # Used as a tool, and so in the configuration of tools already.
+    attrs = _file_attributes("target"),
     executable = True,
 )
 
@@ -48,36 +64,40 @@ def _packages_impl(ctx):
         ),
     ]
 
-_packages = rule(
+et_packages_rule = rule(
     implementation = _packages_impl,
-    attrs = {
-        "deps": attr.label_list(cfg = "exec", providers = [PyInfo]),
-        "holder": attr.label(mandatory = True, executable = True, cfg = "exec"),
-        "missing": attr.string(),
-        "package_imports": attr.string_list(),
-        "metadata_files": attr.label_list(allow_files = True),
-        "programs": attr.string_list(),
-        "stamp": attr.label(allow_single_file = True, mandatory = True),
-        "variables": attr.string_dict(),
+    doc = "Packages alone. `et_packages` declares them and what holds their files.",
+    attrs = _file_attributes("exec") | {
+        "holder": attr.label(
+            mandatory = True,
+            executable = True,
+            cfg = "exec",
+            doc = "Set by the macro: the target with the files.",
+        ),
+        "metadata_files": attr.label_list(
+            allow_files = True,
+            doc = "The packages' METADATA files, for SBOMs of releases.",
+        ),
+        "missing": attr.string(
+            doc = "If not empty: why the packages cannot be used, as the sentence that a build fails with.",
+        ),
+        "package_imports": attr.string_list(
+            doc = "Folders that packages are imported from, relative to the stamp's. They come after the " +
+                  "exporter's own packages: none is replaced.",
+        ),
+        "programs": attr.string_list(
+            doc = "Folders with programs that a lowering starts, relative to the stamp's; they are on PATH.",
+        ),
+        "variables": attr.string_dict(
+            doc = "Environment variables of a lowering: name to a file or folder, relative to the stamp's.",
+        ),
     },
     provides = [EtPackagesInfo],
     # Packages are for the platform that the exporter runs on.
     toolchains = [EXPORTER_TOOLCHAIN],
 )
 
-def et_packages(
-        *,
-        name,
-        stamp,
-        packages = [],
-        package_imports = [],
-        deps = [],
-        programs = [],
-        variables = {},
-        missing = "",
-        metadata_files = [],
-        tags = [],
-        visibility = None):
+def et_packages(name, **kwargs):
     """What a backend needs beside the exporter's environment, for `et_backend(packages = …)`.
 
     Those of the backends that ship come from the module extension's locks. Your own, from a pip hub:
@@ -93,36 +113,12 @@ def et_packages(
 
     Args:
       name: of the target.
-      stamp: label of a file whose contents change with the packages, e.g. their lock.
-      packages: labels of files or folders, as pip install --target makes them.
-      package_imports: folders that they are imported from, relative to the stamp's. They come after the
-        exporter's own packages: none is replaced.
-      deps: py_library targets that provide packages.
-      programs: folders with programs that a lowering starts, relative to the stamp's; they are on PATH.
-      variables: environment variables of a lowering: name to a file or folder, relative to the stamp's.
-      metadata_files: labels of the packages' METADATA files, for SBOMs of releases.
-      missing: if not empty: why the packages cannot be used, as the sentence that a build fails with.
-      tags: of the target.
-      visibility: of the target.
+      **kwargs: the attributes of the rule, in the table below, and those of all rules.
     """
+    et_packages_rule(name = name, holder = name + ".files", **kwargs)
     _packages_files(
         name = name + ".files",
-        deps = deps,
-        packages = packages,
-        stamp = stamp,
         tags = ["manual"],
         visibility = ["//visibility:private"],
-    )
-    _packages(
-        name = name,
-        deps = deps,
-        holder = name + ".files",
-        missing = missing,
-        package_imports = package_imports,
-        metadata_files = metadata_files,
-        programs = programs,
-        stamp = stamp,
-        tags = tags,
-        variables = variables,
-        visibility = visibility,
+        **{key: kwargs[key] for key in ("deps", "packages", "stamp") if key in kwargs}
     )

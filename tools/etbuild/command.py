@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import functools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from etbuild.errors import BuildError
 
 
-def exit_code(work: Callable[[], None]) -> int:
-    """Runs a tool and prints the error that it ends with, if any.
+def tool_main(main: Callable[[Sequence[str] | None], None]) -> Callable[..., int]:
+    """Decorates a tool's main: prints the error that it ends with, if any.
 
-    Returns:
-        0, or 1 after an error was printed.
+    The decorated function returns the exit code: 0, or 1 after an error was printed.
     """
-    try:
-        work()
-    except BuildError as error:
-        print(f"ERROR: {error}", file=sys.stderr)
-        return 1
-    return 0
+
+    @functools.wraps(main)
+    def run(arguments: Sequence[str] | None = None) -> int:
+        try:
+            main(arguments)
+        except BuildError as error:
+            print(f"ERROR: {error}", file=sys.stderr)
+            return 1
+        return 0
+
+    return run

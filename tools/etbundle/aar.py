@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from etbuild.arguments import ToolParser
-from etbuild.command import exit_code
+from etbuild.command import tool_main
 
 from etbundle.apk import by_abi, native_libraries
 from etbundle.apps import App, common, read
@@ -44,8 +44,9 @@ def write_aar(
     write_zip(output, entries)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Writes the AAR; returns the exit code."""
+@tool_main
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Writes the AAR."""
     parser = ToolParser(prog="etbundle.aar", description=__doc__)
     parser.add_argument("--output", type=Path, required=True, help="file to write")
     parser.add_argument("--name", required=True, help="of the package")
@@ -53,12 +54,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--classes", type=Path, required=True, help=".jar")
     parser.add_argument("--app", action="append", required=True, metavar="ABI=DIR")
     args = parser.parse_args(arguments)
-
-    def work() -> None:
-        apps = {abi: read(path) for abi, path in by_abi(args.app).items()}
-        write_aar(args.output, args.name, args.manifest, args.classes, apps)
-
-    return exit_code(work)
+    apps = {abi: read(path) for abi, path in by_abi(args.app).items()}
+    write_aar(args.output, args.name, args.manifest, args.classes, apps)
 
 
 if __name__ == "__main__":

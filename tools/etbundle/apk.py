@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from etbuild.arguments import ToolParser, split_pair
-from etbuild.command import exit_code
+from etbuild.command import tool_main
 from etbuild.errors import BuildError
 from etbuild.zip_check import UNREADABLE
 from etlink.container import REBUILD
@@ -98,8 +98,9 @@ def by_abi(items: Sequence[str]) -> dict[str, Path]:
     return dict(map(split_pair, items))
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Writes the APK; returns the exit code."""
+@tool_main
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Writes the APK."""
     parser = ToolParser(prog="etbundle.apk", description=__doc__)
     parser.add_argument("--output", type=Path, required=True, help="file to write")
     parser.add_argument("--name", required=True, help="of the package")
@@ -108,12 +109,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--app", action="append", required=True, metavar="ABI=DIR")
     parser.add_argument("--jni", action="append", required=True, metavar="ABI=FILE")
     args = parser.parse_args(arguments)
-
-    def work() -> None:
-        apps = {abi: read(path) for abi, path in by_abi(args.app).items()}
-        write_apk(args.output, args.name, args.base, args.dex, apps, by_abi(args.jni))
-
-    return exit_code(work)
+    apps = {abi: read(path) for abi, path in by_abi(args.app).items()}
+    write_apk(args.output, args.name, args.base, args.dex, apps, by_abi(args.jni))
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from etbuild.arguments import ToolParser, split_pair
-from etbuild.command import exit_code
+from etbuild.command import tool_main
 from etbuild.errors import BuildError
 from etlink import manifest as program_manifest
 from etlink.container import REBUILD, Piece, sha256_of
@@ -207,8 +207,9 @@ def write(app: App, manifest: Mapping[str, Any], directory: Path) -> dict[str, A
     return complete
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs EtApp; returns the exit code."""
+@tool_main
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs EtApp."""
     parser = ToolParser(prog="etbundle.app", description=__doc__)
     for name in ("label", "name", "platform", "exporter_version", "runtime_version"):
         parser.add_argument(f"--{name}", required=True)
@@ -222,38 +223,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--directory", type=Path, required=True)
     parser.add_argument("--manifest", type=Path, required=True, help="a copy to write")
     args = parser.parse_args(arguments)
-
-    def work() -> None:
-        identity = {
-            "app": args.name,
-            "label": args.label,
-            "platform": args.platform,
-            "executorch": {
-                "exporter": args.exporter_version,
-                "runtime": args.runtime_version,
-            },
-        }
-        app = App(identity, read_object(args.fit, "does not say what programs use", REBUILD))
-        app.executables.add(app.add(BINARY, args.binary))
-        libraries = add_libraries(app, args.library)
-        app.executables.update(libraries)
-        programs = [Program(a, b, Path(c), Path(d)) for a, b, c, d in args.program]
-        data = [(label, Path(file)) for label, file in args.data]
-        described = add_programs(app, programs, data)
-        assets = [app.add(f"assets/{path}", file) for path, file in args.asset]
-        for path, file in args.license:
-            app.add(f"licenses/{path}", file)
-        manifest = {
-            "binary": BINARY,
-            "libraries": libraries,
-            "programs": described,
-            "data": sorted(p for p in app.files if p.startswith("data/")),
-            "assets": sorted(assets),
-        }
-        write(app, manifest, args.directory)
-        shutil.copyfile(args.directory / MANIFEST, args.manifest)
-
-    return exit_code(work)
+    identity = {
+        "app": args.name,
+        "label": args.label,
+        "platform": args.platform,
+        "executorch": {
+            "exporter": args.exporter_version,
+            "runtime": args.runtime_version,
+        },
+    }
+    app = App(identity, read_object(args.fit, "does not say what programs use", REBUILD))
+    app.executables.add(app.add(BINARY, args.binary))
+    libraries = add_libraries(app, args.library)
+    app.executables.update(libraries)
+    programs = [Program(a, b, Path(c), Path(d)) for a, b, c, d in args.program]
+    data = [(label, Path(file)) for label, file in args.data]
+    described = add_programs(app, programs, data)
+    assets = [app.add(f"assets/{path}", file) for path, file in args.asset]
+    for path, file in args.license:
+        app.add(f"licenses/{path}", file)
+    manifest = {
+        "binary": BINARY,
+        "libraries": libraries,
+        "programs": described,
+        "data": sorted(p for p in app.files if p.startswith("data/")),
+        "assets": sorted(assets),
+    }
+    write(app, manifest, args.directory)
+    shutil.copyfile(args.directory / MANIFEST, args.manifest)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from etbuild.arguments import ToolParser
-from etbuild.command import exit_code
+from etbuild.command import tool_main
 from etlink.container import REBUILD
 from etlink.json_file import fields_of, read_object
 
@@ -19,22 +19,19 @@ from etbundle.archives import WRITERS
 from etbundle.entries import tree
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs EtArchive; returns the exit code."""
+@tool_main
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs EtArchive."""
     parser = ToolParser(prog="etbundle.app_archive", description=__doc__)
     parser.add_argument("--app", type=Path, required=True, help="output of EtApp")
     parser.add_argument("--prefix", default="", help="folder in the archive")
     parser.add_argument("--output", type=Path, required=True, help=" or ".join(WRITERS))
     args = parser.parse_args(arguments)
-
-    def work() -> None:
-        manifest = read_object(args.app / MANIFEST, "is not a manifest of an app", REBUILD)
-        with fields_of(args.app / MANIFEST, REBUILD):
-            executables = [manifest["binary"], *manifest["libraries"]]
-        kind = next(kind for kind in WRITERS if args.output.name.endswith(kind))
-        WRITERS[kind](args.output, tree(args.app, args.prefix, executables))
-
-    return exit_code(work)
+    manifest = read_object(args.app / MANIFEST, "is not a manifest of an app", REBUILD)
+    with fields_of(args.app / MANIFEST, REBUILD):
+        executables = [manifest["binary"], *manifest["libraries"]]
+    kind = next(kind for kind in WRITERS if args.output.name.endswith(kind))
+    WRITERS[kind](args.output, tree(args.app, args.prefix, executables))
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from etbuild.arguments import ToolParser
-from etbuild.command import exit_code
+from etbuild.command import tool_main
 from etbuild.errors import BuildError
 
 from etbundle.entries import Entry, in_order, tree
@@ -129,24 +129,21 @@ WRITERS: dict[str, Callable[[Path, Iterable[Entry]], None]] = {
 }
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Packs a directory; returns the exit code."""
+@tool_main
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Packs a directory."""
     parser = ToolParser(prog="etbundle.archives", description=__doc__)
     parser.add_argument("--output", type=Path, required=True, help=" or ".join(WRITERS))
     parser.add_argument("--directory", type=Path, required=True, help="what goes into it")
     parser.add_argument("--prefix", default="", help="folder in the archive")
     parser.add_argument("--executable", action="append", default=[], metavar="PATH")
     args = parser.parse_args(arguments)
-
-    def work() -> None:
-        kinds = [kind for kind in WRITERS if args.output.name.endswith(kind)]
-        if not kinds:
-            raise BuildError(
-                f"{args.output.name}: unknown kind of archive, expected {' or '.join(WRITERS)}."
-            )
-        WRITERS[kinds[0]](args.output, tree(args.directory, args.prefix, args.executable))
-
-    return exit_code(work)
+    kinds = [kind for kind in WRITERS if args.output.name.endswith(kind)]
+    if not kinds:
+        raise BuildError(
+            f"{args.output.name}: unknown kind of archive, expected {' or '.join(WRITERS)}."
+        )
+    WRITERS[kinds[0]](args.output, tree(args.directory, args.prefix, args.executable))
 
 
 if __name__ == "__main__":

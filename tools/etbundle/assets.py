@@ -11,15 +11,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from etbuild.arguments import ToolParser, split_pair
-from etbuild.command import exit_code
+from etbuild.command import tool_main
 from etlink.json_file import write_json
 
 from etbundle.app import App, Program, add_programs, describe_files
 from etbundle.fit import by_program, uses_of
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs EtAssets; returns the exit code."""
+@tool_main
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs EtAssets."""
     parser = ToolParser(prog="etbundle.assets", description=__doc__)
     for name in ("label", "name", "exporter_version"):
         parser.add_argument(f"--{name}", required=True)
@@ -30,34 +31,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--asset", type=split_pair, action="append", default=[])
     parser.add_argument("--manifest", type=Path, required=True, help="JSON to write")
     args = parser.parse_args(arguments)
-
-    def work() -> None:
-        programs = [Program(a, b, Path(c), Path(d)) for a, b, c, d in args.program]
-        uses = [use for program in programs for use in uses_of(program.label, program.file)]
-        app = App({"label": args.label}, {"programs": by_program(uses)})
-        described = add_programs(app, programs, [(label, Path(f)) for label, f in args.data])
-        # The target's files are packed even if the programs need none of their weights.
-        for _, file in args.data:
-            app.add(f"data/{Path(file).name}", Path(file))
-        assets = [app.add(f"assets/{path}", file) for path, file in args.asset]
-        versions = {"exporter": args.exporter_version}
-        if args.runtime_version:
-            versions["runtime"] = args.runtime_version
-        manifest = {
-            "format": 1,
-            "app": args.name,
-            "label": args.label,
-            "executorch": versions,
-            "programs": described,
-            "data": sorted(p for p in app.files if p.startswith("data/")),
-            "assets": sorted(assets),
-            "files": describe_files(app.files),
-        }
-        if args.platform:
-            manifest["platforms"] = args.platform
-        write_json(args.manifest, manifest)
-
-    return exit_code(work)
+    programs = [Program(a, b, Path(c), Path(d)) for a, b, c, d in args.program]
+    uses = [use for program in programs for use in uses_of(program.label, program.file)]
+    app = App({"label": args.label}, {"programs": by_program(uses)})
+    described = add_programs(app, programs, [(label, Path(f)) for label, f in args.data])
+    # The target's files are packed even if the programs need none of their weights.
+    for _, file in args.data:
+        app.add(f"data/{Path(file).name}", Path(file))
+    assets = [app.add(f"assets/{path}", file) for path, file in args.asset]
+    versions = {"exporter": args.exporter_version}
+    if args.runtime_version:
+        versions["runtime"] = args.runtime_version
+    manifest = {
+        "format": 1,
+        "app": args.name,
+        "label": args.label,
+        "executorch": versions,
+        "programs": described,
+        "data": sorted(p for p in app.files if p.startswith("data/")),
+        "assets": sorted(assets),
+        "files": describe_files(app.files),
+    }
+    if args.platform:
+        manifest["platforms"] = args.platform
+    write_json(args.manifest, manifest)
 
 
 if __name__ == "__main__":

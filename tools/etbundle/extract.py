@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from etbuild.arguments import ToolParser
-from etbuild.command import exit_code
+from etbuild.command import tool_main
 from etbuild.errors import BuildError
 from etbuild.zip_check import UNREADABLE
 from etlink.container import write_atomically
@@ -60,15 +60,16 @@ def extract(label: str, archives: Sequence[Path], member: str, output: Path) -> 
     )
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs EtExtract; returns the exit code."""
+@tool_main
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs EtExtract."""
     parser = ToolParser(prog="etbundle.extract", description=__doc__)
     parser.add_argument("--label", required=True)
     parser.add_argument("--archive", type=Path, action="append", default=[])
     parser.add_argument("--member", required=True)
     parser.add_argument("--output", type=Path, required=True)
     args = parser.parse_args(arguments)
-    return exit_code(lambda: extract(args.label, args.archive, args.member, args.output))
+    extract(args.label, args.archive, args.member, args.output)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from etbuild.arguments import ToolParser
-from etbuild.command import exit_code
+from etbuild.command import tool_main
 from etbuild.errors import BuildError
 from etlink import pte, tables
 from etlink.container import write_text
@@ -275,8 +275,9 @@ def describe(
     }
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs EtFit; returns the exit code."""
+@tool_main
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs EtFit."""
     parser = ToolParser(prog="etbundle.fit", description=__doc__)
     for name in ("label", "runtime", "platform", "runtime_version"):
         parser.add_argument(f"--{name}", required=True)
@@ -290,31 +291,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--whole_link_flags", type=Path, help="the same with whole static libraries, to write"
     )
     args = parser.parse_args(arguments)
-
-    def work() -> None:
-        runtime = Runtime(
-            args.runtime,
-            args.platform,
-            args.runtime_version,
-            *_libraries(args.core),
-            choice=_libraries(args.library),
-            always=_libraries(args.always),
-            kernels=_libraries(args.kernels),
-        )
-        uses = [use for label, path in args.program for use in uses_of(label, Path(path))]
-        chosen = choose(args.label, runtime, uses)
-        macho = args.platform.startswith(("ios_", "macos_"))
-        # The app's own kernels are linked as its deps.
-        own = {library.label for library in runtime.kernels}
-        linked = [library for library in chosen if library.label not in own]
-        outputs = {label: (Path(kept), Path(rest)) for label, kept, rest in args.static}
-        parts, selected = split_static(linked, uses, outputs, macho)
-        write_json(args.fit, describe(args.label, runtime, uses, chosen, selected))
-        _write_flags(args.link_flags, link_flags(parts, macho))
-        if args.whole_link_flags:
-            _write_flags(args.whole_link_flags, link_flags(linked, macho))
-
-    return exit_code(work)
+    runtime = Runtime(
+        args.runtime,
+        args.platform,
+        args.runtime_version,
+        *_libraries(args.core),
+        choice=_libraries(args.library),
+        always=_libraries(args.always),
+        kernels=_libraries(args.kernels),
+    )
+    uses = [use for label, path in args.program for use in uses_of(label, Path(path))]
+    chosen = choose(args.label, runtime, uses)
+    macho = args.platform.startswith(("ios_", "macos_"))
+    # The app's own kernels are linked as its deps.
+    own = {library.label for library in runtime.kernels}
+    linked = [library for library in chosen if library.label not in own]
+    outputs = {label: (Path(kept), Path(rest)) for label, kept, rest in args.static}
+    parts, selected = split_static(linked, uses, outputs, macho)
+    write_json(args.fit, describe(args.label, runtime, uses, chosen, selected))
+    _write_flags(args.link_flags, link_flags(parts, macho))
+    if args.whole_link_flags:
+        _write_flags(args.whole_link_flags, link_flags(linked, macho))
 
 
 def _write_flags(path: Path, flags: Sequence[str]) -> None:

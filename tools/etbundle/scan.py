@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from etbuild.arguments import ToolParser
-from etbuild.command import exit_code
+from etbuild.command import tool_main
 from etbuild.errors import BuildError
 from etlink.json_file import write_json
 
@@ -143,28 +143,25 @@ def _check_backends(
             )
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs EtScan; returns the exit code."""
+@tool_main
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs EtScan."""
     parser = ToolParser(prog="etbundle.scan", description=__doc__)
     parser.add_argument("--label", required=True)
     parser.add_argument("--library", type=Path, action="append", default=[])
     parser.add_argument("--backend", action="append", default=[])
     parser.add_argument("--output", type=Path, required=True)
     args = parser.parse_args(arguments)
-
-    def work() -> None:
-        known = {*KNOWN_BACKENDS, *args.backend}
-        scans = [scan(library, known) for library in args.library]
-        backends = {backend for result in scans for backend in result.backends}
-        _check_backends(args.label, args.library, args.backend, backends)
-        lists = {
-            "label": args.label,
-            "operators": sorted({operator for result in scans for operator in result.operators}),
-            "backends": sorted(args.backend),
-        }
-        write_json(args.output, lists)
-
-    return exit_code(work)
+    known = {*KNOWN_BACKENDS, *args.backend}
+    scans = [scan(library, known) for library in args.library]
+    backends = {backend for result in scans for backend in result.backends}
+    _check_backends(args.label, args.library, args.backend, backends)
+    lists = {
+        "label": args.label,
+        "operators": sorted({operator for result in scans for operator in result.operators}),
+        "backends": sorted(args.backend),
+    }
+    write_json(args.output, lists)
 
 
 if __name__ == "__main__":

@@ -10,28 +10,25 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from etbuild.arguments import ToolParser
-from etbuild.command import exit_code
+from etbuild.command import tool_main
 from etlink.json_file import write_json
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs EtSize; returns the exit code."""
+@tool_main
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs EtSize."""
     parser = ToolParser(prog="etbundle.selection_size", description=__doc__)
     parser.add_argument("--label", required=True)
     parser.add_argument("--binary", type=Path, required=True, help="the app's")
     parser.add_argument("--whole", type=Path, required=True, help="with all of each static library")
     parser.add_argument("--output", type=Path, required=True, help="JSON to write")
     args = parser.parse_args(arguments)
-
-    def work() -> None:
-        sizes = {
-            "label": args.label,
-            "binary_size": args.binary.stat().st_size,
-            "whole_binary_size": args.whole.stat().st_size,
-        }
-        write_json(args.output, sizes)
-
-    return exit_code(work)
+    sizes = {
+        "label": args.label,
+        "binary_size": args.binary.stat().st_size,
+        "whole_binary_size": args.whole.stat().st_size,
+    }
+    write_json(args.output, sizes)
 
 
 if __name__ == "__main__":

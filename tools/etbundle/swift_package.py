@@ -15,7 +15,7 @@ from typing import Any
 
 import jinja2
 from etbuild.arguments import ToolParser, split_pair
-from etbuild.command import exit_code
+from etbuild.command import tool_main
 from etbuild.errors import BuildError
 
 from etbundle.archives import write_zip
@@ -93,8 +93,9 @@ def render(template: str, values: Mapping[str, Any]) -> bytes:
     return environment.get_template(template).render(values).encode()
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs EtSwiftPackage; returns the exit code."""
+@tool_main
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs EtSwiftPackage."""
     parser = ToolParser(prog="etbundle.swift_package", description=__doc__)
     for name in ("name", "module"):
         parser.add_argument(f"--{name}", required=True)
@@ -107,34 +108,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--executable", action="append", default=[], metavar="PATH")
     parser.add_argument("--zip", type=Path, required=True, help="the whole package, to write")
     args = parser.parse_args(arguments)
-
-    def work() -> None:
-        frameworks = dict(split_pair(item) for item in args.framework)
-        values = {
-            "name": args.name,
-            "module": args.module,
-            "frameworks": sorted(frameworks),
-            "minimum_ios": minimum_ios(args.framework_info),
-        }
-        written = {
-            "Package.swift": (args.package, render("Package.swift.jinja", values)),
-            f"Sources/{args.module}/{args.module}.swift": (
-                args.source,
-                render("Files.swift.jinja", values),
-            ),
-        }
-        for name, output in frameworks.items():
-            plist = info_plist(name, args.slice)
-            written[f"{name}.xcframework/Info.plist"] = (output, plist)
-        for output, contents in written.values():
-            output.write_bytes(contents)
-        entries = [Entry(f"{args.name}/{path}", text) for path, (_, text) in written.items()]
-        entries += [
-            Entry(f"{args.name}/{path}", file, path in args.executable) for path, file in args.file
-        ]
-        write_zip(args.zip, entries)
-
-    return exit_code(work)
+    frameworks = dict(split_pair(item) for item in args.framework)
+    values = {
+        "name": args.name,
+        "module": args.module,
+        "frameworks": sorted(frameworks),
+        "minimum_ios": minimum_ios(args.framework_info),
+    }
+    written = {
+        "Package.swift": (args.package, render("Package.swift.jinja", values)),
+        f"Sources/{args.module}/{args.module}.swift": (
+            args.source,
+            render("Files.swift.jinja", values),
+        ),
+    }
+    for name, output in frameworks.items():
+        plist = info_plist(name, args.slice)
+        written[f"{name}.xcframework/Info.plist"] = (output, plist)
+    for output, contents in written.values():
+        output.write_bytes(contents)
+    entries = [Entry(f"{args.name}/{path}", text) for path, (_, text) in written.items()]
+    entries += [
+        Entry(f"{args.name}/{path}", file, path in args.executable) for path, file in args.file
+    ]
+    write_zip(args.zip, entries)
 
 
 if __name__ == "__main__":

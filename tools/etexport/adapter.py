@@ -183,7 +183,7 @@ def _left_out(
       placeholders: by file and name in it; none is empty.
     """
     left = _without_likeness(before, placeholders)
-    trial = partial(_changed, request, {n: _digest(t) for n, t in before.items()}, placeholders)
+    trial = partial(_changed, request, {n: _digest(t) for n, t in before.items()})
     if not left or not trial(left):
         return left
     possible = {name: set(left) for name in before}
@@ -245,12 +245,7 @@ def _close(mark: _Mark, other: _Mark) -> bool:
     )
 
 
-def _changed(
-    request: Request,
-    before: Mapping[str, str],
-    placeholders: Mapping[_Key, torch.Tensor],
-    keys: Collection[_Key],
-) -> set[str]:
+def _changed(request: Request, before: Mapping[str, str], keys: Collection[_Key]) -> set[str]:
     """Names of what the entry point returns otherwise where some placeholders have other values."""
     # In the request's own folder, the only one beside its files that it may open.
     with tempfile.TemporaryDirectory() as folder:

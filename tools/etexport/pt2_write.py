@@ -50,9 +50,9 @@ def neutral(program: torch.export.ExportedProgram) -> None:
             }
 
 
-def same_graph(one: torch.export.ExportedProgram, other: torch.export.ExportedProgram) -> bool:
+def same_graph(first: torch.export.ExportedProgram, second: torch.export.ExportedProgram) -> bool:
     """Whether programs that `neutral` was applied to differ in nothing but what has gradients."""
-    return _graph(one) == _graph(other)
+    return _graph(first) == _graph(second)
 
 
 def save(program: torch.export.ExportedProgram, path: Path) -> dict[str, str]:

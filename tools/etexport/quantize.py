@@ -43,7 +43,7 @@ def quantize(
     inputs = calibration.inputs_by_method(spec, quantization, label)
     state = _State()
     quantized = {
-        name: _quantize_one(
+        name: _quantize_module(
             name, module, spec.methods[name], recipe, inputs.get(name), state, label
         )
         for name, module in modules.items()
@@ -70,7 +70,7 @@ class _State:
             buffer.detach().copy_(values)
 
 
-def _quantize_one(
+def _quantize_module(
     name: str,
     module: Any,
     method: Method,

@@ -18,7 +18,7 @@ from typing import Any
 from torch.fx import Proxy
 
 from etfast.known_results import PLAIN
-from etfast.unit import Unit, replaced, sources
+from etfast.unit import Unit, replaced
 
 
 def looking_first(upstream: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
@@ -57,26 +57,23 @@ def _install() -> contextlib.AbstractContextManager[None]:
 
 UNIT = Unit(
     name="arguments",
-    versions="torch 2.13.0, executorch 1.5.1",
-    relies_on=sources(
-        {
-            "torch.fx.proxy": {
-                "TracerBase.create_arg": "eec436601a27887a",
-            },
-            "torch.fx._symbolic_trace": {
-                "Tracer.create_arg": "433a92814bdbb004",
-            },
-            "torch.fx.experimental.proxy_tensor": {
-                "PythonKeyTracer.create_arg": "bde2a3d37f7cdfa2",
-            },
-            "torch._export.pass_base": {
-                "_ExportPassBaseDeprecatedDoNotUse.ExportTracer.create_arg": "f4ac63f94ff224fa",
-            },
-            "executorch.exir.pass_base": {
-                "_ExportPassBase.ExportTracer.create_arg": "e6e164d8b63fb1db",
-                "ExportPass.ExportTracer.create_arg": "e62a74465159fb27",
-            },
-        }
-    ),
+    relies_on={
+        "torch.fx.proxy": {
+            "TracerBase.create_arg": "eec436601a27887a",
+        },
+        "torch.fx._symbolic_trace": {
+            "Tracer.create_arg": "433a92814bdbb004",
+        },
+        "torch.fx.experimental.proxy_tensor": {
+            "PythonKeyTracer.create_arg": "bde2a3d37f7cdfa2",
+        },
+        "torch._export.pass_base": {
+            "_ExportPassBaseDeprecatedDoNotUse.ExportTracer.create_arg": "f4ac63f94ff224fa",
+        },
+        "executorch.exir.pass_base": {
+            "_ExportPassBase.ExportTracer.create_arg": "e6e164d8b63fb1db",
+            "ExportPass.ExportTracer.create_arg": "e62a74465159fb27",
+        },
+    },
     install=_install,
 )

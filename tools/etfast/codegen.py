@@ -19,7 +19,7 @@ from torch.fx import graph as fx_graph
 from torch.fx import graph_module as fx_graph_module
 from torch.fx.experimental import _config as fx_config
 
-from etfast.unit import Unit, replaced, sources
+from etfast.unit import Unit, replaced
 
 # What generated code leaves in the module, as GraphModule.recompile sets it.
 _GENERATED = ("_code", "_lineno_map", "_prologue_start")
@@ -102,18 +102,15 @@ def _call_wrapped(self: Any, *args: Any, **kwargs: Any) -> Any:
 
 UNIT = Unit(
     name="codegen",
-    versions="torch 2.13.0",
-    relies_on=sources(
-        {
-            "torch.fx.graph_module": {
-                "GraphModule.recompile": "98adb1519c457ae4",
-                "GraphModule.__new__": "9b3b555879e4a3e7",
-                "GraphModule.__reduce__": "479fb053d55614ee",
-                "GraphModule.code": "520d5912f275d853",
-                "GraphModule._recompile_submodules": "d8d048e4dfec55eb",
-                "_WrappedCall": "d6224e8eaeaba038",
-            },
-        }
-    ),
+    relies_on={
+        "torch.fx.graph_module": {
+            "GraphModule.recompile": "98adb1519c457ae4",
+            "GraphModule.__new__": "9b3b555879e4a3e7",
+            "GraphModule.__reduce__": "479fb053d55614ee",
+            "GraphModule.code": "520d5912f275d853",
+            "GraphModule._recompile_submodules": "d8d048e4dfec55eb",
+            "_WrappedCall": "d6224e8eaeaba038",
+        },
+    },
     install=_install,
 )

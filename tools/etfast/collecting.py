@@ -31,4 +31,4 @@ def _install() -> Iterator[None]:
         gc.unfreeze()
 
 
-UNIT = Unit(name="collecting", versions="CPython 3.10 to 3.14", relies_on=(), install=_install)
+UNIT = Unit(name="collecting", relies_on={}, install=_install)

@@ -26,7 +26,7 @@ from torch._functorch._aot_autograd.input_output_analysis import create_graph_si
 from torch.utils import _pytree as pytree
 
 from etfast import tracing
-from etfast.unit import Unit, replaced, sources
+from etfast.unit import Unit, replaced
 
 # Partitioners of backends whose payloads hold no names of nodes.
 _NAMELESS = "executorch.backends.xnnpack."
@@ -121,36 +121,33 @@ def _install() -> contextlib.AbstractContextManager[None]:
 
 UNIT = Unit(
     name="decomposing",
-    versions="torch 2.13.0, executorch 1.5.1",
-    relies_on=sources(
-        {
-            "torch.export._trace": {
-                "_aot_export_joint_with_descriptors": "04b178e484c78a0f",
-            },
-            "torch._functorch.aot_autograd": {
-                "aot_export_joint_with_descriptors": "ba40aec7a57ce009",
-            },
-            "torch._functorch._aot_autograd.graph_capture": {
-                "aot_dispatch_base_graph": "925ff207a17e4eee",
-            },
-            "torch._functorch._aot_autograd.input_output_analysis": {
-                "create_graph_signature": "367f7280b44123f9",
-            },
-            "torch._subclasses.functional_tensor": {
-                "FunctionalTensorMode.__torch_dispatch__": "7b7572351c375e68",
-            },
-            "torch.fx.experimental.proxy_tensor": {
-                "proxy_call": "879bdf47594b028f",
-                "track_tensor_tree": "c6de8aaed9c07643",
-            },
-            "torch._export.utils": {
-                "_materialize_cpp_cia_ops": "51472f6b4e2c3782",
-                "_special_op_to_preserve_cia": "00b0665a2cdc0355",
-            },
-            "executorch.exir.program._program": {
-                "_gen_edge_manager_for_partitioners": "14a2b38bd338a215",
-            },
-        }
-    ),
+    relies_on={
+        "torch.export._trace": {
+            "_aot_export_joint_with_descriptors": "04b178e484c78a0f",
+        },
+        "torch._functorch.aot_autograd": {
+            "aot_export_joint_with_descriptors": "ba40aec7a57ce009",
+        },
+        "torch._functorch._aot_autograd.graph_capture": {
+            "aot_dispatch_base_graph": "925ff207a17e4eee",
+        },
+        "torch._functorch._aot_autograd.input_output_analysis": {
+            "create_graph_signature": "367f7280b44123f9",
+        },
+        "torch._subclasses.functional_tensor": {
+            "FunctionalTensorMode.__torch_dispatch__": "7b7572351c375e68",
+        },
+        "torch.fx.experimental.proxy_tensor": {
+            "proxy_call": "879bdf47594b028f",
+            "track_tensor_tree": "c6de8aaed9c07643",
+        },
+        "torch._export.utils": {
+            "_materialize_cpp_cia_ops": "51472f6b4e2c3782",
+            "_special_op_to_preserve_cia": "00b0665a2cdc0355",
+        },
+        "executorch.exir.program._program": {
+            "_gen_edge_manager_for_partitioners": "14a2b38bd338a215",
+        },
+    },
     install=_install,
 )

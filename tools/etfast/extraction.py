@@ -20,7 +20,7 @@ from typing import Any
 
 from torch.fx import Graph, GraphModule, Node
 
-from etfast.unit import Unit, replaced, sources
+from etfast.unit import Unit, replaced
 
 _TAG = "delegation_tag"
 
@@ -162,28 +162,25 @@ def _install() -> contextlib.AbstractContextManager[None]:
 
 UNIT = Unit(
     name="extraction",
-    versions="torch 2.13.0, executorch 1.5.1",
-    relies_on=sources(
-        {
-            "executorch.exir.backend.backend_api": {
-                "_create_partitions_in_graph_module": "2c8bd8d290ecfb2d",
-                "_get_node_list_with_same_tag": "c23c9aa194460fcf",
-            },
-            "executorch.exir.backend.utils": {
-                "_maybe_duplicate_constant_nodes": "fc17d3b7b99f9cf9",
-                "_assign_new_tag": "96943ffbb443020b",
-            },
-            "executorch.exir.lowered_backend_module": {
-                "create_submodule_from_nodes": "3279f5ec23b0b723",
-            },
-            "torch.fx.passes.utils.fuser_utils": {
-                "fuse_as_graphmodule": "922a4119d015d0a0",
-                "validate_partition": "a0c37557e1ac636a",
-            },
-            "torch.fx.passes.tools_common": {
-                "legalize_graph": "6dc8094b32ebd463",
-            },
-        }
-    ),
+    relies_on={
+        "executorch.exir.backend.backend_api": {
+            "_create_partitions_in_graph_module": "2c8bd8d290ecfb2d",
+            "_get_node_list_with_same_tag": "c23c9aa194460fcf",
+        },
+        "executorch.exir.backend.utils": {
+            "_maybe_duplicate_constant_nodes": "fc17d3b7b99f9cf9",
+            "_assign_new_tag": "96943ffbb443020b",
+        },
+        "executorch.exir.lowered_backend_module": {
+            "create_submodule_from_nodes": "3279f5ec23b0b723",
+        },
+        "torch.fx.passes.utils.fuser_utils": {
+            "fuse_as_graphmodule": "922a4119d015d0a0",
+            "validate_partition": "a0c37557e1ac636a",
+        },
+        "torch.fx.passes.tools_common": {
+            "legalize_graph": "6dc8094b32ebd463",
+        },
+    },
     install=_install,
 )

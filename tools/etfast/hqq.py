@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 
-from etfast.unit import Unit, replaced, sources
+from etfast.unit import Unit, replaced
 
 _MODULE = "torchao.quantization.quantize_.workflows.intx.intx_unpacked_to_int8_tensor"
 _NAME = "_choose_qparams_and_quantize_scale_only_hqq"
@@ -165,12 +165,9 @@ def _install() -> contextlib.AbstractContextManager[None]:
 
 UNIT = Unit(
     name="hqq",
-    versions="torchao 0.18.0",
-    relies_on=sources(
-        {
-            "torchao.quantization.quant_primitives": {_NAME: "10aca3ea066078ff"},
-            _MODULE: {"IntxUnpackedToInt8Tensor.from_hp": "32fcba67f787e098"},
-        }
-    ),
+    relies_on={
+        "torchao.quantization.quant_primitives": {_NAME: "10aca3ea066078ff"},
+        _MODULE: {"IntxUnpackedToInt8Tensor.from_hp": "32fcba67f787e098"},
+    },
     install=_install,
 )

@@ -20,7 +20,7 @@ from typing import Any
 
 from torch.fx import GraphModule, Node
 
-from etfast.unit import Unit, replaced, sources
+from etfast.unit import Unit, replaced
 
 _Neighbors = list[tuple[Node, tuple[Node, ...], tuple[Node, ...]]]
 
@@ -200,21 +200,18 @@ def _install() -> contextlib.AbstractContextManager[None]:
 
 UNIT = Unit(
     name="merging",
-    versions="torch 2.13.0, executorch 1.5.1",
-    relies_on=sources(
-        {
-            "executorch.exir.backend.canonical_partitioners.group_partitioner": {
-                "_DependencyViewer": "a6d3ee37edb6ec3a",
-                "GroupBasedPartitioner": "fb0bdbfa065f977f",
-            },
-            "torch.fx.passes.infra.partitioner": {
-                "_DependencyViewer": "47bacdf03efdce20",
-                "CapabilityBasedPartitioner.__init__": "657423ae157fa2dd",
-            },
-            "torch.fx.passes.utils.fuser_utils": {
-                "validate_partition": "a0c37557e1ac636a",
-            },
-        }
-    ),
+    relies_on={
+        "executorch.exir.backend.canonical_partitioners.group_partitioner": {
+            "_DependencyViewer": "a6d3ee37edb6ec3a",
+            "GroupBasedPartitioner": "fb0bdbfa065f977f",
+        },
+        "torch.fx.passes.infra.partitioner": {
+            "_DependencyViewer": "47bacdf03efdce20",
+            "CapabilityBasedPartitioner.__init__": "657423ae157fa2dd",
+        },
+        "torch.fx.passes.utils.fuser_utils": {
+            "validate_partition": "a0c37557e1ac636a",
+        },
+    },
     install=_install,
 )

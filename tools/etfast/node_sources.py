@@ -14,7 +14,7 @@ from typing import Any
 
 from torch.fx import traceback
 
-from etfast.unit import Unit, replaced, sources
+from etfast.unit import Unit, replaced
 
 
 def _itself(source: Any, memo: dict[int, Any]) -> Any:
@@ -27,13 +27,10 @@ def _install() -> contextlib.AbstractContextManager[None]:
 
 UNIT = Unit(
     name="node_sources",
-    versions="torch 2.13.0",
-    relies_on=sources(
-        {
-            "torch.fx.traceback": {
-                "NodeSource": "0e29c3d55d6345c3",
-            },
-        }
-    ),
+    relies_on={
+        "torch.fx.traceback": {
+            "NodeSource": "0e29c3d55d6345c3",
+        },
+    },
     install=_install,
 )

@@ -21,7 +21,7 @@ import torch
 from torch.fx import Graph, GraphModule, Node
 from torch.fx import graph as fx_graph
 
-from etfast.unit import Unit, replaced, sources
+from etfast.unit import Unit, replaced
 
 # Upstream's list: assertions about sizes go before what depends on them.
 _PRIORITIZED = frozenset(
@@ -169,22 +169,19 @@ def _install() -> contextlib.AbstractContextManager[None]:
 
 UNIT = Unit(
     name="ordering",
-    versions="torch 2.13.0, executorch 1.5.1",
-    relies_on=sources(
-        {
-            "torch.fx.passes.tools_common": {
-                "legalize_graph": "6dc8094b32ebd463",
-            },
-            "torch.fx.graph": {
-                "_Namespace": "108a72ef4809bfea",
-                "_FindNodesLookupTable": "caf6efe1436ffce5",
-                "Graph.create_node": "7e8353cfe5d2ae96",
-                "Graph.node_copy": "1ea7e7358568c428",
-            },
-            "executorch.exir.lowered_backend_module": {
-                "create_submodule_from_nodes": "3279f5ec23b0b723",
-            },
-        }
-    ),
+    relies_on={
+        "torch.fx.passes.tools_common": {
+            "legalize_graph": "6dc8094b32ebd463",
+        },
+        "torch.fx.graph": {
+            "_Namespace": "108a72ef4809bfea",
+            "_FindNodesLookupTable": "caf6efe1436ffce5",
+            "Graph.create_node": "7e8353cfe5d2ae96",
+            "Graph.node_copy": "1ea7e7358568c428",
+        },
+        "executorch.exir.lowered_backend_module": {
+            "create_submodule_from_nodes": "3279f5ec23b0b723",
+        },
+    },
     install=_install,
 )

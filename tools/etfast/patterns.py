@@ -15,7 +15,7 @@ from typing import Any
 from torch.fx import GraphModule
 from torch.fx.passes.infra.pass_base import PassResult
 
-from etfast.unit import Unit, replaced, sources
+from etfast.unit import Unit, replaced
 
 # Of these each pattern has one at least.
 OPERATORS = frozenset(
@@ -54,20 +54,17 @@ def _install() -> contextlib.AbstractContextManager[None]:
 
 UNIT = Unit(
     name="patterns",
-    versions="torch 2.13.0, executorch 1.5.1",
-    relies_on=sources(
-        {
-            "executorch.backends.xnnpack._passes.convert_to_upsample_bilinear2d": {
-                "ConvertToUpsampleBilinear2d": "711c5e3e00df8749",
-            },
-            "executorch.backends.xnnpack.partition.graphs.bilinear_2d": {
-                "_get_bilinear_2d_graphs": "77141bc03a50d7d1",
-            },
-            "torch._decomp.decompositions": {
-                "_upsample_linear": "6a8c737800d7089c",
-            },
-        }
-    ),
+    relies_on={
+        "executorch.backends.xnnpack._passes.convert_to_upsample_bilinear2d": {
+            "ConvertToUpsampleBilinear2d": "711c5e3e00df8749",
+        },
+        "executorch.backends.xnnpack.partition.graphs.bilinear_2d": {
+            "_get_bilinear_2d_graphs": "77141bc03a50d7d1",
+        },
+        "torch._decomp.decompositions": {
+            "_upsample_linear": "6a8c737800d7089c",
+        },
+    },
     install=_install,
     needs=("executorch.backends.xnnpack._passes",),
 )

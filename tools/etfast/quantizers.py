@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from etfast.unit import Unit, replaced, sources
+from etfast.unit import Unit, replaced
 
 _NAMESPACES = frozenset({"torchao", "quantized_decomposed"})
 _REFUSED = frozenset(
@@ -50,15 +50,12 @@ def _install() -> contextlib.AbstractContextManager[None]:
 
 UNIT = Unit(
     name="quantizers",
-    versions="torch 2.13.0, torchao 0.18.0",
-    relies_on=sources(
-        {
-            "torch._subclasses.fake_tensor": {
-                "FakeTensorMode._validate_cache_key": "6e680de04c253ada",
-                "FakeTensorMode._cached_dispatch_impl": "adf4bc424fae16f3",
-                "FakeTensorMode._make_cache_entry": "acbd9c87030fe241",
-            },
-        }
-    ),
+    relies_on={
+        "torch._subclasses.fake_tensor": {
+            "FakeTensorMode._validate_cache_key": "6e680de04c253ada",
+            "FakeTensorMode._cached_dispatch_impl": "adf4bc424fae16f3",
+            "FakeTensorMode._make_cache_entry": "acbd9c87030fe241",
+        },
+    },
     install=_install,
 )

@@ -18,7 +18,7 @@ from torch.fx import Graph, GraphModule, Node
 from torch.fx.passes.infra.pass_base import PassResult
 
 from etfast.fake_tensors import learned
-from etfast.unit import Unit, replaced, sources
+from etfast.unit import Unit, replaced
 
 # Name of the attribute of a graph that says what tracing made.
 _TRACED = "_etfast_traced"
@@ -106,15 +106,12 @@ def _install() -> contextlib.AbstractContextManager[None]:
 
 UNIT = Unit(
     name="repeating",
-    versions="executorch 1.5.1",
-    relies_on=sources(
-        {
-            "executorch.exir.pass_base": {
-                "_ExportPassBase.call": "689e39bb23b9834c",
-                "_ExportPassBase.call_submodule": "d0245b732570ca52",
-                "ExportPass": "e5dbf59cc1c2ba4f",
-            },
-        }
-    ),
+    relies_on={
+        "executorch.exir.pass_base": {
+            "_ExportPassBase.call": "689e39bb23b9834c",
+            "_ExportPassBase.call_submodule": "d0245b732570ca52",
+            "ExportPass": "e5dbf59cc1c2ba4f",
+        },
+    },
     install=_install,
 )

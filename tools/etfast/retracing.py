@@ -35,7 +35,7 @@ from etfast.known_results import (
     key_of,
     known_result,
 )
-from etfast.unit import Unit, replaced, sources
+from etfast.unit import Unit, replaced
 
 # Name of the attribute of a pass that says whether it is in a graph with control flow.
 _ASIDE = "_etfast_aside"
@@ -152,23 +152,20 @@ def _install() -> contextlib.AbstractContextManager[None]:
 
 UNIT = Unit(
     name="retracing",
-    versions="torch 2.13.0, executorch 1.5.1",
-    relies_on=sources(
-        {
-            "executorch.exir.pass_base": {
-                "_ExportPassBase._fx": "d21aacbb5c107fba",
-                "_ExportPassBase.call_submodule": "d0245b732570ca52",
-                "_ExportPassBase.ExportTracer.set_metadata": "ca07dc1f73717617",
-            },
-            "torch._export.pass_base": {
-                "_ExportPassBaseDeprecatedDoNotUse._fx": "fc5bee485d9e884b",
-                "_ExportPassBaseDeprecatedDoNotUse.call_submodule": "62f7a41be427a3e0",
-                "_ExportPassBaseDeprecatedDoNotUse.ExportTracer.set_metadata": "a220bfbf1f92d4a8",
-            },
-            "torch.fx.experimental.symbolic_shapes": {
-                "ShapeEnv._set_replacement": "4e295501e5df4300",
-            },
-        }
-    ),
+    relies_on={
+        "executorch.exir.pass_base": {
+            "_ExportPassBase._fx": "d21aacbb5c107fba",
+            "_ExportPassBase.call_submodule": "d0245b732570ca52",
+            "_ExportPassBase.ExportTracer.set_metadata": "ca07dc1f73717617",
+        },
+        "torch._export.pass_base": {
+            "_ExportPassBaseDeprecatedDoNotUse._fx": "fc5bee485d9e884b",
+            "_ExportPassBaseDeprecatedDoNotUse.call_submodule": "62f7a41be427a3e0",
+            "_ExportPassBaseDeprecatedDoNotUse.ExportTracer.set_metadata": "a220bfbf1f92d4a8",
+        },
+        "torch.fx.experimental.symbolic_shapes": {
+            "ShapeEnv._set_replacement": "4e295501e5df4300",
+        },
+    },
     install=_install,
 )

@@ -20,7 +20,7 @@ from torch._logging import _internal as logging_internal
 from torch.fx.experimental import sym_node
 from torch.fx.experimental.proxy_tensor import get_proxy_mode
 
-from etfast.unit import Unit, replaced, sources
+from etfast.unit import Unit, replaced
 
 _METHODS = ("add", "sub", "mul", "eq", "ne", "ge", "gt", "le", "lt")
 _MOST = 100_000
@@ -85,15 +85,12 @@ def _install() -> contextlib.AbstractContextManager[None]:
 
 UNIT = Unit(
     name="symbols",
-    versions="torch 2.13.0",
-    relies_on=sources(
-        {
-            "torch.fx.experimental.sym_node": {
-                "_make_node_magic": "ab6027b6a718f227",
-                "SymNode.__init__": "c3d60d782635b90b",
-                "SymNode.expr": "b7e83fa5d9d17686",
-            },
-        }
-    ),
+    relies_on={
+        "torch.fx.experimental.sym_node": {
+            "_make_node_magic": "ab6027b6a718f227",
+            "SymNode.__init__": "c3d60d782635b90b",
+            "SymNode.expr": "b7e83fa5d9d17686",
+        },
+    },
     install=_install,
 )

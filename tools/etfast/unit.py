@@ -18,54 +18,34 @@ def _digest(source: Any) -> str:
     return hashlib.sha256(inspect.getsource(source).encode()).hexdigest()
 
 
-@dataclass(frozen=True)
-class Upstream:
-    """A function or class of upstream's whose source a unit relies on.
+def mismatch(module: str, name: str, sha256: str) -> str:
+    """How upstream's source differs from what a unit was written for; empty: it does not.
 
-    Attributes:
-      module: its module, importable.
-      name: qualified name in the module; "": the whole module.
+    Args:
+      module: importable.
+      name: qualified name of a function or class in the module; "": the whole module.
       sha256: the first hex digits of the digest of the source that the unit was written for.
-    """
-
-    module: str
-    name: str
-    sha256: str
-
-    def mismatch(self) -> str:
-        """What differs from what the unit was written for; empty: nothing.
-
-        Example: `torch.fx.graph:Graph.lint has another source (sha256 0123456789ab)`.
-        """
-        where = f"{self.module}:{self.name}" if self.name else self.module
-        try:
-            value: Any = importlib.import_module(self.module)
-            for part in self.name.split(".") if self.name else ():
-                # As it is stored: a class method or a property has its function inside.
-                value = inspect.getattr_static(value, part)
-            value = getattr(value, "fget", None) or getattr(value, "__func__", value)
-            digest = _digest(value)
-        except ImportError:
-            return f"{where} cannot be imported"
-        except (AttributeError, OSError, TypeError):
-            return f"{where} not found"
-        if digest.startswith(self.sha256):
-            return ""
-        return f"{where} has another source (sha256 {digest[:12]})"
-
-
-def sources(digests: Mapping[str, Mapping[str, str]]) -> tuple[Upstream, ...]:
-    """What a unit relies on: by module and qualified name the digest of the source.
 
     Example:
 
-        sources({"torch.fx.graph": {"Graph.create_node": "7e8353cfe5d2ae96"}})
+        mismatch("torch.fx.graph", "Graph.lint", "89ab")
+        # "torch.fx.graph:Graph.lint has another source (sha256 0123456789ab)"
     """
-    return tuple(
-        Upstream(module, name, sha256)
-        for module, of_module in digests.items()
-        for name, sha256 in of_module.items()
-    )
+    where = f"{module}:{name}" if name else module
+    try:
+        value: Any = importlib.import_module(module)
+        for part in name.split(".") if name else ():
+            # As it is stored: a class method or a property has its function inside.
+            value = inspect.getattr_static(value, part)
+        value = getattr(value, "fget", None) or getattr(value, "__func__", value)
+        digest = _digest(value)
+    except ImportError:
+        return f"{where} cannot be imported"
+    except (AttributeError, OSError, TypeError):
+        return f"{where} not found"
+    if digest.startswith(sha256):
+        return ""
+    return f"{where} has another source (sha256 {digest[:12]})"
 
 
 @dataclass(frozen=True)
@@ -74,22 +54,26 @@ class Unit:
 
     Attributes:
       name: short, for reports and tests.
-      versions: of upstream's packages that it was checked with, for readers.
-      relies_on: the sources that it replaces or whose behavior it assumes.
+      relies_on: the sources that it replaces or whose behavior it assumes: by module and qualified
+        name the first digits of the digest; see `mismatch`.
       install: returns a context in which it is installed.
       needs: modules without which there is nothing to speed up: the unit is left out silently while
         they aren't loaded.
     """
 
     name: str
-    versions: str
-    relies_on: tuple[Upstream, ...]
+    relies_on: Mapping[str, Mapping[str, str]]
     install: Callable[[], contextlib.AbstractContextManager[Any]]
     needs: tuple[str, ...] = ()
 
     def mismatches(self) -> list[str]:
         """What of upstream differs from what the unit was written for."""
-        return [text for text in (part.mismatch() for part in self.relies_on) if text]
+        return [
+            text
+            for module, digests in self.relies_on.items()
+            for name, sha256 in digests.items()
+            if (text := mismatch(module, name, sha256))
+        ]
 
 
 @contextlib.contextmanager

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from etbuild.arguments import ToolParser
-from etbuild.command import exit_code
+from etbuild.command import tool_main
 
 from etlink import adapter_values, delegated, without_kernel
 from etlink.container import REBUILD
@@ -24,8 +24,9 @@ from etlink.link import Options, link
 from etlink.lowered import Lowered
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the linker; returns the exit code."""
+@tool_main
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs the linker."""
     parser = ToolParser(prog="etlink", description=__doc__)
     parser.add_argument("--lowered", type=Path, required=True, help="directory of EtLower")
     parser.add_argument("--program", type=Path, required=True, help=".pte to write")
@@ -44,31 +45,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--app_operator", action="append", default=[], metavar="NAME")
     args = parser.parse_args(arguments)
     label = args.label or str(args.lowered)
-
-    def work() -> None:
-        options = Options(
-            label=args.label,
-            shared=tuple(read_index(path) for path in args.shared),
-            allow_unshared=args.allow_unshared,
-            own_data=tuple(args.own_data),
-            min_shared=args.min_shared,
-            adapter_data=args.adapter_data,
-            values=adapter_values.read(args.adapter) if args.adapter else None,
-        )
-        if args.min_delegated:
-            methods = delegated.read(args.lowered)
-            with fields_of(args.lowered / "lowering.json", REBUILD):
-                delegated.check(label, methods, args.min_delegated)
-        if args.require_kernels:
-            without_kernel.check(label, args.lowered, args.app_operator)
-        lowered = Lowered(args.lowered, more=args.adapter)
-        linked = link(lowered, args.program, args.data, options)
-        if args.manifest:
-            write_json(args.manifest, linked.manifest)
-        if args.summary:
-            write_json(args.summary, dataclasses.asdict(linked))
-
-    return exit_code(work)
+    options = Options(
+        label=args.label,
+        shared=tuple(read_index(path) for path in args.shared),
+        allow_unshared=args.allow_unshared,
+        own_data=tuple(args.own_data),
+        min_shared=args.min_shared,
+        adapter_data=args.adapter_data,
+        values=adapter_values.read(args.adapter) if args.adapter else None,
+    )
+    if args.min_delegated:
+        methods = delegated.read(args.lowered)
+        with fields_of(args.lowered / "lowering.json", REBUILD):
+            delegated.check(label, methods, args.min_delegated)
+    if args.require_kernels:
+        without_kernel.check(label, args.lowered, args.app_operator)
+    lowered = Lowered(args.lowered, more=args.adapter)
+    linked = link(lowered, args.program, args.data, options)
+    if args.manifest:
+        write_json(args.manifest, linked.manifest)
+    if args.summary:
+        write_json(args.summary, dataclasses.asdict(linked))
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from etbuild.arguments import ToolParser
-from etbuild.command import exit_code
+from etbuild.command import tool_main
 from etbuild.errors import BuildError
 
 from etlink import ptd
@@ -36,8 +36,9 @@ from etlink.lowered import Lowered, data_of
 from etlink.named_data import NamedData, list_names, unmatched
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Makes the file; returns the exit code."""
+@tool_main
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Makes the file."""
     parser = ToolParser(prog="etlink.share", description=__doc__)
     parser.add_argument("--label", required=True, help="the target, for messages")
     parser.add_argument("--data", type=Path, required=True, help=".ptd to write")
@@ -48,17 +49,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--file", type=Path, help=".ptd that was built before")
     parser.add_argument("--file_index", type=Path, help="its index")
     args = parser.parse_args(arguments)
-
-    def work() -> None:
-        if args.file:
-            index = adopt(args.file, args.file_index, args.data, args.label)
-        else:
-            sources = [Lowered(folder) for folder in args.lowered]
-            beside = [read_index(path) for path in args.beside]
-            index = share(sources, args.data, args.label, args.exclude, beside)
-        write_index(args.index, index)
-
-    return exit_code(work)
+    if args.file:
+        index = adopt(args.file, args.file_index, args.data, args.label)
+    else:
+        sources = [Lowered(folder) for folder in args.lowered]
+        beside = [read_index(path) for path in args.beside]
+        index = share(sources, args.data, args.label, args.exclude, beside)
+    write_index(args.index, index)
 
 
 def share(

@@ -63,7 +63,7 @@ def adapter(ctx: ModelContext) -> dict[str, torch.Tensor | None]:
     """
     opened = _open(ctx)
     its = opened.checkpoint.architecture
-    return lora.named_tensors(_adapter(ctx, decoder.construct(its.args), its), "transformer")
+    return lora.named_tensors(_adapter(ctx, decoder.construct(its.args), its))
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,8 @@ def _open(ctx: ModelContext) -> _Opened:
 
 
 def _adapter(ctx: ModelContext, model: Transformer, its: Architecture) -> lora.Adapter:
-    return lora.of_target(ctx, model, layers=its.depth, halves=its.halves)
+    files = ctx.file(lora.CONFIG), ctx.file(lora.WEIGHTS)
+    return lora.load_adapter(*files, model, layers=its.depth, halves=its.halves)
 
 
 def read_settings(files: Mapping, label: str) -> Settings:

@@ -194,34 +194,22 @@ class GgufFile:
         return torch.from_numpy(np.array(values, dtype=np.float32).reshape(tuple(shape)))
 
     def q8(self, name: str, shape: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:
-        """A matrix as 8-bit integers with one scale for every 32 columns.
-
-        Exact where the file stores it as Q8_0; rounded to that format otherwise.
+        """A matrix that is stored as Q8_0: 8-bit integers with one scale for every 32 columns.
 
         Args:
           name: its name in the file.
-          shape: (rows, columns) that the model needs; columns a multiple of 32.
+          shape: (rows, columns) that the model needs.
 
         Returns:
           int8 of (rows, columns) and float16 scales of (rows, columns / 32).
 
         Raises:
-          BuildError: as `tensor`, or the columns are not a multiple of 32.
+          BuildError: the file has no such tensor, or one of another shape.
         """
         rows, columns = shape
-        if columns % Q8_GROUP:
-            raise BuildError(
-                f'{self.path}: tensor "{name}" has {columns} columns; 8-bit storage needs a '
-                f"multiple of {Q8_GROUP}.",
-                'Build the model with args = {"embedding": "float32"}.',
-            )
-        raw = self.check(name, shape)
-        blocks = raw.data
-        if raw.tensor_type != GGMLQuantizationType.Q8_0:
-            values = self.tensor(name, shape).numpy()
-            blocks = gguf.quants.quantize(values, GGMLQuantizationType.Q8_0)
+        blocks = np.ascontiguousarray(self.check(name, shape).data)
         # One block is a float16 scale followed by 32 signed bytes.
-        blocks = np.ascontiguousarray(blocks).reshape(rows, columns // Q8_GROUP, 2 + Q8_GROUP)
+        blocks = blocks.reshape(rows, columns // Q8_GROUP, 2 + Q8_GROUP)
         scales = blocks[:, :, :2].copy().view(np.float16).reshape(rows, -1)
         numbers = blocks[:, :, 2:].copy().view(np.int8).reshape(rows, columns)
         return torch.from_numpy(numbers), torch.from_numpy(scales)

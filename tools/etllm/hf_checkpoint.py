@@ -75,17 +75,17 @@ def opened(
     more = JsonValues.read(generation[1], generation[0]) if generation else None
     its = architecture(values, more, sizes)
     files = _Files(tensors, JsonValues.read(index[1], index[0]) if index else None)
-    names = WeightNames(its, has_head=_HEAD in files.places)
+    names = WeightNames(its, has_head=_HEAD in files.file_by_tensor)
 
     def weight(name: str, shape: Sequence[int]) -> torch.Tensor:
         theirs, rows = names.source(name)
-        value = files.tensor(theirs, shape, rows, names.whole_shape(name, shape))
+        value = files.tensor(theirs, rows, names.whole_shape(name, shape))
         # What norms of these models multiply by is 1 more than what their files hold.
         return value + 1.0 if its.args.rms_norm_add_unit_offset and "norm" in name else value
 
     def check_unused(used: Collection[str]) -> None:
         known = {names.source(name)[0] for name in used}
-        extra = [n for n in files.places if n not in known and not names.may_be_left_out(n)]
+        extra = [n for n in files.file_by_tensor if n not in known and not names.may_be_left_out(n)]
         if extra:
             raise BuildError(
                 f"{config[0]}: {len(extra)} tensors of the checkpoint are not part of a model of "
@@ -162,16 +162,17 @@ class _Files:
     """Tensors over one or several .safetensors files."""
 
     def __init__(self, paths: Mapping[str, Path], index: JsonValues | None) -> None:
-        self._open = {name: _opened(name, path) for name, path in paths.items()}
+        self._open = {n: open_tensors(path, n, _AGAIN) for n, path in paths.items()}
         # Name of a tensor to name of its file.
-        self.places: dict[str, str] = {}
+        self.file_by_tensor: dict[str, str] = {}
         for name, file in self._open.items():
             for tensor in file.keys():  # noqa: SIM118  (no mapping)
-                if tensor in self.places:
+                if tensor in self.file_by_tensor:
                     raise BuildError(
-                        f'{name}: tensor "{tensor}" is in {self.places[tensor]}, too.', _AGAIN
+                        f'{name}: tensor "{tensor}" is in {self.file_by_tensor[tensor]}, too.',
+                        _AGAIN,
                     )
-                self.places[tensor] = name
+                self.file_by_tensor[tensor] = name
         if index is not None:
             self._check(index)
 
@@ -187,35 +188,33 @@ class _Files:
                 "Give the target all files of the checkpoint.",
             )
         for tensor, file in weights.items():
-            place = self.places.get(tensor, "no file").rsplit("/", 1)[-1]
-            if place != file:
+            actual = self.file_by_tensor.get(tensor, "no file").rsplit("/", 1)[-1]
+            if actual != file:
                 raise BuildError(
-                    f'{index.where}: tensor "{tensor}": expected in {file}, found in {place}.',
+                    f'{index.where}: tensor "{tensor}": expected in {file}, found in {actual}.',
                     _AGAIN,
                 )
 
-    def tensor(
-        self, name: str, shape: Sequence[int], rows: slice | None, whole: Sequence[int]
-    ) -> torch.Tensor:
-        """A tensor, or rows of it, as float32."""
-        if name not in self.places:
+    def tensor(self, name: str, rows: slice | None, whole: Sequence[int]) -> torch.Tensor:
+        """A tensor of the shape `whole`, or rows of it, as float32."""
+        if name not in self.file_by_tensor:
             raise BuildError(
                 f'{", ".join(self._open)}: expected a tensor "{name}" of shape {tuple(whole)}; '
-                f"there are {len(self.places)} tensors and none of that name.",
+                f"there are {len(self.file_by_tensor)} tensors and none of that name.",
                 "Give the target all files of the checkpoint, and its own config.json.",
             )
-        file = self._open[self.places[name]]
+        file = self._open[self.file_by_tensor[name]]
         header = file.get_slice(name)
         dtype, stored = header.get_dtype(), tuple(header.get_shape())
         if dtype not in _DTYPES:
             raise BuildError(
-                f'{self.places[name]}: tensor "{name}" is stored as {dtype}, expected one of '
-                f"{', '.join(_DTYPES)}.",
+                f'{self.file_by_tensor[name]}: tensor "{name}" is stored as {dtype}, expected '
+                f"one of {', '.join(_DTYPES)}.",
                 "Take the checkpoint in floating point: recipes quantize it.",
             )
         if stored != tuple(whole):
             raise BuildError(
-                f'{self.places[name]}: tensor "{name}": got shape {stored}, '
+                f'{self.file_by_tensor[name]}: tensor "{name}": got shape {stored}, '
                 f"expected {tuple(whole)}.",
                 "config.json and the weights belong to different models.",
             )
@@ -223,14 +222,24 @@ class _Files:
         return values.to(torch.float32).contiguous()
 
 
-def _opened(name: str, path: Path) -> Any:
+def open_tensors(path: Path, name: str, hint: str) -> Any:
+    """Opens a .safetensors file.
+
+    Args:
+      path: the file.
+      name: what messages call it.
+      hint: what to do if it cannot be read.
+
+    Raises:
+      BuildError: it cannot be read.
+    """
     try:
         return safe_open(path, framework="pt")
     except OSError as error:
-        raise BuildError(f"{name}: cannot be read: {error}.", _AGAIN) from None
+        raise BuildError(f"{name}: cannot be read: {error}.", hint) from None
     except SafetensorError as error:
         raise BuildError(
             f"{name}: expected a complete safetensors file; found {path.stat().st_size} bytes that "
             f"cannot be read ({error}).",
-            _AGAIN,
+            hint,
         ) from None

@@ -128,19 +128,16 @@ def _model_args(config: JsonValues, kind: str, its: Family, layers: int, sizes: 
             "embedding_multiplier", math.sqrt(width) if its.scaled_embedding else 1.0
         ),
         attention_multiplier=None if multiplier == head**-0.5 else multiplier,
-        residual_multiplier=_unless_one(config.real("residual_multiplier", 1.0)),
-        logits_scaling=_unless_one(config.real("logits_scaling", 1.0)),
+        residual_multiplier=_none_if_1(config.real("residual_multiplier", 1.0)),
+        logits_scaling=_none_if_1(config.real("logits_scaling", 1.0)),
     )
-    for ours, theirs in (
-        ("attn_logit_softcapping", "attn_logit_softcapping"),
-        ("final_logit_softcapping", "final_logit_softcapping"),
-    ):
-        if config.given(theirs):
-            setattr(args, ours, config.real(theirs))
+    for name in ("attn_logit_softcapping", "final_logit_softcapping"):
+        if config.given(name):
+            setattr(args, name, config.real(name))
     return args
 
 
-def _unless_one(value: float) -> float | None:
+def _none_if_1(value: float) -> float | None:
     return None if value == 1.0 else value
 
 
@@ -200,12 +197,12 @@ def _layer_types(config: JsonValues, kind: str, count: int) -> list[str]:
 
 def _turned(config: JsonValues, count: int) -> list[bool]:
     """Whether each layer has a rotary embedding."""
-    found = config.values.get("no_rope_layers")
-    if found is None:
+    flags = config.values.get("no_rope_layers")
+    if flags is None:
         return [True] * count
-    if not isinstance(found, list) or len(found) != count or any(f not in (0, 1) for f in found):
+    if not isinstance(flags, list) or len(flags) != count or any(f not in (0, 1) for f in flags):
         raise config.error("no_rope_layers", f"a list of {count} numbers, 1 or 0")
-    return [f == 1 for f in found]
+    return [flag == 1 for flag in flags]
 
 
 def _old_rope(config: JsonValues) -> JsonValues:
@@ -250,7 +247,7 @@ def _rotary(config: JsonValues, rope: JsonValues, sizes: Sizes) -> Rotary:
 
 def features_beyond_upstream(args: ModelArgs, layers: tuple[Layer, ...]) -> tuple[str, ...]:
     """Features that upstream's own Transformer doesn't compute, by names for messages."""
-    found = {
+    features = {
         "an activation other than silu": args.act_fn.value != "silu",
         "scaled embeddings": args.embedding_scale_factor != 1.0,
         "norms after attention and feed-forward": args.post_attention_norm,
@@ -264,18 +261,18 @@ def features_beyond_upstream(args: ModelArgs, layers: tuple[Layer, ...]) -> tupl
         "layers with different rotary embeddings": any(layer.rotary for layer in layers),
         "sliding windows": any(layer.window for layer in layers),
     }
-    return tuple(name for name, is_there in found.items() if is_there)
+    return tuple(name for name, is_there in features.items() if is_there)
 
 
 def _metadata(config: JsonValues, generation: JsonValues | None) -> dict[str, int | list[int]]:
-    found: dict[str, int | list[int]] = {}
+    metadata: dict[str, int | list[int]] = {}
     for source in filter(None, (generation, config)):
-        if "get_bos_id" not in found and source.given("bos_token_id"):
-            found["get_bos_id"] = source.integer("bos_token_id")
-        if "get_eos_ids" not in found and source.given("eos_token_id"):
+        if "get_bos_id" not in metadata and source.given("bos_token_id"):
+            metadata["get_bos_id"] = source.integer("bos_token_id")
+        if "get_eos_ids" not in metadata and source.given("eos_token_id"):
             ends = source.values["eos_token_id"]
             ends = ends if isinstance(ends, list) else [ends]
             if not all(isinstance(n, int) and not isinstance(n, bool) and n >= 0 for n in ends):
                 raise source.error("eos_token_id", "a token's number, or a list of them")
-            found["get_eos_ids"] = sorted(set(ends))
-    return found
+            metadata["get_eos_ids"] = sorted(set(ends))
+    return metadata

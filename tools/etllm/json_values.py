@@ -32,8 +32,8 @@ class JsonValues:
         self.values, self.where = values, where
 
     @classmethod
-    def read(cls, path: Path, name: str) -> JsonValues:
-        """Reads a file; `name` is what messages call it.
+    def read(cls, path: Path, name: str, hint: str = _AGAIN) -> JsonValues:
+        """Reads a file; `name` is what messages call it, `hint` what to do if it is malformed.
 
         Raises:
           BuildError: it can't be read or is no JSON object.
@@ -41,13 +41,13 @@ class JsonValues:
         try:
             values = json.loads(path.read_text(encoding="utf-8"))
         except OSError as error:
-            raise BuildError(f"{name}: cannot be read: {error.strerror}.") from None
+            raise BuildError(f"{name}: cannot be read: {error.strerror}.", hint) from None
         except RecursionError:
-            raise BuildError(f"{name}: no JSON: it is nested too deeply.", _AGAIN) from None
+            raise BuildError(f"{name}: it is not JSON: it is nested too deeply.", hint) from None
         except ValueError as error:
-            raise BuildError(f"{name}: no JSON: {error}.", _AGAIN) from None
+            raise BuildError(f"{name}: it is not JSON: {error}.", hint) from None
         if not isinstance(values, dict):
-            raise BuildError(f"{name}: got {_kind(values)}, expected a JSON object.", _AGAIN)
+            raise BuildError(f"{name}: got {_kind(values)}, expected a JSON object.", hint)
         return cls(values, name)
 
     def error(self, key: str, expected: str, hint: str = "") -> BuildError:
@@ -65,8 +65,7 @@ class JsonValues:
         self, key: str, default: int | None = None, minimum: int = 0, maximum: int = MOST_WIDTH
     ) -> int:
         """A whole number from `minimum` to `maximum`; without a default it must be there."""
-        value = self.values.get(key)
-        value = default if value is None else value
+        value = self._value(key, default)
         if not isinstance(value, int) or isinstance(value, bool) or value < minimum:
             raise self.error(key, f"a whole number of at least {minimum}", _AGAIN)
         if value > maximum:
@@ -75,8 +74,7 @@ class JsonValues:
 
     def real(self, key: str, default: float | None = None) -> float:
         """A finite number above 0; without a default it must be there."""
-        value = self.values.get(key)
-        value = default if value is None else value
+        value = self._value(key, default)
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         if not is_number or not math.isfinite(value) or value <= 0:
             raise self.error(key, "a number above 0", _AGAIN)
@@ -84,16 +82,14 @@ class JsonValues:
 
     def flag(self, key: str, default: bool) -> bool:
         """true or false."""
-        value = self.values.get(key)
-        value = default if value is None else value
+        value = self._value(key, default)
         if not isinstance(value, bool):
             raise self.error(key, "true or false", _AGAIN)
         return value
 
     def text(self, key: str, default: str | None = None) -> str:
         """A text; without a default it must be there."""
-        value = self.values.get(key)
-        value = default if value is None else value
+        value = self._value(key, default)
         if not isinstance(value, str):
             raise self.error(key, "a text", _AGAIN)
         return value
@@ -114,11 +110,14 @@ class JsonValues:
 
     def inner(self, key: str) -> JsonValues:
         """An object in this one; empty where it is missing."""
-        value = self.values.get(key)
-        value = {} if value is None else value
+        value = self._value(key, {})
         if not isinstance(value, dict):
             raise self.error(key, "an object", _AGAIN)
         return JsonValues(value, f'{self.where}: "{key}"')
+
+    def _value(self, key: str, default: Any) -> Any:
+        value = self.values.get(key)
+        return default if value is None else value
 
 
 def _kind(value: Any) -> str:

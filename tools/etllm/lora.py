@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from etbuild import BuildError, ModelContext
+from etbuild import BuildError
 from executorch.examples.models.llama.llama_transformer import Transformer
-from safetensors import SafetensorError, safe_open
 from torch import nn
 from torch.nn import functional
 
+from etllm.hf_checkpoint import open_tensors
 from etllm.lora_config import SAVE_AGAIN, Config, matches
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
@@ -133,14 +133,14 @@ def load_adapter(
     """
     settings = Config.read(config)
     present = len(model.layers)
-    places = {
+    our_layers = {
         f"model.layers.{i}.{theirs}": f"layers.{i}.{ours}"
         for i in range(layers or present)
         for theirs, ours in LINEARS.items()
     }
-    expected = _expected(settings, places)
-    shapes = {theirs: _shape(model, ours) for theirs, ours in places.items()}
-    with _open(weights) as file:
+    expected = _expected(settings, our_layers)
+    shapes = {theirs: _shape(model, ours) for theirs, ours in our_layers.items()}
+    with open_tensors(weights, str(weights), SAVE_AGAIN) as file:
         _check_names(weights, file.keys(), expected, settings)
         factors, unused = {}, []
         for theirs in expected:
@@ -150,7 +150,7 @@ def load_adapter(
             if not halves and theirs.endswith((".q_proj", ".k_proj")):
                 b = to_interleaved(b, rows // model.params.head_dim)
             if int(theirs.split(".")[2]) < present:
-                factors[places[theirs]] = a, b
+                factors[our_layers[theirs]] = a, b
             else:
                 unused += tensor_names(theirs)
     return Adapter(settings.rank, factors, tuple(unused))
@@ -159,13 +159,6 @@ def load_adapter(
 def is_given(files: Iterable[str]) -> bool:
     """Whether one of an adapter's files is among a target's, so that it must have both."""
     return not {CONFIG, WEIGHTS}.isdisjoint(name.rsplit("/", 1)[-1] for name in files)
-
-
-def of_target(
-    ctx: ModelContext, model: Transformer, layers: int | None = None, halves: bool = False
-) -> Adapter:
-    """The adapter among a target's files; the other arguments, and errors, as `load_adapter`."""
-    return load_adapter(ctx.file(CONFIG), ctx.file(WEIGHTS), model, layers, halves)
 
 
 def attach(model: Transformer, adapter: Adapter) -> None:
@@ -179,19 +172,15 @@ def attach(model: Transformer, adapter: Adapter) -> None:
         model.set_submodule(name, LoraLinear(model.get_submodule(name), a, b))
 
 
-def named_tensors(adapter: Adapter, prefix: str) -> dict[str, torch.Tensor | None]:
-    """An adapter's tensors by the names that `attach` gives them, and None for each unused one.
-
-    Args:
-      adapter: from `load_adapter`.
-      prefix: of the Transformer in the module: "transformer".
+def named_tensors(adapter: Adapter) -> dict[str, torch.Tensor | None]:
+    """An adapter's tensors by their names in the module of a program; None for each unused one.
 
     Example:
 
-        named_tensors(adapter, "transformer")["transformer.layers.0.attention.wq.lora_a.weight"]
+        named_tensors(adapter)["transformer.layers.0.attention.wq.lora_a.weight"]
     """
     named = {
-        f"{prefix}.{layer}.lora_{which}.weight": tensor
+        f"transformer.{layer}.lora_{which}.weight": tensor
         for layer, factors in sorted(adapter.factors.items())
         for which, tensor in zip("ab", factors, strict=True)
     }
@@ -228,17 +217,17 @@ def tensor_names(layer: str) -> tuple[str, str]:
     return f"{_PREFIX}{layer}.lora_A.weight", f"{_PREFIX}{layer}.lora_B.weight"
 
 
-def _expected(settings: Config, places: Iterable[str]) -> list[str]:
+def _expected(settings: Config, layers: Iterable[str]) -> list[str]:
     """The layers that have the adapter."""
     targets = settings.targets
     for target in [targets] if isinstance(targets, str) else targets:
-        if not any(matches(p, target if isinstance(targets, str) else (target,)) for p in places):
+        if not any(matches(p, target if isinstance(targets, str) else (target,)) for p in layers):
             raise BuildError(
                 f'{settings.path}: "target_modules": "{target}" is no linear layer of the model\'s '
                 f"blocks, which are: {', '.join(name.split('.')[1] for name in LINEARS)}.",
                 "Use an adapter that was trained for this model and for these layers only.",
             )
-    expected = [name for name in places if settings.takes(name)]
+    expected = [name for name in layers if settings.takes(name)]
     if not expected:
         raise BuildError(
             f'{settings.path}: "target_modules", "exclude_modules" and "layers_to_transform" leave '
@@ -255,27 +244,13 @@ def _shape(model: Transformer, name: str) -> tuple[int, int]:
     return linear.out_features, linear.in_features
 
 
-def _open(path: Path) -> Any:
-    try:
-        return safe_open(path, framework="pt")
-    except OSError as error:
-        raise BuildError(f"{path}: cannot be read: {error}.", SAVE_AGAIN) from None
-    except SafetensorError as error:
-        size = path.stat().st_size
-        raise BuildError(
-            f"{path}: expected a complete safetensors file; found {size} bytes that cannot be read "
-            f"({error}).",
-            SAVE_AGAIN,
-        ) from None
-
-
 def _check_names(
-    path: Path, found: Sequence[str], expected: Iterable[str], settings: Config
+    path: Path, present: Sequence[str], expected: Iterable[str], settings: Config
 ) -> None:
     """Raises BuildError where tensors are missing, or are not part of the model."""
     names = [name for layer in expected for name in tensor_names(layer)]
-    missing = sorted(set(names) - set(found))
-    extra = sorted(set(found) - set(names))
+    missing = sorted(set(names) - set(present))
+    extra = sorted(set(present) - set(names))
     source = f'by "target_modules" of {settings.path.name}'
     # What is there under other names explains what is missing, so both are said at once.
     if extra:

@@ -12,6 +12,8 @@ from typing import Any
 
 from etbuild import BuildError
 
+from etllm.json_values import JsonValues
+
 # The standard library's own parser: it has no limit for the time that a match takes.
 _parser = re._parser  # type: ignore[attr-defined]
 _MOST_REPEATS = 5
@@ -75,7 +77,7 @@ class Config:
         Raises:
           BuildError: it can't be read, or describes something that `attach` doesn't compute.
         """
-        values = _json(path)
+        values = JsonValues.read(path, str(path), SAVE_AGAIN).values
         _expect(path, values, "peft_type", "LORA")
         _expect(path, values, "bias", "none", default="none")
         for name in _MUST_BE_OFF:
@@ -108,21 +110,6 @@ class Config:
         if self.layers is not None and number not in self.layers:
             return False
         return matches(name, self.targets) and not matches(name, self.excluded)
-
-
-def _json(path: Path) -> dict[str, Any]:
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise BuildError(f"{path}: cannot be read: {error.strerror}.", SAVE_AGAIN) from None
-    except RecursionError:
-        raise BuildError(f"{path}: it is not JSON: it is nested too deeply.", SAVE_AGAIN) from None
-    except ValueError as error:
-        raise BuildError(f"{path}: it is not JSON: {error}.", SAVE_AGAIN) from None
-    if not isinstance(values, dict):
-        kind = type(values).__name__
-        raise BuildError(f"{path}: got a {kind}, expected a JSON object.", SAVE_AGAIN)
-    return values
 
 
 def _expect(

@@ -36,18 +36,18 @@ def make(shapes: Mapping[str, Shape], module: nn.Module, vocabulary: int) -> dic
       they give the same in any order.
     """
     start = torch.tensor([0], dtype=torch.long)
-    one = (torch.tensor([[1 % vocabulary]]), start)
+    single = (torch.tensor([[1 % vocabulary]]), start)
     methods = {}
     for name, shape in shapes.items():
         tokens = (torch.arange(shape.most) % vocabulary).view(1, -1)
         if not shape.dynamic:
-            inputs = one if shape.most == 1 else (tokens, start)
+            inputs = single if shape.most == 1 else (tokens, start)
             methods[name] = Method(module, inputs, strict=False)
             continue
         # Half of the range: export would take an example of one token for a constant.
         example = (tokens[:, : max(2, shape.most // 2)].clone(), start)
         sizes = {"tokens": {1: torch.export.Dim("count", min=1, max=shape.most)}, "input_pos": {}}
-        more = ((tokens, start),) if name == "prefill" else (one, (tokens, start))
+        more = ((tokens, start),) if name == "prefill" else (single, (tokens, start))
         # Not strict: tracing 30 layers with Dynamo takes 4 times as long and gives the same graph.
         methods[name] = Method(module, example, sizes, strict=False, test_inputs=more)
     return methods

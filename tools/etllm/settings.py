@@ -70,7 +70,7 @@ class Settings:
         value = _shown(self.value(key))
         default = "" if self.file.has(key) else " (upstream's default)"
         return BuildError(
-            f"{self.file.place(key)}: {key}: got {value}{default}, expected {expected}.", hint
+            f"{self.file.position(key)}: {key}: got {value}{default}, expected {expected}.", hint
         )
 
     def value(self, key: str) -> Any:
@@ -131,7 +131,7 @@ class Settings:
             if name not in known:
                 close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
                 raise BuildError(
-                    f"{self.file.place(key)}: unknown key {key}. {path or 'The file'} takes: "
+                    f"{self.file.position(key)}: unknown key {key}. {path or 'The file'} takes: "
                     f"{', '.join(sorted(known))}.",
                     f'Do you mean "{close[0]}"?' if close else "Remove it.",
                 )
@@ -140,21 +140,21 @@ class Settings:
                 continue
             items = list(enumerate(value)) if is_list and isinstance(value, list) else [("", value)]
             for number, item in items:
-                place = f"{key}.{number}" if number != "" else key
+                item_key = f"{key}.{number}" if number != "" else key
                 if not isinstance(item, dict) or (is_list and number == ""):
                     expected = "a list of sections" if is_list else "a section with keys"
                     raise BuildError(
-                        f"{self.file.place(place)}: {place}: got {_shown(item)}, "
+                        f"{self.file.position(item_key)}: {item_key}: got {_shown(item)}, "
                         f"expected {expected}.",
                         "Write its keys in lines of their own, each with two spaces more.",
                     )
-                self._check_keys(item, inner, place)
+                self._check_keys(item, inner, item_key)
 
     def _wrong(self, error: OmegaConfBaseException) -> BuildError:
         """For a value of another type than LlmConfig has."""
         key = re.sub(r"\[(\d+)\]", r".\1", error.full_key or "")
         text = str(error).splitlines()[0].rstrip(".")
-        return BuildError(f"{self.file.place(key)}: {key}: {text}.", "Correct the value.")
+        return BuildError(f"{self.file.position(key)}: {key}: {text}.", "Correct the value.")
 
     def _contradiction(self, error: ValueError) -> BuildError:
         """For values that LlmConfig refuses; its messages name keys without their section."""
@@ -162,7 +162,7 @@ class Settings:
         # The longest names a key; its section's name may be a word of the sentence, too.
         key = max(keys, key=lambda k: (k.count("."), len(k)), default="")
         named = f"{key}: " if key else ""
-        return BuildError(f"{self.file.place(key)}: {named}{str(error).rstrip('.')}.")
+        return BuildError(f"{self.file.position(key)}: {named}{str(error).rstrip('.')}.")
 
     def _check_supported(self) -> None:
         """Fails for the first key whose value differs from the default and has no effect here."""
@@ -172,7 +172,7 @@ class Settings:
                 continue
             reason, hint = _reason(key)
             raise BuildError(
-                f"{self.file.place(key)}: {key}: got {_shown(value)}, which is not supported: "
+                f"{self.file.position(key)}: {key}: got {_shown(value)}, which is not supported: "
                 f"{reason}.",
                 hint,
             )
@@ -204,7 +204,8 @@ def _check_benchmark(file: YamlFile) -> None:
     value = file.values.get(_BENCHMARK, False)
     if not isinstance(value, bool):
         raise BuildError(
-            f"{file.place(_BENCHMARK)}: {_BENCHMARK}: got {_shown(value)}, expected true or false.",
+            f"{file.position(_BENCHMARK)}: {_BENCHMARK}: got {_shown(value)}, expected "
+            "true or false.",
             "With true, the target of et_llm measures its programs, too.",
         )
 

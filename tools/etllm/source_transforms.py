@@ -24,7 +24,7 @@ def requested(settings: Settings) -> list[str]:
     if len(keys) == 2:
         raise settings.error(
             _SDPA,
-            f"false beside {_CACHE} ({settings.file.place(_CACHE)}): this version of ExecuTorch "
+            f"false beside {_CACHE} ({settings.file.position(_CACHE)}): this version of ExecuTorch "
             "cannot export the two together",
             "Remove one of them.",
         )

@@ -63,7 +63,7 @@ class YamlFile:
             )
         return cls(name, values, reader.lines)
 
-    def place(self, key: str) -> str:
+    def position(self, key: str) -> str:
         """Where a key stands, as "llm.yaml:7"; of one that isn't there, its section."""
         parts = key.split(".")
         while parts and ".".join(parts) not in self.lines:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from etbuild.arguments import ToolParser
-from etbuild.command import exit_code
+from etbuild.command import tool_main
 from etlink.container import write_text
 
 from etrelease import contents, description, listing, python_packages, sbom, status
@@ -62,8 +62,9 @@ def _write_json(path: Path, value: Mapping[str, Any]) -> None:
     write_text(path, json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs EtRelease; returns the exit code."""
+@tool_main
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs EtRelease."""
     parser = ToolParser(prog="etrelease.release", description=__doc__)
     parser.add_argument("--description", type=Path, required=True, help="of Bazel's analysis")
     parser.add_argument(
@@ -80,18 +81,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--stable_status", type=Path, help="of a stamped build")
     parser.add_argument("--volatile_status", type=Path, help="of a stamped build")
     args = parser.parse_args(arguments)
-
-    def work() -> None:
-        stamped = args.stable_status and args.volatile_status
-        write(
-            description.read(args.description, args.repository),
-            status.read(args.stable_status, args.volatile_status) if stamped else None,
-            manifest=args.manifest,
-            bill=args.sbom,
-            checksums=args.checksums,
-        )
-
-    return exit_code(work)
+    stamped = args.stable_status and args.volatile_status
+    write(
+        description.read(args.description, args.repository),
+        status.read(args.stable_status, args.volatile_status) if stamped else None,
+        manifest=args.manifest,
+        bill=args.sbom,
+        checksums=args.checksums,
+    )
 
 
 if __name__ == "__main__":

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from etbuild.arguments import ToolParser
-from etlink.container import REBUILD
-from etlink.json_file import fields_of, read_object
+from etbuild.command import tool_main
+from etlink.container import REBUILD, write_text
+from etlink.json_file import fields_of, read_object, write_json
 
 from etreport import page, treemap
 from etreport.findings import LOW_SQNR_DB, findings
@@ -20,25 +21,24 @@ from etreport.modules import by_module
 from etreport.treemap import Node
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Writes the report; returns the exit code."""
+@tool_main
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Writes the report."""
     parser = ToolParser(prog="etreport.app", description=__doc__)
     for name in ("manifest", "json", "html"):
         parser.add_argument(f"--{name}", type=Path, required=True)
     parser.add_argument("--report", nargs=2, action="append", default=[])
     options = parser.parse_args(arguments)
-
-    def build() -> page.Report:
-        manifest = read_object(options.manifest, "is not the manifest of an app", REBUILD)
-        reports = {
-            label: read_object(Path(file), "is not the report of a program", REBUILD)
-            for label, file in options.report
-        }
-        with fields_of(f"{options.manifest}, or a report of its programs,", REBUILD):
-            report = describe(manifest, reports)
-            return report, of_app(report)
-
-    return page.write(build, options.json, options.html)
+    manifest = read_object(options.manifest, "is not the manifest of an app", REBUILD)
+    reports = {
+        label: read_object(Path(file), "is not the report of a program", REBUILD)
+        for label, file in options.report
+    }
+    with fields_of(f"{options.manifest}, or a report of its programs,", REBUILD):
+        report = describe(manifest, reports)
+        html = of_app(report)
+    write_json(options.json, report)
+    write_text(options.html, html)
 
 
 def describe(manifest: Mapping[str, Any], reports: Mapping[str, Any]) -> dict[str, Any]:

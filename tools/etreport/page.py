@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import jinja2
-from etbuild.errors import BuildError
 from etlink.amounts import human_bytes, human_flops, human_percent, human_tensor
-from etlink.container import write_text
 
 from etreport import treemap
 from etreport.findings import LOW_SQNR_DB, findings
@@ -19,21 +15,6 @@ from etreport.modules import by_module
 from etreport.treemap import Node
 
 _FOLDER = Path(__file__).parent
-
-# What a report says, and its page.
-Report = tuple[dict[str, Any], str]
-
-
-def write(build: Callable[[], Report], json_file: Path, html_file: Path) -> int:
-    """Writes both files of a report; returns the exit code: 1 where its parts are malformed."""
-    try:
-        report, html = build()
-        write_text(json_file, json.dumps(report, indent=1, sort_keys=True) + "\n")
-        write_text(html_file, html)
-    except BuildError as error:
-        print(f"ERROR: {error}", file=sys.stderr)
-        return 1
-    return 0
 
 
 def of_program(report: Mapping[str, Any]) -> str:

@@ -12,32 +12,32 @@ from pathlib import Path
 from typing import Any
 
 from etbuild.arguments import ToolParser
+from etbuild.command import tool_main
 from etlink import delegated
-from etlink.container import REBUILD
-from etlink.json_file import fields_of, read_object
+from etlink.container import REBUILD, write_text
+from etlink.json_file import fields_of, read_object, write_json
 from etlink.lowered import Index, Lowered
 
 from etreport import contents, page
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Writes the report; returns the exit code."""
+@tool_main
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Writes the report."""
     parser = ToolParser(prog="etreport.program", description=__doc__)
     parser.add_argument("--label", required=True, help="the program")
     for name in ("lowered", "timings", "summary", "json", "html"):
         parser.add_argument(f"--{name}", type=Path, required=True)
     options = parser.parse_args(arguments)
-
-    def build() -> page.Report:
-        index = Lowered(options.lowered).index
-        files = (options.lowered / "lowering.json", options.timings, options.summary)
-        parts = [read_object(file, "is not part of a report", REBUILD) for file in files]
-        names = ", ".join(file.name for file in files)
-        with fields_of(f"{options.label}: {names}: one of them", REBUILD):
-            report = describe(options.label, index, *parts)
-            return report, page.of_program(report)
-
-    return page.write(build, options.json, options.html)
+    index = Lowered(options.lowered).index
+    files = (options.lowered / "lowering.json", options.timings, options.summary)
+    parts = [read_object(file, "is not part of a report", REBUILD) for file in files]
+    names = ", ".join(file.name for file in files)
+    with fields_of(f"{options.label}: {names}: one of them", REBUILD):
+        report = describe(options.label, index, *parts)
+        html = page.of_program(report)
+    write_json(options.json, report)
+    write_text(options.html, html)
 
 
 def describe(

@@ -2,17 +2,19 @@
 
 #include <cstdlib>
 
-
 namespace runner {
 namespace {
 
 using Program = Arguments::Program;
 
-struct ProgramText {
-  const char* option;
-  std::string Program::* value;
+// An option's name, and the member that has its value.
+template <class Owner, class Value>
+struct Option {
+  const char* name;
+  Value Owner::* value;
 };
-constexpr ProgramText kProgramTexts[] = {
+
+constexpr Option<Program, std::string> kProgramTexts[] = {
     {"--etdump", &Program::etdump},
     {"--manifest", &Program::manifest},
     {"--method", &Program::method},
@@ -20,55 +22,35 @@ constexpr ProgramText kProgramTexts[] = {
     {"--output_format", &Program::output_format},
 };
 
-struct ProgramList {
-  const char* option;
-  std::vector<std::string> Program::* values;
-};
-constexpr ProgramList kProgramLists[] = {
+constexpr Option<Program, std::vector<std::string>> kProgramLists[] = {
     {"--data", &Program::data},
     {"--input", &Program::inputs},
 };
 
-struct Text {
-  const char* option;
-  std::string Arguments::* value;
-};
-constexpr Text kTexts[] = {
+constexpr Option<Arguments, std::string> kTexts[] = {
     {"--app", &Arguments::app},
     {"--prompt", &Arguments::prompt},
     {"--system", &Arguments::system},
     {"--tokenizer", &Arguments::tokenizer},
 };
 
-struct Number {
-  const char* option;
-  int Arguments::* value;
-  int most;
+constexpr Option<Arguments, int> kNumbers[] = {
+    {"--max_new_tokens", &Arguments::max_new_tokens},
+    {"--repeat", &Arguments::repeat},
+    {"--seed", &Arguments::seed},
+    {"--threads", &Arguments::threads},
 };
 constexpr int kMost = 1000000;
-constexpr Number kNumbers[] = {
-    {"--max_new_tokens", &Arguments::max_new_tokens, kMost},
-    {"--repeat", &Arguments::repeat, kMost},
-    {"--seed", &Arguments::seed, kMost},
-    // More than machines have cores; other processes need threads, too.
-    {"--threads", &Arguments::threads, 1024},
-};
+// More than machines have cores; other processes need threads, too.
+constexpr int kMostThreads = 1024;
 
-struct Real {
-  const char* option;
-  double Arguments::* value;
-};
-constexpr Real kReals[] = {
+constexpr Option<Arguments, double> kReals[] = {
     {"--atol", &Arguments::atol},
     {"--rtol", &Arguments::rtol},
     {"--temperature", &Arguments::temperature},
 };
 
-struct Flag {
-  const char* option;
-  bool Arguments::* value;
-};
-constexpr Flag kFlags[] = {
+constexpr Option<Arguments, bool> kFlags[] = {
     {"--chat", &Arguments::chat},
     {"--json", &Arguments::json},
     {"--list", &Arguments::list},
@@ -82,7 +64,7 @@ constexpr Flag kFlags[] = {
 template <class Options>
 auto find(const Options& options, const std::string& name) -> decltype(&options[0]) {
   for (const auto& option : options) {
-    if (name == option.option) {
+    if (name == option.name) {
       return &option;
     }
   }
@@ -135,15 +117,16 @@ Result<bool> set_option(Arguments& arguments, const std::string& option, const s
     arguments.programs.back().given = value;
     arguments.programs.back().is_bundled = option == "--bundled";
   } else if (const auto* text = find(kProgramTexts, option)) {
-    TRY(set_once(program.*(text->value), option, value, " for one --program"));
+    TRY(set_once(program.*text->value, option, value, " for one --program"));
   } else if (const auto* list = find(kProgramLists, option)) {
-    (program.*(list->values)).push_back(value);
+    (program.*list->value).push_back(value);
   } else if (const auto* text = find(kTexts, option)) {
-    TRY(set_once(arguments.*(text->value), option, value, ""));
+    TRY(set_once(arguments.*text->value, option, value, ""));
   } else if (const auto* number = find(kNumbers, option)) {
-    arguments.*(number->value) = value.empty() ? 0 : TRY(positive(option, value, number->most));
+    const int most = option == "--threads" ? kMostThreads : kMost;
+    arguments.*number->value = value.empty() ? 0 : TRY(positive(option, value, most));
   } else if (const auto* real = find(kReals, option)) {
-    arguments.*(real->value) = value.empty() ? 0 : TRY(not_negative(option, value));
+    arguments.*real->value = value.empty() ? 0 : TRY(not_negative(option, value));
   } else {
     return false;
   }
@@ -203,7 +186,7 @@ Result<Arguments> parse_arguments(int count, char** values) {
       return arguments;
     }
     if (const auto* flag = find(kFlags, option)) {
-      arguments.*(flag->value) = true;
+      arguments.*flag->value = true;
       continue;
     }
     const size_t equals = option.find('=');
@@ -225,14 +208,14 @@ Result<Arguments> parse_arguments(int count, char** values) {
 }
 
 std::string option_of(const Program& leading) {
-  for (const ProgramText& text : kProgramTexts) {
-    if (!(leading.*(text.value)).empty()) {
-      return text.option;
+  for (const auto& text : kProgramTexts) {
+    if (!(leading.*text.value).empty()) {
+      return text.name;
     }
   }
-  for (const ProgramList& list : kProgramLists) {
-    if (!(leading.*(list.values)).empty()) {
-      return list.option;
+  for (const auto& list : kProgramLists) {
+    if (!(leading.*list.value).empty()) {
+      return list.name;
     }
   }
   return "";

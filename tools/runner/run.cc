@@ -127,7 +127,7 @@ Status keep_language_model(const Arguments& arguments, std::vector<Loaded>& load
   std::string names;
   std::vector<Loaded> models;
   for (Loaded& candidate : loaded) {
-    if (LanguageModel::is_one(*candidate.program)) {
+    if (LanguageModel::is_language_model(*candidate.program)) {
       names += (names.empty() ? "" : ", ") + candidate.report.name;
       models.push_back(std::move(candidate));
     }

@@ -10,7 +10,7 @@ import re
 import secrets
 from collections.abc import Mapping, Sequence
 
-from etllm.chat.text import ChatTemplate
+from etllm.tokenizer.text import ChatTemplate
 from tokenizers import AddedToken, Tokenizer
 
 

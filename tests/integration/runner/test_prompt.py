@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from etllm.chat.text import ChatTemplate, load_config, load_tokenizer
+from etllm.tokenizer.text import ChatTemplate, load_config, load_tokenizer
 
 from tests.integration.runner.conversation import ConversationEncoder
 from tests.integration.runner.eager import EagerLlama

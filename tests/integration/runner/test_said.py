@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from etllm.chat.text import ChatTemplate
+from etllm.tokenizer.text import ChatTemplate
 from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
 
 from tests.integration.runner.conversation import ConversationEncoder

@@ -71,19 +71,6 @@ def test_eight_bit_storage_is_taken_as_it_is(tiny, tmp_path):
     assert torch.equal(exact.view(40, 64), file.tensor("token_embd.weight", (40, 64)))
 
 
-def test_eight_bit_storage_of_other_types_is_rounded(tiny, tmp_path):
-    file = GgufFile(tiny.write(tmp_path / "a.gguf"))
-    rows, scales = file.q8("token_embd.weight", (40, 64))
-    near = (rows.float().view(40, 2, 32) * scales.float().unsqueeze(-1)).view(40, 64)
-    np.testing.assert_allclose(near, tiny.tensors["token_embd.weight"], atol=0.01)
-
-
-def test_eight_bit_storage_needs_whole_groups(tiny, tmp_path):
-    tiny.tensors["odd"] = np.zeros((2, 33), np.float32)
-    with pytest.raises(BuildError, match='"odd" has 33 columns.*multiple of 32'):
-        GgufFile(tiny.write(tmp_path / "a.gguf")).q8("odd", (2, 33))
-
-
 def test_a_truncated_file_says_how_many_bytes_it_needs(tiny, tmp_path):
     path = tiny.write(tmp_path / "a.gguf")
     whole = path.read_bytes()

@@ -16,7 +16,7 @@ import torch
 from etexport import lower, stages
 from etexport.progress import Progress
 from etfast import hqq, path
-from etfast.unit import Upstream
+from etfast.unit import mismatch
 from lowerings import digest
 from torch.fx import GraphModule
 from torch.fx.passes import tools_common
@@ -97,31 +97,31 @@ def test_removed_after_an_error() -> None:
 @pytest.mark.parametrize("name", sorted(name for name, unit in UNITS.items() if unit.relies_on))
 def test_another_upstream(name: str) -> None:
     """One digest that differs is enough, and the reason names function and digest."""
-    part = UNITS[name].relies_on[-1]
-    other = dataclasses.replace(part, sha256="0" * 64)
-    unit = dataclasses.replace(UNITS[name], relies_on=(*UNITS[name].relies_on[:-1], other))
+    sources = UNITS[name].relies_on
+    module, digests = list(sources.items())[-1]
+    function, sha256 = list(digests.items())[-1]
+    changed = {**sources, module: {**digests, function: "0" * 64}}
+    unit = dataclasses.replace(UNITS[name], relies_on=changed)
     before = _functions()
     with path.installed([unit]) as used:
         assert _functions() == before
     assert used.as_json() == {
         "lowering": "fast",
         "units": [],
-        "stood_aside": {
-            name: f"{part.module}:{part.name} has another source (sha256 {part.sha256[:12]})"
-        },
+        "stood_aside": {name: f"{module}:{function} has another source (sha256 {sha256[:12]})"},
     }
 
 
 @pytest.mark.parametrize(
-    ("part", "why"),
+    ("module", "name", "why"),
     [
-        (Upstream("torch.nowhere", "f", "0"), "torch.nowhere:f cannot be imported"),
-        (Upstream("torch.fx.graph", "Graph.gone", "0"), "torch.fx.graph:Graph.gone not found"),
+        ("torch.nowhere", "f", "torch.nowhere:f cannot be imported"),
+        ("torch.fx.graph", "Graph.gone", "torch.fx.graph:Graph.gone not found"),
     ],
 )
-def test_missing_functions(part: Upstream, why: str) -> None:
+def test_missing_functions(module: str, name: str, why: str) -> None:
     """Functions come and go between versions."""
-    assert part.mismatch() == why
+    assert mismatch(module, name, "0") == why
 
 
 def test_a_changed_function(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -43,6 +43,6 @@ def metadata() -> dict[str, Any]:
 @pytest.fixture
 def tokenizer(metadata: dict[str, Any]) -> Any:
     """The tokenizer of `metadata`."""
-    from etllm.chat.tokenizer_from_gguf import build_tokenizer
+    from etllm.tokenizer.tokenizer_from_gguf import build_tokenizer
 
     return build_tokenizer(metadata, "tiny.gguf")

@@ -1,4 +1,4 @@
-"""etllm.chat.chat_format: chat templates as plain texts."""
+"""etllm.tokenizer.chat_format: chat templates as plain texts."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import sys
 
 import pytest
 from etbuild import BuildError
-from etllm.chat.chat_format import chat_format, main, write_chat_format
-from etllm.chat.text import ChatTemplate
+from etllm.tokenizer.chat_format import chat_format, main, write_chat_format
+from etllm.tokenizer.text import ChatTemplate
 
 CHATML = (
     "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
@@ -114,7 +114,15 @@ def test_tokens_and_templates_in_other_forms():
 def test_the_command_line(tmp_path, capsys):
     config, output = tmp_path / "tokenizer_config.json", tmp_path / "chat_format.json"
     config.write_text(json.dumps({"chat_template": CHATML}))
-    words = [sys.executable, "-m", "etllm.chat.chat_format", "--config", config, "--output", output]
+    words = [
+        sys.executable,
+        "-m",
+        "etllm.tokenizer.chat_format",
+        "--config",
+        config,
+        "--output",
+        output,
+    ]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     assert subprocess.run(words, env=environment).returncode == 0
     assert json.loads(output.read_text()) == format_of(CHATML)

@@ -1,4 +1,4 @@
-"""etllm.chat.text: chat templates and files."""
+"""etllm.tokenizer.text: chat templates and files."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from etbuild import BuildError
-from etllm.chat.text import ChatTemplate, load_config, load_tokenizer
+from etllm.tokenizer.text import ChatTemplate, load_config, load_tokenizer
 
 HELLO = [{"role": "user", "content": "Hello"}]
 
@@ -86,7 +86,7 @@ def test_templates_that_no_model_has(template: object, message: str) -> None:
 
 
 def test_a_template_that_takes_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("etllm.chat.text._MOST_SECONDS", 0.3)
+    monkeypatch.setattr("etllm.tokenizer.text._MOST_SECONDS", 0.3)
     loops = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"
     with pytest.raises(BuildError, match="it takes more than 0.3 seconds"):
         ChatTemplate({"chat_template": loops}, "c.json").render([])

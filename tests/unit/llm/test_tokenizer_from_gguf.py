@@ -1,4 +1,4 @@
-"""etllm.chat.tokenizer_from_gguf: from a GGUF file's metadata to Hugging Face's files."""
+"""etllm.tokenizer.tokenizer_from_gguf: from a GGUF file's metadata to Hugging Face's files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import gguf
 import numpy as np
 import pytest
 from etbuild import BuildError
-from etllm.chat.tokenizer_from_gguf import build_config, build_tokenizer, main, read_metadata
+from etllm.tokenizer.tokenizer_from_gguf import build_config, build_tokenizer, main, read_metadata
 
 
 def write(metadata, path):
@@ -74,7 +74,7 @@ def test_the_same_file_gives_the_same_bytes(metadata, tmp_path):
     written = []
     for seed in ("1", "2"):
         out = [tmp_path / f"tokenizer{seed}.json", tmp_path / f"config{seed}.json"]
-        command = [sys.executable, "-m", "etllm.chat.tokenizer_from_gguf"]
+        command = [sys.executable, "-m", "etllm.tokenizer.tokenizer_from_gguf"]
         command += ["--gguf", path, "--output", out[0], "--config", out[1]]
         places = os.pathsep.join(filter(None, sys.path))
         env = {"PYTHONHASHSEED": seed, "PYTHONPATH": places, "PYTHONDONTWRITEBYTECODE": "1"}

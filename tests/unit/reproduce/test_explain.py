@@ -14,7 +14,7 @@ import torch
 from etcli.files.archives import sha256_of
 from etcli.files.explain import MOST, explain
 from etcli.reproduce.build import Output
-from etcli.reproduce.compare import compare
+from etcli.reproduce.command import compare
 from etlink import ptd
 from etlink.container import Piece
 from etlink.data_index import describe_key

@@ -51,13 +51,13 @@ def module_line(text: str, where: str) -> tuple[str, str]:
       ArchiveError: it has none.
     """
     call = re.search(r"^module\((.*?)^\)", text, re.MULTILINE | re.DOTALL)
-    found = [
+    matches = [
         re.search(rf'^\s*{key} = "([^"]+)"', call[1] if call else "", re.MULTILINE)
         for key in ("name", "version")
     ]
-    if not all(found):
+    if not all(matches):
         raise ArchiveError(f"{where} has no module() with a name and a version")
-    return found[0][1], found[1][1]
+    return matches[0][1], matches[1][1]
 
 
 def pack(exported: bytes, prefix: str) -> bytes:

@@ -9,6 +9,9 @@ from typing import Any
 import jinja2
 from dev.reference import extracted
 
+# The doc of attributes that users of a macro do not give begins so.
+_SET_BY_MACRO = "Set by the macro"
+
 
 def cell(text: str) -> str:
     """Text for one cell of a table: paragraphs become lines, and bars don't end the cell."""
@@ -94,10 +97,10 @@ class Page:
                 f"{name}: the rule whose attributes it takes is not among the page's rules: "
                 f"expected {name}_rule."
             )
-        of_rule = {attribute.name for attribute in rule.attribute} | {"kwargs"}
+        attributes = [a for a in rule.attribute if not a.doc_string.startswith(_SET_BY_MACRO)]
+        of_rule = {attribute.name for attribute in attributes} | {"kwargs"}
         own = [parameter for parameter in item.parameter if parameter.name not in of_rule]
-        public = [each for each in rule.attribute if each.doc_string != "Set by the macro."]
-        return entry | {"kind": "macro", "attributes": public, "parameters": own}
+        return entry | {"kind": "macro", "attributes": attributes, "parameters": own}
 
 
 def _symbols(module: Any) -> Iterator[tuple[str, str, Any]]:

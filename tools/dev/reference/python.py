@@ -44,9 +44,9 @@ class Package:
     def undocumented(self) -> list[str]:
         """What has no docstring: "etbuild.ModelContext.file"."""
         missing = [] if self.doc else [self.name]
-        for one in self.exported:
-            pairs = [(one.name, one.doc)]
-            pairs += [(f"{one.name}.{member.name}", member.doc) for member in one.members]
+        for entity in self.exported:
+            pairs = [(entity.name, entity.doc)]
+            pairs += [(f"{entity.name}.{member.name}", member.doc) for member in entity.members]
             missing += [f"{self.name}.{name}" for name, doc in pairs if not doc]
         return missing
 

@@ -46,7 +46,7 @@ class DiskActionCache(ActionCacheABC):
             NotFoundError: there is none, or its contents are not all there.
         """
         try:
-            result = ActionResult.FromString(self._place(action_digest).read_bytes())
+            result = ActionResult.FromString(self._path_of(action_digest).read_bytes())
         except (FileNotFoundError, DecodeError):
             raise NotFoundError(f"no result of {action_digest.hash}") from None
         if not self.referenced_blobs_still_exist(action_digest, result):
@@ -61,12 +61,12 @@ class DiskActionCache(ActionCacheABC):
         try:
             with os.fdopen(descriptor, "wb") as out:
                 out.write(action_result.SerializeToString())
-            os.replace(path, self._place(action_digest))
+            os.replace(path, self._path_of(action_digest))
         except BaseException:
             Path(path).unlink(missing_ok=True)
             raise
 
-    def _place(self, digest: Digest) -> Path:
+    def _path_of(self, digest: Digest) -> Path:
         # Of a client's own making: nothing of it may lead out of the directory.
         if len(digest.hash) != 64 or not set(digest.hash) <= set("0123456789abcdef"):
             raise NotFoundError("not a digest of SHA-256")

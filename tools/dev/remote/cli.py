@@ -34,30 +34,32 @@ def parser() -> argparse.ArgumentParser:
         ("grpc-cache", "cache over gRPC: BuildGrid"),
         ("executor", "remote execution, and its cache: buildbox-casd"),
     ]:
-        one = kinds.add_parser(kind, help=what, description=what)
-        one.add_argument(
+        subparser = kinds.add_parser(kind, help=what, description=what)
+        subparser.add_argument(
             "--port", type=_port, default=PORTS[kind], help="0: any free one (default: %(default)s)"
         )
-        one.add_argument(
+        subparser.add_argument(
             "--directory",
             type=_path,
             help="where data is kept for the next time (default: a temporary one)",
         )
-        one.add_argument("--verbose", action="store_true", help="show the server's log")
+        subparser.add_argument("--verbose", action="store_true", help="show the server's log")
         if kind == "executor":
-            _add_executor(one)
+            _add_executor(subparser)
     return root
 
 
-def _add_executor(one: argparse.ArgumentParser) -> None:
-    one.add_argument("--jobs", type=_jobs, help="actions at once (default: number of processors)")
-    one.add_argument(
+def _add_executor(subparser: argparse.ArgumentParser) -> None:
+    subparser.add_argument(
+        "--jobs", type=_jobs, help="actions at once (default: number of processors)"
+    )
+    subparser.add_argument(
         "--quota",
         default="20G",
         metavar="SIZE",
         help="of the data; the least recently used is removed (default: %(default)s)",
     )
-    system = one.add_mutually_exclusive_group()
+    system = subparser.add_mutually_exclusive_group()
     system.add_argument(
         "--root",
         type=_path,
@@ -114,12 +116,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser().parse_args(arguments)
 
     def stop(_number: int, _frame: FrameType | None) -> None:
-        for one in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(one, signal.SIG_IGN)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)
         raise _Stopped
 
-    for one in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(one, stop)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, stop)
     try:
         with make_server(options) as server:
             kept = f"keeps its data in {server.directory}" if options.directory else "keeps nothing"

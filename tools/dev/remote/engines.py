@@ -50,6 +50,6 @@ def loaded_with(program: Path, prefix: Path) -> list[str]:
         program: the program.
         prefix: folder that the packages were unpacked in.
     """
-    folders = [prefix / place for place in ("usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu")]
+    folders = [prefix / path for path in ("usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu")]
     libraries = ":".join(str(folder) for folder in folders)
     return ["/lib64/ld-linux-x86-64.so.2", "--library-path", libraries, str(program)]

@@ -17,5 +17,5 @@ class ServerError(Exception):
         self.remedies = remedies
 
     def __str__(self) -> str:
-        lines = [self.reason, *(f"  what to do: {one}" for one in self.remedies)]
+        lines = [self.reason, *(f"  what to do: {remedy}" for remedy in self.remedies)]
         return "\n".join(lines)

@@ -109,14 +109,14 @@ class Executor(Server):
             )
 
     def _mounts(self) -> list[str]:
-        found = [name for name in _SEEN if (self._root / name).is_dir()]
-        if "usr" not in found:
+        folders = [name for name in _SEEN if (self._root / name).is_dir()]
+        if "usr" not in folders:
             raise ServerError(
                 f"{self.name}: {self._root} has no folder usr, so it is not the root of a system",
                 "Give --root a folder with usr, bin, lib and lib64.",
             )
         # /bin is a link to usr/bin on most systems.
-        return [f"{(self._root / name).resolve()}:/{name}" for name in found]
+        return [f"{(self._root / name).resolve()}:/{name}" for name in folders]
 
     def _environment(self) -> dict[str, str]:
         path = f"{self.scratch / 'bin'}:{self.engines.buildbox}:{os.defpath}"

@@ -64,7 +64,7 @@ def end(process: subprocess.Popen[bytes], seconds: float) -> None:
     family |= _family(process.pid)
     deadline = time.monotonic() + 10
     while time.monotonic() < deadline:
-        left = {one for one in family if _alive(one)}
+        left = {member for member in family if _alive(member)}
         if not left:
             return
         for pid, _ in left:
@@ -76,29 +76,33 @@ def end(process: subprocess.Popen[bytes], seconds: float) -> None:
 def _family(leader: int) -> set[tuple[int, int]]:
     """Process id and start time of a session's processes and of their descendants."""
     parents: dict[int, int] = {}
-    found: dict[int, int] = {}
+    start_times: dict[int, int] = {}
     for entry in os.listdir("/proc"):
         if entry.isdigit() and (fields := _status(int(entry))):
             _, parent, session, started = fields
             parents[int(entry)] = parent
             if session == leader:
-                found[int(entry)] = started
+                start_times[int(entry)] = started
     grown = True
     while grown:
-        more = [pid for pid, parent in parents.items() if parent in found and pid not in found]
+        more = [
+            pid
+            for pid, parent in parents.items()
+            if parent in start_times and pid not in start_times
+        ]
         for pid in more:
             if fields := _status(pid):
-                found[pid] = fields[3]
+                start_times[pid] = fields[3]
             else:
                 del parents[pid]
         grown = bool(more)
-    found.pop(leader, None)
-    return set(found.items())
+    start_times.pop(leader, None)
+    return set(start_times.items())
 
 
-def _alive(one: tuple[int, int]) -> bool:
-    fields = _status(one[0])
-    return bool(fields) and fields[0] != "Z" and fields[3] == one[1]
+def _alive(process: tuple[int, int]) -> bool:
+    fields = _status(process[0])
+    return bool(fields) and fields[0] != "Z" and fields[3] == process[1]
 
 
 def _status(pid: int) -> tuple[str, int, int, int] | None:

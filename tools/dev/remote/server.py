@@ -197,9 +197,9 @@ def answers_http2(connection: socket.socket) -> bool:
 
 def _remove(folder: Path) -> None:
     """Removes a folder, also where an action made parts of it unwritable."""
-    for place, folders, _ in os.walk(folder):
+    for parent, folders, _ in os.walk(folder):
         for name in folders:
-            path = os.path.join(place, name)
+            path = os.path.join(parent, name)
             if not os.path.islink(path):
                 os.chmod(path, 0o700)
     shutil.rmtree(folder, ignore_errors=True)

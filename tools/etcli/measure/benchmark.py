@@ -89,9 +89,13 @@ def _of_target(options: argparse.Namespace, work: Path) -> dict[str, Any]:
     given = target.of(options, work)
 
     def cases() -> str:
-        from etcli.measure import examples
+        import torch
+        from etexport.outputs import leaves
 
-        return str(examples.write(given.load_model(work), work))
+        methods = given.load_model(work).methods
+        inputs = {n: (n, leaves(tuple(m.example_inputs))) for n, m in methods.items()}
+        torch.save(inputs, work / "examples.pt")
+        return str(work / "examples.pt")
 
     measured = _measure(given.label, given.program, given.data, options, work, cases)
     return {**measured, "recipe": given.recipe, "file_bytes": given.file_bytes}

@@ -171,8 +171,8 @@ def tokenizer_of(given: Path | None, data: Mapping[str, Path]) -> Any:
     Raises:
       BuildError: there is none, or it cannot be read.
     """
-    from etllm.chat import tokenizer_from_gguf
-    from etllm.chat.text import load_tokenizer
+    from etllm.tokenizer import tokenizer_from_gguf
+    from etllm.tokenizer.text import load_tokenizer
 
     own = [p for p in data.values() if p.name == "tokenizer.json"]
     weights = [p for p in data.values() if p.suffix == ".gguf"]

@@ -9,6 +9,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,9 @@ from etcli import paths
 from etcli.command import Outcome
 from etcli.console import Printer
 from etcli.files.archives import sha256_of
+from etcli.files.explain import explain
 from etcli.reproduce import checkout
-from etcli.reproduce.build import Build
-from etcli.reproduce.compare import compare
+from etcli.reproduce.build import Build, Output
 
 # Mnemonics of the actions whose results could depend on a worker.
 _WORKERS = ("EtBundleProgram", "EtExpect", "EtExport", "EtLower", "EtRecord")
@@ -135,6 +136,35 @@ def _run(builds: Sequence[Build], folder: Path, options: argparse.Namespace) -> 
                 build.end()
         differences[build.title] = [dataclasses.asdict(difference) for difference in compared]
     return {"outputs": outputs, "differences": differences}
+
+
+@dataclass(frozen=True)
+class Difference:
+    """An output that differs between two builds.
+
+    Attributes:
+      label: of the target.
+      name: path of the output under the execution root.
+      reasons: what differs, a line each; the first is the most telling.
+    """
+
+    label: str
+    name: str
+    reasons: tuple[str, ...]
+
+
+def compare(first: Mapping[str, Output], second: Mapping[str, Output]) -> list[Difference]:
+    """Compares two builds' outputs, by their paths, by sha256; explains differences."""
+    differences = []
+    for name in sorted({*first, *second}):
+        if name not in first or name not in second:
+            which, build = ("first", first) if name in first else ("second", second)
+            reasons = (f"only the {which} build has it",)
+            differences.append(Difference(build[name].label, name, reasons))
+        elif sha256_of(first[name].path) != sha256_of(second[name].path):
+            reasons = tuple(explain(first[name].path, second[name].path))
+            differences.append(Difference(first[name].label, name, reasons))
+    return differences
 
 
 def show(result: Mapping[str, Any], out: Printer) -> None:

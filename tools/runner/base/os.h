@@ -4,20 +4,21 @@
 // Linux. Use only what is the same in both; struct sigaction and stdout are not.
 #pragma once
 
+#include <cerrno>
 #include <chrono>
 #include <cstdint>
+#include <cstring>
 #include <string>
 
 namespace runner {
 
 // The error of the last failed call, in words.
-std::string last_error();
+inline std::string last_error() {
+  return strerror(errno);
+}
 
 // Path of this process's program.
 std::string own_path();
-
-// Makes a signal call `handler`, on a separate stack if possible.
-void handle_signal(int number, void (*handler)(int));
 
 // Bytes, as the kernel counts them.
 struct Memory {

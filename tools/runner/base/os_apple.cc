@@ -2,21 +2,14 @@
 
 #include <mach-o/dyld.h>
 #include <mach/mach.h>
-#include <signal.h>
 #include <sys/sysctl.h>
 
-#include <cerrno>
 #include <climits>
 #include <cstdlib>
-#include <cstring>
 
 #include "tools/runner/base/os.h"
 
 namespace runner {
-
-std::string last_error() {
-  return strerror(errno);
-}
 
 std::string own_path() {
   char path[PATH_MAX];
@@ -26,19 +19,6 @@ std::string own_path() {
     return "";
   }
   return resolved;
-}
-
-void handle_signal(int number, void (*handler)(int)) {
-  // A separate stack, because a handler cannot run on an overflown one.
-  static char memory[1 << 16];
-  stack_t stack = {};
-  stack.ss_sp = memory;
-  stack.ss_size = sizeof(memory);
-  sigaltstack(&stack, nullptr);
-  struct sigaction action = {};
-  action.sa_handler = handler;
-  action.sa_flags = SA_ONSTACK;
-  sigaction(number, &action, nullptr);
 }
 
 Memory memory_now() {

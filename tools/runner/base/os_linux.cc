@@ -1,9 +1,7 @@
 #if defined(__linux__)
 
-#include <signal.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 
@@ -15,39 +13,18 @@ namespace {
 
 // The number after "name" in a file of the kernel with lines such as "VmRSS:  123 kB".
 uint64_t field(const std::string& text, const char* name, uint64_t otherwise) {
-  const size_t found = text.find(name);
-  return found == std::string::npos
+  const size_t position = text.find(name);
+  return position == std::string::npos
       ? otherwise
-      : uint64_t{strtoul(text.c_str() + found + strlen(name), nullptr, 10)} * 1024;
+      : uint64_t{strtoul(text.c_str() + position + strlen(name), nullptr, 10)} * 1024;
 }
 
 }  // namespace
-
-std::string last_error() {
-  return strerror(errno);
-}
 
 std::string own_path() {
   char path[4096];
   const ssize_t length = readlink("/proc/self/exe", path, sizeof(path));
   return length <= 0 ? "" : std::string(path, static_cast<size_t>(length));
-}
-
-void handle_signal(int number, void (*handler)(int)) {
-#if defined(__ANDROID__)
-  signal(number, handler);
-#else
-  // A separate stack, because a handler cannot run on an overflown one.
-  static char memory[1 << 16];
-  stack_t stack = {};
-  stack.ss_sp = memory;
-  stack.ss_size = sizeof(memory);
-  sigaltstack(&stack, nullptr);
-  struct sigaction action = {};
-  action.sa_handler = handler;
-  action.sa_flags = SA_ONSTACK;
-  sigaction(number, &action, nullptr);
-#endif
 }
 
 Memory memory_now() {

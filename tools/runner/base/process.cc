@@ -101,6 +101,23 @@ void own_stderr() {
   }
 }
 
+// Calls `handler` on a separate stack if possible, because it cannot run on an overflown one.
+void handle_signal(int number, void (*handler)(int)) {
+#if defined(__ANDROID__)
+  signal(number, handler);
+#else
+  static char memory[1 << 16];
+  stack_t stack = {};
+  stack.ss_sp = memory;
+  stack.ss_size = sizeof(memory);
+  sigaltstack(&stack, nullptr);
+  struct sigaction action = {};
+  action.sa_handler = handler;
+  action.sa_flags = SA_ONSTACK;
+  sigaction(number, &action, nullptr);
+#endif
+}
+
 void on_signal(int number) {
   switch (number) {
     case SIGBUS:

@@ -179,8 +179,8 @@ DataMap::DataMap(DataFiles files, const std::map<std::string, uint64_t>& of_prog
 }
 
 const DataFile::Blob* DataMap::find(std::string_view key) const {
-  const auto found = blobs_.find(key);
-  return found == blobs_.end() ? nullptr : found->second;
+  const auto entry = blobs_.find(key);
+  return entry == blobs_.end() ? nullptr : entry->second;
 }
 
 et::Result<const et::TensorLayout> DataMap::get_tensor_layout(std::string_view key) const {

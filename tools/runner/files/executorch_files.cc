@@ -15,6 +15,8 @@ namespace {
 constexpr uint64_t kHeader = 8;
 constexpr uint64_t kDataHeadSize = kHeader + 40;
 
+constexpr char kBadTables[] = "its tables lead outside of them, or overlap";
+
 Status damaged(const std::string& path, const std::string& how) {
   return error(path + " is damaged: " + how + "; fetch or build it again.");
 }
@@ -89,7 +91,7 @@ Status DataFile::read() {
     TRY(read_named(segments, tables.table_in(named, i), base, tables));
   }
   if (tables.damaged()) {
-    return damaged(path(), "its tables lead outside of them, or overlap");
+    return damaged(path(), kBadTables);
   }
   return check_segments();
 }
@@ -217,11 +219,11 @@ Result<std::map<std::string, uint64_t>> check_program_file(const std::string& pa
     }
     const std::string key(tables.string(item, 0));
     if (!named.emplace(key, sizes[segment]).second && !tables.damaged()) {
-      return error(path + " is damaged: it has the key \"" + key + "\" twice; fetch or build it again.");
+      return damaged(path, "it has the key \"" + key + "\" twice");
     }
   }
   if (tables.damaged()) {
-    return error(path + " is damaged: its tables lead outside of them, or overlap; fetch or build it again.");
+    return damaged(path, kBadTables);
   }
   return named;
 }

@@ -125,8 +125,8 @@ void AddedTokens::sort(std::vector<uint32_t> ids) {
 }
 
 const AddedToken* AddedTokens::find(uint32_t id) const {
-  const auto found = tokens_.find(id);
-  return found == tokens_.end() ? nullptr : &found->second;
+  const auto entry = tokens_.find(id);
+  return entry == tokens_.end() ? nullptr : &entry->second;
 }
 
 bool AddedTokens::has_normalized_special() const {

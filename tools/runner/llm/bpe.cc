@@ -100,11 +100,11 @@ Status Bpe::read_merges(const JsonValue& json) {
 }
 
 int64_t Bpe::id_of(std::string_view token) const {
-  const auto found = std::lower_bound(
+  const auto position = std::lower_bound(
       ids_.begin(), ids_.end(), token, [](const auto& entry, std::string_view key) {
         return entry.first < key;
       });
-  return found != ids_.end() && found->first == token ? int64_t{found->second} : -1;
+  return position != ids_.end() && position->first == token ? int64_t{position->second} : -1;
 }
 
 const std::string* Bpe::token_of(uint32_t id) const {

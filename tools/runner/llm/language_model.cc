@@ -44,12 +44,12 @@ void append(const executorch::aten::Tensor& tensor, size_t start, std::vector<fl
 
 }  // namespace
 
-bool LanguageModel::is_one(const Program& program) {
+bool LanguageModel::is_language_model(const Program& program) {
   return program.has(kContext) && (program.has("forward") || program.has("decode"));
 }
 
 Result<LanguageModel> LanguageModel::open(Program& program) {
-  if (!is_one(program)) {
+  if (!is_language_model(program)) {
     return error(program.path() + " is not a language model: expected a method \"forward\", or \"prefill\" and "
                  "\"decode\", and \"" + kContext + "\"; --list prints its methods.");
   }

@@ -19,8 +19,8 @@ class LanguageModel {
   // the maximum tokens of a call. `program` must outlive this object.
   static Result<LanguageModel> open(Program& program);
 
-  // Whether it may be one.
-  static bool is_one(const Program& program);
+  // Whether it may be a language model.
+  static bool is_language_model(const Program& program);
 
   uint64_t context() const { return context_; }
   bool ends_with(uint32_t token) const;

@@ -314,16 +314,16 @@ Result<std::string> replaced(
     const std::string& by,
     Budget& budget) {
   size_t count = 0;
-  for (size_t found = 0; (found = text.find(pattern, found)) != std::string::npos;
-       found += pattern.size()) {
+  for (size_t match = 0; (match = text.find(pattern, match)) != std::string::npos;
+       match += pattern.size()) {
     ++count;
   }
   TRY(budget.make_text(text.size() - count * pattern.size() + count * by.size()));
   std::string result;
   size_t at = 0;
-  for (size_t found = 0; (found = text.find(pattern, at)) != std::string::npos;
-       at = found + pattern.size()) {
-    result.append(text, at, found - at).append(by);
+  for (size_t match = 0; (match = text.find(pattern, at)) != std::string::npos;
+       at = match + pattern.size()) {
+    result.append(text, at, match - at).append(by);
   }
   return std::move(result.append(text, at, std::string::npos));
 }

@@ -22,11 +22,11 @@ Status damaged(const std::string& path, const std::string& how) {
 // The text after "'key':" in the header, without leading spaces.
 Result<std::string> value_of(const std::string& header, const std::string& key, const std::string& path) {
   const std::string name = "'" + key + "':";
-  const size_t found = header.find(name);
-  if (found == std::string::npos) {
+  const size_t position = header.find(name);
+  if (position == std::string::npos) {
     return damaged(path, "its header has no \"" + key + "\"");
   }
-  const size_t start = header.find_first_not_of(' ', found + name.size());
+  const size_t start = header.find_first_not_of(' ', position + name.size());
   return start == std::string::npos ? "" : header.substr(start);
 }
 
@@ -63,18 +63,18 @@ constexpr uint64_t kLengthSize = 8;
 constexpr char kMetadata[] = "__metadata__";
 
 std::string text_in(const json& entry, const char* key) {
-  const auto found = entry.find(key);
-  return found != entry.end() && found->is_string() ? found->get<std::string>() : "";
+  const auto member = entry.find(key);
+  return member != entry.end() && member->is_string() ? member->get<std::string>() : "";
 }
 
 // The numbers of a list of sizes; none: it is not a list of sizes.
 std::optional<std::vector<int64_t>> sizes_in(const json& entry, const char* key, size_t most) {
-  const auto found = entry.find(key);
-  if (found == entry.end() || !found->is_array() || found->size() > most) {
+  const auto member = entry.find(key);
+  if (member == entry.end() || !member->is_array() || member->size() > most) {
     return std::nullopt;
   }
   std::vector<int64_t> sizes;
-  for (const json& size : *found) {
+  for (const json& size : *member) {
     if (!size.is_number_unsigned() || size.get<uint64_t>() > INT64_MAX) {
       return std::nullopt;
     }
@@ -210,8 +210,8 @@ Status SafetensorsFile::read() {
 }
 
 Result<Array> SafetensorsFile::tensor(const std::string& name) const {
-  const auto found = entries_.find(name);
-  if (found == entries_.end()) {
+  const auto match = entries_.find(name);
+  if (match == entries_.end()) {
     std::string names;
     for (const auto& [other, entry] : entries_) {
       names += names.size() < 200 ? (names.empty() ? "" : ", ") + other : "";
@@ -219,7 +219,7 @@ Result<Array> SafetensorsFile::tensor(const std::string& name) const {
     return error(file_.path() + " has no tensor \"" + name + "\"; available: " +
          (names.empty() ? "none" : names) + ". Choose one with " + file_.path() + ":NAME.");
   }
-  const Entry& entry = found->second;
+  const Entry& entry = match->second;
   const std::string what = "tensor \"" + name + "\" ";
   Array array;
   array.dtype = dtype_of_safetensors(entry.dtype);

@@ -38,9 +38,9 @@ public final class AppFiles {
     byte[] manifest = read(assets.open(MANIFEST, AssetManager.ACCESS_STREAMING));
     // Not in backups: the APK contains them.
     File all = new File(context.getNoBackupFilesDir(), "executorch");
-    File wanted = new File(all, digest(manifest));
-    if (wanted.isDirectory()) {
-      return wanted;
+    File unpacked = new File(all, digest(manifest));
+    if (unpacked.isDirectory()) {
+      return unpacked;
     }
     // Deletes files of an older version, or of an interrupted copy.
     delete(all);
@@ -57,10 +57,10 @@ public final class AppFiles {
     try (OutputStream sink = new FileOutputStream(new File(unfinished, MANIFEST))) {
       sink.write(manifest);
     }
-    if (!unfinished.renameTo(wanted)) {
-      throw new IOException(unfinished + " cannot be renamed to " + wanted + ".");
+    if (!unfinished.renameTo(unpacked)) {
+      throw new IOException(unfinished + " cannot be renamed to " + unpacked + ".");
     }
-    return wanted;
+    return unpacked;
   }
 
   /**
@@ -154,8 +154,8 @@ public final class AppFiles {
   private static void delete(File file) throws IOException {
     File[] inside = file.listFiles();
     if (inside != null) {
-      for (File one : inside) {
-        delete(one);
+      for (File child : inside) {
+        delete(child);
       }
     }
     if (file.exists() && !file.delete()) {
@@ -166,8 +166,8 @@ public final class AppFiles {
   private static String digest(byte[] contents) throws IOException {
     try {
       StringBuilder text = new StringBuilder();
-      for (byte one : MessageDigest.getInstance("SHA-256").digest(contents)) {
-        text.append(String.format("%02x", one));
+      for (byte value : MessageDigest.getInstance("SHA-256").digest(contents)) {
+        text.append(String.format("%02x", value));
       }
       return text.toString();
     } catch (NoSuchAlgorithmException error) {

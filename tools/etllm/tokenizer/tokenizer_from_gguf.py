@@ -1,6 +1,6 @@
 """Makes a Hugging Face tokenizer.json from the tokenizer inside a GGUF file.
 
-    python -m etllm.chat.tokenizer_from_gguf --gguf model.gguf --output tokenizer.json \
+    python -m etllm.tokenizer.tokenizer_from_gguf --gguf model.gguf --output tokenizer.json \
         --config tokenizer_config.json --chat_format chat_format.json
 
 The same file gives the same bytes.
@@ -17,9 +17,10 @@ from typing import Any
 
 import gguf
 from etbuild import BuildError, check_gguf
+from etbuild.command import tool_main
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
-from etllm.chat.chat_format import write_chat_format
+from etllm.tokenizer.chat_format import write_chat_format
 
 _PREFIX = "tokenizer.ggml."
 _FETCH_AGAIN = "Fetch the file again, or name another GGUF file."
@@ -170,35 +171,24 @@ def _fits(pair: Sequence[str], vocabulary: Mapping[str, int]) -> bool:
     return len(pair) == 2 and {*pair, "".join(pair)} <= vocabulary.keys()
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command line.
-
-    Args:
-      arguments: without the program's name; None: those of the process.
-
-    Returns:
-      The exit code: 0, or 1 after an error that was printed.
-    """
+@tool_main
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Writes the tokenizer's files."""
     parser = argparse.ArgumentParser(prog="tokenizer_from_gguf", description=__doc__.split("\n")[0])
     parser.add_argument("--gguf", type=Path, required=True, help="the model's file")
     parser.add_argument("--output", type=Path, required=True, help="tokenizer.json to write")
     parser.add_argument("--config", type=Path, help="tokenizer_config.json to write")
     parser.add_argument("--chat_format", type=Path, help="chat_format.json to write")
     options = parser.parse_args(arguments)
-    try:
-        metadata = read_metadata(options.gguf)
-        tokenizer = build_tokenizer(metadata, str(options.gguf))
-        config = build_config(metadata, str(options.gguf))
-    except BuildError as error:
-        print(f"tokenizer_from_gguf: {error}", file=sys.stderr)
-        return 1
+    metadata = read_metadata(options.gguf)
+    tokenizer = build_tokenizer(metadata, str(options.gguf))
+    config = build_config(metadata, str(options.gguf))
     options.output.write_text(tokenizer.to_str(pretty=False) + "\n", encoding="utf-8")
     if options.config:
         text = json.dumps(config, ensure_ascii=False, indent=2, sort_keys=True)
         options.config.write_text(text + "\n", encoding="utf-8")
     if options.chat_format:
         write_chat_format(config, options.gguf.name, options.chat_format)
-    return 0
 
 
 if __name__ == "__main__":

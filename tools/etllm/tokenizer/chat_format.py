@@ -4,7 +4,7 @@ The template is rendered with marks instead of messages; what stands between the
 texts that the runner puts around what is said. That holds only for a template that copies each
 message once and changes nothing but the white space around it, so each rendering is checked.
 
-    python -m etllm.chat.chat_format --config tokenizer_config.json --output chat_format.json \
+    python -m etllm.tokenizer.chat_format --config tokenizer_config.json --output chat_format.json \
         [--template chat_template.jinja]
 """
 
@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from etbuild import BuildError
+from etbuild.command import tool_main
 
-from etllm.chat.text import ChatTemplate, load_config, load_template
+from etllm.tokenizer.text import ChatTemplate, load_config, load_template
 
 FORMAT = 1
 # Private-use characters: no template has them, and none changes them.
@@ -121,15 +122,9 @@ def _around(
     )
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command line.
-
-    Args:
-      arguments: without the program's name; None: those of the process.
-
-    Returns:
-      The exit code: 0, or 1 after an error that was printed.
-    """
+@tool_main
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Writes a chat format."""
     parser = argparse.ArgumentParser(
         prog="chat_format", description=__doc__.split("\n", maxsplit=1)[0]
     )
@@ -137,16 +132,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--template", type=Path, help="replaces the template in the config")
     parser.add_argument("--output", type=Path, required=True, help="chat_format.json to write")
     options = parser.parse_args(arguments)
-    try:
-        config = load_config(options.config)
-        if options.template:
-            config["chat_template"] = load_template(options.template)
-    except BuildError as error:
-        print(f"chat_format: {error}", file=sys.stderr)
-        return 1
+    config = load_config(options.config)
+    if options.template:
+        config["chat_template"] = load_template(options.template)
     where = options.template or options.config
     write_chat_format(config, where.name, options.output)
-    return 0
 
 
 if __name__ == "__main__":
