@@ -93,7 +93,8 @@ et_program_test(
     )
     package = f"//{folder.name}"
     ran = workspace.build("//...")
-    assert ran == [f"EtLink {package}:task9", f"EtLower {package}:task9.lowering"]
+    names = [("EtExpect", "model"), ("EtLink", "task9"), ("EtLower", "task9.lowering")]
+    assert ran == [f"{mnemonic} {package}:{name}" for mnemonic, name in names]
     assert workspace.outputs() == before
     program = workspace.folder / "bazel-bin" / folder.name / "task9.pte"
     others = workspace.folder / "bazel-bin/task1_int4.pte"

@@ -72,6 +72,19 @@ def test_a_change_of_args_lowers_that_program_only(workspace: Workspace) -> None
     assert ran == ["EtLink //:pair1_xnnpack", "EtLower //:pair1_xnnpack.lowering"]
 
 
+def test_other_tolerances_run_no_action(workspace: Workspace) -> None:
+    """They are words of the test: neither a lowering nor the eager model runs again."""
+    tests = ["//:classifier_portable_test", "//:mixed_xnnpack_test"]
+    workspace.build(*tests)
+    old, new = "        atol = atol,\n", '        atol = "0.5",\n'
+    workspace.replace("BUILD.bazel", old, new)
+    try:
+        ran = workspace.build(*tests)
+    finally:
+        workspace.replace("BUILD.bazel", new, old)
+    assert ran == []
+
+
 def test_a_comment_in_an_unrelated_model_builds_nothing(workspace: Workspace) -> None:
     """A program's inputs do not include sources that it does not use."""
     (workspace.folder / "other.py").write_text("import nets\n\n\ndef build(ctx):\n    return 1\n")
