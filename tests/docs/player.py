@@ -69,12 +69,7 @@ class Player:
         Raises:
           PlayError: a block doesn't do what the page says.
         """
-        for entry in self._workspace.folder.iterdir():
-            if entry.is_dir() and not entry.is_symlink():
-                shutil.rmtree(entry)
-            else:
-                entry.unlink()
-        self._lay_start(page)
+        self.lay(page)
         printed = ""
         for block in read((self.module / page).read_text(encoding="utf-8"), page):
             if block.kind == "commands":
@@ -84,7 +79,41 @@ class Player:
             else:
                 self._lay(block)
         # What the page's files declare, whether it was built or not.
-        self._run(Block(0, "sh", "bazel query --noshow_progress //...", "commands"), page)
+        self.run("bazel query --noshow_progress //...")
+
+    def lay(self, page: str) -> None:
+        """Empties the workspace, and lays the files that the page begins with.
+
+        Args:
+          page: its path in the repository.
+        """
+        for entry in self._workspace.folder.iterdir():
+            if entry.is_dir() and not entry.is_symlink():
+                shutil.rmtree(entry)
+            else:
+                entry.unlink()
+        self._lay_example(page)
+        self._lay_start(page)
+
+    def run(self, command: str) -> str:
+        """Runs a command in the workspace; returns what it printed.
+
+        Raises:
+          PlayError: it failed.
+        """
+        return self._run(Block(0, "sh", command, "commands"), "the command")
+
+    def _lay_example(self, page: str) -> None:
+        """Copies the example that the page describes."""
+        if not page.startswith("examples/"):
+            return
+        shutil.copytree(
+            self.module / page.removesuffix("/README.md"),
+            self._workspace.folder,
+            ignore=shutil.ignore_patterns("bazel-*"),
+            dirs_exist_ok=True,
+        )
+        self._workspace.replace("MODULE.bazel", 'path = "../.."', f'path = "{self.module}"')
 
     def _lay_start(self, page: str) -> None:
         """Lays the files of the page that this one continues from; its test runs it."""
