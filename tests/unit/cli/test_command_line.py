@@ -17,7 +17,12 @@ from synthetic import SyntheticProgram
 def test_help_has_the_exit_codes(et: Et) -> None:
     result = et("--help")
     assert result.code == 0
-    for text in (*cli.COMMANDS, *cli.EXAMPLES.values(), "exit codes:", "diff, reproduce: the bytes differ"):
+    for text in (
+        *cli.COMMANDS,
+        *cli.EXAMPLES.values(),
+        "exit codes:",
+        "diff, reproduce: the bytes differ",
+    ):
         assert text in result.out
 
 
@@ -31,7 +36,9 @@ def test_each_command_has_help(et: Et, command: str) -> None:
 
 @pytest.mark.parametrize("command", sorted(cli.COMMANDS))
 def test_the_options_of_examples_exist(et: Et, command: str) -> None:
-    words = cli.EXAMPLES[command].replace(f"bazel run //x:net_xnnpack.{command} --", f"et {command}")
+    words = cli.EXAMPLES[command].replace(
+        f"bazel run //x:net_xnnpack.{command} --", f"et {command}"
+    )
     program, name, *rest = shlex.split(words)
     assert (program, name) == ("et", command)
     # Wrong options end the command with its usage before it reads a file.

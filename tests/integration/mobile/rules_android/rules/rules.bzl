@@ -13,7 +13,7 @@ def _android_binary_impl(ctx):
         lines.append(file.short_path.removeprefix(root))
     written = ctx.actions.declare_file(ctx.label.name + ".txt")
     ctx.actions.write(written, "".join([line + "\n" for line in sorted(lines)]))
-    return [DefaultInfo(files = depset([written] + ctx.files.assets + ctx.files.deps))]
+    return [DefaultInfo(files = depset([written] + ctx.files.deps))]
 
 android_binary = rule(
     implementation = _android_binary_impl,
