@@ -12,7 +12,6 @@ from blocks import Block, read, starts_from
 from etcli.reproduce import checkout
 from nested import Workspace, outer_overrides
 
-
 # Of the outer build, so that they are not fetched once more: the test needs a file of each.
 _REPOSITORIES = ("executorch_android_api", "executorch_jre", "executorch_runtime_linux_x86_64")
 
@@ -77,6 +76,8 @@ class Player:
                 check_output(block, printed, page)
             else:
                 self._lay(block)
+        # Its server would keep an exporter in memory.
+        self._checkout.close()
         # What the page's files declare, whether it was built or not.
         self.run("bazel query --noshow_progress //...")
 
@@ -165,8 +166,8 @@ class Player:
 class Checkout:
     """A fresh copy of the checkout, in which someone with an empty home begins.
 
-    It takes what the outer build has fetched. `//models:llama` is cut to two layers, which takes
-    seconds; `//models:llama_xnnpack_test` asks the whole model.
+    It takes what the outer build has fetched. To be fast, it compiles C++ without optimization, and
+    cuts `//models:llama` to two layers; `//models:llama_xnnpack_test` asks the whole model.
 
     Args:
       top: where to make it.
@@ -186,7 +187,7 @@ class Checkout:
             flags = outer_overrides(self._top / "repositories")
             (copy / "user.bazelrc").write_text(
                 f"startup --output_base={self._top}/base\nstartup --max_idle_secs=900\n"
-                + "".join(f"common {flag}\n" for flag in flags)
+                "build --per_file_copt=.*@-O0\n" + "".join(f"common {flag}\n" for flag in flags)
             )
             build = copy / "models/BUILD.bazel"
             whole, cut = '    config = "smollm2.yaml",\n', "    layers = 2,\n"

@@ -4,6 +4,7 @@ real Bazel; an example's page in the example as it stands."""
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from pathlib import Path
 
@@ -92,6 +93,16 @@ def test_links(page: str) -> None:
     """A page that continues from another one names one that exists."""
     start = starts_from((_MODULE / page).read_text())
     assert start is None or (_MODULE / page).parent.joinpath(start).exists()
+
+
+@pytest.mark.parametrize("name", ["", *_EXAMPLES])
+def test_links_of_examples(name: str) -> None:
+    """tests/docs/test_pages.py checks the other pages, which it can name."""
+    page = _MODULE / "examples" / name / "README.md"
+    links = re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text())
+    assert links
+    for link in links:
+        assert (page.parent / link).exists(), f"{page}: {link}: file not found"
 
 
 def test_a_wrong_page(player: Player, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The examples of mobile apps that have ExecuTorch's runtime already, with fakes of platforms' rules.
+"""The examples of mobile apps, which take ExecuTorch's runtime from upstream, with fakes of rules.
 
 The fakes in tests/integration/mobile place files like the real rules, and compile Java against
 upstream's signatures. They build no apps and compile no Swift.

@@ -39,9 +39,7 @@ def test_generated(tmp_path: Path) -> None:
     tokenizers, failed = fuzz(["tokenizer"], 1, 0, tmp_path, _TOKENIZERS)
     assert not failed
     # Generators that only make files of one sort would find nothing.
-    few = {
-        kind: sentences for kind, sentences in (said | tokenizers).items() if len(sentences) <= 3
-    }
+    few = {kind: sentences for kind, sentences in (said | tokenizers).items() if len(sentences) <= 3}
     assert not few
 
 
