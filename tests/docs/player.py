@@ -9,8 +9,7 @@ import subprocess
 from pathlib import Path
 
 from blocks import Block, read, starts_from
-from etcli.reproduce import checkout
-from nested import Workspace, outer_overrides
+from nested import Workspace, environment
 
 # Of the outer build, so that they are not fetched once more: the test needs a file of each.
 _REPOSITORIES = ("executorch_android_api", "executorch_jre", "executorch_runtime_linux_x86_64")
@@ -23,8 +22,7 @@ class PlayError(AssertionError):
 class Player:
     """One workspace and one Bazel server for all pages.
 
-    The workspace is `hello`, with `rules_executorch` beside it, as the README says. Commands that
-    begin with `./bazelw` run in a fresh copy of the checkout, with an empty home. `bazel` and
+    The workspace is `hello`, with `rules_executorch` beside it, as the README says. `bazel` and
     `bazelw` use the outer build's exporter environment, and so does `python3`, which has PyTorch.
 
     Args:
@@ -56,7 +54,6 @@ class Player:
         )
         python.chmod(0o755)
         self._environment = environment(home) | {"PATH": f"{programs}:{os.environ['PATH']}"}
-        self._checkout = Checkout(folder / "checkout", self.module)
 
     def play(self, page: str) -> None:
         """Plays a page, from an empty workspace or from where the page says.
@@ -76,8 +73,6 @@ class Player:
                 check_output(block, printed, page)
             else:
                 self._lay(block)
-        # Its server would keep an exporter in memory.
-        self._checkout.close()
         # What the page's files declare, whether it was built or not.
         self.run("bazel query --noshow_progress //...")
 
@@ -139,12 +134,10 @@ class Player:
             out.write(("\n" if block.kind == "append" else "") + block.text)
 
     def _run(self, block: Block, page: str) -> str:
-        # `./bazelw` is a file of the checkout.
-        in_checkout = block.text.startswith("./bazelw ")
         done = subprocess.run(
             ["bash", "-euo", "pipefail", "-c", block.text],
-            cwd=self._checkout.folder() if in_checkout else self.folder,
-            env=self._checkout.environment if in_checkout else self._environment,
+            cwd=self.folder,
+            env=self._environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -158,63 +151,8 @@ class Player:
         return done.stdout
 
     def close(self) -> None:
-        """Ends the servers."""
+        """Ends the server."""
         self._workspace.close()
-        self._checkout.close()
-
-
-class Checkout:
-    """A fresh copy of the checkout, in which someone with an empty home begins.
-
-    It takes what the outer build has fetched. To be fast, it compiles C++ without optimization, and
-    cuts `//models:llama` to two layers; `//models:llama_xnnpack_test` asks the whole model.
-
-    Args:
-      top: where to make it.
-      module: the repository's folder.
-    """
-
-    def __init__(self, top: Path, module: Path) -> None:
-        self._top, self._module = top, module
-        self.environment = environment(top / "home")
-
-    def folder(self) -> Path:
-        """Of the copy, which the first call makes."""
-        copy = self._top / "rules_executorch"
-        if not copy.exists():
-            checkout.copy(self._module, copy)
-            (self._top / "home").mkdir()
-            flags = outer_overrides(self._top / "repositories")
-            (copy / "user.bazelrc").write_text(
-                f"startup --output_base={self._top}/base\nstartup --max_idle_secs=900\n"
-                "build --per_file_copt=.*@-O0\n" + "".join(f"common {flag}\n" for flag in flags)
-            )
-            build = copy / "models/BUILD.bazel"
-            whole, cut = '    config = "smollm2.yaml",\n', "    layers = 2,\n"
-            assert build.read_text().count(whole) == 1
-            build.write_text(build.read_text().replace(whole, whole + cut))
-        return copy
-
-    def close(self) -> None:
-        """Ends the server and makes its files removable."""
-        if self._top.exists():
-            subprocess.run(["./bazelw", "shutdown"], cwd=self.folder(), env=self.environment)
-            subprocess.run(["chmod", "-R", "u+w", str(self._top)], check=False)
-            shutil.rmtree(self._top, ignore_errors=True)
-
-
-def environment(home: Path) -> dict[str, str]:
-    """The test's environment with another home.
-
-    The folders of caches and settings stay the user's, and nothing is left of the test's Python.
-    """
-    real = Path(os.environ["HOME"])
-    return {
-        **{name: text for name, text in os.environ.items() if not name.startswith("PYTHON")},
-        "HOME": str(home),
-        "XDG_CACHE_HOME": os.environ.get("XDG_CACHE_HOME") or str(real / ".cache"),
-        "XDG_CONFIG_HOME": os.environ.get("XDG_CONFIG_HOME") or str(real / ".config"),
-    }
 
 
 def check_output(block: Block, printed: str, page: str) -> None:

@@ -187,6 +187,20 @@ def outer_overrides(folder: Path) -> list[str]:
     return flags
 
 
+def environment(home: Path) -> dict[str, str]:
+    """The test's environment with another home.
+
+    The folders of caches and settings stay the user's, and nothing is left of the test's Python.
+    """
+    real = Path(os.environ["HOME"])
+    return {
+        **{name: text for name, text in os.environ.items() if not name.startswith("PYTHON")},
+        "HOME": str(home),
+        "XDG_CACHE_HOME": os.environ.get("XDG_CACHE_HOME") or str(real / ".cache"),
+        "XDG_CONFIG_HOME": os.environ.get("XDG_CONFIG_HOME") or str(real / ".config"),
+    }
+
+
 def _override(name: str, mark: str, folder: Path) -> str:
     canonical = mark.join(["rules_executorch", "", "executorch", name])
     return f"--override_repository={canonical}={folder}"

@@ -1,43 +1,72 @@
-"""The example of a language model, and in its workspace a package with a tiny checkpoint.
+"""First contact: the README's first commands, in a fresh checkout, with an empty home.
 
-The example's model is lowered with 2 of its 30 layers: they say nothing that makes sense, but all
-else is as it stands. //models:llama_xnnpack_test asks the whole model.
+They build the example of a language model and talk to it. Two of its 30 layers are lowered, which
+takes seconds; they say nothing that makes sense, but all else is as it stands.
+//models:llama_xnnpack_test asks the whole model. A package with a tiny checkpoint lies beside it.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from etcli.reproduce import checkout
 
 sys.path.insert(0, os.path.dirname(__file__))
-from nested import FOR_APPS, Workspace
+from nested import FOR_APPS, Workspace, environment
 
+_EXAMPLE = "examples/llm"
 _PROGRAM = "//story:story_xnnpack"
 
 
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
+    top = tmp_path_factory.mktemp("llm") / "rules_executorch"
     new_workspace = Workspace(
-        tmp_path_factory.mktemp("llm") / "one",
-        source="examples/llm",
+        top / _EXAMPLE,
+        source=lambda _, module: checkout.copy(module, top),
         repositories=[*FOR_APPS, "smollm2"],
     )
+    # The same startup flags as the class has: the README's commands and the tests share a server.
+    (new_workspace.folder / ".bazelrc").write_text(
+        f"startup --output_base={new_workspace.base}\nstartup --max_idle_secs=300\n"
+        + "".join(f"common {flag}\n" for flag in new_workspace.overrides)
+    )
     new_workspace.replace("BUILD.bazel", "    memory_mb = 8000,\n", "    layers = 2,\n")
-    shutil.copytree(new_workspace.module / "tests/e2e/llm", new_workspace.folder / "story")
+    shutil.copytree(top / "tests/e2e/llm", new_workspace.folder / "story")
     yield new_workspace
     new_workspace.close()
 
 
-def test_the_example_talks(workspace: Workspace) -> None:
-    """Its chat as its page has it; all of its targets can be analyzed."""
-    workspace.run("build", "--nobuild", "//:all")
-    question = "What is the capital of France?"
-    printed = workspace.run("run", "//:smollm2_chat", "--", question, "--max_new_tokens", "3")
-    assert "prefill: " in printed and "decode: " in printed
+def test_first_contact(workspace: Workspace, tmp_path: Path) -> None:
+    top = workspace.folder.parents[1]
+    commands = re.search(r"^```sh\n(.*?)^```", (top / "README.md").read_text(), re.M | re.S)[1]
+    assert commands.startswith(f"cd {_EXAMPLE}\n")
+    home = tmp_path / "home"
+    home.mkdir()
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", commands],
+        cwd=top,
+        env=environment(home),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    *_, last = done.stdout.splitlines()
+    assert re.fullmatch(r"prefill: 37 tokens, .*; decode: \d+ tokens, .*", last)
+    # Nothing stands between Bazel's last line and the answer.
+    *_, printed = done.stderr.splitlines()
+    assert printed.startswith("INFO: Running command line: bazel-bin/smollm2_chat")
+
+
+def test_the_other_targets_of_the_example(workspace: Workspace) -> None:
+    workspace.run("build", "--nobuild", "//:smollm2", "//:smollm2_app", "//:smollm2_answer_test")
 
 
 def test_a_checkpoint_becomes_a_program(workspace: Workspace) -> None:
