@@ -72,6 +72,7 @@ def test_the_other_targets_of_the_example(workspace: Workspace) -> None:
 def test_a_checkpoint_becomes_a_program(workspace: Workspace) -> None:
     """The program against the eager model; then a null build."""
     workspace.run("test", "//story:story_xnnpack_test")
+    workspace.build(_PROGRAM, "//story:story_tokenizer")
     assert workspace.build(_PROGRAM, "//story:story_tokenizer") == []
 
 
