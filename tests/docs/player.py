@@ -9,7 +9,10 @@ import subprocess
 from pathlib import Path
 
 from blocks import Block, read, starts_from
-from nested import Workspace
+from nested import Workspace, environment
+
+# Of the outer build, so that they are not fetched once more: the test needs a file of each.
+_REPOSITORIES = ("executorch_android_api", "executorch_jre", "executorch_runtime_linux_x86_64")
 
 
 class PlayError(AssertionError):
@@ -31,7 +34,7 @@ class Player:
         self._workspace = Workspace(
             folder / "hello",
             source=lambda folder, _: folder.mkdir(),
-            repositories=["executorch_runtime_linux_x86_64"],
+            repositories=_REPOSITORIES,
         )
         self.module = self._workspace.module
         (folder / "rules_executorch").symlink_to(self.module)
@@ -50,15 +53,7 @@ class Player:
             f'exec {exporter}/python/bin/python3.11 -s -B "$@"\n'
         )
         python.chmod(0o755)
-        # Settings of the machine's user, but for Bazel's; none of the test's own Python.
-        real = Path(os.environ["HOME"])
-        self._environment = {
-            **{name: text for name, text in os.environ.items() if not name.startswith("PYTHON")},
-            "HOME": str(home),
-            "PATH": f"{programs}:{os.environ['PATH']}",
-            "XDG_CACHE_HOME": os.environ.get("XDG_CACHE_HOME") or str(real / ".cache"),
-            "XDG_CONFIG_HOME": os.environ.get("XDG_CONFIG_HOME") or str(real / ".config"),
-        }
+        self._environment = environment(home) | {"PATH": f"{programs}:{os.environ['PATH']}"}
 
     def play(self, page: str) -> None:
         """Plays a page, from an empty workspace or from where the page says.
@@ -69,12 +64,7 @@ class Player:
         Raises:
           PlayError: a block doesn't do what the page says.
         """
-        for entry in self._workspace.folder.iterdir():
-            if entry.is_dir() and not entry.is_symlink():
-                shutil.rmtree(entry)
-            else:
-                entry.unlink()
-        self._lay_start(page)
+        self.lay(page)
         printed = ""
         for block in read((self.module / page).read_text(encoding="utf-8"), page):
             if block.kind == "commands":
@@ -84,7 +74,46 @@ class Player:
             else:
                 self._lay(block)
         # What the page's files declare, whether it was built or not.
-        self._run(Block(0, "sh", "bazel query --noshow_progress //...", "commands"), page)
+        self.run("bazel query --noshow_progress //...")
+
+    def lay(self, page: str) -> None:
+        """Empties the workspace, and lays the files that the page begins with.
+
+        Args:
+          page: its path in the repository.
+        """
+        for entry in self._workspace.folder.iterdir():
+            if entry.is_dir() and not entry.is_symlink():
+                shutil.rmtree(entry)
+            else:
+                entry.unlink()
+        self._lay_example(page)
+        self._lay_start(page)
+
+    @property
+    def folder(self) -> Path:
+        """Of the workspace."""
+        return self._workspace.folder
+
+    def run(self, command: str, fails: bool = False) -> str:
+        """Runs a command in the workspace; returns what it printed.
+
+        Raises:
+          PlayError: it failed, or did not although it must.
+        """
+        return self._run(Block(0, "sh", command, "commands", fails=fails), "the command")
+
+    def _lay_example(self, page: str) -> None:
+        """Copies the example that the page describes."""
+        if not page.startswith("examples/"):
+            return
+        shutil.copytree(
+            self.module / page.removesuffix("/README.md"),
+            self._workspace.folder,
+            ignore=shutil.ignore_patterns("bazel-*"),
+            dirs_exist_ok=True,
+        )
+        self._workspace.replace("MODULE.bazel", 'path = "../.."', f'path = "{self.module}"')
 
     def _lay_start(self, page: str) -> None:
         """Lays the files of the page that this one continues from; its test runs it."""
@@ -107,7 +136,7 @@ class Player:
     def _run(self, block: Block, page: str) -> str:
         done = subprocess.run(
             ["bash", "-euo", "pipefail", "-c", block.text],
-            cwd=self._workspace.folder,
+            cwd=self.folder,
             env=self._environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

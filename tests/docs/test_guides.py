@@ -1,18 +1,26 @@
-"""The README, Start and how-to pages, block by block, in a workspace of a user with real Bazel."""
+"""The README, Start, how-to pages and examples' pages, block by block, in a workspace of a user with
+real Bazel; an example's page in the example as it stands."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+import re
+import shlex
 from pathlib import Path
 
 import pytest
+import yaml
 from blocks import Block, read, starts_from
 from player import Player, PlayError, check_output
 
 _FOLDERS = ("start", "howto")
+# Examples are workspaces of their own, which the module's targets cannot name.
+_MODULE = Path(os.path.realpath("bazelw")).parent
+_EXAMPLES = sorted(path.name for path in (_MODULE / "examples").iterdir() if path.is_dir())
 _PAGES = [
     "README.md",
     *sorted(str(page) for name in _FOLDERS for page in Path("docs", name).glob("*.md")),
+    *[f"examples/{name}/README.md" for name in _EXAMPLES],
 ]
 
 # Blocks that the tests leave alone, by page. A new one needs a good reason.
@@ -28,26 +36,60 @@ _SKIPPED = {
     "docs/start/android.md": 7,
     "docs/start/ios.md": 4,
     "docs/start/llm.md": 5,
+    "examples/android_app/README.md": 1,
+    "examples/ios_app/README.md": 1,
+    "examples/llm/README.md": 3,
 }
 
 
-@pytest.fixture(scope="module")
-def player(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Player]:
-    new_player = Player(tmp_path_factory.mktemp("guides"))
-    yield new_player
-    new_player.close()
+def blocks_of(page: str) -> list[Block]:
+    return read((_MODULE / page).read_text(), page)
 
 
-@pytest.mark.parametrize("page", _PAGES)
+@pytest.mark.parametrize(
+    "page", [page for page in _PAGES if any(b.kind == "commands" for b in blocks_of(page))]
+)
 def test_the_page_works(page: str, player: Player) -> None:
     player.play(page)
+
+
+def test_the_readme_writes_the_smallest_example() -> None:
+    files = {block.name: block.text for block in blocks_of("README.md") if block.kind == "file"}
+    assert sorted(files) == ["BUILD.bazel", "MODULE.bazel", "net.py"]
+    for name, text in files.items():
+        example = (_MODULE / "examples/hello" / name).read_text()
+        assert text == example.replace('path = "../.."', 'path = "../rules_executorch"'), name
+
+
+def test_what_continuous_integration_runs(player: Player) -> None:
+    """Bazel takes each command of the workflow, up to the analysis, without the company's cache."""
+    player.lay("examples/ci/README.md")
+    folder = _MODULE / "examples/ci"
+    workflow = yaml.safe_load((folder / ".github/workflows/executorch.yml").read_text())
+    # YAML 1.1 reads the key "on" as a truth value.
+    assert set(workflow[True]) == {"pull_request", "push"}
+    assert set(workflow["jobs"]) == {"release", "test"}
+    steps = [step for job in workflow["jobs"].values() for step in job["steps"]]
+    lines = [line for step in steps for line in step.get("run", "").splitlines()]
+    commands = [line for line in lines if line.startswith("bazel ")]
+    assert len(commands) == 3
+    for command in commands:
+        words = shlex.split(command)
+        flags, rest = words[2:], []
+        if "--" in flags:
+            flags, rest = flags[: flags.index("--")], flags[flags.index("--") :]
+        assert rest in ([], ["--", "dist"])
+        # `build` takes the flags of `test` and `run`.
+        player.run(shlex.join(["bazel", "build", *flags, "--nobuild", "--remote_cache="]))
+    presets = (_MODULE / "tools/dev/remote/remote.bazelrc").read_text()
+    assert (folder / "remote.bazelrc").read_text() == presets
 
 
 def test_what_is_skipped() -> None:
     """Few blocks are skipped, each with a reason."""
     skipped = {}
     for page in _PAGES:
-        blocks = [b for b in read(Path(page).read_text(), page) if b.kind == "skipped"]
+        blocks = [b for b in blocks_of(page) if b.kind == "skipped"]
         for block in blocks:
             print(f"{page}:{block.line}: not tested: {block.name}")
         if blocks:
@@ -58,8 +100,18 @@ def test_what_is_skipped() -> None:
 @pytest.mark.parametrize("page", _PAGES)
 def test_links(page: str) -> None:
     """A page that continues from another one names one that exists."""
-    start = starts_from(Path(page).read_text())
-    assert start is None or (Path(page).parent / start).exists()
+    start = starts_from((_MODULE / page).read_text())
+    assert start is None or (_MODULE / page).parent.joinpath(start).exists()
+
+
+@pytest.mark.parametrize("name", ["", *_EXAMPLES])
+def test_links_of_examples(name: str) -> None:
+    """tests/docs/test_pages.py checks the other pages, which it can name."""
+    page = _MODULE / "examples" / name / "README.md"
+    links = re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text())
+    assert links
+    for link in links:
+        assert (page.parent / link).exists(), f"{page}: {link}: file not found"
 
 
 def test_a_wrong_page(player: Player, tmp_path: Path) -> None:

@@ -20,14 +20,14 @@ FOR_APPS = (
 
 
 class Workspace:
-    """A copy of a workspace of tests/e2e that can be built and changed.
+    """A copy of an example, or of a workspace of tests/e2e, that can be built and changed.
 
     The exporter environment of the outer build is used, so that it isn't installed once more.
 
     Args:
       folder: where to copy it; the output base goes beside it.
       base: name of the output base.
-      source: its name in tests/e2e; or what writes one, called with its folder and the module's.
+      source: its path in the module; or what writes one, called with its folder and the module's.
       repositories: repositories of the outer build that it uses, too, so that they aren't fetched
         once more; the test needs a file of each.
     """
@@ -36,7 +36,7 @@ class Workspace:
         self,
         folder: Path,
         base: str = "base",
-        source: str | Callable[[Path, Path], None] = "smoke",
+        source: str | Callable[[Path, Path], None] = "tests/e2e/smoke",
         repositories: Sequence[str] = (),
     ) -> None:
         # The runfile is a link to the source tree: that is the module under test.
@@ -51,10 +51,9 @@ class Workspace:
         if callable(source):
             source(folder, self.module)
             return
-        shutil.copytree(
-            self.module / "tests/e2e" / source, folder, ignore=shutil.ignore_patterns("bazel-*")
-        )
-        self.replace("MODULE.bazel", 'path = "../../.."', f'path = "{self.module}"')
+        shutil.copytree(self.module / source, folder, ignore=shutil.ignore_patterns("bazel-*"))
+        up = "/".join([".."] * len(Path(source).parts))
+        self.replace("MODULE.bazel", f'path = "{up}"', f'path = "{self.module}"')
 
     def replace(self, file: str, old: str, new: str) -> None:
         """Changes a file of the workspace."""
@@ -186,6 +185,20 @@ def outer_overrides(folder: Path) -> list[str]:
         (place / "REPO.bazel").touch()
         flags.append(f"--override_repository={outer.name}={place}")
     return flags
+
+
+def environment(home: Path) -> dict[str, str]:
+    """The test's environment with another home.
+
+    The folders of caches and settings stay the user's, and nothing is left of the test's Python.
+    """
+    real = Path(os.environ["HOME"])
+    return {
+        **{name: text for name, text in os.environ.items() if not name.startswith("PYTHON")},
+        "HOME": str(home),
+        "XDG_CACHE_HOME": os.environ.get("XDG_CACHE_HOME") or str(real / ".cache"),
+        "XDG_CONFIG_HOME": os.environ.get("XDG_CONFIG_HOME") or str(real / ".config"),
+    }
 
 
 def _override(name: str, mark: str, folder: Path) -> str:

@@ -110,20 +110,18 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
 
 
 def test_what_a_release_holds(workspace: Workspace) -> None:
-    """The archive contains only the registry's test and no settings of this repository."""
+    """The archive contains the examples, and neither tests nor settings of this repository."""
     (path,) = (workspace.folder.parent / "dist").iterdir()
     with tarfile.open(path) as opened:
         names = [member.name.split("/", 1)[1] for member in opened.getmembers()]
         top = path.name.removesuffix(".tar.gz")
-        smoke = opened.extractfile(f"{top}/tests/e2e/smoke/MODULE.bazel").read().decode()
+        hello = opened.extractfile(f"{top}/examples/hello/MODULE.bazel").read().decode()
     assert {"LICENSE", "MODULE.bazel", "README.md", "bazelw", "rules/defs.bzl"} <= set(names)
-    tests = [name for name in names if name.startswith("tests/")]
-    assert "tests/e2e/smoke/MODULE.bazel" in tests
-    assert all(name.startswith("tests/e2e/smoke/") for name in tests)
+    assert not [name for name in names if name.startswith("tests")]
     assert not [name for name in names if name.startswith((".ci", ".bcr", ".git"))]
     assert path.stat().st_size < 5_000_000
     version = top.removeprefix("rules_executorch-")
-    assert f'bazel_dep(name = "rules_executorch", version = "{version}")' in smoke
+    assert f'bazel_dep(name = "rules_executorch", version = "{version}")' in hello
 
 
 def test_programs_of_both_modules(workspace: Workspace) -> None:

@@ -1,44 +1,92 @@
-"""A user's workspace with et_llm on a checkpoint of their own."""
+"""First contact: the first command of a language model's example, in a fresh checkout, with an
+empty home.
+
+It builds the model and talks to it. Two of its 30 layers are lowered, which takes seconds; they
+say nothing that makes sense, but all else is as it stands.
+//models:llama_xnnpack_test asks the whole model. A package with a tiny checkpoint lies beside it.
+"""
 
 from __future__ import annotations
 
 import os
+import re
+import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from etcli.reproduce import checkout
 
 sys.path.insert(0, os.path.dirname(__file__))
-from nested import Workspace
+from nested import FOR_APPS, Workspace, environment
 
-_PROGRAM = "//:story_xnnpack"
+_EXAMPLE = "examples/llm"
+_PROGRAM = "//story:story_xnnpack"
 
 
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
-    new_workspace = Workspace(tmp_path_factory.mktemp("llm") / "one", source="llm")
+    top = tmp_path_factory.mktemp("llm") / "rules_executorch"
+    new_workspace = Workspace(
+        top / _EXAMPLE,
+        source=lambda _, module: checkout.copy(module, top),
+        repositories=[*FOR_APPS, "smollm2"],
+    )
+    # The same startup flags as the class has: the page's command and the tests share a server.
+    (new_workspace.folder / ".bazelrc").write_text(
+        f"startup --output_base={new_workspace.base}\nstartup --max_idle_secs=300\n"
+        + "".join(f"common {flag}\n" for flag in new_workspace.overrides)
+    )
+    new_workspace.replace("BUILD.bazel", "    memory_mb = 8000,\n", "    layers = 2,\n")
+    shutil.copytree(top / "tests/e2e/llm", new_workspace.folder / "story")
     yield new_workspace
     new_workspace.close()
 
 
-def test_a_checkpoint_becomes_a_program_that_talks(workspace: Workspace) -> None:
-    """The program against the eager model; then an answer; then a null build."""
-    workspace.run("test", "//:story_xnnpack_test")
-    printed = workspace.run("run", "//:story_chat", "--", "Hello", "--max_new_tokens", "3")
-    assert "prefill: " in printed and "decode: " in printed
-    assert workspace.build(_PROGRAM, "//:story_tokenizer") == []
+def test_first_contact(workspace: Workspace, tmp_path: Path) -> None:
+    top = workspace.folder.parents[1]
+    page = (top / _EXAMPLE / "README.md").read_text()
+    command = re.search(r"^```sh\n(.*?)^```", page, re.M | re.S)[1]
+    assert command.startswith("bazel run //:smollm2_chat -- ")
+    home = tmp_path / "home"
+    home.mkdir()
+    done = subprocess.run(
+        ["bash", "-c", f"../../{command.replace('bazel', 'bazelw', 1)}"],
+        cwd=workspace.folder,
+        env=environment(home),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    *_, last = done.stdout.splitlines()
+    assert re.fullmatch(r"prefill: 37 tokens, .*; decode: \d+ tokens, .*", last)
+    # Nothing stands between Bazel's last line and the answer.
+    *_, printed = done.stderr.splitlines()
+    assert printed.startswith("INFO: Running command line: bazel-bin/smollm2_chat")
+
+
+def test_the_other_targets_of_the_example(workspace: Workspace) -> None:
+    workspace.run("build", "--nobuild", "//:smollm2", "//:smollm2_app", "//:smollm2_answer_test")
+
+
+def test_a_checkpoint_becomes_a_program(workspace: Workspace) -> None:
+    """The program against the eager model; then a null build."""
+    workspace.run("test", "//story:story_xnnpack_test")
+    workspace.build(_PROGRAM, "//story:story_tokenizer")
+    assert workspace.build(_PROGRAM, "//story:story_tokenizer") == []
 
 
 def test_what_the_yaml_file_says_is_built(workspace: Workspace) -> None:
     workspace.build(_PROGRAM)
-    workspace.replace("story.yaml", "max_context_length: 64", "max_context_length: 32")
+    workspace.replace("story/story.yaml", "max_context_length: 64", "max_context_length: 32")
     try:
         assert workspace.build(_PROGRAM)
-        printed = workspace.failed("//:story_chat", "--", "word " * 20, command="run")
+        printed = workspace.failed("//story:story_chat", "--", "word " * 20, command="run")
         assert "story_xnnpack.pte holds 32 (get_max_context_len)" in printed
     finally:
-        workspace.replace("story.yaml", "max_context_length: 32", "max_context_length: 64")
+        workspace.replace("story/story.yaml", "max_context_length: 32", "max_context_length: 64")
 
 
 @pytest.mark.parametrize(
@@ -48,7 +96,7 @@ def test_what_the_yaml_file_says_is_built(workspace: Workspace) -> None:
         (
             "xnnpack:\n    enabled: true",
             "vulkan:\n    enabled: true",
-            "story.yaml:10: backend.vulkan.enabled: got true, expected false: //:story",
+            "story.yaml:10: backend.vulkan.enabled: got true, expected false: //story:story",
         ),
         (
             "backend:\n",
@@ -58,21 +106,22 @@ def test_what_the_yaml_file_says_is_built(workspace: Workspace) -> None:
     ],
 )
 def test_mistakes_name_the_line(workspace: Workspace, old: str, new: str, message: str) -> None:
-    workspace.replace("story.yaml", old, new)
+    workspace.replace("story/story.yaml", old, new)
     try:
         assert message in workspace.failed(_PROGRAM)
     finally:
-        workspace.replace("story.yaml", new, old)
+        workspace.replace("story/story.yaml", new, old)
 
 
 def test_a_family_that_is_not_supported_is_named(workspace: Workspace) -> None:
-    rule = Path(workspace.folder / "BUILD.bazel").read_text()
+    build = workspace.folder / "story/BUILD.bazel"
+    rule = build.read_text()
     command = "--output $(RULEDIR)/checkpoint"
     change = f"{command} && sed -i s/qwen2/mixtral/ $(RULEDIR)/checkpoint/config.json"
-    workspace.replace("BUILD.bazel", command, change)
+    workspace.replace("story/BUILD.bazel", command, change)
     try:
         printed = workspace.failed(_PROGRAM)
         assert '"model_type": got "mixtral", which is not supported' in printed
         assert "missing is a mixture of experts" in printed
     finally:
-        (workspace.folder / "BUILD.bazel").write_text(rule)
+        build.write_text(rule)

@@ -15,7 +15,9 @@ from nested import Workspace
 
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
-    new_workspace = Workspace(tmp_path_factory.mktemp("recipes") / "one", source="recipe_user")
+    new_workspace = Workspace(
+        tmp_path_factory.mktemp("recipes") / "one", source="tests/e2e/recipe_user"
+    )
     recipes = new_workspace.module / "tests/e2e/recipes"
     new_workspace.replace("MODULE.bazel", 'path = "../recipes"', f'path = "{recipes}"')
     new_workspace.run("test", "//...")

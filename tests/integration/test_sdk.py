@@ -17,7 +17,7 @@ _LIBRARY = "lib/x86_64-linux-clang/libQnnHtp.so"
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
     """The workspace; tests restore what they change."""
-    new_workspace = Workspace(tmp_path_factory.mktemp("sdk") / "sdk", source="sdk")
+    new_workspace = Workspace(tmp_path_factory.mktemp("sdk") / "sdk", source="tests/e2e/sdk")
     try:
         yield new_workspace
     finally:

@@ -22,7 +22,7 @@ _INT4 = '"@rules_executorch//backends/xnnpack:int8_dynamic_act_int4_weight"'
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
     """One workspace for all tests; each test restores what it changes."""
-    made = Workspace(tmp_path_factory.mktemp("sharing") / "one", source="sharing")
+    made = Workspace(tmp_path_factory.mktemp("sharing") / "one", source="tests/e2e/sharing")
     yield made
     made.close()
 

@@ -14,7 +14,7 @@ _PLATFORMS = "--platforms=@rules_executorch//toolchains/platforms:"
 
 def test_own_toolchain(tmp_path: Path) -> None:
     """Only for its platform; the host keeps its compiler."""
-    workspace = Workspace(tmp_path / "toolchains", source="toolchains")
+    workspace = Workspace(tmp_path / "toolchains", source="tests/e2e/toolchains")
     try:
         chosen = workspace.folder / "bazel-bin/chosen.txt"
         workspace.build("//:chosen", _PLATFORMS + "linux_arm64")

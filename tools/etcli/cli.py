@@ -31,6 +31,17 @@ COMMANDS = {
     "reproduce": ("etcli.reproduce.command", "build twice, and compare all bytes"),
 }
 
+# A command line of each command; those of targets take the target's model.
+EXAMPLES = {
+    "inspect": "et inspect net.pte --data foundation.ptd",
+    "diff": "et diff before/net.pte after/net.pte",
+    "verify": "et verify chat_linux_x86_64",
+    "run": "et run net.pte --input x.npy --output y.safetensors --repeat 10",
+    "evaluate": "bazel run //x:net_xnnpack.evaluate -- --text test.txt",
+    "benchmark": "et benchmark net.pte --repeat 50 --save before.json",
+    "reproduce": "et reproduce //x:net_xnnpack //x:chat_linux_x86_64",
+}
+
 _EXIT_CODES = """\
 exit codes:
   0   done; of diff, verify, run and reproduce: the bytes or outputs are as expected
@@ -55,7 +66,7 @@ def _parser(name: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="et",
         description="Inspects, compares, checks, runs and measures ExecuTorch programs.",
-        epilog=_EXIT_CODES,
+        epilog=_epilog(*EXAMPLES.values()),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
@@ -64,7 +75,7 @@ def _parser(name: str) -> argparse.ArgumentParser:
             each,
             help=text,
             description=text[0].upper() + text[1:] + ".",
-            epilog=_EXIT_CODES,
+            epilog=_epilog(EXAMPLES[each]),
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         if each == name:
@@ -74,6 +85,12 @@ def _parser(name: str) -> argparse.ArgumentParser:
             inner.add_argument("--save", metavar="FILE", help="write that object to a file")
             inner.set_defaults(command=code.command)
     return parser
+
+
+def _epilog(*examples: str) -> str:
+    lines = ["examples:" if len(examples) > 1 else "example:", *examples]
+    lines.append('"et" is: bazel run @rules_executorch//tools:et --')
+    return "\n  ".join(lines) + "\n\n" + _EXIT_CODES
 
 
 def _finish(outcome: Outcome, options: argparse.Namespace) -> int:

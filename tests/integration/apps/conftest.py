@@ -11,7 +11,7 @@ from nested import FOR_APPS, Workspace
 @pytest.fixture(scope="session")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
     new_workspace = Workspace(
-        tmp_path_factory.mktemp("apps") / "one", source="apps", repositories=FOR_APPS
+        tmp_path_factory.mktemp("apps") / "one", source="tests/e2e/apps", repositories=FOR_APPS
     )
     new_workspace.run("build", "//...")
     yield new_workspace

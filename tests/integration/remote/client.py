@@ -71,7 +71,7 @@ class Client:
     """
 
     def __init__(self, folder: Path) -> None:
-        self.workspace = Workspace(folder, source="remote", repositories=REPOSITORIES)
+        self.workspace = Workspace(folder, source="tests/e2e/remote", repositories=REPOSITORIES)
         presets = self.workspace.module / "tools/dev/remote/remote.bazelrc"
         with (folder / ".bazelrc").open("a") as out:
             out.write(presets.read_text())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import random
+import shlex
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,12 @@ from synthetic import SyntheticProgram
 def test_help_has_the_exit_codes(et: Et) -> None:
     result = et("--help")
     assert result.code == 0
-    for text in (*cli.COMMANDS, "exit codes:", "diff, reproduce: the bytes differ"):
+    for text in (
+        *cli.COMMANDS,
+        *cli.EXAMPLES.values(),
+        "exit codes:",
+        "diff, reproduce: the bytes differ",
+    ):
         assert text in result.out
 
 
@@ -25,6 +31,18 @@ def test_each_command_has_help(et: Et, command: str) -> None:
     result = et(command, "--help")
     assert (result.code, result.err) == (0, "")
     assert f"usage: et {command}" in result.out and "--json" in result.out
+    assert f"example:\n  {cli.EXAMPLES[command]}\n" in result.out
+
+
+@pytest.mark.parametrize("command", sorted(cli.COMMANDS))
+def test_the_options_of_examples_exist(et: Et, command: str) -> None:
+    words = cli.EXAMPLES[command].replace(
+        f"bazel run //x:net_xnnpack.{command} --", f"et {command}"
+    )
+    program, name, *rest = shlex.split(words)
+    assert (program, name) == ("et", command)
+    # Wrong options end the command with its usage before it reads a file.
+    assert "usage:" not in et(name, *rest).err
 
 
 @pytest.mark.parametrize("arguments", [(), ("inspect",), ("look", "x"), ("run", "x", "--repeat=0")])

@@ -12,13 +12,11 @@ import archive
 import pytest
 
 _FILES = {
-    ".gitattributes": "tests/* export-ignore\ntests/e2e -export-ignore\n"
-    "tests/e2e/* export-ignore\ntests/e2e/smoke -export-ignore\n",
+    ".gitattributes": "tests export-ignore\n",
     "MODULE.bazel": 'module(\n    name = "some_rules",\n    version = "1.2.3",\n)\n',
     "tool": "#!/bin/sh\n",
     "tests/unit/test_a.py": "",
-    "tests/e2e/other/BUILD.bazel": "",
-    "tests/e2e/smoke/BUILD.bazel": "",
+    "examples/hello/BUILD.bazel": "",
 }
 
 
@@ -59,7 +57,7 @@ def test_what_is_in_it(tmp_path: Path) -> None:
     prefix = "some_rules-1.2.3/"
     assert list(members) == [
         prefix + name
-        for name in (".gitattributes", "MODULE.bazel", "tests/e2e/smoke/BUILD.bazel", "tool")
+        for name in (".gitattributes", "MODULE.bazel", "examples/hello/BUILD.bazel", "tool")
     ]
     assert members[prefix + "tool"].mode == 0o755
     assert members[prefix + "MODULE.bazel"].mode == 0o644

@@ -39,9 +39,9 @@ def test_the_metadata() -> None:
     assert (metadata["versions"], metadata["yanked_versions"]) == ([], {})
 
 
-def test_the_presubmit_runs_the_smoke_test() -> None:
+def test_the_presubmit_builds_an_example() -> None:
     presubmit = yaml.safe_load(Path(".bcr/presubmit.yml").read_text())["bcr_test_module"]
-    assert presubmit["module_path"] == "tests/e2e/smoke"
+    assert presubmit["module_path"] == "examples/hello"
     (task,) = presubmit["tasks"].values()
     assert task["test_targets"] == ["//..."]
     matrix = presubmit["matrix"]

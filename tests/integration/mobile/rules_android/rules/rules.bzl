@@ -1,4 +1,7 @@
-"""android_binary, which writes down where the real one would place assets."""
+"""android_library, which compiles Java; android_binary, which writes down where the real one would
+place assets."""
+
+load("@rules_executorch//rules/private:android_java.bzl", "android_classes")
 
 def _android_binary_impl(ctx):
     lines = []
@@ -10,7 +13,7 @@ def _android_binary_impl(ctx):
         lines.append(file.short_path.removeprefix(root))
     written = ctx.actions.declare_file(ctx.label.name + ".txt")
     ctx.actions.write(written, "".join([line + "\n" for line in sorted(lines)]))
-    return [DefaultInfo(files = depset([written] + ctx.files.assets))]
+    return [DefaultInfo(files = depset([written] + ctx.files.deps))]
 
 android_binary = rule(
     implementation = _android_binary_impl,
@@ -18,7 +21,19 @@ android_binary = rule(
     attrs = {
         "assets": attr.label_list(allow_files = True),
         "assets_dir": attr.string(),
+        "deps": attr.label_list(),
         "manifest": attr.label(allow_single_file = [".xml"]),
         "nocompress_extensions": attr.string_list(),
     },
 )
+
+def android_library(*, name, srcs, deps, manifest):
+    """Compiles Java against Android's API.
+
+    Args:
+      name: of the target.
+      srcs: .java files.
+      deps: targets with the .java files that those need.
+      manifest: not read.
+    """
+    android_classes(name = name, srcs = srcs + deps)

@@ -15,8 +15,10 @@ ios_application = rule(
     doc = "Writes `<name>.txt`: paths of the resources in the app.",
     attrs = {
         "bundle_id": attr.string(),
+        "deps": attr.label_list(),
         "families": attr.string_list(),
         "infoplists": attr.label_list(allow_files = [".plist"]),
+        "linkopts": attr.string_list(),
         "minimum_os_version": attr.string(),
         "resources": attr.label_list(providers = [ResourcesInfo]),
     },

@@ -1,0 +1,92 @@
+"""The examples of mobile apps, which take ExecuTorch's runtime from upstream, with fakes of rules.
+
+The fakes in tests/integration/mobile place files like the real rules, and compile Java against
+upstream's signatures. They build no apps and compile no Swift.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import zipfile
+from pathlib import Path
+
+import pytest
+from player import Player
+
+_FAKES = {
+    "android_app": ("rules_android", "rules_jvm_external"),
+    "ios_app": ("rules_apple", "rules_swift", "rules_swift_package_manager"),
+}
+
+
+def fakes(player: Player, example: str) -> str:
+    """Flags that replace the platform's rules."""
+    folder = player.module / "tests/integration/mobile"
+    return shlex.join(f"--override_module={name}={folder / name}" for name in _FAKES[example])
+
+
+@pytest.fixture
+def android(player: Player) -> str:
+    """Lays the Android app; returns Bazel's flags."""
+    player.lay("examples/android_app/README.md")
+    return fakes(player, "android_app")
+
+
+def placed(folder: Path, app: str) -> list[str]:
+    """Paths in the app."""
+    return (folder / f"bazel-bin/{app}.txt").read_text().splitlines()
+
+
+def test_the_android_app_has_all_that_its_java_loads(player: Player, android: str) -> None:
+    """All targets can be analyzed. The app's language model is not lowered for this: it is that of
+    the example llm."""
+    player.run(f"bazel build {android} --nobuild //...")
+    player.run(f"bazel build {android} //:chat //:net_xnnpack")
+    paths = placed(player.folder, "chat")
+    assert paths == [
+        "assets/smollm2_tokenizer/chat_format.json",
+        "assets/smollm2_tokenizer/tokenizer.json",
+        "assets/smollm2_tokenizer/tokenizer_config.json",
+        "data/smollm2_xnnpack_foundation.ptd",
+        "manifest.json",
+        "programs/net_xnnpack.manifest.json",
+        "programs/net_xnnpack.pte",
+        "programs/smollm2_xnnpack.manifest.json",
+        "programs/smollm2_xnnpack.pte",
+    ]
+    java = (player.folder / "java/com/example/chat/ChatActivity.java").read_text()
+    loaded = [path for path in paths if f'files.file("{path}")' in java]
+    assert len(loaded) == java.count("files.file(") == 4
+    with zipfile.ZipFile(player.folder / "bazel-bin/chat_lib.jar") as jar:
+        names = jar.namelist()
+    assert {f"com/example/chat/{name}.class" for name in ("AppAssets", "ChatActivity")} <= {*names}
+
+
+def test_a_call_that_upstream_does_not_have_fails(player: Player, android: str) -> None:
+    """The fakes are compiled against, not ignored."""
+    activity = player.folder / "java/com/example/chat/ChatActivity.java"
+    activity.write_text(activity.read_text().replace("Module.load(", "Module.open("))
+    printed = player.run(f"bazel build {android} //:chat_lib", fails=True)
+    assert "The method open(String) is undefined" in printed
+
+
+def test_the_ios_app_has_all_that_its_swift_loads(player: Player) -> None:
+    player.lay("examples/ios_app/README.md")
+    player.run(f"bazel build {fakes(player, 'ios_app')} //...")
+    paths = placed(player.folder, "tasks")
+    assert paths == [
+        "assets/labels.txt",
+        "data/foundation.ptd",
+        "manifest.json",
+        "programs/task_1.manifest.json",
+        "programs/task_1.pte",
+        "programs/task_2.manifest.json",
+        "programs/task_2.pte",
+    ]
+    manifest = player.folder / "bazel-bin/task_files/assets/manifest.json"
+    assert sorted([*json.loads(manifest.read_text())["files"], "manifest.json"]) == paths
+    swift = "".join(path.read_text() for path in sorted((player.folder / "Sources").iterdir()))
+    for path in ("assets/labels.txt", "data/foundation.ptd", "programs/\\(name).pte"):
+        assert f'"{path}"' in swift
+    assert '["task_1", "task_2"]' in swift
