@@ -1,5 +1,7 @@
-"""The README, Start, how-to pages and examples' pages, block by block, in a workspace of a user with
-real Bazel; an example's page in the example as it stands."""
+"""The README, Start, how-to pages and examples' pages, block by block, with real Bazel.
+
+They run in a workspace of a user; an example's page in the example as it stands.
+"""
 
 from __future__ import annotations
 

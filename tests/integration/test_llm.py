@@ -46,8 +46,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
 
 
 def test_first_contact(workspace: Workspace, tmp_path: Path) -> None:
-    top = workspace.folder.parents[1]
-    page = (top / _EXAMPLE / "README.md").read_text()
+    page = (workspace.folder / "README.md").read_text()
     command = re.search(r"^```sh\n(.*?)^```", page, re.M | re.S)[1]
     assert command.startswith("bazel run //:smollm2_chat -- ")
     home = tmp_path / "home"
