@@ -205,7 +205,7 @@ def _client(scratch: Path, name: str, layers: int) -> Workspace:
         [gguf] = Path("..").glob("*smollm2/model.gguf")
         (folder / "model.gguf").symlink_to(gguf.resolve())
 
-    client = Workspace(scratch / name, source=write)
+    client = Workspace(scratch / name, source=write, compiled_once=False)
     client.run("build", "--nobuild", *_TARGETS)
     return client
 

@@ -30,6 +30,8 @@ class Workspace:
       source: its path in the module; or what writes one, called with its folder and the module's.
       repositories: repositories of the outer build that it uses, too, so that they aren't fetched
         once more; the test needs a file of each.
+      compiled_once: whether C++ comes out of a disk cache that tests of one output base share.
+        Actions of these rules never do.
     """
 
     def __init__(
@@ -38,12 +40,16 @@ class Workspace:
         base: str = "base",
         source: str | Callable[[Path, Path], None] = "tests/e2e/smoke",
         repositories: Sequence[str] = (),
+        compiled_once: bool = True,
     ) -> None:
         # The runfile is a link to the source tree: that is the module under test.
         self.module = Path(os.path.realpath("bazelw")).parent
         self.folder = folder
         folder.parent.mkdir(parents=True, exist_ok=True)
         self.overrides = [_outer_exporter(folder.parent / f"exporter-of-{folder.name}")]
+        if compiled_once:
+            cache = Path(os.environ["TEST_TMPDIR"]).parent / "compiled"
+            self.overrides += [f"--disk_cache={cache}", "--modify_execution_info=^Et.*=+no-cache"]
         for name in repositories:
             place = folder.parent / f"{name}-of-{folder.name}"
             self.overrides.append(_outer_repository(name, place))

@@ -71,7 +71,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
     folder = tmp_path_factory.mktemp("faults")
     module = Path(os.path.realpath("bazelw")).parent
     checkout.copy(module, folder / "module")
-    new_workspace = Workspace(folder / "one")
+    new_workspace = Workspace(folder / "one", compiled_once=False)
     new_workspace.replace("MODULE.bazel", f'path = "{module}"', f'path = "{folder / "module"}"')
     (new_workspace.folder / "slow.py").write_text(_SLOW)
     build = new_workspace.folder / "BUILD.bazel"
@@ -168,7 +168,7 @@ def test_an_interrupted_build(workspace: Workspace, right: bytes) -> None:
 
 def test_two_builds_at_once(workspace: Workspace, right: bytes, tmp_path: Path) -> None:
     """Two output bases fill one disk cache at the same time."""
-    other = Workspace(tmp_path / "two", base="other")
+    other = Workspace(tmp_path / "two", base="other", compiled_once=False)
     other.replace("MODULE.bazel", str(other.module), str(workspace.folder.parent / "module"))
     for name in ("BUILD.bazel", "slow.py"):
         (other.folder / name).write_text((workspace.folder / name).read_text())

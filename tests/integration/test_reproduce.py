@@ -77,7 +77,7 @@ def _outer_outputs() -> Iterator[tuple[str, Output]]:
 
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
-    new_workspace = Workspace(tmp_path_factory.mktemp("reproduce") / "one")
+    new_workspace = Workspace(tmp_path_factory.mktemp("reproduce") / "one", compiled_once=False)
     yield new_workspace
     new_workspace.close()
 

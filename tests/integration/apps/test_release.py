@@ -184,7 +184,9 @@ def test_copying_it_out(workspace: Workspace, tmp_path: Path) -> None:
 
 def test_the_same_bytes_elsewhere(workspace: Workspace, tmp_path: Path) -> None:
     """In another folder and output base."""
-    other = Workspace(tmp_path / "some/other", source="tests/e2e/apps", repositories=FOR_APPS)
+    other = Workspace(
+        tmp_path / "some/other", source="tests/e2e/apps", repositories=FOR_APPS, compiled_once=False
+    )
     try:
         other.run("build", "//:release")
         assert digests(release(other)) == digests(release(workspace))

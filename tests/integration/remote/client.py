@@ -71,7 +71,9 @@ class Client:
     """
 
     def __init__(self, folder: Path) -> None:
-        self.workspace = Workspace(folder, source="tests/e2e/remote", repositories=REPOSITORIES)
+        self.workspace = Workspace(
+            folder, source="tests/e2e/remote", repositories=REPOSITORIES, compiled_once=False
+        )
         presets = self.workspace.module / "tools/dev/remote/remote.bazelrc"
         with (folder / ".bazelrc").open("a") as out:
             out.write(presets.read_text())
