@@ -185,7 +185,7 @@ def test_another_program_than_the_manifests(
     assert "is not the program of its manifest" in capfd.readouterr().err
 
 
-# Stands in for the C++ runner, whose real one tests/integration/runner starts.
+# A fake of the C++ runner; tests/integration/runner starts the real one.
 RUNNER = """#!{python}
 import json, os, signal, sys
 if "--runtime_info" in sys.argv:
