@@ -2,7 +2,7 @@
 
 load("@rules_python//python:defs.bzl", "py_test")
 
-def pytest_test(*, name, srcs, deps = [], torch = False, data = [], **kwargs):
+def pytest_test(*, name, srcs, deps = [], torch = False, data = [], env = {}, release = False, tags = [], **kwargs):
     """A py_test whose sources pytest collects.
 
     Args:
@@ -11,18 +11,27 @@ def pytest_test(*, name, srcs, deps = [], torch = False, data = [], **kwargs):
       deps: py_library targets.
       torch: whether it needs the exporter environment (torch, executorch).
       data: files that it reads.
-      **kwargs: for py_test: size, tags, env, …
+      env: variables.
+      release: whether some tests have the mark `release`, which only the target `<name>_release` runs.
+      tags: of the test.
+      **kwargs: for py_test: size, args, …
     """
     environments = ["@executorch_exporter//:packages"] if torch else ["@executorch_exporter//:light_packages"]
-    py_test(
-        name = name,
-        srcs = srcs + [Label("//tests:pytest_main.py")],
-        args = ["$(rootpath %s)" % s for s in srcs if s.split("/")[-1].startswith("test_")],
-        data = data,
-        main = Label("//tests:pytest_main.py"),
-        deps = deps + environments + ["@executorch_dev//:packages"],
-        **kwargs
-    )
+    selections = [(name, {}, [])]
+    if release:
+        selections.append((name + "_release", {"PYTEST_SELECTION": "release"}, ["manual"]))
+    for target, selection, more_tags in selections:
+        py_test(
+            name = target,
+            srcs = srcs + [Label("//tests:pytest_main.py")],
+            args = ["$(rootpath %s)" % s for s in srcs if s.split("/")[-1].startswith("test_")],
+            data = data,
+            env = env | selection,
+            main = Label("//tests:pytest_main.py"),
+            tags = tags + more_tags,
+            deps = deps + environments + ["@executorch_dev//:packages"],
+            **kwargs
+        )
 
 def bazel_test(*, name, srcs, data = [], alone = False, **kwargs):
     """A pytest_test that starts Bazel itself, with what Bazel needs of the machine.

@@ -34,6 +34,7 @@ def build(ctx):
 """
 
 
+@pytest.mark.release
 def test_one_program_of_each_backend_and_one_app_of_each_platform(tmp_path: Path) -> None:
     """The outer build's outputs against those of a copy of its checkout.
 

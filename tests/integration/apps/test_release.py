@@ -182,6 +182,7 @@ def test_copying_it_out(workspace: Workspace, tmp_path: Path) -> None:
     shutil.rmtree(copy)
 
 
+@pytest.mark.release
 def test_the_same_bytes_elsewhere(workspace: Workspace, tmp_path: Path) -> None:
     """In another folder and output base."""
     other = Workspace(

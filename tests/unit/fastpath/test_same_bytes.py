@@ -29,13 +29,11 @@ _PAIRS = [
     (nets.picture, "fp32"),
     (nets.picture, "static"),
     (nets.methods, "int4"),
-    (nets.methods, "both"),
+    pytest.param(nets.methods, "both", marks=pytest.mark.release),
 ]
 
 
-@pytest.mark.parametrize(
-    ("net", "recipe"), _PAIRS, ids=[f"{net.__name__}-{recipe}" for net, recipe in _PAIRS]
-)
+@pytest.mark.parametrize(("net", "recipe"), _PAIRS)
 def test_same_bytes(net: Callable[[], ModelSpec], recipe: str) -> None:
     """Every unit is in place, and none shows."""
     stock, fast = (digest(_made(net), recipes.ALL[recipe](), path) for path in ("stock", "fast"))
