@@ -42,6 +42,8 @@ def _llm_benchmarks_impl(ctx):
         mnemonic = "EtBenchmark",
         progress_message = "Measuring the programs of %s" % readable_label(ctx.label),
         execution_requirements = _LOCAL,
+        # The tools bring what they run with.
+        toolchain = None,
     )
     return [DefaultInfo(files = depset([folder]), runfiles = ctx.runfiles([folder]))]
 

@@ -10,7 +10,7 @@ _FOLLOWED = ["data", "deps", "implementation_deps", "srcs"]
 def _collect_impl(_target, ctx):
     own = []
     for name in ("srcs", "hdrs", "textual_hdrs"):
-        own += [f for f in getattr(ctx.rule.files, name, []) if f.is_source and not f.owner.workspace_name]
+        own += [f for f in getattr(ctx.rule.files, name, []) if f.is_source and not f.owner.repo_name]
     transitive = []
     for name in _FOLLOWED:
         for dep in getattr(ctx.rule.attr, name, None) or []:

@@ -73,7 +73,7 @@ def repository_root(label):
     Returns:
       A string: "_main" or the repository's canonical name.
     """
-    return label.workspace_name or MAIN
+    return label.repo_name or MAIN
 
 def python_sources(ctx, extra = []):
     """Files and import roots of a target's `srcs`, `deps` and `imports`.
