@@ -13,6 +13,7 @@ import os
 import re
 import subprocess
 import sys
+import textwrap
 import time
 from collections.abc import Sequence
 from html import escape
@@ -21,9 +22,12 @@ from pathlib import Path
 _PASSING = re.compile(
     r"(Loading|Analyzing|Computing main repo|Extracting|Starting local|\[[\d,]+ / [\d,]+\])"
 )
+# Also what installs Bazel and the exporter, line by line.
 _LEFT_OUT = re.compile(
-    r"(INFO: (Invocation ID|Running command line|\d+ process|Analyzed|From )|WARNING:|$)"
+    r"(bazelw: |  - |\[\d+/\d+\] |unpacking$|copying |compiling |Python \d|torch \d|"
+    r"INFO: (Invocation ID|Running command line|\d+ process|Analyzed|From )|WARNING:|$)"
 )
+_COLUMNS = 98
 _WIDTH, _LINE, _LEFT, _TOP = 860, 21, 18, 52
 _HEAD = """\
 <svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img"
@@ -71,7 +75,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def rows(command: str, output: str, seconds: float) -> list[tuple[str, str]]:
     """A command on a terminal: pairs of a class of style and a line of text."""
-    lines = [("", line) for line in shown(output)]
+    # As a terminal of this width breaks lines.
+    wrapped = [textwrap.wrap(line, _COLUMNS, drop_whitespace=False) for line in shown(output)]
+    lines = [("", part) for parts in wrapped for part in parts]
     return [("command", f"$ {command}"), *lines, ("seconds", f"{seconds:.0f} s")]
 
 
