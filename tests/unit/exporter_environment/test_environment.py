@@ -245,7 +245,7 @@ def test_not_over_another(lock: Path, tmp_path: Path) -> None:
     assert (tmp_path / "env/environment.json").exists()
 
 
-def test_bytecode(tmp_path: Path) -> None:
+def test_bytecode(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Hash-based and unchecked; the same whatever else is compiled; templates are left alone."""
     roots = [tmp_path / "one", tmp_path / "two"]
     for root in roots:
@@ -255,8 +255,11 @@ def test_bytecode(tmp_path: Path) -> None:
                 "x = 1\n\ndef f(y):\n    return y in {'path', 'x'}\n"
             )
         (root / "template.py").write_text("{{ x }} ->\n")
+    monkeypatch.setattr(bytecode, "_CHUNK", 6)
+    shares: list[float] = []
     with ThreadPoolExecutor() as executor:
-        bytecode.compile_trees(roots, executor)
+        bytecode.compile_trees(roots, executor, progress=shares.append)
+    assert shares == [0.25, 0.5, 0.75, 1.0]
     one, two = (root / "__pycache__/m0.cpython-311.pyc" for root in roots)
     assert int.from_bytes(one.read_bytes()[4:8], "little") == 0b01
     assert b"one/m0.py" in one.read_bytes()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
 
@@ -30,24 +30,43 @@ for line in sys.stdin:
 """
 
 
-def compile_trees(roots: Iterable[Path], executor: Executor, python: str = sys.executable) -> None:
-    """Compiles all sources below some folders into __pycache__ folders, in parallel."""
+# Sources that one interpreter compiles, which takes a second or two.
+_CHUNK = 400
+
+
+def compile_trees(
+    roots: Iterable[Path],
+    executor: Executor,
+    python: str = sys.executable,
+    progress: Callable[[float], None] = lambda share: None,
+) -> None:
+    """Compiles all sources below some folders into __pycache__ folders, in parallel.
+
+    Args:
+      roots: the folders.
+      executor: runs as many interpreters at once as it has threads.
+      python: the interpreter.
+      progress: called with the share that is compiled, from 0 to 1, again and again.
+
+    Raises:
+      InstallError: the bytecode cannot be written.
+    """
     lines = [
         f"{path}\t{os.path.relpath(path, root.parent)}\n"
         for root in roots
         for path in sorted(root.rglob("*.py"))
         if path.is_file()
     ]
-    jobs = os.cpu_count() or 1
+    chunks = [lines[start : start + _CHUNK] for start in range(0, len(lines), _CHUNK)]
 
-    def run(number: int) -> None:
+    def run(chunk: Sequence[str]) -> None:
         command = [python, "-I", "-S", "-B", "-c", _COMPILE]
-        text = "".join(lines[number::jobs])
-        done = subprocess.run(command, input=text, capture_output=True, text=True)
+        done = subprocess.run(command, input="".join(chunk), capture_output=True, text=True)
         if done.returncode:
             raise InstallError(
                 "bytecode: it cannot be written. Check free space: about 4 GB are needed. Python "
                 f"says:\n{done.stderr.strip()[-800:]}"
             )
 
-    list(executor.map(run, range(jobs)))
+    for number, _ in enumerate(executor.map(run, chunks), 1):
+        progress(number / len(chunks))

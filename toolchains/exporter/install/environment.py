@@ -10,6 +10,7 @@ import os
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -85,7 +86,7 @@ def _create(request: Request, root: Path, executor: Executor) -> None:
         lite.create(site_packages, root / "lite")
         roots.append(root / "lite")
     _report("compiling bytecode", start)
-    bytecode.compile_trees(roots, executor, request.python)
+    bytecode.compile_trees(roots, executor, request.python, _every(10, "compiling bytecode", start))
     libraries = [f"python/{p.name}" for p in (root / "python").glob("*") if p.name != "bin"]
     trees = {
         folder: manifest.read_tree(root, folder, executor)
@@ -98,6 +99,19 @@ def _create(request: Request, root: Path, executor: Executor) -> None:
     path = root / "environment.json"
     manifest.write(path, source.version, installed.versions, request.locks, digest)
     _report(f"environment ready: {sum(map(len, trees.values()))} files", start)
+
+
+def _every(seconds: float, text: str, start: float) -> Callable[[float], None]:
+    """Reports a share of the work, at most once in so many seconds."""
+    last = time.monotonic()
+
+    def progress(share: float) -> None:
+        nonlocal last
+        if share < 1 and time.monotonic() - last >= seconds:
+            last = time.monotonic()
+            _report(f"{text}: {share:.0%}", start)
+
+    return progress
 
 
 def _report(text: str, start: float) -> None:
