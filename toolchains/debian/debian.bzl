@@ -12,7 +12,7 @@ _HELPER = [
 ]
 
 def _debian_packages_impl(rctx):
-    python = find_host_python(rctx, "")
+    python = find_host_python(rctx)
     for label in _HELPER:
         path = rctx.path(label)
         if hasattr(rctx, "watch"):

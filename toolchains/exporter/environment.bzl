@@ -165,8 +165,7 @@ python_environment = repository_rule(
                   "A package may be in several if its version is the same.",
         ),
         "python": attr.string(
-            doc = "The interpreter to copy: a path, or a name on PATH. Without one, python3.11 or " +
-                  "python3 on PATH. The environment variable RULES_EXECUTORCH_PYTHON goes first.",
+            doc = "The interpreter to copy: a path, or a name on PATH; default: the exporter's.",
         ),
         "scripts": attr.string_list(
             doc = "Names of programs that packages bring, to create in //:programs.",

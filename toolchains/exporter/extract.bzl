@@ -15,7 +15,7 @@ def extract(rctx, archive, output, what):
       output: folder in the repository.
       what: the archive, for messages: "the wheel of a==1".
     """
-    checked = rctx.execute([find_host_python(rctx, ""), "-I", "-B", rctx.path(_CHECK), archive])
+    checked = rctx.execute([find_host_python(rctx), "-I", "-B", rctx.path(_CHECK), archive])
     if checked.return_code:
         fail("@%s: %s is refused: %s Do not use this file. Fetch it again; if it stays so, report the package to its registry." %
              (rctx.name, what, checked.stderr.strip().split("\n")[-1]))

@@ -3,6 +3,19 @@
 PYTHON_VERSION = "3.11"
 PYTHON_VARIABLE = "RULES_EXECUTORCH_PYTHON"
 
+# The root module's `executorch.exporter(python = …)`, for every repository that starts Python.
+_CHOICE = Label("@executorch_python//:python.txt")
+
+def _python_choice_impl(rctx):
+    rctx.file("BUILD.bazel", "")
+    rctx.file("python.txt", rctx.attr.python)
+
+python_choice = repository_rule(
+    implementation = _python_choice_impl,
+    doc = "The interpreter that the root module names, in the file python.txt; empty: none.",
+    attrs = {"python": attr.string()},
+)
+
 def _probe(rctx, python):
     """What an interpreter is: a struct with version and executable, or None if it does not run."""
     result = rctx.execute([
@@ -22,23 +35,23 @@ def _wrong_python(rctx, got):
         "  got: " + got,
         "  expected: Python " + PYTHON_VERSION,
         "  what to do: install it and put it on PATH, or name it (a path, or a name on PATH) in the",
-        "    attribute `python`, or with --repo_env={}=/path/to/python{}".format(
+        "    attribute `python` of executorch.exporter, or with --repo_env={}=/path/to/python{}".format(
             PYTHON_VARIABLE,
             PYTHON_VERSION,
         ),
     ]))
 
-def find_host_python(rctx, python):
+def find_host_python(rctx, python = ""):
     """The interpreter that was asked for, or the first of the right version on PATH.
 
     Args:
       rctx: repository context.
-      python: a path, or a name on PATH; empty: any of the right version.
+      python: a path, or a name on PATH; empty: the exporter's, or any of the right version.
 
     Returns:
       A string: its path.
     """
-    asked = rctx.os.environ.get(PYTHON_VARIABLE, "") or python
+    asked = rctx.os.environ.get(PYTHON_VARIABLE, "") or python or rctx.read(_CHOICE)
     seen = []
     for name in [asked] if asked else ["python" + PYTHON_VERSION, "python3"]:
         python = rctx.path(name) if "/" in name else rctx.which(name)

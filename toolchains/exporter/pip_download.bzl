@@ -21,7 +21,7 @@ def pip_download(rctx, *, requirement, sha256, what, options, environment = {}):
     rctx.report_progress("downloading the %s of %s" % (what, requirement))
     result = rctx.execute(
         [
-            find_host_python(rctx, ""),
+            find_host_python(rctx),
             "-m",
             "pip",
             "download",

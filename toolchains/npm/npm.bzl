@@ -71,7 +71,7 @@ def _download(rctx):
 
 def _check(rctx, archive):
     """Fails unless the archive has the expected hash."""
-    result = rctx.execute([find_host_python(rctx, ""), "-I", "-c", _SHA256_PROGRAM, archive])
+    result = rctx.execute([find_host_python(rctx), "-I", "-c", _SHA256_PROGRAM, archive])
     got = result.stdout.strip()
     if result.return_code or got != rctx.attr.sha256:
         fail(("@%s: the archive of the npm package %s has another sha256: got %s, expected %s.\n" +
