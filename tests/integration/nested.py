@@ -74,10 +74,15 @@ class Workspace:
         Raises:
           AssertionError: it failed.
         """
-        flags = [] if command in ("shutdown", "clean") else self.overrides
-        done = self._bazel(command, *flags, *arguments, **environment)
+        done = self._bazel(command, *self._flags(command), *arguments, **environment)
         assert done.returncode == 0, f"{command} {arguments}:\n{done.stdout}{done.stderr}"
         return done.stdout + done.stderr
+
+    def _flags(self, command: str) -> list[str]:
+        if command in ("shutdown", "clean"):
+            return []
+        builds = command in ("aquery", "build", "coverage", "cquery", "run", "test")
+        return [f for f in self.overrides if builds or not f.startswith("--modify_execution_info")]
 
     def _bazel(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
         # In tests a server ends after 15 s without a build, if nobody says otherwise.
@@ -92,7 +97,7 @@ class Workspace:
 
     def failed(self, *arguments: str, command: str = "build") -> str:
         """Runs a build or test that must fail; returns Bazel's output."""
-        done = self._bazel(command, *self.overrides, *arguments)
+        done = self._bazel(command, *self._flags(command), *arguments)
         assert done.returncode != 0, f"{arguments} were built"
         return done.stdout + done.stderr
 

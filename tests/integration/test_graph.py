@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator
 
@@ -76,8 +77,9 @@ def test_programs_have_one_configuration(workspace: Workspace) -> None:
     assert len(names) == len(set(names)), lines
 
     # Programs are linked in the build's configuration, and lowered in that of tools.
-    linked = {line.split()[1] for line in lines if ":task_" in line.split()[0]}
-    lowered = {line.split()[1] for line in lines if ":task_" not in line.split()[0]}
+    program = re.compile(r"\S+:task_\d+ ")
+    linked = {line.split()[1] for line in lines if program.match(line)}
+    lowered = {line.split()[1] for line in lines if not program.match(line)}
     assert len(linked) == len(lowered) == 1 and linked != lowered, lines
 
 
