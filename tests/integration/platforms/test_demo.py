@@ -81,8 +81,11 @@ def test_answers_are_the_same_on_all_platforms() -> None:
     for platform in STARTERS:
         options = ["--prompt", "What is the capital of France?", "--max_new_tokens", "8", "--json"]
         done = run(platform, "--program", "llama_tiny_xnnpack", *options)
-        # Neither the runtime nor its libraries for processors and threads print anything.
-        assert (done.returncode, done.stderr) == (0, ""), platform
+        # Neither the runtime nor its libraries for processors and threads print anything; Android's
+        # tokenizers say one thing as they are loaded.
+        said = [line for line in done.stderr.splitlines() if not line.startswith("I tokenizers:")]
+        assert (done.returncode, said) == (0, []), platform
+        assert platform.startswith("android") or not done.stderr, platform
         answers[platform] = json.loads(done.stdout)["programs"][0]["answer"]
     expected = answers["linux_x86_64"]
     assert len(expected["prompt_tokens"]) == 37 and len(expected["tokens"]) == 8
