@@ -87,6 +87,18 @@ def lowering(measured: Results) -> str:
     return "\n".join(rows)
 
 
+def large(measured: Results) -> str:
+    """A model of a billion parameters, stage by stage."""
+    figures = measured["large"]
+    [run] = figures["runs"]
+    rows = ["| " + " | ".join([*run["stages"], "all", "peak memory"]) + " |"]
+    rows.append("|" + " --- |" * (len(run["stages"]) + 2))
+    cells = [f"{seconds:.1f}" for seconds in run["stages"].values()]
+    cells += [f"**{run['seconds']:.0f} s**", f"{run['peak_memory_bytes'] >> 20:,} MiB"]
+    rows.append("| " + " | ".join(cells) + " |")
+    return "\n".join([*rows, "", f"Measured {_alone(figures)}."])
+
+
 def units(measured: Results) -> str:
     """What each unit of the fast path saves."""
     return units_benchmark.table(measured["units"]["models"])
@@ -104,6 +116,7 @@ def _alone(figures: Mapping[str, Any]) -> str:
 
 SECTIONS: dict[str, Callable[[Results], str]] = {
     "commands": commands,
+    "large": large,
     "lowering": lowering,
     "tests": suites,
     "units": units,
