@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -71,32 +71,29 @@ def suites(measured: Results) -> str:
 def lowering(measured: Results) -> str:
     """Upstream's functions against the fast path, stage by stage."""
     figures = measured["lowering"]
-    titles = {"stock": "upstream's functions", "fast": "the fast path"}
-    runs = {run["path"]: run for run in figures["runs"]}
-    stages = [*runs["fast"]["stages"]]
-    rows = ["| | " + " | ".join([*stages, "all", "peak memory"]) + " |"]
-    rows.append("|" + " --- |" * (len(stages) + 3))
-    for path, title in titles.items():
-        run = runs[path]
-        cells = [f"{run['stages'].get(stage, 0):.1f}" for stage in stages]
-        cells += [f"**{run['seconds']:.0f} s**", f"{run['peak_memory_bytes'] >> 20:,} MiB"]
-        rows.append(f"| {title} | " + " | ".join(cells) + " |")
     assert figures["same_bytes"]
     ratios = f"**{figures['ratio']:.1f} times less time** and {figures['memory_ratio']:.2f}"
-    rows += ["", f"The same bytes in {ratios} of the memory, {_alone(figures)}."]
-    return "\n".join(rows)
+    same = f"The same bytes in {ratios} of the memory, {_alone(figures)}."
+    return "\n".join([*_stages(figures["runs"]), "", same])
 
 
 def large(measured: Results) -> str:
     """A model of a billion parameters, stage by stage."""
     figures = measured["large"]
-    [run] = figures["runs"]
-    rows = ["| " + " | ".join([*run["stages"], "all", "peak memory"]) + " |"]
-    rows.append("|" + " --- |" * (len(run["stages"]) + 2))
-    cells = [f"{seconds:.1f}" for seconds in run["stages"].values()]
-    cells += [f"**{run['seconds']:.0f} s**", f"{run['peak_memory_bytes'] >> 20:,} MiB"]
-    rows.append("| " + " | ".join(cells) + " |")
-    return "\n".join([*rows, "", f"Measured {_alone(figures)}."])
+    return "\n".join([*_stages(figures["runs"]), "", f"Measured {_alone(figures)}."])
+
+
+def _stages(runs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A table of lowerings, which have the same stages."""
+    titles = {"stock": "upstream's functions", "fast": "the fast path"}
+    stages = [*runs[-1]["stages"]]
+    rows = ["| | " + " | ".join([*stages, "all", "peak memory"]) + " |"]
+    rows.append("|" + " --- |" * (len(stages) + 3))
+    for run in runs:
+        cells = [f"{run['stages'].get(stage, 0):.1f}" for stage in stages]
+        cells += [f"**{run['seconds']:.0f} s**", f"{run['peak_memory_bytes'] >> 20:,} MiB"]
+        rows.append(f"| {titles[run['path']]} | " + " | ".join(cells) + " |")
+    return rows
 
 
 def units(measured: Results) -> str:

@@ -194,9 +194,9 @@ def et_exporter(name, **kwargs):
         lowering_tool = name + ".lowering_tool",
         **kwargs
     )
-    heavy = _chosen(kwargs, _package_attributes("target"))
+    heavy = _chosen(kwargs, ["deps", "package_imports", "packages"])
     lean = dict(packages = light, package_imports = kwargs["light_imports"]) if light else heavy
-    common = _chosen(kwargs, _python_attributes("target")) | dict(tags = ["manual"], visibility = ["//visibility:private"])
+    common = _chosen(kwargs, ["interpreter", "python_files"]) | dict(tags = ["manual"], visibility = ["//visibility:private"])
     _python_tool(name = name + ".lowering_tool", **(common | heavy))
     _python_tool(
         name = name + ".linking_tool",

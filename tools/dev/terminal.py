@@ -1,23 +1,15 @@
-"""Draws a terminal with real commands and what they printed, as an SVG file.
+"""Draws a terminal with commands and what they printed, as an SVG file.
 
-`bazel run //tools/dev:terminal -- docs/images/first.svg "./bazelw build //x" "./bazelw run //y"`
-
-The commands run in the workspace, one after the other. Lines that Bazel writes over on a terminal
-are left out, and so is what differs from run to run, but for seconds.
+Lines that Bazel writes over on a terminal are left out, and so is what differs from run to run, but
+for seconds. `//tests/bench:commands` runs the commands.
 """
 
 from __future__ import annotations
 
-import argparse
-import os
 import re
-import subprocess
-import sys
 import textwrap
-import time
 from collections.abc import Sequence
 from html import escape
-from pathlib import Path
 
 _PASSING = re.compile(
     r"(Loading|Analyzing|Computing main repo|Extracting|Starting local|\[[\d,]+ / [\d,]+\])"
@@ -46,33 +38,6 @@ _HEAD = """\
 """
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the commands and writes the file; returns 1 if a command failed."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("output", type=Path, help="the SVG file")
-    parser.add_argument("commands", nargs="+", metavar="COMMAND")
-    options = parser.parse_args(arguments)
-    workspace = Path(os.environ.get("BUILD_WORKSPACE_DIRECTORY", os.getcwd()))
-    screen: list[tuple[str, str]] = []
-    for command in options.commands:
-        start = time.monotonic()
-        done = subprocess.run(
-            command,
-            shell=True,
-            cwd=workspace,
-            text=True,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-        )
-        seconds = time.monotonic() - start
-        if done.returncode:
-            print(f"{command}: exit code {done.returncode}\n{done.stdout}", file=sys.stderr)
-            return 1
-        screen += rows(command, done.stdout, seconds)
-    (workspace / options.output).write_text(drawn(screen, "; ".join(options.commands)), "utf-8")
-    return 0
-
-
 def rows(command: str, output: str, seconds: float) -> list[tuple[str, str]]:
     """A command on a terminal: pairs of a class of style and a line of text."""
     # As a terminal of this width breaks lines.
@@ -97,7 +62,3 @@ def drawn(rows: Sequence[tuple[str, str]], label: str) -> str:
             f'  <text x="{_LEFT}" y="{_TOP + _LINE * number}"{kind}>{escape(text)}</text>\n'
         )
     return "".join([*lines, "</svg>\n"])
-
-
-if __name__ == "__main__":
-    sys.exit(main())
