@@ -1,9 +1,9 @@
-"""Upstream's export_llm without hydra, for the benchmark `export_llm`.
+"""Upstream's export_llm without hydra, for the benchmarks `export_llm` and `speed`.
 
-    upstream_llm prepare --gguf FILE --config FILE --layers N --folder FOLDER
-    upstream_llm export --config FILE --folder FOLDER
+    upstream_llm prepare --gguf FILE --layers N --folder FOLDER
+    upstream_llm export --config FILE --folder FOLDER --program FILE
 
-The first writes a checkpoint as upstream reads it; the second is what is measured: all that
+The first writes a checkpoint as upstream reads it; the second does all that
 `executorch.extension.llm.export.export_llm` does once hydra has read the YAML file.
 """
 
@@ -26,14 +26,14 @@ _SIZES = (
     "norm_eps",
     "rope_theta",
 )
-PROGRAM = "upstream.pte"
 
 
 def main() -> None:
     """Converts the checkpoint or exports, by the command line."""
     parser = argparse.ArgumentParser(prog="upstream_llm")
     parser.add_argument("command", choices=("prepare", "export"))
-    parser.add_argument("--config", type=Path, required=True)
+    parser.add_argument("--config", type=Path)
+    parser.add_argument("--program", type=Path)
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--gguf", type=Path)
     parser.add_argument("--layers", type=int, default=0)
@@ -41,7 +41,7 @@ def main() -> None:
     if given.command == "prepare":
         _prepare(given.gguf, given.layers, given.folder)
     else:
-        _export(given.config, given.folder)
+        _export(given.config, given.folder, given.program)
 
 
 def _prepare(gguf: Path, layers: int, folder: Path) -> None:
@@ -60,7 +60,7 @@ def _prepare(gguf: Path, layers: int, folder: Path) -> None:
     (folder / "params.json").write_text(json.dumps(sizes, indent=1) + "\n", encoding="utf-8")
 
 
-def _export(config: Path, folder: Path) -> None:
+def _export(config: Path, folder: Path, program: Path) -> None:
     """Calls upstream's function with the file's configuration and an existing checkpoint."""
     # Only for downloads, and not among the exporter's packages.
     hub = types.ModuleType("huggingface_hub")
@@ -75,9 +75,9 @@ def _export(config: Path, folder: Path) -> None:
     wanted = OmegaConf.to_object(merged)
     wanted.base.checkpoint = str(folder / "checkpoint.pth")
     wanted.base.params = str(folder / "params.json")
-    wanted.export.output_dir = str(folder)
+    wanted.export.output_dir = str(program.parent)
     # A name that ends so is taken as a path.
-    wanted.export.output_name = str(folder / PROGRAM)
+    wanted.export.output_name = str(program.absolute())
     export_llama(wanted)
 
 

@@ -88,7 +88,22 @@ def transform(model: Transformer, its: Architecture, keys: Sequence[str]) -> Tra
         ]
     for step in steps:
         model = step(model)
+    if _CACHE in keys:
+        _clear_caches(model)
     return model
+
+
+def _clear_caches(model: nn.Module) -> None:
+    """Lets scales and zero points begin with zeros, as ExecuTorch lets every buffer that changes.
+
+    Upstream's begin with ones. No token looks at a position that was not written.
+    """
+    from executorch.examples.models.llama.source_transformation import custom_kv_cache
+
+    for module in model.modules():
+        if isinstance(module, custom_kv_cache.QuantizedKVCache):
+            for buffer in module.buffers(recurse=False):
+                buffer.zero_()
 
 
 class UpstreamCausalLM(nn.Module):

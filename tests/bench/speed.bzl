@@ -1,0 +1,82 @@
+"""The variants of one language model whose speed is compared."""
+
+load("@bazel_skylib//rules:write_file.bzl", "write_file")
+load("//rules:defs.bzl", "et_llm")
+
+CONTEXTS = [512, 2048]
+
+# Keys of the YAML file, by variant. The first one is the default of et_llm.
+_PLAIN = {
+    "embedding_quantize": "8,32",
+    "quantize_kv_cache": "false",
+    "use_sdpa_with_kv_cache": "false",
+}
+VARIANTS = {
+    "plain": _PLAIN,
+    "embedding_4": _PLAIN | {"embedding_quantize": "4,32"},
+    "sdpa": _PLAIN | {"use_sdpa_with_kv_cache": "true"},
+    "kv_cache_8": _PLAIN | {"quantize_kv_cache": "true"},
+}
+
+_YAML = """\
+base:
+  model_class: smollm2
+
+model:
+  use_kv_cache: true
+  use_sdpa_with_kv_cache: {use_sdpa_with_kv_cache}
+  quantize_kv_cache: {quantize_kv_cache}
+
+export:
+  max_seq_length: 128
+  max_context_length: {context}
+
+quantization:
+  qmode: 8da4w
+  group_size: 32
+  use_hqq: false
+  embedding_quantize: {embedding_quantize}
+
+backend:
+  xnnpack:
+    enabled: true
+    extended_ops: true
+"""
+
+def speed_programs(name, checkpoint, layers = 0):
+    """A program of each variant and context.
+
+    Args:
+      name: of the filegroup of all programs and their YAML files; programs are called
+        `<name>_<variant>_<context>_xnnpack`.
+      checkpoint: as et_llm takes it.
+      layers: how many of the model's first layers; 0: all.
+    """
+    programs = []
+    for variant, keys in VARIANTS.items():
+        for context in CONTEXTS:
+            one = "%s_%s_%d" % (name, variant, context)
+            write_file(
+                name = one + "_config",
+                testonly = True,
+                out = one + ".yaml",
+                content = _YAML.format(context = context, **keys).split("\n"),
+                tags = ["manual"],
+            )
+            et_llm(
+                name = one,
+                testonly = True,
+                app = False,
+                checkpoint = checkpoint,
+                config = one + ".yaml",
+                layers = layers,
+                memory_mb = 8000,
+                tags = ["manual"],
+            )
+            programs += [one + "_xnnpack", one + ".yaml"]
+    native.filegroup(
+        name = name,
+        testonly = True,
+        srcs = programs,
+        tags = ["manual"],
+    )

@@ -1,0 +1,200 @@
+"""Benchmark: how fast a language model's programs run, in variants and against upstream's own.
+
+    ./bazelw run //tests/bench:speed -- [--rounds N] [--json FILE]
+
+All programs have the weights of SmolLM2-135M in 4 bits; speed.bzl lists the variants. Upstream's
+`export_llm` makes its program of the same weights and of the file of the variant "sdpa", which has
+the keys that upstream recommends for XNNPACK. Each measurement is a process of its own, in which
+upstream's `TextLLMRunner` reads a prompt and writes tokens. A round measures all programs; the next
+round does so backwards. The medians count.
+
+Perplexity is of this repository's LICENSE: a well-known text, so compare the values, and do not
+read them as the model's quality.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import actions
+
+CONTEXTS = (512, 2048)
+# Files of programs, by variant.
+_OURS = "speed_programs_%s_%d_xnnpack.pte"
+VARIANTS = {
+    "plain": _OURS,
+    "embedding_4": _OURS,
+    "sdpa": _OURS,
+    "kv_cache_8": _OURS,
+    "export_llm": "speed_%s_%d.pte",
+}
+# In a call: upstream's program takes one less than its max_seq_length.
+_PROMPT, _WRITTEN = 127, 64
+# Of the text whose perplexity is measured.
+_TOKENS = 384
+_FOLDER = Path("tests/bench")
+_TOKENIZER = _FOLDER / "speed_programs_plain_512_tokenizer/tokenizer.json"
+
+
+def main() -> None:
+    """Measures all programs, or one where the command line names it."""
+    parser = argparse.ArgumentParser(prog="speed", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--json", type=Path, help="file to write the figures to")
+    parser.add_argument("--measure", nargs=2, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.measure:
+        kind, program = given.measure
+        figures = _perplexity(program) if kind == "perplexity" else _run(program, int(kind))
+        print(json.dumps(figures))
+        return
+    programs = [
+        (variant, context, _FOLDER / (name % (variant, context)))
+        for context in CONTEXTS
+        for variant, name in VARIANTS.items()
+    ]
+    rows = [_row(program) for program in programs]
+    _time(programs, rows, given.rounds)
+    results = {"machine": actions.machine(), "programs": rows}
+    actions.write_json(given.json, results)
+    print(table(results))
+
+
+def _row(program: tuple[str, int, Path]) -> dict[str, Any]:
+    """What doesn't depend on the clock."""
+    variant, context, path = program
+    score = json.loads(_child(__file__, "--measure", "perplexity", str(path)))
+    return {"variant": variant, "context": context, "bytes": path.stat().st_size, **score}
+
+
+def _time(
+    programs: Sequence[tuple[str, int, Path]], rows: Sequence[dict[str, Any]], rounds: int
+) -> None:
+    """Adds tokens per second and memory to the rows."""
+    runs: list[list[dict[str, Any]]] = [[] for _ in programs]
+    for number in range(rounds):
+        order = range(len(programs)) if number % 2 == 0 else reversed(range(len(programs)))
+        for index in order:
+            variant, context, path = programs[index]
+            # The prompt of the second one fills the context but for what is written.
+            short, full = (
+                json.loads(_child(__file__, "--measure", str(tokens), str(path)))
+                for tokens in (_PROMPT, context - _WRITTEN - 1)
+            )
+            runs[index].append(
+                {
+                    "prompt_tokens_per_second": short["prompt_tokens_per_second"],
+                    "tokens_per_second": full["tokens_per_second"],
+                    "memory_bytes": full["memory_bytes"],
+                }
+            )
+            print(variant, context, runs[index][-1], flush=True)
+    for row, of_program in zip(rows, runs, strict=True):
+        for key in of_program[0]:
+            row[key] = statistics.median(run[key] for run in of_program)
+
+
+def _child(script: str, *words: str) -> str:
+    """The last line that a script prints, in a process of its own."""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, script, *words]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}")
+    return done.stdout.rstrip().rpartition("\n")[2]
+
+
+def _text() -> str:
+    return Path("LICENSE").read_text(encoding="utf-8")
+
+
+def _run(program: str, prompt_tokens: int) -> dict[str, float]:
+    """Reads a prompt and writes tokens; it runs in a process of its own."""
+    from executorch.extension.llm.runner import GenerationConfig, TextLLMRunner
+
+    _load_operators()
+    before = _resident()
+    runner = TextLLMRunner(program, str(_TOKENIZER))
+    settings = {"echo": False, "max_new_tokens": _WRITTEN, "temperature": 0.0}
+    from etllm.tokenizer.text import load_tokenizer
+
+    tokenizer = load_tokenizer(_TOKENIZER)
+    tokens = tokenizer.encode(_text(), add_special_tokens=False).ids
+    # The first call packs weights, which later ones find packed.
+    runner.generate("A", GenerationConfig(**(settings | {"max_new_tokens": 2})))
+    runner.reset()
+    *earlier, last = range(0, prompt_tokens, _PROMPT)
+    for start in earlier:
+        runner.prefill(
+            tokenizer.decode(tokens[start : start + _PROMPT]), GenerationConfig(**settings)
+        )
+    stats: list[dict[str, Any]] = []
+    runner.generate(
+        tokenizer.decode(tokens[last:prompt_tokens]),
+        GenerationConfig(**settings),
+        None,
+        lambda of_call: stats.append(json.loads(of_call.to_json_string())),
+    )
+    [figures] = stats
+    if figures["generated_tokens"] < 16:
+        sys.exit(f"{program}: expected at least 16 tokens behind {prompt_tokens}, got {figures}.")
+    return {
+        "prompt_tokens_per_second": figures["prefill_token_per_sec"],
+        "tokens_per_second": figures["decode_token_per_sec"],
+        "memory_bytes": _resident() - before,
+    }
+
+
+def _perplexity(program: str) -> dict[str, float]:
+    """Of the text, by ExecuTorch's runtime for Python."""
+    from etcli.measure import language
+    from etllm.tokenizer.text import load_tokenizer
+
+    _load_operators()
+    tokens = load_tokenizer(_TOKENIZER).encode(_text(), add_special_tokens=False).ids[:_TOKENS]
+    steps = language.ProgramSteps(Path(program), None)
+    # Upstream's program returns the last token's logits only, as ours does.
+    steps.most = 1
+    return {"perplexity": language.score(steps, tokens, _TOKENS, lambda _: None).perplexity}
+
+
+def _load_operators() -> None:
+    """Registers upstream's attention and embeddings, which the runtime takes from libraries."""
+    import executorch.extension.llm.custom_ops.custom_ops
+    import executorch.kernels.quantized  # noqa: F401
+
+
+def _resident() -> int:
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def table(results: Mapping[str, Any]) -> str:
+    """The figures as Markdown."""
+    head = ["variant", "context", "reading", "writing", "memory", "program", "perplexity"]
+    rows = [head, ["---"] * len(head)]
+    for row in results["programs"]:
+        rows.append(
+            [
+                f"`{row['variant']}`",
+                f"{row['context']:,}",
+                f"{row['prompt_tokens_per_second']:.0f} tokens/s",
+                f"{row['tokens_per_second']:.0f} tokens/s",
+                f"{row['memory_bytes'] / 1e6:.0f} MB",
+                f"{row['bytes'] / 1e6:.1f} MB",
+                f"{row['perplexity']:.2f}",
+            ]
+        )
+    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
+
+
+if __name__ == "__main__":
+    main()
