@@ -35,7 +35,8 @@ class Request:
       recipe_data: path in the workspace to file, for RecipeContext.file.
       arguments: for ModelContext.args.
       methods: the methods that become part of the program; empty: all.
-      recipe: a tree: {"label", "builder", "options", "base", "recipes", "data"}.
+      recipe: a tree: {"label", "builder", "options", "base", "recipes", "data", "overrides"}; an
+        override has a "pattern" of layers and their "recipe".
       quantize: "recipe", or "none": its quantization is left out.
       calibration: inputs for static quantization (.safetensors), or None: the model's own.
       lowering: "fast", or "stock": without the fast path (etfast).

@@ -26,7 +26,6 @@ from pathlib import Path
 from typing import Any
 
 from etbuild import BuildError, Method, ModelSpec
-from etbuild.recipes import LayerFilter
 from etlink.lowered import Index
 from etlink.split import split
 
@@ -133,7 +132,7 @@ def _lower(request: Request, spec: Any, recipe: Any, progress: Progress, tree: P
         hints = capture.hints(manager, names, program, scratch, config)
         index = split(program, request.output, request.label, versions(), hints)
         lowering = {
-            **_described(index, recipe, request),
+            **_described(index, spec, recipe, request),
             "delegation": seen["delegation"],
             "without_kernel": kernels.missing(manager),
         }
@@ -144,15 +143,19 @@ def _lower(request: Request, spec: Any, recipe: Any, progress: Progress, tree: P
         _write_json(request.timings, timings)
 
 
-def _described(index: Index, recipe: Any, request: Request) -> dict[str, Any]:
+def _described(index: Index, spec: Any, recipe: Any, request: Request) -> dict[str, Any]:
     """What the report says of a lowering, beside the index: deterministic."""
-    quantization = recipe.quantization_recipe
-    configs = (quantization and quantization.ao_quantization_configs) or []
-    filters = [c.filter_fn for c in configs if isinstance(c.filter_fn, LayerFilter)]
+    from etexport import overrides
+
+    filters = overrides.layer_filters(recipe)
     return {
         "label": index.label,
         "model": request.model_label,
-        "recipe": {"label": request.recipe["label"], "name": recipe.name or ""},
+        "recipe": {
+            "label": request.recipe["label"],
+            "name": recipe.name or "",
+            "overrides": overrides.described(recipe, spec),
+        },
         "not_quantized": {k: v for f in filters for k, v in sorted(f.skipped.items())},
         "quantized_layers": sum(len(f.taken) for f in filters),
     }

@@ -10,6 +10,7 @@ from etbuild import BuildError, Options, RecipeContext
 from executorch.export import ExportRecipe
 
 from etexport.flags import MAIN, Request
+from etexport.overrides import Override, mixed
 from etexport.sources import load
 
 
@@ -24,6 +25,15 @@ def make(request: Request) -> ExportRecipe:
 
 
 def _make(node: Mapping[str, Any], request: Request) -> ExportRecipe:
+    made = _without_overrides(node, request)
+    found = [
+        Override(o["pattern"], o["recipe"]["label"], _make(o["recipe"], request))
+        for o in node.get("overrides") or []
+    ]
+    return mixed(made, found, node["label"]) if found else made
+
+
+def _without_overrides(node: Mapping[str, Any], request: Request) -> ExportRecipe:
     label = node["label"]
     if node.get("recipes"):
         parts = [_make(part, request) for part in node["recipes"]]

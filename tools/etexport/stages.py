@@ -41,6 +41,7 @@ from etexport import bounds, control_flow, state
 from etexport.exported import check_recipe
 from etexport.inputs import deep_copy
 from etexport.methods import check_eager, export
+from etexport.overrides import MixedQuantization, OwnedLayers
 from etexport.progress import Progress
 from etexport.quantize import quantize
 
@@ -97,6 +98,8 @@ def run(
     check_recipe(spec, recipe, label)
     modules: dict[str, Any] = {name: method.module for name, method in spec.methods.items()}
     requested = set(recipe.pipeline_stages or _DEFAULT)
+    if isinstance(recipe.quantization_recipe, MixedQuantization):
+        recipe.quantization_recipe.check(modules)
     with progress.stage("quantize"):
         if StageType.SOURCE_TRANSFORM in requested:
             modules = transform_sources(modules, recipe, label)
@@ -146,7 +149,7 @@ def transform_sources(
     ) or []
     if not configs:
         return dict(modules)
-    if len(configs) > 1:
+    if len(configs) > 1 and not all(isinstance(c.filter_fn, OwnedLayers) for c in configs):
         raise BuildError(
             f"{label}: the recipe has {len(configs)} torchao configurations; they don't combine.",
             "Use a torchao.quantization.FqnToConfig, or one of them.",
@@ -162,7 +165,14 @@ def transform_sources(
     # replaces them.
     weights = {id(p): p for module in modules.values() for p in module.parameters()}
     copies = {n: _with_parent(m) for n, m in deep_copy(dict(modules), weights).items()}
-    config = configs[0]
+    for config in configs:
+        _quantize_sources(copies, config)
+    for module in copies.values():
+        unwrap_tensor_subclass(module)
+    return copies
+
+
+def _quantize_sources(copies: Mapping[str, torch.nn.Module], config: Any) -> None:
     once = _Once(config.filter_fn or _is_linear)
     seen: dict[int, torch.nn.Module] = {}
     for module in copies.values():
@@ -170,9 +180,7 @@ def transform_sources(
             quantize_(_Unseen(module, seen), config.ao_base_config, None)
         else:
             quantize_(module, config.ao_base_config, once)
-        unwrap_tensor_subclass(module)
         seen.update((id(m), m) for m in module.modules())
-    return copies
 
 
 def _names_layers(config: Any) -> bool:

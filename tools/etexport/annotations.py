@@ -1,0 +1,137 @@
+"""What PT2E's quantizers write on the nodes of a graph, corrected.
+
+Quantizers are kept from integers and booleans, which observers cannot take. Some of upstream's
+annotate every input of an operator that they know, token indices and masks of language models
+included (Core ML's and OpenVINO's in 1.5.1); calibration then fails with '"histogram_cpu" not
+implemented for Long'. Others turn the number of each `x + 1` into a tensor of float32 (XNNPACK's
+and Vulkan's), so that positions and indices become floats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+from torchao.quantization.pt2e.quantizer.quantizer import (
+    Q_ANNOTATION_KEY,
+    DerivedQuantizationSpec,
+    QuantizationAnnotation,
+    Quantizer,
+    SharedQuantizationSpec,
+)
+
+
+class FloatsOnly(Quantizer):
+    """A quantizer that annotates as another one does, floating-point tensors only."""
+
+    def __init__(self, inner: Quantizer) -> None:
+        self._inner = inner
+
+    def transform_for_annotation(self, model: GraphModule) -> GraphModule:
+        """As the other one, but numbers that are added to integers stay numbers."""
+        calls = {n: (n.target, n.args) for n in model.graph.nodes if _of_integers(n)}
+        transformed = self._inner.transform_for_annotation(model)
+        restored = [
+            constant
+            for node in transformed.graph.nodes
+            if node in calls
+            for constant in _restore(node, *calls[node])
+        ]
+        for constant in restored:
+            _remove(transformed, constant)
+        if restored:
+            transformed.recompile()
+        return transformed
+
+    def annotate(self, model: GraphModule) -> GraphModule:
+        """As the other one, without what is not of floats, or shares its scale with such."""
+        annotated = self._inner.annotate(model)
+        removed: set[Any] = set()
+        for node in model.graph.nodes:
+            removed |= _drop(node, _of_integers)
+        drop_references(model, removed)
+        return annotated
+
+    def validate(self, model: GraphModule) -> None:
+        """As the other one."""
+        self._inner.validate(model)
+
+    def prepare_obs_or_fq_callback(self, model: GraphModule, observers: Any) -> None:
+        """As the other one."""
+        self._inner.prepare_obs_or_fq_callback(model, observers)
+
+
+def _restore(node: Node, target: Any, args: tuple[Any, ...]) -> list[Node]:
+    """Takes floating-point constants out of a call that had numbers there; the constants."""
+    if node.target is not target or len(node.args) != len(args):
+        return []
+    constants = []
+    for position, (before, after) in enumerate(zip(args, node.args, strict=True)):
+        if isinstance(before, int | float) and isinstance(after, Node) and _is_float(after):
+            node.update_arg(position, before)
+            constants.append(after)
+    return constants
+
+
+def _remove(model: GraphModule, constant: Node) -> None:
+    """Removes a constant that nothing uses any more, with its tensor."""
+    if constant.op != "get_attr" or constant.users:
+        return
+    model.graph.erase_node(constant)
+    if not any(n.op == "get_attr" and n.target == constant.target for n in model.graph.nodes):
+        delattr(model, str(constant.target))
+
+
+def drop_references(model: GraphModule, removed: set[Any]) -> None:
+    """Removes what shares a scale with something whose annotation was removed, and so on.
+
+    Args:
+      model: the graph.
+      removed: edges (source, node) and nodes, as a SharedQuantizationSpec refers to them.
+    """
+    while removed:
+        gone, removed = removed, set()
+        for node in model.graph.nodes:
+            removed |= _drop(node, lambda _, spec, gone=gone: _refers(spec, gone))
+
+
+def places(node: Node, annotation: QuantizationAnnotation) -> set[Any]:
+    """The edges into a node that an annotation is for, and the node itself if its output is."""
+    edges = {
+        (s, node) for s, spec in (annotation.input_qspec_map or {}).items() if spec is not None
+    }
+    return edges | ({node} if annotation.output_qspec is not None else set())
+
+
+def _drop(node: Node, unwanted: Callable[[Node, Any], bool]) -> set[Any]:
+    """Removes a node's unwanted annotations; the edges and nodes that had one."""
+    annotation = node.meta.get(Q_ANNOTATION_KEY)
+    if annotation is None:
+        return set()
+    before = places(node, annotation)
+    for source, spec in list((annotation.input_qspec_map or {}).items()):
+        if spec is not None and unwanted(source, spec):
+            annotation.input_qspec_map[source] = None
+    if annotation.output_qspec is not None and unwanted(node, annotation.output_qspec):
+        annotation.output_qspec = None
+    return before - places(node, annotation)
+
+
+def _of_integers(node: Node, _spec: Any = None) -> bool:
+    value = node.meta.get("val")
+    return isinstance(value, torch.Tensor) and not value.dtype.is_floating_point
+
+
+def _is_float(node: Node) -> bool:
+    value = node.meta.get("val")
+    return isinstance(value, torch.Tensor) and value.dtype.is_floating_point
+
+
+def _refers(spec: Any, gone: set[Any]) -> bool:
+    if isinstance(spec, SharedQuantizationSpec):
+        return spec.edge_or_node in gone
+    if isinstance(spec, DerivedQuantizationSpec):
+        return any(source in gone for source in spec.derived_from)
+    return False

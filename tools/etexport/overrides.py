@@ -1,0 +1,391 @@
+"""Other recipes for some layers: mixed precision in one program.
+
+A recipe's `overrides` name layers by patterns of qualified names, and give each pattern another
+recipe. The first pattern that matches a layer, or a module that the layer is in, decides which
+recipe quantizes it. Each recipe quantizes as if it were alone, and what it does to layers of
+another one is dropped:
+
+- torchao takes a layer if the recipe's own filter does and the layer is the recipe's;
+- PT2E quantizers annotate the whole graph one after the other, and each node keeps the annotation
+  of its recipe's quantizer. A scale that is shared with a node of another recipe is dropped.
+
+All recipes lower with the same backend, so the partitioners of all are asked in turn.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+import torch
+from etbuild import BuildError, ModelSpec
+from etbuild.recipes import LayerFilter
+from executorch.export import AOQuantizationConfig, ExportRecipe, QuantizationRecipe, stages
+from torch.fx import GraphModule, Node
+from torchao.quantization.pt2e.quantizer.quantizer import (
+    Q_ANNOTATION_KEY,
+    QuantizationAnnotation,
+    Quantizer,
+)
+
+from etexport.annotations import drop_references, places
+
+_PASSES = (
+    "pre_prepare_passes",
+    "post_prepare_passes",
+    "pre_convert_passes",
+    "post_convert_passes",
+)
+_SETTINGS = ("is_qat", "dynamic_batch_size", "train_fn", "calibration_inputs_fn", "fold_quantize")
+
+
+@dataclass(frozen=True)
+class Override:
+    """Another recipe for some layers.
+
+    Attributes:
+      pattern: of qualified names, with `*`, `?` and `[…]` as in a shell; `*` also takes dots.
+      label: the recipe's target.
+      recipe: the recipe.
+    """
+
+    pattern: str
+    label: str
+    recipe: ExportRecipe
+
+
+@dataclass(frozen=True)
+class Owners:
+    """Which recipe a layer belongs to.
+
+    Attributes:
+      overrides: in the order in which they are asked.
+    """
+
+    overrides: tuple[Override, ...]
+
+    def of(self, name: str) -> int:
+        """Number of the override that a module belongs to, by its qualified name; -1: none."""
+        parts = name.split(".")
+        names = [".".join(parts[:end]) for end in range(1, len(parts) + 1)]
+        for number, override in enumerate(self.overrides):
+            if any(fnmatchcase(candidate, override.pattern) for candidate in names):
+                return number
+        return -1
+
+    def check(self, names: Iterable[str], label: str) -> None:
+        """Fails for a pattern that no module belongs to.
+
+        Args:
+          names: qualified names of the model's modules.
+          label: the recipe, for messages.
+
+        Raises:
+          BuildError: with names that the model has.
+        """
+        known = sorted(set(names) - {""})
+        used = {self.of(name) for name in known}
+        for number, override in enumerate(self.overrides):
+            if number not in used:
+                raise BuildError(
+                    f'{label}: overrides: "{override.pattern}" decides for no module of the model. '
+                    f"Its modules: {_some(known)}.",
+                    "Correct the pattern, or move it before one that takes the same modules.",
+                )
+
+
+def _some(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:20])
+    return f"{shown} and {len(names) - 20} more" if len(names) > 20 else shown or "none"
+
+
+@dataclass
+class MixedQuantization(QuantizationRecipe):
+    """A quantization with other recipes for some layers.
+
+    Attributes:
+      owners: which recipe a layer belongs to.
+      label: the recipe, for messages.
+    """
+
+    owners: Owners = Owners(())
+    label: str = ""
+
+    def check(self, modules: Mapping[str, Any]) -> None:
+        """Fails for a pattern that no module of the methods belongs to.
+
+        Raises:
+          BuildError: with the pattern.
+        """
+        self.owners.check({n for m in modules.values() for n in _module_names(m)}, self.label)
+
+
+def described(recipe: ExportRecipe, spec: ModelSpec) -> list[dict[str, Any]]:
+    """The overrides of a recipe for a report.
+
+    Args:
+      recipe: any.
+      spec: the model.
+
+    Returns:
+      For each: its `pattern`, the `recipe`, and the `layers` that belong to it.
+    """
+    mixed = recipe.quantization_recipe
+    if not isinstance(mixed, MixedQuantization):
+        return []
+    layers: dict[int, list[str]] = {}
+    for name in sorted({n for m in spec.methods.values() for n in _layers(m.module)}):
+        layers.setdefault(mixed.owners.of(name), []).append(name)
+    return [
+        {"pattern": o.pattern, "recipe": o.label, "layers": layers.get(number, [])}
+        for number, o in enumerate(mixed.owners.overrides)
+    ]
+
+
+def mixed(base: ExportRecipe, overrides: Sequence[Override], label: str) -> ExportRecipe:
+    """A recipe with other recipes for some layers.
+
+    Args:
+      base: for all other layers.
+      overrides: in the order in which they are asked.
+      label: of the result, for messages.
+
+    Returns:
+      An ExportRecipe whose quantization is a MixedQuantization.
+
+    Raises:
+      BuildError: the recipes differ in what can be done for a whole model only.
+    """
+    owners = Owners(tuple(overrides))
+    parts = {-1: base, **dict(enumerate(o.recipe for o in overrides))}
+    quantizations = {n: p.quantization_recipe for n, p in parts.items() if p.quantization_recipe}
+    for number, override in enumerate(overrides):
+        _check_agree(base, override, label, quantizations.get(-1), quantizations.get(number))
+    distinct = list({id(p.lowering_recipe): p for p in _lowered_apart(parts.values())}.values())
+    bare = [dataclasses.replace(part, quantization_recipe=None) for part in distinct]
+    try:
+        combined = ExportRecipe.combine(bare, base.name)
+    except ValueError as error:
+        raise BuildError(
+            f"{label}: overrides: its recipes cannot be mixed: {error}.",
+            "Choose recipes of one backend that lower alike.",
+        ) from error
+    first = next(iter(quantizations.values()), None)
+    settings = {s: getattr(first, s) for s in _SETTINGS[:-1] if first}
+    quantization = MixedQuantization(
+        quantizers=_quantizers(quantizations, owners),
+        ao_quantization_configs=_configs(quantizations, owners, label) or None,
+        owners=owners,
+        label=label,
+        **settings,
+        **{name: _passes(quantizations.values(), name) for name in _PASSES},
+    )
+    if first is not None and not getattr(first, "fold_quantize", True):
+        quantization.fold_quantize = False
+    return dataclasses.replace(combined, quantization_recipe=quantization)
+
+
+def _lowered_apart(parts: Iterable[ExportRecipe]) -> list[ExportRecipe]:
+    """Recipes that don't lower as an earlier one does."""
+    seen: list[str] = []
+    apart = []
+    for part in parts:
+        lowering = part.lowering_recipe
+        key = repr([(type(p), sorted(vars(p).items(), key=str)) for p in _partitioners(lowering)])
+        if key not in seen:
+            seen.append(key)
+            apart.append(part)
+    return apart
+
+
+def _partitioners(lowering: Any) -> list[Any]:
+    found = (lowering and lowering.partitioners) or []
+    return list(found) if not isinstance(found, dict) else [p for v in found.values() for p in v]
+
+
+def _check_agree(base: ExportRecipe, override: Override, label: str, one: Any, other: Any) -> None:
+    where = f'{label}: overrides: "{override.pattern}" ({override.label})'
+    for name in ("pipeline_stages", "strict", "mode", "aten_transform_passes"):
+        if getattr(base, name) != getattr(override.recipe, name):
+            raise BuildError(
+                f"{where} cannot be mixed: its {name} differs from the base's, which is for whole "
+                "models.",
+                "Choose recipes that agree in it.",
+            )
+    if one is None or other is None:
+        return
+    for name in _SETTINGS:
+        if getattr(one, name, None) != getattr(other, name, None):
+            raise BuildError(
+                f"{where} cannot be mixed: its {name} differs from the base's, which is for whole "
+                "models.",
+                "Choose recipes that agree in it.",
+            )
+    for name in _PASSES:
+        passes = [getattr(q, name) or [] for q in (one, other)]
+        if all(passes) and _kinds(passes[0]) != _kinds(passes[1]):
+            raise BuildError(
+                f"{where} cannot be mixed: both recipes have {name}, and they differ.",
+                "Choose recipes that agree in it.",
+            )
+
+
+def _kinds(passes: Iterable[Any]) -> list[str]:
+    return [getattr(p, "__qualname__", type(p).__qualname__) for p in passes]
+
+
+def _passes(quantizations: Iterable[Any], name: str) -> list[Any] | None:
+    """Those of the first recipe that has any: others have the same."""
+    return next((getattr(q, name) for q in quantizations if getattr(q, name)), None)
+
+
+class OwnedLayers:
+    """A torchao filter that takes the layers of one recipe.
+
+    Args:
+      inner: the recipe's own filter.
+      owners: which recipe a layer belongs to.
+      number: the recipe.
+
+    Attributes:
+      inner: the recipe's own filter.
+    """
+
+    def __init__(
+        self, inner: Callable[[torch.nn.Module, str], bool], owners: Owners, number: int
+    ) -> None:
+        self.inner = inner
+        self._owners = owners
+        self._number = number
+
+    def __call__(self, module: torch.nn.Module, name: str) -> bool:
+        """Whether torchao may quantize this layer."""
+        return self._owners.of(name) == self._number and self.inner(module, name)
+
+
+def layer_filters(recipe: ExportRecipe) -> list[LayerFilter]:
+    """The filters of a recipe's torchao configurations that remember what they left alone."""
+    quantization = recipe.quantization_recipe
+    configs = (quantization and quantization.ao_quantization_configs) or []
+    filters = (getattr(c.filter_fn, "inner", c.filter_fn) for c in configs)
+    return [f for f in filters if isinstance(f, LayerFilter)]
+
+
+def _configs(
+    quantizations: Mapping[int, Any], owners: Owners, label: str
+) -> list[AOQuantizationConfig]:
+    from torchao.quantization.quant_api import _is_linear
+
+    configs = []
+    for number, quantization in quantizations.items():
+        for config in quantization.ao_quantization_configs or []:
+            if hasattr(config.ao_base_config, "fqn_to_config"):
+                raise BuildError(
+                    f"{label}: overrides: a recipe chooses layers by name itself (FqnToConfig), "
+                    "which cannot be mixed with others.",
+                    "Choose layers in one place: in FqnToConfig, or in overrides.",
+                )
+            mine = OwnedLayers(config.filter_fn or _is_linear, owners, number)
+            configs.append(dataclasses.replace(config, filter_fn=mine))
+    return configs
+
+
+def _quantizers(quantizations: Mapping[int, Any], owners: Owners) -> list[Quantizer] | None:
+    parts = {n: q for n, q in quantizations.items() if q.quantizers}
+    if not parts:
+        return None
+    return [
+        MixedQuantizer(
+            {
+                n: stages.QuantizeStage(q)._get_quantizer_for_prepare_pt2e(q.quantizers)
+                for n, q in parts.items()
+            },
+            owners,
+        )
+    ]
+
+
+class MixedQuantizer(Quantizer):
+    """Several PT2E quantizers, each for the nodes of its own layers.
+
+    Args:
+      parts: quantizers by number of the override; -1: the base's.
+      owners: which recipe a layer belongs to.
+    """
+
+    def __init__(self, parts: Mapping[int, Quantizer], owners: Owners) -> None:
+        self._parts = parts
+        self._owners = owners
+
+    def transform_for_annotation(self, model: GraphModule) -> GraphModule:
+        """As each of them, one after the other."""
+        for part in self._parts.values():
+            model = part.transform_for_annotation(model)
+        return model
+
+    def annotate(self, model: GraphModule) -> GraphModule:
+        """Annotates as each of them, and keeps for a node what its own one says."""
+        kept: dict[Node, QuantizationAnnotation] = {}
+        dropped: set[Any] = set()
+        for number, part in self._parts.items():
+            part.annotate(model)
+            for node in model.graph.nodes:
+                annotation = node.meta.pop(Q_ANNOTATION_KEY, None)
+                if annotation is None:
+                    continue
+                if self._owners.of(module_of(node)) == number:
+                    kept[node] = annotation
+                else:
+                    dropped |= places(node, annotation)
+        for node, annotation in kept.items():
+            node.meta[Q_ANNOTATION_KEY] = annotation
+            dropped -= places(node, annotation)
+        drop_references(model, dropped)
+        return model
+
+    def validate(self, model: GraphModule) -> None:
+        """As each of them."""
+        for part in self._parts.values():
+            part.validate(model)
+
+    def prepare_obs_or_fq_callback(self, model: GraphModule, observers: Any) -> None:
+        """As each of them."""
+        for part in self._parts.values():
+            part.prepare_obs_or_fq_callback(model, observers)
+
+
+def module_of(node: Node) -> str:
+    """Qualified name of the module that called a node; empty: the model itself.
+
+    torch keeps the calls from the outermost to the innermost module; a name can have the form of an
+    attribute of "self", as strict export writes it: L['self'].layers[0].
+    """
+    stack = node.meta.get("nn_module_stack") or {}
+    path = next(reversed(stack.values()))[0] if stack else ""
+    return _plain(str(path))
+
+
+def _plain(path: str) -> str:
+    for mark in ("L['self']", "L__self__"):
+        path = path.removeprefix(mark)
+    for mark in ("._modules['", "['", "["):
+        path = path.replace(mark, ".")
+    return path.replace("']", "").replace("]", "").lstrip(".")
+
+
+def _module_names(module: Any) -> Iterable[str]:
+    if isinstance(module, torch.export.ExportedProgram):
+        return {module_of(node) for node in module.graph.nodes}
+    return {name for name, _ in module.named_modules()}
+
+
+def _layers(module: Any) -> Iterable[str]:
+    """Qualified names of the modules that have parameters of their own."""
+    if isinstance(module, torch.export.ExportedProgram):
+        return {name.rpartition(".")[0] for name in module.graph_signature.parameters}
+    return {
+        n for n, m in module.named_modules() if next(m.parameters(recurse=False), None) is not None
+    }
