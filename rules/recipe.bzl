@@ -16,6 +16,9 @@ def _et_recipe_impl(ctx):
               "\"my.recipes:build\".") % (ctx.label, attr.builder))
     parents = attr.recipes + ([attr.base] if attr.base else [])
     infos = [p[EtRecipeInfo] for p in parents]
+    own_backends = [b[EtBackendInfo] for b in attr.backends]
+    overrides = _overrides(ctx, depset(own_backends, transitive = [i.backends for i in infos]))
+    used = infos + [o[EtRecipeInfo] for o in attr.overrides.values()]
     if attr.recipes and attr.options:
         fail(("%s: a combined recipe takes no options. Give them to those that recipes lists, with " +
               "et_recipe(base = …, options = …).") % ctx.label)
@@ -29,18 +32,42 @@ def _et_recipe_impl(ctx):
         EtRecipeInfo(
             label = ctx.label,
             backends = depset(
-                [b[EtBackendInfo] for b in attr.backends],
+                own_backends,
                 transitive = [i.backends for i in infos],
                 order = "preorder",
             ),
             option_types = types,
-            sources = depset(transitive = [python.sources] + [i.sources for i in infos]),
-            roots = unique(python.roots + [r for i in infos for r in i.roots]),
-            data = depset(ctx.files.data, transitive = [i.data for i in infos]),
-            tree = tree,
-            lowering = "stock" if "stock" in [attr.lowering] + [i.lowering for i in infos] else "fast",
+            sources = depset(transitive = [python.sources] + [i.sources for i in used]),
+            roots = unique(python.roots + [r for i in used for r in i.roots]),
+            data = depset(ctx.files.data, transitive = [i.data for i in used]),
+            tree = _overridden(tree, overrides),
+            lowering = "stock" if "stock" in [attr.lowering] + [i.lowering for i in used] else "fast",
         ),
     ]
+
+def _overrides(ctx, backends):
+    """The trees of overrides, by pattern; they must be of the recipe's own backends."""
+    own = sorted([b.id for b in backends.to_list()])
+    for pattern, recipe in ctx.attr.overrides.items():
+        where = "%s: overrides: \"%s\"" % (readable_label(ctx.label), pattern)
+        if not pattern:
+            fail("%s: got an empty pattern, expected one of layers such as \"layers.0\" or \"*.head\"." % where)
+        its = sorted([b.id for b in recipe[EtRecipeInfo].backends.to_list()])
+        if its != own:
+            fail(("%s: got %s of the backends %s, expected a recipe of %s. Layers of one program can have other " +
+                  "precisions, but not other backends; to add a backend, list recipes.") %
+                 (where, readable_label(recipe.label), ", ".join(its) or "none", ", ".join(own) or "none"))
+    return [
+        struct(pattern = pattern, recipe = recipe[EtRecipeInfo].tree)
+        for pattern, recipe in ctx.attr.overrides.items()
+    ]
+
+def _overridden(tree, overrides):
+    """A tree with overrides, which are asked before those that it has."""
+    if not overrides:
+        return tree
+    fields = {n: getattr(tree, n) for n in dir(tree) if n not in ("to_json", "to_proto")}
+    return struct(**(fields | {"overrides": overrides + getattr(tree, "overrides", [])}))
 
 def _given(attr):
     names = [n for n in ("recipes", "builder", "base") if getattr(attr, n)]
@@ -84,14 +111,15 @@ def _extended(tree, label, options):
         if options:
             fail(("%s: its base %s combines recipes, and takes no options. Extend the parts, " +
                   "and combine those.") % (label, tree.label))
-        return struct(label = label, recipes = tree.recipes)
-    return struct(
+        return _overridden(struct(label = label, recipes = tree.recipes), getattr(tree, "overrides", []))
+    extended = struct(
         label = label,
         builder = tree.builder,
         options = tree.options | options,
         base = tree.base,
         data = tree.data,
     )
+    return _overridden(extended, getattr(tree, "overrides", []))
 
 et_recipe = rule(
     implementation = _et_recipe_impl,
@@ -103,6 +131,19 @@ One of three kinds:
 et_recipe(name = "mine", base = "//backends/xnnpack:int8_dynamic_act_int4_weight", options = {"group_size": "64"})
 et_recipe(name = "own", backends = ["//backends/xnnpack"], builder = "my.recipes:build", srcs = ["recipes.py"])
 et_recipe(name = "both", recipes = ["//backends/coreml:fp16", "//backends/xnnpack:fp32"])
+```
+
+With `overrides`, some layers of the model have another precision:
+
+```starlark
+et_recipe(
+    name = "mixed",
+    base = "//backends/xnnpack:int8_dynamic_act_int4_weight",
+    overrides = {
+        "layers.0": "//backends/xnnpack:fp32",
+        "*.lm_head": "//backends/xnnpack:int8_dynamic_per_channel",
+    },
+)
 ```
 
 A builder is a Python function that returns an `executorch.export.ExportRecipe`. Its first parameter
@@ -143,6 +184,14 @@ them, `base` the ExportRecipe of the recipe that is extended.
                   "builder takes any option.",
         ),
         "options": attr.string_dict(doc = "Values for the recipe's or its base's options."),
+        "overrides": attr.string_keyed_label_dict(
+            providers = [EtRecipeInfo],
+            doc = "Other recipes of the same backends for some layers: pattern to recipe. A pattern is for " +
+                  "qualified names of modules, as `model.named_modules()` has them; `*` stands for any text, " +
+                  "`?` for one character. It takes a module with all that is in it. Of several patterns that " +
+                  "take a layer, the first one counts. A recipe without quantization, such as fp32, leaves " +
+                  "the layers as they are. Partitioners of all recipes take part.",
+        ),
         "recipes": attr.label_list(
             providers = [EtRecipeInfo],
             doc = "Recipes to combine, in order of preference: what the first can't take goes to " +

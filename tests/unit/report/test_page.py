@@ -17,7 +17,7 @@ from synthetic import empty_index, link_with, program, shared_file, tree
 
 FACTS: dict[str, Any] = {
     "model": "//m:model",
-    "recipe": {"label": "//r:fp32", "name": "fp32"},
+    "recipe": {"label": "//r:fp32", "name": "fp32", "overrides": []},
     "not_quantized": {},
     "quantized_layers": 0,
     "delegation": {},
