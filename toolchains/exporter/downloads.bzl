@@ -7,7 +7,7 @@ never asks pip, npm or apt; what has none comes from these. A repository rule th
 `download_known` first.
 """
 
-load("@bazel_tools//tools/build_defs/repo:utils.bzl", "read_user_netrc", "use_netrc")
+load("@bazel_tools//tools/build_defs/repo:utils.bzl", "get_auth")
 
 # Of the root module's lists: a JSON object of sha256 to URLs.
 _FILE_URLS = Label("@executorch_python//:file_urls.json")
@@ -116,7 +116,7 @@ def download(rctx, file, output, block = True):
         file.urls,
         output = output,
         sha256 = file.sha256,
-        auth = use_netrc(read_user_netrc(rctx), file.urls, {}),
+        auth = get_auth(rctx, file.urls),
         block = block,
     )
 
