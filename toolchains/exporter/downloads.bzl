@@ -1,8 +1,8 @@
 """Files that are pinned by sha256, through Bazel's downloader where a URL of them is known.
 
 A hash says what a file is, a URL only where it lies: any URL that has the hash will do, and a change of URLs
-fetches nothing again. URLs stand in tags, in comments of locks, and in the lists of the root module's
-`executorch.file_urls()`, always as `<URL>#sha256=<64 hex digits>` where the hash is not beside them. What has a URL
+fetches nothing again. Tags, comments of locks and the lists of the root module's `executorch.file_urls()` have
+URLs, always as `<URL>#sha256=<64 hex digits>` where the hash is not beside them. What has a URL
 never asks pip, npm or apt; what has none comes from these. A repository rule that fetches a pinned file asks
 `download_known` first.
 """
