@@ -55,7 +55,7 @@ def _et_runner_app_impl(ctx):
         DefaultInfo(
             executable = launcher,
             files = depset([directory, archive]),
-            runfiles = ctx.runfiles([directory]),
+            runfiles = ctx.runfiles([directory, launcher]),
         ),
         OutputGroupInfo(
             archive = depset([archive]),
