@@ -50,12 +50,12 @@ def _et_runner_app_impl(ctx):
     _write_app(ctx, programs, runtime, exporter_version, fitted, binary, directory, manifest)
     report += app_report(ctx, programs = programs, manifest = manifest)
     archive = _archive(ctx, runtime, directory)
-    launcher, needed = _launcher(ctx, runtime, directory)
+    launcher = _launcher(ctx, runtime, directory)
     return [
         DefaultInfo(
             executable = launcher,
             files = depset([directory, archive]),
-            runfiles = ctx.runfiles([directory]).merge(needed),
+            runfiles = ctx.runfiles([directory, launcher]),
         ),
         OutputGroupInfo(
             archive = depset([archive]),
@@ -184,22 +184,19 @@ def _archive(ctx, runtime, directory):
     return archive
 
 def _launcher(ctx, runtime, directory):
-    """A script for `bazel run`, and what it needs beside the app."""
+    """A script for `bazel run`."""
     script = ctx.actions.declare_file(ctx.label.name + ".run.sh")
-    emulator = _one(ctx.attr._emulator)[DefaultInfo]
-    start = emulator.files_to_run.executable
     ctx.actions.expand_template(
         template = ctx.file._launcher,
         output = script,
         is_executable = True,
         substitutions = {
             "%{app}": runfiles_path(directory),
-            "%{emulator}": runfiles_path(start) if start else "",
             "%{label}": str(ctx.label).removeprefix("@@"),
             "%{platform}": runtime.platform,
         },
     )
-    return script, emulator.default_runfiles
+    return script
 
 et_runner_app = rule(
     implementation = _et_runner_app_impl,
@@ -281,10 +278,6 @@ The programs are those of the build's own configuration: apps for many platforms
         "_cc_toolchain": attr.label(
             cfg = platform_transition,
             default = "@bazel_tools//tools/cpp:current_cc_toolchain",
-        ),
-        "_emulator": attr.label(
-            cfg = platform_transition,
-            default = "//toolchains/qemu:current",
         ),
         "_jni": attr.label(
             cfg = platform_transition,

@@ -4,7 +4,7 @@ load("//toolchains:repository_names.bzl", "is_new")
 load("//toolchains/android:repositories.bzl", "android_repositories")
 load("//toolchains/cc:repositories.bzl", "cc_repositories")
 load("//toolchains/exporter:environment.bzl", "python_environment")
-load("//toolchains/exporter:host_python.bzl", "python_choice")
+load("//toolchains/exporter:host_python.bzl", "fetch_choices")
 load("//toolchains/exporter:lock_repository.bzl", "lock_repository")
 load("//toolchains/exporter:sdk.bzl", "sdk_repository")
 load("//toolchains/exporter:wheel.bzl", "wheel_files")
@@ -92,6 +92,10 @@ def _exporter_choice(module_ctx):
         torch_version = tag.torch_version or own.torch_version,
     )
 
+def _root_file_urls(module_ctx):
+    """Labels of the root module's lists of URLs."""
+    return [label for module in module_ctx.modules if module.is_root for tag in module.tags.file_urls for label in tag.lists]
+
 def _chosen(module_ctx, tag_class, key, everybody = False):
     """Tags by one of their attributes: the root module's, else the default of these rules.
 
@@ -148,7 +152,7 @@ def _backend_packages(module_ctx, base_locks):
 
 def _executorch_impl(module_ctx):
     tag = _exporter_choice(module_ctx)
-    python_choice(name = "executorch_python", python = tag.python)
+    fetch_choices(name = "executorch_python", file_urls = _root_file_urls(module_ctx), python = tag.python)
     settings = {"torch_index": tag.torch_index} if tag.torch_index else {}
     python_environment(
         name = "executorch_exporter",
@@ -178,7 +182,7 @@ def _executorch_impl(module_ctx):
     for platform in RUNTIME_PLATFORMS:
         if platform in runtimes:
             runtime = runtimes[platform]
-            runtime_repository(platform, runtime.executorch_version, sha256 = runtime.sha256)
+            runtime_repository(platform, runtime.executorch_version, sha256 = runtime.sha256, urls = runtime.urls)
         else:
             runtime_repository(platform, tag.executorch_version, locks = tag.locks)
     mobile_runtime_repositories()
@@ -193,6 +197,9 @@ def _executorch_impl(module_ctx):
     npm_repositories()
     _repositories_of_tags(module_ctx)
 
+    # The tags determine the repositories' attributes: nothing of the machine is read here.
+    return module_ctx.extension_metadata(reproducible = True)
+
 def _repositories_of_tags(module_ctx):
     declared = {}
     for module in module_ctx.modules:
@@ -202,6 +209,7 @@ def _repositories_of_tags(module_ctx):
                 sha256 = wheel.sha256,
                 files = wheel.files,
                 platform = wheel.platform,
+                urls = wheel.urls,
             )
             if is_new(declared, name = wheel.name, module = module.name, tag = struct(**tag)):
                 wheel_files(name = wheel.name, **tag)
@@ -278,6 +286,7 @@ executorch.runtime(
             mandatory = True,
             doc = "Of executorch's wheel for CPython 3.11 on that platform.",
         ),
+        "urls": attr.string_list(doc = "Of that wheel, for Bazel's downloader; default: pip fetches it."),
     },
 )
 
@@ -310,6 +319,9 @@ executorch.wheel(
         ),
         "requirement": attr.string(mandatory = True, doc = "\"package==version\"."),
         "sha256": attr.string(mandatory = True, doc = "Of the wheel."),
+        "urls": attr.string_list(
+            doc = "Of the wheel, for Bazel's downloader; default: pip fetches it.",
+        ),
     },
 )
 
@@ -347,6 +359,21 @@ executorch.backend_packages(
     },
 )
 
+_file_urls = tag_class(
+    doc = """URLs of files that are fetched by hash, for Bazel's downloader. Only the root module's tags count.
+
+Each line of a list is `<URL>#sha256=<64 hex digits>`; lines that begin with `#` are comments. A file of any kind may
+be in it: wheels, source archives, npm packages, Debian packages. What has no URL comes through pip, npm or apt.
+
+```starlark
+executorch.file_urls(lists = ["//:executorch_urls.txt"])
+```
+""",
+    attrs = {
+        "lists": attr.label_list(mandatory = True, allow_files = True, doc = "Text files."),
+    },
+)
+
 _sdk = tag_class(
     doc = """A vendor's SDK on this machine or in a repository: `@executorch_sdk_<backend>//:sdk`.
 
@@ -373,6 +400,7 @@ executorch = module_extension(
     tag_classes = {
         "backend_packages": _backend_packages_tag,
         "exporter": _exporter,
+        "file_urls": _file_urls,
         "python_environment": _python_environment,
         "runtime": _runtime,
         "sdk": _sdk,

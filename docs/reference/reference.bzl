@@ -13,6 +13,7 @@ PAGES = [
 
 # What our files load from others.
 _OTHERS = [
+    "@bazel_tools//tools:bzl_srcs",
     "@rules_cc//cc/common",
     "@rules_python//python:defs_bzl",
 ]

@@ -3,7 +3,7 @@
 load("//rules/private:program_run.bzl", "run_beside_model")
 load("//rules/private:providers.bzl", "EtProgramInfo")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
-load("//toolchains/exporter:providers.bzl", "EtPackagesInfo")
+load("//toolchains/exporter:packages.bzl", "CLI_TOOLCHAIN")
 load("//toolchains/python:paths.bzl", "readable_label")
 load("//toolchains/python:python_tool.bzl", "tool_attributes")
 
@@ -25,7 +25,7 @@ def _companion_impl(ctx):
             "--target_recipe",
             readable_label(info.recipe.label),
         ],
-        packages = [ctx.attr._cli[EtPackagesInfo]],
+        packages = [ctx.toolchains[CLI_TOOLCHAIN].packages],
         tools = ctx.files._tools,
     )]
 
@@ -35,7 +35,6 @@ et_companion = rule(
     attrs = {
         "command": attr.string(mandatory = True, doc = "\"evaluate\" or \"benchmark\"."),
         "program": attr.label(mandatory = True, providers = [EtProgramInfo], doc = "The et_program."),
-        "_cli": attr.label(default = "@executorch_cli//:packages", providers = [EtPackagesInfo]),
         "_tools": attr.label_list(
             allow_files = True,
             default = [
@@ -47,7 +46,7 @@ et_companion = rule(
         ),
     } | tool_attributes(),
     executable = True,
-    toolchains = [EXPORTER_TOOLCHAIN],
+    toolchains = [CLI_TOOLCHAIN, EXPORTER_TOOLCHAIN],
 )
 
 # Attributes that companions take over from their program.

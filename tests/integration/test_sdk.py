@@ -32,6 +32,22 @@ def test_selected(workspace: Workspace) -> None:
     assert 'Add executorch.sdk(backend = "nxp", path = ' in said
 
 
+def test_changed(workspace: Workspace) -> None:
+    """A running Bazel sees a file of the same size, and the copy before it again."""
+
+    def stamp() -> str:
+        workspace.run("build", "--nobuild", "//:net_qualcomm")
+        (path,) = (workspace.base / "external").glob("*executorch_sdk_qualcomm/sdk.json")
+        return path.read_text()
+
+    file = workspace.folder / "sdks/qnn/README.txt"
+    before, text = stamp(), file.read_text()
+    file.write_text(text.swapcase())
+    assert stamp() != before
+    file.write_text(text)
+    assert stamp() == before
+
+
 def test_library_missing(workspace: Workspace) -> None:
     """A lowering finds the folder, and names the library that it lacks."""
     said = workspace.failed("//:net_qualcomm")

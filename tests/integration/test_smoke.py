@@ -26,6 +26,53 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
     new_workspace.close()
 
 
+def documented_fetches(workspace: Workspace) -> dict[str, set[str]]:
+    """Repositories by what they are fetched for, as a page lists them."""
+    page = (workspace.module / "docs/howto/ci.md").read_text()
+    section = page.split("## Know what a build fetches\n")[1].split("\n## ")[0]
+    table: dict[str, set[str]] = {}
+    for name, moment in re.findall(r"^\| `(\w+)` \|.*\| ([a-z ]+) \|$", section, re.MULTILINE):
+        table.setdefault(moment, set()).add(name)
+    return table
+
+
+def fetched_repositories(workspace: Workspace) -> tuple[set[str], set[str]]:
+    """Modules, and repositories of the rules' extension."""
+    names = {path.name for path in (workspace.base / "external").iterdir()}
+    names = {name.replace("+", "~") for name in names if not name.startswith("@")}
+    modules = {name.rstrip("~") for name in names if re.fullmatch(r"\w+~?", name)}
+    extension = "rules_executorch~~executorch~"
+    return modules, {n.removeprefix(extension) for n in names if n.startswith(extension)}
+
+
+def test_what_a_program_fetches(workspace: Workspace) -> None:
+    """The first test, before anything else is fetched: queries, a build and a test of a program.
+
+    executorch_python comes late, as the exporter is that of the outer build.
+    """
+    documented = documented_fetches(workspace)
+    graph = workspace.run("mod", "graph")
+    rules = graph[graph.index("rules_executorch@") :].splitlines()[1:]
+    direct = {line[8:].partition("@")[0] for line in rules if re.match(r"│   [├└]───\w", line)}
+    assert documented["a query"] == direct
+    program = "//:pair1_xnnpack"
+    for target in (program, f"{program}.lowering", f"{program}.benchmark"):
+        workspace.run("query", f"deps({target})")
+    modules, ours = fetched_repositories(workspace)
+    assert documented["a query"] <= modules
+    assert ours == set()
+
+    workspace.build(program)
+    built, ours = fetched_repositories(workspace)
+    assert built == modules
+    assert ours == documented["a build"] - {"executorch_python"}
+
+    workspace.run("test", "//:classifier_portable_test")
+    tested, ours = fetched_repositories(workspace)
+    assert tested == modules
+    assert ours == documented["a build"] | documented["a test"]
+
+
 def test_all_tests_pass_and_nothing_is_built_twice(workspace: Workspace) -> None:
     """The workspace's own tests; then a null build."""
     printed = workspace.run("test", "//...")

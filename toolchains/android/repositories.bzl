@@ -32,8 +32,8 @@ def android_repositories():
         name = "executorch_android_api",
         build_file = Label("//toolchains/android:api.BUILD"),
         packages = {
-            "libandroid-23-java": "8af1b6df556971dda0a6da3536ea526a838e0c363afcdd454213d8bce94793e3",
-            "libecj-java": "df5b8c8896b5e47bb18d572c5a0ff1b5da9f6b5b06c4a01ab43085e1d4029f6e",
+            "libandroid-23-java=6.0.1+r72-6": "8af1b6df556971dda0a6da3536ea526a838e0c363afcdd454213d8bce94793e3",
+            "libecj-java=3.16.0-3": "df5b8c8896b5e47bb18d572c5a0ff1b5da9f6b5b06c4a01ab43085e1d4029f6e",
         },
         suite = "sid",
     )

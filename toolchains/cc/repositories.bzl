@@ -8,16 +8,16 @@ load("//toolchains/debian:debian.bzl", "debian_packages")
 # Debian 12's libstdc++: programs run there and on what is newer.
 _LIBSTDCXX = {
     "linux_arm64": {
-        "libgcc-12-dev-arm64-cross": "ff1324e262bae2c3aad685c2ed52bd531ab0a2a337a0fe35c3b720947d55b2ba",
-        "libgcc-s1-arm64-cross": "af1e686fc6a416228222e7bfb68317dd2fa2685236301ae29141fc6108a66cac",
-        "libstdc++-12-dev-arm64-cross": "942b5710c6b9792578dfa64f7a4633bc0d3cb205b56ded11297e240ff824f5da",
-        "libstdc++6-arm64-cross": "9cba984b64d0cf11698978fc5e0fe93c7441d29b9f42f70f1c6c734cc9e2ea41",
+        "libgcc-12-dev-arm64-cross=12.2.0-14cross1": "ff1324e262bae2c3aad685c2ed52bd531ab0a2a337a0fe35c3b720947d55b2ba",
+        "libgcc-s1-arm64-cross=12.2.0-14cross1": "af1e686fc6a416228222e7bfb68317dd2fa2685236301ae29141fc6108a66cac",
+        "libstdc++-12-dev-arm64-cross=12.2.0-14cross1": "942b5710c6b9792578dfa64f7a4633bc0d3cb205b56ded11297e240ff824f5da",
+        "libstdc++6-arm64-cross=12.2.0-14cross1": "9cba984b64d0cf11698978fc5e0fe93c7441d29b9f42f70f1c6c734cc9e2ea41",
     },
     "linux_x86_64": {
-        "libgcc-12-dev-amd64-cross": "51934acb03f4345c98da94c6b759e6e3246b809f343f2d07795a132c072541ca",
-        "libgcc-s1-amd64-cross": "b432ba4cfc37d81fc9efe03da3c706eaa64859513f496397c56d11c08262994f",
-        "libstdc++-12-dev-amd64-cross": "c002a33a10cbecffb4c5237692a34a77e0a4f9817d708713f74bd3d8f670efe0",
-        "libstdc++6-amd64-cross": "ad91d29ea6b2a819fe6f79138fee2ce4c1a1dbe7fcd355c3a8f27e8c3d13dd88",
+        "libgcc-12-dev-amd64-cross=12.2.0-14cross1": "51934acb03f4345c98da94c6b759e6e3246b809f343f2d07795a132c072541ca",
+        "libgcc-s1-amd64-cross=12.2.0-14cross1": "b432ba4cfc37d81fc9efe03da3c706eaa64859513f496397c56d11c08262994f",
+        "libstdc++-12-dev-amd64-cross=12.2.0-14cross1": "c002a33a10cbecffb4c5237692a34a77e0a4f9817d708713f74bd3d8f670efe0",
+        "libstdc++6-amd64-cross=12.2.0-14cross1": "ad91d29ea6b2a819fe6f79138fee2ce4c1a1dbe7fcd355c3a8f27e8c3d13dd88",
     },
 }
 

@@ -1,5 +1,6 @@
 """debian_packages: a repository of unpacked Debian packages, pinned by hash."""
 
+load("//toolchains/exporter:downloads.bzl", "download_known", "reproducible")
 load("//toolchains/exporter:host_python.bzl", "PYTHON_VARIABLE", "find_host_python")
 
 _MIRROR_VARIABLE = "RULES_EXECUTORCH_DEBIAN_MIRROR"
@@ -17,7 +18,9 @@ def _debian_packages_impl(rctx):
         path = rctx.path(label)
         if hasattr(rctx, "watch"):
             rctx.watch(path)
-    rctx.report_progress("fetching " + ", ".join(rctx.attr.packages.keys()))
+    packages = rctx.attr.packages
+    rctx.report_progress("fetching " + ", ".join(packages.keys()))
+    downloaded = {package: _download(rctx, package) for package in packages}
     result = rctx.execute(
         [
             python,
@@ -27,12 +30,35 @@ def _debian_packages_impl(rctx):
             "--output=.",
             "--suite=" + rctx.attr.suite,
             "--architecture=" + rctx.attr.architecture,
-        ] + ["%s=%s" % item for item in rctx.attr.packages.items()],
+        ] + [
+            "--archives=%s" % archive
+            for archive in downloaded.values()
+            if archive
+        ] + [
+            "%s#%s" % (package, sha256)
+            for package, sha256 in packages.items()
+            if not downloaded[package]
+        ],
         timeout = 3600,
     )
     if result.return_code:
         fail("@%s: the Debian packages cannot be fetched.\n%s" % (rctx.name, result.stderr.strip()))
+    rctx.delete("archives")
     rctx.template("BUILD.bazel", rctx.attr.build_file, rctx.attr.substitutions, executable = False)
+    return reproducible(rctx)
+
+def _download(rctx, package):
+    """Downloads a package if a URL of it is known; returns its path or None."""
+    sha256 = rctx.attr.packages[package]
+    urls = rctx.attr.urls.get(package)
+    archive = "archives/%s.deb" % package.replace("=", "_").replace(":", "%3a")
+    is_downloaded = download_known(
+        rctx,
+        output = archive,
+        sha256 = [sha256],
+        urls = {sha256: urls} if urls else {},
+    )
+    return archive if is_downloaded else None
 
 debian_packages = repository_rule(
     implementation = _debian_packages_impl,
@@ -40,13 +66,14 @@ debian_packages = repository_rule(
 
 They come from the Debian archive that the machine's apt knows, or that of the environment variable
 RULES_EXECUTORCH_DEBIAN_MIRROR, without touching the machine's packages. None of their scripts runs, and
-what they depend on does not come with them.
+what they depend on does not come with them. A package with a URL, e.g. of a snapshot of the archive, comes through
+Bazel's downloader: it stays available when the archive has a newer version.
 
 ```starlark
 debian_packages(
     name = "qemu",
     build_file = "//:qemu.BUILD",
-    packages = {"qemu-user-static": "c3e3…"},
+    packages = {"qemu-user-static=1:7.2+dfsg-7": "c3e3…"},
     suite = "bookworm",
 )
 ```
@@ -62,13 +89,16 @@ debian_packages(
             mandatory = True,
         ),
         "packages": attr.string_dict(
-            doc = "Name of a package to its sha256.",
+            doc = "\"name=version\" of a package to its sha256. Without a version: the archive's newest.",
             mandatory = True,
         ),
         "substitutions": attr.string_dict(doc = "Text in the BUILD file to what replaces it."),
         "suite": attr.string(
             default = "bookworm",
             doc = "The release that the packages are taken from.",
+        ),
+        "urls": attr.string_list_dict(
+            doc = "Key of `packages` to URLs of that file; default: apt fetches it.",
         ),
     },
     environ = [PYTHON_VARIABLE, _MIRROR_VARIABLE],

@@ -1,6 +1,8 @@
 """Unpacks Debian packages, each checked against a hash, with the machine's own Debian archive.
 
-`packages.py --output DIRECTORY --suite SUITE --architecture ARCHITECTURE NAME=SHA256...`
+`packages.py --output DIRECTORY --suite SUITE --architecture ARCHITECTURE NAME=VERSION#SHA256...`
+
+Packages with `--archives` were downloaded and checked before; without others, no archive is asked.
 """
 
 from __future__ import annotations
@@ -9,12 +11,13 @@ import argparse
 import hashlib
 import sys
 import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 
 from bootstrap.console import BootstrapError, indented
-from bootstrap.debian import Apt, unpack
+from bootstrap.debian import MIRROR_VARIABLE, Apt, unpack
 
 _INSTEAD = (
     "Register your own toolchains (docs/howto/runtimes.md): then these packages are not fetched."
@@ -31,13 +34,14 @@ def check_hashes(archives: list[Path], sha256_by_package: dict[str, str]) -> Non
 
     Args:
         archives: files as apt names them, `<package>_<version>_<architecture>.deb`.
-        sha256_by_package: package to its sha256.
+        sha256_by_package: package, as `name` or `name=version`, to its sha256.
 
     Raises:
         BootstrapError: a package is missing, or has other contents.
     """
     archive_by_package = {archive.name.partition("_")[0]: archive for archive in archives}
-    for package, sha256 in sha256_by_package.items():
+    for pin, sha256 in sha256_by_package.items():
+        package = pin.partition("=")[0]
         if package not in archive_by_package:
             raise BootstrapError(f"{package}: apt fetched no such package", [_INSTEAD])
         got = _sha256(archive_by_package[package])
@@ -46,25 +50,72 @@ def check_hashes(archives: list[Path], sha256_by_package: dict[str, str]) -> Non
                 f"{archive_by_package[package].name}: wrong contents: got sha256 {got}, "
                 f"expected sha256 {sha256}.",
                 [
-                    "If the archive has a newer version than the pinned one, update the hash: in "
-                    "your own debian_packages(), or with a newer version of these rules.",
+                    "Name the version in debian_packages() (`name=version`), and check its hash: "
+                    "the archive, or a proxy before it, has another file.",
                     _INSTEAD,
                 ],
             )
 
 
-def fetch(output: Path, suite: str, architecture: str, sha256_by_package: dict[str, str]) -> None:
-    """Fetches packages, checks them and unpacks them into a directory.
+def check_versions(
+    available: Mapping[str, Sequence[str]], sha256_by_package: Mapping[str, str], archive: str
+) -> None:
+    """Compares the versions of an archive with the pinned ones.
+
+    Args:
+        available: package to the versions that the archive has, the newest first.
+        sha256_by_package: `name=version` to sha256; a name without a version is the newest.
+        archive: its address and suite, for messages.
+
+    Raises:
+        BootstrapError: packages moved on; the message has each of them.
+    """
+    moved = []
+    for pin, sha256 in sorted(sha256_by_package.items()):
+        package, _, version = pin.partition("=")
+        versions = available.get(package, ())
+        if version and version not in versions:
+            moved.append(
+                f"{package}: version in the archive: got {versions[0] if versions else 'none'}, "
+                f"expected {version} (sha256 {sha256})"
+            )
+    if moved:
+        raise BootstrapError(
+            "\n".join([f"{archive}: packages moved on:", *moved]),
+            [
+                "Add a line `<URL>#sha256=<sha256>` for the expected version, e.g. of an archive "
+                "of snapshots, to a list of executorch.file_urls() in your MODULE.bazel, or set "
+                f"{MIRROR_VARIABLE} to a mirror that still has it.",
+                "Or update the pin: in your own debian_packages(), or with a newer version of "
+                "these rules.",
+                _INSTEAD,
+            ],
+        )
+
+
+def fetch(
+    output: Path,
+    suite: str,
+    architecture: str,
+    sha256_by_package: dict[str, str],
+    downloaded: Sequence[Path] = (),
+) -> None:
+    """Fetches packages, checks them, and unpacks them and the downloaded ones into a directory.
 
     Raises:
         BootstrapError: they are not available, or have other hashes.
     """
     with tempfile.TemporaryDirectory(prefix="apt-", dir=output) as scratch:
-        apt = Apt(Path(scratch) / "apt", suite, architecture, _INSTEAD)
-        apt.update()
-        archives = apt.download(list(sha256_by_package), Path(scratch) / "archives")
-        check_hashes(archives, sha256_by_package)
-        unpack(archives, output)
+        archives = list(downloaded)
+        if sha256_by_package:
+            apt = Apt(Path(scratch) / "apt", suite, architecture, _INSTEAD)
+            apt.update()
+            names = [pin.partition("=")[0] for pin in sha256_by_package]
+            check_versions(apt.versions(names), sha256_by_package, f"{apt.uri} {suite}")
+            fetched = apt.download(list(sha256_by_package), Path(scratch) / "archives")
+            check_hashes(fetched, sha256_by_package)
+            archives += fetched
+        unpack(sorted(archives, key=lambda archive: archive.name), output)
 
 
 def main(arguments: list[str]) -> int:
@@ -73,11 +124,13 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--suite", required=True)
     parser.add_argument("--architecture", required=True)
-    parser.add_argument("packages", nargs="+", metavar="NAME=SHA256")
+    parser.add_argument("--archives", action="append", default=[], type=Path, metavar="FILE")
+    parser.add_argument("packages", nargs="*", metavar="NAME=VERSION#SHA256")
     options = parser.parse_args(arguments)
-    sha256_by_package = dict(package.split("=", 1) for package in options.packages)
+    sha256_by_package = dict(package.split("#", 1) for package in options.packages)
+    output = options.output.resolve()
     try:
-        fetch(options.output.resolve(), options.suite, options.architecture, sha256_by_package)
+        fetch(output, options.suite, options.architecture, sha256_by_package, options.archives)
     except BootstrapError as error:
         print(f"error: {indented(error.reason)}", file=sys.stderr)
         for remedy in error.remedies:

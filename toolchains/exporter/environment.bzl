@@ -12,6 +12,7 @@ The repository holds a private copy of an interpreter and the packages of one or
 were asked for in `scripts`.
 """
 
+load("//toolchains/exporter:downloads.bzl", "LOCK_COMMENT", "download", "merged_file_urls", "parse_file_urls", "root_file_urls")
 load("//toolchains/exporter:host_python.bzl", "PYTHON_VARIABLE", "PYTHON_VERSION", "find_host_python")
 
 # Everything that the installer consists of: a change makes the environment again.
@@ -25,6 +26,7 @@ _INSTALLER = [
         "cli.py",
         "environment.py",
         "errors.py",
+        "files.py",
         "interpreter.py",
         "lite.py",
         "locks.py",
@@ -94,6 +96,46 @@ def _check_versions(rctx):
                   "executorch.exporter() and its locks agree: bazel run " +
                   "@rules_executorch//toolchains/exporter:lock.update").format(rctx.name, package, got, expected))
 
+def _run_installer(rctx, arguments, quiet):
+    """Runs the installer; returns what it prints, or fails with its message."""
+    result = rctx.execute(arguments, timeout = 3600, quiet = quiet)
+    if result.return_code != 0:
+        said = result.stderr.strip()
+        if "error: " in said:
+            said = said[said.rindex("\nerror: ") + 1 if "\nerror: " in said else said.index("error: "):]
+        fail("@{}: the exporter environment could not be installed\n{}".format(rctx.name, said))
+    return result.stdout
+
+def _download_files(rctx, arguments):
+    """Downloads those of the locks' files that this machine installs and of which a URL is known.
+
+    Returns:
+      Bool: whether there are any, in the folder `files`.
+    """
+    locks = rctx.attr.locks + [label for label in _INSTALLER if label.name.endswith(".txt")]
+    urls = merged_file_urls(
+        [parse_file_urls(rctx.read(label), str(label), LOCK_COMMENT) for label in locks] + [root_file_urls(rctx)],
+    )
+    if not urls:
+        return False
+    rctx.file("files/urls.json", json.encode(urls))
+    said = _run_installer(rctx, arguments + ["--wanted_files", "files/urls.json"], quiet = True)
+    rctx.delete("files/urls.json")
+
+    # All at once.
+    downloads = [
+        download(
+            rctx,
+            struct(sha256 = sha256, urls = urls[sha256]),
+            "files/%s/%s" % (sha256, name),
+            block = False,
+        )
+        for sha256, name in json.decode(said.strip().split("\n")[-1]).items()
+    ]
+    for pending in downloads:
+        pending.wait()
+    return bool(downloads)
+
 def _python_environment_impl(rctx):
     locks = [_watched(rctx, label) for label in rctx.attr.locks]
     installer = [_watched(rctx, label) for label in _INSTALLER][0].dirname
@@ -113,16 +155,12 @@ def _python_environment_impl(rctx):
     for label in rctx.attr.base_locks:
         arguments += ["--base_locks", _watched(rctx, label)]
 
-    rctx.report_progress("installing the packages of {}".format(
-        ", ".join([label.name for label in rctx.attr.locks]),
-    ))
-    result = rctx.execute(arguments, timeout = 3600, quiet = False)
-    if result.return_code != 0:
-        said = result.stderr.strip()
-        if "error: " in said:
-            said = said[said.rindex("\nerror: ") + 1 if "\nerror: " in said else said.index("error: "):]
-        fail("@{}: the exporter environment could not be installed\n{}".format(rctx.name, said))
-
+    names = ", ".join([label.name for label in rctx.attr.locks])
+    if _download_files(rctx, arguments):
+        arguments += ["--files", "files"]
+    rctx.report_progress("installing the packages of " + names)
+    _run_installer(rctx, arguments, quiet = False)
+    rctx.delete("files")
     _check_versions(rctx)
 
     folders = {

@@ -1,20 +1,34 @@
 """The host's Python interpreter, which repository rules copy and run pip with."""
 
+load("//toolchains/exporter:downloads.bzl", "merged_file_urls", "parse_file_urls")
+
 PYTHON_VERSION = "3.11"
 PYTHON_VARIABLE = "RULES_EXECUTORCH_PYTHON"
 
 # The root module's `executorch.exporter(python = …)`, for every repository that starts Python.
 _CHOICE = Label("@executorch_python//:python.txt")
 
-def _python_choice_impl(rctx):
+def _fetch_choices_impl(rctx):
     rctx.file("BUILD.bazel", "")
     rctx.file("python.txt", rctx.attr.python)
+    urls = [parse_file_urls(rctx.read(label), str(label)) for label in rctx.attr.file_urls]
+    rctx.file("file_urls.json", json.encode_indent(merged_file_urls(urls)) + "\n")
 
-python_choice = repository_rule(
-    implementation = _python_choice_impl,
-    doc = "The interpreter that the root module names, in the file python.txt; empty: none.",
-    attrs = {"python": attr.string()},
+fetch_choices = repository_rule(
+    implementation = _fetch_choices_impl,
+    doc = "What the root module chooses for all that is fetched: python.txt, the name of the interpreter or " +
+          "nothing; file_urls.json, an object of sha256 to URLs.",
+    attrs = {
+        "file_urls": attr.label_list(allow_files = True),
+        "python": attr.string(),
+    },
 )
+
+def host_platform(rctx):
+    """The machine that Bazel runs on: "linux_x86_64", "macos_arm64"."""
+    system = "macos" if rctx.os.name.startswith("mac") else rctx.os.name
+    cpu = {"aarch64": "arm64", "amd64": "x86_64"}.get(rctx.os.arch, rctx.os.arch)
+    return "%s_%s" % (system, cpu)
 
 def _probe(rctx, python):
     """What an interpreter is: a struct with version and executable, or None if it does not run."""

@@ -5,6 +5,9 @@ load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
 load("//toolchains/exporter:providers.bzl", "EtPackagesInfo")
 load("//toolchains/python:paths.bzl", "runfiles_path", "unique")
 
+# The packages of the command-line tools, as a toolchain: queries of targets that start these fetch nothing.
+CLI_TOOLCHAIN = Label("//toolchains/exporter:cli_toolchain_type")
+
 def _files_impl(ctx):
     script = ctx.actions.declare_file(ctx.label.name)
     ctx.actions.write(script, "#!/bin/sh\n# Holds packages as runfiles.\n", is_executable = True)
@@ -48,20 +51,22 @@ def _packages_impl(ctx):
     for dep in ctx.attr.deps:
         roots += dep[PyInfo].imports.to_list()
     holder = ctx.attr.holder[DefaultInfo]
+    info = EtPackagesInfo(
+        label = ctx.label,
+        holder = holder.files_to_run,
+        files = holder.default_runfiles.files,
+        stamp = ctx.file.stamp,
+        stamp_path = runfiles_path(ctx.file.stamp),
+        roots = unique(roots),
+        programs = ["%s/%s" % (here, folder) for folder in ctx.attr.programs],
+        variables = {n: "%s/%s" % (here, path) for n, path in ctx.attr.variables.items()},
+        missing = ctx.attr.missing,
+        metadata_files = depset(ctx.files.metadata_files),
+    )
     return [
         DefaultInfo(files = depset([ctx.file.stamp])),
-        EtPackagesInfo(
-            label = ctx.label,
-            holder = holder.files_to_run,
-            files = holder.default_runfiles.files,
-            stamp = ctx.file.stamp,
-            stamp_path = runfiles_path(ctx.file.stamp),
-            roots = unique(roots),
-            programs = ["%s/%s" % (here, folder) for folder in ctx.attr.programs],
-            variables = {n: "%s/%s" % (here, path) for n, path in ctx.attr.variables.items()},
-            missing = ctx.attr.missing,
-            metadata_files = depset(ctx.files.metadata_files),
-        ),
+        info,
+        platform_common.ToolchainInfo(packages = info),
     ]
 
 et_packages_rule = rule(

@@ -1,5 +1,6 @@
 """Repositories of what a source archive of a Python package holds, pinned by hash: C libraries in it."""
 
+load("//toolchains/exporter:downloads.bzl", "download_known", "reproducible")
 load("//toolchains/exporter:extract.bzl", "extract")
 load("//toolchains/exporter:host_python.bzl", "PYTHON_VARIABLE")
 load("//toolchains/exporter:pip_download.bzl", "pip_download")
@@ -27,7 +28,7 @@ def _unpack(rctx, archive, folder, origin):
     extract(rctx, archive, folder, origin)
     return rctx.path(folder).readdir()[0]
 
-def _sdist_folders_impl(rctx):
+def _pip_archive(rctx):
     name, version = rctx.attr.requirement.split("==")
     backend = rctx.attr.build_backend.split(":")[0].split(".")
     for depth in range(1, len(backend)):
@@ -36,7 +37,7 @@ def _sdist_folders_impl(rctx):
         "backend/%s.py" % "/".join(backend),
         _BACKEND.format(name = name.replace("-", "_"), version = version),
     )
-    archive = pip_download(
+    return pip_download(
         rctx,
         requirement = rctx.attr.requirement,
         sha256 = [rctx.attr.sha256],
@@ -44,6 +45,12 @@ def _sdist_folders_impl(rctx):
         options = ["--no-binary=:all:", "--no-build-isolation"],
         environment = {"PYTHONPATH": str(rctx.path("backend"))},
     )
+
+def _sdist_folders_impl(rctx):
+    # Bazel tells an archive's kind by its name.
+    archive = rctx.path("download/source.tar.gz")
+    if not download_known(rctx, sha256 = [rctx.attr.sha256], output = archive):
+        archive = _pip_archive(rctx)
     origin = "the source of " + rctx.attr.requirement
     top = _unpack(rctx, archive, "unpacked", origin)
     if rctx.attr.archive:
@@ -55,11 +62,12 @@ def _sdist_folders_impl(rctx):
         rctx.delete(leftover)
     move_unpacked(rctx, top, rctx.attr.folders, origin)
     rctx.template("BUILD.bazel", rctx.attr.build_file, executable = False)
+    return reproducible(rctx)
 
 sdist_folders = repository_rule(
     implementation = _sdist_folders_impl,
-    doc = "Folders and files of a source archive, through pip and its settings on the machine, with a " +
-          "BUILD file. Nothing of the package runs.",
+    doc = "Folders and files of a source archive, from its URL or else through pip and its settings on the " +
+          "machine, with a BUILD file. Nothing of the package runs.",
     attrs = {
         "archive": attr.string(
             doc = "Path of an archive in the archive, whose files they are.",

@@ -1,5 +1,7 @@
 """Repositories with a vendor's SDK, or with the news that there is none."""
 
+load("//toolchains/exporter:host_python.bzl", "PYTHON_VARIABLE", "find_host_python")
+
 _BUILD = """\
 package(default_visibility = ["//visibility:public"])
 
@@ -10,6 +12,18 @@ filegroup(
     srcs = {srcs},
 )
 """
+
+_DIGEST = Label("//toolchains/exporter:tree_digest.py")
+
+def _digest(rctx, root):
+    """The sha256 of all files of the SDK, whose path does not matter. Bazel sees from then on what changes in it."""
+    if hasattr(rctx, "watch_tree") and rctx.attr.path:
+        rctx.watch_tree(root)
+    rctx.report_progress("reading " + str(root))
+    result = rctx.execute([find_host_python(rctx), "-I", "-B", rctx.path(_DIGEST), root], timeout = 3600)
+    if result.return_code:
+        fail("@%s: the SDK in %s cannot be read: %s" % (rctx.name, root, result.stderr))
+    return result.stdout.strip()
 
 def _sdk_repository_impl(rctx):
     root = None
@@ -25,11 +39,7 @@ def _sdk_repository_impl(rctx):
                  (rctx.attr.backend, root))
         rctx.symlink(root, "sdk")
 
-    # By names and sizes, so that the path of the SDK does not matter.
-    listing = rctx.execute(["sh", "-c", "find -L . -type f -printf '%P %s\\n' | LC_ALL=C sort | sha256sum | cut -c1-64"], working_directory = "sdk") if root else None
-    if listing and listing.return_code:
-        fail("@%s: the SDK in %s cannot be read: %s" % (rctx.name, root, listing.stderr))
-    digest = listing.stdout.strip() if listing else ""
+    digest = _digest(rctx, root) if root else ""
     rctx.file("sdk.json", json.encode({"backend": rctx.attr.backend, "files_sha256": digest}) + "\n")
     rctx.file("sdk.bzl", "# Whether executorch.sdk(backend = …) was given.\nPRESENT = %s\n" % bool(root))
     rctx.file("BUILD.bazel", _BUILD.format(srcs = ["sdk"] if root else []))
@@ -42,5 +52,6 @@ sdk_repository = repository_rule(
         "path": attr.string(doc = "Folder of the SDK."),
         "top": attr.label(allow_single_file = True, doc = "Instead of path: a file in that folder."),
     },
+    environ = [PYTHON_VARIABLE],
     local = True,
 )

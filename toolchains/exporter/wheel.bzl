@@ -1,40 +1,52 @@
 """Repositories of what a wheel holds, pinned by hash: single files, or whole folders."""
 
+load("//toolchains/exporter:downloads.bzl", "download_known", "reproducible")
 load("//toolchains/exporter:extract.bzl", "extract")
 load("//toolchains/exporter:host_python.bzl", "PYTHON_VARIABLE")
-load("//toolchains/exporter:lock_hashes.bzl", "lock_hashes")
+load("//toolchains/exporter:lock_hashes.bzl", "locked_file")
 load("//toolchains/exporter:pip_download.bzl", "pip_download")
 
 # pip wants it named where the wheel may be of another system.
 _PYTHON_TAG = "3.11"
 
-def unpack_wheel(rctx, requirement, sha256, platform = ""):
-    """Downloads a wheel through pip and its settings on the machine, and unpacks it.
+def unpack_wheel(rctx, requirement, sha256, platform = "", urls = {}, host_sha256 = ""):
+    """Downloads a wheel, from its URL or else through pip and its settings on the machine, and unpacks it.
 
     Args:
       rctx: repository context.
       requirement: "package==version".
       sha256: of the wheel, a list: one of them must be its hash.
       platform: platform tag of the wheel; empty: the host's.
+      urls: dict of sha256 to URLs, before those of the root module's lists.
+      host_sha256: of several hashes that of the host's wheel, which may have a URL.
 
     Returns:
       A path: the folder `unpacked`.
     """
+
+    # Bazel tells an archive's kind by its name; a wheel is a zip.
+    if not download_known(
+        rctx,
+        output = "wheel.zip",
+        platform = platform,
+        sha256 = [host_sha256] if host_sha256 else sha256,
+        urls = urls,
+    ):
+        rctx.symlink(_pip_wheel(rctx, requirement, sha256, platform), "wheel.zip")
+    extract(rctx, "wheel.zip", "unpacked", "the wheel of " + requirement)
+    for leftover in ("wheel.zip", "download"):
+        rctx.delete(leftover)
+    return rctx.path("unpacked")
+
+def _pip_wheel(rctx, requirement, sha256, platform):
     foreign = ["--platform=" + platform, "--python-version=" + _PYTHON_TAG] if platform else []
-    wheel = pip_download(
+    return pip_download(
         rctx,
         requirement = requirement,
         sha256 = sha256,
         what = "wheel",
         options = ["--only-binary=:all:"] + foreign,
     )
-
-    # Bazel tells an archive's kind by its name; a wheel is a zip.
-    rctx.symlink(wheel, "wheel.zip")
-    extract(rctx, "wheel.zip", "unpacked", "the wheel of " + requirement)
-    for leftover in ("wheel.zip", "download"):
-        rctx.delete(leftover)
-    return rctx.path("unpacked")
 
 def move_unpacked(rctx, folder, source_by_path, origin):
     """Moves files and folders of an unpacked archive to their paths in the repository.
@@ -55,9 +67,16 @@ def move_unpacked(rctx, folder, source_by_path, origin):
             fail("@%s: %s cannot be written: %s" % (rctx.name, target, moved.stderr))
     rctx.delete("unpacked")
 
-def _move(rctx, source_by_path, hashes, platform):
-    folder = unpack_wheel(rctx, rctx.attr.requirement, hashes, platform)
+def _move(rctx, source_by_path):
+    """Fetches the wheel of the attributes and moves what is taken of it; returns whether it is one file for all."""
+    if getattr(rctx.attr, "locks", None):
+        file = locked_file(rctx, rctx.attr.locks, rctx.attr.requirement)
+    else:
+        sha256 = rctx.attr.sha256
+        file = struct(hashes = [sha256], urls = {sha256: rctx.attr.urls} if rctx.attr.urls else {})
+    folder = unpack_wheel(rctx, rctx.attr.requirement, file.hashes, rctx.attr.platform, file.urls)
     move_unpacked(rctx, folder, source_by_path, "the wheel of " + rctx.attr.requirement)
+    return len(file.hashes) == 1
 
 _FOLDER = """
 filegroup(
@@ -67,7 +86,7 @@ filegroup(
 """
 
 def _wheel_files_impl(rctx):
-    _move(rctx, rctx.attr.files, [rctx.attr.sha256], rctx.attr.platform)
+    is_one_file = _move(rctx, rctx.attr.files)
     paths = sorted(rctx.attr.files.keys())
     folders = [path for path in paths if rctx.path(path).is_dir]
     files = [path for path in paths if path not in folders]
@@ -76,24 +95,25 @@ def _wheel_files_impl(rctx):
         "",
         "exports_files(%r)" % files,
     ]) + "\n" + "".join([_FOLDER % (path, path) for path in folders]))
+    return reproducible(rctx, is_one_file)
 
 wheel_files = repository_rule(
     implementation = _wheel_files_impl,
-    doc = "Files and folders out of a wheel, through pip and its settings on the machine.",
+    doc = "Files and folders out of a wheel, from its URL or else through pip and its settings on the machine.",
     attrs = {
         "files": attr.string_dict(mandatory = True),
         "platform": attr.string(),
         "requirement": attr.string(mandatory = True),
         "sha256": attr.string(mandatory = True),
+        "urls": attr.string_list(doc = "Of the wheel, for Bazel's downloader."),
     },
     environ = [PYTHON_VARIABLE],
 )
 
 def _wheel_folders_impl(rctx):
-    locks = rctx.attr.locks
-    hashes = lock_hashes(rctx, locks, rctx.attr.requirement) if locks else [rctx.attr.sha256]
-    _move(rctx, rctx.attr.folders, hashes, rctx.attr.platform)
+    is_one_file = _move(rctx, rctx.attr.folders)
     rctx.template("BUILD.bazel", rctx.attr.build_file, rctx.attr.substitutions, executable = False)
+    return reproducible(rctx, is_one_file)
 
 wheel_folders = repository_rule(
     implementation = _wheel_folders_impl,
@@ -109,6 +129,7 @@ wheel_folders = repository_rule(
         "requirement": attr.string(mandatory = True),
         "sha256": attr.string(),
         "substitutions": attr.string_dict(doc = "Text in the BUILD file to what replaces it."),
+        "urls": attr.string_list(doc = "Of the wheel with the sha256, for Bazel's downloader."),
     },
     environ = [PYTHON_VARIABLE],
 )

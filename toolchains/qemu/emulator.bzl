@@ -12,6 +12,11 @@ set -eu
 case "$0" in /*) self=$0 ;; *) self=$PWD/$0 ;; esac
 runfiles=$self.runfiles
 [ -d "$runfiles" ] || runfiles=${RUNFILES_DIR:-${TEST_SRCDIR:-${self%%/%s}}}
+# A script starts its program in the emulator itself: the launcher of an app, with bazel run --run_under.
+if [ "$(head -c 2 "${1:-}")" = "#!" ]; then
+  export RULES_EXECUTORCH_EMULATOR="$self"
+  exec "$@"
+fi
 exec "$runfiles/%s" -cpu %s -L "$runfiles/%s" "$@"
 """
 

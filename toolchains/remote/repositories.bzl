@@ -4,35 +4,35 @@ load("//toolchains/debian:debian.bzl", "debian_packages")
 load("//toolchains/exporter:environment.bzl", "python_environment")
 load("//toolchains/exporter:wheel.bzl", "wheel_folders")
 
-_LIBPCRE2 = {"libpcre2-8-0": "030db54f4d76cdfe2bf0e8eb5f9efea0233ab3c7aa942d672c7b63b52dbaf935"}
-_LIBSELINUX = {"libselinux1": "2b07f5287b9105f40158b56e4d70cc1652dac56a408f3507b4ab3d061eed425f"}
+_LIBPCRE2 = {"libpcre2-8-0=10.42-1": "030db54f4d76cdfe2bf0e8eb5f9efea0233ab3c7aa942d672c7b63b52dbaf935"}
+_LIBSELINUX = {"libselinux1=3.4-1+b6": "2b07f5287b9105f40158b56e4d70cc1652dac56a408f3507b4ab3d061eed425f"}
 
 # Programs of Debian 12 and their libraries, but for glibc, which is the machine's.
 _PACKAGES = {
     "executorch_bubblewrap": {
-        "bubblewrap": "3cc9134a3286ad01a323dcd924ba123eb634cefaeec82d774257e06308aeaadb",
-        "libcap2": "8d684c673e7483802a5c447834b0df6fce006eb3a7109e1be412f5ad425bb24f",
+        "bubblewrap=0.8.0-2+deb12u1": "3cc9134a3286ad01a323dcd924ba123eb634cefaeec82d774257e06308aeaadb",
+        "libcap2=1:2.66-4+deb12u3+b1": "8d684c673e7483802a5c447834b0df6fce006eb3a7109e1be412f5ad425bb24f",
     } | _LIBPCRE2 | _LIBSELINUX,
     "executorch_nginx": {
-        "libcrypt1": "f5f60a5cdfd4e4eaa9438ade5078a57741a7a78d659fcb0c701204f523e8bd29",
-        "libssl3": "89be24b41bff568ee6e7caf5680a3d808e80315ed92e407056ce0fa7a5bda025",
-        "nginx": "4e7b52f8b31f26d77ffb5c427c41e36223e81b047242ecfa8dc1d7f939734885",
-        "zlib1g": "d7dd1d1411fedf27f5e27650a6eff20ef294077b568f4c8c5e51466dc7c08ce4",
+        "libcrypt1=1:4.4.33-2": "f5f60a5cdfd4e4eaa9438ade5078a57741a7a78d659fcb0c701204f523e8bd29",
+        "libssl3=3.0.20-1~deb12u2": "89be24b41bff568ee6e7caf5680a3d808e80315ed92e407056ce0fa7a5bda025",
+        "nginx=1.22.1-9+deb12u9": "4e7b52f8b31f26d77ffb5c427c41e36223e81b047242ecfa8dc1d7f939734885",
+        "zlib1g=1:1.2.13.dfsg-1": "d7dd1d1411fedf27f5e27650a6eff20ef294077b568f4c8c5e51466dc7c08ce4",
     } | _LIBPCRE2,
     # All that a worker needs: a shell and coreutils for scripts, the C and C++ libraries for the
     # exporter's packages. bash and sed are for Bazel's own scripts that run tests.
     "executorch_worker": {
-        "bash": "82130bb6a560cd2a7234d8018baf73f188f5dd56413d5aa0accc987b2197a6a1",
-        "coreutils": "61038f857e346e8500adf53a2a0a20859f4d3a3b51570cc876b153a2d51a3091",
-        "dash": "33ea40061da2f1a861ec46212b2b6a34f0776a049b1a3f0abce2fb8cb994258f",
-        "libacl1": "8be9df5795114bfe90e2be3d208ef47a5edd3fc7b3e20d387a597486d444e5e2",
-        "libattr1": "c4945123d66d0503ba42e2fc0585abc76d0838978c6d277b9cc37a4da25d1a34",
-        "libc6": "ba4f88f73dbc3ae9055f3c20f4523bfdbaf1ad13ff95e258924f77d20b4fbedf",
-        "libgcc-s1": "3016e62cb4b7cd8038822870601f5ed131befe942774d0f745622cc77d8a88f7",
-        "libgmp10": "187aedef2ed763f425c1e523753b9719677633c7eede660401739e9c893482bd",
-        "libstdc++6": "5cd3171216d4ab0fc911cfe9c35509bf2dd8f47761c43b7f6a4296701551a24d",
-        "libtinfo6": "072d908f38f51090ca28ca5afa3b46b2957dc61fe35094c0b851426859a49a51",
-        "sed": "fd557efeee8aae4619c2cb7f68aadccb804322ad4a99ab048aaae5901d253885",
+        "bash=5.2.15-2+b13": "82130bb6a560cd2a7234d8018baf73f188f5dd56413d5aa0accc987b2197a6a1",
+        "coreutils=9.1-1": "61038f857e346e8500adf53a2a0a20859f4d3a3b51570cc876b153a2d51a3091",
+        "dash=0.5.12-2": "33ea40061da2f1a861ec46212b2b6a34f0776a049b1a3f0abce2fb8cb994258f",
+        "libacl1=2.3.1-3": "8be9df5795114bfe90e2be3d208ef47a5edd3fc7b3e20d387a597486d444e5e2",
+        "libattr1=1:2.5.1-4": "c4945123d66d0503ba42e2fc0585abc76d0838978c6d277b9cc37a4da25d1a34",
+        "libc6=2.36-9+deb12u14": "ba4f88f73dbc3ae9055f3c20f4523bfdbaf1ad13ff95e258924f77d20b4fbedf",
+        "libgcc-s1=12.2.0-14+deb12u1": "3016e62cb4b7cd8038822870601f5ed131befe942774d0f745622cc77d8a88f7",
+        "libgmp10=2:6.2.1+dfsg1-1.1": "187aedef2ed763f425c1e523753b9719677633c7eede660401739e9c893482bd",
+        "libstdc++6=12.2.0-14+deb12u1": "5cd3171216d4ab0fc911cfe9c35509bf2dd8f47761c43b7f6a4296701551a24d",
+        "libtinfo6=6.4-4": "072d908f38f51090ca28ca5afa3b46b2957dc61fe35094c0b851426859a49a51",
+        "sed=4.9-1+deb12u1": "fd557efeee8aae4619c2cb7f68aadccb804322ad4a99ab048aaae5901d253885",
     } | _LIBPCRE2 | _LIBSELINUX,
 }
 

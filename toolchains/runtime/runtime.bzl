@@ -11,13 +11,14 @@ RUNTIME_PLATFORMS = {
     "macos_arm64": "macosx_14_0_arm64",
 }
 
-def runtime_repository(platform, executorch_version, *, sha256 = "", locks = []):
+def runtime_repository(platform, executorch_version, *, sha256 = "", urls = [], locks = []):
     """One platform's runtime, as the repository `executorch_runtime_<platform>`.
 
     Args:
       platform: a key of RUNTIME_PLATFORMS.
       executorch_version: e.g. "1.5.1".
       sha256: of the wheel that has it.
+      urls: list of strings: of that wheel, for Bazel's downloader.
       locks: list of labels, instead of sha256: one of them has the wheel's hash.
     """
     wheel_folders(
@@ -36,6 +37,7 @@ def runtime_repository(platform, executorch_version, *, sha256 = "", locks = [])
             "%{executorch_version}": executorch_version,
             "%{platform}": platform,
         },
+        urls = urls,
     )
 
 def json_repository():

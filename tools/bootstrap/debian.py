@@ -93,6 +93,8 @@ class Apt:
         self.uri, self._keyring, self._origin = find_archive()
         self._suite = suite
         self._remedy = remedy
+        configuration = str(self._directory / "apt.conf")
+        self._environment = {"APT_CONFIG": configuration, "LC_ALL": "C.UTF-8"}
         self._write_configuration(architecture)
 
     def _write_configuration(self, architecture: str) -> None:
@@ -124,8 +126,7 @@ class Apt:
         (root / "apt.conf").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
     def _run(self, purpose: str, *command: str, cwd: Path | None = None) -> str:
-        configuration = str(self._directory / "apt.conf")
-        environment = {**os.environ, "APT_CONFIG": configuration, "LC_ALL": "C.UTF-8"}
+        environment = {**os.environ, **self._environment}
         result = run(["apt-get", "-q", *command], cwd=cwd or self._directory, env=environment)
         if result.returncode:
             lines = [line for line in result.stderr.splitlines() if line.startswith(("E:", "W:"))]
@@ -145,8 +146,21 @@ class Apt:
         output = self._run(f"resolve {' '.join(packages)}", "-s", "install", *packages)
         return dict(re.findall(r"^Inst (\S+?)(?::\S+)? \((\S+)", output, re.MULTILINE))
 
+    def versions(self, packages: Sequence[str]) -> dict[str, list[str]]:
+        """The versions that the archive has of packages, the newest first."""
+        environment = {**os.environ, **self._environment}
+        listed = run(["apt-cache", "madison", *packages], cwd=self._directory, env=environment)
+        versions: dict[str, list[str]] = {}
+        for line in listed.stdout.splitlines():
+            package, version, _ = (part.strip() for part in line.split("|", 2))
+            versions.setdefault(package, []).append(version)
+        return versions
+
     def download(self, packages: Sequence[str], directory: Path) -> list[Path]:
-        """Fetches packages into a new directory, each checked against the signed lists."""
+        """Fetches packages, as `name` or `name=version`, into a new directory.
+
+        Each is checked against the signed lists.
+        """
         directory.mkdir(parents=True)
         self._run("fetch packages", "download", *packages, cwd=directory)
         return sorted(directory.glob("*.deb"))

@@ -106,6 +106,18 @@ def test_manifests_hold(platform: str) -> None:
         assert entry == {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}, path
 
 
+def test_launchers_for_another_processor() -> None:
+    """`bazel run` says how to start them in qemu, and `--run_under` with qemu does."""
+    launcher = _APPS / "demo_linux_arm64.run.sh"
+    done = subprocess.run([launcher, "--list"], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "--run_under=@rules_executorch//toolchains/qemu:run_aarch64 //apps:demo" in done.stderr
+    command = [*STARTERS["linux_arm64"], launcher, "--list"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert all(program in done.stdout for program in _PROGRAMS), done.stdout
+
+
 def test_all_platforms_have_the_same_programs() -> None:
     """Programs are lowered once for all platforms."""
     hashes = {

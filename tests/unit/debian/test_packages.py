@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
+import subprocess
 from pathlib import Path
 
 import packages
@@ -29,7 +31,7 @@ def test_other_contents(archive: Path) -> None:
         packages.check_hashes([archive], {"libx++6": "0" * 64})
     for part in (archive.name, "0" * 64, hashlib.sha256(b"contents").hexdigest()):
         assert part in caught.value.reason
-    assert "newer version" in " ".join(caught.value.remedies)
+    assert "Name the version" in " ".join(caught.value.remedies)
 
 
 def test_missing(archive: Path) -> None:
@@ -44,8 +46,48 @@ def test_no_archive(
     """An archive that can't be reached: apt's words, the address, and ways out."""
     monkeypatch.setenv("RULES_EXECUTORCH_DEBIAN_MIRROR", f"file:{tmp_path}/none")
     arguments = ["--output", str(tmp_path), "--suite", "bookworm", "--architecture", "arm64"]
-    assert packages.main([*arguments, "libx=00"]) == 1
+    assert packages.main([*arguments, "libx#00"]) == 1
     said = capsys.readouterr().err
     assert f"{tmp_path}/none bookworm" in said
     assert "what to do: Register your own toolchains" in said
     assert list(tmp_path.iterdir()) == []
+
+
+def test_versions_that_the_archive_has() -> None:
+    """Older versions beside the newest count, and pins without a version are the newest."""
+    available = {"libx": ["2.0-1", "1:1.0-1"], "liby": ["3"]}
+    packages.check_versions(available, {"libx=1:1.0-1": "aa", "liby": "bb"}, "http://a sid")
+
+
+def test_packages_that_moved_on() -> None:
+    """One message has all of them, with both versions, and what to do."""
+    available = {"libx": ["2.0-1", "1.5-1"], "liby": ["3"]}
+    pins = {"libx=1.0-1": "aa", "liby=3": "bb", "libz=4": "cc"}
+    with pytest.raises(BootstrapError) as caught:
+        packages.check_versions(available, pins, "http://a sid")
+    assert caught.value.reason.splitlines() == [
+        "http://a sid: packages moved on:",
+        "libx: version in the archive: got 2.0-1, expected 1.0-1 (sha256 aa)",
+        "libz: version in the archive: got none, expected 4 (sha256 cc)",
+    ]
+    assert "executorch.file_urls()" in caught.value.remedies[0]
+
+
+@pytest.mark.skipif(not shutil.which("dpkg-deb"), reason="this machine has no dpkg")
+def test_downloaded_packages_ask_no_archive(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of them have been downloaded: they are unpacked, whatever the archive is."""
+    monkeypatch.setenv("RULES_EXECUTORCH_DEBIAN_MIRROR", f"file:{tmp_path}/none")
+    control = tmp_path / "libx/DEBIAN/control"
+    control.parent.mkdir(parents=True)
+    control.write_text(
+        "Package: libx\nVersion: 1\nArchitecture: all\nMaintainer: a <a@b>\nDescription: x\n"
+    )
+    (tmp_path / "libx/file").write_text("contents")
+    deb = tmp_path / "libx_1_all.deb"
+    subprocess.run(["dpkg-deb", "--build", tmp_path / "libx", deb], check=True)
+    (tmp_path / "out").mkdir()
+    arguments = [f"--output={tmp_path}/out", "--suite=bookworm", "--architecture=amd64"]
+    assert packages.main([*arguments, f"--archives={deb}"]) == 0
+    assert (tmp_path / "out/file").read_text() == "contents"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from pathlib import Path
 
@@ -27,9 +28,18 @@ def main(arguments: list[str]) -> int:
     flag("--lite", action="store_true", help="create lite/, for torch-free tools")
     text = "a lock of the environment that this one is a layer of"
     flag("--base_locks", action="append", type=Path, help=text)
+    text = "folder of downloaded wheels, <sha256>/<name>, which pip is not asked for"
+    flag("--files", type=Path, help=text)
+    text = "install nothing: print as JSON which files of URLS to download, as sha256 to name; "
+    text += "URLS is a JSON file of sha256 to URLs"
+    flag("--wanted_files", type=Path, metavar="URLS", help=text)
     flag("--scripts", action="append", metavar="NAME", help="create a program of a package in bin/")
     try:
-        environment.create(parser.parse_args(arguments, request))
+        parser.parse_args(arguments, request)
+        if request.wanted_files:
+            print(json.dumps(environment.wanted_files(request)))
+        else:
+            environment.create(request)
     except InstallError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

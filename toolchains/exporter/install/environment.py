@@ -6,6 +6,7 @@ environment.json last: an install that fails or is killed leaves no part of an e
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import tempfile
@@ -15,7 +16,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from . import bytecode, interpreter, lite, locks, manifest, packages, scripts
+from . import bytecode, files, interpreter, lite, locks, manifest, packages, relocation, scripts
 from .errors import InstallError
 from .pip_tool import Pip
 
@@ -34,6 +35,17 @@ class Request:
     lite: bool = False
     base_locks: list[Path] = field(default_factory=list)
     scripts: list[str] = field(default_factory=list)
+    files: Path | None = None
+    wanted_files: Path | None = None
+
+
+def wanted_files(request: Request) -> dict[str, str]:
+    """The files that this machine installs and whose URLs are known: sha256 to name."""
+    urls_by_sha256 = json.loads(request.wanted_files.read_text(encoding="utf-8"))
+    requirements = [*_requirements(request).values()]
+    if not request.base_locks:
+        requirements += locks.load([relocation.TOOLS_LOCK]).values()
+    return files.wanted(requirements, urls_by_sha256, files.preference())
 
 
 def create(request: Request) -> None:
@@ -66,11 +78,8 @@ def create(request: Request) -> None:
 def _create(request: Request, root: Path, executor: Executor) -> None:
     start = time.monotonic()
     source = interpreter.inspect(request.python)
-    pip = Pip(root.parent)
-    requirements = locks.load(request.locks)
-    if request.base_locks:
-        name = ", ".join(map(str, request.locks))
-        requirements = locks.without(requirements, locks.load(request.base_locks), name)
+    pip = Pip(root.parent, files=files.downloaded(request.files) if request.files else {})
+    requirements = _requirements(request)
     _report(f"Python {source.version}, {len(requirements)} packages", start)
     site_packages = root / "site-packages"
     installed = packages.install(pip, requirements, request.torch_index, site_packages)
@@ -99,6 +108,15 @@ def _create(request: Request, root: Path, executor: Executor) -> None:
     path = root / "environment.json"
     manifest.write(path, source.version, installed.versions, request.locks, digest)
     _report(f"environment ready: {sum(map(len, trees.values()))} files", start)
+
+
+def _requirements(request: Request) -> dict[str, locks.Requirement]:
+    """What is installed: by name, without what a layer's base has."""
+    requirements = locks.load(request.locks)
+    if request.base_locks:
+        name = ", ".join(map(str, request.locks))
+        requirements = locks.without(requirements, locks.load(request.base_locks), name)
+    return requirements
 
 
 def _every(seconds: float, text: str, start: float) -> Callable[[float], None]:

@@ -27,8 +27,10 @@ class Requirement:
     marker: str
     hashes: frozenset[str]
 
-    def line(self) -> str:
-        """The requirement as pip reads it."""
+    def line(self, files: Mapping[str, Path] | None = None) -> str:
+        """The requirement as pip reads it; where its file is among those by sha256, that one."""
+        for sha256 in sorted(self.hashes & (files or {}).keys()):
+            return f"{self.name} @ {files[sha256].as_uri()} --hash=sha256:{sha256}\n"
         marker = f" ; {self.marker}" if self.marker else ""
         hashes = "".join(f" \\\n    --hash=sha256:{h}" for h in sorted(self.hashes))
         return f"{self.name}=={self.version}{marker}{hashes}\n"

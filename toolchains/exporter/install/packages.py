@@ -94,8 +94,10 @@ def install(
     folders = []
     others = [requirement for name, requirement in requirements.items() if name != "torch"]
     if torch := requirements.get("torch"):
-        answer = pip.run(["index", "versions", "--only-binary=:all:", "torch"])[1]
-        source = torch_source(torch.version, answer, sys.platform, torch_index)
+        source = Source(reason="Bazel downloaded it")
+        if not torch.hashes & pip.files.keys():
+            answer = pip.run(["index", "versions", "--only-binary=:all:", "torch"])[1]
+            source = torch_source(torch.version, answer, sys.platform, torch_index)
         print(f"torch {torch.version}: {source.reason}", file=sys.stderr, flush=True)
         folders.append(pip_install(pip, [torch], source, on_line))
     if others:
@@ -112,7 +114,7 @@ def pip_install(
     """Has pip install packages; returns their folder, in pip's temporary one."""
     folder = Path(tempfile.mkdtemp(dir=pip.scratch))
     lock, target = folder / "lock.txt", folder / "installed"
-    lock.write_text("".join(r.line() for r in requirements), encoding="utf-8")
+    lock.write_text("".join(r.line(pip.files) for r in requirements), encoding="utf-8")
     arguments = ["install", *_OPTIONS, "--target", str(target), "--requirement", str(lock)]
     code, output = pip.run([*arguments, *source.options], on_line)
     if code:

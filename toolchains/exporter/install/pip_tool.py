@@ -10,8 +10,8 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from .errors import InstallError
@@ -31,13 +31,14 @@ _OPTIONS = {
 
 @dataclass(frozen=True)
 class Pip:
-    """This interpreter's pip, and a folder for its temporary files.
+    """This interpreter's pip, a folder for its temporary files, and downloaded wheels by sha256.
 
     The folder lies in the file system of what is installed: pip moves files instead of copying.
     """
 
     scratch: Path
     command: tuple[str, ...] = (sys.executable, "-I", "-m", "pip")
+    files: Mapping[str, Path] = field(default_factory=dict)
 
     def run(
         self, arguments: Sequence[str], on_line: Callable[[str], None] = lambda line: None

@@ -19,6 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 
 from install import bootstrap, locks, packages, pip_tool
 from install.errors import InstallError
@@ -86,11 +87,44 @@ def narrow(requirements: Sequence[Requirement]) -> list[Requirement]:
     return sorted(narrowed, key=lambda r: (r.name, r.marker))
 
 
-def render(source: str, requirements: Sequence[Requirement]) -> str:
-    """The text of a lock."""
+def render(
+    source: str,
+    requirements: Sequence[Requirement],
+    urls_by_sha256: Mapping[str, str] | None = None,
+) -> str:
+    """The text of a lock; URLs of files are comments below their requirement."""
+    urls = urls_by_sha256 or {}
     targets = ", ".join(target.name for target in TARGETS)
     header = _HEADER.format(source=source, python=RUNNING, targets=targets)
-    return header + "".join(requirement.line() for requirement in requirements)
+    lines = [header]
+    for requirement in requirements:
+        known = sorted(requirement.hashes & urls.keys())
+        lines.append(requirement.line())
+        lines += [f"# file: {urls[sha256]}#sha256={sha256}\n" for sha256 in known]
+    return "".join(lines)
+
+
+def public_url(url: str) -> str | None:
+    """A URL as it may be written: without user and password, or None.
+
+    None stands for files of this machine, and for URLs with a query, which may be a signature.
+    """
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or parts.query or not parts.hostname:
+        return None
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+
+
+def report_urls(report: Mapping[str, Any]) -> dict[str, str]:
+    """The URLs in a report of pip that may be written, by sha256."""
+    urls = {}
+    for entry in report["install"]:
+        info = entry["download_info"]
+        sha256 = info.get("archive_info", {}).get("hashes", {}).get("sha256")
+        url = public_url(info["url"])
+        if sha256 and url:
+            urls[sha256] = url
+    return urls
 
 
 def candidate_hash(report: Mapping[str, Any], target: Target) -> str | None:
@@ -109,6 +143,8 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="lock", description=(__doc__ or "").split("\n")[0])
     flag = parser.add_argument
     flag("names", nargs="*", help="locks to write, such as exporter_cp311 (all)")
+    text = "write URLs of the files, too, as pip finds them, so that Bazel can download them"
+    flag("--urls", action="store_true", help=text)
     flag("--upgrade", action="store_true", help="take the newest versions allowed")
     text = "take this version, whatever the input says; may be given again"
     flag("--version", action="append", default=[], metavar="PACKAGE==VERSION", help=text)
@@ -182,14 +218,51 @@ def _write_lock(
         )
     requirements = narrow(locks.parse(resolved.read_text(encoding="utf-8"), resolved))
     only_cpu = {canonical(name): known for name, known in settings.get("cpu_only", {}).items()}
+    urls: dict[str, str] = {}
     requirements = [
-        _with_cpu_hashes(r, only_cpu[r.name].get(r.version, {}), pip, options.cpu_index)
+        _with_cpu_hashes(r, only_cpu[r.name].get(r.version, {}), pip, options.cpu_index, urls)
         if r.name in only_cpu
         else r
         for r in requirements
     ]
-    lock.write_text(render(source.name, requirements), encoding="utf-8")
-    print(f"{lock}: {len(requirements)} packages", file=sys.stderr)
+    if options.urls:
+        others = [requirement for requirement in requirements if requirement.name not in only_cpu]
+        urls |= _found_urls(others, pip)
+    text = render(source.name, requirements, urls if options.urls else {})
+    lock.write_text(text, encoding="utf-8")
+    written = f", {text.count('# file: ')} URLs" if options.urls else ""
+    print(f"{lock}: {len(requirements)} packages{written}", file=sys.stderr)
+
+
+def _found_urls(requirements: Sequence[Requirement], pip: pip_tool.Pip) -> dict[str, str]:
+    """The URLs of the files that pip takes on our targets with this machine's settings, by hash."""
+    urls = {}
+    for target in TARGETS:
+        pins = pip.scratch / f"pins_{target.name}.txt"
+        on = [r for r in requirements if locks.matches(r.marker, target.environment())]
+        pins.write_text("".join(f"{r.name}=={r.version}\n" for r in on), encoding="utf-8")
+        code, output, report = _dry_run(["--requirement", str(pins)], target, pip)
+        if code:
+            raise pip_tool.explain(output, doing=f"pip's search for files for {target.name}")
+        urls |= report_urls(report)
+    return urls
+
+
+def _dry_run(
+    arguments: Sequence[str], target: Target, pip: pip_tool.Pip
+) -> tuple[int, str, dict[str, Any]]:
+    """What pip would install on a platform: its exit code, output and report."""
+    path = pip.scratch / f"{target.name}.json"
+    command = ["install", "--dry-run", "--ignore-installed", "--no-deps", *_platform(target)]
+    command += ["--report", str(path), "--target", str(pip.scratch / "nowhere"), *arguments]
+    code, output = pip.run(command)
+    return code, output, {} if code else json.loads(path.read_text(encoding="utf-8"))
+
+
+def _platform(target: Target) -> list[str]:
+    """pip's options for a platform."""
+    words = [word for tag in target.tags for word in ("--platform", tag)]
+    return [*words, "--python-version", RUNNING, "--only-binary", ":all:"]
 
 
 def exclusions(excluded: Iterable[str], source: str) -> list[str]:
@@ -199,12 +272,19 @@ def exclusions(excluded: Iterable[str], source: str) -> list[str]:
 
 
 def _with_cpu_hashes(
-    requirement: Requirement, known: Mapping[str, str], pip: pip_tool.Pip, index: str
+    requirement: Requirement,
+    known: Mapping[str, str],
+    pip: pip_tool.Pip,
+    index: str,
+    urls: dict[str, str],
 ) -> Requirement:
-    """The requirement with the hashes of its CPU builds, not of the registry's CUDA builds."""
+    """The requirement with the hashes of its CPU builds, not of the registry's CUDA builds.
+
+    Adds to `urls` those of files that pip finds, by sha256.
+    """
     hashes = set()
     for target in TARGETS:
-        got = _candidate(requirement, target, pip, index)
+        got = _candidate(requirement, target, pip, index, urls)
         sha256 = got or known.get(target.name)
         if sha256 is None:
             raise InstallError(
@@ -219,19 +299,20 @@ def _with_cpu_hashes(
 
 
 def _candidate(
-    requirement: Requirement, target: Target, pip: pip_tool.Pip, index: str
+    requirement: Requirement,
+    target: Target,
+    pip: pip_tool.Pip,
+    index: str,
+    urls: dict[str, str],
 ) -> str | None:
     """The hash of the CPU build that pip finds for a platform, if any."""
-    platform = [word for tag in target.tags for word in ("--platform", tag)]
-    platform += ["--python-version", RUNNING, "--only-binary", ":all:"]
-    answer = pip.run(["index", "versions", *platform, requirement.name])[1]
+    answer = pip.run(["index", "versions", *_platform(target), requirement.name])[1]
     source = packages.torch_source(requirement.version, answer, target.sys_platform, index)
     if source.hint and not source.options:
         return None  # Only a CUDA build.
-    report = pip.scratch / f"{target.name}.json"
-    arguments = ["install", "--dry-run", "--ignore-installed", "--no-deps", *platform]
-    arguments += ["--report", str(report), "--target", str(pip.scratch / "nowhere")]
-    arguments += [f"{requirement.name}=={requirement.version}", *source.options]
-    if pip.run(arguments)[0]:
+    pin = f"{requirement.name}=={requirement.version}"
+    code, _, report = _dry_run([pin, *source.options], target, pip)
+    if code:
         return None
-    return candidate_hash(json.loads(report.read_text(encoding="utf-8")), target)
+    urls |= report_urls(report)
+    return candidate_hash(report, target)
