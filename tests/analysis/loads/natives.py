@@ -1,7 +1,7 @@
-"""Uses of rules and providers that Bazel itself no longer has from version 9 on, and that a file does not load.
+"""Rules and providers that a file uses without a load, and that Bazel 9 no longer has itself.
 
-Starlark is read with Python's parser. A text in a .bzl file that has loads or rules at the beginning of lines is a
-BUILD file of a repository rule, and is read the same way.
+Python's parser reads Starlark. A text in a .bzl file that has loads or rules at the beginning of
+lines is a BUILD file of a repository rule, and is read the same way.
 """
 
 from __future__ import annotations
@@ -74,9 +74,13 @@ def _used(tree: ast.AST) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and _gone(node.id):
             yield node.id
-        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            if node.value.id == "native" and _gone(node.attr):
-                yield f"native.{node.attr}"
+        elif (
+            isinstance(node, ast.Attribute)
+            and isinstance(node.value, ast.Name)
+            and node.value.id == "native"
+            and _gone(node.attr)
+        ):
+            yield f"native.{node.attr}"
 
 
 def _bound(tree: ast.AST) -> Iterator[str]:
@@ -109,9 +113,10 @@ def _build_texts(tree: ast.AST) -> Iterator[str]:
             isinstance(node, ast.Constant)
             and isinstance(node.value, str)
             and id(node) not in documentation
+            and "\n" in node.value
+            and _BUILD_TEXT.search(node.value)
         ):
-            if "\n" in node.value and _BUILD_TEXT.search(node.value):
-                yield node.value
+            yield node.value
 
 
 def _loaded_in_lines(text: str) -> set[str]:
@@ -121,7 +126,7 @@ def _loaded_in_lines(text: str) -> set[str]:
 
 
 def starlark(root: Path) -> Iterator[Path]:
-    """The .bzl and BUILD files below a folder, sorted, without those that Bazel links to or hides."""
+    """The .bzl and BUILD files below a folder, sorted, without hidden folders and Bazel's links."""
     for path in sorted(root.rglob("*")):
         parts = path.relative_to(root).parts
         if any(part.startswith((".", "bazel-")) or part == "node_modules" for part in parts):

@@ -1,4 +1,4 @@
-"""Every rule and provider is loaded: Bazel 9 brings none for C++, Python, Java, shell or protocol buffers."""
+"""Every rule and provider of a language is loaded: Bazel 9 itself brings none."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Lowers small networks in this process, and writes their programs.
 
-`lower_nets.py FOLDER KIND-WIDTH-RECIPE…`: networks of tests/bench, with upstream's recipes of these names.
+`lower_nets.py FOLDER KIND-WIDTH-RECIPE…`: networks of tests/bench, with upstream's recipes.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def main(folder: Path, names: list[str]) -> None:
-    """Writes `<name>.pte` for each name; a program that fails is reported, and the others follow."""
+    """Writes `<name>.pte` for each name."""
     import torch
     from etbuild import Method, ModelSpec
     from etexport import stages
