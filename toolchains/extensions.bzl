@@ -84,8 +84,11 @@ def _exporter_choice(module_ctx):
             chosen["root"] = tags[0]
     own = chosen["own"]
     tag = chosen.get("root", own)
+    if tag.python and tag.interpreter:
+        fail("executorch.exporter(): got both python and interpreter, expected at most one of them.")
     return struct(
         executorch_version = tag.executorch_version or own.executorch_version,
+        interpreter = tag.interpreter,
         locks = tag.locks,
         python = tag.python,
         torch_index = tag.torch_index,
@@ -152,7 +155,12 @@ def _backend_packages(module_ctx, base_locks):
 
 def _executorch_impl(module_ctx):
     tag = _exporter_choice(module_ctx)
-    fetch_choices(name = "executorch_python", file_urls = _root_file_urls(module_ctx), python = tag.python)
+    fetch_choices(
+        name = "executorch_python",
+        file_urls = _root_file_urls(module_ctx),
+        interpreter = tag.interpreter,
+        python = tag.python,
+    )
     settings = {"torch_index": tag.torch_index} if tag.torch_index else {}
     python_environment(
         name = "executorch_exporter",
@@ -239,6 +247,11 @@ executorch.exporter(locks = ["//:exporter.lock"])
     attrs = {
         "executorch_version": attr.string(
             doc = "ExecuTorch's version; must be the lock's. Default: that of these rules.",
+        ),
+        "interpreter": attr.label(
+            allow_single_file = True,
+            doc = "In place of `python`: a CPython 3.11 in another repository, as rules_python's toolchain " +
+                  "brings it (\"@python_3_11_host//:python\").",
         ),
         "locks": attr.label_list(
             default = [Label("//toolchains/exporter/locks:exporter_cp311.txt")],

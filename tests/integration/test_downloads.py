@@ -144,7 +144,15 @@ def test_the_interpreter_of_all_downloads(downloader: Downloader, tmp_path: Path
     downloader.choose('python = "/no/python"')
     done = downloader.build("")
     assert done.returncode != 0
-    assert "got: /no/python: not found" in done.stderr, done.stderr
+    problem = "no usable interpreter: got /no/python: not found, expected CPython 3.11. Do one of"
+    assert problem in done.stderr, done.stderr
+    for remedy in ("--repo_env=RULES_EXECUTORCH_PYTHON=", '"@python_3_11_host//:python"'):
+        assert remedy in done.stderr
+    other = tmp_path / "other"
+    other.write_text("#!/bin/sh\necho PyPy 3.11\necho $0\n")
+    other.chmod(0o755)
+    downloader.choose(f'python = "{other}"')
+    assert f"got {other}: PyPy 3.11, expected CPython 3.11" in downloader.build("").stderr
     host = shutil.which("python3.11") or shutil.which("python3")
     log, python = tmp_path / "log", tmp_path / "python"
     python.write_text(f'#!/bin/sh\necho "$@" >> {log}\nexec {host} "$@"\n')

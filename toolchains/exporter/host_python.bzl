@@ -4,13 +4,18 @@ load("//toolchains/exporter:downloads.bzl", "merged_file_urls", "parse_file_urls
 
 PYTHON_VERSION = "3.11"
 PYTHON_VARIABLE = "RULES_EXECUTORCH_PYTHON"
+_EXPECTED = "CPython " + PYTHON_VERSION
 
-# The root module's `executorch.exporter(python = …)`, for every repository that starts Python.
+# The root module's `executorch.exporter(python = …)` or `(interpreter = …)`, for every repository that starts Python.
 _CHOICE = Label("@executorch_python//:python.txt")
 
 def _fetch_choices_impl(rctx):
+    python = rctx.attr.python
+    if rctx.attr.interpreter:
+        # The real file: rules_python's is a link into the repository of this machine's platform.
+        python = str(rctx.path(rctx.attr.interpreter).realpath)
     rctx.file("BUILD.bazel", "")
-    rctx.file("python.txt", rctx.attr.python)
+    rctx.file("python.txt", python)
     urls = [parse_file_urls(rctx.read(label), str(label)) for label in rctx.attr.file_urls]
     rctx.file("file_urls.json", json.encode_indent(merged_file_urls(urls)) + "\n")
 
@@ -20,7 +25,11 @@ fetch_choices = repository_rule(
           "nothing; file_urls.json, an object of sha256 to URLs.",
     attrs = {
         "file_urls": attr.label_list(allow_files = True),
-        "python": attr.string(),
+        "interpreter": attr.label(
+            allow_single_file = True,
+            doc = "A file of another repository, in place of `python`.",
+        ),
+        "python": attr.string(doc = "A path, or a name on PATH."),
     },
 )
 
@@ -31,12 +40,13 @@ def host_platform(rctx):
     return "%s_%s" % (system, cpu)
 
 def _probe(rctx, python):
-    """What an interpreter is: a struct with version and executable, or None if it does not run."""
+    """What an interpreter is: a struct with version ("CPython 3.11") and executable, or None if it does not run."""
     result = rctx.execute([
         python,
         "-I",
         "-c",
-        "import sys; print('%d.%d' % sys.version_info[:2]); print(sys.executable)",
+        "import platform, sys; " +
+        "print(platform.python_implementation(), '%d.%d' % sys.version_info[:2]); print(sys.executable)",
     ])
     lines = result.stdout.strip().split("\n")
     if result.return_code != 0 or len(lines) != 2:
@@ -45,13 +55,19 @@ def _probe(rctx, python):
 
 def _wrong_python(rctx, got):
     fail("\n".join([
-        "@{}: no Python {} to make the exporter environment with".format(rctx.name, PYTHON_VERSION),
-        "  got: " + got,
-        "  expected: Python " + PYTHON_VERSION,
-        "  what to do: install it and put it on PATH, or name it (a path, or a name on PATH) in the",
-        "    attribute `python` of executorch.exporter, or with --repo_env={}=/path/to/python{}".format(
-            PYTHON_VARIABLE,
+        "@{}: this machine has no usable interpreter: got {}, expected {}. Do one of these:".format(
+            rctx.name,
+            got,
+            _EXPECTED,
+        ),
+        "- Install it, and put it on PATH as python{}.".format(PYTHON_VERSION),
+        "- Name one by its path: executorch.exporter(python = \"/path/to/python{0}\"), or --repo_env={1}=/path/to/python{0}.".format(
             PYTHON_VERSION,
+            PYTHON_VARIABLE,
+        ),
+        "- Let rules_python download one: python.toolchain(python_version = \"{}\") and {}.".format(
+            PYTHON_VERSION,
+            "executorch.exporter(interpreter = \"@python_3_11_host//:python\")",
         ),
     ]))
 
@@ -65,7 +81,7 @@ def find_host_python(rctx, python = ""):
     Returns:
       A string: its path.
     """
-    asked = rctx.os.environ.get(PYTHON_VARIABLE, "") or python or rctx.read(_CHOICE)
+    asked = rctx.getenv(PYTHON_VARIABLE, "") or python or rctx.read(_CHOICE)
     seen = []
     for name in [asked] if asked else ["python" + PYTHON_VERSION, "python3"]:
         python = rctx.path(name) if "/" in name else rctx.which(name)
@@ -73,10 +89,10 @@ def find_host_python(rctx, python = ""):
             seen.append("{}: not found".format(name))
             continue
         probed = _probe(rctx, python)
-        if probed and probed.version == PYTHON_VERSION:
+        if probed and probed.version == _EXPECTED:
             return probed.executable
         seen.append("{}: {}".format(
             python,
-            "Python " + probed.version if probed else "does not run",
+            probed.version if probed else "it does not run",
         ))
     return _wrong_python(rctx, ", ".join(seen))

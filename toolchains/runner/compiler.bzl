@@ -7,7 +7,7 @@ tests without a compiler.
 _NAMES = ["cc", "gcc", "clang"]
 
 def _compiler_repository_impl(rctx):
-    given = rctx.os.environ.get("CC")
+    given = rctx.getenv("CC")
     found = any([rctx.which(name) for name in ([given] if given and "/" not in given else []) + _NAMES])
     found = found or bool(given and "/" in given and rctx.path(given).exists)
     rctx.file("BUILD.bazel", "")

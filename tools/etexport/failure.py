@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import textwrap
 import traceback
 from pathlib import Path
@@ -63,10 +64,21 @@ def _without_paths(text: str, tree: Path) -> str:
 def log_of_worker() -> str | None:
     """The file that a worker's standard error goes to; None where that can't be known."""
     try:
-        path = os.readlink("/proc/self/fd/2")
+        path = _path_of(2)
     except OSError:
         return None
     return path if path.startswith("/") and os.path.isfile(path) else None
+
+
+def _path_of(descriptor: int) -> str:
+    """The path of an open file; raises OSError where the system does not say it."""
+    if sys.platform != "darwin":
+        return os.readlink(f"/proc/self/fd/{descriptor}")
+    import fcntl
+
+    # macOS has no /proc. The kernel fills a buffer of PATH_MAX bytes, and ends the path with a 0.
+    answer = fcntl.fcntl(descriptor, fcntl.F_GETPATH, bytes(1024))
+    return os.fsdecode(answer.partition(b"\0")[0])
 
 
 def _headline(error: BaseException, progress: Progress) -> str:

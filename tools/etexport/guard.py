@@ -28,6 +28,8 @@ from etbuild.errors import BuildError
 
 # What every machine that runs actions has; their contents must not matter, and can't be hidden.
 _SYSTEM = ("/bin", "/dev", "/etc", "/lib", "/lib64", "/proc", "/sbin", "/sys", "/usr")
+# The same on macOS: frameworks, and where /etc and the zones of time are.
+_SYSTEM_OF_MACOS = ("/System", "/private/etc", "/private/var/db/timezone")
 
 _ADDRESSES = frozenset({"socket.connect", "socket.sendto", "socket.sendmsg"})
 _LOOKUPS = frozenset({"socket.getaddrinfo", "socket.gethostbyname"})
@@ -47,6 +49,8 @@ class Guard:
         own += [Path(entry) for entry in sys.path if entry]
         names = {os.path.abspath(path) for path in own}
         names |= {os.path.realpath(path) for path in own} | set(_SYSTEM)
+        if sys.platform == "darwin":
+            names |= set(_SYSTEM_OF_MACOS)
         self._files = frozenset(names)
         self._folders = tuple(sorted(name.rstrip("/") + "/" for name in names))
         self._active = False

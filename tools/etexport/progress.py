@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import resource
+import sys
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -45,8 +46,14 @@ class Progress:
 
     def as_json(self) -> dict[str, Any]:
         """Seconds per stage and the peak of resident memory in bytes."""
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         return {
             "stages": [{"name": n, "seconds": round(s, 3)} for n, s in self._done],
-            "peak_memory_bytes": peak,
+            "peak_memory_bytes": peak_memory(),
         }
+
+
+def peak_memory() -> int:
+    """The most memory that this process has had, in bytes."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    # macOS counts bytes, Linux KiB.
+    return peak if sys.platform == "darwin" else peak * 1024

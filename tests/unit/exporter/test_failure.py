@@ -6,6 +6,7 @@ import importlib
 import os
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import pytest
@@ -161,3 +162,16 @@ def test_an_absent_package_is_to_be_added(tmp_path: Path) -> None:
     error = ModuleNotFoundError("No module named 'absent_package'", name="absent_package")
     text = failure.message(error, "//m:p", failed("load"), tmp_path, "/logs/w.log")
     assert "No module named 'absent_package'\nAdd a py_library that provides it to deps" in text
+
+
+def test_the_log_of_a_worker_on_macos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is no /proc, and the kernel is asked for the path of the open file."""
+    log = tmp_path / "worker.log"
+    log.touch()
+    answers = {2: os.fsencode(log).ljust(1024, b"\0")}
+    fcntl = types.SimpleNamespace(F_GETPATH=50, fcntl=lambda file, _, buffer: answers[file])
+    monkeypatch.setitem(sys.modules, "fcntl", fcntl)
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert failure.log_of_worker() == str(log)
+    log.unlink()
+    assert failure.log_of_worker() is None

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import sys
 from pathlib import Path
 
 import pytest
 from etbuild.errors import BuildError
+from etexport import guard as guard_module
 from etexport.guard import Guard
 
 
@@ -89,3 +91,16 @@ def test_sockets_of_this_machine(tmp_path: Path) -> None:
         one, other = socket.socketpair()
         one.sendall(b"x")
         assert other.recv(1) == b"x"
+
+
+def test_folders_of_macos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each system's own folders are open there; those of another one are a user's."""
+    system = tmp_path / "System"
+    (system / "Library").mkdir(parents=True)
+    framework = system / "Library/framework"
+    framework.write_text("x")
+    monkeypatch.setattr(guard_module, "_SYSTEM_OF_MACOS", (str(system),))
+    assert "framework" in refused(Guard("//m:net", []), framework)
+    monkeypatch.setattr(sys, "platform", "darwin")
+    with Guard("//m:net", []).watching():
+        assert framework.read_text() == "x"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from etbuild import BuildError
-from etcli.measure import baseline, page
+from etcli.measure import baseline, benchmark, page
 from etcli.measure.baseline import Figure
 from etcli.measure.benchmark import show, slower
 from etcli.measure.events import by_backend
@@ -144,3 +145,16 @@ def test_a_page(tmp_path: Path) -> None:
     ):
         assert text in html, text
     assert "baseline below" not in page.of(RESULT, baseline.figures(RESULT, {}))
+
+
+def test_the_processor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Linux has it in a file, macOS in a variable of its kernel."""
+    assert benchmark.machine()["processor"]
+    sysctl = tmp_path / "sysctl"
+    sysctl.write_text('#!/bin/sh\n[ "$*" = "-n machdep.cpu.brand_string" ] && echo Apple M9\n')
+    sysctl.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert benchmark.machine()["processor"] == "Apple M9"
+    sysctl.unlink()
+    assert benchmark.machine()["processor"]

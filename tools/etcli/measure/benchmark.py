@@ -11,6 +11,8 @@ import contextlib
 import os
 import platform
 import shutil
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -156,13 +158,21 @@ def _measure(
 
 def machine() -> dict[str, Any]:
     """The machine of the figures."""
-    name = platform.processor() or platform.machine()
+    name = _processor() or platform.processor() or platform.machine()
+    return {"processor": name, "cores": os.cpu_count(), "system": platform.system()}
+
+
+def _processor() -> str:
+    """The processor's name as its system calls it; empty: unknown."""
+    if sys.platform == "darwin":
+        command = ["sysctl", "-n", "machdep.cpu.brand_string"]
+        with contextlib.suppress(OSError):
+            return subprocess.run(command, capture_output=True, text=True).stdout.strip()
     with contextlib.suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
             if line.startswith("model name"):
-                name = line.partition(":")[2].strip()
-                break
-    return {"processor": name, "cores": os.cpu_count(), "system": platform.system()}
+                return line.partition(":")[2].strip()
+    return ""
 
 
 def slower(figures: Sequence[Figure], most: float) -> list[str]:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from etexport.progress import peak_memory
 from etlink.process import serve
 from etlink.runtime import Method, Program
 from executorch.runtime import Runtime
@@ -72,7 +73,7 @@ def measure(request: Mapping[str, Any]) -> dict[str, Any]:
     gc.collect()
     again = [_load_time(program, data, cases) for _ in range(_LOADS)]
     result["load_seconds"] = [first_load, *again]
-    result["peak_memory_bytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    result["peak_memory_bytes"] = peak_memory()
     result["events"] = {}
     if request["events"]:
         result["events"] = _events(program, data, cases, Path(request["events"]))
@@ -84,7 +85,7 @@ def resident() -> int:
     try:
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
     except OSError:
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return peak_memory()
     return pages * resource.getpagesize()
 
 
