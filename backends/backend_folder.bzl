@@ -7,10 +7,10 @@ visibility("//backends/...")
 _PUBLIC = ["//visibility:public"]
 
 def backend_folder(name = "recipes", deps = []):
-    """The targets `:recipes` (a py_library), `:sources`, and `:locks` where there are some.
+    """The targets `:recipes` (a py_library), `:sources`, and `:locks` if there are any.
 
     Args:
-      name: of the py_library.
+      name: name of the py_library.
       deps: what the builders import besides etbuild.
     """
     native.filegroup(

@@ -14,7 +14,7 @@ def vendor_sdk(
         programs = [],
         python = False,
         variables = {}):
-    """An et_packages of the SDK that the root module names, or of the news that it names none.
+    """An et_packages with the SDK that the root module names, or with a message that it names none.
 
     The recipes' builders find the folder by vendor_sdk.py in //backends/vendor.
 

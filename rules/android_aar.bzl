@@ -54,14 +54,14 @@ android_binary(
 )
 ```
 
-Inside: `assets/manifest.json`, `assets/programs/`, `assets/data/`, `jni/<ABI>/` with the libraries that
-the programs need, and the class `rulesexecutorch.runner.AppFiles`, which puts programs and data where
-native code can map them.
+Inside: `assets/manifest.json`, `assets/programs/`, `assets/data/`, `jni/<ABI>/` with the libraries that the
+programs need, and the class `rulesexecutorch.runner.AppFiles`, which copies programs and data to files that
+native code can map.
 """,
     attrs = {
         "apps": APPS,
         "package": attr.string(
-            doc = "Name of the library, e.g. \"com.example.chat.programs\"; not the app's own.",
+            doc = "Package name of the library, such as \"com.example.chat.programs\"; not the app's.",
             mandatory = True,
         ),
         "_classes": attr.label(

@@ -123,7 +123,7 @@ def _sign(ctx, unsigned, apk):
 
 et_android_apk = rule(
     implementation = _et_android_apk_impl,
-    doc = """An APK that runs the programs of apps on a phone or in an emulator, and shows what comes out.
+    doc = """An APK that runs programs on a phone or in an emulator, and shows their outputs.
 
 ```starlark
 et_android_apk(
@@ -133,16 +133,17 @@ et_android_apk(
 )
 ```
 
-`adb install bazel-bin/…/chat_apk.apk`, and start it on the device, or with arguments for the runner:
+Install it with `adb install bazel-bin/…/chat_apk.apk`. Start it on the device, or with arguments for the
+runner:
 
 ```sh
 adb shell am start -n com.example.chat/rulesexecutorch.runner.RunActivity --esa args --repeat,10,--json
 adb logcat -s ExecuTorch
 ```
 
-Programs, data and libraries lie uncompressed and aligned in the APK; on its first start the app
-copies programs and data to files. Without a key it is signed with one that everybody has: for
-trying it, never for a release. RSA keys give the same bytes on every build, others do not.
+The APK contains programs, data and libraries uncompressed and aligned. On its first start, the app copies
+programs and data to files. Without `key`, a public debug key signs the APK: never release it. RSA keys give the
+same bytes in each build, other keys do not.
 
 Outputs: `<name>.apk`; output group `unsigned`: `<name>.unsigned.apk`.
 """,
@@ -152,18 +153,18 @@ Outputs: `<name>.apk`; output group `unsigned`: `<name>.unsigned.apk`.
             allow_single_file = True,
             doc = "Keystore (PKCS #12, JKS) with the key to sign with.",
         ),
-        "key_alias": attr.string(doc = "Name of the key in the keystore; needed where it has several."),
+        "key_alias": attr.string(doc = "Name of the key in the keystore; required if it has several."),
         "key_password_file": attr.label(
             allow_single_file = True,
             doc = "File whose first line is the password of keystore and key.",
         ),
-        "label": attr.string(doc = "Name that people see; default: the target's name."),
+        "label": attr.string(doc = "Name that users see; default: the target's name."),
         "package": attr.string(
-            doc = "Name that the device knows the app by, e.g. \"com.example.chat\".",
+            doc = "Package name of the app, such as \"com.example.chat\".",
             mandatory = True,
         ),
         "version_code": attr.int(default = 1, doc = "Number that increases with each release."),
-        "version_name": attr.string(default = "1.0", doc = "Version that people see."),
+        "version_name": attr.string(default = "1.0", doc = "Version that users see."),
         "_debug_key": attr.label(
             allow_single_file = True,
             default = "//toolchains/android:debug_key.p12",

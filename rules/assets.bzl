@@ -21,7 +21,7 @@ def _et_assets_impl(ctx):
 
 et_assets = rule(
     implementation = _et_assets_impl,
-    doc = """Programs and what they load, each file once, for an app that brings ExecuTorch's runtime itself.
+    doc = """Programs and the files that they load, for an app that brings its own ExecuTorch runtime.
 
 ```starlark
 et_assets(
@@ -38,20 +38,20 @@ android_binary(
 )
 ```
 
-Outputs, plain files that are links to what the programs' targets made:
+Outputs, as links to the programs' files:
 
     <name>/assets/manifest.json              programs, files, sizes and sha256
     <name>/assets/programs/<program>.pte     and its manifest
     <name>/assets/data/<file>.ptd            every data file once
     <name>/assets/assets/                    files of `data`
 
-Whether the app's runtime has the operators and backends that the manifest lists is not checked: that is
-what et_runner_app does, for runtimes that it knows.
+The build does not check whether the app's runtime has the operators and backends that the manifest lists.
+et_runner_app checks that for its own runtimes.
 """,
     attrs = {
         "data": attr.label_list(
             allow_files = True,
-            doc = "Files that go to `assets/`, below which they keep their path in their package.",
+            doc = "Files for `assets/`, with their paths in their packages.",
         ),
         "programs": attr.label_list(
             doc = "The programs.",

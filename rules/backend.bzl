@@ -11,7 +11,7 @@ def _et_backend_impl(ctx):
 
 et_backend = rule(
     implementation = _et_backend_impl,
-    doc = """A backend, by the name that runtimes register it under.
+    doc = """A backend, with the name under which runtimes register it.
 
 ```starlark
 et_backend(name = "xnnpack", id = "XnnpackBackend")
@@ -24,8 +24,8 @@ et_backend(name = "npu", id = "OurNpuBackend", packages = [":npu_compiler"])
         ),
         "packages": attr.label_list(
             providers = [EtPackagesInfo],
-            doc = "et_packages targets that a lowering for the backend takes. They are fetched and " +
-                  "checked only where a program is lowered for it.",
+            doc = "et_packages targets that lowering for the backend needs. Bazel fetches them only if it " +
+                  "lowers a program for the backend.",
         ),
     },
     provides = [EtBackendInfo],

@@ -76,7 +76,7 @@ et_exported_program_rule = rule(
 )
 
 def et_exported_program(*, name, model, methods = None, **kwargs):
-    """A model that `torch.export` has run on, once for all programs that use it.
+    """A model that is exported once, for all programs that use it.
 
     It replaces the `et_model` in programs:
 
@@ -86,20 +86,20 @@ def et_exported_program(*, name, model, methods = None, **kwargs):
     et_program(name = "net_portable", model = ":net_exported", recipe = "//backends/portable:fp32")
     ```
 
-    A changed recipe then neither loads the checkpoint nor exports again, and a change of the model's code
-    that leaves the exported methods as they are (a comment, for example) lowers nothing. The programs are
-    those of the model itself, byte for byte.
+    Changing a recipe then neither loads the checkpoint nor exports again. Editing the model's code lowers
+    nothing if the exported methods stay the same, as after editing a comment. The programs have the same bytes
+    as those of the `et_model`.
 
-    Output: a directory with a .pt2 file a method, the model's constant methods, test inputs and
-    calibration inputs. Tests and companions of programs compare with the eager model.
+    Output: a directory with a .pt2 file per method, constant methods, test inputs and calibration inputs. Tests
+    and companions of programs still compare with the eager model.
 
-    Recipes that quantize the layers of an eager model (torchao) take the `et_model`; so do models with
-    operators that their own code registers. A lowering with what doesn't fit fails and says so.
+    Recipes that quantize layers of the eager model (torchao) need the `et_model`, and so do models whose code
+    registers operators. Other combinations fail with a message that says so.
 
     Args:
       name: of the exported model.
       model: label of the et_model.
-      methods: the model's methods that are exported; default: all.
+      methods: methods of the model to export; default: all.
       **kwargs: the attributes of all rules.
     """
     _target_export(

@@ -35,7 +35,7 @@ def et_llm(
         target_compatible_with = None,
         testonly = None,
         visibility = None):
-    """A language model: programs, tokenizer, chat and apps out of a checkpoint and one YAML file.
+    """A language model: programs, tokenizer, chat and apps from a checkpoint and one YAML file.
 
     ```starlark
     et_llm(
@@ -59,32 +59,32 @@ def et_llm(
     | `<name>_app`, `<name>_app_<platform>` | apps (et_runner_app) with all programs of the first backend |
     | `<name>_model`, `<name>_<adapter>_model` | what is lowered (et_model) |
 
-    The checkpoint says what the model is: config.json with .safetensors files (Hugging Face), a GGUF
-    file, or params.json with a .pth file (Meta). The YAML file is that of upstream's `export_llm`
-    (`LlmConfig`); what it requests and the rules do not support fails the build with its line. See docs/start/llm.md.
+    The checkpoint is config.json with .safetensors files (Hugging Face), a GGUF file, or params.json with a
+    .pth file (Meta). The YAML file is that of upstream's `export_llm` (`LlmConfig`). An unsupported key fails
+    the build with its line. See docs/start/llm.md.
 
     Args:
-      name: of the targets.
+      name: prefix of the targets' names.
       checkpoint: labels of the checkpoint's files; may be a select().
       config: label of the YAML file.
       tokenizer: labels of tokenizer.json, tokenizer_config.json and, if there is one,
         chat_template.jinja; or of a GGUF file. Default: those among the checkpoint's files.
-      backends: folders of @rules_executorch//backends. Each makes a program with the recipe that the
-        YAML file asks for; except for "portable", the file has to enable it.
-      recipes: more programs: dict of name, used like a backend's, to the label of your own recipe.
+      backends: names of packages in @rules_executorch//backends. Each gives a program with the recipe that the
+        YAML file selects. The file must enable all of them but "portable".
+      recipes: more programs: dict of name, which targets have instead of a backend's, to the label of a recipe.
       adapters: LoRA adapters: name to labels of adapter_config.json and adapter_model.safetensors.
       foundation: whether all programs of a backend share one .ptd with the base weights.
-      adapter_data: with foundation: "by_name" where the adapters' .ptd files have names for keys, so that
-        one .pte serves all adapters of one structure, and new values lower nothing; see et_program.
-      app: whether there is an app for the build's own target platform.
-      platforms: more apps, by names of @rules_executorch//toolchains/platforms; a dict says which
-        backend's programs each takes ({"ios_arm64": "coreml"}).
+      adapter_data: with foundation: "by_name" makes names the keys of the adapters' .ptd files. One .pte then
+        serves all adapters of one structure, and new values lower nothing. See et_program.
+      app: whether to declare an app for the build's target platform.
+      platforms: more apps, by names in @rules_executorch//toolchains/platforms; a dict also selects the backend
+        of each ({"ios_arm64": "coreml"}).
       layers: use only the first N layers, for tests; 0: all.
       memory_mb: peak of a lowering in MiB, as in et_model.
       exec_properties: of all actions, for remote execution, e.g. {"mem": "64g"}.
       features: of the C++ toolchain, for the apps.
       tags: of all targets.
-      target_compatible_with: constraints of platforms that the programs and what uses them are built for.
+      target_compatible_with: constraints of the platforms that programs, chats and apps are built for.
       testonly: as for any target.
       visibility: of all targets.
     """

@@ -22,7 +22,7 @@ def _llm_chat_impl(ctx):
 
 llm_chat = rule(
     implementation = _llm_chat_impl,
-    doc = """A program to `bazel run`: answers a prompt, prints tokens as they come and their speed.
+    doc = """A chat for `bazel run`: answers a prompt, and prints tokens as they come and their speed.
 
 ```starlark
 llm_chat(name = "llama_chat", program = ":llama_xnnpack", tokenizer = ":tokenizer")

@@ -77,7 +77,7 @@ def _llm_tokenizer_impl(ctx):
 
 llm_tokenizer = rule(
     implementation = _llm_tokenizer_impl,
-    doc = """The tokenizer of a language model and its chat template, whatever files they come in.
+    doc = """The tokenizer of a language model, and its chat template.
 
 The files are `<name>/tokenizer.json`, `<name>/tokenizer_config.json`, `<name>/chat_format.json` and, if
 there is one, `<name>/chat_template.jinja`.
@@ -88,9 +88,8 @@ llm_tokenizer(name = "tokenizer", srcs = glob(["qwen3-0.6b/*"]))
 et_runner_app(name = "app", data = [":tokenizer"], programs = [":qwen"])
 ```
 
-`chat_format.json` has the chat template as plain texts for the runner, which has no template engine. If a
-template does more than put text around what is said, the file says why there are no such texts, and the
-runner takes such a model's prompts with `--raw_prompt` only.
+`chat_format.json` contains the chat template as plain text, because the runner has no template engine. If a
+template does more than put text around messages, the file says why, and the runner needs `--raw_prompt`.
 """,
     attrs = {
         "srcs": attr.label_list(

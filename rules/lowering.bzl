@@ -26,7 +26,7 @@ et_lowering_rule = rule(
 )
 
 def et_lowering(*, name, model, recipe, methods = None, quantize = None, calibration = None, **kwargs):
-    """A model, lowered with a recipe, and not yet linked.
+    """A model that is lowered with a recipe, but not yet linked.
 
     Lower a base program and its shared data once:
 
@@ -43,12 +43,12 @@ def et_lowering(*, name, model, recipe, methods = None, quantize = None, calibra
       name: of the lowering.
       model: label of the et_model, or an et_exported_program of it.
       recipe: label of the et_recipe.
-      methods: the model's methods that become part of the lowering; default: all.
-      quantize: "none": the recipe's quantization is left out, for a model that was quantized or trained
-        with quantization (QAT) before. Default: "recipe".
-      calibration: label of a .safetensors file with inputs for recipes that quantize statically, instead
-        of the model's own: tensors named by the position of an input ("0") or by method and position
-        ("prefill/0"), whose first dimension counts samples.
+      methods: methods of the model to include; default: all.
+      quantize: "none" skips the recipe's quantization, for a model that is already quantized or was trained
+        with quantization (QAT). Default: "recipe".
+      calibration: label of a .safetensors file with inputs for static quantization; default: the model's own.
+        Tensors are named by position ("0") or by method and position ("prefill/0"). Their first dimension
+        counts samples.
       **kwargs: the attributes of all rules.
     """
     lowering = declare_lowering(

@@ -83,8 +83,8 @@ et_model = rule(
     doc = """An eager PyTorch model: code and weights, without a recipe.
 
 The entry point is a Python function that is called with an `etbuild.ModelContext` and returns
-`(module, example_inputs)` or an `etbuild.ModelSpec`. Instead of code, a `.pt2` file (made by
-`torch.export.save`, checked in or built by another target) may be in `srcs`.
+`(module, example_inputs)` or an `etbuild.ModelSpec`. Instead of code, `srcs` may be a `.pt2` file of
+`torch.export.save`, checked in or built by another target.
 
 ```starlark
 et_model(
@@ -96,8 +96,8 @@ et_model(
 )
 ```
 
-Output group: `expected` (a .safetensors file: inputs of each method and the outputs that the model gives for them,
-which tests of its programs compare with).
+Output group: `expected` (a .safetensors file with each method's inputs and the model's outputs, for tests of
+its programs).
 """,
     attrs = {
         "srcs": attr.label_list(
@@ -110,14 +110,14 @@ which tests of its programs compare with).
         ),
         "adapter": attr.label_list(
             allow_files = True,
-            doc = "Files of an adapter, beside data: the entry point asks for them in the same way. A program " +
-                  "with adapter_data = \"by_name\" is lowered with placeholders instead of the values in its .safetensors " +
-                  "files, so that updating an adapter costs only the adapter step.",
+            doc = "Files of an adapter, which the entry point reads like data. A program with adapter_data " +
+                  "= \"by_name\" is lowered with placeholders instead of the values in its .safetensors " +
+                  "files, so updating an adapter costs only the adapter step.",
         ),
         "adapter_entry_point": attr.string(
-            doc = "With adapter: \"module:function\", which is called as entry_point is, and returns the tensors " +
-                  "that the model makes of these files: a dict of qualified names to tensors, and None under the " +
-                  "name in the file for each that the model doesn't use. It needn't read any other weights.",
+            doc = "With adapter: \"module:function\", called like entry_point. It returns the model's tensors " +
+                  "for these files: a dict of qualified names to tensors, and None under the name in the " +
+                  "file for each unused tensor. It does not need to read other weights.",
         ),
         "args": attr.string_dict(
             doc = "Strings that the entry point finds in `ModelContext.args`.",
@@ -130,8 +130,8 @@ which tests of its programs compare with).
         "deps": attr.label_list(
             cfg = "exec",
             providers = [PyInfo],
-            doc = "Python libraries that the sources import, beside torch, executorch and " +
-                  "`etbuild`, which are there.",
+            doc = "Python libraries that the sources import. Torch, executorch and `etbuild` are always " +
+                  "available.",
         ),
         "exported_programs": attr.label_keyed_string_dict(
             allow_files = [".pt2"],
@@ -141,13 +141,13 @@ which tests of its programs compare with).
             doc = "More import roots, relative to the package, as in py_library.",
         ),
         "memory_mb": attr.int(
-            doc = "Expected peak of a lowering's memory in MiB, so that two big ones do not run at " +
+            doc = "Expected peak memory of a lowering in MiB, so that Bazel does not run two large ones at " +
                   "once. 0: a default for small models; a worker also counts the weights' bytes.",
         ),
         "packages": attr.label_list(
             providers = [EtPackagesInfo],
-            doc = "Layers of Python packages that the sources import, beside the exporter's own: " +
-                  "et_packages targets, as `executorch.backend_packages` makes them of a lock.",
+            doc = "Layers of Python packages that the sources import in addition to the exporter's: " +
+                  "et_packages targets, such as those of `executorch.backend_packages`.",
         ),
     },
     provides = [EtModelInfo],

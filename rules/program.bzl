@@ -165,40 +165,40 @@ et_program_rule = rule(
         "adapter_data": attr.string(
             default = "by_content",
             values = ["by_content", "by_name"],
-            doc = "Keys of the program's own .ptd. \"by_content\": those that the backends gave " +
-                  "(a sha256). \"by_name\": qualified names of the weights, so that the same .pte " +
-                  "runs with the .ptd of every program that differs from it in these weights only.",
+            doc = "Keys of the program's own .ptd. \"by_content\": the backends' keys (a sha256). \"by_name\": " +
+                  "qualified names of the weights, so that one .pte runs with the .ptd of any program that " +
+                  "differs from it only in these weights.",
         ),
         "allow_unshared": attr.bool(
-            doc = "Whether a file in shared_data that gives the program nothing is accepted.",
+            doc = "Whether to accept a file in shared_data that contains nothing of the program.",
         ),
         "app_operators": attr.string_list(
-            doc = "Operators that ExecuTorch's libraries have no kernels for, and the app that runs " +
-                  "the program has (`kernels` of et_runner_app): \"aten::bincount.out\", or patterns. " +
-                  "Others of ExecuTorch's namespaces fail the build; namespaces of your own need none.",
+            doc = "Operators that ExecuTorch's libraries lack and the program's app registers (`kernels` of " +
+                  "et_runner_app): \"aten::bincount.out\", or patterns. Other missing operators of " +
+                  "ExecuTorch's namespaces fail the build. Operators of your own namespaces need no entry.",
         ),
         "lowering": attr.label(
             cfg = "exec",
-            doc = "Instead of model and recipe: a lowered program (et_lowering).",
+            doc = "A lowered program (et_lowering), instead of model and recipe.",
             providers = [EtLoweredInfo],
         ),
         "min_delegated": attr.string(
-            doc = "Least share of the FLOPs of each method that must be delegated (\"90%\"), in a " +
-                  "method without FLOPs of its nodes. Below that the build fails, with the operators " +
-                  "that stayed behind and the reason for each.",
+            doc = "Minimum percentage of each method's FLOPs that backends must run (\"90%\"), or of its " +
+                  "nodes if it has no FLOPs. Below it, the build fails and lists the remaining operators " +
+                  "with reasons.",
         ),
         "min_shared": attr.string(
-            doc = "Least amount of the program's data that must come from shared_data: a share " +
-                  "(\"95%\") or bytes (\"100000000\", \"100 MB\", \"95 MiB\").",
+            doc = "Minimum of the program's data that must come from shared_data: a percentage (\"95%\") or " +
+                  "bytes (\"100000000\", \"100 MB\", \"95 MiB\").",
         ),
         "own_data": attr.string_list(
-            doc = "Qualified names of portable weights that stay the program's own, or patterns " +
-                  "(\"layers.*.mask\"), although a shared file has others of the same name. A " +
-                  "delegate's weights need none: their keys say what their bytes are.",
+            doc = "Qualified names, or patterns (\"layers.*.mask\"), of portable weights that stay in the " +
+                  "program although a shared file has other weights of these names. Delegates' weights need " +
+                  "no entry, because their keys identify their bytes.",
         ),
         "shared_data": attr.label_list(
             providers = [EtSharedDataInfo],
-            doc = "Files whose weights are left out of the program (et_shared_data).",
+            doc = "Files whose weights the program omits (et_shared_data).",
         ),
         "weights": attr.string(
             default = "embedded",
@@ -231,15 +231,15 @@ def et_program(
     )
     ```
 
-    Outputs: `<name>.pte`, and `<name>.ptd` where the weights are separate. Output groups: `report` (JSON
-    and a page: what was delegated and what was not, accuracy of the quantization, bytes), `manifest` (what must be there before the program is loaded), `data` (all .ptd files
-    that it may load), `etrecord` (for ExecuTorch's devtools; not reproducible, holds source paths),
-    `bundled` (a .bpte: the program with inputs and the outputs that the eager model gives), `lowered`.
+    Outputs: `<name>.pte`, and `<name>.ptd` if the weights are separate. Output groups: `report` (JSON and a
+    page: delegation, accuracy, bytes), `manifest` (what must exist before the program is loaded), `data` (all
+    .ptd files that it may load), `etrecord` (for ExecuTorch's devtools; contains source paths, not
+    reproducible), `bundled` (a .bpte: the program with test inputs and expected outputs), `lowered`.
 
-    With embedded weights and nothing shared the file equals, byte for byte, what upstream's
-    `executorch.export` writes for the same model and recipe.
+    With embedded weights and no shared data, the file has the bytes that upstream's `executorch.export` writes
+    for the same model and recipe.
 
-    What files in `shared_data` hold is left out of the program and of its own .ptd:
+    The program and its own .ptd omit what files in `shared_data` contain:
 
     ```starlark
     et_program(
@@ -252,10 +252,10 @@ def et_program(
     )
     ```
 
-    The lowering is a target of its own, `<name>.lowering`, and runs once for all configurations of a build:
-    `-c`, `--copt`, `--features`, `--platforms` and transitions link again, and lower nothing.
+    `<name>.lowering` lowers the program once for all configurations. Changing `-c`, `--copt`, `--features` or
+    `--platforms`, and transitions, link again but lower nothing.
 
-    Beside it there are two targets with the tag `manual`, which no build of a pattern sees:
+    Two companions have the tag `manual`, so patterns such as `//...` skip them:
 
     ```sh
     bazel run //x:prog.evaluate -- --text wiki.txt    # perplexity, or outputs, against the eager model
@@ -266,12 +266,12 @@ def et_program(
       name: of the program.
       model: label of the et_model, or an et_exported_program of it.
       recipe: label of the et_recipe.
-      methods: the model's methods that become part of the program; default: all.
-      quantize: "none": the recipe's quantization is left out, for a model that was quantized or trained
-        with quantization (QAT) before. Default: "recipe".
-      calibration: label of a .safetensors file with inputs for recipes that quantize statically, instead
-        of the model's own: tensors named by the position of an input ("0") or by method and position
-        ("prefill/0"), whose first dimension counts samples.
+      methods: methods of the model to include; default: all.
+      quantize: "none" skips the recipe's quantization, for a model that is already quantized or was trained
+        with quantization (QAT). Default: "recipe".
+      calibration: label of a .safetensors file with inputs for static quantization; default: the model's own.
+        Tensors are named by position ("0") or by method and position ("prefill/0"). Their first dimension
+        counts samples.
       lowering: instead of model and recipe: label of a lowered program (et_lowering).
       **kwargs: the attributes of the rule, in the table below, and those of all rules.
     """

@@ -73,33 +73,31 @@ et_program_test = rule(
     implementation = _et_program_test_impl,
     doc = """Runs a program in ExecuTorch's runtime and compares every method with the eager model.
 
-Before anything is loaded, the program and every key of its data files are checked against its
-manifest: a missing, damaged or other file fails with the reason.
+First, the test checks the program and each key of its data files against the manifest. A missing, damaged or
+wrong file fails the test with the reason.
 
 Each method runs on its example inputs and test inputs; every output element must satisfy
-`|got - expected| <= atol + rtol * |expected|`. The message of a failure gives the largest difference and
-where it is.
+`|got - expected| <= atol + rtol * |expected|`. A failure reports the largest difference and its position.
 
 ```starlark
 et_program_test(name = "llama_test", program = ":llama_xnnpack", atol = "1e-3", rtol = "1e-3")
 ```
 
-The eager model runs once, in the build (the action `EtExpect`), and all tests of its programs read what it gave. A
-test itself runs the program in the C++ runner, and takes less than a second for a small program. Programs that need
-operators or backends that the runner lacks, or packages of their backend, run in the Python runtime, which takes
-seconds more; so do all programs on machines without a C++ compiler, and with
+The eager model runs once, in the action `EtExpect`, for the tests of all its programs. A test runs the program
+in the C++ runner. Programs run in the slower Python runtime if the runner lacks one of their operators or
+backends, or if their backend brings packages. So do all programs on machines without a C++ compiler, and with
 `--@rules_executorch//toolchains/runner:test_runtime=python`.
 """,
     attrs = {
         "adapter": attr.label(
             providers = [EtProgramInfo],
-            doc = "Another program whose own .ptd replaces the program's " +
-                  "(adapter_data = \"by_name\"); outputs are compared with its model.",
+            doc = "Another program whose own .ptd replaces the program's (adapter_data = \"by_name\"). The " +
+                  "test compares outputs with its model.",
         ),
         "atol": attr.string(default = "1e-4", doc = "Absolute tolerance, a number."),
         "min_sqnr_db": attr.string(
-            doc = "Smallest signal-to-quantization-noise ratio in dB of an output against the eager " +
-                  "model; for quantized programs, beside a wide atol.",
+            doc = "Minimum signal-to-quantization-noise ratio in dB of each output against the eager model. " +
+                  "For quantized programs, with a wide atol.",
         ),
         "program": attr.label(
             mandatory = True,

@@ -123,7 +123,7 @@ def _extended(tree, label, options):
 
 et_recipe = rule(
     implementation = _et_recipe_impl,
-    doc = """A recipe: a name for how a model is quantized, partitioned and lowered.
+    doc = """A recipe: how a model is quantized, partitioned and lowered.
 
 One of three kinds:
 
@@ -146,9 +146,9 @@ et_recipe(
 )
 ```
 
-A builder is a Python function that returns an `executorch.export.ExportRecipe`. Its first parameter
-is an `etbuild.RecipeContext`; parameters that are named as options get those, `options` gets all of
-them, `base` the ExportRecipe of the recipe that is extended.
+A builder is a Python function that returns an `executorch.export.ExportRecipe`. Its first parameter is an
+`etbuild.RecipeContext`. Parameters named like options get their values, `options` gets all options, and `base`
+gets the ExportRecipe of the extended recipe.
 """,
     attrs = {
         "base": attr.label(
@@ -175,8 +175,8 @@ them, `base` the ExportRecipe of the recipe that is extended.
         "lowering": attr.string(
             default = "fast",
             values = ["fast", "stock"],
-            doc = "\"stock\": programs with this recipe, and with those that extend it, are lowered by " +
-                  "upstream's own functions, as with `--//rules:lowering=stock`.",
+            doc = "\"stock\" lowers programs with this recipe, and with those that extend it, by upstream's " +
+                  "own functions, as `--//rules:lowering=stock` does.",
         ),
         "option_types": attr.string_dict(
             doc = "Options that a builder takes: name to type, which is int, int>=N, int*N (a " +
@@ -194,8 +194,8 @@ them, `base` the ExportRecipe of the recipe that is extended.
         ),
         "recipes": attr.label_list(
             providers = [EtRecipeInfo],
-            doc = "Recipes to combine, in order of preference: what the first can't take goes to " +
-                  "the next.",
+            doc = "Recipes to combine, in order of preference: operators that the first does not delegate " +
+                  "go to the next.",
         ),
         "srcs": attr.label_list(allow_files = [".py"], doc = "Python sources of the builder."),
         "strict_options": attr.bool(

@@ -176,7 +176,7 @@ def _copy(ctx, checksums):
 
 et_release = rule(
     implementation = _et_release_impl,
-    doc = """Apps and programs as they are shipped: archives, a manifest, a bill of materials, checksums.
+    doc = """A release of apps and programs: archives, a manifest, a bill of materials, checksums.
 
 ```starlark
 et_release(
@@ -197,9 +197,8 @@ Outputs, in the folder `<name>`:
     sbom.cdx.json                CycloneDX 1.6: libraries, weights, and the packages that made them
     SHA256SUMS                   for `sha256sum -c`
 
-Same inputs give the same bytes. The source's revision is in it where the build is stamped, and only then.
-`bazel run //x:release -- FOLDER` copies it out. Output groups: `manifest`, `sbom`, `checksums`. See
-docs/howto/apps.md.
+The same inputs give the same bytes. Only stamped builds contain the source's revision.
+`bazel run //x:release -- FOLDER` copies the release. Output groups: `manifest`, `sbom`, `checksums`. See docs/howto/apps.md.
 """,
     attrs = STAMPING_ATTRIBUTES | {
         "apps": attr.label_list(
@@ -208,14 +207,14 @@ docs/howto/apps.md.
         ),
         "data": attr.label_list(
             allow_files = True,
-            doc = "Files that go to `assets/`, below which they keep their path in their package: what " +
-                  "`programs` need beside their weights, such as a tokenizer.",
+            doc = "Files for `assets/`, with their paths in their packages: what `programs` need beside " +
+                  "their weights, such as a tokenizer.",
         ),
         "programs": attr.label_list(
-            doc = "Programs that are shipped as files, whatever apps they are in.",
+            doc = "Programs to ship as files, in addition to those in apps.",
             providers = [EtProgramInfo],
         ),
-        "version": attr.string(doc = "Of the release, for manifest and bill of materials: \"1.4.0\"."),
+        "version": attr.string(doc = "Version of the release, for manifest and bill of materials: \"1.4.0\"."),
         "_copy": attr.label(
             allow_single_file = True,
             default = "//rules/private:release_copy.sh",

@@ -200,7 +200,7 @@ def _launcher(ctx, runtime, directory):
 
 et_runner_app = rule(
     implementation = _et_runner_app_impl,
-    doc = """A binary with programs and what they load, for one platform.
+    doc = """A binary with programs and the files that they load, for one platform.
 
 ```starlark
 et_runner_app(
@@ -221,29 +221,29 @@ Outputs: the directory `<name>`, and the same as `<name>.tar.zst` (`.zip` for Ap
     licenses/
     manifest.json              programs, files, sizes and sha256
 
-Output groups: `archive`, `binary`, `directory`, `manifest`, `report` (`<name>.report.html`: a page on the app's
-bytes and its programs; as JSON: the same, which library has what the programs use; and, where the runtime has static libraries, in `<name>.size.json` the binary's size with
-what is used of them and with all of them). `bazel run` starts it where the machine can: see docs/howto/apps.md.
+Output groups: `archive`, `binary`, `directory`, `manifest`, `report`: a page and JSON on the app's bytes and
+programs, JSON on which library has what the programs use, and for static libraries `<name>.size.json`, the
+binary's size with the used objects and with all. `bazel run` starts the app if the machine can: see
+docs/howto/apps.md.
 
-Before anything is linked it is checked that the runtime has the backends (at analysis) and operators of
-the programs, that no operator is registered twice, and that the runtime isn't older than the exporter.
+Before linking, the build checks that the runtime has the programs' backends (at analysis) and operators, that
+no operator is registered twice, and that the runtime isn't older than the exporter.
 
-The programs are those of the build's own configuration: apps for many platforms share them.
+Apps for all platforms share the programs of the build's configuration.
 """,
     attrs = {
         "data": attr.label_list(
             allow_files = True,
-            doc = "Files that go to `assets/`, below which they keep their path in their package: a " +
-                  "tokenizer, labels, pictures.",
+            doc = "Files for `assets/`, with their paths in their packages: a tokenizer, labels, pictures.",
         ),
         "deps": attr.label_list(
             cfg = platform_transition,
             providers = [CcInfo],
-            doc = "What `srcs` need.",
+            doc = "Libraries that `srcs` need.",
         ),
         "etdump": attr.bool(
-            doc = "Whether the app gets the runtime's library that records events, which the runner's " +
-                  "--etdump needs.",
+            doc = "Whether the app contains the runtime's library that records events, for the runner's " +
+                  "--etdump.",
         ),
         "kernels": attr.label_list(
             aspects = [kernels_aspect],
@@ -259,21 +259,21 @@ The programs are those of the build's own configuration: apps for many platforms
         "main": attr.label(
             cfg = platform_transition,
             providers = [CcInfo],
-            doc = "A cc_library (alwayslink = True) with a main() instead of the runner. It includes " +
+            doc = "A cc_library (alwayslink = True) with a main() that replaces the runner. It includes " +
                   "headers of @rules_executorch//toolchains/runtime:headers.",
         ),
         "platform": attr.label(
             providers = [platform_common.PlatformInfo],
-            doc = "Platform that the app is for, e.g. of @rules_executorch//toolchains/platforms; " +
-                  "default: the build's target platform.",
+            doc = "The app's platform, such as one of @rules_executorch//toolchains/platforms; default: the " +
+                  "build's target platform.",
         ),
         "programs": attr.label_list(
             providers = [EtProgramInfo],
-            doc = "Programs of the app. May be empty where a main() of your own brings them.",
+            doc = "Programs of the app. May be empty if a custom main() brings them.",
         ),
         "srcs": attr.label_list(
             allow_files = _SOURCES,
-            doc = "Sources in C++17 and C with a main() instead of the runner, and their headers.",
+            doc = "C++17 and C sources with a main() that replaces the runner, and their headers.",
         ),
         "_cc_toolchain": attr.label(
             cfg = platform_transition,

@@ -58,23 +58,23 @@ et_shared_data_rule = rule(
     doc = "The file alone. `et_shared_data` declares it and its lowering, and its doc describes both.",
     attrs = {
         "exclude": attr.string_list(
-            doc = "Qualified names of weights that are left out, or patterns (\"layers.*.mask\").",
+            doc = "Qualified names, or patterns (\"layers.*.mask\"), of weights to omit.",
         ),
         "lowerings": attr.label_list(
             cfg = "exec",
             providers = [EtLoweredInfo],
-            doc = "Lowered programs (et_lowering, et_program); the file holds the union of their " +
+            doc = "Lowered programs (et_lowering, et_program); the file contains the union of their " +
                   "weights.",
         ),
         "shared_data": attr.label_list(
             providers = [EtSharedDataInfo],
-            doc = "Files that programs load beside this one: what they hold is left out, because " +
-                  "a runtime takes no key twice.",
+            doc = "Files that programs load beside this one. It omits their contents, because a runtime " +
+                  "refuses duplicate keys.",
         ),
         "srcs": attr.label_list(
             allow_files = [".ptd", ".json"],
-            doc = "Instead of a lowering: a .ptd that was built before, e.g. of a release, " +
-                  "and its index. Its bytes are checked against the index.",
+            doc = "An existing .ptd, such as that of a release, and its index, instead of a lowering. The " +
+                  "build checks the bytes against the index.",
         ),
     },
     provides = [EtSharedDataInfo],
@@ -104,21 +104,19 @@ def et_shared_data(
     Outputs: `<name>.ptd`, with sorted keys, and `<name>.index.json`: for each key its sha256, size,
     dtype, shape and the qualified names of the weights that use it.
 
-    It holds all weights of its sources: data of delegates by the keys that the backends gave them
-    (XNNPACK and Vulkan: the sha256 of the bytes), portable constants by qualified name. Programs that
-    list it in `shared_data` leave out what it holds. A program of the same model and recipe uses its
-    lowering, so nothing is lowered twice.
+    It contains all weights of its sources: delegates' data under the backends' keys (XNNPACK and Vulkan: the
+    sha256 of the bytes), portable constants under their qualified names. Programs that list it in `shared_data`
+    omit its contents. A program of the same model and recipe reuses its lowering.
 
     Args:
       name: of the file.
-      model: label of the et_model, or an et_exported_program of it, whose weights the file holds.
+      model: label of the et_model, or an et_exported_program of it, whose weights the file contains.
       recipe: label of the et_recipe.
-      methods: the model's methods that are lowered; default: all.
-      quantize: "none": the recipe's quantization is left out. Default: "recipe".
-      calibration: label of a .safetensors file with inputs for recipes that quantize statically, as in
-        et_program.
+      methods: methods of the model to lower; default: all.
+      quantize: "none" skips the recipe's quantization. Default: "recipe".
+      calibration: label of a .safetensors file with inputs for static quantization, as in et_program.
       lowerings: labels of lowered programs (et_lowering, et_program), instead of model and recipe or beside
-        them; the file holds the union of their weights.
+        them; the file contains the union of their weights.
       **kwargs: the attributes of the rule, in the table below, and those of all rules.
     """
     own = []

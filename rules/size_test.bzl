@@ -33,7 +33,7 @@ def _et_size_test_impl(ctx):
 
 et_size_test = rule(
     implementation = _et_size_test_impl,
-    doc = """Fails when a program is larger than it may be.
+    doc = """Fails if a program is larger than a limit.
 
 ```starlark
 et_size_test(
@@ -48,11 +48,11 @@ The message of a failure lists the largest weights that are not shared, and why.
 """,
     attrs = {
         "max_bytes": attr.string(
-            doc = "Most bytes of the .pte and of all .ptd files that it loads: \"1000000\", " +
-                  "\"120 MB\", \"115 MiB\".",
+            doc = "Maximum bytes of the .pte and all .ptd files that it loads: \"1000000\", \"120 MB\", \"115 " +
+                  "MiB\".",
         ),
         "max_unshared_bytes": attr.string(
-            doc = "Most bytes of the .pte and of its own .ptd.",
+            doc = "Maximum bytes of the .pte and its own .ptd.",
         ),
         "program": attr.label(
             mandatory = True,

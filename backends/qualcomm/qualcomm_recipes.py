@@ -89,8 +89,8 @@ def _chip(ctx: RecipeContext, soc_model: str) -> Any:
     chips = get_soc_to_chipset_map()
     if soc_model not in chips:
         raise BuildError(
-            f"{ctx.label}: the exporter's ExecuTorch doesn't know the chip {soc_model}; it knows: "
-            f"{', '.join(sorted(chips))}."
+            f'{ctx.label}: soc_model: got "{soc_model}", expected a chip that the exporter\'s '
+            f"ExecuTorch has: {', '.join(sorted(chips))}."
         )
     return chips[soc_model]
 

@@ -71,14 +71,14 @@ class Sdk:
           name: its path in the SDK.
 
         Raises:
-          BuildError: it isn't there, or can't be loaded.
+          BuildError: it isn't there, or cannot be loaded.
         """
         path = self.file(name)
         try:
             ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
         except OSError as error:
             raise BuildError(
-                f"{self.label}: {name} of {self.title} can't be loaded: {error}.",
+                f"{self.label}: {name} of {self.title} cannot be loaded: {error}.",
                 "Give the SDK for the platform that the build runs on, and the system libraries "
                 "that it needs.",
             ) from error
@@ -115,7 +115,7 @@ class Sdk:
             return importlib.import_module(name)
         except (ImportError, RuntimeError) as error:
             raise BuildError(
-                f"{self.label}: {name} can't be imported with {self.title}: {error}.",
+                f"{self.label}: {name} cannot be imported with {self.title}: {error}.",
                 "Give the version of the SDK that the exporter's ExecuTorch was made for.",
             ) from error
 

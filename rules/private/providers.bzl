@@ -21,14 +21,14 @@ EtAppInfo = provider(
 )
 
 EtAppPackageInfo = provider(
-    doc = "Apps as what another system installs or builds with. Created by `et_android_apk`, `et_android_aar` " +
+    doc = "Apps as a package for another system. Created by `et_android_apk`, `et_android_aar` " +
           "and `et_ios_xcframework`.",
     fields = {
         "label": "Label of the target.",
         "kind": "String: \"apk\", \"aar\" or \"swift_package\".",
         "file": "File: the package; a zip, whatever its name.",
         "apps": "List of EtAppInfo in it.",
-        "signing_key": "String: \"own\", \"debug\": the one that everybody has, or empty: it is not signed.",
+        "signing_key": "String: \"own\"; \"debug\": a public key; empty: it is not signed.",
     },
 )
 
@@ -62,7 +62,7 @@ EtLoweredInfo = provider(
         "recipe": "EtRecipeInfo that it was lowered with.",
         "methods": "List of strings: the methods asked for; empty: all.",
         "settings": "Struct: quantize (\"recipe\" or \"none\"), calibration (File or None).",
-        "adapter": "None; or of a program that holds placeholders instead of its adapter's values: " +
+        "adapter": "None; or, if the program contains placeholders instead of its adapter's values, " +
                    "struct(values, whole) of Files (tree artifacts): the values, and the program lowered with them.",
     },
 )

@@ -17,7 +17,7 @@ stamping = rule(
 STAMPING_ATTRIBUTES = {
     "stamp": attr.int(
         default = -1,
-        doc = "1: always stamped. 0: never. -1: where the build is (`--stamp`).",
+        doc = "1: always stamp. 0: never. -1: as `--stamp` says.",
         values = [-1, 0, 1],
     ),
     "_stamping": attr.label(

@@ -9,7 +9,6 @@ another with upstream's own API. Fetching the exporter environment is not part o
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import statistics
 import subprocess
@@ -17,6 +16,8 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+
+import actions
 
 # As in programs.bzl.
 EIGHT = [
@@ -54,9 +55,8 @@ def main() -> None:
             subprocess.run(["chmod", "-R", "u+w", scratch], check=False)
     ratio = statistics.median(b / p for b, p in pairs)
     print(f"ratio build/plain: {ratio:.2f} (median of {len(pairs)} pairs)")
-    if options.json:
-        path = Path(os.environ.get("BUILD_WORKING_DIRECTORY", ".")) / options.json
-        path.write_text(json.dumps({"ratio": ratio, "pairs": pairs}, indent=1) + "\n")
+    figures = {"machine": actions.machine(), "ratio": ratio, "pairs": pairs}
+    actions.write_json(options.json, figures)
 
 
 def _built(bazel: list[str], workspace: Path) -> float:

@@ -21,7 +21,6 @@ import actions
 import drawing
 import upstream_llm
 
-# Its whole model has the same action, but takes a minute to build.
 _PROGRAM = "//models:llama_xnnpack"
 _CONFIG = "models/smollm2.yaml"
 
@@ -58,6 +57,7 @@ def figures(layers: int, runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Medians of the pairs' ratios."""
     ratio = actions.ratios(runs, "by", ("export_llm", "action"))
     return {
+        "machine": actions.machine(),
         "layers": layers,
         "ratio": ratio("seconds"),
         "cpu_ratio": ratio("cpu_seconds"),

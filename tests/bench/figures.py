@@ -96,6 +96,77 @@ def _stages(runs: Sequence[Mapping[str, Any]]) -> list[str]:
     return rows
 
 
+def growth(measured: Results) -> str:
+    """How a lowering grows with the depth of a model."""
+    figures = measured["growth"]
+    of = figures["growth_by_path"]["fast"]
+    return (
+        f"{of['layers']} layers of SmolLM2-135M take {of['cpu_seconds']:.1f} times as much CPU "
+        f"time as {of['against']}, {_alone(figures)}."
+    )
+
+
+def export_llm(measured: Results) -> str:
+    """Upstream's `export_llm` against the action of et_llm."""
+    figures = measured["export_llm"]
+    return (
+        f"For {figures['layers']} layers of SmolLM2-135M, upstream's `export_llm` took "
+        f"{figures['cpu_ratio']:.1f} times as much CPU time as the action of `et_llm` with the "
+        f"same weights and YAML file, {_alone(figures)}."
+    )
+
+
+def rebuilds(measured: Results) -> str:
+    """The actions that run after each kind of change."""
+    rows = ["| change | actions |", "| --- | --- |"]
+    for case in measured["rebuilds"]["cases"].values():
+        ran = ", ".join(f"{count} {kind}" for kind, count in case["actions"].items() if count)
+        rows.append(f"| {case['title']} | {ran or 'none'} |")
+    return "\n".join(rows)
+
+
+def sharing(measured: Results) -> str:
+    """Bytes of a base and two tasks that share a foundation."""
+    figures = measured["sizes"]
+    of, alone = figures["shared"], figures["program_bytes"]
+    titles = {
+        "foundation.ptd": "`foundation.ptd`",
+        "base.pte": "`base.pte`",
+        "assistant.pte": "the tasks' `.pte`",
+        "assistant.ptd": "`assistant.ptd`",
+        "summarizer.ptd": "`summarizer.ptd`",
+    }
+    total = sum(of[file] for file in titles)
+    rows = ["| file | bytes |", "| --- | --- |"]
+    rows += [f"| {title} | {of[file]:,} |" for file, title in titles.items()]
+    rows.append(f"| **three programs on one foundation** | **{total:,}** |")
+    rows.append(f"| the base alone, with its weights in the `.pte` | {alone:,} |")
+    return "\n".join(rows)
+
+
+def cache_sizes(measured: Results) -> str:
+    """What a cache holds of a language model, and an executor besides."""
+    figures = measured["sizes"]
+    environment = figures["environment"]
+    lowered, linked = (figures[name] / 1e6 for name in ("lowered_bytes", "program_bytes"))
+    return (
+        f"SmolLM2-135M in 4 bits takes {lowered:.0f} MB lowered and {linked:.0f} MB linked. The "
+        f"exporter's environment, which only executors store, has {environment['files']:,} files "
+        f"and {environment['bytes'] / 1e9:.1f} GB."
+    )
+
+
+def shared_memory(measured: Results) -> str:
+    """Memory of one program and of two with the same weights."""
+    rows = ["| weight cache | resident with one | with both | the second adds |"]
+    rows.append("| --- | --- | --- | --- |")
+    for row in measured["shared_memory"]["rows"]:
+        one, two = (row[key]["resident_bytes"] / 2**20 for key in ("one_program", "two_programs"))
+        cache = "on" if row["weight_cache"] else "off"
+        rows.append(f"| {cache} | {one:.0f} MiB | {two:.0f} MiB | {two - one:.1f} MiB |")
+    return "\n".join(rows)
+
+
 def units(measured: Results) -> str:
     """What each unit of the fast path saves."""
     return units_benchmark.table(measured["units"]["models"])
@@ -112,9 +183,15 @@ def _alone(figures: Mapping[str, Any]) -> str:
 
 
 SECTIONS: dict[str, Callable[[Results], str]] = {
+    "cache_sizes": cache_sizes,
     "commands": commands,
+    "export_llm": export_llm,
+    "growth": growth,
     "large": large,
     "lowering": lowering,
+    "rebuilds": rebuilds,
+    "shared_memory": shared_memory,
+    "sharing": sharing,
     "tests": suites,
     "units": units,
 }

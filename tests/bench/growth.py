@@ -131,6 +131,7 @@ def figures(
             by_path[path] = {"layers": most, "against": third, **ratios}
     growth = by_path[paths[0]]["seconds"] if by_path else None
     return {
+        "machine": actions.machine(),
         "program": program,
         "growth": growth,
         "growth_by_path": by_path,

@@ -123,15 +123,15 @@ _EDITS = {
     ),
 }
 _KINDS = ("EtLower", "EtAdapt", "EtLink", "EtShare")
-_SAID = {
-    "first": "first build",
-    "nothing": "nothing changed",
-    "comment": "a comment in model code",
-    "graph_line": "a line of model code that changes the graph",
+_TITLES = {
+    "first": "nothing is built yet",
+    "nothing": "nothing",
+    "comment": "a comment in the model's code",
+    "graph_line": "a line of the model's code that changes the graph",
     "recipe_option": "an option of the recipe",
-    "adapter": "the numbers of an adapter",
-    "disk_cache": "bazel clean, disk cache",
-    "second_client": "a second client, remote cache (nginx)",
+    "adapter": "the values of an adapter",
+    "disk_cache": "nothing, after `bazel clean`, with a disk cache",
+    "second_client": "nothing, on a second client with a remote cache (nginx)",
 }
 
 
@@ -170,12 +170,13 @@ def main() -> None:
             for client in (first, second):
                 client.close()
     results = figures(rounds)
-    print(f"\n{'case':<45}{'seconds':>9}{'of first':>10}  ran")
-    for name, case in results["cases"].items():
+    print(f"\n{'change':<52}{'seconds':>9}{'of first':>10}  ran")
+    for case in results["cases"].values():
         ran = ", ".join(f"{n} {kind}" for kind, n in case["actions"].items() if n)
-        print(f"{_SAID[name]:<45}{case['seconds']:>9.1f}{case['ratio_to_first']:>10.3f}  {ran}")
+        print(f"{case['title']:<52}{case['seconds']:>9.1f}{case['ratio_to_first']:>10.3f}  {ran}")
     actions.write_json(given.json, results)
-    rows = [(_SAID[n], {"build": c["seconds"]}, c["seconds"]) for n, c in results["cases"].items()]
+    cases = results["cases"].values()
+    rows = [(case["title"], {"build": case["seconds"]}, case["seconds"]) for case in cases]
     actions.write_text(given.svg, lambda: drawing.bars(rows))
 
 
@@ -185,13 +186,14 @@ def figures(rounds: list[dict[str, Built]]) -> dict[str, Any]:
     for name, last in rounds[-1].items():
         ratios = [one[name].seconds / one["first"].seconds for one in rounds]
         cases[name] = {
+            "title": _TITLES[name],
             "seconds": statistics.median(one[name].seconds for one in rounds),
             "ratio_to_first": statistics.median(ratios),
             "actions": {kind: last.ran.get(kind, 0) for kind in _KINDS},
             "from_cache": last.cached,
         }
-    seconds = [{name: built.seconds for name, built in one.items()} for one in rounds]
-    return {"cases": cases, "rounds": seconds}
+    rounds_seconds = [{name: built.seconds for name, built in one.items()} for one in rounds]
+    return {"machine": actions.machine(), "cases": cases, "rounds": rounds_seconds}
 
 
 def _client(scratch: Path, name: str, layers: int) -> Workspace:
@@ -224,7 +226,7 @@ def _round(first: Workspace, second: Workspace, scratch: Path, number: int) -> d
 
     def build(name: str, client: Workspace, *flags: str) -> None:
         results[name] = _timed(client, *flags)
-        print(f"{_SAID[name]}: {results[name].seconds:.1f} s", flush=True)
+        print(f"{_TITLES[name]}: {results[name].seconds:.1f} s", flush=True)
 
     first.run("clean")
     build("first", first)

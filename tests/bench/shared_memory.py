@@ -17,6 +17,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import actions
+
 MIB = 1 << 20
 HERE = Path("tests/bench")
 RUNNER = Path("tools/runner/runner")
@@ -46,10 +48,13 @@ def main() -> None:
     for cache in (False, True):
         one, two = (_memory(programs[:count], data, cache) for count in (1, 2))
         rows.append({"weight_cache": cache, "one_program": one, "two_programs": two})
-    figures = {"data_bytes": sum(p.stat().st_size for p in data), "rows": rows}
+    figures = {
+        "machine": actions.machine(),
+        "data_bytes": sum(p.stat().st_size for p in data),
+        "rows": rows,
+    }
     print(_table(figures))
-    if options.json:
-        (user / options.json).write_text(json.dumps(figures, indent=1) + "\n")
+    actions.write_json(options.json, figures)
 
 
 def _memory(programs: Sequence[Path], data: Sequence[Path], cache: bool) -> dict[str, int]:

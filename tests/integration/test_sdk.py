@@ -62,7 +62,7 @@ def test_library_broken(workspace: Workspace) -> None:
     library.write_text("no library, but long enough for a header " * 9)
     try:
         said = workspace.failed("//:net_qualcomm")
-        assert f"{_LIBRARY} of Qualcomm's AI Engine Direct SDK (QNN) can't be loaded" in said
+        assert f"{_LIBRARY} of Qualcomm's AI Engine Direct SDK (QNN) cannot be loaded" in said
     finally:
         library.unlink()
 

@@ -21,7 +21,7 @@ et_android_tools = rule(
     implementation = _et_android_tools_impl,
     doc = """Programs of an Android SDK, for a `toolchain` of the type `@rules_executorch//toolchains/android:toolchain_type`.
 
-The ready-made ones come out of package registries and run on Linux on x86_64. Your own SDK:
+The bundled tools come from package registries and run on Linux on x86_64. To use your own SDK:
 
 ```starlark
 et_android_tools(
@@ -47,7 +47,7 @@ toolchain(
             mandatory = True,
         ),
         "apksigner": _tool("Signs and verifies."),
-        "d8": _tool("Makes .dex files out of classes."),
+        "d8": _tool("Compiles classes to .dex files."),
         "java_compiler": _tool("Takes javac's options -source, -target, -bootclasspath, -encoding, -nowarn, -d."),
     },
     provides = [EtAndroidToolsInfo],

@@ -71,7 +71,7 @@ def check(path: str) -> None:
         with open(path, "rb") as file:
             size = file.seek(0, 2)
     except _UNREADABLE as error:
-        raise Refused(f"it can't be read: {error}") from error
+        raise Refused(f"it cannot be read: {error}") from error
     check_members(members, size)
 
 

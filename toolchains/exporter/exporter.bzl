@@ -162,7 +162,7 @@ def et_exporter(name, **kwargs):
 
     For a `toolchain` of the type `@rules_executorch//toolchains/exporter:toolchain_type`.
 
-    The ready-made one comes from the module extension's lock. Your own, from a pip hub:
+    The bundled one comes from the module extension's lock. To use your own, from a pip hub:
 
     ```starlark
     et_exporter(

@@ -84,11 +84,11 @@ et_packages_rule = rule(
             doc = "The packages' METADATA files, for SBOMs of releases.",
         ),
         "missing": attr.string(
-            doc = "If not empty: why the packages cannot be used, as the sentence that a build fails with.",
+            doc = "If not empty: the sentence that a build fails with, because the packages cannot be used.",
         ),
         "package_imports": attr.string_list(
-            doc = "Folders that packages are imported from, relative to the stamp's. They come after the " +
-                  "exporter's own packages: none is replaced.",
+            doc = "Import roots of the packages, relative to the stamp's folder. They come after the " +
+                  "exporter's packages, so they replace none.",
         ),
         "programs": attr.string_list(
             doc = "Folders with programs that a lowering starts, relative to the stamp's; they are on PATH.",
@@ -103,9 +103,9 @@ et_packages_rule = rule(
 )
 
 def et_packages(name, **kwargs):
-    """What a backend needs beside the exporter's environment, for `et_backend(packages = …)`.
+    """Packages that a backend needs in addition to the exporter's, for `et_backend(packages = …)`.
 
-    Those of the backends that ship come from the module extension's locks. Your own, from a pip hub:
+    Those of the bundled backends come from the module extension's locks. To use your own, from a pip hub:
 
     ```starlark
     et_packages(

@@ -11,7 +11,7 @@ _OPTIONAL_RUNTIME = config_common.toolchain_type(RUNTIME_TOOLCHAIN, mandatory = 
 def _find(ctx):
     toolchain = ctx.toolchains[RUNTIME_TOOLCHAIN]
     if not toolchain:
-        fail(("%s: no ExecuTorch runtime for this platform. Ready-made ones are for the platforms in " +
+        fail(("%s: no ExecuTorch runtime for this platform. Bundled runtimes are for the platforms in " +
               "@rules_executorch//toolchains/platforms. For others declare one with et_runtime_import or " +
               "et_runtime_toolchain, and register it.") % ctx.label)
     return toolchain.runtime

@@ -189,7 +189,7 @@ et_runtime_import = rule(
     doc = """A runtime of your own, for a `toolchain` of the type
 `@rules_executorch//toolchains/runtime:toolchain_type`.
 
-What `cmake --install` wrote, static or shared:
+From the output of `cmake --install`, static or shared:
 
 ```starlark
 et_runtime_import(
@@ -200,7 +200,7 @@ et_runtime_import(
 )
 ```
 
-An AAR (with the C++ headers of its version, which AARs don't hold):
+From AARs, with the C++ headers of their version, which AARs lack:
 
 ```starlark
 et_runtime_import(
@@ -214,7 +214,7 @@ et_runtime_import(
 )
 ```
 
-Xcframeworks, with dynamic frameworks or with static libraries as in ExecuTorch's Swift package:
+From XCFrameworks, with dynamic frameworks, or with static libraries as in ExecuTorch's Swift package:
 
 ```starlark
 et_runtime_import(
@@ -226,8 +226,8 @@ et_runtime_import(
 )
 ```
 
-Libraries are told apart by the names that ExecuTorch's own build gives them; `backends` names others.
-Of static libraries an app links the objects that register what its programs use.
+The import recognizes libraries by the names that ExecuTorch's build gives them; `backends` adds others. An app
+links only the objects of static libraries that register what its programs use.
 """,
     attrs = {
         "aar_core": attr.string(
@@ -240,11 +240,11 @@ Of static libraries an app links the objects that register what its programs use
         ),
         "aars": attr.label_list(
             allow_files = [".aar"],
-            doc = "AARs; the first that has a library gives it.",
+            doc = "AARs; each library comes from the first one that has it.",
         ),
         "backends": attr.string_list_dict(
-            doc = "File name of a library to the names of the backends that it registers, where " +
-                  "its name does not say.",
+            doc = "File name of a library to the names of the backends that it registers, if its name does " +
+                  "not say so.",
         ),
         "data_files": attr.bool(default = True, doc = "Whether it loads .ptd files."),
         "executorch_version": attr.string(
@@ -258,7 +258,7 @@ Of static libraries an app links the objects that register what its programs use
         "license": attr.string(
             doc = "SPDX expression of that package's license, e.g. \"BSD-3-Clause\".",
         ),
-        "license_files": attr.label_list(allow_files = True, doc = "Go into every app."),
+        "license_files": attr.label_list(allow_files = True, doc = "License files, copied into every app."),
         "platform": attr.string(
             mandatory = True,
             doc = "Name of the platform, as in @rules_executorch//toolchains/platforms.",

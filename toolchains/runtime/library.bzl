@@ -31,7 +31,7 @@ def _et_runtime_library_impl(ctx):
 
 et_runtime_library = rule(
     implementation = _et_runtime_library_impl,
-    doc = """A library of an ExecuTorch runtime. The operators that it registers are read from the file.
+    doc = """A library of an ExecuTorch runtime. The build reads the operators that it registers from the file.
 
 ```starlark
 et_runtime_library(

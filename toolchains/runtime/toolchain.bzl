@@ -37,8 +37,8 @@ et_runtime_toolchain = rule(
     implementation = _et_runtime_toolchain_impl,
     doc = """ExecuTorch's C++ runtime for one platform, library by library.
 
-For a `toolchain` of the type `@rules_executorch//toolchains/runtime:toolchain_type`; one that the root
-module registers takes precedence over the ready-made ones.
+For a `toolchain` of the type `@rules_executorch//toolchains/runtime:toolchain_type`; one that the root module
+registers takes precedence over the bundled ones.
 
 ```starlark
 et_runtime_toolchain(
@@ -83,7 +83,7 @@ toolchain(
             providers = [CcInfo],
             doc = "A cc_library with the headers.",
         ),
-        "license_files": attr.label_list(allow_files = True, doc = "Go into every app."),
+        "license_files": attr.label_list(allow_files = True, doc = "License files, copied into every app."),
         "libraries": attr.label_list(
             providers = [EtRuntimeLibraryInfo],
             doc = "Libraries with operators and backends, preferred ones first: an app gets those " +

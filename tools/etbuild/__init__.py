@@ -1,4 +1,4 @@
-"""What a model's code and a recipe's code need from rules_executorch.
+"""The API of rules_executorch for the code of models and recipes.
 
 This package imports neither torch nor executorch, so that a model's file can be imported, linted
 and tested where they are missing.

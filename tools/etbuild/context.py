@@ -36,7 +36,7 @@ class ModelContext:
             ("base/model.gguf").
 
         Returns:
-          The path of the file (or of the directory, where a target's output is one).
+          The path of the file, or of the directory if a target's output is one.
 
         Raises:
           BuildError: no such file in `data`, or more than one.
@@ -68,16 +68,17 @@ class ModelContext:
         )
 
     def checkpoint(self, name: str) -> Any:
-        """Weights of a file from `data`; no code in it runs.
+        """The weights in a file from `data`. No code in it runs.
 
         Args:
           name: as for `file`: safetensors, what `torch.save` wrote, or TorchScript.
 
         Returns:
-          What was saved, on the CPU: mostly a dict of tensors by name; see `load_checkpoint`.
+          The saved object on the CPU, usually a dict of tensors by name; see `load_checkpoint`.
 
         Raises:
-          BuildError: as `file`; it is damaged, of another kind, or a pickle that would run code.
+          BuildError: as for `file`; the file is damaged, of another kind, or a pickle that would
+            run code.
 
         Example:
 
@@ -93,7 +94,7 @@ class ModelContext:
 
         Args:
           name: its name.
-          default: what to return where the target doesn't give it; None makes it mandatory.
+          default: the value if the target does not set it; None: the argument is required.
 
         Returns:
           Its value, a string.
@@ -114,7 +115,7 @@ class ModelContext:
 
 @dataclass(frozen=True)
 class RecipeContext:
-    """What a recipe builder (`et_recipe(builder = "module:function")`) is called with.
+    """The argument of a recipe builder (`et_recipe(builder = "module:function")`).
 
     Attributes:
       options: the options of the recipe target, its bases' included.

@@ -76,7 +76,7 @@ class Options(Mapping[str, str]):
         raise self._error(name, value, "true or false")
 
     def only(self, *known: str) -> None:
-        """Raises BuildError where an option has a name that is not among `known`."""
+        """Raises BuildError for an option whose name is not in `known`."""
         for name in self:
             if name not in known:
                 raise BuildError(

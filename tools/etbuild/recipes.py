@@ -49,14 +49,14 @@ class LayerFilter:
 
 
 def groups_fit(multiple: int) -> LayerFilter:
-    """A filter for `AOQuantizationConfig` that takes the linear layers that fit.
+    """A filter for `AOQuantizationConfig` that selects the linear layers whose columns fit.
 
     Args:
       multiple: columns in a group, or the step that a backend's kernels need: a layer whose
-        `in_features` is not a multiple of it is left alone.
+        `in_features` is not a multiple of it stays unquantized.
 
     Returns:
-      The filter; the report of a program lists what it left alone.
+      The filter. A program's report lists the layers that stayed unquantized.
 
     Example:
 
@@ -68,8 +68,8 @@ def groups_fit(multiple: int) -> LayerFilter:
 def share_mutable_buffers(recipe: ExportRecipe, label: str) -> ExportRecipe:
     """Lets the methods of a program share their mutable buffers, for example a KV cache.
 
-    A buffer that several methods change gets one place in memory that they have in common. The
-    runtime must share that memory between methods, too: `Module(…, share_memory_arenas = true)` in
+    All methods that change a buffer use the same memory for it. The runtime must share that
+    memory between methods, too: `Module(…, share_memory_arenas = true)` in
     C++.
 
     Args:
@@ -117,7 +117,7 @@ def share_mutable_buffers(recipe: ExportRecipe, label: str) -> ExportRecipe:
 
 
 def static_shapes(label: str, backend: str) -> Callable[[str, ExportedProgram], ExportedProgram]:
-    """A pass for `ExportRecipe.aten_transform_passes` that refuses dynamic shapes with a sentence.
+    """A pass for `ExportRecipe.aten_transform_passes` that refuses dynamic shapes.
 
     Args:
       label: of the recipe, for messages.

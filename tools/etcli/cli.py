@@ -22,13 +22,13 @@ from etcli.console import Printer, printable
 
 # Module and help of each command.
 COMMANDS = {
-    "inspect": ("etcli.files.inspection", "what is in a file, and what is missing to run it"),
-    "diff": ("etcli.files.comparison", "what changed, in bytes and tensors"),
-    "verify": ("etcli.files.verification", "whether an app or a program is what was built"),
+    "inspect": ("etcli.files.inspection", "show what is in a file, and what is missing to run it"),
+    "diff": ("etcli.files.comparison", "show what changed, in bytes and tensors"),
+    "verify": ("etcli.files.verification", "check that an app or a program is as it was built"),
     "run": ("etcli.running", "run a program on this machine"),
     "evaluate": ("etcli.measure.evaluate", "compare a program with its eager model"),
-    "benchmark": ("etcli.measure.benchmark", "time, memory and operators of a program"),
-    "reproduce": ("etcli.reproduce.command", "build twice, and compare all bytes"),
+    "benchmark": ("etcli.measure.benchmark", "measure time, memory and operators of a program"),
+    "reproduce": ("etcli.reproduce.command", "build targets twice, and compare all bytes"),
 }
 
 # A command line of each command; those of targets take the target's model.
@@ -89,7 +89,8 @@ def _parser(name: str) -> argparse.ArgumentParser:
 
 def _epilog(*examples: str) -> str:
     lines = ["examples:" if len(examples) > 1 else "example:", *examples]
-    lines.append('"et" is: bazel run @rules_executorch//tools:et --')
+    if any(example.startswith("et ") for example in examples):
+        lines.append('"et" is: bazel run @rules_executorch//tools:et --')
     return "\n  ".join(lines) + "\n\n" + _EXIT_CODES
 
 

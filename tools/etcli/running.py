@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's options."""
     parser.add_argument("file", metavar="FILE", help=".pte, .bpte (its test cases) or APP_DIR")
     add_data_option(parser)
-    parser.add_argument("--method", default="", help='default: "forward", else the first')
+    parser.add_argument("--method", default="", help='default: "forward", else the first method')
     parser.add_argument(
         "--input",
         action="append",
@@ -36,14 +36,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--fill",
         choices=("random", "ones", "zeros"),
         default="random",
-        help="inputs without a file; integers are never random (%(default)s)",
+        help="values of missing inputs; integers are never random (%(default)s)",
     )
-    parser.add_argument("--seed", type=int, default=0, help="of random inputs (%(default)s)")
-    parser.add_argument("--repeat", type=positive, default=1, help="times to run (%(default)s)")
-    parser.add_argument("--output", default="", metavar="FILE", help=".safetensors to write")
-    parser.add_argument("--atol", type=float, default=1e-4, help="of a .bpte (%(default)s)")
-    parser.add_argument("--rtol", type=float, default=1e-4, help="of a .bpte (%(default)s)")
-    parser.add_argument("rest", nargs="*", metavar="ARGUMENT", help="of an app's binary, after --")
+    parser.add_argument("--seed", type=int, default=0, help="seed of random inputs (%(default)s)")
+    parser.add_argument("--repeat", type=positive, default=1, help="number of runs (%(default)s)")
+    parser.add_argument(
+        "--output", default="", metavar="FILE", help="write the outputs to a .safetensors file"
+    )
+    parser.add_argument(
+        "--atol", type=float, default=1e-4, help="tolerance of a .bpte (%(default)s)"
+    )
+    parser.add_argument(
+        "--rtol", type=float, default=1e-4, help="tolerance of a .bpte (%(default)s)"
+    )
+    parser.add_argument(
+        "rest", nargs="*", metavar="ARGUMENT", help="arguments for an app's binary, after --"
+    )
 
 
 def command(options: argparse.Namespace) -> Outcome:

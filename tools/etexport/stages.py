@@ -151,7 +151,7 @@ def transform_sources(
         return dict(modules)
     if len(configs) > 1 and not all(isinstance(c.filter_fn, OwnedLayers) for c in configs):
         raise BuildError(
-            f"{label}: the recipe has {len(configs)} torchao configurations; they don't combine.",
+            f"{label}: the recipe has {len(configs)} torchao configurations, which do not combine.",
             "Use a torchao.quantization.FqnToConfig, or one of them.",
         )
     for name, module in modules.items():

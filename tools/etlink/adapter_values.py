@@ -183,9 +183,9 @@ def check_placeholders(
         if item.sha256 not in values.placeholders and not origin:
             continue
         problem = (
-            f'has a copy of "{origin}" in another form'
+            f'made a copy of "{origin}" in another form'
             if origin
-            else f'has values of no adapter in "{item.title()}"'
+            else f'left placeholders of the adapter in "{item.title()}"'
         )
         raise BuildError(
             f"{label}: the lowering {problem}: got {item.describe()}, expected only what "
@@ -196,8 +196,8 @@ def check_placeholders(
     left = sorted(set(values.placeholders).intersection(hashes))
     if left:
         raise BuildError(
-            f"{label}: the program holds {len(left)} constants with values of no adapter, e.g. "
-            f"sha256 {left[0]}, expected only what adapter_entry_point returns.",
+            f"{label}: placeholders of the adapter: got {len(left)} constants that still contain "
+            f"them, e.g. sha256 {left[0]}, expected none.",
             "Register these tensors of the module as parameters or buffers, and return them from "
             f"adapter_entry_point. {WITHOUT}",
         )

@@ -252,8 +252,8 @@ def _check_placeholders(
         _STATIC in method["operators"] for method in lowered.index.methods
     ):
         raise BuildError(
-            f"{label}: the recipe's static quantization took its activation scales from a model "
-            "with values of no adapter.",
+            f"{label}: the recipe's static quantization took its activation scales from the "
+            "adapter's placeholders.",
             f"Use dynamic or weight-only quantization. {adapter_values.WITHOUT}",
         )
 

@@ -33,7 +33,7 @@ def build(ctx: RecipeContext) -> ExportRecipe:
         chooser = importlib.import_module(f"{backend}_llm")
     except ModuleNotFoundError:
         raise BuildError(
-            f'{ctx.label}: backends: got "{backend}", for which a YAML file can\'t choose recipes: '
+            f'{ctx.label}: backends: got "{backend}", for which a YAML file cannot choose recipes: '
             f"its folder has no {backend}_llm.py.",
             f'Name one of its recipes: recipes = {{"{backend}": …}}.',
         ) from None

@@ -117,5 +117,5 @@ def test_what_is_no_archive(tmp_path: Path, data: bytes) -> None:
         # An empty tar archive.
         check(str(tmp_path / "a"))
         return
-    with pytest.raises(Refused, match="it can't be read: "):
+    with pytest.raises(Refused, match="it cannot be read: "):
         check(str(tmp_path / "a"))

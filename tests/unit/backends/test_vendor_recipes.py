@@ -70,7 +70,7 @@ def test_broken_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     (libraries / "libQnnHtp.so").write_text("no library")
     monkeypatch.setenv("EXECUTORCH_SDK_QUALCOMM", str(tmp_path))
     monkeypatch.setenv("QNN_SDK_ROOT", "")
-    with pytest.raises(BuildError, match=r"libQnnHtp\.so of .* can't be loaded: "):
+    with pytest.raises(BuildError, match=r"libQnnHtp\.so of .* cannot be loaded: "):
         _made("qualcomm.fp16")
 
 

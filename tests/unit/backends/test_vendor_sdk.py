@@ -56,7 +56,7 @@ def test_file_missing(folder: Path) -> None:
 def test_library_broken(folder: Path) -> None:
     """A file that is no library is named with the loader's reason."""
     (folder / "libnpu.so").write_text("no library, but long enough for a header " * 9)
-    with pytest.raises(BuildError, match=r"libnpu\.so of Our NPU SDK can't be loaded: .*ELF"):
+    with pytest.raises(BuildError, match=r"libnpu\.so of Our NPU SDK cannot be loaded: .*ELF"):
         _SDK.preload("libnpu.so")
 
 
@@ -76,7 +76,7 @@ def test_modules(folder: Path) -> None:
 def test_imported(folder: Path) -> None:
     """An import that fails in the SDK's code is said with its reason."""
     (folder / "npu_broken.py").write_text("import npu_license_server\n")
-    wanted = "npu_broken can't be imported with Our NPU SDK: No module named 'npu_license_server'"
+    wanted = "npu_broken cannot be imported with Our NPU SDK: No module named 'npu_license_server'"
     with pytest.raises(BuildError, match=wanted):
         _SDK.imported("npu_broken")
     (folder / "npu_whole.py").write_text("ANSWER = 42\n")

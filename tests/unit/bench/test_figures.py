@@ -40,6 +40,28 @@ def test_sections_are_replaced() -> None:
     ]
 
 
+def test_sharing_is_compared_with_one_program() -> None:
+    """The total is that of the listed files."""
+    files = {"foundation.ptd": 1000, "base.pte": 20, "assistant.pte": 30, "summarizer.pte": 30}
+    files |= {"assistant.ptd": 4, "summarizer.ptd": 4}
+    table = figures.sharing({"sizes": {"shared": files, "program_bytes": 1015}})
+    assert table.splitlines()[-2:] == [
+        "| **three programs on one foundation** | **1,058** |",
+        "| the base alone, with its weights in the `.pte` | 1,015 |",
+    ]
+
+
+def test_a_build_without_actions_says_so() -> None:
+    cases = {
+        "nothing": {"title": "nothing", "actions": {"EtLower": 0, "EtLink": 0}},
+        "adapter": {"title": "an adapter", "actions": {"EtAdapt": 1, "EtLower": 0, "EtLink": 2}},
+    }
+    assert figures.rebuilds({"rebuilds": {"cases": cases}}).splitlines()[2:] == [
+        "| nothing | none |",
+        "| an adapter | 1 EtAdapt, 2 EtLink |",
+    ]
+
+
 def test_commands_have_their_times() -> None:
     assert figures.commands(_RESULTS).splitlines() == [
         "<!-- not run: they are of this repository; //tests/bench:commands runs them. -->",

@@ -218,7 +218,7 @@ def test_placeholders_never_leave_the_linker(
     with pytest.raises(BuildError) as caught:
         link_with(source, tmp_path / "out", builds.index, **BY_NAME, values=values)
     missing = next(n for n in NAMES if n not in names)
-    assert f'has values of no adapter in "{missing}": got float32' in caught.value.what
+    assert f'left placeholders of the adapter in "{missing}": got float32' in caught.value.what
     assert not list((tmp_path / "out").iterdir())
 
 
@@ -248,7 +248,7 @@ def test_a_constant_without_a_name_keeps_no_placeholder(tmp_path: Path) -> None:
         raw(now.lora.detach()),
     )
     values = Values((tensor,), (tensor.placeholder,))
-    with pytest.raises(BuildError, match="the program holds 1 constants with values of no adapter"):
+    with pytest.raises(BuildError, match="placeholders of the adapter: got 1 constants that still"):
         link_with(source, tmp_path / "out", **BY_NAME, values=values)
 
 
@@ -267,7 +267,7 @@ def test_a_quantized_copy_of_an_adapters_weight(name: str) -> None:
     base = NamedData(key="base", sha256="4" * 64, size=4, crc32=0, names=("base",))
     values = Values((tensor,), ("1" * 64,))
     adapter_values.check_placeholders("//m:p", [], [base], values)
-    message = f'the lowering has a copy of "{name}" in another form: got qcint8 \\[4\\], 4 bytes'
+    message = f'the lowering made a copy of "{name}" in another form: got qcint8 \\[4\\], 4 bytes'
     with pytest.raises(BuildError, match=message):
         adapter_values.check_placeholders("//m:p", [], [base, copy], values)
 
@@ -276,7 +276,7 @@ def test_activation_scales_of_placeholders(tmp_path: Path) -> None:
     kind = XNNPackRecipeType.PT2E_INT8_STATIC_PER_CHANNEL
     source = lowered(Net(1), tmp_path / "l", "//m:p", kind)
     link_with(source, tmp_path / "own", **BY_NAME)
-    message = "static quantization took its activation scales from a model with values of no"
+    message = "static quantization took its activation scales from the adapter's placeholders"
     with pytest.raises(BuildError, match=message):
         link_with(source, tmp_path / "out", **BY_NAME, values=Values())
 

@@ -144,6 +144,10 @@ def test_a_page(tmp_path: Path) -> None:
         "2.000 ms (50.0%) in B",
     ):
         assert text in html, text
+    # An even number of runs: the plot's median is the table's.
+    case = {"forward": {"method": "forward", "seconds": [0.004, 0.002]}}
+    even = RESULT | {"cases": case}
+    assert "median 3.000 ms" in page.of(even, baseline.figures(even, {}))
     assert "baseline below" not in page.of(RESULT, baseline.figures(RESULT, {}))
 
 

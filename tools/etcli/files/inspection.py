@@ -26,13 +26,13 @@ _SHOWN = 20
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's options."""
-    parser.add_argument("file", metavar="FILE", help=".pte, .ptd or .bpte")
+    parser.add_argument("file", metavar="FILE", help=".pte, .ptd or .bpte file")
     add_data_option(parser)
-    parser.add_argument("--all", action="store_true", help="all data and whole names")
+    parser.add_argument("--all", action="store_true", help="show all data and full names")
     parser.add_argument(
         "--runtime",
         action="store_true",
-        help="also ask this machine's runtime for the backends and operators",
+        help="also list backends and operators that this machine's runtime lacks",
     )
 
 

@@ -37,24 +37,32 @@ _SHOWN = 12
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's options."""
     target.add_arguments(parser)
-    parser.add_argument("file", metavar="FILE", nargs="?", help=".pte; default: the target's")
+    parser.add_argument("file", metavar="FILE", nargs="?", help=".pte file; default: the target's")
     add_data_option(parser)
-    parser.add_argument("--repeat", type=positive, default=20, help="runs (%(default)s)")
-    parser.add_argument("--warm_up", type=int, default=3, help="runs before those (%(default)s)")
+    parser.add_argument("--repeat", type=positive, default=20, help="measured runs (%(default)s)")
+    parser.add_argument("--warm_up", type=int, default=3, help="warm-up runs (%(default)s)")
     parser.add_argument(
-        "--prompt_tokens", type=positive, default=64, help="of language models (%(default)s)"
+        "--prompt_tokens",
+        type=positive,
+        default=64,
+        help="language models: tokens of the prompt (%(default)s)",
     )
     parser.add_argument(
-        "--tokens", type=positive, default=32, help="to write after the prompt (%(default)s)"
+        "--tokens",
+        type=positive,
+        default=32,
+        help="language models: tokens of the answer (%(default)s)",
     )
-    parser.add_argument("--no_events", action="store_true", help="leave operators out")
-    parser.add_argument("--baseline", metavar="FILE", help="compare with what --save wrote")
+    parser.add_argument(
+        "--no_events", action="store_true", help="skip the run that measures operators"
+    )
+    parser.add_argument("--baseline", metavar="FILE", help="compare with a file that --save wrote")
     parser.add_argument("--html", metavar="FILE", help="write a page with plots")
     parser.add_argument(
         "--max_slowdown",
         type=float,
         metavar="RATIO",
-        help="fail where a time or a speed is worse than the baseline's by more: 1.2 is 20%%",
+        help="fail if a value is worse than the baseline's by more: 1.2 is 20%%",
     )
 
 

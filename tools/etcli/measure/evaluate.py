@@ -24,8 +24,13 @@ PRECISIONS = ("bfloat16", "float16", "float32")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's options."""
     target.add_arguments(parser)
-    parser.add_argument("--text", metavar="FILE", help="UTF-8; measure its perplexity")
-    parser.add_argument("--tokens", type=positive, default=256, help="of the text (%(default)s)")
+    parser.add_argument("--text", metavar="FILE", help="measure the perplexity of a UTF-8 text")
+    parser.add_argument(
+        "--tokens",
+        type=positive,
+        default=256,
+        help="number of the text's tokens to read (%(default)s)",
+    )
     parser.add_argument("--tokenizer", metavar="FILE", help="tokenizer.json; default: the model's")
     parser.add_argument(
         "--precision",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -54,14 +55,13 @@ def _bars(now: float, before: float | None) -> dict[str, float]:
 
 def _plot(title: str, values: Sequence[float]) -> dict[str, Any]:
     """A bar for each run, with the median as a line; lengths in per cent."""
-    ordered = sorted(values)
-    most = ordered[-1] if ordered else 0.0
-    middle = ordered[len(ordered) // 2] if ordered else 0.0
+    most = max(values, default=0.0)
+    middle = statistics.median(values) if values else 0.0
     return {
         "title": title,
         "count": len(values),
         "median": middle,
-        "least": ordered[0] if ordered else 0.0,
+        "least": min(values, default=0.0),
         "most": most,
         "line": round(100 * middle / most, 1) if most else 0.0,
         "bars": [round(100 * value / most, 1) if most else 0.0 for value in values],

@@ -56,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "output base, hash seed and number of jobs, one process a lowering, and without caches. "
         "Compares every default output by sha256, and explains differences."
     )
-    parser.add_argument("labels", nargs="+", help="targets, patterns too: //models:all //x:app")
+    parser.add_argument("labels", nargs="+", help="targets or patterns: //models:all //x:app")
     parser.add_argument(
         "--hermetic",
         action="store_true",
@@ -64,12 +64,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "network (Linux)",
     )
     parser.add_argument("--remote", metavar="URL", help="build once more, on this executor")
-    parser.add_argument("--bazel", help="command; default: the workspace's bazelw, else bazel")
     parser.add_argument(
-        "--flag", action="append", default=[], help="of all builds, e.g. --flag=--config=ci"
+        "--bazel", help="Bazel's command; default: the workspace's bazelw, else bazel"
     )
-    parser.add_argument("--directory", metavar="DIR", help="for the copy and its output base")
-    parser.add_argument("--keep", action="store_true", help="leave the copies for a closer look")
+    parser.add_argument(
+        "--flag",
+        action="append",
+        default=[],
+        help="a flag for all builds: --flag=--config=ci; may be repeated",
+    )
+    parser.add_argument(
+        "--directory", metavar="DIR", help="folder for the copy and its output base"
+    )
+    parser.add_argument("--keep", action="store_true", help="keep the copies")
 
 
 def command(options: argparse.Namespace) -> Outcome:
