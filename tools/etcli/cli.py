@@ -25,6 +25,7 @@ COMMANDS = {
     "inspect": ("etcli.files.inspection", "show what is in a file, and what is missing to run it"),
     "diff": ("etcli.files.comparison", "show what changed, in bytes and tensors"),
     "verify": ("etcli.files.verification", "check that an app or a program is as it was built"),
+    "pin": ("etcli.hub.pin", "pin a model of the Hugging Face hub by commit and hash"),
     "run": ("etcli.running", "run a program on this machine"),
     "evaluate": ("etcli.measure.evaluate", "compare a program with its eager model"),
     "benchmark": ("etcli.measure.benchmark", "measure time, memory and operators of a program"),
@@ -36,6 +37,7 @@ EXAMPLES = {
     "inspect": "et inspect net.pte --data foundation.ptd",
     "diff": "et diff before/net.pte after/net.pte",
     "verify": "et verify chat_linux_x86_64",
+    "pin": "et pin HuggingFaceTB/SmolLM2-135M-Instruct",
     "run": "et run net.pte --input x.npy --output y.safetensors --repeat 10",
     "evaluate": "bazel run //x:net_xnnpack.evaluate -- --text test.txt",
     "benchmark": "et benchmark net.pte --repeat 50 --save before.json",
@@ -48,7 +50,8 @@ exit codes:
   1   diff, reproduce: the bytes differ; verify, run of a .bpte: something is not what was built
       or expected; benchmark: slower than --max_slowdown allows
   2   the command line is wrong, a file is missing, truncated, damaged or of another kind, a
-      program cannot be run, or a build failed; one sentence says which
+      program cannot be run, the hub has no such model or file, or a build failed; one sentence
+      says which
 
 NO_COLOR turns colors off.
 """

@@ -50,6 +50,10 @@ class Printer:
         else:
             self._out.write(printable(text) + "\n")
 
+    def verbatim(self, text: str) -> None:
+        """Text to copy, which a terminal does not wrap."""
+        self._out.write(printable(text))
+
     def warning(self, text: str) -> None:
         """A line that should be seen."""
         self.line(f"! {text}", "yellow")

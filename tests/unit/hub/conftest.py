@@ -1,0 +1,59 @@
+"""A stand-in for the hub, and `et pin` that asks it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+# Not resolved: under Bazel the files are links, and their neighbors lie beside the links.
+HERE = Path(__file__).absolute().parent
+sys.path[:0] = [str(HERE), str(HERE.parents[1] / "hub"), str(HERE.parents[2] / "tools")]
+
+from etcli import cli  # noqa: E402
+from stand_in_hub import StandInHub  # noqa: E402
+
+
+@dataclass(frozen=True)
+class Result:
+    """What `et pin` printed, and its exit code."""
+
+    code: int
+    out: str
+    err: str
+
+
+Pin = Callable[..., Result]
+
+
+@pytest.fixture
+def hub() -> Iterator[StandInHub]:
+    """A stand-in without models."""
+    stand_in = StandInHub()
+    yield stand_in
+    stand_in.close()
+
+
+@pytest.fixture
+def pin(
+    hub: StandInHub,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Pin:
+    """Runs `et pin` in this process, on the stand-in, without a token."""
+    monkeypatch.setenv("HF_ENDPOINT", hub.endpoint)
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    monkeypatch.delenv("HF_TOKEN", raising=False)
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+
+    def run(*arguments: str) -> Result:
+        code = cli.main(["pin", *arguments])
+        printed = capsys.readouterr()
+        return Result(code, printed.out, printed.err)
+
+    return run

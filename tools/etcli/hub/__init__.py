@@ -1,0 +1,1 @@
+"""Commands of `et` that ask the Hugging Face hub."""
