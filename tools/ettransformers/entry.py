@@ -28,12 +28,14 @@ def build(ctx: ModelContext) -> ModelSpec:
     options.only(*_OPTIONS)
     with pretrained.opened(ctx) as checkpoint:
         name, task, class_name = tasks.choose(checkpoint, options.text("task", ""))
-        model = checkpoint.load(class_name, options.boolean("random_weights", False))
+        loaded = checkpoint.load(class_name, options.boolean("random_weights", False))
+        model = loaded.model
         model.requires_grad_(False)
         if model._can_set_experts_implementation():
             # Of the implementations, the one without operators that ExecuTorch lacks.
             model.set_experts_implementation("batched_mm")
         spec = task.make(checkpoint, model, options, task.outputs)
+        checkpoint.check_unused(loaded, spec)
     metadata = {"get_task": name, **_labels(model.config), **spec.constant_methods}
     return dataclasses.replace(spec, constant_methods=metadata)
 

@@ -58,7 +58,7 @@ class _UnmaskedText(_Forward):
 
 class _TextPair(_Forward):
     def forward(self, tokens: torch.Tensor, mask: torch.Tensor, segments: torch.Tensor) -> Any:
-        """As `_Text`, and int64 segments (1, n): 0 for tokens of the first text, 1 of the second."""
+        """As `_Text`, and int64 segments (1, n): 0 in the first text, 1 in the second."""
         return self.run(input_ids=tokens, attention_mask=mask, token_type_ids=segments)
 
 

@@ -16,13 +16,31 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 
 import torch  # noqa: E402
 import transformers  # noqa: E402
-from etbuild import BuildError, ModelContext  # noqa: E402
+from etbuild import BuildError, ModelContext, ModelSpec  # noqa: E402
+from torch.utils import _pytree as pytree  # noqa: E402
+
+# A build has nobody who watches bars, and `load` reports what is missing.
+transformers.logging.set_verbosity_error()
+transformers.logging.disable_progress_bar()
 
 _CONFIG = "config.json"
 _WEIGHTS = (".safetensors", ".bin")
 _AGAIN = "Give all files of the checkpoint, of one revision."
 # How many names a message lists.
 _MOST = 3
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A model with a checkpoint's weights.
+
+    Attributes:
+      model: of transformers.
+      missing: names of its parameters that the checkpoint does not have.
+    """
+
+    model: Any
+    missing: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -46,7 +64,7 @@ class Checkpoint:
         path = self.folder / name
         return _read_json(path, self.label) if path.exists() else {}
 
-    def load(self, class_name: str, random: bool) -> Any:
+    def load(self, class_name: str, random: bool) -> Loaded:
         """The model with its weights as float32.
 
         Args:
@@ -54,12 +72,12 @@ class Checkpoint:
           random: whether the weights are random instead, by torch's seed.
 
         Raises:
-          BuildError: weights are missing, damaged or do not fit the class.
+          BuildError: there are no weights, or they are damaged or do not fit the class.
         """
         model_class = getattr(transformers, class_name)
         if random:
             with self._explained(f"{class_name} cannot be constructed"):
-                return model_class(self.config).float().eval()
+                return Loaded(model_class(self.config).float().eval())
         if not any(path.suffix in _WEIGHTS for path in self.folder.iterdir()):
             raise BuildError(
                 f"{self.label}: checkpoint: got no weights, expected .safetensors files beside "
@@ -75,15 +93,31 @@ class Checkpoint:
                 output_loading_info=True,
                 trust_remote_code=False,
             )
-        missing = sorted(loaded["missing_keys"])
-        if missing:
-            raise BuildError(
-                f"{self.label}: checkpoint: got no weights for {_listed(missing)} of {class_name}, "
-                f"expected all of them. {_CONFIG} says that the weights are of "
-                f"{', '.join(self.architectures) or 'no architecture'}.",
-                "Take a checkpoint that was trained for the task, or another task.",
-            )
-        return model.eval()
+        return Loaded(model.eval(), tuple(sorted(loaded["missing_keys"])))
+
+    def check_unused(self, loaded: Loaded, spec: ModelSpec) -> None:
+        """Fails where what a program returns depends on weights that the checkpoint does not have.
+
+        They are made NaN, which all that is computed of them becomes, too, and then zero.
+        """
+        missing = {name: _tensor(loaded.model, name) for name in loaded.missing}
+        missing = {name: each for name, each in missing.items() if each.is_floating_point()}
+        if not missing:
+            return
+        with torch.no_grad():
+            for tensor in missing.values():
+                tensor.fill_(torch.nan)
+            outputs = [method.module(*method.example_inputs) for method in spec.methods.values()]
+            for tensor in missing.values():
+                tensor.zero_()
+        if not any(output.isnan().any() for output in pytree.tree_leaves(outputs)):
+            return
+        raise BuildError(
+            f"{self.label}: checkpoint: got no weights for {_listed(list(missing))} of "
+            f"{type(loaded.model).__name__}, expected all that the outputs depend on. {_CONFIG} "
+            f"says that the weights are of {', '.join(self.architectures) or 'no architecture'}.",
+            "Take a checkpoint that was trained for the task, or another task.",
+        )
 
     @contextmanager
     def _explained(self, what: str) -> Iterator[None]:
@@ -169,6 +203,11 @@ def _read_json(path: Path, label: str) -> dict[str, Any]:
     if not isinstance(values, dict):
         raise BuildError(f"{label}: {path.name}: got no JSON object, expected one.", _AGAIN)
     return values
+
+
+def _tensor(model: torch.nn.Module, name: str) -> torch.Tensor:
+    owner, _, attribute = name.rpartition(".")
+    return getattr(model.get_submodule(owner), attribute)
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -35,7 +35,7 @@ class _Encoder(nn.Module):
         cache = EncoderDecoderCache(DynamicCache(), DynamicCache())
         with replacements():
             states = self.model.get_encoder()(**arguments, return_dict=True).last_hidden_state
-            # Of this run of the decoder only what it keeps of the states is used; export drops the rest.
+            # Only what the decoder keeps of the states is used; export drops the rest of this run.
             self.model(
                 encoder_outputs=BaseModelOutput(last_hidden_state=states),
                 decoder_input_ids=torch.zeros(1, 1, dtype=torch.long),
@@ -88,7 +88,7 @@ class _Decoder(nn.Module):
             cross.update(memory[2 * i : 2 * i + 1], memory[2 * i + 1 : 2 * i + 2], i)
         both = EncoderDecoderCache(cache, cross)
         both.is_updated = dict.fromkeys(range(memory.shape[0] // 2), True)
-        # Of the states only the length counts: the layers find keys and values of them in the cache.
+        # Only the length counts: the layers find the states' keys and values in the cache.
         states = torch.zeros(1, memory.shape[2], self.width)
         result = self.model(
             encoder_outputs=BaseModelOutput(last_hidden_state=states),

@@ -1,4 +1,4 @@
-"""Tasks by the names that transformers gives them: which classes do them, and what is made of these."""
+"""Tasks by transformers' names: which classes do them, and which methods a program has."""
 
 from __future__ import annotations
 
