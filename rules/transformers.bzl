@@ -26,8 +26,7 @@ def et_transformers(
         tags = [],
         target_compatible_with = None,
         testonly = None,
-        visibility = None,
-        **kwargs):
+        visibility = None):
     """A model of any architecture of Hugging Face's transformers, as a program.
 
     ```starlark
@@ -42,7 +41,7 @@ def et_transformers(
     | target | |
     |---|---|
     | `<name>` | the program (et_program) |
-    | `<name>_model` | what is lowered (et_model), for more programs with other recipes |
+    | `<name>_model` | what is lowered (et_model), for programs with other recipes and attributes |
     | `<name>_tokenizer`, `<name>_chat` | with `chat`: see llm_tokenizer and llm_chat |
 
     The model's code is that of transformers, which is fetched only where a target of this macro is built.
@@ -71,7 +70,6 @@ def et_transformers(
       target_compatible_with: constraints of platforms that the program and what uses it are built for.
       testonly: as for any target.
       visibility: of all targets.
-      **kwargs: more attributes of the et_program, such as shared_data and weights.
     """
     if chat and task not in ("", _GENERATION):
         fail("et_transformers %s: chat: got task = \"%s\", expected \"%s\". Remove chat." % (name, task, _GENERATION))
@@ -108,7 +106,7 @@ def et_transformers(
         name = name,
         model = name + "_model",
         recipe = recipe,
-        **(of_targets | kwargs)
+        **of_targets
     )
     if chat:
         llm_tokenizer(
