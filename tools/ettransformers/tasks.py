@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -102,25 +102,25 @@ def choose(checkpoint: Checkpoint, name: str) -> tuple[str, Task, str]:
             f'{checkpoint.label}: task: got "{name}", expected one of {", ".join(sorted(TASKS))}.',
             f'Did you mean "{close[0]}"?' if close else "Declare other tasks with et_model.",
         )
-    classes = [found for _, found in _classes(TASKS[name], checkpoint.config.model_type)]
+    classes = classes_of(TASKS[name], checkpoint.config.model_type)
     if not classes:
         model_type = checkpoint.config.model_type
-        possible = [task for task in TASKS if any(_classes(TASKS[task], model_type))]
+        possible = [task for task in TASKS if classes_of(TASKS[task], model_type)]
         raise BuildError(
             f'{checkpoint.label}: task: got "{name}", which transformers has no class for in the '
             f'architecture "{model_type}". Its tasks: {", ".join(sorted(possible)) or "none"}.',
             "Take one of these, or a checkpoint of another architecture.",
         )
-    named = [found for found in classes if found in checkpoint.architectures]
+    named = [each for each in classes if each in checkpoint.architectures]
     return name, TASKS[name], (named or classes)[0]
 
 
 def _of_architecture(checkpoint: Checkpoint) -> tuple[str, Task, str]:
     """The first task that a class of config.json's `architectures` does."""
     for task in TASKS:
-        for _, found in _classes(TASKS[task], checkpoint.config.model_type):
-            if found in checkpoint.architectures:
-                return task, TASKS[task], found
+        for class_name in classes_of(TASKS[task], checkpoint.config.model_type):
+            if class_name in checkpoint.architectures:
+                return task, TASKS[task], class_name
     if checkpoint.architectures:
         known = f"{', '.join(checkpoint.architectures)}, which does none of these tasks"
     else:
@@ -132,10 +132,11 @@ def _of_architecture(checkpoint: Checkpoint) -> tuple[str, Task, str]:
     )
 
 
-def _classes(task: Task, model_type: str) -> Iterator[tuple[str, str]]:
-    """Names of tables, and of classes that these have for an architecture."""
+def classes_of(task: Task, model_type: str) -> list[str]:
+    """Names of transformers' classes that do a task in an architecture, the preferred one first."""
+    names: list[str] = []
     for table in task.classes:
         name = f"MODEL_FOR_{table}_MAPPING_NAMES" if table else "MODEL_MAPPING_NAMES"
-        names: Mapping[str, Any] = getattr(modeling_auto, name)
-        found = names.get(model_type, ())
-        yield from ((table, each) for each in ([found] if isinstance(found, str) else found))
+        entry = getattr(modeling_auto, name).get(model_type, ())
+        names += [entry] if isinstance(entry, str) else entry
+    return names
