@@ -94,3 +94,28 @@ def test_the_adapter_changes_answers() -> None:
     # The chats have the files of their own program.
     assert answer_of([HERE / "qwen_chat", "Hello"]) == base
     assert answer_of([HERE / "qwen_poet_chat", "Hello"]) == poet
+
+
+def test_et_transformers_answers_as_et_llm_does() -> None:
+    """One checkpoint by both roads, in the runner and in upstream's own."""
+    command, lines = [HERE / "gemma_transformers_chat"], "Hi\nx\n"
+    report = converse(command, lines, "--max_new_tokens", "6")
+    expected = converse([HERE / "gemma_chat"], lines, "--max_new_tokens", "6")
+    assert report["answers"][0]["tokens"]
+    for answer, other in zip(report["answers"], expected["answers"], strict=True):
+        assert answer["tokens"] == other["tokens"]
+
+
+def test_upstreams_runner_reads_the_program_of_et_transformers() -> None:
+    from executorch.extension.llm.runner import GenerationConfig, TextLLMRunner
+
+    program = HERE / "gemma_transformers.pte"
+    tokenizer = HERE / "gemma_transformers_tokenizer" / "tokenizer.json"
+    runner = TextLLMRunner(str(program), str(tokenizer))
+    said: list[str] = []
+    config = GenerationConfig(max_new_tokens=6, temperature=0.0, echo=False)
+    runner.generate("Hello", config, said.append)
+    reader = Tokenizer.from_file(str(tokenizer))
+    prompt = reader.encode("Hello", add_special_tokens=False).ids
+    answer = GreedyProgram(program).answer(prompt, 6).tokens
+    assert "".join(said).startswith(reader.decode(answer[:2]))

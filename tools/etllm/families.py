@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from etbuild import BuildError
 
 _SUPPORTED_HINT = (
-    "Write an entry point for this model with et_model, or take a model of a supported family."
+    "Declare this model with et_transformers, or take one of a supported family."
 )
 
 

@@ -26,6 +26,8 @@ from install.errors import InstallError
 from install.locks import Requirement, canonical
 
 LOCKS = Path(__file__).absolute().parents[1] / "locks"
+# Their folders may have locks of layers.
+LAYERS = [LOCKS.parents[2] / "backends", LOCKS.parents[2] / "tools"]
 _BASE = "exporter_cp311.txt"
 RUNNING = ".".join(map(str, bootstrap.EXPECTED))
 _HEADER = """\
@@ -153,13 +155,13 @@ def main(arguments: list[str]) -> int:
     flag("--uv", default=shutil.which("uv"), help="the program uv; default: installed with pip")
     flag("--cpu-index", default="", metavar="URL", help="index of CPU builds (see locking.toml)")
     flag("--folder", type=Path, default=LOCKS, help="where the locks are")
-    text = "folder of the backends, of which some have locks"
-    flag("--layers", type=Path, default=LOCKS.parents[2] / "backends", help=text)
+    text = "folder whose folders may have locks of layers (backends, tools); may be given again"
+    flag("--layers", action="append", default=[], type=Path, help=text)
     options = parser.parse_args(arguments)
     # Layers of the exporter's environment take its versions, whatever bounds packages set.
     inputs = options.input or [
         *sorted(options.folder.glob("*.in")),
-        *sorted(options.layers.glob("*/*.in")),
+        *sorted(path for folder in options.layers or LAYERS for path in folder.glob("*/*.in")),
     ]
     chosen = [path for path in inputs if not options.names or path.stem in options.names]
     try:

@@ -1,0 +1,104 @@
+"""A tiny configuration of any architecture of transformers, out of its default one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import transformers
+
+# Sizes by the names that configurations give them. Others keep their defaults.
+_SIZES: dict[str, Any] = {
+    **dict.fromkeys(
+        ("hidden_size", "d_model", "n_embd", "dim", "embed_dim", "embedding_size", "emb_dim"), 32
+    ),
+    **dict.fromkeys(("projection_dim", "word_embed_proj_dim", "decoder_hidden_size"), 32),
+    **dict.fromkeys(
+        (
+            "num_hidden_layers",
+            "n_layer",
+            "n_layers",
+            "num_layers",
+            "encoder_layers",
+            "decoder_layers",
+            "num_decoder_layers",
+        ),
+        2,
+    ),
+    **dict.fromkeys(
+        (
+            "num_attention_heads",
+            "n_head",
+            "n_heads",
+            "num_heads",
+            "encoder_attention_heads",
+            "decoder_attention_heads",
+        ),
+        4,
+    ),
+    **dict.fromkeys(("num_key_value_heads", "num_kv_heads", "n_head_kv"), 2),
+    **dict.fromkeys(("head_dim", "d_kv"), 8),
+    **dict.fromkeys(
+        (
+            "intermediate_size",
+            "encoder_ffn_dim",
+            "decoder_ffn_dim",
+            "d_ff",
+            "n_inner",
+            "hidden_dim",
+            "ffn_dim",
+            "moe_intermediate_size",
+            "shared_expert_intermediate_size",
+        ),
+        64,
+    ),
+    "vocab_size": 120,
+    **dict.fromkeys(("max_position_embeddings", "n_positions", "n_ctx"), 64),
+    "max_source_positions": 32,
+    "max_target_positions": 32,
+    "image_size": 32,
+    "patch_size": 8,
+    "num_mel_bins": 16,
+    **dict.fromkeys(("num_local_experts", "num_experts", "n_routed_experts"), 4),
+    **dict.fromkeys(("num_experts_per_tok", "num_selected_experts"), 2),
+    **dict.fromkeys(("n_group", "topk_group"), 1),
+    "first_k_dense_replace": 1,
+    "q_lora_rank": 16,
+    "kv_lora_rank": 16,
+    "qk_rope_head_dim": 8,
+    "qk_nope_head_dim": 8,
+    "v_head_dim": 8,
+    "sliding_window": 16,
+    "num_queries": 10,
+    "rotary_dim": 8,
+    "num_conv_pos_embeddings": 16,
+    "num_conv_pos_embedding_groups": 2,
+}
+_TOKENS = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
+
+
+def tiny_config(model_type: str) -> Any:
+    """A small configuration of an architecture; raises what its class raises."""
+    default = transformers.CONFIG_MAPPING[model_type]()
+    config = type(default)(**_smaller(default))
+    if config.is_encoder_decoder and getattr(config, "decoder_start_token_id", None) is None:
+        config.decoder_start_token_id = 3
+    return config
+
+
+def _smaller(default: Any) -> dict[str, Any]:
+    """Arguments for the configuration's class."""
+    values = default.to_dict()
+    arguments: dict[str, Any] = {}
+    for name, size in _SIZES.items():
+        given = values.get(name)
+        if isinstance(given, int) and not isinstance(given, bool) and given > size:
+            arguments[name] = size
+    for name, token in _TOKENS.items():
+        if isinstance(values.get(name), int):
+            arguments[name] = token
+    for name in default.sub_configs:
+        inner = getattr(default, name, None)
+        if inner is not None:
+            kind = {"model_type": inner.model_type} if inner.model_type else {}
+            arguments[name] = kind | _smaller(inner)
+    return arguments

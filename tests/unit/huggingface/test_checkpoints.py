@@ -1,0 +1,176 @@
+"""What et_transformers takes, and the messages for what it doesn't."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from architectures import checkpoint, context
+from etbuild import BuildError
+from ettransformers import entry
+from ettransformers.tasks import TASKS
+from safetensors.torch import load_file, save_file
+
+
+def changed_config(folder: Path, **values: object) -> None:
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | values))
+
+
+@pytest.fixture
+def bert(tmp_path: Path) -> Path:
+    checkpoint("bert", "BertForMaskedLM", tmp_path)
+    return tmp_path
+
+
+def test_a_task_chooses_the_class(bert: Path) -> None:
+    spec = entry.build(context(bert, task="feature-extraction"))
+    assert type(spec.methods["forward"].module.model).__name__ == "BertModel"
+
+
+def test_weights_are_the_checkpoints(bert: Path) -> None:
+    state = load_file(bert / "model.safetensors")
+    model = entry.build(context(bert)).methods["forward"].module.model
+    name = "bert.encoder.layer.1.output.dense.weight"
+    assert torch.equal(dict(model.named_parameters())[name], state[name])
+
+
+def test_half_weights_become_float32(bert: Path) -> None:
+    path = bert / "model.safetensors"
+    save_file({n: t.to(torch.bfloat16) for n, t in load_file(path).items()}, path)
+    changed_config(bert, dtype="bfloat16")
+    model = entry.build(context(bert)).methods["forward"].module.model
+    assert {parameter.dtype for parameter in model.parameters()} == {torch.float32}
+
+
+def test_random_weights_are_those_of_the_seed(bert: Path) -> None:
+    (bert / "model.safetensors").unlink()
+
+    def weights(seed: int) -> torch.Tensor:
+        torch.manual_seed(seed)
+        spec = entry.build(context(bert, random_weights="true"))
+        return next(spec.methods["forward"].module.parameters())
+
+    assert torch.equal(weights(0), weights(0))
+    assert not torch.equal(weights(0), weights(1))
+
+
+def test_metadata_say_how_to_prepare_images(tmp_path: Path) -> None:
+    checkpoint("vit", "ViTForImageClassification", tmp_path)
+    changed_config(tmp_path, id2label={"1": "dog", "0": "cat"}, label2id={"cat": 0, "dog": 1})
+    (tmp_path / "preprocessor_config.json").write_text(
+        json.dumps({"image_mean": [0.5, 0.4, 0.3], "image_std": [0.2, 0.2, 0.2]})
+    )
+    assert entry.build(context(tmp_path)).constant_methods == {
+        "get_image_mean": [0.5, 0.4, 0.3],
+        "get_image_size": [32, 32],
+        "get_image_std": [0.2, 0.2, 0.2],
+        "get_labels": ["cat", "dog"],
+        "get_task": "image-classification",
+    }
+
+
+def test_lengths_are_fixed_if_asked_for(bert: Path) -> None:
+    method = entry.build(context(bert, dynamic="false", max_length="20")).methods["forward"]
+    assert method.dynamic_shapes is None
+    assert method.example_inputs[0].shape == (1, 20)
+
+
+def _remove_weights(folder: Path) -> None:
+    (folder / "model.safetensors").unlink()
+
+
+def _truncate(folder: Path) -> None:
+    path = folder / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+@pytest.mark.parametrize(
+    ("change", "args", "message"),
+    [
+        (
+            lambda folder: None,
+            {"task": "image-clasification"},
+            r'//m:net: task: got "image-clasification", expected one of .*\nDid you mean "image-',
+        ),
+        (
+            lambda folder: None,
+            {"task": "image-classification"},
+            r'got "image-classification", which transformers has no class for in the architecture '
+            r'"bert"\. Its tasks: feature-extraction, fill-mask, .*\nTake one of these',
+        ),
+        (
+            lambda folder: None,
+            {"task": "text-classification"},
+            r"got no weights for bert\.pooler\.dense\.bias, .* and 1 more of "
+            r"BertForSequenceClassification, expected all that the outputs depend on\. config"
+            r"\.json says that the weights are of BertForMaskedLM\.\nTake a checkpoint that was trained for the task",
+        ),
+        (
+            lambda folder: changed_config(folder, architectures=None),
+            {},
+            r"config\.json: architectures: got none, expected a class whose task is one of .*\n"
+            r"Give the target a task\.",
+        ),
+        (
+            lambda folder: changed_config(folder, architectures=["BertForNextSentencePrediction"]),
+            {},
+            r"got BertForNextSentencePrediction, which does none of these tasks, expected",
+        ),
+        (
+            lambda folder: changed_config(folder, auto_map={"AutoModel": "modeling_x.X"}),
+            {},
+            r"auto_map: the architecture is Python code in the checkpoint \(modeling_x\.X\), which "
+            r"is not run\.\nTake a checkpoint of an architecture that transformers has",
+        ),
+        (
+            lambda folder: changed_config(folder, model_type="nobodys"),
+            {},
+            r'model_type: got "nobodys", expected one of the \d+ architectures of transformers',
+        ),
+        (
+            lambda folder: (folder / "config.json").write_text("{"),
+            {},
+            r"config\.json: not JSON: .*\nGive all files of the checkpoint",
+        ),
+        (
+            lambda folder: (folder / "config.json").unlink(),
+            {},
+            r"checkpoint: got 0 files config\.json, expected one\.",
+        ),
+        (_remove_weights, {}, r"checkpoint: got no weights, expected \.safetensors files beside"),
+        (_truncate, {}, r"the weights cannot be loaded into BertForMaskedLM: "),
+        (
+            lambda folder: changed_config(folder, hidden_size=64),
+            {},
+            r"the weights cannot be loaded into BertForMaskedLM: ",
+        ),
+        (
+            lambda folder: None,
+            {"max_length": "4000"},
+            r"max_length: got 4000, expected at most 48, the positions that the model has\.",
+        ),
+        (lambda folder: None, {"max_lenght": "40"}, r'unknown option "max_lenght"'),
+    ],
+)
+def test_messages(change, args: dict[str, str], message: str, bert: Path) -> None:
+    change(bert)
+    with pytest.raises(BuildError, match=message):
+        entry.build(context(bert, **args))
+
+
+def test_sizes_of_images_are_two_numbers(tmp_path: Path) -> None:
+    checkpoint("vit", "ViTForImageClassification", tmp_path)
+    with pytest.raises(BuildError, match='image_size: got "32", expected height and width in'):
+        entry.build(context(tmp_path, image_size="32"))
+
+
+def test_each_task_has_classes_and_a_name_that_transformers_knows() -> None:
+    from ettransformers.tasks import modeling_auto
+
+    for task in TASKS.values():
+        for table in task.classes:
+            name = f"MODEL_FOR_{table}_MAPPING_NAMES" if table else "MODEL_MAPPING_NAMES"
+            assert getattr(modeling_auto, name)

@@ -1,0 +1,183 @@
+"""Text generation: one method that reads tokens at a position of a KV cache of fixed size.
+
+The cache is a buffer of the program. transformers' cache layers count in it what they have read;
+here the caller says the position, as ExecuTorch's LLM runners do. So each call builds layers around
+the buffers, and a call's position is all that it knows of those before. Layers with a sliding
+window keep all tokens: the attention mask alone limits what they see, which gives equal results.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from etbuild import BuildError, Method, ModelSpec, Options
+from torch import nn
+from transformers import StaticCache
+from transformers.cache_utils import DummyLayer, StaticLayer
+
+from ettransformers import inputs
+from ettransformers.pretrained import Checkpoint
+from ettransformers.tracing import replacements
+
+# Tokens of a conversation, where the target doesn't say how many: the cache is as large.
+_MOST_TOKENS = 2048
+
+
+class _Layer(StaticLayer):
+    """A layer of a cache in buffers of a module, from a position on."""
+
+    def __init__(self, keys: torch.Tensor, values: torch.Tensor, position: torch.Tensor) -> None:
+        super().__init__(keys.shape[2])
+        self.keys, self.values = keys, values
+        self.cumulative_length = position
+        self.is_initialized = True
+
+    def update(
+        self, key_states: torch.Tensor, value_states: torch.Tensor, *_: Any, **__: Any
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        count = key_states.shape[-2]
+        positions = torch.arange(count) + self.cumulative_length
+        self.keys.index_copy_(2, positions, key_states)
+        self.values.index_copy_(2, positions, value_states)
+        self.cumulative_length = self.cumulative_length + count
+        return self.keys, self.values
+
+
+class Buffers(nn.Module):
+    """The memory of a KV cache.
+
+    Args:
+      config: of the decoder.
+      length: how many tokens it keeps.
+    """
+
+    def __init__(self, config: Any, length: int) -> None:
+        super().__init__()
+        self.config = config
+        self.length = length
+        self.layers = 0
+
+    def allocate(self, filled: StaticCache) -> None:
+        """Takes the sizes of a cache that a model has used once.
+
+        Raises:
+          BuildError: a layer keeps something else than keys and values.
+        """
+        self.layers = len(filled.layers)
+        for i, layer in enumerate(filled.layers):
+            if isinstance(layer, DummyLayer):
+                continue
+            if type(layer) is not StaticLayer or not layer.is_initialized:
+                raise BuildError(
+                    f"{self.config.model_type}: layer {i} keeps a state of its own "
+                    f"({type(layer).__name__}), expected keys and values alone.",
+                    "Take a model whose layers all have attention.",
+                )
+            self.register_buffer(f"keys_{i}", torch.zeros_like(layer.keys), persistent=False)
+            self.register_buffer(f"values_{i}", torch.zeros_like(layer.values), persistent=False)
+
+    def cache(self, position: torch.Tensor) -> StaticCache:
+        """A cache over the buffers, of which the tokens before a position are filled."""
+        cache = empty_cache(self.config, self.length)
+        for i in range(self.layers):
+            if hasattr(self, f"keys_{i}"):
+                keys, values = getattr(self, f"keys_{i}"), getattr(self, f"values_{i}")
+                cache.layers[i] = _Layer(keys, values, position)
+        return cache
+
+
+def empty_cache(config: Any, length: int) -> StaticCache:
+    """A cache whose layers with a sliding window keep all tokens, too."""
+    cache = StaticCache(config=config, max_cache_len=length)
+    for i, layer in enumerate(cache.layers):
+        if layer.is_sliding and isinstance(layer, StaticLayer):
+            cache.layers[i] = StaticLayer(length)
+    return cache
+
+
+class _Decoder(nn.Module):
+    """Logits of the last of some tokens that continue what the cache holds."""
+
+    def __init__(self, model: nn.Module, length: int) -> None:
+        super().__init__()
+        self.model = model
+        self.buffers_of_cache = Buffers(model.config.get_text_config(decoder=True), length)
+        cache = empty_cache(self.buffers_of_cache.config, length)
+        with torch.no_grad():
+            model(input_ids=torch.zeros(1, 1, dtype=torch.long), past_key_values=cache)
+        self.buffers_of_cache.allocate(cache)
+
+    def forward(self, tokens: torch.Tensor, input_pos: torch.Tensor) -> torch.Tensor:
+        """Reads int64 tokens (1, n) at int64 position input_pos (1,); logits (1, vocabulary)."""
+        cache = self.buffers_of_cache.cache(input_pos[0])
+        with replacements():
+            result = self.model(
+                input_ids=tokens, past_key_values=cache, use_cache=True, logits_to_keep=1
+            )
+        return result.logits[:, -1]
+
+
+def build(
+    checkpoint: Checkpoint, model: Any, options: Options, outputs: tuple[str, ...]
+) -> ModelSpec:
+    """The method `forward` and the metadata that ExecuTorch's LLM runners read."""
+    length = inputs.max_length(checkpoint, model, options, _MOST_TOKENS)
+    vocabulary = model.get_input_embeddings().num_embeddings
+    module = _Decoder(model, length).eval()
+    method = method_of(module, length, vocabulary, options)
+    return ModelSpec({"forward": method}, metadata(checkpoint, length, vocabulary, options))
+
+
+def method_of(
+    module: nn.Module,
+    length: int,
+    vocabulary: int,
+    options: Options,
+    memory: tuple[torch.Tensor, Any] | None = None,
+) -> Method:
+    """A method that reads tokens at a position.
+
+    Args:
+      module: takes tokens and a position; with memory between the two.
+      length: the most tokens.
+      vocabulary: number of different tokens.
+      options: `dynamic`: whether a call reads any number of tokens, or one.
+      memory: what an encoder returned, and its dynamic sizes.
+    """
+    start = torch.tensor([0])
+    between = () if memory is None else (memory[0],)
+
+    def of(count: int) -> tuple[torch.Tensor, ...]:
+        return ((torch.arange(count) % vocabulary).view(1, -1), *between, start)
+
+    is_dynamic = options.boolean("dynamic", True)
+    tokens = {1: torch.export.Dim("count", min=1, max=length)} if is_dynamic else {}
+    shapes = [tokens, {}] if memory is None else [tokens, memory[1], {}]
+    if not is_dynamic:
+        return Method(module, of(1), tuple(shapes), strict=False)
+    # Half of the range: export would take an example of one token for a constant.
+    example = of(max(2, length // 2))
+    return Method(module, example, tuple(shapes), strict=False, test_inputs=[of(1), of(length)])
+
+
+def metadata(
+    checkpoint: Checkpoint, length: int, vocabulary: int, options: Options
+) -> dict[str, Any]:
+    """Constant methods by the names that ExecuTorch's LLM runners read."""
+    values: dict[str, Any] = {
+        "get_max_seq_len": length,
+        "get_max_context_len": length,
+        "get_vocab_size": vocabulary,
+        "use_kv_cache": True,
+        "use_sdpa_with_kv_cache": False,
+        "enable_dynamic_shape": options.boolean("dynamic", True),
+    }
+    generation = checkpoint.optional_json("generation_config.json")
+    for source in (vars(checkpoint.config.get_text_config(decoder=True)), generation):
+        if source.get("bos_token_id") is not None:
+            values["get_bos_id"] = source["bos_token_id"]
+        ends = source.get("eos_token_id")
+        if ends is not None:
+            values["get_eos_ids"] = sorted(ends) if isinstance(ends, list) else [ends]
+    return values

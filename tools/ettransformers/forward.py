@@ -1,0 +1,187 @@
+"""Programs with one method: a model reads its inputs once, and returns what its task is about."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from etbuild import BuildError, Method, ModelSpec, Options
+from torch import nn
+
+from ettransformers import inputs
+from ettransformers.pretrained import Checkpoint
+from ettransformers.tracing import replacements
+
+# Argument of a program to that of transformers' models.
+_ARGUMENTS = {"tokens": "input_ids", "mask": "attention_mask", "segments": "token_type_ids"}
+
+
+class _Forward(nn.Module):
+    """A model of transformers whose inputs are positional and whose outputs are tensors.
+
+    Args:
+      model: of transformers.
+      outputs: names of what it returns; those that the model does not have are left out.
+    """
+
+    def __init__(self, model: nn.Module, outputs: tuple[str, ...]) -> None:
+        super().__init__()
+        self.model = model
+        self.outputs = outputs
+
+    def run(self, **arguments: torch.Tensor) -> torch.Tensor | tuple[torch.Tensor, ...]:
+        with replacements():
+            result = self.model(**arguments, return_dict=True)
+        values = tuple(result[name] for name in self.outputs if result.get(name) is not None)
+        if not values:
+            raise BuildError(
+                f"{type(self.model).__name__} returns {', '.join(result)}, expected one of "
+                f"{', '.join(self.outputs)}.",
+                "Declare the model with et_model and its own code.",
+            )
+        return values[0] if len(values) == 1 else values
+
+
+class _Text(_Forward):
+    def forward(self, tokens: torch.Tensor, mask: torch.Tensor) -> Any:
+        """int64 tokens and mask (1, n), 1 for each token that counts."""
+        return self.run(input_ids=tokens, attention_mask=mask)
+
+
+class _UnmaskedText(_Forward):
+    def forward(self, tokens: torch.Tensor) -> Any:
+        """int64 tokens (1, n)."""
+        return self.run(input_ids=tokens)
+
+
+class _TextPair(_Forward):
+    def forward(self, tokens: torch.Tensor, mask: torch.Tensor, segments: torch.Tensor) -> Any:
+        """As `_Text`, and int64 segments (1, n): 0 in the first text, 1 in the second."""
+        return self.run(input_ids=tokens, attention_mask=mask, token_type_ids=segments)
+
+
+class _Sentence(_Forward):
+    def forward(self, tokens: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        """As `_Text`; the mean of the tokens' states, scaled to length 1: (1, width)."""
+        states = self.run(input_ids=tokens, attention_mask=mask)
+        weights = mask.unsqueeze(-1).to(states.dtype)
+        mean = (states * weights).sum(1) / weights.sum(1)
+        return nn.functional.normalize(mean, dim=1)
+
+
+class _Image(_Forward):
+    def forward(self, pixels: torch.Tensor) -> Any:
+        """float32 pixels (1, channels, height, width)."""
+        return self.run(pixel_values=pixels)
+
+
+class _Samples(_Forward):
+    def forward(self, samples: torch.Tensor) -> Any:
+        """float32 samples (1, n)."""
+        return self.run(input_values=samples)
+
+
+class _Features(_Forward):
+    def forward(self, features: torch.Tensor) -> Any:
+        """float32 features (1, frames, bins), or in the model's own order."""
+        return self.run(**{self.model.main_input_name: features})
+
+
+class _ImageAndText(_Forward):
+    def forward(self, pixels: torch.Tensor, tokens: torch.Tensor, mask: torch.Tensor) -> Any:
+        """As `_Image` and `_Text`."""
+        return self.run(pixel_values=pixels, input_ids=tokens, attention_mask=mask)
+
+
+def of_text(
+    checkpoint: Checkpoint, model: Any, options: Options, outputs: tuple[str, ...]
+) -> ModelSpec:
+    """Text to what each token, or the text, is."""
+    names = _text_arguments(model, pairs=False)
+    module = {1: _UnmaskedText, 2: _Text}[len(names)](model, outputs)
+    return _spec(module, inputs.text(checkpoint, model, options, names))
+
+
+def of_text_pair(
+    checkpoint: Checkpoint, model: Any, options: Options, outputs: tuple[str, ...]
+) -> ModelSpec:
+    """As `of_text`; models that tell two texts apart take an argument for that."""
+    names = _text_arguments(model, pairs=getattr(checkpoint.config, "type_vocab_size", 0) > 1)
+    module = {1: _UnmaskedText, 2: _Text, 3: _TextPair}[len(names)](model, outputs)
+    return _spec(module, inputs.text(checkpoint, model, options, names))
+
+
+def of_sentence(
+    checkpoint: Checkpoint, model: Any, options: Options, outputs: tuple[str, ...]
+) -> ModelSpec:
+    """A text to one vector."""
+    return _spec(
+        _Sentence(model, outputs), inputs.text(checkpoint, model, options, ("tokens", "mask"))
+    )
+
+
+def of_image(
+    checkpoint: Checkpoint, model: Any, options: Options, outputs: tuple[str, ...]
+) -> ModelSpec:
+    """An image to classes, boxes, masks or states."""
+    return _spec(_Image(model, outputs), inputs.image(checkpoint, options))
+
+
+def of_audio(
+    checkpoint: Checkpoint, model: Any, options: Options, outputs: tuple[str, ...]
+) -> ModelSpec:
+    """Samples or features of audio to classes, characters or states."""
+    given = inputs.audio(checkpoint, model, options)
+    module = _Samples if "samples" in given.example else _Features
+    return _spec(module(model, outputs), given)
+
+
+def of_image_and_text(
+    checkpoint: Checkpoint, model: Any, options: Options, outputs: tuple[str, ...]
+) -> ModelSpec:
+    """An image and texts to how well they match."""
+    image = inputs.image(checkpoint, options)
+    text = inputs.text(checkpoint, model, options, ("tokens", "mask"))
+    merged = inputs.Inputs(
+        example={**image.example, **text.example},
+        dynamic=text.dynamic and {"pixels": {}, **text.dynamic},
+        more=tuple({**image.example, **more} for more in text.more),
+        metadata={**image.metadata, **text.metadata},
+    )
+    return _spec(_ImageAndText(model, outputs), merged)
+
+
+def of_any(
+    checkpoint: Checkpoint, model: Any, options: Options, outputs: tuple[str, ...]
+) -> ModelSpec:
+    """The model's states for whatever it reads."""
+    if model.config.is_encoder_decoder and hasattr(model, "get_encoder"):
+        model = model.get_encoder()
+    arguments = inspect.signature(model.forward).parameters
+    if {"input_ids", "pixel_values"} <= set(arguments):
+        return of_image_and_text(checkpoint, model, options, outputs)
+    make = {"pixel_values": of_image, "input_values": of_audio, "input_features": of_audio}
+    return make.get(model.main_input_name, of_text)(checkpoint, model, options, outputs)
+
+
+def _text_arguments(model: Any, pairs: bool) -> tuple[str, ...]:
+    known = inspect.signature(model.forward).parameters
+    wanted = ("tokens", "mask", "segments") if pairs else ("tokens", "mask")
+    return tuple(name for name in wanted if _ARGUMENTS[name] in known)
+
+
+def _spec(module: nn.Module, given: inputs.Inputs) -> ModelSpec:
+    def ordered(tensors: Mapping[str, torch.Tensor]) -> tuple[torch.Tensor, ...]:
+        return tuple(tensors.values())
+
+    method = Method(
+        module.eval(),
+        ordered(given.example),
+        given.dynamic,
+        # tracing.py says why.
+        strict=False,
+        test_inputs=[ordered(more) for more in given.more],
+    )
+    return ModelSpec({"forward": method}, given.metadata)

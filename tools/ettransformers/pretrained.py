@@ -1,0 +1,215 @@
+"""A checkpoint of transformers among a target's files: its configuration, class and weights."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+# Before the import: nothing may be asked of a hub.
+os.environ["HF_HUB_OFFLINE"] = "1"
+
+import torch  # noqa: E402
+import transformers  # noqa: E402
+from etbuild import BuildError, ModelContext, ModelSpec  # noqa: E402
+from torch.utils import _pytree as pytree  # noqa: E402
+
+# A build has nobody who watches bars, and `load` reports what is missing.
+transformers.logging.set_verbosity_error()
+transformers.logging.disable_progress_bar()
+
+_CONFIG = "config.json"
+_WEIGHTS = (".safetensors", ".bin")
+_AGAIN = "Give all files of the checkpoint, of one revision."
+# How many names a message lists.
+_MOST = 3
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A model with a checkpoint's weights.
+
+    Attributes:
+      model: of transformers.
+      missing: names of its parameters that the checkpoint does not have.
+    """
+
+    model: Any
+    missing: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A checkpoint's files by the names that transformers looks for, in one folder.
+
+    Attributes:
+      folder: has links to the files.
+      label: the target, for messages.
+      config: config.json as transformers reads it.
+      architectures: names of model classes that config.json says the weights are of; may be empty.
+    """
+
+    folder: Path
+    label: str
+    config: Any
+    architectures: tuple[str, ...]
+
+    def optional_json(self, name: str) -> dict[str, Any]:
+        """A JSON file of the checkpoint; empty if it is not there."""
+        path = self.folder / name
+        return _read_json(path, self.label) if path.exists() else {}
+
+    def load(self, class_name: str, random: bool) -> Loaded:
+        """The model with its weights as float32.
+
+        Args:
+          class_name: a class of transformers.
+          random: whether the weights are random instead, by torch's seed.
+
+        Raises:
+          BuildError: there are no weights, or they are damaged or do not fit the class.
+        """
+        model_class = getattr(transformers, class_name)
+        if random:
+            with self._explained(f"{class_name} cannot be constructed"):
+                return Loaded(model_class(self.config).float().eval())
+        if not any(path.suffix in _WEIGHTS for path in self.folder.iterdir()):
+            raise BuildError(
+                f"{self.label}: checkpoint: got no weights, expected .safetensors files beside "
+                f"{_CONFIG}.",
+                "Add them to checkpoint; random_weights = True does without them in tests.",
+            )
+        with self._explained(f"the weights cannot be loaded into {class_name}"):
+            model, loaded = model_class.from_pretrained(
+                self.folder,
+                config=self.config,
+                dtype=torch.float32,
+                local_files_only=True,
+                output_loading_info=True,
+                trust_remote_code=False,
+            )
+        return Loaded(model.eval(), tuple(sorted(loaded["missing_keys"])))
+
+    def check_unused(self, loaded: Loaded, spec: ModelSpec) -> None:
+        """Fails where what a program returns depends on weights that the checkpoint does not have.
+
+        They are made NaN, which all that is computed of them becomes, too, and then zero.
+        """
+        missing = {name: _tensor(loaded.model, name) for name in loaded.missing}
+        missing = {name: each for name, each in missing.items() if each.is_floating_point()}
+        if not missing:
+            return
+        with torch.no_grad():
+            for tensor in missing.values():
+                tensor.fill_(torch.nan)
+            outputs = [method.module(*method.example_inputs) for method in spec.methods.values()]
+            for tensor in missing.values():
+                tensor.zero_()
+        if not any(output.isnan().any() for output in pytree.tree_leaves(outputs)):
+            return
+        raise BuildError(
+            f"{self.label}: checkpoint: got no weights for {_listed(list(missing))} of "
+            f"{type(loaded.model).__name__}, expected all that the outputs depend on. {_CONFIG} "
+            f"says that the weights are of {', '.join(self.architectures) or 'no architecture'}.",
+            "Take a checkpoint that was trained for the task, or another task.",
+        )
+
+    @contextmanager
+    def _explained(self, what: str) -> Iterator[None]:
+        """Names the target where transformers raises an error."""
+        try:
+            yield
+        except BuildError:
+            raise
+        except Exception as error:  # Its modeling code raises whatever a wrong file leads to.
+            raise BuildError(
+                f"{self.label}: checkpoint: {what}: {first_line(error)}", _AGAIN
+            ) from error
+
+
+@contextmanager
+def opened(ctx: ModelContext) -> Iterator[Checkpoint]:
+    """Opens the checkpoint among a target's files.
+
+    Args:
+      ctx: its data are the files of one checkpoint.
+
+    Raises:
+      BuildError: config.json is missing, malformed, of an architecture that transformers does not
+        have, or of one whose code is in the checkpoint.
+    """
+    configs = [name for name in ctx.files if name.rsplit("/", 1)[-1] == _CONFIG]
+    if len(configs) != 1:
+        raise BuildError(
+            f"{ctx.label}: checkpoint: got {len(configs)} files {_CONFIG}, expected one.", _AGAIN
+        )
+    values = _read_json(ctx.files[configs[0]], ctx.label)
+    _check_code(values, ctx.label)
+    base = configs[0].removesuffix(_CONFIG)
+    with tempfile.TemporaryDirectory() as folder:
+        for name, path in sorted(ctx.files.items()):
+            link = Path(folder, name.removeprefix(base))
+            link.parent.mkdir(parents=True, exist_ok=True)
+            link.symlink_to(path.absolute())
+        try:
+            config = transformers.AutoConfig.from_pretrained(
+                folder, attn_implementation="eager", local_files_only=True, trust_remote_code=False
+            )
+        except Exception as error:  # As above.
+            raise BuildError(
+                f"{ctx.label}: {_CONFIG}: transformers {transformers.__version__} cannot read it: "
+                f"{first_line(error)}",
+                _AGAIN,
+            ) from error
+        named = values.get("architectures") or ()
+        yield Checkpoint(Path(folder), ctx.label, config, tuple(named))
+
+
+def first_line(error: Exception) -> str:
+    """The first line of an error's message, as a sentence."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return lines[0] if lines[0].endswith(".") else lines[0] + "."
+
+
+def _check_code(values: dict[str, Any], label: str) -> None:
+    """Refuses checkpoints that bring Python code, and architectures that nobody knows."""
+    if values.get("auto_map"):
+        raise BuildError(
+            f"{label}: {_CONFIG}: auto_map: the architecture is Python code in the checkpoint "
+            f"({_listed(sorted(map(str, values['auto_map'].values())))}), which is not run.",
+            "Take a checkpoint of an architecture that transformers has, or review the code and "
+            "declare it with et_model.",
+        )
+    model_type = values.get("model_type")
+    if model_type not in transformers.CONFIG_MAPPING:
+        raise BuildError(
+            f'{label}: {_CONFIG}: model_type: got "{model_type}", expected one of the '
+            f"{len(transformers.CONFIG_MAPPING)} architectures of transformers "
+            f"{transformers.__version__}.",
+            "Declare the model with et_model and its own code.",
+        )
+
+
+def _read_json(path: Path, label: str) -> dict[str, Any]:
+    try:
+        values = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise BuildError(f"{label}: {path.name}: not JSON: {error}.", _AGAIN) from error
+    if not isinstance(values, dict):
+        raise BuildError(f"{label}: {path.name}: got no JSON object, expected one.", _AGAIN)
+    return values
+
+
+def _tensor(model: torch.nn.Module, name: str) -> torch.Tensor:
+    owner, _, attribute = name.rpartition(".")
+    return getattr(model.get_submodule(owner), attribute)
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MOST} more" if len(names) > _MOST else ""
+    return ", ".join(names[:_MOST]) + more

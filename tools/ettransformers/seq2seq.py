@@ -1,0 +1,132 @@
+"""Encoders with a decoder: two methods over the same weights, by the names of ExecuTorch's runner.
+
+`encoder` reads the input once. Its result is not the encoder's states, but the keys and values that
+the decoder's layers compute of these for cross-attention, so that no step computes them again.
+`text_decoder` takes this tensor as it is, beside tokens and their position, and keeps a KV cache of
+the tokens. The caller keeps the tensor between calls; the methods share no state.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from etbuild import Method, ModelSpec, Options
+from torch import nn
+from transformers import DynamicCache, EncoderDecoderCache
+from transformers.modeling_outputs import BaseModelOutput
+
+from ettransformers import decoding, inputs
+from ettransformers.pretrained import Checkpoint
+from ettransformers.tracing import replacements
+
+# Tokens of an answer, where the target doesn't say how many.
+_MOST_TOKENS = 448
+
+
+class _Encoder(nn.Module):
+    """The input to keys and values: (2 x layers, heads, length, width of a head)."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def run(self, **arguments: torch.Tensor) -> torch.Tensor:
+        cache = EncoderDecoderCache(DynamicCache(), DynamicCache())
+        with replacements():
+            states = self.model.get_encoder()(**arguments, return_dict=True).last_hidden_state
+            # Only what the decoder keeps of the states is used; export drops the rest of this run.
+            self.model(
+                encoder_outputs=BaseModelOutput(last_hidden_state=states),
+                decoder_input_ids=torch.zeros(1, 1, dtype=torch.long),
+                past_key_values=cache,
+                use_cache=True,
+            )
+        layers = cache.cross_attention_cache.layers
+        return torch.cat([each for layer in layers for each in (layer.keys, layer.values)])
+
+
+class _TextEncoder(_Encoder):
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        """int64 tokens (1, n)."""
+        return self.run(input_ids=tokens)
+
+
+class _FeatureEncoder(_Encoder):
+    def forward(self, features: torch.Tensor) -> torch.Tensor:
+        """float32 features, as the checkpoint's preprocessing makes them."""
+        return self.run(**{self.model.main_input_name: features})
+
+
+class _Decoder(nn.Module):
+    """Logits of the last of some tokens that continue what the cache holds."""
+
+    def __init__(self, model: nn.Module, memory: torch.Tensor, length: int) -> None:
+        super().__init__()
+        self.model = model
+        self.width = model.config.get_text_config(decoder=True).hidden_size
+        self.buffers_of_cache = decoding.Buffers(model.config.get_text_config(decoder=True), length)
+        cache = decoding.empty_cache(self.buffers_of_cache.config, length)
+        with torch.no_grad():
+            self._run(torch.zeros(1, 1, dtype=torch.long), memory, cache)
+        self.buffers_of_cache.allocate(cache)
+
+    def forward(
+        self, tokens: torch.Tensor, memory: torch.Tensor, input_pos: torch.Tensor
+    ) -> torch.Tensor:
+        """Reads int64 tokens (1, n) at int64 position input_pos (1,); logits (1, vocabulary).
+
+        Args:
+          memory: what the encoder returned.
+        """
+        with replacements():
+            return self._run(tokens, memory, self.buffers_of_cache.cache(input_pos[0]))
+
+    def _run(self, tokens: torch.Tensor, memory: torch.Tensor, cache: Any) -> torch.Tensor:
+        cross = DynamicCache()
+        for i in range(memory.shape[0] // 2):
+            cross.update(memory[2 * i : 2 * i + 1], memory[2 * i + 1 : 2 * i + 2], i)
+        both = EncoderDecoderCache(cache, cross)
+        both.is_updated = dict.fromkeys(range(memory.shape[0] // 2), True)
+        # Only the length counts: the layers find the states' keys and values in the cache.
+        states = torch.zeros(1, memory.shape[2], self.width)
+        result = self.model(
+            encoder_outputs=BaseModelOutput(last_hidden_state=states),
+            decoder_input_ids=tokens,
+            past_key_values=both,
+            use_cache=True,
+        )
+        return result.logits[:, -1]
+
+
+def build(
+    checkpoint: Checkpoint, model: Any, options: Options, outputs: tuple[str, ...]
+) -> ModelSpec:
+    """The methods `encoder` and `text_decoder`, with metadata."""
+    is_text = model.main_input_name == "input_ids"
+    if is_text:
+        given = inputs.text(checkpoint, model, options, ("tokens",))
+    else:
+        given = inputs.audio(checkpoint, model, options)
+    encoder = (_TextEncoder if is_text else _FeatureEncoder)(model).eval()
+    example = tuple(given.example.values())
+    more = [tuple(each.values()) for each in given.more]
+    with torch.no_grad():
+        memory = encoder(*example)
+    length = inputs.max_length(checkpoint, model, options, _MOST_TOKENS)
+    vocabulary = model.get_decoder().get_input_embeddings().num_embeddings
+    decoder = _Decoder(model, memory, length).eval()
+    sizes: dict[int, Any] = {}
+    if given.dynamic:
+        most = max(each.shape[1] for tensors in (example, *more) for each in tensors)
+        sizes = {2: torch.export.Dim("memory_length", min=1, max=most)} if is_text else {}
+    methods = {
+        "encoder": Method(encoder, example, given.dynamic, strict=False, test_inputs=more),
+        "text_decoder": decoding.method_of(
+            decoder, length, vocabulary, options, memory=(memory, sizes)
+        ),
+    }
+    start = getattr(model.generation_config, "decoder_start_token_id", None)
+    start = start if start is not None else checkpoint.config.decoder_start_token_id
+    its = given.metadata | decoding.metadata(checkpoint, length, vocabulary, options)
+    return ModelSpec(methods, its | ({} if start is None else {"get_decoder_start_id": start}))
