@@ -1,11 +1,13 @@
 """A client of the hub: what a model's repository has at a commit, and the bytes of its files.
 
-The hub is not trusted. What it says is checked by type, names and hashes are checked before they are used, and
-each file that is read is compared with the size and the git hash that the hub's list has. The token goes to the
-endpoint alone: files come from other hosts, to which the hub redirects, and following a redirect with the header
-would give these hosts the user's account. Each wait and each chain of redirects has an end.
+The hub is not trusted. What it says is checked by type, names and hashes are checked before they
+are used, and each file that is read is compared with the size and the git hash that the hub's list
+has. The token goes to the endpoint alone: files come from other hosts, to which the hub redirects,
+and following a redirect with the header would give these hosts the user's account. Each wait and
+each chain of redirects has an end.
 
-This module needs the standard library only: the repository rule starts it with the machine's Python.
+This module needs the standard library only: the repository rule starts it with the machine's
+Python.
 """
 
 from __future__ import annotations
@@ -247,7 +249,9 @@ class Hub:
         for chunk in chunks(answer, where):
             data += chunk
             if len(data) > _MOST_BYTES_OF_JSON:
-                raise _malformed(where, "a shorter answer", f"more than {_MOST_BYTES_OF_JSON} bytes")
+                raise _malformed(
+                    where, "a shorter answer", f"more than {_MOST_BYTES_OF_JSON} bytes"
+                )
         try:
             value = json.loads(data)
         except (ValueError, RecursionError) as error:
@@ -324,7 +328,8 @@ class Hub:
             )
         if code == "RepoNotFound":
             return HubError(
-                f"{where}: the model does not exist or is private: got status {status}, and {given}.",
+                f"{where}: the model does not exist or is private: got status {status}, "
+                f"and {given}.",
                 "Correct its name. If it is private, set HF_TOKEN.",
             )
         if status == 404:

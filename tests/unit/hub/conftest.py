@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,19 +13,8 @@ HERE = Path(__file__).absolute().parent
 sys.path[:0] = [str(HERE), str(HERE.parents[1] / "hub"), str(HERE.parents[2] / "tools")]
 
 from etcli import cli  # noqa: E402
+from pinning import Pin, Result  # noqa: E402
 from stand_in_hub import StandInHub  # noqa: E402
-
-
-@dataclass(frozen=True)
-class Result:
-    """What `et pin` printed, and its exit code."""
-
-    code: int
-    out: str
-    err: str
-
-
-Pin = Callable[..., Result]
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ import json
 from pathlib import Path
 
 import pytest
-from conftest import Pin
 from ethub import client
+from pinning import Pin
 from stand_in_hub import StandInHub
 
 FILES = {
@@ -203,7 +203,16 @@ def test_a_hub_that_cannot_be_reached(
 
 @pytest.mark.parametrize(
     "path",
-    ["../x.json", "/x.json", "a//x.json", "a\nb.json", "x/BUILD.bazel", "Build", "a b.json", 'a".json'],
+    [
+        "../x.json",
+        "/x.json",
+        "a//x.json",
+        "a\nb.json",
+        "x/BUILD.bazel",
+        "Build",
+        "a b.json",
+        'a".json',
+    ],
 )
 def test_hostile_paths(pin: Pin, hub: StandInHub, path: str) -> None:
     hub.add("org/net", {"model.safetensors": b"1", path: b"2"})
