@@ -137,7 +137,7 @@ def _selected(files: Sequence[HubFile], include: Sequence[str], repo: str) -> li
 
 
 def _default(files: Sequence[HubFile]) -> list[HubFile]:
-    """Weights with what belongs to them; empty: no weights. Folders hold the same in other forms."""
+    """Weights with what belongs to them, without folders, which hold them in other forms."""
     top = [f for f in files if "/" not in f.path and not _matches(f, _REPEATED)]
     for pattern in _WEIGHTS:
         if any(_matches(file, (pattern,)) for file in top):
