@@ -1,4 +1,4 @@
-"""Models of the hub in a build, fetched from a stand-in, which refuses or lies at first.
+"""Models of the hub in a build, fetched from a fake hub, which refuses or lies at first.
 
 The tests run in their order: each fetches what the one before could not.
 """
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from stand_in_hub import StandInHub
+from fake_hub import FakeHub
 
 _MODULE = """
 module(name = "downloader")
@@ -46,11 +46,11 @@ class Fetcher:
     def __init__(self, folder: Path) -> None:
         self._module = Path(os.path.realpath("bazelw")).parent
         self._base = folder / "base"
-        self._cache = folder / "repository_cache"
+        self._caches = folder / "caches"
         self._folder = folder / "workspace"
         self._folder.mkdir()
         (self._folder / "BUILD.bazel").touch()
-        self.hub = StandInHub()
+        self.hub = FakeHub()
         self.commit = self.hub.add("org/net", _FILES, license="mit")
         self.choose("net", self.commit)
 
@@ -62,13 +62,20 @@ class Fetcher:
             _MODULE.format(module=self._module, name=name, revision=revision, files=files)
         )
 
-    def run(self, *words: str, token: str = "") -> subprocess.CompletedProcess[str]:
-        """Runs Bazel with the stand-in as the hub."""
+    def run(
+        self, *words: str, token: str = "", netrc: str = "", cache: str = "first"
+    ) -> subprocess.CompletedProcess[str]:
+        """Runs Bazel with the fake hub; the cache is the name of a repository cache."""
         command, *rest = words
-        cache = [] if command == "shutdown" else [f"--repository_cache={self._cache}"]
-        environment = {**os.environ, "HF_ENDPOINT": self.hub.endpoint, "HF_TOKEN": token}
+        flags = [] if command == "shutdown" else [f"--repository_cache={self._caches / cache}"]
+        environment = {
+            **os.environ,
+            "HF_ENDPOINT": self.hub.endpoint,
+            "HF_TOKEN": token,
+            "NETRC": netrc,
+        }
         return subprocess.run(
-            [self._module / "bazelw", f"--output_base={self._base}", command, *cache, *rest],
+            [self._module / "bazelw", f"--output_base={self._base}", command, *flags, *rest],
             cwd=self._folder,
             env={name: text for name, text in environment.items() if text},
             capture_output=True,
@@ -143,6 +150,18 @@ def test_the_targets(fetcher: Fetcher) -> None:
 
     assert files_of("checkpoint") == ["1_Pooling/config.json", "config.json", "model.safetensors"]
     assert files_of("tokenizer") == ["chat_template.jinja", "tokenizer.json"]
+
+
+def test_a_gated_model_with_netrc(fetcher: Fetcher, tmp_path: Path) -> None:
+    netrc = tmp_path / "netrc"
+    netrc.write_text(f"machine 127.0.0.1 login me password {fetcher.hub.token}\n")
+    fetcher.choose("by_netrc", fetcher.commit)
+    fetcher.hub.requests.clear()
+    done = fetcher.run("build", "@by_netrc//:config.json", netrc=str(netrc), cache="second")
+    assert done.returncode == 0, done.stderr
+    assert fetcher.fetched("by_netrc") == _FILES
+    tokens = {server: token for server, _, token in fetcher.hub.requests}
+    assert tokens == {"hub": f"Bearer {fetcher.hub.token}", "files": ""}
 
 
 def test_the_hub_is_away(fetcher: Fetcher) -> None:

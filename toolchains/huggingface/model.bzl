@@ -20,7 +20,7 @@ _TEXTS = ["LICENSE", "NOTICE", "README"]
 
 _BUILD = """package(default_visibility = ["//visibility:public"])
 
-exports_files(glob(["**"], exclude = ["BUILD.bazel"]))
+exports_files(%s)
 """
 
 _FILEGROUP = """
@@ -60,7 +60,7 @@ def _build_file(paths):
         "files": paths,
         "tokenizer": of_tokenizer,
     }
-    return _BUILD + "".join([_FILEGROUP % (name, srcs) for name, srcs in groups.items()])
+    return _BUILD % paths + "".join([_FILEGROUP % (name, srcs) for name, srcs in groups.items()])
 
 def _hugging_face_model_impl(rctx):
     endpoint = (rctx.os.environ.get("HF_ENDPOINT", "") or _ENDPOINT).rstrip("/")

@@ -32,6 +32,7 @@ DEFAULT_ENDPOINT = "https://huggingface.co"
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _REPO = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)
+_TOKEN = re.compile(r"[!-~]*")
 _NEXT = re.compile(r'<([^<>]+)>\s*;\s*rel="?next"?')
 _REDIRECTS = (301, 302, 303, 307, 308)
 _MOST_REDIRECTS = 10
@@ -134,6 +135,11 @@ class Hub:
                 f'HF_ENDPOINT: got "{endpoint}", expected an address such as "{DEFAULT_ENDPOINT}".',
                 "Correct the variable, or remove it.",
             )
+        if not _TOKEN.fullmatch(token):
+            raise HubError(
+                "HF_TOKEN: got spaces or control characters, expected a token without them.",
+                "Copy it again from the settings of your account.",
+            )
         self._token = token
         self._attempts = attempts
         self._sleep = sleep
@@ -148,7 +154,7 @@ class Hub:
           **more: further arguments of the class.
         """
         endpoint = environment.get("HF_ENDPOINT") or DEFAULT_ENDPOINT
-        token = environment.get("HF_TOKEN") or _token_of_netrc(endpoint, environment)
+        token = environment.get("HF_TOKEN", "").strip() or _token_of_netrc(endpoint, environment)
         return cls(endpoint, token, **more)
 
     def model(self, repo: str, revision: str) -> Model:
@@ -333,8 +339,9 @@ class Hub:
                 "Correct its name. If it is private, set HF_TOKEN.",
             )
         if status == 404:
+            reason = f" {code}" if code else ""
             return HubError(
-                f"{where}: not found: got status 404 {code}".rstrip() + ".",
+                f"{where}: not found: got status 404{reason}.",
                 f"Compare model, revision and path with {page}/tree/main.",
             )
         if status == 429:

@@ -10,16 +10,14 @@ from pathlib import Path
 
 import pytest
 from ethub import diagnosis
-from stand_in_hub import StandInHub
+from fake_hub import FakeHub
 
 WEIGHTS = bytes(range(256)) * 40
 SHA256 = hashlib.sha256(WEIGHTS).hexdigest()
 CHANGED = hashlib.sha256(bytes(len(WEIGHTS))).hexdigest()
 
 
-def said(
-    hub: StandInHub, commit: str, path: str = "model.safetensors", sha256: str = SHA256
-) -> str:
+def said(hub: FakeHub, commit: str, path: str = "model.safetensors", sha256: str = SHA256) -> str:
     """What the program prints, started as the repository rule starts it."""
     program = Path(diagnosis.__file__)
     done = subprocess.run(
@@ -33,7 +31,7 @@ def said(
 
 
 @pytest.fixture
-def commit(hub: StandInHub) -> str:
+def commit(hub: FakeHub) -> str:
     return hub.add("org/net", {"model.safetensors": WEIGHTS, "config.json": b"{}"})
 
 
@@ -52,7 +50,7 @@ def commit(hub: StandInHub) -> str:
         ("truncated", "arrived truncated or changed: got 3413 bytes, expected 10240 bytes."),
     ],
 )
-def test_why(hub: StandInHub, commit: str, fault: str, message: str) -> None:
+def test_why(hub: FakeHub, commit: str, fault: str, message: str) -> None:
     hub.fault, hub.busy, hub.retry_after = fault, 99, "33"
     text = said(hub, commit)
     assert text.startswith(f"model.safetensors of org/net at {commit}: ")
@@ -60,7 +58,7 @@ def test_why(hub: StandInHub, commit: str, fault: str, message: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["model.safetensors", "config.json"])
-def test_a_wrong_hash(hub: StandInHub, commit: str, path: str) -> None:
+def test_a_wrong_hash(hub: FakeHub, commit: str, path: str) -> None:
     """Of a file in LFS the hub says the hash, others are read."""
     text = said(hub, commit, path, "0" * 64)
     assert "the file is not the pinned one: got sha256 " in text
@@ -68,6 +66,6 @@ def test_a_wrong_hash(hub: StandInHub, commit: str, path: str) -> None:
     assert "files" not in {server for server, *_ in hub.requests} or path == "model.safetensors"
 
 
-def test_the_hub_is_down(hub: StandInHub, commit: str) -> None:
+def test_the_hub_is_down(hub: FakeHub, commit: str) -> None:
     hub.close()
     assert "cannot be reached" in said(hub, commit)

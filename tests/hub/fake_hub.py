@@ -1,4 +1,4 @@
-"""A stand-in for the Hugging Face hub, for tests: no test reaches the real one.
+"""A fake of the Hugging Face hub, for tests: no test reaches the real one.
 
 It answers as the hub does: `/api/models/<repo>/revision/<revision>`,
 `/api/models/<repo>/tree/<commit>` in pages, and `/<repo>/resolve/<commit>/<path>`, which redirects
@@ -19,7 +19,7 @@ from urllib.parse import parse_qs, urlsplit
 _PAGE = 2
 
 
-class StandInHub:
+class FakeHub:
     """A hub with models, and the server of its large files.
 
     Attributes:
@@ -35,7 +35,7 @@ class StandInHub:
 
     Example:
 
-        hub = StandInHub()
+        hub = FakeHub()
         commit = hub.add("org/net", {"config.json": b"{}"}, license="mit")
         ...
         hub.close()
@@ -77,12 +77,12 @@ class StandInHub:
             server.server_close()
 
     def _serve(self, name: str, answer: Any) -> tuple[http.server.ThreadingHTTPServer, str]:
-        stand_in = self
+        fake = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 token = self.headers.get("Authorization", "")
-                stand_in.requests.append((name, self.path, token))
+                fake.requests.append((name, self.path, token))
                 answer(self, token)
 
             def do_HEAD(self) -> None:
