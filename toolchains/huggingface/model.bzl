@@ -7,8 +7,8 @@ and write the token to the output base. The token is bound to the endpoint's add
 the hosts that these redirect to.
 """
 
-load("@bazel_tools//tools/build_defs/repo:utils.bzl", "read_user_netrc", "use_netrc")
-load("//toolchains/exporter:host_python.bzl", "PYTHON_VARIABLE", "find_host_python")
+load("@bazel_tools//tools/build_defs/repo:utils.bzl", "parse_netrc", "use_netrc")
+load("//toolchains/exporter:host_python.bzl", "find_host_python")
 load("//toolchains/huggingface:tokenizer_files.bzl", "TOKENIZER_FILES")
 
 _ENDPOINT = "https://huggingface.co"
@@ -30,13 +30,18 @@ filegroup(
 )
 """
 
+def _read_netrc(rctx):
+    """The user's netrc file by machine; like the variables, without a record."""
+    path = rctx.os.environ.get("NETRC", "") or rctx.os.environ.get("HOME", "") + "/.netrc"
+    return parse_netrc(rctx.read(path, watch = "no"), path) if rctx.path(path).exists else {}
+
 def _authorization(rctx, endpoint, urls):
     """What Bazel sends with requests to these addresses, and to no others."""
     token = rctx.os.environ.get("HF_TOKEN", "").strip()
     if token:
         return {url: {"password": token, "pattern": _PATTERN, "type": "pattern"} for url in urls}
     host = endpoint.split("://")[-1].split("/")[0].split(":")[0]
-    return use_netrc(read_user_netrc(rctx), urls, {host: _PATTERN})
+    return use_netrc(_read_netrc(rctx), urls, {host: _PATTERN})
 
 def _why(rctx, path):
     """Why a file cannot be downloaded: the hub is asked again."""
@@ -100,7 +105,6 @@ hugging_face_model = repository_rule(
         "repo": attr.string(mandatory = True),
         "revision": attr.string(mandatory = True),
     },
-    environ = [PYTHON_VARIABLE],
 )
 
 def _model_origins_impl(rctx):
