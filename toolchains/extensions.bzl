@@ -216,7 +216,7 @@ def _repositories_of_tags(module_ctx):
             )
             if is_new(declared, name = environment.name, module = module.name, tag = struct(**tag)):
                 python_environment(name = environment.name, **tag)
-    hugging_face_repositories(module_ctx, declared)
+    hugging_face_repositories(module_ctx, lambda **tag: is_new(declared, **tag))
 
 _PYTHON = attr.string(
     doc = "Name or path of the CPython 3.11 that the environment copies; default: the exporter's.",

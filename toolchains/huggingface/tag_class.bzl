@@ -1,15 +1,14 @@
 """executorch.hugging_face(): its tag, and the repositories that the tags of all modules declare."""
 
-load("//toolchains:repository_names.bzl", "is_new")
 load("//toolchains/huggingface:model.bzl", "hugging_face_model", "model_origin", "model_origins")
 load("//toolchains/huggingface:tag.bzl", "check_tag")
 
-def hugging_face_repositories(module_ctx, declared):
+def hugging_face_repositories(module_ctx, is_new):
     """Declares a repository for each tag, and `executorch_models`, which says where they come from.
 
     Args:
       module_ctx: of the extension.
-      declared: dict of the names that other tags declare; see is_new.
+      is_new: function of the name of a repository, its module and its tag: whether no other tag declares it.
     """
     origins = {}
     for module in module_ctx.modules:
@@ -21,7 +20,7 @@ def hugging_face_repositories(module_ctx, declared):
                 license = model.license,
             )
             check_tag(name = model.name, **tag)
-            if is_new(declared, name = model.name, module = module.name, tag = struct(**tag)):
+            if is_new(name = model.name, module = module.name, tag = struct(**tag)):
                 hugging_face_model(name = model.name, repo = model.repo, revision = model.revision, files = model.files)
                 origins[model.name] = model_origin(repo = model.repo, revision = model.revision, license = model.license)
     model_origins(name = "executorch_models", origins = json.encode_indent(origins))
