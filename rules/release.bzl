@@ -134,6 +134,7 @@ def _describe(ctx, entries, apps, packages, programs, files, loose, lists):
     )))
     args = ctx.actions.args()
     args.add("--description", description)
+    args.add("--origins", ctx.file._origins)
     for label in labels_of_repositories(every_app.values(), every_program.values()):
         args.add_all("--repository", [str(label), label])
     args.add("--manifest", lists[_MANIFEST])
@@ -148,7 +149,7 @@ def _describe(ctx, entries, apps, packages, programs, files, loose, lists):
         module = "etrelease.release",
         arguments = args,
         inputs = depset(
-            [description] + ([loose] if loose else []) + ([status.stable, status.volatile] if status else []) +
+            [description, ctx.file._origins] + ([loose] if loose else []) + ([status.stable, status.volatile] if status else []) +
             [entry.file for entry in files] + [app.manifest for app in every_app.values()] + metadata +
             [f for model in every_model.values() for f in model_files(model)],
             transitive = [entry.metadata_files for entry in layers],
@@ -218,6 +219,10 @@ The same inputs give the same bytes. Only stamped builds contain the source's re
         "_copy": attr.label(
             allow_single_file = True,
             default = "//rules/private:release_copy.sh",
+        ),
+        "_origins": attr.label(
+            allow_single_file = True,
+            default = "@executorch_models//:origins.json",
         ),
     },
     executable = True,

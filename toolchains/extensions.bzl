@@ -8,6 +8,7 @@ load("//toolchains/exporter:host_python.bzl", "fetch_choices")
 load("//toolchains/exporter:lock_repository.bzl", "lock_repository")
 load("//toolchains/exporter:sdk.bzl", "sdk_repository")
 load("//toolchains/exporter:wheel.bzl", "wheel_files")
+load("//toolchains/huggingface:tag_class.bzl", "HUGGING_FACE", "hugging_face_repositories")
 load("//toolchains/npm:repositories.bzl", "npm_repositories")
 load("//toolchains/qemu:qemu.bzl", "qemu_repository")
 load("//toolchains/remote:repositories.bzl", "remote_repositories")
@@ -231,6 +232,7 @@ def _repositories_of_tags(module_ctx):
             )
             if is_new(declared, name = environment.name, module = module.name, tag = struct(**tag)):
                 python_environment(name = environment.name, **tag)
+    hugging_face_repositories(module_ctx, lambda **tag: is_new(declared, **tag))
 
 _PYTHON = attr.string(
     doc = "Name or path of the CPython 3.11 that the environment copies; default: the exporter's.",
@@ -414,6 +416,7 @@ executorch = module_extension(
         "backend_packages": _backend_packages_tag,
         "exporter": _exporter,
         "file_urls": _file_urls,
+        "hugging_face": HUGGING_FACE,
         "python_environment": _python_environment,
         "runtime": _runtime,
         "sdk": _sdk,

@@ -1,20 +1,10 @@
 """checkpoint_files: what a lowering reads of a checkpoint."""
 
-# Editing these re-lowers nothing.
-_OF_TOKENIZERS = [
-    "added_tokens.json",
-    "chat_template.jinja",
-    "chat_template.json",
-    "merges.txt",
-    "special_tokens_map.json",
-    "tokenizer.json",
-    "tokenizer.model",
-    "tokenizer_config.json",
-    "vocab.json",
-]
+load("//toolchains/huggingface:tokenizer_files.bzl", "TOKENIZER_FILES")
 
 def _checkpoint_files_impl(ctx):
-    files = [file for file in ctx.files.srcs if file.basename not in _OF_TOKENIZERS]
+    # Editing a tokenizer re-lowers nothing.
+    files = [file for file in ctx.files.srcs if file.basename not in TOKENIZER_FILES]
     if not files:
         fail("%s: checkpoint: got no file that a model could be read from, expected weights and config.json, a GGUF file, or params.json." %
              ctx.label)

@@ -3,6 +3,9 @@
 load("//rules/private:exporter_flags.bzl", "eager")
 load("//toolchains/python:paths.bzl", "readable_label")
 
+# A repository of the module extension. The names of its others begin as its name does.
+_MODELS = Label("@executorch_models//:origins.json")
+
 def app_description(app, *, file):
     """What is known of an app.
 
@@ -98,8 +101,16 @@ def model_description(model):
     return struct(
         label = readable_label(model.label),
         entry_point = model.entry_point,
-        files = [struct(label = readable_label(f.owner), path = f.path) for f in model_files(model)],
+        files = [
+            struct(label = readable_label(f.owner), path = f.path, repository = _name_in_tag(f.owner))
+            for f in model_files(model)
+        ],
     )
+
+def _name_in_tag(label):
+    """The name that a tag of the module extension gives to a label's repository; empty: none does."""
+    prefix = _MODELS.repo_name.removesuffix("executorch_models")
+    return label.repo_name.removeprefix(prefix) if label.repo_name.startswith(prefix) else ""
 
 def model_files(model):
     """The files that a model gets its weights from.

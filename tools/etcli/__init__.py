@@ -1,1 +1,0 @@
-"""`et`: inspects, compares, checks, runs and measures programs."""

@@ -1,11 +1,13 @@
 """A client of the hub: what a model's repository has at a commit, and the bytes of its files.
 
-The hub is not trusted. What it says is checked by type, names and hashes are checked before they are used, and
-each file that is read is compared with the size and the git hash that the hub's list has. The token goes to the
-endpoint alone: files come from other hosts, to which the hub redirects, and following a redirect with the header
-would give these hosts the user's account. Each wait and each chain of redirects has an end.
+The hub is not trusted. What it says is checked by type, names and hashes are checked before they
+are used, and each file that is read is compared with the size and the git hash that the hub's list
+has. The token goes to the endpoint alone: files come from other hosts, to which the hub redirects,
+and following a redirect with the header would give these hosts the user's account. Each wait and
+each chain of redirects has an end.
 
-This module needs the standard library only: the repository rule starts it with the machine's Python.
+This module needs the standard library only: the repository rule starts it with the machine's
+Python.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ DEFAULT_ENDPOINT = "https://huggingface.co"
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _REPO = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)
+_TOKEN = re.compile(r"[!-~]*")
 _NEXT = re.compile(r'<([^<>]+)>\s*;\s*rel="?next"?')
 _REDIRECTS = (301, 302, 303, 307, 308)
 _MOST_REDIRECTS = 10
@@ -132,6 +135,11 @@ class Hub:
                 f'HF_ENDPOINT: got "{endpoint}", expected an address such as "{DEFAULT_ENDPOINT}".',
                 "Correct the variable, or remove it.",
             )
+        if not _TOKEN.fullmatch(token):
+            raise HubError(
+                "HF_TOKEN: got spaces or control characters, expected a token without them.",
+                "Copy it again from the settings of your account.",
+            )
         self._token = token
         self._attempts = attempts
         self._sleep = sleep
@@ -146,7 +154,7 @@ class Hub:
           **more: further arguments of the class.
         """
         endpoint = environment.get("HF_ENDPOINT") or DEFAULT_ENDPOINT
-        token = environment.get("HF_TOKEN") or _token_of_netrc(endpoint, environment)
+        token = environment.get("HF_TOKEN", "").strip() or _token_of_netrc(endpoint, environment)
         return cls(endpoint, token, **more)
 
     def model(self, repo: str, revision: str) -> Model:
@@ -247,7 +255,9 @@ class Hub:
         for chunk in chunks(answer, where):
             data += chunk
             if len(data) > _MOST_BYTES_OF_JSON:
-                raise _malformed(where, "a shorter answer", f"more than {_MOST_BYTES_OF_JSON} bytes")
+                raise _malformed(
+                    where, "a shorter answer", f"more than {_MOST_BYTES_OF_JSON} bytes"
+                )
         try:
             value = json.loads(data)
         except (ValueError, RecursionError) as error:
@@ -324,12 +334,14 @@ class Hub:
             )
         if code == "RepoNotFound":
             return HubError(
-                f"{where}: the model does not exist or is private: got status {status}, and {given}.",
+                f"{where}: the model does not exist or is private: got status {status}, "
+                f"and {given}.",
                 "Correct its name. If it is private, set HF_TOKEN.",
             )
         if status == 404:
+            reason = f" {code}" if code else ""
             return HubError(
-                f"{where}: not found: got status 404 {code}".rstrip() + ".",
+                f"{where}: not found: got status 404{reason}.",
                 f"Compare model, revision and path with {page}/tree/main.",
             )
         if status == 429:

@@ -1,7 +1,7 @@
 """Says why Bazel could not download a file: asks the hub again, and prints one sentence.
 
-`diagnosis.py REPO COMMIT PATH SHA256`, with HF_ENDPOINT and HF_TOKEN in the environment. Bazel's own message has
-neither the hub's reason nor what to do about it.
+`diagnosis.py REPO COMMIT PATH SHA256`, with HF_ENDPOINT and HF_TOKEN in the environment. Bazel's
+own message has neither the hub's reason nor what to do about it.
 """
 
 from __future__ import annotations

@@ -59,8 +59,8 @@ def spdx(licenses: Sequence[str], name: str = "") -> str:
       name: that the model's card gives "other".
 
     Returns:
-      An expression such as "Apache-2.0", "LicenseRef-llama3.2", or "MIT AND Apache-2.0" for several; empty: the
-      hub does not say what the license is.
+      An expression such as "Apache-2.0", "LicenseRef-llama3.2", or "Apache-2.0 AND MIT" for
+      several; empty: the hub does not say what the license is.
 
     Example:
 

@@ -14,7 +14,7 @@ from typing import Any
 from etbuild.errors import BuildError
 from etbundle.app import MANIFEST
 
-from etrelease.description import Release
+from etrelease.description import Origin, Release
 
 # What a manifest says of a file: "size" in bytes and "sha256".
 Digest = Mapping[str, Any]
@@ -140,14 +140,17 @@ def _members(path: Path) -> Iterator[tuple[str, Digest]]:
                 yield info.filename, {"size": info.file_size, "sha256": sha256}
 
 
-def weights(release: Release, model: str) -> list[tuple[str, Digest]]:
-    """The files that a model's weights come from: label (and path in a folder) and digest."""
+def weights(release: Release, model: str) -> list[tuple[str, Digest, Origin]]:
+    """What a model's weights come from: label (and path in a folder), digest and origin."""
     files = []
-    for label, path in release.models[model].files:
-        if path.is_dir():
-            files += [(f"{label}/{name}", digest(path / name)) for name in _below(path)]
+    for file in release.models[model].files:
+        if file.path.is_dir():
+            files += [
+                (f"{file.label}/{name}", digest(file.path / name), file.origin)
+                for name in _below(file.path)
+            ]
         else:
-            files.append((label, digest(path)))
+            files.append((file.label, digest(file.path), file.origin))
     return sorted(files, key=lambda file: file[0])
 
 

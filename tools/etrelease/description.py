@@ -90,18 +90,46 @@ class Program:
 
 
 @dataclass(frozen=True)
+class Origin:
+    """Where a file comes from.
+
+    Attributes:
+        purl: package; empty: unknown.
+        license: of that, as an SPDX expression; empty: unknown.
+    """
+
+    purl: str = ""
+    license: str = ""
+
+
+@dataclass(frozen=True)
+class ModelFile:
+    """A file or folder that weights come from.
+
+    Attributes:
+        label: its target.
+        path: of it.
+        origin: of it.
+    """
+
+    label: str
+    path: Path
+    origin: Origin
+
+
+@dataclass(frozen=True)
 class Model:
     """What a model is built from.
 
     Attributes:
         label: its target.
         entry_point: "module:function"; empty for exported programs.
-        files: label and file of what its weights come from.
+        files: what its weights come from.
     """
 
     label: str
     entry_point: str
-    files: tuple[tuple[str, Path], ...]
+    files: tuple[ModelFile, ...]
 
 
 @dataclass(frozen=True)
@@ -150,15 +178,17 @@ class Release:
     files: Mapping[str, Path]
 
 
-def read(path: Path, repositories: Sequence[tuple[str, str]] = ()) -> Release:
+def read(path: Path, origins: Path, repositories: Sequence[tuple[str, str]] = ()) -> Release:
     """Reads the description of a release.
 
     Args:
         path: of it.
+        origins: JSON: name of a repository to purl and license of what it has.
         repositories: for each repository a label as the description has it ("@@repo~1//x:y") and as
             manifests have it ("@repo//x:y").
     """
     spellings = {_repository(canonical): _repository(label) for canonical, label in repositories}
+    known = {n: Origin(**o) for n, o in json.loads(origins.read_text(encoding="utf-8")).items()}
     raw = _as_in_manifests(json.loads(path.read_text(encoding="utf-8")), spellings)
     apps = [_app(app) for app in raw["apps"]]
     programs = [Program(**p | {"packages": tuple(p["packages"])}) for p in raw["programs"]]
@@ -171,7 +201,7 @@ def read(path: Path, repositories: Sequence[tuple[str, str]] = ()) -> Release:
         apps={app.label: app for app in apps},
         packages=tuple(Package(**p | {"apps": tuple(p["apps"])}) for p in raw["packages"]),
         programs={program.label: program for program in programs},
-        models={model["label"]: _model(model) for model in raw["models"]},
+        models={model["label"]: _model(model, known) for model in raw["models"]},
         loose=Path(raw["loose"]) if raw["loose"] else None,
         files={path: Path(file) for path, file in raw["files"].items()},
     )
@@ -213,6 +243,9 @@ def _app(raw: Mapping[str, Any]) -> App:
     )
 
 
-def _model(raw: Mapping[str, Any]) -> Model:
-    files = tuple((file["label"], Path(file["path"])) for file in raw["files"])
+def _model(raw: Mapping[str, Any], origins: Mapping[str, Origin]) -> Model:
+    files = tuple(
+        ModelFile(file["label"], Path(file["path"]), origins.get(file["repository"], Origin()))
+        for file in raw["files"]
+    )
     return Model(raw["label"], raw["entry_point"], files)

@@ -1,7 +1,8 @@
 """EtRelease: writes the lists of a release: manifest, bill of materials, checksums.
 
-Contract: `etrelease.release --description IN.json --manifest OUT.json --sbom OUT.cdx.json
---checksums OUT [--repository LABEL LABEL]… [--stable_status IN.txt --volatile_status IN.txt]`
+Contract: `etrelease.release --description IN.json --origins IN.json --manifest OUT.json
+--sbom OUT.cdx.json --checksums OUT [--repository LABEL LABEL]…
+[--stable_status IN.txt --volatile_status IN.txt]`
 """
 
 from __future__ import annotations
@@ -68,6 +69,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = ToolParser(prog="etrelease.release", description=__doc__)
     parser.add_argument("--description", type=Path, required=True, help="of Bazel's analysis")
     parser.add_argument(
+        "--origins", type=Path, required=True, help="where repositories with models come from"
+    )
+    parser.add_argument(
         "--repository",
         nargs=2,
         action="append",
@@ -83,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     args = parser.parse_args(arguments)
     stamped = args.stable_status and args.volatile_status
     write(
-        description.read(args.description, args.repository),
+        description.read(args.description, args.origins, args.repository),
         status.read(args.stable_status, args.volatile_status) if stamped else None,
         manifest=args.manifest,
         bill=args.sbom,

@@ -16,7 +16,7 @@ from typing import Any
 from etrelease import components
 from etrelease.components import Component
 from etrelease.contents import Contents, Digest, weights
-from etrelease.description import App, Release
+from etrelease.description import App, Origin, Release
 from etrelease.python_packages import Environment
 from etrelease.status import Stamp
 
@@ -233,10 +233,16 @@ def _add_program(bill: _Bill, release: Release, contents: Contents, label: str) 
     )
 
 
-def _pedigree(files: Sequence[tuple[str, Digest]]) -> dict[str, Any]:
+def _pedigree(files: Sequence[tuple[str, Digest, Origin]]) -> dict[str, Any]:
     ancestors = [
-        {"type": "file", "name": label, "hashes": components.hashes(digest)}
-        for label, digest in files
+        {
+            "type": "file",
+            "name": label,
+            "hashes": components.hashes(digest),
+            **({"licenses": components.licenses(origin.license, [])} if origin.license else {}),
+            **({"purl": origin.purl} if origin.purl else {}),
+        }
+        for label, digest, origin in files
     ]
     return {"ancestors": ancestors} if ancestors else {}
 

@@ -28,6 +28,22 @@ release_test = analysistest.make(
     attrs = {"files": attr.string_list(doc = "Places in the release.")},
 )
 
+def _origins_impl(ctx):
+    env = analysistest.begin(ctx)
+    actions = actions_by_mnemonic(env)
+    (description,) = [
+        json.decode(action.content)
+        for action in analysistest.target_actions(env)
+        if action.mnemonic == "FileWrite" and action.outputs.to_list()[0].basename == "fetched_release.description.json"
+    ]
+    files = description["models"][0]["files"]
+    asserts.equals(env, ["", "executorch_lock"], sorted([file["repository"] for file in files]))
+    inputs = [f.basename for f in actions["EtRelease"][0].inputs.to_list()]
+    asserts.true(env, "origins.json" in inputs, "licenses of the hub's models are known")
+    return analysistest.end(env)
+
+origins_test = analysistest.make(_origins_impl)
+
 def _stamped_impl(ctx):
     env = analysistest.begin(ctx)
     (action,) = actions_by_mnemonic(env)["EtRelease"]

@@ -1,10 +1,9 @@
-"""A stand-in for the hub, and `et pin` that asks it."""
+"""A fake hub, and `et pin` that asks it."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,37 +13,26 @@ HERE = Path(__file__).absolute().parent
 sys.path[:0] = [str(HERE), str(HERE.parents[1] / "hub"), str(HERE.parents[2] / "tools")]
 
 from etcli import cli  # noqa: E402
-from stand_in_hub import StandInHub  # noqa: E402
-
-
-@dataclass(frozen=True)
-class Result:
-    """What `et pin` printed, and its exit code."""
-
-    code: int
-    out: str
-    err: str
-
-
-Pin = Callable[..., Result]
+from fake_hub import FakeHub  # noqa: E402
+from pinning import Pin, Result  # noqa: E402
 
 
 @pytest.fixture
-def hub() -> Iterator[StandInHub]:
-    """A stand-in without models."""
-    stand_in = StandInHub()
-    yield stand_in
-    stand_in.close()
+def hub() -> Iterator[FakeHub]:
+    """A fake hub without models."""
+    fake = FakeHub()
+    yield fake
+    fake.close()
 
 
 @pytest.fixture
 def pin(
-    hub: StandInHub,
+    hub: FakeHub,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> Pin:
-    """Runs `et pin` in this process, on the stand-in, without a token."""
+    """Runs `et pin` in this process, on the fake hub, without a token."""
     monkeypatch.setenv("HF_ENDPOINT", hub.endpoint)
     monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
     monkeypatch.delenv("HF_TOKEN", raising=False)

@@ -10,13 +10,14 @@ from pathlib import Path
 
 import pytest
 from ethub import diagnosis
-from stand_in_hub import StandInHub
+from fake_hub import FakeHub
 
 WEIGHTS = bytes(range(256)) * 40
 SHA256 = hashlib.sha256(WEIGHTS).hexdigest()
+CHANGED = hashlib.sha256(bytes(len(WEIGHTS))).hexdigest()
 
 
-def said(hub: StandInHub, commit: str, path: str = "model.safetensors", sha256: str = SHA256) -> str:
+def said(hub: FakeHub, commit: str, path: str = "model.safetensors", sha256: str = SHA256) -> str:
     """What the program prints, started as the repository rule starts it."""
     program = Path(diagnosis.__file__)
     done = subprocess.run(
@@ -30,7 +31,7 @@ def said(hub: StandInHub, commit: str, path: str = "model.safetensors", sha256: 
 
 
 @pytest.fixture
-def commit(hub: StandInHub) -> str:
+def commit(hub: FakeHub) -> str:
     return hub.add("org/net", {"model.safetensors": WEIGHTS, "config.json": b"{}"})
 
 
@@ -39,14 +40,17 @@ def commit(hub: StandInHub) -> str:
     [
         ("", "the download was interrupted: the hub has the expected file now. Build again."),
         ("busy", "too many requests: got status 429 from 127.0.0.1:"),
-        ("changed", f"the file is not the pinned one: got sha256 {hashlib.sha256(bytes(10240)).hexdigest()}"),
+        (
+            "changed",
+            f"the file is not the pinned one: got sha256 {CHANGED}",
+        ),
         ("gated", "the model is gated: got status 401, and no token is set. Accept the license"),
         ("loop", "got a loop of redirects"),
         ("missing", "not found: got status 404 EntryNotFound."),
         ("truncated", "arrived truncated or changed: got 3413 bytes, expected 10240 bytes."),
     ],
 )
-def test_why(hub: StandInHub, commit: str, fault: str, message: str) -> None:
+def test_why(hub: FakeHub, commit: str, fault: str, message: str) -> None:
     hub.fault, hub.busy, hub.retry_after = fault, 99, "33"
     text = said(hub, commit)
     assert text.startswith(f"model.safetensors of org/net at {commit}: ")
@@ -54,14 +58,14 @@ def test_why(hub: StandInHub, commit: str, fault: str, message: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["model.safetensors", "config.json"])
-def test_a_wrong_hash(hub: StandInHub, commit: str, path: str) -> None:
+def test_a_wrong_hash(hub: FakeHub, commit: str, path: str) -> None:
     """Of a file in LFS the hub says the hash, others are read."""
     text = said(hub, commit, path, "0" * 64)
-    assert f"the file is not the pinned one: got sha256 " in text
+    assert "the file is not the pinned one: got sha256 " in text
     assert f"expected {'0' * 64}. Correct the hash with" in text
-    assert not [server for server, *_ in hub.requests if server == "files"] or path != "config.json"
+    assert "files" not in {server for server, *_ in hub.requests} or path == "model.safetensors"
 
 
-def test_the_hub_is_down(hub: StandInHub, commit: str) -> None:
+def test_the_hub_is_down(hub: FakeHub, commit: str) -> None:
     hub.close()
     assert "cannot be reached" in said(hub, commit)

@@ -1,4 +1,4 @@
-"""`et pin` on a stand-in for the hub, which answers as the hub does, lies or refuses."""
+"""`et pin` on a fake hub, which answers as the hub does, lies or refuses."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import json
 from pathlib import Path
 
 import pytest
-from conftest import Pin
 from ethub import client
-from stand_in_hub import StandInHub
+from fake_hub import FakeHub
+from pinning import Pin
 
 FILES = {
     "tokenizer.json": b'{"model": {}}',
@@ -24,7 +24,7 @@ PINNED = ("config.json", "model.safetensors", "tokenizer.json")
 
 
 @pytest.fixture
-def commit(hub: StandInHub) -> str:
+def commit(hub: FakeHub) -> str:
     return hub.add("org/Tiny-Llama.1B", FILES)
 
 
@@ -52,7 +52,7 @@ def test_the_tag_is_the_same_again(pin: Pin, commit: str) -> None:
     assert pin("org/Tiny-Llama.1B") == pin("org/Tiny-Llama.1B", "--revision", commit)
 
 
-def test_only_small_files_are_downloaded(pin: Pin, hub: StandInHub, commit: str) -> None:
+def test_only_small_files_are_downloaded(pin: Pin, hub: FakeHub, commit: str) -> None:
     assert pin("org/Tiny-Llama.1B").code == 0
     read = [path.rpartition("/")[2] for _, path, _ in hub.requests if "/resolve/" in path]
     assert sorted(read) == ["config.json", "tokenizer.json"]
@@ -81,14 +81,14 @@ def test_nothing_is_selected(pin: Pin, commit: str) -> None:
         ("other", "LicenseRef-own-terms"),
     ],
 )
-def test_the_license(pin: Pin, hub: StandInHub, license: str, expected: str) -> None:
+def test_the_license(pin: Pin, hub: FakeHub, license: str, expected: str) -> None:
     hub.add("org/net", {"model.safetensors": b"1"}, license=license)
     result = pin("org/net")
     assert result.err == "" and f'    license = "{expected}",\n' in result.out
 
 
 @pytest.mark.parametrize("license", ["", "unknown", "cc"])
-def test_an_unknown_license(pin: Pin, hub: StandInHub, license: str) -> None:
+def test_an_unknown_license(pin: Pin, hub: FakeHub, license: str) -> None:
     hub.add("org/net", {"model.safetensors": b"1"}, license=license)
     result = pin("org/net")
     assert result.code == 0 and '    license = "",\n' in result.out
@@ -96,7 +96,7 @@ def test_an_unknown_license(pin: Pin, hub: StandInHub, license: str) -> None:
 
 
 def test_a_gated_model(
-    pin: Pin, hub: StandInHub, commit: str, monkeypatch: pytest.MonkeyPatch
+    pin: Pin, hub: FakeHub, commit: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hub.fault = "gated"
     result = pin("org/Tiny-Llama.1B")
@@ -109,14 +109,24 @@ def test_a_gated_model(
     assert pin("org/Tiny-Llama.1B").code == 0
 
 
-def test_a_token_of_netrc(pin: Pin, hub: StandInHub, commit: str, tmp_path: Path) -> None:
+def test_a_token_of_netrc(pin: Pin, hub: FakeHub, commit: str, tmp_path: Path) -> None:
     hub.fault = "gated"
     (tmp_path / "netrc").write_text(f"machine 127.0.0.1 login me password {hub.token}\n")
     (tmp_path / "netrc").chmod(0o600)
     assert pin("org/Tiny-Llama.1B").code == 0
 
 
-def test_the_token_stays_with_the_hub(hub: StandInHub, commit: str) -> None:
+def test_a_malformed_token(
+    pin: Pin, hub: FakeHub, commit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The message does not have it."""
+    monkeypatch.setenv("HF_TOKEN", "hf_se\ncret")
+    result = pin("org/Tiny-Llama.1B")
+    assert result.code == 2 and "HF_TOKEN: got spaces or control characters" in result.err
+    assert "cret" not in result.err and hub.requests == []
+
+
+def test_the_token_stays_with_the_hub(hub: FakeHub, commit: str) -> None:
     """The server of large files, to which the hub redirects, must not see it."""
     answer = client.Hub(hub.endpoint, hub.token).open(
         "org/Tiny-Llama.1B", commit, "model.safetensors"
@@ -160,7 +170,7 @@ def test_no_such_model(pin: Pin, commit: str, arguments: list[str], message: str
 )
 def test_a_hub_that_lies(
     pin: Pin,
-    hub: StandInHub,
+    hub: FakeHub,
     commit: str,
     fault: str,
     message: str,
@@ -173,7 +183,7 @@ def test_a_hub_that_lies(
     assert message in result.err
 
 
-def test_too_many_requests(hub: StandInHub, commit: str) -> None:
+def test_too_many_requests(hub: FakeHub, commit: str) -> None:
     waits: list[float] = []
     hub.fault, hub.busy, hub.retry_after = "busy", 2, "7"
     model = client.Hub(hub.endpoint, sleep=waits.append).model("org/Tiny-Llama.1B", "main")
@@ -182,7 +192,7 @@ def test_too_many_requests(hub: StandInHub, commit: str) -> None:
 
 @pytest.mark.parametrize(("retry_after", "waits"), [("7", [7] * 4), ("100000", [])])
 def test_too_many_requests_for_ever(
-    hub: StandInHub, commit: str, retry_after: str, waits: list[float]
+    hub: FakeHub, commit: str, retry_after: str, waits: list[float]
 ) -> None:
     slept: list[float] = []
     hub.fault, hub.busy, hub.retry_after = "busy", 99, retry_after
@@ -193,7 +203,7 @@ def test_too_many_requests_for_ever(
 
 
 def test_a_hub_that_cannot_be_reached(
-    pin: Pin, hub: StandInHub, monkeypatch: pytest.MonkeyPatch
+    pin: Pin, hub: FakeHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:1")
     assert "127.0.0.1:1 cannot be reached: [Errno 111] Connection refused." in pin("org/x").err
@@ -203,9 +213,18 @@ def test_a_hub_that_cannot_be_reached(
 
 @pytest.mark.parametrize(
     "path",
-    ["../x.json", "/x.json", "a//x.json", "a\nb.json", "x/BUILD.bazel", "Build", "a b.json", 'a".json'],
+    [
+        "../x.json",
+        "/x.json",
+        "a//x.json",
+        "a\nb.json",
+        "x/BUILD.bazel",
+        "Build",
+        "a b.json",
+        'a".json',
+    ],
 )
-def test_hostile_paths(pin: Pin, hub: StandInHub, path: str) -> None:
+def test_hostile_paths(pin: Pin, hub: FakeHub, path: str) -> None:
     hub.add("org/net", {"model.safetensors": b"1", path: b"2"})
     result = pin("org/net", "--include", "*")
     assert (result.code, result.out) == (2, "")
@@ -228,7 +247,7 @@ def test_hostile_paths(pin: Pin, hub: StandInHub, path: str) -> None:
 def test_malformed_lists(
     pin: Pin, commit: str, entry: object, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stand_in_hub._entry", lambda *_: entry)
+    monkeypatch.setattr("fake_hub._entry", lambda *_: entry)
     result = pin("org/Tiny-Llama.1B")
     assert (result.code, result.out) == (2, "")
     assert "the hub's answer is malformed" in result.err and message in result.err

@@ -20,6 +20,12 @@ RECIPE = {
     "base": None,
     "data": [],
 }
+ORIGINS = {
+    "hub_model": {
+        "license": "LicenseRef-llama3.2 AND MIT",
+        "purl": f"pkg:huggingface/org/Model-1B@{'0' * 40}",
+    }
+}
 METADATA = {
     "torch": "Name: torch\nVersion: 2.13.0+cpu\nLicense-Expression: BSD-3-Clause AND MIT\n",
     "Jinja2": "Name: Jinja2\nVersion: 3.1.6\n"
@@ -71,7 +77,12 @@ class Release:
         if said not in self.description["programs"]:
             self.description["programs"].append(said)
             files = [
-                {"label": f"//m:{one}", "path": str(self.file(f"weights/{one}"))} for one in weights
+                {
+                    "label": f"//m:{one}",
+                    "path": str(self.file(f"weights/{one}")),
+                    "repository": "hub_model" if one.endswith(".safetensors") else "",
+                }
+                for one in weights
             ]
             self.description["models"].append(
                 {"label": model, "entry_point": "m:build", "files": files}
@@ -189,6 +200,7 @@ class Release:
         given = self.file("description.json", json.dumps(self.description))
         lists = {
             "description": given,
+            "origins": self.file("origins.json", json.dumps(ORIGINS)),
             "manifest": self.folder / "manifest.json",
             "sbom": self.folder / "sbom.cdx.json",
             "checksums": self.folder / "SHA256SUMS",
@@ -207,7 +219,7 @@ def whole(scratch: Path) -> Release:
     made = Release(scratch)
     programs = [
         made.program("base", "foundation", weights=["model.gguf"]),
-        made.program("task", "foundation"),
+        made.program("task", "foundation", weights=["model.safetensors"]),
     ]
     made.app("chat", "linux_x86_64", programs, ["foundation"], "chat-linux_x86_64.tar.zst")
     phone = made.app(

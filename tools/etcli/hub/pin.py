@@ -1,7 +1,7 @@
 """`et pin`: the tag that pins a model of the Hugging Face hub by commit and hash.
 
-The tag is printed when all of it is known, or not at all. It depends on the commit and on the selected files only,
-so that pinning again shows no change where there is none.
+The tag is printed when all of it is known, or not at all. It depends on the commit and on the
+selected files only, so that pinning again shows no change where there is none.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ethub.client import Hub, HubError, HubFile
 from etcli.command import Outcome
 from etcli.console import Printer, bar
 
-# What a model is built from; the first kind of weights that it has. Folders hold the same in other forms.
+# What a model is built from: the first kind of weights that it has, and what belongs to them.
 _WEIGHTS = ("*.safetensors", "*.bin", "*.pth", "*.gguf")
 _OTHERS = ("*.json", "*.jinja", "*.model", "*.spm", "*.txt", "LICENSE*", "NOTICE*")
 
@@ -137,7 +137,7 @@ def _selected(files: Sequence[HubFile], include: Sequence[str], repo: str) -> li
 
 
 def _default(files: Sequence[HubFile]) -> list[HubFile]:
-    """Weights of one kind with what belongs to them, without those in folders; empty: no weights."""
+    """Weights with what belongs to them, without folders, which hold them in other forms."""
     top = [f for f in files if "/" not in f.path and not _matches(f, _REPEATED)]
     for pattern in _WEIGHTS:
         if any(_matches(file, (pattern,)) for file in top):

@@ -1,8 +1,8 @@
-"""A stand-in for the Hugging Face hub, for tests: no test reaches the real one.
+"""A fake of the Hugging Face hub, for tests: no test reaches the real one.
 
-It answers as the hub does: `/api/models/<repo>/revision/<revision>`, `/api/models/<repo>/tree/<commit>` in pages,
-and `/<repo>/resolve/<commit>/<path>`, which redirects to another server for files in LFS. It takes range requests.
-A fault makes it lie or refuse.
+It answers as the hub does: `/api/models/<repo>/revision/<revision>`,
+`/api/models/<repo>/tree/<commit>` in pages, and `/<repo>/resolve/<commit>/<path>`, which redirects
+to another server for files in LFS. It takes range requests. A fault makes it lie or refuse.
 """
 
 from __future__ import annotations
@@ -19,21 +19,23 @@ from urllib.parse import parse_qs, urlsplit
 _PAGE = 2
 
 
-class StandInHub:
+class FakeHub:
     """A hub with models, and the server of its large files.
 
     Attributes:
       endpoint: its address.
-      fault: what is wrong with it; "": nothing. One of "busy" (status 429, `busy` times), "changed" (a file has other
-        bytes than were announced), "down" (status 503), "gated" (status 401 without the token), "loop" (of
-        redirects), "missing" (files give status 404), "other_commit", "text" (instead of JSON), "truncated".
+      fault: what is wrong with it; "": nothing. One of "busy" (status 429, `busy` times), "changed"
+        (a file has other bytes than were announced), "down" (status 503), "gated" (status 401
+        without the token), "loop" (of redirects), "missing" (files give status 404),
+        "other_commit", "text" (instead of JSON), "truncated".
       busy: how many more requests get status 429.
       retry_after: what these say.
-      requests: (server, path, token) of each request: "hub" or "files", and what the Authorization header has.
+      requests: (server, path, token) of each request: "hub" or "files", and what the
+        Authorization header has.
 
     Example:
 
-        hub = StandInHub()
+        hub = FakeHub()
         commit = hub.add("org/net", {"config.json": b"{}"}, license="mit")
         ...
         hub.close()
@@ -75,12 +77,12 @@ class StandInHub:
             server.server_close()
 
     def _serve(self, name: str, answer: Any) -> tuple[http.server.ThreadingHTTPServer, str]:
-        stand_in = self
+        fake = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 token = self.headers.get("Authorization", "")
-                stand_in.requests.append((name, self.path, token))
+                fake.requests.append((name, self.path, token))
                 answer(self, token)
 
             def do_HEAD(self) -> None:
@@ -133,7 +135,9 @@ class StandInHub:
     def _list(self, request: Any, model: Mapping[str, Any], url: Any) -> None:
         """A page of a model's files."""
         begin = int(parse_qs(url.query).get("cursor", ["0"])[0])
-        entries = [_entry(p, data, p.endswith(model["in_lfs"])) for p, data in model["files"].items()]
+        entries = [
+            _entry(p, data, p.endswith(model["in_lfs"])) for p, data in model["files"].items()
+        ]
         entries.insert(0, {"type": "directory", "path": "onnx", "oid": "0" * 40, "size": 0})
         headers = {}
         if begin + _PAGE < len(entries):

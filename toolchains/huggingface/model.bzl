@@ -1,0 +1,133 @@
+"""hugging_face_model: a repository with the files of a model, pinned by commit and hash.
+
+Each file's hash is in the tag, so the hub, its mirrors and what lies between are not trusted, and Bazel's repository
+cache has the files when none of them can be reached. HF_ENDPOINT and HF_TOKEN only say where the bytes come from.
+Therefore they are read from the environment without a record: a record would fetch gigabytes again for a new token,
+and write the token to the output base. The token is bound to the endpoint's addresses; Bazel does not send it on to
+the hosts that these redirect to.
+"""
+
+load("@bazel_tools//tools/build_defs/repo:utils.bzl", "parse_netrc", "use_netrc")
+load("//toolchains/exporter:host_python.bzl", "find_host_python")
+load("//toolchains/huggingface:tokenizer_files.bzl", "TOKENIZER_FILES")
+
+_ENDPOINT = "https://huggingface.co"
+_PATTERN = "Bearer <password>"
+_DIAGNOSIS = Label("//tools/ethub:diagnosis.py")
+
+# Neither model nor tokenizer.
+_TEXTS = ["LICENSE", "NOTICE", "README"]
+
+_BUILD = """package(default_visibility = ["//visibility:public"])
+
+exports_files(%s)
+"""
+
+_FILEGROUP = """
+filegroup(
+    name = "%s",
+    srcs = %s,
+)
+"""
+
+def _read_netrc(rctx):
+    """The user's netrc file by machine; like the variables, without a record."""
+    path = rctx.os.environ.get("NETRC", "") or rctx.os.environ.get("HOME", "") + "/.netrc"
+    return parse_netrc(rctx.read(path, watch = "no"), path) if rctx.path(path).exists else {}
+
+def _authorization(rctx, endpoint, urls):
+    """What Bazel sends with requests to these addresses, and to no others."""
+    token = rctx.os.environ.get("HF_TOKEN", "").strip()
+    if token:
+        return {url: {"password": token, "pattern": _PATTERN, "type": "pattern"} for url in urls}
+    host = endpoint.split("://")[-1].split("/")[0].split(":")[0]
+    return use_netrc(_read_netrc(rctx), urls, {host: _PATTERN})
+
+def _why(rctx, path):
+    """Why a file cannot be downloaded: the hub is asked again."""
+    result = rctx.execute([
+        find_host_python(rctx),
+        "-I",
+        "-B",
+        rctx.path(_DIAGNOSIS),
+        rctx.attr.repo,
+        rctx.attr.revision,
+        path,
+        rctx.attr.files[path],
+    ], environment = {"HF_ENDPOINT": rctx.os.environ.get("HF_ENDPOINT", "")})
+    return (result.stdout + result.stderr).strip()
+
+def _build_file(paths):
+    of_tokenizer = [path for path in paths if path.split("/")[-1] in TOKENIZER_FILES]
+    texts = [path for path in paths if path.split("/")[-1].split(".")[0].upper() in _TEXTS]
+    groups = {
+        "checkpoint": [path for path in paths if path not in of_tokenizer + texts],
+        "files": paths,
+        "tokenizer": of_tokenizer,
+    }
+    return _BUILD % paths + "".join([_FILEGROUP % (name, srcs) for name, srcs in groups.items()])
+
+def _hugging_face_model_impl(rctx):
+    endpoint = (rctx.os.environ.get("HF_ENDPOINT", "") or _ENDPOINT).rstrip("/")
+    repo, revision = rctx.attr.repo, rctx.attr.revision
+    url_by_path = {path: "%s/%s/resolve/%s/%s" % (endpoint, repo, revision, path) for path in rctx.attr.files}
+    authorization = _authorization(rctx, endpoint, url_by_path.values())
+    rctx.report_progress("downloading %d files of %s" % (len(url_by_path), repo))
+    downloads = {
+        path: rctx.download(
+            url,
+            output = path,
+            sha256 = rctx.attr.files[path],
+            auth = authorization,
+            allow_fail = True,
+            block = False,
+        )
+        for path, url in url_by_path.items()
+    }
+
+    # All, as none may go on when the rule ends.
+    done = {path: download.wait().success for path, download in downloads.items()}
+    failed = [path for path, success in done.items() if not success]
+    if failed:
+        fail("@%s: %d of %d files cannot be downloaded. %s" % (
+            rctx.name,
+            len(failed),
+            len(done),
+            _why(rctx, failed[0]),
+        ))
+    rctx.file("BUILD.bazel", _build_file(sorted(url_by_path)), executable = False)
+
+hugging_face_model = repository_rule(
+    implementation = _hugging_face_model_impl,
+    doc = "The files of a model of the Hugging Face hub, pinned by commit and hash.",
+    attrs = {
+        "files": attr.string_dict(mandatory = True),
+        "repo": attr.string(mandatory = True),
+        "revision": attr.string(mandatory = True),
+    },
+)
+
+def _model_origins_impl(rctx):
+    rctx.file("origins.json", rctx.attr.origins + "\n", executable = False)
+    rctx.file("BUILD.bazel", "exports_files([\"origins.json\"])\n", executable = False)
+
+model_origins = repository_rule(
+    implementation = _model_origins_impl,
+    doc = """Where the models of all tags come from, for bills of materials: `//:origins.json`.
+
+A dict of the name of a repository to its package URL and license.""",
+    attrs = {"origins": attr.string(mandatory = True)},
+)
+
+def model_origin(*, repo, revision, license):
+    """Where a model comes from, and its license.
+
+    Args:
+      repo: "organization/model".
+      revision: its commit.
+      license: SPDX expression; empty: unknown.
+
+    Returns:
+      A dict, encodable as JSON.
+    """
+    return {"license": license, "purl": "pkg:huggingface/%s@%s" % (repo, revision)}
