@@ -111,8 +111,8 @@ def export_llm(measured: Results) -> str:
     figures = measured["export_llm"]
     return (
         f"For {figures['layers']} layers of SmolLM2-135M and one YAML file, upstream's "
-        f"`export_llm` took {figures['cpu_ratio']:.1f} times as much CPU time as the action of `et_llm`. "
-        f"Measured {_alone(figures)}."
+        f"`export_llm` took {figures['cpu_ratio']:.1f} times as much CPU time as the action of "
+        f"`et_llm`. Measured {_alone(figures)}."
     )
 
 
