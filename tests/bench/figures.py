@@ -110,9 +110,9 @@ def export_llm(measured: Results) -> str:
     """Upstream's `export_llm` against the action of et_llm."""
     figures = measured["export_llm"]
     return (
-        f"For {figures['layers']} layers of SmolLM2-135M, upstream's `export_llm` took "
-        f"{figures['cpu_ratio']:.1f} times as much CPU time as the action of `et_llm` with the "
-        f"same weights and YAML file, {_alone(figures)}."
+        f"For {figures['layers']} layers of SmolLM2-135M and one YAML file, upstream's "
+        f"`export_llm` took {figures['cpu_ratio']:.1f} times as much CPU time as the action of "
+        f"`et_llm`. Measured {_alone(figures)}."
     )
 
 
