@@ -1,6 +1,6 @@
-"""examples/hermetic with a stand-in for what rules_python downloads: an interpreter and a pip hub.
+"""examples/hermetic with a fake of what rules_python downloads: an interpreter and a pip hub.
 
-The stand-in has the tags, repositories and labels of rules_python 1.x, and this machine's
+The fake has the tags, repositories and labels of rules_python 1.x, and this machine's
 interpreter. rules_python's other files are those that the build has anyway.
 """
 
@@ -17,7 +17,7 @@ import pytest
 sys.path.insert(0, os.path.dirname(__file__))
 from nested import Workspace
 
-_STAND_IN = "tests/integration/rules_python/extensions"
+_FAKE = "tests/integration/rules_python/extensions"
 _IMPORTED = 'use_repo(executorch, "executorch_runner_json")\n'
 
 
@@ -36,13 +36,13 @@ def interpreter(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def workspace(interpreter: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
     top = tmp_path_factory.mktemp("hermetic")
     created = Workspace(top / "one", source="examples/hermetic")
-    stand_in = top / "rules_python"
-    shutil.copytree(rules_python(created), stand_in, symlinks=True)
-    for file in sorted((created.module / _STAND_IN).iterdir()):
-        (stand_in / "python/extensions" / file.name).unlink()
-        shutil.copyfile(file, stand_in / "python/extensions" / file.name)
-    created.overrides.append(f"--override_module=rules_python={stand_in}")
-    created.overrides.append(f"--repo_env=STAND_IN_PYTHON={interpreter}")
+    fake = top / "rules_python"
+    shutil.copytree(rules_python(created), fake, symlinks=True)
+    for file in sorted((created.module / _FAKE).iterdir()):
+        (fake / "python/extensions" / file.name).unlink()
+        shutil.copyfile(file, fake / "python/extensions" / file.name)
+    created.overrides.append(f"--override_module=rules_python={fake}")
+    created.overrides.append(f"--repo_env=FAKE_PYTHON={interpreter}")
     yield created
     created.close()
 

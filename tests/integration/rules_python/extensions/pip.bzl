@@ -1,4 +1,4 @@
-"""Stand-in for rules_python's extension `pip`: a hub with a py_library for each package of a lock."""
+"""Fake of rules_python's extension `pip`: a hub with a py_library for each package of a lock."""
 
 _BUILD = """\
 load("@rules_python//python:py_library.bzl", "py_library")
@@ -16,7 +16,7 @@ def _hub_impl(rctx):
     names = [line.split("==")[0] for line in rctx.read(lock).split("\n") if "==" in line]
     for name in names:
         done = rctx.execute(
-            [rctx.getenv("STAND_IN_PYTHON") or rctx.which("python3.11"), "-m", "pip", "install", "--require-hashes", "--no-deps"] +
+            [rctx.getenv("FAKE_PYTHON") or rctx.which("python3.11"), "-m", "pip", "install", "--require-hashes", "--no-deps"] +
             ["--no-compile", "--target=%s/site-packages" % name, "--requirement=%s" % lock],
         )
         if done.return_code:

@@ -1,7 +1,7 @@
-"""Stand-in for rules_python's extension `python`: the machine's own interpreter in place of a download."""
+"""Fake of rules_python's extension `python`: the machine's own interpreter in place of a download."""
 
 def _host_python_impl(rctx):
-    interpreter = rctx.getenv("STAND_IN_PYTHON") or rctx.which("python3.11")
+    interpreter = rctx.getenv("FAKE_PYTHON") or rctx.which("python3.11")
     rctx.symlink(interpreter, "python")
     rctx.file("BUILD.bazel", "exports_files([\"python\"], visibility = [\"//visibility:public\"])\n")
 
