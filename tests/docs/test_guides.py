@@ -39,6 +39,7 @@ _SKIPPED = {
     "docs/start/ios.md": 4,
     "docs/start/llm.md": 5,
     "examples/android_app/README.md": 1,
+    "examples/hermetic/README.md": 1,
     "examples/ios_app/README.md": 1,
     "examples/llm/README.md": 3,
 }

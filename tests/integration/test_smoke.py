@@ -198,22 +198,61 @@ split_programs = rule(
 """
 
 
+_SPLIT_BUILD = """
+load("@rules_cc//cc:defs.bzl", "cc_binary")
+
+split_programs(
+    name = "split",
+    programs = [":pair1_xnnpack"],
+)
+
+platform(
+    name = "own_platform",
+    constraint_values = [
+        "@platforms//cpu:riscv64",
+        "@platforms//os:none",
+    ],
+)
+
+cc_binary(
+    name = "plain",
+    srcs = ["plain.cc"],
+)
+"""
+_PLATFORMS = [
+    "@rules_executorch//toolchains/platforms:linux_arm64",
+    "@rules_executorch//toolchains/platforms:ios_arm64",
+    "//:own_platform",
+]
+
+
 def test_configurations_share_a_lowering(workspace: Workspace) -> None:
     """Compilation modes, flags of compilers and platforms link again, with the same bytes."""
     (workspace.folder / "split.bzl").write_text(_SPLIT)
     build = workspace.folder / "BUILD.bazel"
     before = build.read_text()
-    split = 'split_programs(name = "split", programs = [":pair1_xnnpack"])\n'
-    build.write_text(f'load(":split.bzl", "split_programs")\n{before}{split}')
+    build.write_text(f'load(":split.bzl", "split_programs")\n{before}{_SPLIT_BUILD}')
+    (workspace.folder / "plain.cc").write_text("int main() { return 0; }\n")
     try:
         workspace.build("//:pair1_xnnpack")
         program = (workspace.folder / "bazel-bin/pair1_xnnpack.pte").read_bytes()
         link = "EtLink //:pair1_xnnpack"
-        # Bazel itself keeps what flags of compilers have no effect on.
-        for flags, ran in (["-c", "opt"], [link]), (["--copt=-DOTHER"], []), (["--features=o"], []):
-            assert workspace.build(*flags, "//:pair1_xnnpack") == ran, flags
+        platforms = [f"--platforms={platform}" for platform in _PLATFORMS]
+        # Bazel itself keeps what flags of compilers and platforms have no effect on.
+        for flag, ran in {
+            "--compilation_mode=opt": [link],
+            "--compilation_mode=dbg": [link],
+            "--copt=-DOTHER": [],
+            "--features=o": [],
+            **dict.fromkeys(platforms, []),
+        }.items():
+            assert workspace.build(flag, "//:pair1_xnnpack") == ran, flag
             assert (workspace.folder / "bazel-bin/pair1_xnnpack.pte").read_bytes() == program
         assert workspace.build("//:split") == [link, link]
+        # A C++ program of the same workspace has the machine's compiler, not these rules'.
+        workspace.run("run", "//:plain")
+        fetched = [path.name for path in (workspace.base / "external").iterdir()]
+        assert not [name for name in fetched if "executorch_cc" in name or "zig" in name]
     finally:
         build.write_text(before)
 
@@ -225,6 +264,19 @@ def test_paths_without_configurations(workspace: Workspace) -> None:
     programs = workspace.outputs()
     ran = workspace.build("--experimental_output_paths=strip", *targets)
     assert ran == [f"EtLink {target}" for target in targets]
+    assert workspace.outputs() == programs
+
+
+def test_flags_of_newer_versions(workspace: Workspace) -> None:
+    """With what `--config=forward` sets, a user's workspace has the same programs."""
+    lines = (workspace.module / ".bazelrc").read_text().splitlines()
+    flags = [line.split()[1] for line in lines if re.match(r"\w+:forward ", line)]
+    assert "--incompatible_use_plus_in_repo_names" in flags
+    # Its names of repositories are others than those of the outer build, which the test hands on.
+    flags.remove("--incompatible_use_plus_in_repo_names")
+    workspace.build("//:pair1_xnnpack")
+    programs = workspace.outputs()
+    workspace.build(*flags, "//:pair1_xnnpack")
     assert workspace.outputs() == programs
 
 

@@ -50,7 +50,7 @@ def unloaded(text: str) -> list[str]:
     """
     tree = ast.parse(_SUBSTITUTION.sub("_", text))
     names = _used_without(set(_bound(tree)), tree)
-    # Such texts are put together from several, so that a load may stand in another one.
+    # Such texts are put together from several, so that a load may be in another one.
     texts = list(_build_texts(tree))
     loaded = {name for inner in texts for name in _loaded_in_lines(inner)}
     for inner in texts:

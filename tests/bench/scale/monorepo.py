@@ -56,7 +56,7 @@ _MODULE = """\
 module(name = "monorepo")
 
 bazel_dep(name = "rules_executorch", version = "0.1.0")
-bazel_dep(name = "rules_python", version = "1.0.0")
+bazel_dep(name = "rules_python", version = "1.7.0")
 local_path_override(
     module_name = "rules_executorch",
     path = "{module}",
