@@ -23,8 +23,9 @@ def build(ctx: ModelContext) -> ModelSpec:
     """Called while a program is lowered.
 
     Args:
-      ctx: data: the files of a checkpoint. args: `task`; `max_length` and
-        `prefill_length` in tokens; `samples` of audio; `image_size` as "HxW"; `dynamic`, whether lengths may vary; `random_weights`.
+      ctx: data: the files of a checkpoint. args: `task`; `max_length` and `prefill_length` in
+        tokens; `samples` of audio; `image_size` as "HxW"; `dynamic`, whether lengths may vary;
+        `random_weights`.
 
     Returns:
       The methods of the task, with its metadata.
