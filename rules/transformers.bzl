@@ -15,9 +15,10 @@ def et_transformers(
         recipe,
         task = "",
         max_length = 0,
+        prefill_length = 0,
         samples = 0,
         image_size = "",
-        dynamic = True,
+        dynamic = None,
         chat = False,
         tokenizer = None,
         random_weights = False,
@@ -56,10 +57,13 @@ def et_transformers(
         the class that config.json names in `architectures`.
       max_length: tokens of the longest text; for text-generation, of the KV cache. Default: at most 512,
         2048 for text-generation, 448 for an encoder with a decoder, and never more than the model reads.
+      prefill_length: for a KV cache: the most tokens that one call reads; default: 128. Runners read longer
+        prompts in several calls.
       samples: of audio, for models that read samples; default: 16000.
       image_size: height and width in pixels, such as "224x224". Default: what the checkpoint says.
       dynamic: whether the program reads texts of any length up to max_length; else of this length only,
-        and single tokens for text-generation.
+        and single tokens if it has a KV cache. Default: True, but for mixtures of experts with a KV cache:
+        they copy weights of experts for each token of a call.
       chat: for text-generation: whether there are a tokenizer and a conversation.
       tokenizer: with chat: labels of tokenizer.json and tokenizer_config.json; default: those among the
         checkpoint's files.
@@ -85,9 +89,10 @@ def et_transformers(
         **common
     )
     args = {
-        "dynamic": "" if dynamic else "false",
+        "dynamic": "" if dynamic == None else str(dynamic).lower(),
         "image_size": image_size,
         "max_length": str(max_length or ""),
+        "prefill_length": str(prefill_length or ""),
         "random_weights": "true" if random_weights else "",
         "samples": str(samples or ""),
         "task": task,

@@ -93,6 +93,9 @@ def _smaller(default: Any) -> dict[str, Any]:
         given = values.get(name)
         if isinstance(given, int) and not isinstance(given, bool) and given > size:
             arguments[name] = size
+    heads = values.get("num_attention_heads")
+    if "num_key_value_heads" in arguments and values["num_key_value_heads"] == heads:
+        arguments["num_key_value_heads"] = _SIZES["num_attention_heads"]
     for name, token in _TOKENS.items():
         if isinstance(values.get(name), int):
             arguments[name] = token

@@ -6,9 +6,7 @@ from dataclasses import dataclass
 
 from etbuild import BuildError
 
-_SUPPORTED_HINT = (
-    "Declare this model with et_transformers, or take one of a supported family."
-)
+_SUPPORTED_HINT = "Declare this model with et_transformers, or take one of a supported family."
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ window keep all tokens: the attention mask alone limits what they see, which giv
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -22,6 +23,8 @@ from ettransformers.tracing import replacements
 
 # Tokens of a conversation, where the target doesn't say how many: the cache is as large.
 _MOST_TOKENS = 2048
+# Tokens of one call, likewise: memory for activations is planned for so many.
+_PREFILL = 128
 
 
 class _Layer(StaticLayer):
@@ -124,25 +127,47 @@ def build(
     """The method `forward` and the metadata that ExecuTorch's LLM runners read."""
     length = inputs.max_length(checkpoint, model, options, _MOST_TOKENS)
     vocabulary = model.get_input_embeddings().num_embeddings
-    module = _Decoder(model, length).eval()
-    method = method_of(module, length, vocabulary, options)
-    return ModelSpec({"forward": method}, metadata(checkpoint, length, vocabulary, options))
+    calls = calls_of(model, length, options)
+    method = method_of(_Decoder(model, length).eval(), calls, vocabulary)
+    return ModelSpec({"forward": method}, metadata(checkpoint, length, vocabulary, calls))
+
+
+@dataclass(frozen=True)
+class Calls:
+    """How many tokens a call reads.
+
+    Attributes:
+      most: the largest number.
+      dynamic: whether it may be any from 1 on; else each call reads one token.
+    """
+
+    most: int
+    dynamic: bool
+
+
+def calls_of(model: Any, length: int, options: Options) -> Calls:
+    """How many tokens a call reads: `dynamic` and `prefill_length` of the target.
+
+    For a mixture of experts it is one by default: the weights of its experts are copied for each
+    token of a call, for which no machine has the memory if the experts are large.
+    """
+    has_experts = model._can_set_experts_implementation()
+    most = min(length, options.integer("prefill_length", _PREFILL, minimum=2))
+    return Calls(most, options.boolean("dynamic", not has_experts))
 
 
 def method_of(
     module: nn.Module,
-    length: int,
+    calls: Calls,
     vocabulary: int,
-    options: Options,
     memory: tuple[torch.Tensor, Any] | None = None,
 ) -> Method:
     """A method that reads tokens at a position.
 
     Args:
       module: takes tokens and a position; with memory between the two.
-      length: the most tokens.
+      calls: how many tokens it reads.
       vocabulary: number of different tokens.
-      options: `dynamic`: whether a call reads any number of tokens, or one.
       memory: what an encoder returned, and its dynamic sizes.
     """
     start = torch.tensor([0])
@@ -151,27 +176,24 @@ def method_of(
     def of(count: int) -> tuple[torch.Tensor, ...]:
         return ((torch.arange(count) % vocabulary).view(1, -1), *between, start)
 
-    is_dynamic = options.boolean("dynamic", True)
-    tokens = {1: torch.export.Dim("count", min=1, max=length)} if is_dynamic else {}
-    shapes = [tokens, {}] if memory is None else [tokens, memory[1], {}]
-    if not is_dynamic:
-        return Method(module, of(1), tuple(shapes), strict=False)
+    tokens = {1: torch.export.Dim("count", min=1, max=calls.most)} if calls.dynamic else {}
+    shapes = (tokens, {}) if memory is None else (tokens, memory[1], {})
+    if not calls.dynamic:
+        return Method(module, of(1), shapes, strict=False)
     # Half of the range: export would take an example of one token for a constant.
-    example = of(max(2, length // 2))
-    return Method(module, example, tuple(shapes), strict=False, test_inputs=[of(1), of(length)])
+    example = of(max(2, calls.most // 2))
+    return Method(module, example, shapes, strict=False, test_inputs=[of(1), of(calls.most)])
 
 
-def metadata(
-    checkpoint: Checkpoint, length: int, vocabulary: int, options: Options
-) -> dict[str, Any]:
+def metadata(checkpoint: Checkpoint, length: int, vocabulary: int, calls: Calls) -> dict[str, Any]:
     """Constant methods by the names that ExecuTorch's LLM runners read."""
     values: dict[str, Any] = {
-        "get_max_seq_len": length,
+        "get_max_seq_len": calls.most,
         "get_max_context_len": length,
         "get_vocab_size": vocabulary,
         "use_kv_cache": True,
         "use_sdpa_with_kv_cache": False,
-        "enable_dynamic_shape": options.boolean("dynamic", True),
+        "enable_dynamic_shape": calls.dynamic,
     }
     generation = checkpoint.optional_json("generation_config.json")
     for source in (vars(checkpoint.config.get_text_config(decoder=True)), generation):

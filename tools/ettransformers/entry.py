@@ -8,15 +8,24 @@ from etbuild import ModelContext, ModelSpec, Options
 
 from ettransformers import pretrained, tasks
 
-_OPTIONS = ("dynamic", "image_size", "max_length", "random_weights", "samples", "task")
+_OPTIONS = (
+    "dynamic",
+    "image_size",
+    "max_length",
+    "prefill_length",
+    "random_weights",
+    "samples",
+    "task",
+)
 
 
 def build(ctx: ModelContext) -> ModelSpec:
     """Called while a program is lowered.
 
     Args:
-      ctx: data: the files of a checkpoint. args: `task`; `max_length` in tokens; `samples` of
-        audio; `image_size` as "HxW"; `dynamic`, whether lengths may vary; `random_weights`.
+      ctx: data: the files of a checkpoint. args: `task`; `max_length` and `prefill_length` in
+        tokens; `samples` of audio; `image_size` as "HxW"; `dynamic`, whether lengths may vary;
+        `random_weights`.
 
     Returns:
       The methods of the task, with its metadata.

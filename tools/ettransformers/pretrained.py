@@ -149,11 +149,12 @@ def opened(ctx: ModelContext) -> Iterator[Checkpoint]:
             f"{ctx.label}: checkpoint: got {len(configs)} files {_CONFIG}, expected one.", _AGAIN
         )
     values = _read_json(ctx.files[configs[0]], ctx.label)
-    _check_code(values, ctx.label)
+    _check(values, ctx.label)
     base = configs[0].removesuffix(_CONFIG)
     with tempfile.TemporaryDirectory() as folder:
         for name, path in sorted(ctx.files.items()):
-            link = Path(folder, name.removeprefix(base))
+            inside = name.removeprefix(base) if name.startswith(base) else path.name
+            link = Path(folder, inside)
             link.parent.mkdir(parents=True, exist_ok=True)
             link.symlink_to(path.absolute())
         try:
@@ -176,14 +177,22 @@ def first_line(error: Exception) -> str:
     return lines[0] if lines[0].endswith(".") else lines[0] + "."
 
 
-def _check_code(values: dict[str, Any], label: str) -> None:
-    """Refuses checkpoints that bring Python code, and architectures that nobody knows."""
+def _check(values: dict[str, Any], label: str) -> None:
+    """Refuses checkpoints with Python code, quantized weights or an unknown architecture."""
     if values.get("auto_map"):
         raise BuildError(
             f"{label}: {_CONFIG}: auto_map: the architecture is Python code in the checkpoint "
             f"({_listed(sorted(map(str, values['auto_map'].values())))}), which is not run.",
             "Take a checkpoint of an architecture that transformers has, or review the code and "
             "declare it with et_model.",
+        )
+    quantized = values.get("quantization_config")
+    if quantized:
+        method = quantized.get("quant_method") if isinstance(quantized, dict) else quantized
+        raise BuildError(
+            f"{label}: {_CONFIG}: quantization_config: got weights that are quantized with "
+            f'"{method}", expected floating-point weights.',
+            "Take the checkpoint that these were made of; the target's recipe quantizes it.",
         )
     model_type = values.get("model_type")
     if model_type not in transformers.CONFIG_MAPPING:

@@ -116,17 +116,16 @@ def build(
     length = inputs.max_length(checkpoint, model, options, _MOST_TOKENS)
     vocabulary = model.get_decoder().get_input_embeddings().num_embeddings
     decoder = _Decoder(model, memory, length).eval()
+    calls = decoding.calls_of(model, length, options)
     sizes: dict[int, Any] = {}
     if given.dynamic:
         most = max(each.shape[1] for tensors in (example, *more) for each in tensors)
         sizes = {2: torch.export.Dim("memory_length", min=1, max=most)} if is_text else {}
     methods = {
         "encoder": Method(encoder, example, given.dynamic, strict=False, test_inputs=more),
-        "text_decoder": decoding.method_of(
-            decoder, length, vocabulary, options, memory=(memory, sizes)
-        ),
+        "text_decoder": decoding.method_of(decoder, calls, vocabulary, (memory, sizes)),
     }
     start = getattr(model.generation_config, "decoder_start_token_id", None)
     start = start if start is not None else checkpoint.config.decoder_start_token_id
-    its = given.metadata | decoding.metadata(checkpoint, length, vocabulary, options)
+    its = given.metadata | decoding.metadata(checkpoint, length, vocabulary, calls)
     return ModelSpec(methods, its | ({} if start is None else {"get_decoder_start_id": start}))

@@ -106,7 +106,8 @@ def _truncate(folder: Path) -> None:
             {"task": "text-classification"},
             r"got no weights for bert\.pooler\.dense\.bias, .* and 1 more of "
             r"BertForSequenceClassification, expected all that the outputs depend on\. config"
-            r"\.json says that the weights are of BertForMaskedLM\.\nTake a checkpoint that was trained for the task",
+            r"\.json says that the weights are of BertForMaskedLM\.\nTake a checkpoint that was "
+            r"trained for the task",
         ),
         (
             lambda folder: changed_config(folder, architectures=None),
@@ -124,6 +125,11 @@ def _truncate(folder: Path) -> None:
             {},
             r"auto_map: the architecture is Python code in the checkpoint \(modeling_x\.X\), which "
             r"is not run\.\nTake a checkpoint of an architecture that transformers has",
+        ),
+        (
+            lambda folder: changed_config(folder, quantization_config={"quant_method": "gptq"}),
+            {},
+            r'quantization_config: got weights that are quantized with "gptq", expected floating-',
         ),
         (
             lambda folder: changed_config(folder, model_type="nobodys"),

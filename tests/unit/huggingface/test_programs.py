@@ -100,9 +100,9 @@ def test_decoders_continue_what_their_cache_holds(
     name: str, class_name: str, tmp_path: Path
 ) -> None:
     model = checkpoint(name, class_name, tmp_path)
-    spec = entry.build(context(tmp_path))
+    spec = entry.build(context(tmp_path, dynamic="true", prefill_length="18"))
     its = spec.constant_methods
-    assert (its["get_max_seq_len"], its["get_max_context_len"]) == (LENGTH, LENGTH)
+    assert (its["get_max_seq_len"], its["get_max_context_len"]) == (18, LENGTH)
     assert (its["get_bos_id"], its["get_eos_ids"]) == (1, [2])
     method = lowered(spec, tmp_path / "net.pte").load_method("forward")
     tokens = tokens_of(LENGTH)
@@ -113,6 +113,14 @@ def test_decoders_continue_what_their_cache_holds(
         for start, end in pieces:
             (got,) = method.execute([tokens[:, start:end], torch.tensor([start])])
             check(got[0], expected[end - 1])
+
+
+def test_mixtures_of_experts_read_single_tokens(tmp_path: Path) -> None:
+    """Unless the target says otherwise."""
+    checkpoint("mixtral", "MixtralForCausalLM", tmp_path)
+    spec = entry.build(context(tmp_path))
+    assert spec.methods["forward"].example_inputs[0].shape == (1, 1)
+    assert spec.constant_methods["enable_dynamic_shape"] is False
 
 
 def test_linear_layers_of_decoders_are_quantized(tmp_path: Path) -> None:
