@@ -1,8 +1,9 @@
-"""A resize is looked for wherever it may be, and its patterns are not made for other graphs."""
+"""Patterns are looked for wherever they may be, and are not made for other graphs."""
 
 from __future__ import annotations
 
 import sys
+from types import SimpleNamespace
 from typing import Any
 
 import nets
@@ -10,7 +11,8 @@ import pytest
 import recipes
 from etexport import lower
 from etfast import path, patterns
-from executorch.backends.xnnpack.partition.graphs import bilinear_2d
+from executorch.backends.xnnpack._passes import convert_to_sdpa
+from executorch.backends.xnnpack.partition.graphs import bilinear_2d, sdpa
 from lowerings import digest
 
 lower.settle()
@@ -19,7 +21,10 @@ lower.settle()
 def test_each_pattern_has_one_of_the_operators() -> None:
     graphs = bilinear_2d.get_graphs()
     assert graphs
-    assert all(patterns.may_match(graph) for graph in graphs)
+    assert all(patterns.may_match(graph, patterns.RESIZE) for graph in graphs)
+    graphs = sdpa.get_graphs()
+    assert graphs
+    assert all(patterns.may_match(graph, patterns.ATTENTION) for graph in graphs)
 
 
 @pytest.mark.parametrize(("net", "result"), [(nets.picture, True), (nets.diamond, False)])
@@ -31,6 +36,16 @@ def test_patterns_are_made_where_they_may_match(
     monkeypatch.setattr(bilinear_2d, "get_graphs_dict", lambda: asked.append(True) or get())
     digest(net(), recipes.ALL["fp32"](), "fast")
     assert bool(asked) is result
+
+
+def test_attention_is_not_looked_for_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[bool] = []
+    watched = SimpleNamespace(get_graphs=lambda: asked.append(True) or sdpa.get_graphs())
+    monkeypatch.setattr(convert_to_sdpa, "sdpa", watched)
+    digest(nets.diamond(), recipes.ALL["fp32"](), "fast")
+    assert not asked
+    digest(nets.diamond(), recipes.ALL["fp32"](), "stock")
+    assert asked
 
 
 def test_it_is_left_out_without_xnnpack(monkeypatch: pytest.MonkeyPatch) -> None:
