@@ -249,7 +249,7 @@ KINDS: dict[str, Callable[[], Tokenizer]] = {
             [normalizers.NFKD(), normalizers.StripAccents(), normalizers.Strip(right=False)]
         ),
         pre_tokenizers.Sequence(
-            [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace(prepend_scheme="first")]
+            [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace(prepend_scheme="always")]
         ),
     ),
     "metaspace_always": lambda: metaspace("always", True),

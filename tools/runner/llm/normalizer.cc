@@ -48,6 +48,13 @@ constexpr CharacterRange kKept[] = {
     {0x1E6EE, 0x1E6EF}, {0x1E6F5, 0x1E6F5}, {0x1F16C, 0x1F16C}, {0x1FBF0, 0x1FBF9},
 };
 
+// Hugging Face's tokenizers do not lowercase these, which are newer than their version of Unicode.
+constexpr CharacterRange kKeepsCase[] = {
+    {0x1C89, 0x1C89}, {0x2C2F, 0x2C2F}, {0xA7C0, 0xA7C0}, {0xA7CB, 0xA7CC}, {0xA7CE, 0xA7CE}, {0xA7D0, 0xA7D0},
+    {0xA7D2, 0xA7D2}, {0xA7D4, 0xA7D4}, {0xA7D6, 0xA7D6}, {0xA7D8, 0xA7D8}, {0xA7DA, 0xA7DA}, {0xA7DC, 0xA7DC},
+    {0x10570, 0x10595}, {0x10D50, 0x10D65}, {0x16EA0, 0x16EB8},
+};
+
 // With `size` 0: frees.
 void* resize(void*, void* memory, size_t size) {
   if (size == 0) {
@@ -146,7 +153,11 @@ Result<std::string> mapped(const std::string& text, Mapping map, Budget& budget)
   return result;
 }
 
-void add_lower(uint32_t point, std::string_view, std::string& result) {
+void add_lower(uint32_t point, std::string_view one, std::string& result) {
+  if (is_in(kKeepsCase, point)) {
+    result += one;
+    return;
+  }
   uint32_t lower[LRE_CC_RES_LEN_MAX];
   constexpr int kToLower = 1;
   const int count = lre_case_conv(lower, point, kToLower);
