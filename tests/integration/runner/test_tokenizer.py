@@ -162,6 +162,58 @@ def metaspace(scheme: str, split: bool) -> Tokenizer:
     return trained(tokenizer)
 
 
+def with_model(
+    model: Any, trainer: Any, normalizer: Any, pre_tokenizer: Any, decoder: Any
+) -> Tokenizer:
+    tokenizer = Tokenizer(model)
+    tokenizer.normalizer = normalizer
+    tokenizer.pre_tokenizer = pre_tokenizer
+    tokenizer.decoder = decoder
+    tokenizer.train_from_iterator(TEXTS * 3, trainer)
+    return tokenizer
+
+
+def word_piece(pre_tokenizer: Any = None, **normalizer: Any) -> Tokenizer:
+    """Like that of BERT."""
+    return with_model(
+        models.WordPiece(unk_token="[UNK]", max_input_chars_per_word=20),
+        trainers.WordPieceTrainer(
+            vocab_size=300,
+            special_tokens=["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"],
+            show_progress=False,
+        ),
+        normalizers.BertNormalizer(**normalizer),
+        pre_tokenizer or pre_tokenizers.BertPreTokenizer(),
+        decoders.WordPiece(),
+    )
+
+
+def unigram(normalizer: Any, pre_tokenizer: Any, *, bytes_too: bool = False) -> Tokenizer:
+    """Like those of sentencepiece."""
+    tokenizer = with_model(
+        models.Unigram(),
+        trainers.UnigramTrainer(
+            vocab_size=300,
+            special_tokens=["<unk>", "</s>"],
+            unk_token="<unk>",
+            show_progress=False,
+        ),
+        normalizer,
+        pre_tokenizer,
+        decoders.Metaspace(),
+    )
+    if not bytes_too:
+        return tokenizer
+    values = json.loads(tokenizer.to_str())
+    values["model"]["vocab"] += [[f"<0x{byte:02X}>", -20.0] for byte in range(256)]
+    values["model"]["byte_fallback"] = True
+    values["decoder"] = {
+        "type": "Sequence",
+        "decoders": [{"type": "ByteFallback"}, values["decoder"]],
+    }
+    return Tokenizer.from_str(json.dumps(values))
+
+
 KINDS: dict[str, Callable[[], Tokenizer]] = {
     "gpt_2": lambda: byte_level(pre_tokenizers.ByteLevel(add_prefix_space=False)),
     "prefix_space": lambda: byte_level(pre_tokenizers.ByteLevel(add_prefix_space=True)),
@@ -173,6 +225,33 @@ KINDS: dict[str, Callable[[], Tokenizer]] = {
     "llama_3": lambda: split_by(LLAMA_3, ignore_merges=True),
     "qwen_2": lambda: split_by(QWEN_2),
     "llama_2": llama_2,
+    "bert": word_piece,
+    "bert_cased": lambda: word_piece(lowercase=False),
+    "bert_raw": lambda: word_piece(
+        clean_text=False, handle_chinese_chars=False, strip_accents=True, lowercase=False
+    ),
+    "word_piece_punctuation": lambda: word_piece(
+        pre_tokenizers.Sequence(
+            [
+                pre_tokenizers.WhitespaceSplit(),
+                pre_tokenizers.Punctuation("merged_with_previous"),
+            ]
+        )
+    ),
+    "unigram": lambda: unigram(None, pre_tokenizers.Metaspace()),
+    "unigram_bytes": lambda: unigram(
+        normalizers.Sequence([normalizers.Strip(), normalizers.NFKC(), normalizers.Lowercase()]),
+        pre_tokenizers.Metaspace(),
+        bytes_too=True,
+    ),
+    "unigram_words": lambda: unigram(
+        normalizers.Sequence(
+            [normalizers.NFKD(), normalizers.StripAccents(), normalizers.Strip(right=False)]
+        ),
+        pre_tokenizers.Sequence(
+            [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace(prepend_scheme="always")]
+        ),
+    ),
     "metaspace_always": lambda: metaspace("always", True),
     "metaspace_first": lambda: metaspace("first", False),
     "metaspace_never": lambda: metaspace("never", True),
@@ -237,7 +316,7 @@ def gpt_2() -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda v: v["model"].update(type="Unigram"), ', model is of type "Unigram"'),
+        (lambda v: v["model"].update(type="WordLevel"), ', model is of type "WordLevel"'),
         (lambda v: v.update(model=None), '"model" is missing or not of type object'),
         (
             lambda v: v["model"].update(vocab=[]),
@@ -247,13 +326,13 @@ def gpt_2() -> dict[str, Any]:
         (lambda v: v["model"]["merges"].insert(3, ["q", "\u00e9\u00e9"]), "has number 3"),
         (lambda v: v["model"]["merges"].insert(0, 7), "has number 0"),
         (lambda v: v["model"].update(continuing_subword_prefix="##"), "continuing_subword_prefix"),
-        (lambda v: v.update(normalizer={"type": "Lowercase"}), 'normalizer is of type "Lowercase"'),
+        (lambda v: v.update(normalizer={"type": "Nmt"}), 'normalizer is of type "Nmt"'),
         (
             lambda v: v.update(normalizer={"type": 1}),
             ', normalizer: "type" is missing or not of type string',
         ),
-        (lambda v: v.update(pre_tokenizer={"type": "Punctuation"}), 'type "Punctuation", which'),
-        (lambda v: v.update(decoder={"type": "WordPiece"}), 'decoder is of type "WordPiece"'),
+        (lambda v: v.update(pre_tokenizer={"type": "FixedLength"}), 'type "FixedLength", which'),
+        (lambda v: v.update(decoder={"type": "CTC"}), 'decoder is of type "CTC"'),
         (
             lambda v: v.update(
                 pre_tokenizer={"type": "Split", "pattern": {"Regex": "("}, "behavior": "Isolated"}
@@ -311,6 +390,44 @@ def bytes_only() -> dict[str, Any]:
 
 ALPHABET_OF_BYTES = sorted(pre_tokenizers.ByteLevel.alphabet())
 ALL = [chr(c) for c in (*range(1, 0xD800), *range(0xE000, 0x110000))]
+
+
+SIMPLE_NORMALIZERS = {
+    "bert": normalizers.BertNormalizer(),
+    "bert_cased": normalizers.BertNormalizer(lowercase=False),
+    "accents": normalizers.BertNormalizer(
+        clean_text=False, handle_chinese_chars=False, strip_accents=True, lowercase=False
+    ),
+    "lowercase": normalizers.Lowercase(),
+    "strip_accents": normalizers.StripAccents(),
+    "strip": normalizers.Strip(),
+    "strip_right": normalizers.Strip(left=False),
+}
+
+
+@pytest.mark.parametrize("name", SIMPLE_NORMALIZERS)
+def test_normalizers_of_characters(name: str, tmp_path: Path) -> None:
+    """All characters, alone and beside each other."""
+    path = tmp_path / "tokenizer.json"
+    tokenizer = Tokenizer.from_str(json.dumps(bytes_only()))
+    tokenizer.normalizer = SIMPLE_NORMALIZERS[name]
+    tokenizer.save(str(path))
+    given = ["x".join(ALL[i : i + 2000]) for i in range(0, len(ALL), 2000)]
+    compare(tokenizer, path, given + texts(4) + [c + "x" + c for c in ALL[:0x3100]])
+
+
+def test_punctuation(tmp_path: Path) -> None:
+    """All characters: each is one token, or unknown, so the words show in the tokens."""
+    tokenizer = Tokenizer(models.WordPiece({"[UNK]": 0, "a": 1, "##a": 2}, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.decoder = decoders.WordPiece()
+    path = tmp_path / "tokenizer.json"
+    tokenizer.save(str(path))
+    compare(
+        tokenizer,
+        path,
+        ["".join(f" aa{c}aa" for c in ALL[i : i + 2000]) for i in range(0, len(ALL), 2000)],
+    )
 
 
 @pytest.mark.parametrize("form", ["NFC", "NFD", "NFKC", "NFKD"])

@@ -137,6 +137,12 @@ uint32_t code_point(std::string_view character) {
   return point;
 }
 
+bool is_space(uint32_t point) {
+  return point == ' ' || (point >= '\t' && point <= '\r') || point == 0x85 || point == 0xA0 ||
+      point == 0x1680 || (point >= 0x2000 && point <= 0x200A) || point == 0x2028 || point == 0x2029 ||
+      point == 0x202F || point == 0x205F || point == 0x3000;
+}
+
 std::string character(uint32_t point) {
   const auto tail = [point](int shift) {
     return static_cast<char>(0x80 | (point >> shift & 0x3F));

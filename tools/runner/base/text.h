@@ -21,6 +21,9 @@ std::string repaired(std::string_view text);
 uint32_t code_point(std::string_view character);
 std::string character(uint32_t code_point);
 
+// Unicode's White_Space.
+bool is_space(uint32_t code_point);
+
 // Bytes as the printable characters that byte-level tokenizers have in their vocabularies.
 std::string to_byte_level(std::string_view bytes);
 

@@ -25,12 +25,6 @@ Result<AddedToken> read_token(const JsonValue& json, const Normalizer* normalize
   return token;
 }
 
-bool is_space(uint32_t point) {
-  return point == ' ' || (point >= '\t' && point <= '\r') || point == 0x85 || point == 0xA0 ||
-      point == 0x1680 || (point >= 0x2000 && point <= 0x200A) || point == 0x2028 || point == 0x2029 ||
-      point == 0x202F || point == 0x205F || point == 0x3000;
-}
-
 // The start of the white space that ends at `end`.
 size_t space_before(std::string_view text, size_t start, size_t end) {
   while (end > start) {

@@ -18,19 +18,9 @@ uint64_t pair_of(uint32_t left, uint32_t right) {
   return uint64_t{left} << 32 | right;
 }
 
-std::string byte_token(char byte) {
-  const auto value = static_cast<uint8_t>(byte);
-  const char* digits = "0123456789ABCDEF";
-  return {'<', '0', 'x', digits[value >> 4], digits[value & 15], '>'};
-}
-
 }  // namespace
 
 Result<std::unique_ptr<Bpe>> Bpe::read(const JsonValue& json) {
-  const std::string type = TRY(json.text("type", "BPE"));
-  if (type != "BPE") {
-    return json.error_with("is of type \"" + type + "\", and the runner has only BPE");
-  }
   for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"}) {
     if (!TRY(json.text(key, "")).empty()) {
       return json.error_with("has a \"" + std::string(key) + "\", which the runner does not support");
@@ -50,6 +40,12 @@ Result<std::unique_ptr<Bpe>> Bpe::read(const JsonValue& json) {
   bpe->fuses_unknown_ = TRY(json.flag("fuse_unk", false));
   bpe->has_byte_fallback_ = TRY(json.flag("byte_fallback", false));
   bpe->ignores_merges_ = TRY(json.flag("ignore_merges", false));
+  return bpe;
+}
+
+Result<std::unique_ptr<Bpe>> Bpe::read_tokens(const JsonValue& json) {
+  auto bpe = std::make_unique<Bpe>();
+  TRY(bpe->read_vocabulary(json));
   return bpe;
 }
 
@@ -111,14 +107,15 @@ const std::string* Bpe::token_of(uint32_t id) const {
   return id < tokens_.size() ? tokens_[id] : nullptr;
 }
 
-void Bpe::encode(const std::string& word, std::vector<uint32_t>& tokens) const {
+Status Bpe::encode(const std::string& word, std::vector<uint32_t>& tokens, Budget&) const {
   const int64_t whole = ignores_merges_ ? id_of(word) : -1;
   if (whole >= 0) {
     tokens.push_back(static_cast<uint32_t>(whole));
-    return;
+    return {};
   }
   const std::vector<uint32_t> ids = merged(characters_of(word));
   tokens.insert(tokens.end(), ids.begin(), ids.end());
+  return {};
 }
 
 std::vector<uint32_t> Bpe::characters_of(const std::string& word) const {

@@ -10,22 +10,24 @@
 #include <vector>
 
 #include "tools/runner/base/json.h"
+#include "tools/runner/llm/token_model.h"
 
 namespace runner {
 
-class Bpe {
+class Bpe final : public TokenModel {
  public:
-  // From the "model" of a tokenizer.json. An error if it is another model, or invalid.
+  // From the "model" of a tokenizer.json. An error if it is invalid.
   static Result<std::unique_ptr<Bpe>> read(const JsonValue& json);
 
-  // Adds the tokens of a word.
-  void encode(const std::string& word, std::vector<uint32_t>& tokens) const;
+  // Only its tokens, without merges: from a "vocab".
+  static Result<std::unique_ptr<Bpe>> read_tokens(const JsonValue& json);
+
+  Status encode(const std::string& word, std::vector<uint32_t>& tokens, Budget& budget) const override;
 
   // -1: no such token.
   int64_t id_of(std::string_view token) const;
 
-  // nullptr: no such token.
-  const std::string* token_of(uint32_t id) const;
+  const std::string* token_of(uint32_t id) const override;
 
  private:
   struct Merge {

@@ -30,6 +30,9 @@ class Budget {
   // An error if a text is too long.
   Status check_text(size_t size) const;
 
+  // "<where>: <problem>."
+  Status error_with(const std::string& problem) const { return error(where_ + ": " + problem + "."); }
+
   // Both checks, for a text that a step is about to create.
   Status make_text(size_t size);
 

@@ -13,6 +13,7 @@ extern "C" {
 #include <vector>
 
 #include "tools/runner/base/text.h"
+#include "tools/runner/llm/character_tables.h"
 #include "tools/runner/llm/matching.h"
 
 namespace runner {
@@ -26,15 +27,10 @@ constexpr uint32_t kFirstMark = 0x300;
 constexpr size_t kComparison = 16;
 constexpr size_t kFewMarks = 100;
 
-struct Range {
-  uint32_t first;
-  uint32_t last;
-};
-
 // Hugging Face's tokenizers use version 9 of Unicode, the library a newer one. Normal forms change or combine
 // these characters, which are newer than version 9, so they are skipped. So is U+11A7, which is not part of Korean
 // syllables, but which the library drops.
-constexpr Range kKept[] = {
+constexpr CharacterRange kKept[] = {
     {0x7FD, 0x7FD}, {0x897, 0x89F}, {0x8CA, 0x8D3}, {0x9FE, 0x9FE}, {0xC3C, 0xC3C}, {0xD3B, 0xD3C},
     {0xEBA, 0xEBA}, {0x11A7, 0x11A7}, {0x1715, 0x1715}, {0x1ABF, 0x1ADD}, {0x1AE0, 0x1AEB}, {0x1DF6, 0x1DFA},
     {0x32FF, 0x32FF}, {0xA7F1, 0xA7F4}, {0xA82C, 0xA82C}, {0xAB69, 0xAB69}, {0x105C9, 0x105C9},
@@ -52,13 +48,12 @@ constexpr Range kKept[] = {
     {0x1E6EE, 0x1E6EF}, {0x1E6F5, 0x1E6F5}, {0x1F16C, 0x1F16C}, {0x1FBF0, 0x1FBF9},
 };
 
-bool is_kept(uint32_t point) {
-  const auto* range = std::lower_bound(
-      std::begin(kKept), std::end(kKept), point, [](const Range& entry, uint32_t value) {
-        return entry.last < value;
-      });
-  return range != std::end(kKept) && range->first <= point;
-}
+// Hugging Face's tokenizers do not lowercase these, which are newer than their version of Unicode.
+constexpr CharacterRange kKeepsCase[] = {
+    {0x1C89, 0x1C89}, {0x2C2F, 0x2C2F}, {0xA7C0, 0xA7C0}, {0xA7CB, 0xA7CC}, {0xA7CE, 0xA7CE}, {0xA7D0, 0xA7D0},
+    {0xA7D2, 0xA7D2}, {0xA7D4, 0xA7D4}, {0xA7D6, 0xA7D6}, {0xA7D8, 0xA7D8}, {0xA7DA, 0xA7DA}, {0xA7DC, 0xA7DC},
+    {0x10570, 0x10595}, {0x10D50, 0x10D65}, {0x16EA0, 0x16EB8},
+};
 
 // With `size` 0: frees.
 void* resize(void*, void* memory, size_t size) {
@@ -130,7 +125,7 @@ Result<std::string> normalized(const std::string& text, NormalForm form, Budget&
     const size_t size = character_size(text, i);
     const uint32_t point = code_point(std::string_view(text).substr(i, size));
     // Nothing combines across such a character, so the texts before and after it have separate normal forms.
-    if (is_kept(point)) {
+    if (is_in(kKept, point)) {
       TRY(flush());
       result.append(text, i, size);
     } else {
@@ -142,6 +137,93 @@ Result<std::string> normalized(const std::string& text, NormalForm form, Budget&
   TRY(budget.make_text(result.size()));
   return result;
 }
+
+// Appends what replaces a character of a text.
+using Mapping = void (*)(uint32_t point, std::string_view character, std::string& result);
+
+Result<std::string> mapped(const std::string& text, Mapping map, Budget& budget) {
+  TRY(budget.make_text(text.size()));
+  std::string result;
+  for (size_t i = 0; i < text.size();) {
+    const std::string_view one = std::string_view(text).substr(i, character_size(text, i));
+    map(code_point(one), one, result);
+    i += one.size();
+  }
+  TRY(budget.make_text(result.size()));
+  return result;
+}
+
+void add_lower(uint32_t point, std::string_view one, std::string& result) {
+  if (is_in(kKeepsCase, point)) {
+    result += one;
+    return;
+  }
+  uint32_t lower[LRE_CC_RES_LEN_MAX];
+  constexpr int kToLower = 1;
+  const int count = lre_case_conv(lower, point, kToLower);
+  for (int i = 0; i < count; ++i) {
+    result += character(lower[i]);
+  }
+}
+
+void add_clean(uint32_t point, std::string_view one, std::string& result) {
+  if (!is_in(kRemoved, point)) {
+    result += is_space(point) ? " " : one;
+  }
+}
+
+void add_chinese(uint32_t point, std::string_view one, std::string& result) {
+  constexpr CharacterRange kChinese[] = {
+      {0x3400, 0x4DBF}, {0x4E00, 0x9FFF}, {0xF900, 0xFAFF}, {0x20000, 0x2A6DF},
+      {0x2A700, 0x2B73F}, {0x2B740, 0x2B81F}, {0x2B920, 0x2CEAF}, {0x2F800, 0x2FA1F},
+  };
+  const char* const space = is_in(kChinese, point) ? " " : "";
+  result.append(space).append(one).append(space);
+}
+
+void add_without_accent(uint32_t point, std::string_view one, std::string& result) {
+  result += is_in(kNonspacing, point) ? "" : one;
+}
+
+void add_without_mark(uint32_t point, std::string_view one, std::string& result) {
+  result += is_in(kMarks, point) ? "" : one;
+}
+
+class Mapped final : public Normalizer {
+ public:
+  explicit Mapped(Mapping map) : map_(map) {}
+
+  Result<std::string> normalize(const std::string& text, Budget& budget) const override {
+    return mapped(text, map_, budget);
+  }
+
+ private:
+  Mapping map_;
+};
+
+class Strip final : public Normalizer {
+ public:
+  Strip(bool left, bool right) : left_(left), right_(right) {}
+
+  Result<std::string> normalize(const std::string& text, Budget& budget) const override {
+    TRY(budget.make_text(text.size()));
+    size_t start = 0, end = 0;
+    bool is_inside = !left_;
+    for (size_t i = 0; i < text.size();) {
+      const size_t size = character_size(text, i);
+      const bool is_kept = !is_space(code_point(std::string_view(text).substr(i, size)));
+      start = is_inside || is_kept ? start : i + size;
+      is_inside = is_inside || is_kept;
+      i += size;
+      end = is_kept || !right_ ? i : end;
+    }
+    return start < end ? text.substr(start, end - start) : std::string();
+  }
+
+ private:
+  bool left_;
+  bool right_;
+};
 
 class Prepend final : public Normalizer {
  public:
@@ -196,6 +278,26 @@ class Sequence final : public Normalizer {
   std::vector<std::unique_ptr<Normalizer>> parts_;
 };
 
+// BertNormalizer is a sequence of simpler normalizers.
+Result<std::unique_ptr<Normalizer>> make_bert(const JsonValue& json) {
+  const bool lowers = TRY(json.flag("lowercase", true));
+  std::vector<std::unique_ptr<Normalizer>> parts;
+  if (TRY(json.flag("clean_text", true))) {
+    parts.push_back(std::make_unique<Mapped>(add_clean));
+  }
+  if (TRY(json.flag("handle_chinese_chars", true))) {
+    parts.push_back(std::make_unique<Mapped>(add_chinese));
+  }
+  if (TRY(json.flag("strip_accents", lowers))) {
+    parts.push_back(std::make_unique<Unicode>(NormalForm::kNfd));
+    parts.push_back(std::make_unique<Mapped>(add_without_accent));
+  }
+  if (lowers) {
+    parts.push_back(std::make_unique<Mapped>(add_lower));
+  }
+  return std::make_unique<Sequence>(std::move(parts));
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Normalizer>> make_normalizer(const JsonValue& json, Budget& budget) {
@@ -207,6 +309,16 @@ Result<std::unique_ptr<Normalizer>> make_normalizer(const JsonValue& json, Budge
       parts.push_back(TRY(make_normalizer(part, budget)));
     }
     return std::make_unique<Sequence>(std::move(parts));
+  }
+  if (type == "BertNormalizer") {
+    return make_bert(json);
+  }
+  if (type == "Lowercase" || type == "StripAccents") {
+    return std::make_unique<Mapped>(type == "Lowercase" ? add_lower : add_without_mark);
+  }
+  if (type == "Strip") {
+    const bool left = TRY(json.flag("strip_left", true));
+    return std::make_unique<Strip>(left, TRY(json.flag("strip_right", true)));
   }
   if (type == "Prepend") {
     return std::make_unique<Prepend>(TRY(json.text("prepend")));

@@ -1,6 +1,7 @@
 #include "tools/runner/llm/pretokenizer.h"
 
 #include "tools/runner/base/text.h"
+#include "tools/runner/llm/character_tables.h"
 #include "tools/runner/llm/matching.h"
 
 namespace runner {
@@ -40,6 +41,42 @@ class Splitter final : public Pretokenizer {
   Regex regex_;
   SplitBehavior behavior_;
   bool invert_;
+};
+
+// Splits at punctuation, of which each character is a match.
+class Punctuation final : public Pretokenizer {
+ public:
+  explicit Punctuation(SplitBehavior behavior) : behavior_(behavior) {}
+
+  Status cut(Pieces& pieces, bool& is_start, Budget& budget) const override {
+    Pieces all;
+    for (size_t i = 0; i < pieces.size(); ++i) {
+      const std::string& piece = pieces[i];
+      TRY(budget.spend(piece.size()));
+      const auto parts = split(piece, matches(piece), behavior_, false);
+      if (i == 0 && (parts.empty() || parts[0].data() != piece.data())) {
+        is_start = false;
+      }
+      all.insert(all.end(), parts.begin(), parts.end());
+    }
+    pieces = std::move(all);
+    return {};
+  }
+
+ private:
+  static std::vector<std::pair<size_t, size_t>> matches(std::string_view text) {
+    std::vector<std::pair<size_t, size_t>> all;
+    for (size_t i = 0; i < text.size();) {
+      const size_t size = character_size(text, i);
+      if (is_in(kPunctuation, code_point(text.substr(i, size)))) {
+        all.emplace_back(i, i + size);
+      }
+      i += size;
+    }
+    return all;
+  }
+
+  SplitBehavior behavior_;
 };
 
 class ByteLevel final : public Pretokenizer {
@@ -117,16 +154,27 @@ Result<std::unique_ptr<Pretokenizer>> make_splitter(
   return std::make_unique<Splitter>(TRY(Regex::compile(pattern, json.where())), behavior, invert);
 }
 
-Result<std::unique_ptr<Pretokenizer>> make_split(const JsonValue& json) {
-  const JsonValue pattern = TRY(json.at("pattern"));
-  const std::string name = TRY(json.text("behavior"));
+Result<SplitBehavior> read_behavior(const JsonValue& json, const std::string& name) {
   const auto behavior = split_behavior(name);
   if (!behavior) {
     return json.error_with("has the behavior \"" + name + "\", which the runner does not support");
   }
+  return *behavior;
+}
+
+Result<std::unique_ptr<Pretokenizer>> make_bert(const JsonValue& json) {
+  std::vector<std::unique_ptr<Pretokenizer>> parts;
+  parts.push_back(TRY(make_splitter(json, "\\p{White_Space}", SplitBehavior::kRemoved, false)));
+  parts.push_back(std::make_unique<Punctuation>(SplitBehavior::kIsolated));
+  return std::make_unique<Sequence>(std::move(parts));
+}
+
+Result<std::unique_ptr<Pretokenizer>> make_split(const JsonValue& json) {
+  const JsonValue pattern = TRY(json.at("pattern"));
+  const SplitBehavior behavior = TRY(read_behavior(json, TRY(json.text("behavior"))));
   const std::string regex = pattern.has("Regex") ? TRY(pattern.text("Regex"))
                                                  : literal(TRY(pattern.text("String")));
-  return make_splitter(json, regex, *behavior, TRY(json.flag("invert", false)));
+  return make_splitter(json, regex, behavior, TRY(json.flag("invert", false)));
 }
 
 Result<std::unique_ptr<Pretokenizer>> make_byte_level(const JsonValue& json) {
@@ -167,6 +215,12 @@ Result<std::unique_ptr<Pretokenizer>> make_pretokenizer(const JsonValue& json, B
   }
   if (type == "Split") {
     return make_split(json);
+  }
+  if (type == "BertPreTokenizer") {
+    return make_bert(json);
+  }
+  if (type == "Punctuation") {
+    return std::make_unique<Punctuation>(TRY(read_behavior(json, TRY(json.text("behavior", "Isolated")))));
   }
   if (type == "Digits") {
     const bool each = TRY(json.flag("individual_digits", false));

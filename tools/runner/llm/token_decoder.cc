@@ -297,6 +297,55 @@ struct Metaspace {
   MetaspaceForm form;
 };
 
+// Words have spaces between them; pieces of a word begin with a prefix.
+struct WordPiece {
+  class Sink final : public Step {
+   public:
+    Sink(const WordPiece& kind, TokenSink& next, Budget& budget)
+        : Step(next), kind_(kind), budget_(budget) {}
+
+    Status add(std::string_view text) override {
+      TRY(budget_.check_text(token_.size() + text.size()));
+      token_ += text;
+      return {};
+    }
+
+    Status end_token() override {
+      if (!is_first_) {
+        const bool continues = token_.compare(0, kind_.prefix.size(), kind_.prefix) == 0;
+        token_ = continues ? token_.substr(kind_.prefix.size()) : " " + token_;
+      }
+      is_first_ = false;
+      if (kind_.cleans) {
+        TRY(clean());
+      }
+      TRY(next_.add(token_));
+      token_.clear();
+      return next_.end_token();
+    }
+
+   private:
+    Status clean() {
+      constexpr std::pair<const char*, const char*> kCleaned[] = {
+          {" .", "."}, {" ?", "?"}, {" !", "!"}, {" ,", ","}, {" ' ", "'"}, {" n't", "n't"}, {" 'm", "'m"},
+          {" do not", " don't"}, {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"},
+      };
+      for (const auto& [from, to] : kCleaned) {
+        token_ = TRY(replaced(token_, from, to, budget_));
+      }
+      return {};
+    }
+
+    const WordPiece& kind_;
+    Budget& budget_;
+    std::string token_;
+    bool is_first_ = true;
+  };
+
+  std::string prefix;
+  bool cleans;
+};
+
 struct Sequence {
   class Sink final : public TokenSink {
    public:
@@ -364,6 +413,10 @@ Result<std::unique_ptr<TokenDecoder>> make_token_decoder(const JsonValue& json, 
   }
   if (type == "Strip") {
     return make_strip(json);
+  }
+  if (type == "WordPiece") {
+    const std::string prefix = TRY(json.text("prefix", "##"));
+    return make(WordPiece{prefix, TRY(json.flag("cleanup", true))});
   }
   if (type == "Metaspace") {
     return make(Metaspace{TRY(MetaspaceForm::read(json))});

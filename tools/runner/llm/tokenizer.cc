@@ -46,7 +46,7 @@ Result<std::unique_ptr<Tokenizer>> Tokenizer::read(const std::string& path) {
   if (root.has("pre_tokenizer")) {
     tokenizer->pretokenizer_ = TRY(make_pretokenizer(TRY(root.at("pre_tokenizer")), budget));
   }
-  tokenizer->bpe_ = TRY(Bpe::read(TRY(root.at("model"))));
+  tokenizer->model_ = TRY(make_token_model(TRY(root.at("model"))));
   if (root.has("decoder")) {
     tokenizer->decoder_ = TRY(make_token_decoder(TRY(root.at("decoder")), budget));
   }
@@ -122,7 +122,7 @@ Result<std::vector<uint32_t>> Tokenizer::encode(const std::vector<TextPart>& par
     }
     for (const std::string& word : words) {
       TRY(budget.spend(word.size()));
-      bpe_->encode(word, tokens);
+      TRY(model_->encode(word, tokens, budget));
     }
   }
   return tokens;
@@ -184,7 +184,7 @@ Decoding::~Decoding() = default;
 
 Result<std::string> Decoding::add(uint32_t token) {
   const AddedToken* added = tokenizer_.added_->find(token);
-  const std::string* text = added != nullptr ? &added->searched : tokenizer_.bpe_->token_of(token);
+  const std::string* text = added != nullptr ? &added->searched : tokenizer_.model_->token_of(token);
   if (text != nullptr && !tokenizer_.added_->is_special(*text)) {
     TokenSink& first = steps_ != nullptr ? *steps_ : *text_;
     TRY(first.add(*text));

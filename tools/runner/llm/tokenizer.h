@@ -1,4 +1,4 @@
-// A tokenizer in Hugging Face's format, tokenizer.json: byte-pair encodings.
+// A tokenizer in Hugging Face's format, tokenizer.json: byte-pair encodings, WordPiece and Unigram.
 //
 // Why not a library: ExecuTorch's C++ tokenizers (pytorch-tokenizers 1.0.1, built on PCRE2) gave other tokens than
 // Hugging Face's for 65 of 381 texts with the pre-tokenizers of Llama 3 and of Qwen 2, refused Llama 2's and
@@ -14,10 +14,10 @@
 
 #include "tools/runner/base/result.h"
 #include "tools/runner/llm/added_tokens.h"
-#include "tools/runner/llm/bpe.h"
 #include "tools/runner/llm/normalizer.h"
 #include "tools/runner/llm/pretokenizer.h"
 #include "tools/runner/llm/token_decoder.h"
+#include "tools/runner/llm/token_model.h"
 
 namespace runner {
 
@@ -49,7 +49,7 @@ class Tokenizer {
   std::unique_ptr<AddedTokens> added_;
   std::unique_ptr<Normalizer> normalizer_;      // nullptr: none.
   std::unique_ptr<Pretokenizer> pretokenizer_;  // nullptr: none.
-  std::unique_ptr<Bpe> bpe_;
+  std::unique_ptr<TokenModel> model_;
   std::unique_ptr<TokenDecoder> decoder_;  // nullptr: none.
 };
 
