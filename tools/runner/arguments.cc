@@ -5,7 +5,7 @@
 namespace runner {
 namespace {
 
-using Program = Arguments::Program;
+using ProgramArguments = Arguments::Program;
 
 // An option's name, and the member that has its value.
 template <class Owner, class Value>
@@ -14,17 +14,17 @@ struct Option {
   Value Owner::* value;
 };
 
-constexpr Option<Program, std::string> kProgramTexts[] = {
-    {"--etdump", &Program::etdump},
-    {"--manifest", &Program::manifest},
-    {"--method", &Program::method},
-    {"--output", &Program::output},
-    {"--output_format", &Program::output_format},
+constexpr Option<ProgramArguments, std::string> kProgramTexts[] = {
+    {"--etdump", &ProgramArguments::etdump},
+    {"--manifest", &ProgramArguments::manifest},
+    {"--method", &ProgramArguments::method},
+    {"--output", &ProgramArguments::output},
+    {"--output_format", &ProgramArguments::output_format},
 };
 
-constexpr Option<Program, std::vector<std::string>> kProgramLists[] = {
-    {"--data", &Program::data},
-    {"--input", &Program::inputs},
+constexpr Option<ProgramArguments, std::vector<std::string>> kProgramLists[] = {
+    {"--data", &ProgramArguments::data},
+    {"--input", &ProgramArguments::inputs},
 };
 
 constexpr Option<Arguments, std::string> kTexts[] = {
@@ -110,7 +110,7 @@ Status set_once(
 
 // Whether the option exists. An empty value counts as missing.
 Result<bool> set_option(Arguments& arguments, const std::string& option, const std::string& value) {
-  Program& program =
+  ProgramArguments& program =
       arguments.programs.empty() ? arguments.leading : arguments.programs.back();
   if (option == "--program" || option == "--bundled") {
     arguments.programs.emplace_back();
@@ -207,7 +207,7 @@ Result<Arguments> parse_arguments(int count, char** values) {
   return arguments;
 }
 
-std::string option_of(const Program& leading) {
+std::string option_of(const ProgramArguments& leading) {
   for (const auto& text : kProgramTexts) {
     if (!(leading.*text.value).empty()) {
       return text.name;

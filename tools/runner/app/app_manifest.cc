@@ -8,7 +8,7 @@
 namespace runner {
 namespace {
 
-constexpr uint64_t kFormat = 1;
+constexpr uint64_t kAppFormat = 1;
 constexpr char kWhat[] = "an app's manifest";
 
 // More than any app has. Each program is opened and checked, even if all are the same file.
@@ -76,7 +76,7 @@ Result<std::vector<std::string>> read_paths(const JsonValue& json, const char* k
 Result<AppManifest> read_app_manifest(const std::string& path) {
   const JsonValue json = TRY(JsonValue::read(path, kWhat));
   const uint64_t format = TRY(json.number("format"));
-  if (format != kFormat) {
+  if (format != kAppFormat) {
     return error(path + " has format " + std::to_string(format) +
                  ", expected 1; use the runner that belongs to it.");
   }

@@ -16,7 +16,7 @@ constexpr char kContext[] = "get_max_context_len";
 constexpr char kMost[] = "get_max_seq_len";
 constexpr char kEnds[] = "get_eos_ids";
 constexpr char kExact[] = "prefill_";
-constexpr size_t kMostTokens = 1 << 24;
+constexpr size_t kLargestSize = 1 << 24;
 
 // N of "prefill_N"; 0: another method.
 size_t exact_size(const std::string& method) {
@@ -26,7 +26,7 @@ size_t exact_size(const std::string& method) {
   }
   char* end = nullptr;
   const unsigned long size = strtoul(method.c_str() + start, &end, 10);
-  return *end == '\0' && size <= kMostTokens ? size : 0;
+  return *end == '\0' && size <= kLargestSize ? size : 0;
 }
 
 Array integers(const int64_t* values, size_t count, std::vector<int64_t> shape) {
@@ -83,7 +83,7 @@ Result<std::vector<int64_t>> LanguageModel::constant(const std::string& method) 
 
 Result<uint64_t> LanguageModel::size(const std::string& method) const {
   const std::vector<int64_t> values = TRY(constant(method));
-  if (values.size() != 1 || values[0] < 1 || values[0] > static_cast<int64_t>(kMostTokens)) {
+  if (values.size() != 1 || values[0] < 1 || values[0] > static_cast<int64_t>(kLargestSize)) {
     return error(program_->title(method) + " returns no number of tokens.");
   }
   return static_cast<uint64_t>(values[0]);

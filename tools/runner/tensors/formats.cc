@@ -13,7 +13,7 @@ namespace {
 
 constexpr char kMagic[] = "\x93NUMPY";
 constexpr size_t kMagicSize = 6;
-constexpr size_t kAlignment = 64;
+constexpr size_t kDataAlignment = 64;
 
 Status damaged(const std::string& path, const std::string& how) {
   return error(path + " is not a .npy file that the runner reads: " + how + ".");
@@ -144,7 +144,7 @@ Result<std::string> npy_head(const std::string& path, const Array& array) {
   std::string header = "{'descr': '" + std::string(array.dtype->npy) +
       "', 'fortran_order': False, 'shape': (" + shape + "), }";
   const size_t unpadded = kMagicSize + 4 + header.size() + 1;
-  header += std::string((kAlignment - unpadded % kAlignment) % kAlignment, ' ') + '\n';
+  header += std::string((kDataAlignment - unpadded % kDataAlignment) % kDataAlignment, ' ') + '\n';
   std::string head(kMagic, kMagicSize);
   head += {'\1', '\0', static_cast<char>(header.size() & 255),
            static_cast<char>(header.size() >> 8)};
