@@ -41,8 +41,8 @@ def ranges(holds: Callable[[str], bool]) -> list[tuple[int, int]]:
     """The ranges of code points for which `holds`, in order.
 
     Example:
-      >>> ranges(lambda character: character in "abd")
-      [(97, 98), (100, 100)]
+      >>> ranges(lambda character: character in "xyA")
+      [(65, 65), (120, 121)]
     """
     found: list[tuple[int, int]] = []
     for point in (*range(0xD800), *range(0xE000, 0x110000)):

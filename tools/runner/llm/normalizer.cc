@@ -48,11 +48,19 @@ constexpr CharacterRange kKept[] = {
     {0x1E6EE, 0x1E6EF}, {0x1E6F5, 0x1E6F5}, {0x1F16C, 0x1F16C}, {0x1FBF0, 0x1FBF9},
 };
 
-// Hugging Face's tokenizers do not lowercase these, which are newer than their version of Unicode.
-constexpr CharacterRange kKeepsCase[] = {
-    {0x1C89, 0x1C89}, {0x2C2F, 0x2C2F}, {0xA7C0, 0xA7C0}, {0xA7CB, 0xA7CC}, {0xA7CE, 0xA7CE}, {0xA7D0, 0xA7D0},
-    {0xA7D2, 0xA7D2}, {0xA7D4, 0xA7D4}, {0xA7D6, 0xA7D6}, {0xA7D8, 0xA7D8}, {0xA7DA, 0xA7DA}, {0xA7DC, 0xA7DC},
-    {0x10570, 0x10595}, {0x10D50, 0x10D65}, {0x16EA0, 0x16EB8},
+// Hugging Face's tokenizers lowercase by a newer version of Unicode than the library: it lacks these.
+struct NewCase {
+  uint32_t first;
+  uint32_t last;
+  int32_t to_lower;
+};
+
+constexpr NewCase kNewCases[] = {
+    {0x1C89, 0x1C89, 1}, {0x2C2F, 0x2C2F, 48}, {0xA7C0, 0xA7C0, 1}, {0xA7CB, 0xA7CB, -42343},
+    {0xA7CC, 0xA7CC, 1}, {0xA7CE, 0xA7CE, 1}, {0xA7D0, 0xA7D0, 1}, {0xA7D2, 0xA7D2, 1},
+    {0xA7D4, 0xA7D4, 1}, {0xA7D6, 0xA7D6, 1}, {0xA7D8, 0xA7D8, 1}, {0xA7DA, 0xA7DA, 1},
+    {0xA7DC, 0xA7DC, -42561}, {0x10570, 0x1057A, 39}, {0x1057C, 0x1058A, 39}, {0x1058C, 0x10592, 39},
+    {0x10594, 0x10595, 39}, {0x10D50, 0x10D65, 32}, {0x16EA0, 0x16EB8, 27},
 };
 
 // With `size` 0: frees.
@@ -153,10 +161,12 @@ Result<std::string> mapped(const std::string& text, Mapping map, Budget& budget)
   return result;
 }
 
-void add_lower(uint32_t point, std::string_view one, std::string& result) {
-  if (is_in(kKeepsCase, point)) {
-    result += one;
-    return;
+void add_lower(uint32_t point, std::string_view, std::string& result) {
+  for (const NewCase& range : kNewCases) {
+    if (point >= range.first && point <= range.last) {
+      result += character(static_cast<uint32_t>(static_cast<int32_t>(point) + range.to_lower));
+      return;
+    }
   }
   uint32_t lower[LRE_CC_RES_LEN_MAX];
   constexpr int kToLower = 1;
