@@ -368,6 +368,13 @@ def gpt_2() -> dict[str, Any]:
             lambda v: v.update(pre_tokenizer={"type": "Metaspace", "prepend_scheme": "last"}),
             'prepend_scheme "last"',
         ),
+        (
+            lambda v: v.update(
+                normalizer={"type": "Strip", "strip_left": True, "strip_right": False},
+                pre_tokenizer={"type": "Metaspace", "prepend_scheme": "first"},
+            ),
+            'has the prepend_scheme "first" behind a normalizer that may remove the start of a text',
+        ),
     ],
 )
 def test_what_the_runner_does_not_have(

@@ -207,6 +207,8 @@ class Mapped final : public Normalizer {
     return mapped(text, map_, budget);
   }
 
+  bool may_remove_start() const override { return map_ != add_lower && map_ != add_chinese; }
+
  private:
   Mapping map_;
 };
@@ -229,6 +231,8 @@ class Strip final : public Normalizer {
     }
     return start < end ? text.substr(start, end - start) : std::string();
   }
+
+  bool may_remove_start() const override { return left_; }
 
  private:
   bool left_;
@@ -256,6 +260,8 @@ class Replace final : public Normalizer {
     return replaced(text, replacement_.pattern, replacement_.content, budget);
   }
 
+  bool may_remove_start() const override { return replacement_.content.empty(); }
+
  private:
   Replacement replacement_;
 };
@@ -282,6 +288,10 @@ class Sequence final : public Normalizer {
       result = TRY(part->normalize(result, budget));
     }
     return result;
+  }
+
+  bool may_remove_start() const override {
+    return std::any_of(parts_.begin(), parts_.end(), [](const auto& part) { return part->may_remove_start(); });
   }
 
  private:

@@ -13,6 +13,9 @@ class Normalizer {
  public:
   virtual ~Normalizer() = default;
   virtual Result<std::string> normalize(const std::string& text, Budget& budget) const = 0;
+
+  // Whether the result may lack the first character of a text.
+  virtual bool may_remove_start() const { return false; }
 };
 
 // From a tokenizer.json. An error if the runner does not support it.

@@ -1,5 +1,7 @@
 #include "tools/runner/llm/pretokenizer.h"
 
+#include <algorithm>
+
 #include "tools/runner/base/text.h"
 #include "tools/runner/llm/character_tables.h"
 #include "tools/runner/llm/matching.h"
@@ -126,6 +128,10 @@ class Metaspace final : public Pretokenizer {
     return words_ == nullptr ? Status() : words_->cut(pieces, is_start, budget);
   }
 
+  bool depends_on_start() const override {
+    return form_.scheme == "first" || (words_ != nullptr && words_->depends_on_start());
+  }
+
  private:
   MetaspaceForm form_;
   std::unique_ptr<Pretokenizer> words_;  // nullptr: the text is one word.
@@ -140,6 +146,10 @@ class Sequence final : public Pretokenizer {
       TRY(part->cut(pieces, is_start, budget));
     }
     return {};
+  }
+
+  bool depends_on_start() const override {
+    return std::any_of(parts_.begin(), parts_.end(), [](const auto& part) { return part->depends_on_start(); });
   }
 
  private:

@@ -16,6 +16,9 @@ class Pretokenizer {
 
   // Splits each piece further. `is_start`: the first piece is the start of the text.
   virtual Status cut(std::vector<std::string>& pieces, bool& is_start, Budget& budget) const = 0;
+
+  // Whether it treats the start of a text in another way than the rest.
+  virtual bool depends_on_start() const { return false; }
 };
 
 // From a tokenizer.json. An error if the runner does not support it.

@@ -44,7 +44,15 @@ Result<std::unique_ptr<Tokenizer>> Tokenizer::read(const std::string& path) {
   }
   tokenizer->added_ = TRY(AddedTokens::read(root, tokenizer->normalizer_.get(), budget));
   if (root.has("pre_tokenizer")) {
-    tokenizer->pretokenizer_ = TRY(make_pretokenizer(TRY(root.at("pre_tokenizer")), budget));
+    const JsonValue pretokenizer = TRY(root.at("pre_tokenizer"));
+    tokenizer->pretokenizer_ = TRY(make_pretokenizer(pretokenizer, budget));
+    const Normalizer* normalizer = tokenizer->normalizer_.get();
+    if (normalizer != nullptr && normalizer->may_remove_start() && tokenizer->pretokenizer_->depends_on_start()) {
+      return pretokenizer.error_with(
+          "has the prepend_scheme \"first\" behind a normalizer that may remove the start of a text, which the "
+          "runner does not support"
+      );
+    }
   }
   tokenizer->model_ = TRY(make_token_model(TRY(root.at("model"))));
   if (root.has("decoder")) {
