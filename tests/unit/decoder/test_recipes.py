@@ -145,5 +145,5 @@ def test_several_methods_share_their_cache(tmp_path):
 
 
 def test_a_backend_without_a_choice_is_named(tmp_path):
-    with pytest.raises(BuildError, match='"npu", for which a YAML file can\'t choose recipes'):
+    with pytest.raises(BuildError, match='"npu", for which a YAML file cannot choose recipes'):
         recipes.build(context(tmp_path, "", backend="npu"))
