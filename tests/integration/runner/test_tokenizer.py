@@ -373,7 +373,7 @@ def gpt_2() -> dict[str, Any]:
                 normalizer={"type": "Strip", "strip_left": True, "strip_right": False},
                 pre_tokenizer={"type": "Metaspace", "prepend_scheme": "first"},
             ),
-            'has the prepend_scheme "first" behind a normalizer that may remove the start of a text',
+            'prepend_scheme "first" behind a normalizer that may remove the start of a text, which',
         ),
     ],
 )
@@ -518,9 +518,18 @@ def test_made_tokenizers(seed: int, tmp_path: Path) -> None:
             continue
         if any(word in path.read_text() for word in (r"\\G", r"\\K", "(?~")):
             continue
+        if depends_on_a_start_that_goes(json.loads(path.read_text())):
+            assert "behind a normalizer that may remove" in fail_of(path, given), number
+            continue
         compare(tokenizer, path, [text for text in given if is_encoded(tokenizer, text)])
         compared += 1
     assert compared > 30
+
+
+def depends_on_a_start_that_goes(made: dict[str, Any]) -> bool:
+    """Whether Metaspace's prefix is for the start of a text, which a replacement may remove."""
+    removes = '"content": ""' in json.dumps(made.get("normalizer"))
+    return removes and '"prepend_scheme": "first"' in json.dumps(made.get("pre_tokenizer"))
 
 
 def is_encoded(tokenizer: Tokenizer, text: str) -> bool:
