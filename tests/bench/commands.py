@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import actions
+import suites
 import terminal
 
 BUILD = "./bazelw build //models:llama_xnnpack"
@@ -55,9 +56,11 @@ def _play(commands: list[str], scratch: Path) -> tuple[list[dict[str, Any]], lis
     environment |= {"HOME": str(home)}
     try:
         for command in commands:
+            events = scratch / "events.json"
+            words = f" test --build_event_json_file={events} "
             start = time.monotonic()
             done = subprocess.run(
-                command,
+                command.replace(" test ", words),
                 shell=True,
                 cwd=clone,
                 env=environment,
@@ -73,6 +76,8 @@ def _play(commands: list[str], scratch: Path) -> tuple[list[dict[str, Any]], lis
             results.append({"command": command, "seconds": round(seconds, 1)})
             if count := _COUNT.search(done.stdout):
                 results[-1]["tests"] = int(count[2])
+                with open(events, encoding="utf-8") as lines:
+                    results[-1]["folders"] = suites.of_events(lines)
             else:
                 rows += terminal.rows(command, done.stdout, seconds)
     finally:

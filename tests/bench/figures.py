@@ -59,13 +59,17 @@ def commands(measured: Results) -> str:
     )
 
 
-def suites(measured: Results) -> str:
-    """How long the commands for tests take."""
+def tests(measured: Results) -> str:
+    """How long the commands for tests take, and the folders of the first one."""
+    runs = [run for run in measured["commands"]["commands"] if "tests" in run]
     rows = ["| command | tests | time |", "| --- | --- | --- |"]
-    for run in measured["commands"]["commands"]:
-        if "tests" in run:
-            rows.append(f"| `{run['command']}` | {run['tests']} | {duration(run['seconds'])} |")
-    return "\n".join(rows)
+    rows += [
+        f"| `{run['command']}` | {run['tests']} | {duration(run['seconds'])} |" for run in runs
+    ]
+    rows += ["", "| folder | tests | sum of their times |", "| --- | --- | --- |"]
+    for folder in runs[0]["folders"]:
+        rows.append(f"| `{folder['folder']}` | {folder['tests']} | {duration(folder['seconds'])} |")
+    return "\n".join([*rows, "", f"Times: {_alone(measured['commands'])}; two tests run at once."])
 
 
 def lowering(measured: Results) -> str:
@@ -192,6 +196,6 @@ SECTIONS: dict[str, Callable[[Results], str]] = {
     "rebuilds": rebuilds,
     "shared_memory": shared_memory,
     "sharing": sharing,
-    "tests": suites,
+    "tests": tests,
     "units": units,
 }
