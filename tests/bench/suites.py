@@ -1,4 +1,4 @@
-"""Tests and their seconds by folder, out of the events of `bazel test --build_event_json_file=FILE`."""
+"""Tests and their seconds by folder, from the file of `bazel test --build_event_json_file`."""
 
 from __future__ import annotations
 
