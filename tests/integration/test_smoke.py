@@ -311,11 +311,11 @@ def test_a_report_says_what_was_delegated(workspace: Workspace) -> None:
 
 
 def test_a_report_has_the_accuracy_of_quantization(workspace: Workspace) -> None:
-    """By method and output, over all inputs."""
+    """By method and output."""
     workspace.build("--output_groups=report", "//:two_methods_int8")
     text = (workspace.folder / "bazel-bin/two_methods_int8.report.json").read_text()
     found = json.loads(text)["accuracy"]
-    assert {name: method["inputs"] for name, method in found.items()} == {"batch": 3, "single": 1}
+    assert set(found) == {"batch", "single"}
     for method in found.values():
         [output] = method["outputs"]
         assert 15 < output["sqnr_db"] < 80

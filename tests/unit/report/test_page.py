@@ -42,7 +42,6 @@ DELEGATION: dict[str, Any] = {
 }
 ACCURACY: dict[str, Any] = {
     "forward": {
-        "inputs": 3,
         "outputs": [{"sqnr_db": 41.26}, {"sqnr_db": None, "note": "the same as eager"}],
     },
     "other": {"skipped": "RuntimeError: no kernel"},
@@ -174,7 +173,7 @@ def test_warnings_come_first(tmp_path: Path) -> None:
     little = json.loads(json.dumps(DELEGATION))
     little["forward"]["delegates"][0]["flops"] = 400_000
     lowering = {**FACTS, "delegation": little, "not_quantized": {"head": "too <small>"}}
-    accuracy = {"forward": {"inputs": 1, "outputs": [{"sqnr_db": 12.34}]}}
+    accuracy = {"forward": {"outputs": [{"sqnr_db": 12.34}]}}
     described = report.describe(
         "//m:task", base.index, lowering, {**RUN, "accuracy": accuracy}, linked
     )
