@@ -12,7 +12,12 @@ _PAGES = [Path("README.md"), Path("CONTRIBUTING.md"), *sorted(Path("docs").rglob
 _MACHINE = {"cores": 2, "memory_gib": 24, "date": "2026-01-02"}
 _RUNS: list[dict[str, Any]] = [
     {"command": "./bazelw build //x", "seconds": 119.4},
-    {"command": "./bazelw test //...", "seconds": 1800.0, "tests": 300},
+    {
+        "command": "./bazelw test //...",
+        "seconds": 1800.0,
+        "tests": 300,
+        "folders": [{"folder": "tests/unit", "tests": 200, "seconds": 600.0}],
+    },
     {"command": "./bazelw test //tests:fast", "seconds": 99.0, "tests": 30},
 ]
 _RESULTS = {"commands": {"machine": _MACHINE, "commands": _RUNS}}
@@ -35,6 +40,12 @@ def test_sections_are_replaced() -> None:
         "| --- | --- | --- |",
         "| `./bazelw test //...` | 300 | 30 min |",
         "| `./bazelw test //tests:fast` | 30 | 99 s |",
+        "",
+        "| folder | tests | sum of their times |",
+        "| --- | --- | --- |",
+        "| `tests/unit` | 200 | 10 min |",
+        "",
+        "Times: on 2 cores with 24 GiB of memory, 2026-01-02; two tests run at once.",
         "<!-- end of figures -->",
         "b",
     ]
