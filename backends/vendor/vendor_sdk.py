@@ -71,7 +71,7 @@ class Sdk:
           name: its path in the SDK.
 
         Raises:
-          BuildError: it isn't there, or cannot be loaded.
+          BuildError: it is missing, or cannot be loaded.
         """
         path = self.file(name)
         try:
