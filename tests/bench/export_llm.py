@@ -83,8 +83,8 @@ def _prepare(action: actions.Action, layers: int, scratch: Path) -> None:
 
 
 def _upstream(action: actions.Action, layers: int, scratch: Path) -> dict[str, Any]:
-    cost = actions.timed(_command(action, scratch, "export"), action.root)
-    program = scratch / upstream_llm.PROGRAM
+    program = scratch / "upstream.pte"
+    cost = actions.timed(_command(action, scratch, "export", f"--program={program}"), action.root)
     size = program.stat().st_size
     program.unlink()
     return {"by": "export_llm", **asdict(cost), "program_bytes": size}

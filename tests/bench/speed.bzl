@@ -43,14 +43,13 @@ backend:
     extended_ops: true
 """
 
-def speed_programs(name, checkpoint, layers = 0):
+def speed_programs(name, checkpoint):
     """A program of each variant and context.
 
     Args:
       name: of the filegroup of all programs and their YAML files; programs are called
         `<name>_<variant>_<context>_xnnpack`.
       checkpoint: as et_llm takes it.
-      layers: how many of the model's first layers; 0: all.
     """
     programs = []
     for variant, keys in VARIANTS.items():
@@ -69,7 +68,6 @@ def speed_programs(name, checkpoint, layers = 0):
                 app = False,
                 checkpoint = checkpoint,
                 config = one + ".yaml",
-                layers = layers,
                 memory_mb = 8000,
                 tags = ["manual"],
             )

@@ -39,6 +39,8 @@ _PASSES = (
     "pre_convert_passes",
     "post_convert_passes",
 )
+# Of a recipe, and of its quantization: they are for all layers.
+_WHOLE = ("pipeline_stages", "strict", "mode", "aten_transform_passes")
 _SETTINGS = ("is_qat", "dynamic_batch_size", "train_fn", "calibration_inputs_fn", "fold_quantize")
 
 
@@ -133,15 +135,16 @@ def described(recipe: ExportRecipe, spec: ModelSpec) -> list[dict[str, Any]]:
     Returns:
       For each: its `pattern`, the `recipe`, and the `layers` that belong to it.
     """
-    mixed = recipe.quantization_recipe
-    if not isinstance(mixed, MixedQuantization):
+    quantization = recipe.quantization_recipe
+    if not isinstance(quantization, MixedQuantization):
         return []
+    owners = quantization.owners
     layers: dict[int, list[str]] = {}
     for name in sorted({n for m in spec.methods.values() for n in _layers(m.module)}):
-        layers.setdefault(mixed.owners.of(name), []).append(name)
+        layers.setdefault(owners.of(name), []).append(name)
     return [
         {"pattern": o.pattern, "recipe": o.label, "layers": layers.get(number, [])}
-        for number, o in enumerate(mixed.owners.overrides)
+        for number, o in enumerate(owners.overrides)
     ]
 
 
@@ -164,8 +167,7 @@ def mixed(base: ExportRecipe, overrides: Sequence[Override], label: str) -> Expo
     quantizations = {n: p.quantization_recipe for n, p in parts.items() if p.quantization_recipe}
     for number, override in enumerate(overrides):
         _check_agree(base, override, label, quantizations.get(-1), quantizations.get(number))
-    distinct = list({id(p.lowering_recipe): p for p in _lowered_apart(parts.values())}.values())
-    bare = [dataclasses.replace(part, quantization_recipe=None) for part in distinct]
+    bare = [dataclasses.replace(part, quantization_recipe=None) for part in parts.values()]
     try:
         combined = ExportRecipe.combine(bare, base.name)
     except ValueError as error:
@@ -188,28 +190,13 @@ def mixed(base: ExportRecipe, overrides: Sequence[Override], label: str) -> Expo
     return dataclasses.replace(combined, quantization_recipe=quantization)
 
 
-def _lowered_apart(parts: Iterable[ExportRecipe]) -> list[ExportRecipe]:
-    """Recipes that don't lower as an earlier one does."""
-    seen: list[str] = []
-    apart = []
-    for part in parts:
-        lowering = part.lowering_recipe
-        key = repr([(type(p), sorted(vars(p).items(), key=str)) for p in _partitioners(lowering)])
-        if key not in seen:
-            seen.append(key)
-            apart.append(part)
-    return apart
-
-
-def _partitioners(lowering: Any) -> list[Any]:
-    found = (lowering and lowering.partitioners) or []
-    return list(found) if not isinstance(found, dict) else [p for v in found.values() for p in v]
-
-
 def _check_agree(base: ExportRecipe, override: Override, label: str, one: Any, other: Any) -> None:
     where = f'{label}: overrides: "{override.pattern}" ({override.label})'
-    for name in ("pipeline_stages", "strict", "mode", "aten_transform_passes"):
-        if getattr(base, name) != getattr(override.recipe, name):
+    pairs = [(name, base, override.recipe) for name in _WHOLE]
+    if one is not None and other is not None:
+        pairs += [(name, one, other) for name in _SETTINGS]
+    for name, left, right in pairs:
+        if getattr(left, name, None) != getattr(right, name, None):
             raise BuildError(
                 f"{where} cannot be mixed: its {name} differs from the base's, which is for whole "
                 "models.",
@@ -217,13 +204,6 @@ def _check_agree(base: ExportRecipe, override: Override, label: str, one: Any, o
             )
     if one is None or other is None:
         return
-    for name in _SETTINGS:
-        if getattr(one, name, None) != getattr(other, name, None):
-            raise BuildError(
-                f"{where} cannot be mixed: its {name} differs from the base's, which is for whole "
-                "models.",
-                "Choose recipes that agree in it.",
-            )
     for name in _PASSES:
         passes = [getattr(q, name) or [] for q in (one, other)]
         if all(passes) and _kinds(passes[0]) != _kinds(passes[1]):
