@@ -71,19 +71,16 @@ def build(ctx):
 
 
 def released(workspace: Path, folder: Path) -> Path:
-    """The archive of the module under test, with changes that are not committed yet."""
-    identity = {
-        f"GIT_{who}_{key}": "x" for who in ("AUTHOR", "COMMITTER") for key in ("NAME", "EMAIL")
-    }
-    created = subprocess.run(
-        ["git", "stash", "create"],
-        cwd=workspace,
-        env={**os.environ, **identity},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return archive.make(workspace, folder, created.stdout.strip() or "HEAD")
+    """The archive of the module under test as it stands, committed or not.
+
+    Its files go into a repository of their own, and never into the checkout's, which may be
+    read-only, without a commit, or in use by another git.
+    """
+    repository = folder.with_suffix(".git")
+    subprocess.run(["git", "init", "--quiet", "--bare", str(repository)], check=True)
+    archive.git(repository, f"--work-tree={workspace}", "add", "--all", str(workspace))
+    tree = archive.git(repository, "write-tree").decode().strip()
+    return archive.make(repository, folder, tree)
 
 
 @pytest.fixture(scope="module")
