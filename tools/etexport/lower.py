@@ -59,14 +59,14 @@ def run(request: Request, progress: Progress, tree: Path) -> None:
             with _whole(request.output):
                 bundled.write(request)
             return
+        if request.command == "sensitivity":
+            with _whole(request.output):
+                _write_json(request.output, sensitivity(request))
+            return
         from etfast import path
 
         from etexport import calibration, model, recipe
 
-        if request.command == "sensitivity":
-            with path.chosen(request.lowering), _whole(request.output):
-                _write_json(request.output, sensitivity(request))
-            return
         # Both first: a typo in either must not wait for a model's weights.
         export_recipe = recipe.make(request) if request.recipe else None
         if export_recipe and request.quantize == "none":
@@ -166,23 +166,33 @@ def _described(index: Index, spec: Any, recipe: Any, request: Request) -> dict[s
 
 
 def sensitivity(
-    request: Request, advance: Callable[[int], None] = lambda _: None
+    request: Request,
+    tokenizer: Path | None = None,
+    advance: Callable[[int], None] = lambda _: None,
 ) -> dict[str, Any]:
     """What `sensitivity.measure` says of a request's model and recipes, with their labels.
 
     Args:
       request: with a recipe, or a tree of choices; what to measure with is optional.
+      tokenizer: of a text, a tokenizer.json; None: the model's own.
       advance: is told how many of 100 parts are done.
 
     Raises:
       BuildError: the model is no language model and a text is given; a file cannot be read.
     """
+    from etfast import path
+
     from etexport import model, recipe, sensitivity, texts
 
     choices = recipe.choices(request)
-    spec = model.load_spec(request)
-    data = texts.read(spec, request) if request.text else sensitivity.inputs_of(spec, request)
-    measured = sensitivity.measure(spec, choices, data, request.label, advance)
+    with path.while_loading(request.lowering):
+        spec = model.load_spec(request)
+    if request.text:
+        data = texts.read(spec, request, tokenizer)
+    else:
+        data = sensitivity.inputs_of(spec, request)
+    with path.chosen(request.lowering):
+        measured = sensitivity.measure(spec, choices, data, request.label, advance)
     return {"label": request.label, "model": request.model_label, **measured}
 
 
