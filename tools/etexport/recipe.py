@@ -13,7 +13,7 @@ from etlink.json_file import read_object
 from executorch.export import ExportRecipe
 
 from etexport.flags import MAIN, Request
-from etexport.overrides import Override, mixed
+from etexport.overrides import Override, combined, mixed
 from etexport.sensitivity import Choice
 from etexport.sources import load
 
@@ -69,7 +69,7 @@ def _without_overrides(node: Mapping[str, Any], request: Request) -> ExportRecip
     if node.get("recipes"):
         parts = [_make(part, request) for part in node["recipes"]]
         try:
-            return ExportRecipe.combine(parts)
+            return combined(parts)
         except ValueError as error:
             names = ", ".join(part["label"] for part in node["recipes"])
             raise BuildError(
