@@ -79,9 +79,7 @@ def read(
     }
 
 
-def _positions(
-    key: str, methods: Mapping[str, Method], where: str
-) -> list[tuple[str, int]]:
+def _positions(key: str, methods: Mapping[str, Method], where: str) -> list[tuple[str, int]]:
     """Method and position that a key means; without a method: all that have the position."""
     method, _, position = key.rpartition("/")
     known = [method] if method else list(methods)
@@ -92,8 +90,7 @@ def _positions(
             return positions
     takes = ", ".join(f"{n} takes {len(m.example_inputs)}" for n, m in sorted(methods.items()))
     raise BuildError(
-        f'{where} has the tensor "{key}", which no input is called '
-        f"(inputs: {takes}).",
+        f'{where} has the tensor "{key}", which no input is called (inputs: {takes}).',
         _FORM,
     )
 

@@ -1,7 +1,8 @@
 """EtChoose: takes the program of a measured front that keeps a bound, without torch.
 
 Contract: `etexport.choose --label L --sensitivity JSON --output JSON` with one of `--max_bytes B`,
-`--min_sqnr_db N` and `--max_perplexity P` (a number, or "1.02x": that many times the float model's).
+`--min_sqnr_db N` and `--max_perplexity P` (a number, or "1.02x": that many times the float
+model's).
 
 The output has `bound`, the `recipes`, and of the chosen program `bytes`, `sqnr_db`, `perplexity`
 and the number of each layer's recipe as `layers`, by all names of the layer.

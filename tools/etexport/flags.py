@@ -12,7 +12,16 @@ from typing import Any, NoReturn
 from etbuild.arguments import split_pair
 from etbuild.errors import BuildError
 
-COMMANDS = ("lower", "export", "etrecord", "expect", "bundle", "placeholder", "adapt", "sensitivity")
+COMMANDS = (
+    "lower",
+    "export",
+    "etrecord",
+    "expect",
+    "bundle",
+    "placeholder",
+    "adapt",
+    "sensitivity",
+)
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,9 @@
 
 torchao's recipes replace layers of the eager model, so a layer is taken from a copy that was
 quantized whole. PT2E's recipes quantize a graph: a graph that has the layers side by side, under
-their names and with the inputs that they have in the model, is quantized as a program would be. What PT2E does beyond
-layers with weights (an addition between two of them) is not measured, nor are its fusions.
+their names and with the inputs that they have in the model, is quantized as a program would be.
+What PT2E does beyond layers with weights (an addition between two of them) is not measured, nor are
+its fusions.
 """
 
 from __future__ import annotations
@@ -101,9 +102,7 @@ def find(modules: Mapping[str, torch.nn.Module]) -> list[Layer]:
                 if module is None or not _has_matrix(module):
                     continue
                 own = [p for p in module.parameters() if len(users[id(p)]) == 1]
-                layer = found.setdefault(
-                    id(module), Layer([], module, sum(map(_stored, own)), [])
-                )
+                layer = found.setdefault(id(module), Layer([], module, sum(map(_stored, own)), []))
                 name = f"{prefix}.{child}" if prefix else child
                 layer.names = sorted({*layer.names, name})
                 if not any(p is parent and c == child for p, c in layer.places):
@@ -153,8 +152,8 @@ def add_variants(
     quantization = recipe.quantization_recipe
     if quantization is not None and quantization.is_qat:
         raise BuildError(
-            f"{label}: the recipe {recipe.name} trains the model (is_qat), which cannot be measured "
-            "layer by layer.",
+            f"{label}: the recipe {recipe.name} trains the model (is_qat), which cannot be "
+            "measured layer by layer.",
             "Measure a recipe that quantizes after training.",
         )
     modules = {name: method.module for name, method in spec.methods.items()}
@@ -250,7 +249,7 @@ def _is_seen(layer: Layer, calls: Sequence[Call]) -> bool:
 
 
 def _side_by_side(calls: Sequence[Sequence[Call]]) -> list[Call]:
-    """The calls of all layers as inputs of one; the last call of a layer stands for missing ones."""
+    """The calls of all layers as inputs of one; a layer's last one stands for missing ones."""
     most = max(map(len, calls))
     return [
         tuple(value for of_layer in calls for value in of_layer[min(n, len(of_layer) - 1)])

@@ -100,8 +100,8 @@ class Owners:
         for number, override in enumerate(self.overrides):
             if number not in used:
                 raise BuildError(
-                    f'{self.label}: overrides: "{override.pattern}" decides for no module of the model. '
-                    f"Its modules: {_some(known)}.",
+                    f'{self.label}: overrides: "{override.pattern}" decides for no module of the '
+                    f"model. Its modules: {_some(known)}.",
                     "Correct the pattern, or move it before one that takes the same modules.",
                 )
 
@@ -338,11 +338,13 @@ class MixedQuantizer(Quantizer):
         dropped: set[Any] = set()
         for number, part in self._parts.items():
             part.annotate(model)
-            for node in model.graph.nodes:
-                annotation = node.meta.pop(Q_ANNOTATION_KEY, None)
-                if annotation is None:
-                    continue
-                if self._owners.of(module_of(node)) == number:
+            annotations = {
+                node: node.meta.pop(Q_ANNOTATION_KEY)
+                for node in model.graph.nodes
+                if Q_ANNOTATION_KEY in node.meta
+            }
+            for node, annotation in annotations.items():
+                if self._owners.of(module_of(_first_of_fused(node, annotations))) == number:
                     kept[node] = annotation
                 else:
                     dropped |= places(node, annotation)
@@ -361,6 +363,19 @@ class MixedQuantizer(Quantizer):
         """As each of them."""
         for part in self._parts.values():
             part.prepare_obs_or_fq_callback(model, observers)
+
+
+def _first_of_fused(node: Node, annotations: Mapping[Node, QuantizationAnnotation]) -> Node:
+    """The layer whose output a node computes: of a layer and its activation, the layer.
+
+    Quantizers annotate the inputs of the first and the output of the second, which mostly belongs
+    to the module around the layer.
+    """
+    sources = node.all_input_nodes
+    first = annotations.get(sources[0]) if len(sources) == 1 else None
+    if first is None or first.output_qspec is not None or not first.input_qspec_map:
+        return node
+    return sources[0] if not any((annotations[node].input_qspec_map or {}).values()) else node
 
 
 def module_of(node: Node) -> str:

@@ -28,7 +28,9 @@ def read(spec: ModelSpec, request: Request, tokenizer: Path | None = None) -> Da
     try:
         text = request.text.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        raise BuildError(f"{request.label}: {name} is not UTF-8: {error.reason}.", "Convert it.") from error
+        raise BuildError(
+            f"{request.label}: {name} is not UTF-8: {error.reason}.", "Convert it."
+        ) from error
     ids = tokenizer_of(tokenizer, request.data).encode(text, add_special_tokens=False).ids
     return text_of(spec, ids[: request.tokens], name, request.label)
 

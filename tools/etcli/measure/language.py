@@ -6,10 +6,10 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
-from etbuild import BuildError, ModelSpec
+from etbuild import ModelSpec
 from etexport.inputs import deep_copy
 from etlink import runtime
 
