@@ -152,7 +152,8 @@ et_tuned_recipe_rule = rule(
         ),
         "is_text": attr.bool(doc = "Set by the macro: whether the model is measured with a text."),
         "max_bytes": attr.string(
-            doc = "Maximum bytes of the model's weights (\"80 MB\"). The choice is the most exact mixture.",
+            doc = "Maximum bytes of the model's parameters (\"80 MB\"). The choice is the most exact mixture. " +
+                  "Buffers, tables and alignment come on top in the file.",
         ),
         "max_perplexity": attr.string(
             doc = "Maximum perplexity of the text: a number, or \"1.02x\", that many times the float model's. " +

@@ -125,7 +125,7 @@ def _has_matrix(module: torch.nn.Module) -> bool:
 
 
 def total_bytes(modules: Mapping[str, torch.nn.Module]) -> int:
-    """Bytes of all weights, each once."""
+    """Bytes of all parameters, each once."""
     parameters = {id(p): p for module in modules.values() for p in module.parameters()}
     return sum(map(_stored, parameters.values()))
 
