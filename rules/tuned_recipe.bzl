@@ -12,6 +12,14 @@ load("//toolchains/python:paths.bzl", "readable_label", "runfiles_path", "unique
 
 _BOUNDS = ("max_bytes", "min_sqnr_db", "max_perplexity")
 
+_MeasuredInfo = provider(
+    doc = "What the layers of a model cost.",
+    fields = {
+        "is_text": "Bool: whether they were measured with a text.",
+        "sensitivity": "File: JSON.",
+    },
+)
+
 def _ids(info):
     return sorted([backend.id for backend in info.backends.to_list()])
 
@@ -49,8 +57,6 @@ def _combined(label, infos, chosen = None):
 
 def _measured_choices_impl(ctx):
     label = ctx.label.same_package_label(ctx.attr.of)
-    infos = [choice[EtRecipeInfo] for choice in ctx.attr.choices]
-    _check_choices(label, infos)
     model = ctx.attr.model[EtModelInfo].lowerable
     output = ctx.actions.declare_file(ctx.attr.of + ".sensitivity.json")
     is_text = bool(ctx.file.data) and ctx.file.data.extension == "txt"
@@ -59,7 +65,7 @@ def _measured_choices_impl(ctx):
         label = label,
         # An exported program's layers cannot be replaced.
         model = model.original or model,
-        recipe = _combined(label, infos),
+        recipe = _combined(label, [choice[EtRecipeInfo] for choice in ctx.attr.choices]),
         output = output,
         measured_with = struct(
             inputs = None if is_text else ctx.file.data,
@@ -69,13 +75,16 @@ def _measured_choices_impl(ctx):
             packages = [ctx.toolchains[CLI_TOOLCHAIN].packages] if is_text else [],
         ),
     )
-    return [DefaultInfo(files = depset([output]))]
+    return [
+        DefaultInfo(files = depset([output])),
+        _MeasuredInfo(is_text = is_text, sensitivity = output),
+    ]
 
 measured_choices = rule(
     implementation = _measured_choices_impl,
     doc = "What the layers of a model cost with each of several recipes. `et_tuned_recipe` declares it.",
     attrs = LOWERING_FLAG | {
-        "choices": attr.label_list(providers = [EtRecipeInfo], doc = "The recipes."),
+        "choices": attr.label_list(allow_empty = False, providers = [EtRecipeInfo], doc = "The recipes."),
         "data": attr.label(allow_single_file = [".safetensors", ".txt"], doc = "What to measure with."),
         "model": attr.label(mandatory = True, providers = [EtModelInfo], doc = "The et_model."),
         "of": attr.string(mandatory = True, doc = "Name of the recipe, for messages."),
@@ -105,7 +114,7 @@ def _bound(ctx):
         if number == None or number <= 0:
             fail("%s: max_perplexity: got \"%s\", expected a number such as \"12.5\", or \"1.02x\": that many " %
                  (ctx.label, value) + "times the float model's.")
-        if not ctx.attr.is_text:
+        if not ctx.attr.measured[_MeasuredInfo].is_text:
             fail("%s: max_perplexity: got no text to predict, expected a .txt file. Give data = \"text.txt\"." %
                  ctx.label)
     return name, value
@@ -114,7 +123,7 @@ def _et_tuned_recipe_impl(ctx):
     name, value = _bound(ctx)
     infos = [choice[EtRecipeInfo] for choice in ctx.attr.choices]
     _check_choices(ctx.label, infos)
-    measured = ctx.file.measured
+    measured = ctx.attr.measured[_MeasuredInfo].sensitivity
     chosen = ctx.actions.declare_file(ctx.label.name + ".chosen.json")
     args = ctx.actions.args()
     args.add("--label", readable_label(ctx.label))
@@ -146,11 +155,11 @@ et_tuned_recipe_rule = rule(
     doc = "A tuned recipe. `et_tuned_recipe` declares it and its measurement, and its doc describes both.",
     attrs = {
         "choices": attr.label_list(
+            allow_empty = False,
             providers = [EtRecipeInfo],
             doc = "Recipes of the same backends, at least two. The first one is also for what is no layer with " +
                   "weights. fp32 leaves layers as they are.",
         ),
-        "is_text": attr.bool(doc = "Set by the macro: whether the model is measured with a text."),
         "max_bytes": attr.string(
             doc = "Maximum bytes of the model's parameters (\"80 MB\"). The choice is the most exact mixture. " +
                   "Buffers, tables and alignment come on top in the file.",
@@ -160,10 +169,10 @@ et_tuned_recipe_rule = rule(
                   "The choice is the smallest mixture.",
         ),
         "measured": attr.label(
-            allow_single_file = True,
             cfg = "exec",
             doc = "Set by the macro.",
             mandatory = True,
+            providers = [_MeasuredInfo],
         ),
         "min_sqnr_db": attr.string(
             doc = "Minimum signal-to-quantization-noise ratio in dB of each output (\"25\"). The choice is the " +
@@ -220,7 +229,6 @@ def et_tuned_recipe(*, name, model, choices, data = None, tokens = None, **kwarg
     et_tuned_recipe_rule(
         name = name,
         choices = choices,
-        is_text = str(data or "").endswith(".txt"),
         measured = ":%s.measured" % name,
         **kwargs
     )

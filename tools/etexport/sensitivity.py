@@ -189,7 +189,8 @@ class _Model:
         """All of the JSON object."""
         layers_of = {layer.name: [layer] for layer in self._layers}
         blocks = _blocks(self._layers)
-        rows = {name: self._row(members) for name, members in {**layers_of, **blocks}.items()}
+        rows = {name: self._row(layer.names, [layer]) for name, (layer,) in layers_of.items()}
+        rows |= {name: self._row([name], members) for name, members in blocks.items()}
         whole = []
         for number, choice in enumerate(self._choices):
             everything = self._record(number)
@@ -210,9 +211,9 @@ class _Model:
             "front": self._front({name: rows[name] for name in layers_of}),
         }
 
-    def _row(self, members: Sequence[Layer]) -> dict[str, Any]:
+    def _row(self, names: Sequence[str], members: Sequence[Layer]) -> dict[str, Any]:
         return {
-            "names": members[0].names if len(members) == 1 else _block_of(members),
+            "names": list(names),
             "kind": type(members[0].module).__name__ if len(members) == 1 else "block",
             "layers": [layer.name for layer in members],
             "members": members,
@@ -316,12 +317,6 @@ def _blocks(found: Iterable[Layer]) -> dict[str, list[Layer]]:
 def _numbered(name: str) -> list[str]:
     parts = name.split(".")
     return [".".join(parts[: n + 1]) for n in range(len(parts) - 1) if parts[n].isdecimal()]
-
-
-def _block_of(members: Sequence[Layer]) -> list[str]:
-    """The innermost element of a list that all layers are in."""
-    common = [n for n in _numbered(members[0].name) if all(n in _numbered(m.name) for m in members)]
-    return common[-1:]
 
 
 def noise(entry: Mapping[str, Any]) -> float:
