@@ -80,7 +80,7 @@ def _measured_choices_impl(ctx):
         _MeasuredInfo(is_text = is_text, sensitivity = output),
     ]
 
-measured_choices = rule(
+_measured_choices = rule(
     implementation = _measured_choices_impl,
     doc = "What the layers of a model cost with each of several recipes. `et_tuned_recipe` declares it.",
     attrs = LOWERING_FLAG | {
@@ -219,7 +219,7 @@ def et_tuned_recipe(*, name, model, choices, data = None, tokens = None, **kwarg
       **kwargs: the attributes of the rule, in the table below, and those of all rules.
     """
     measured = {"data": data, "tokens": tokens}
-    measured_choices(
+    _measured_choices(
         name = name + ".measured",
         choices = choices,
         model = model,

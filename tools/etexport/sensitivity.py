@@ -177,8 +177,10 @@ class _Model:
 
     def _check_logits(self) -> None:
         for sample, outputs in zip(self._data.samples, self._float.outputs, strict=True):
+            if not sample.next_tokens:
+                continue
             rows = outputs[0].numel() // outputs[0].shape[-1]
-            if sample.next_tokens and rows != len(sample.next_tokens):
+            if rows != len(sample.next_tokens):
                 raise BuildError(
                     f"{self._label}: the model returns logits of {rows} tokens, expected those of "
                     f"all {len(sample.next_tokens)} that it reads.",
