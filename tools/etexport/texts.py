@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pkgutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,10 @@ def tokenizer_of(given: Path | None, data: Mapping[str, Path]) -> Any:
     Raises:
       BuildError: there is none, or it cannot be read.
     """
+    import etllm
+
+    # A model's own copy of the package, which is imported first, may lack the tokenizer.
+    etllm.__path__ = pkgutil.extend_path([*etllm.__path__], "etllm")
     from etllm.tokenizer import tokenizer_from_gguf
     from etllm.tokenizer.text import load_tokenizer
 
