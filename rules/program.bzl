@@ -13,6 +13,7 @@ load("//rules/private:exporter_flags.bzl", "eager")
 load("//rules/private:link_action.bzl", "link", "report")
 load("//rules/private:lower_action.bzl", "same_lowering")
 load("//rules/private:lowerable.bzl", "LowerableInfo")
+load("//rules/private:sensitivity_action.bzl", "sensitivity", "sensitivity_page")
 load("//rules/private:target_lowering.bzl", "declare_lowering")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
 
@@ -60,6 +61,7 @@ def _et_program_impl(ctx):
         ),
         OutputGroupInfo(
             report = depset(reports),
+            sensitivity = depset(_sensitivity(ctx, lowered)),
             etrecord = depset([_etrecord(ctx, lowered)]),
             bundled = depset([_bundled(ctx, lowered, program, data_files)]),
             lowered = depset([lowered.directory]),
@@ -133,6 +135,21 @@ def _etrecord(ctx, lowered):
         progress_message = "Recording %{label} for devtools",
     )
     return record
+
+def _sensitivity(ctx, lowered):
+    measured = ctx.actions.declare_file(ctx.label.name + ".sensitivity.json")
+    page = ctx.actions.declare_file(ctx.label.name + ".sensitivity.html")
+    sensitivity(
+        ctx,
+        label = ctx.label,
+        # Layers of an exported program cannot be replaced.
+        model = eager(lowered).model,
+        recipe = lowered.recipe,
+        methods = eager(lowered).methods,
+        output = measured,
+    )
+    sensitivity_page(ctx, measured = measured, page = page)
+    return [measured, page]
 
 def _bundled(ctx, lowered, program, data_files):
     """A bundled program holds one file: where weights lie outside, they are embedded for it."""
@@ -234,7 +251,8 @@ def et_program(
     Outputs: `<name>.pte`, and `<name>.ptd` if the weights are separate. Output groups: `report` (JSON and a
     page: delegation, accuracy, bytes), `manifest` (what must exist before the program is loaded), `data` (all
     .ptd files that it may load), `etrecord` (for ExecuTorch's devtools; contains source paths, not
-    reproducible), `bundled` (a .bpte: the program with test inputs and expected outputs), `lowered`.
+    reproducible), `bundled` (a .bpte: the program with test inputs and expected outputs), `lowered`, `sensitivity`
+    (JSON and a page: what the quantization of each layer costs).
 
     With embedded weights and no shared data, the file has the bytes that upstream's `executorch.export` writes
     for the same model and recipe.
@@ -255,11 +273,12 @@ def et_program(
     `<name>.lowering` lowers the program once for all configurations. Changing `-c`, `--copt`, `--features` or
     `--platforms`, and transitions, link again but lower nothing.
 
-    Two companions have the tag `manual`, so patterns such as `//...` skip them:
+    Three companions have the tag `manual`, so patterns such as `//...` skip them:
 
     ```sh
     bazel run //x:prog.evaluate -- --text wiki.txt    # perplexity, or outputs, against the eager model
     bazel run //x:prog.benchmark -- --html bench.html # time, memory, operators
+    bazel run //x:prog.sensitivity -- --html x.html   # what the quantization of each layer costs
     ```
 
     Args:

@@ -112,6 +112,14 @@ def _extended(tree, label, options):
             fail(("%s: its base %s combines recipes, and takes no options. Extend the parts, " +
                   "and combine those.") % (label, tree.label))
         return _overridden(struct(label = label, recipes = tree.recipes), getattr(tree, "overrides", []))
+    if hasattr(tree, "choices"):
+        if options:
+            fail(("%s: its base %s chooses from recipes, and takes no options. Give them to those that its " +
+                  "choices list, with et_recipe(base = …, options = …).") % (label, tree.label))
+        return _overridden(
+            struct(label = label, choices = tree.choices, chosen = tree.chosen),
+            getattr(tree, "overrides", []),
+        )
     extended = struct(
         label = label,
         builder = tree.builder,

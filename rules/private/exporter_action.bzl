@@ -1,9 +1,9 @@
-"""Actions that need torch: EtLower, EtExport, EtRecord, EtExpect, EtBundleProgram, EtPlaceholder, EtAdapt. One worker
-serves them all."""
+"""Actions that need torch: EtLower, EtExport, EtRecord, EtExpect, EtBundleProgram, EtPlaceholder, EtAdapt, EtSensitivity.
+One worker serves them all."""
 
 load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
 load("//rules/private:backend_packages.bzl", "add_packages", "recipe_packages")
-load("//rules/private:exporter_flags.bzl", "add_request", "placeholder_flag", "request_files")
+load("//rules/private:exporter_flags.bzl", "add_measured_with", "add_request", "placeholder_flag", "request_files")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
 load("//toolchains/python:python_tool.bzl", "action_environment")
 
@@ -39,12 +39,13 @@ def exporter_action(
         measurements = None,
         program = None,
         expected = None,
+        measured_with = None,
         placeholders = []):
     """Runs the exporter.
 
     Args:
-      ctx: rule context with the exporter toolchain, and with LOWERING_FLAG for "lower", "export" and "etrecord".
-      command: "lower", "export", "etrecord", "expect", "bundle", "placeholder" or "adapt".
+      ctx: rule context with the exporter toolchain, and with LOWERING_FLAG for what quantizes or lowers.
+      command: of etexport.flags: "lower", "export", "expect" and so on.
       label: Label for messages.
       model: LowerableInfo.
       recipe: EtRecipeInfo, or None.
@@ -56,6 +57,7 @@ def exporter_action(
       measurements: File for seconds, memory and accuracy, or None.
       program: File: the linked .pte, or None.
       expected: File: what the eager model gives (expect_action.bzl), or None.
+      measured_with: what sensitivities are measured with (sensitivity_action.bzl), or None.
       placeholders: list of struct(file, placeholder) that the command compares with the files.
     """
     exporter = ctx.toolchains[EXPORTER_TOOLCHAIN].exporter
@@ -63,7 +65,8 @@ def exporter_action(
     # What a worker is started with: nothing of the model, so that one serves all programs of a backend.
     start = ctx.actions.args()
     start.add("etexport")
-    holders = add_packages(start, recipe_packages(label, recipe, model))
+    packages = recipe_packages(label, recipe, model) + (measured_with.packages if measured_with else [])
+    holders = add_packages(start, packages)
     args = ctx.actions.args()
     args.use_param_file("@%s", use_always = True)
     args.add(command)
@@ -84,7 +87,9 @@ def exporter_action(
             inputs.append(settings.calibration)
     args.add_all(placeholders, map_each = placeholder_flag, format_each = "--placeholder=%s")
     inputs = inputs + [pair.placeholder for pair in placeholders]
-    if command in ("lower", "export", "etrecord"):
+    if measured_with:
+        inputs = inputs + add_measured_with(args, measured_with)
+    if command in ("lower", "export", "etrecord", "sensitivity"):
         lowering = ctx.attr._lowering[BuildSettingInfo].value
         args.add("--lowering=%s" % ("stock" if recipe and recipe.lowering == "stock" else lowering))
     add_request(args, label = label, model = model, recipe = recipe, methods = methods)

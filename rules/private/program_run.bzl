@@ -27,8 +27,8 @@ def program_files(label, program, adapter = None):
         files = [program.program, program.manifest] + [file for pair in pairs for file in pair if file],
     )
 
-def run_beside_model(ctx, *, label, program, flags, words, packages = [], tools = []):
-    """Declares a script that runs a module of ours with a program and the eager model that it was lowered from.
+def run_beside_model(ctx, *, label, program, flags, words, recipe = None, packages = [], tools = []):
+    """Declares a script that runs a module of ours with a program, or its recipe, and the eager model.
 
     Args:
       ctx: rule context with `tool_attributes` and the exporter toolchain.
@@ -36,6 +36,7 @@ def run_beside_model(ctx, *, label, program, flags, words, packages = [], tools 
       program: EtProgramInfo.
       flags: File to write: the flags of model, program and data, for `etexport.flags`.
       words: list of strings: the module and its arguments.
+      recipe: EtRecipeInfo: the flags name it instead of the program, which is not built; or None.
       packages: list of EtPackagesInfo beside those that the recipe and the model need.
       tools: list of Files: modules beside those of `tool_attributes`.
 
@@ -44,17 +45,18 @@ def run_beside_model(ctx, *, label, program, flags, words, packages = [], tools 
     """
     exporter = ctx.toolchains[EXPORTER_TOOLCHAIN].exporter
     model = eager(program.lowered).model
-    run = program_files(ctx.label, program)
+    run = struct(data = [], files = []) if recipe else program_files(ctx.label, program)
     args = ctx.actions.args()
     add_request(
         args,
         label = label,
         model = model,
-        recipe = None,
+        recipe = recipe,
         methods = eager(program.lowered).methods,
         in_runfiles = True,
     )
-    args.add(program.program.short_path, format = "--program=%s")
+    if not recipe:
+        args.add(program.program.short_path, format = "--program=%s")
     args.add_all([f.short_path for f in run.data], format_each = "--program_data=%s")
     ctx.actions.write(flags, args)
 
@@ -72,7 +74,7 @@ def run_beside_model(ctx, *, label, program, flags, words, packages = [], tools 
     files = depset(
         [flags, exporter.interpreter] + run.files + tools,
         transitive = [
-            request_files(model = model, recipe = None),
+            request_files(model = model, recipe = recipe),
             tool_files(ctx),
             exporter.packages,
             exporter.python_files,

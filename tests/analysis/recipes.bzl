@@ -2,6 +2,7 @@
 
 load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts")
 load("//rules:providers.bzl", "EtRecipeInfo")
+load(":actions.bzl", "actions_by_mnemonic")
 
 def _ids(info):
     return [b.id for b in info.backends.to_list()]
@@ -76,3 +77,45 @@ def _own_impl(ctx):
     return analysistest.end(env)
 
 own_recipe_test = analysistest.make(_own_impl)
+
+def _tuned_impl(ctx):
+    env = analysistest.begin(ctx)
+    info = analysistest.target_under_test(env)[EtRecipeInfo]
+    asserts.equals(env, ["fp32", "int8_dynamic_act_int4_weight"], [c.label.split(":")[1] for c in info.tree.choices])
+    asserts.equals(env, "_main/tests/analysis/%s.chosen.json" % ctx.attr.choice, info.tree.chosen)
+    asserts.equals(env, [ctx.attr.choice + ".chosen.json"], [f.basename for f in info.data.to_list()])
+    asserts.equals(env, {}, info.option_types)
+    asserts.equals(env, ["XnnpackBackend"], _ids(info))
+    return analysistest.end(env)
+
+tuned_recipe_test = analysistest.make(
+    _tuned_impl,
+    attrs = {"choice": attr.string(doc = "Name of the tuned recipe, which another one may extend.")},
+)
+
+def _choose_action_impl(ctx):
+    env = analysistest.begin(ctx)
+    actions = actions_by_mnemonic(env)
+    asserts.equals(env, ["EtChoose", "EtReport"], sorted(actions.keys()))
+    choose = actions["EtChoose"][0]
+    asserts.equals(env, ["tuned.sensitivity.json"], [
+        f.basename
+        for f in choose.inputs.to_list()
+        if f.extension == "json" and f.basename.startswith("tuned")
+    ])
+    asserts.true(env, "--max_bytes" in choose.argv and "20 kB" in choose.argv, "%s" % choose.argv)
+    return analysistest.end(env)
+
+choose_action_test = analysistest.make(_choose_action_impl)
+
+def _sensitivity_action_impl(ctx):
+    env = analysistest.begin(ctx)
+    measure = actions_by_mnemonic(env)["EtSensitivity"][0]
+    for flag in ("--label=//tests/analysis:tuned", "--tokens=256"):
+        asserts.true(env, flag in measure.argv, "%s is not among %s" % (flag, measure.argv))
+
+    # Another bound must measure nothing again.
+    asserts.false(env, "20 kB" in " ".join(measure.argv), "the bound is part of the measurement")
+    return analysistest.end(env)
+
+sensitivity_action_test = analysistest.make(_sensitivity_action_impl)

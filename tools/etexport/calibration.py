@@ -47,39 +47,39 @@ def with_file(spec: ModelSpec, recipe: ExportRecipe | None, request: Request) ->
 
 
 def read(
-    file: Path, methods: Mapping[str, Method], label: str
+    file: Path, methods: Mapping[str, Method], label: str, attribute: str = "calibration"
 ) -> dict[str, list[tuple[torch.Tensor, ...]]]:
-    """Calibration inputs by method.
+    """Inputs by method.
 
     Args:
       file: a .safetensors file; see et_program's attribute `calibration`.
       methods: the model's.
       label: of the program, for messages.
+      attribute: that named the file, for messages.
 
     Raises:
       BuildError: the file is damaged, names an unknown method or input, leaves one out, or has a
         tensor whose dtype or shape isn't that of the input.
     """
+    where = f"{label}: {attribute}: {file.name}"
     try:
         tensors = load_file(file)
     except (OSError, SafetensorError) as error:
         # safetensors quotes the file, line breaks included.
         reason = " ".join(str(error).split())
-        raise BuildError(f"{label}: calibration: {file.name} cannot be read: {reason}.") from error
+        raise BuildError(f"{where} cannot be read: {reason}.") from error
     by_method: dict[str, dict[int, torch.Tensor]] = {name: {} for name in methods}
     for key, tensor in sorted(tensors.items()):
-        for method, position in _positions(key, methods, file, label):
+        for method, position in _positions(key, methods, where):
             by_method[method][position] = tensor
     return {
-        name: _samples(name, by_method[name], method, file, label)
+        name: _samples(name, by_method[name], method, where)
         for name, method in methods.items()
         if by_method[name]
     }
 
 
-def _positions(
-    key: str, methods: Mapping[str, Method], file: Path, label: str
-) -> list[tuple[str, int]]:
+def _positions(key: str, methods: Mapping[str, Method], where: str) -> list[tuple[str, int]]:
     """Method and position that a key means; without a method: all that have the position."""
     method, _, position = key.rpartition("/")
     known = [method] if method else list(methods)
@@ -90,16 +90,15 @@ def _positions(
             return positions
     takes = ", ".join(f"{n} takes {len(m.example_inputs)}" for n, m in sorted(methods.items()))
     raise BuildError(
-        f'{label}: calibration: {file.name} has the tensor "{key}", which no input is called '
-        f"(inputs: {takes}).",
+        f'{where} has the tensor "{key}", which no input is called (inputs: {takes}).',
         _FORM,
     )
 
 
 def _samples(
-    name: str, tensors: Mapping[int, torch.Tensor], method: Method, file: Path, label: str
+    name: str, tensors: Mapping[int, torch.Tensor], method: Method, where: str
 ) -> list[tuple[Any, ...]]:
-    where = f'{label}: calibration: {file.name}, method "{name}"'
+    where = f'{where}, method "{name}"'
     examples = method.example_inputs
     missing = [str(i) for i in range(len(examples)) if i not in tensors]
     if missing:

@@ -12,7 +12,16 @@ from typing import Any, NoReturn
 from etbuild.arguments import split_pair
 from etbuild.errors import BuildError
 
-COMMANDS = ("lower", "export", "etrecord", "expect", "bundle", "placeholder", "adapt")
+COMMANDS = (
+    "lower",
+    "export",
+    "etrecord",
+    "expect",
+    "bundle",
+    "placeholder",
+    "adapt",
+    "sensitivity",
+)
 
 
 @dataclass(frozen=True)
@@ -43,6 +52,9 @@ class Request:
       program: the linked .pte (bundle).
       program_data: the linked .ptd files (evaluate and benchmark).
       expected: what the eager model gives (bundle): a file of `expected.py`.
+      inputs: what to measure with (sensitivity): .safetensors, or None: the model's inputs.
+      text: what to measure with: a text that a language model predicts, or None.
+      tokens: of the text that are read.
     """
 
     command: str
@@ -67,6 +79,9 @@ class Request:
     program: Path | None
     program_data: tuple[Path, ...]
     expected: Path | None
+    inputs: Path | None
+    text: Path | None
+    tokens: int
 
 
 MAIN = "_main/"
@@ -97,7 +112,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--lowering", choices=("fast", "stock"), default="fast")
     parser.add_argument("--program", type=Path)
     parser.add_argument("--program_data", type=Path, action="append", default=[])
-    parser.add_argument("--expected", type=Path)
+    for name in ("expected", "inputs", "text"):
+        parser.add_argument(f"--{name}", type=Path)
+    parser.add_argument("--tokens", type=int, default=256)
     return parser
 
 
@@ -131,6 +148,9 @@ def parse(arguments: Sequence[str]) -> Request:
         program=raw.program.absolute() if raw.program else None,
         program_data=tuple(p.absolute() for p in raw.program_data),
         expected=raw.expected.absolute() if raw.expected else None,
+        inputs=raw.inputs.absolute() if raw.inputs else None,
+        text=raw.text.absolute() if raw.text else None,
+        tokens=raw.tokens,
     )
 
 

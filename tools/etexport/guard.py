@@ -135,6 +135,8 @@ def declared(request: Any, work: Path, more: Iterable[Path] = ()) -> list[Path]:
     )
     single = (
         request.calibration,
+        request.inputs,
+        request.text,
         request.expected,
         request.timings,
         request.output,

@@ -1,4 +1,4 @@
-"""The commands of the exporter: lower, export, record for devtools, expect, bundle.
+"""The commands of the exporter: lower, export, record for devtools, expect, bundle, sensitivity.
 
 A request runs in four steps: the declared sources become importable, the recipe and the model are
 made by the user's code, the command does its work, and its outputs are written. `child.py` runs
@@ -21,7 +21,7 @@ import platform
 import shutil
 import tempfile
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +58,10 @@ def run(request: Request, progress: Progress, tree: Path) -> None:
 
             with _whole(request.output):
                 bundled.write(request)
+            return
+        if request.command == "sensitivity":
+            with _whole(request.output):
+                _write_json(request.output, sensitivity(request))
             return
         from etfast import path
 
@@ -159,6 +163,37 @@ def _described(index: Index, spec: Any, recipe: Any, request: Request) -> dict[s
         "not_quantized": {k: v for f in filters for k, v in sorted(f.skipped.items())},
         "quantized_layers": sum(len(f.taken) for f in filters),
     }
+
+
+def sensitivity(
+    request: Request,
+    tokenizer: Path | None = None,
+    advance: Callable[[int], None] = lambda _: None,
+) -> dict[str, Any]:
+    """What `sensitivity.measure` says of a request's model and recipes, with their labels.
+
+    Args:
+      request: with a recipe, or a tree of choices; what to measure with is optional.
+      tokenizer: of a text, a tokenizer.json; None: the model's own.
+      advance: is told how many of 100 parts are done.
+
+    Raises:
+      BuildError: the model is no language model and a text is given; a file cannot be read.
+    """
+    from etfast import path
+
+    from etexport import model, recipe, sensitivity, texts
+
+    choices = recipe.choices(request)
+    with path.while_loading(request.lowering):
+        spec = model.load_spec(request)
+    if request.text:
+        data = texts.read(spec, request, tokenizer)
+    else:
+        data = sensitivity.inputs_of(spec, request)
+    with path.chosen(request.lowering):
+        measured = sensitivity.measure(spec, choices, data, request.label, advance)
+    return {"label": request.label, "model": request.model_label, **measured}
 
 
 def _export(request: Request, spec: Any, recipe: Any, progress: Progress, tree: Path) -> None:

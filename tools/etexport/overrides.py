@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -65,12 +65,20 @@ class Owners:
 
     Attributes:
       overrides: in the order in which they are asked.
+      label: of the recipe that has them, for messages.
     """
 
     overrides: tuple[Override, ...]
+    label: str = ""
+    _known: dict[str, int] = field(default_factory=dict, compare=False, repr=False)
 
     def of(self, name: str) -> int:
         """Number of the override that a module belongs to, by its qualified name; -1: none."""
+        if name not in self._known:
+            self._known[name] = self._of(name)
+        return self._known[name]
+
+    def _of(self, name: str) -> int:
         parts = name.split(".")
         names = [".".join(parts[:end]) for end in range(1, len(parts) + 1)]
         for number, override in enumerate(self.overrides):
@@ -78,12 +86,11 @@ class Owners:
                 return number
         return -1
 
-    def check(self, names: Iterable[str], label: str) -> None:
+    def check(self, names: Iterable[str]) -> None:
         """Fails for a pattern that no module belongs to.
 
         Args:
           names: qualified names of the model's modules.
-          label: the recipe, for messages.
 
         Raises:
           BuildError: with names that the model has.
@@ -93,8 +100,8 @@ class Owners:
         for number, override in enumerate(self.overrides):
             if number not in used:
                 raise BuildError(
-                    f'{label}: overrides: "{override.pattern}" decides for no module of the model. '
-                    f"Its modules: {_some(known)}.",
+                    f'{self.label}: overrides: "{override.pattern}" decides for no module of the '
+                    f"model. Its modules: {_some(known)}.",
                     "Correct the pattern, or move it before one that takes the same modules.",
                 )
 
@@ -109,12 +116,10 @@ class MixedQuantization(QuantizationRecipe):
     """A quantization with other recipes for some layers.
 
     Attributes:
-      owners: which recipe a layer belongs to.
-      label: the recipe, for messages.
+      owners: which recipe a layer belongs to; several, where recipes with overrides are combined.
     """
 
-    owners: Owners = Owners(())
-    label: str = ""
+    owners: tuple[Owners, ...] = ()
 
     def check(self, modules: Mapping[str, Any]) -> None:
         """Fails for a pattern that no module of the methods belongs to.
@@ -122,7 +127,9 @@ class MixedQuantization(QuantizationRecipe):
         Raises:
           BuildError: with the pattern.
         """
-        self.owners.check({n for m in modules.values() for n in _module_names(m)}, self.label)
+        names = {n for m in modules.values() for n in _module_names(m)}
+        for owners in self.owners:
+            owners.check(names)
 
 
 def described(recipe: ExportRecipe, spec: ModelSpec) -> list[dict[str, Any]]:
@@ -138,14 +145,34 @@ def described(recipe: ExportRecipe, spec: ModelSpec) -> list[dict[str, Any]]:
     quantization = recipe.quantization_recipe
     if not isinstance(quantization, MixedQuantization):
         return []
-    owners = quantization.owners
-    layers: dict[int, list[str]] = {}
-    for name in sorted({n for m in spec.methods.values() for n in _layers(m.module)}):
-        layers.setdefault(owners.of(name), []).append(name)
+    names = sorted({n for m in spec.methods.values() for n in _layers(m.module)})
     return [
-        {"pattern": o.pattern, "recipe": o.label, "layers": layers.get(number, [])}
-        for number, o in enumerate(owners.overrides)
+        {
+            "pattern": override.pattern,
+            "recipe": override.label,
+            "layers": [name for name in names if owners.of(name) == number],
+        }
+        for owners in quantization.owners
+        for number, override in enumerate(owners.overrides)
     ]
+
+
+def combined(parts: Sequence[ExportRecipe]) -> ExportRecipe:
+    """Upstream's combination of recipes, which checks the patterns of those that have overrides.
+
+    Raises:
+      ValueError: the recipes contradict each other.
+    """
+    recipe = ExportRecipe.combine(list(parts))
+    quantizations = [part.quantization_recipe for part in parts]
+    owners = [o for q in quantizations if isinstance(q, MixedQuantization) for o in q.owners]
+    if not owners or isinstance(recipe.quantization_recipe, MixedQuantization):
+        return recipe
+    values = {
+        f.name: getattr(recipe.quantization_recipe, f.name) for f in fields(QuantizationRecipe)
+    }
+    quantization = MixedQuantization(**values, owners=tuple(owners))
+    return dataclasses.replace(recipe, quantization_recipe=quantization)
 
 
 def mixed(base: ExportRecipe, overrides: Sequence[Override], label: str) -> ExportRecipe:
@@ -162,7 +189,7 @@ def mixed(base: ExportRecipe, overrides: Sequence[Override], label: str) -> Expo
     Raises:
       BuildError: the recipes differ in what can be done for a whole model only.
     """
-    owners = Owners(tuple(overrides))
+    owners = Owners(tuple(overrides), label)
     parts = {-1: base, **dict(enumerate(o.recipe for o in overrides))}
     quantizations = {n: p.quantization_recipe for n, p in parts.items() if p.quantization_recipe}
     for number, override in enumerate(overrides):
@@ -180,8 +207,7 @@ def mixed(base: ExportRecipe, overrides: Sequence[Override], label: str) -> Expo
     quantization = MixedQuantization(
         quantizers=_quantizers(quantizations, owners),
         ao_quantization_configs=_configs(quantizations, owners, label) or None,
-        owners=owners,
-        label=label,
+        owners=(owners,),
         **settings,
         **{name: _passes(quantizations.values(), name) for name in _PASSES},
     )
@@ -312,11 +338,13 @@ class MixedQuantizer(Quantizer):
         dropped: set[Any] = set()
         for number, part in self._parts.items():
             part.annotate(model)
-            for node in model.graph.nodes:
-                annotation = node.meta.pop(Q_ANNOTATION_KEY, None)
-                if annotation is None:
-                    continue
-                if self._owners.of(module_of(node)) == number:
+            annotations = {
+                node: node.meta.pop(Q_ANNOTATION_KEY)
+                for node in model.graph.nodes
+                if Q_ANNOTATION_KEY in node.meta
+            }
+            for node, annotation in annotations.items():
+                if self._owners.of(module_of(_first_of_fused(node, annotations))) == number:
                     kept[node] = annotation
                 else:
                     dropped |= places(node, annotation)
@@ -335,6 +363,19 @@ class MixedQuantizer(Quantizer):
         """As each of them."""
         for part in self._parts.values():
             part.prepare_obs_or_fq_callback(model, observers)
+
+
+def _first_of_fused(node: Node, annotations: Mapping[Node, QuantizationAnnotation]) -> Node:
+    """The layer whose output a node computes: of a layer and its activation, the layer.
+
+    Quantizers annotate the inputs of the first and the output of the second, which mostly belongs
+    to the module around the layer.
+    """
+    sources = node.all_input_nodes
+    first = annotations.get(sources[0]) if len(sources) == 1 else None
+    if first is None or first.output_qspec is not None or not first.input_qspec_map:
+        return node
+    return sources[0] if not any((annotations[node].input_qspec_map or {}).values()) else node
 
 
 def module_of(node: Node) -> str:

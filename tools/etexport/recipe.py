@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import glob
 import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from etbuild import BuildError, Options, RecipeContext
+from etlink.container import REBUILD
+from etlink.json_file import read_object
 from executorch.export import ExportRecipe
 
 from etexport.flags import MAIN, Request
-from etexport.overrides import Override, mixed
+from etexport.overrides import Override, combined, mixed
+from etexport.sensitivity import Choice
 from etexport.sources import load
+
+# Name of the choice to leave a layer as it is.
+_FLOAT = "not quantized"
 
 
 def make(request: Request) -> ExportRecipe:
@@ -24,8 +31,32 @@ def make(request: Request) -> ExportRecipe:
     return _make(request.recipe, request)
 
 
+def choices(request: Request) -> list[Choice]:
+    """The recipes that a sensitivity is measured of.
+
+    A request's tree with `choices` has them; the tree of any other recipe means this recipe, or no
+    quantization of a layer.
+    """
+    tree = request.recipe
+    if tree.get("choices"):
+        return [Choice(node["label"], _make(node, request)) for node in tree["choices"]]
+    return [Choice(_FLOAT, ExportRecipe(name="float")), Choice(tree["label"], make(request))]
+
+
+def _tuned(node: Mapping[str, Any], request: Request) -> ExportRecipe:
+    """The recipes of a list, each for the layers that a file chooses it for."""
+    chosen = read_object(request.recipe_data[node["chosen"]], "is not a choice", REBUILD)
+    parts = [_make(part, request) for part in node["choices"]]
+    found = [
+        Override(glob.escape(name), node["choices"][number]["label"], parts[number])
+        for name, number in chosen["layers"].items()
+        if number
+    ]
+    return mixed(parts[0], found, node["label"]) if found else parts[0]
+
+
 def _make(node: Mapping[str, Any], request: Request) -> ExportRecipe:
-    made = _without_overrides(node, request)
+    made = _tuned(node, request) if node.get("chosen") else _without_overrides(node, request)
     found = [
         Override(o["pattern"], o["recipe"]["label"], _make(o["recipe"], request))
         for o in node.get("overrides") or []
@@ -38,7 +69,7 @@ def _without_overrides(node: Mapping[str, Any], request: Request) -> ExportRecip
     if node.get("recipes"):
         parts = [_make(part, request) for part in node["recipes"]]
         try:
-            return ExportRecipe.combine(parts)
+            return combined(parts)
         except ValueError as error:
             names = ", ".join(part["label"] for part in node["recipes"])
             raise BuildError(

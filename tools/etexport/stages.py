@@ -139,10 +139,25 @@ def run(
 def transform_sources(
     modules: Mapping[str, Any], recipe: ExportRecipe, label: str
 ) -> dict[str, Any]:
-    """Applies torchao's quantization of a recipe to eager modules.
+    """Applies torchao's quantization of a recipe to eager modules, for an export.
 
     Raises:
       BuildError: the recipe has several torchao configurations, or the model is exported already.
+    """
+    copies = quantized_sources(modules, recipe, label)
+    for name, module in copies.items():
+        if module is not modules[name]:
+            unwrap_tensor_subclass(module)
+    return copies
+
+
+def quantized_sources(
+    modules: Mapping[str, Any], recipe: ExportRecipe, label: str
+) -> dict[str, Any]:
+    """Copies of eager modules as torchao quantizes them; themselves, if the recipe has none of it.
+
+    Raises:
+      BuildError: as for `transform_sources`.
     """
     configs = (
         recipe.quantization_recipe and recipe.quantization_recipe.ao_quantization_configs
@@ -164,11 +179,9 @@ def transform_sources(
     # One copy of all methods together keeps what they share shared. Weights aren't copied: torchao
     # replaces them.
     weights = {id(p): p for module in modules.values() for p in module.parameters()}
-    copies = {n: _with_parent(m) for n, m in deep_copy(dict(modules), weights).items()}
+    copies = {n: with_parent(m) for n, m in deep_copy(dict(modules), weights).items()}
     for config in configs:
         _quantize_sources(copies, config)
-    for module in copies.values():
-        unwrap_tensor_subclass(module)
     return copies
 
 
@@ -188,8 +201,8 @@ def _names_layers(config: Any) -> bool:
     return hasattr(config.ao_base_config, "fqn_to_config")
 
 
-def _with_parent(module: torch.nn.Module) -> torch.nn.Module:
-    # torchao replaces children; a model that is a single layer needs a parent.
+def with_parent(module: torch.nn.Module) -> torch.nn.Module:
+    """The module, or one around it: torchao replaces children, which a single layer is not."""
     return torch.nn.Sequential(module) if isinstance(module, torch.nn.Linear) else module
 
 

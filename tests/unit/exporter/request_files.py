@@ -34,6 +34,9 @@ def request(**fields: Any) -> flags.Request:
         "program": None,
         "program_data": (),
         "expected": None,
+        "inputs": None,
+        "text": None,
+        "tokens": 256,
     }
     return flags.Request(**{**values, **fields})
 

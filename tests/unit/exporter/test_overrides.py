@@ -11,7 +11,6 @@ from etbuild import BuildError, Method, ModelSpec, Options, RecipeContext
 from etexport import overrides, stages
 from etexport.overrides import Override, Owners, mixed
 from etexport.progress import Progress
-from executorch.exir.backend.utils import get_delegates  # noqa: F401
 from executorch.export import ExportRecipe, QuantizationRecipe
 
 _INT4 = "int8_dynamic_act_int4_weight"
@@ -129,6 +128,16 @@ def test_a_pattern_behind_one_that_takes_all() -> None:
     recipe = mixed(made(_INT4), [first, second], "//x:mixed")
     with pytest.raises(BuildError, match='"head" decides for no module'):
         stages.run(spec(), recipe, Progress(), "//x:m", False)
+
+
+def test_combined_recipes_check_their_patterns() -> None:
+    """And the report lists their layers."""
+    parts = [with_overrides("int8_dynamic_per_channel", **{p: "fp32"}) for p in ("head", "tail")]
+    recipe = overrides.combined([parts[0], made("fp32")])
+    assert [o["layers"] for o in overrides.described(recipe, spec())] == [["head"]]
+    wrong = overrides.combined([parts[1], made("fp32")])
+    with pytest.raises(BuildError, match='//x:mixed: overrides: "tail" decides for no module'):
+        stages.run(spec(), wrong, Progress(), "//x:m", False)
 
 
 def test_what_is_for_a_whole_model() -> None:

@@ -211,3 +211,43 @@ def test_recipes_of_a_list_are_combined(tmp_path: Path) -> None:
         "//r:both: the recipes //r:fp32, //r:quiet cannot be combined: "
     )
     assert caught.value.hint == "Choose recipes that agree, or write a builder that resolves it."
+
+
+def tuned(path: str = "") -> dict[str, Any]:
+    """The tree of an et_tuned_recipe with two choices, and the file that has the choice."""
+    builders = ("fp32", "int8_dynamic_act_int4_weight")
+    choices = [
+        {"label": f"//r:{name}", "builder": f"xnnpack_recipes:{name}", "options": {}, "base": None}
+        for name in builders
+    ]
+    return {"label": "//r:tuned", "choices": choices, "chosen": path}
+
+
+def test_a_choice_gives_layers_their_recipes(tmp_path: Path) -> None:
+    """The first recipe is for all layers that the file does not give another one."""
+    file = tmp_path / "tuned.chosen.json"
+    file.write_text('{"layers": {"head": 0, "layers.0": 1, "odd[1]": 1}}')
+    made = recipe.make(request(recipe=tuned("_main/t.json"), recipe_data={"_main/t.json": file}))
+    (owners,) = made.quantization_recipe.owners
+    assert [(o.pattern, o.label) for o in owners.overrides] == [
+        ("layers.0", "//r:int8_dynamic_act_int4_weight"),
+        ("odd[[]1]", "//r:int8_dynamic_act_int4_weight"),
+    ]
+    assert [owners.of(name) for name in ("head", "layers.0.up", "odd[1]")] == [-1, 0, 1]
+    assert owners.label == "//r:tuned"
+
+
+def test_a_choice_without_layers_is_its_first_recipe(tmp_path: Path) -> None:
+    file = tmp_path / "tuned.chosen.json"
+    file.write_text('{"layers": {"head": 0}}')
+    made = recipe.make(request(recipe=tuned("t.json"), recipe_data={"t.json": file}))
+    assert made.quantization_recipe is None
+
+
+def test_what_is_measured_of_a_recipe() -> None:
+    """All choices, or else a layer with the recipe and without it."""
+    labels = [choice.label for choice in recipe.choices(request(recipe=tuned()))]
+    assert labels == ["//r:fp32", "//r:int8_dynamic_act_int4_weight"]
+    alone = tuned()["choices"][1]
+    labels = [choice.label for choice in recipe.choices(request(recipe=alone))]
+    assert labels == ["not quantized", "//r:int8_dynamic_act_int4_weight"]

@@ -9,6 +9,7 @@ import torch
 from etbuild import BuildError, Method, ModelSpec
 from etcli.measure import language
 from etcli.measure.target import is_language_model
+from etexport import texts
 
 VOCABULARY = 7
 
@@ -99,5 +100,7 @@ def test_language_models_are_known_by_their_methods() -> None:
 
 def test_without_a_tokenizer() -> None:
     with pytest.raises(BuildError) as caught:
-        language.tokenizer_of(None, {})
-    assert caught.value.hint == "Give one with --tokenizer tokenizer.json."
+        texts.tokenizer_of(None, {})
+    assert caught.value.hint == (
+        "Give the model one in data, or the command one with --tokenizer tokenizer.json."
+    )

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from etbuild import BuildError, Method, ModelSpec
+from etexport import texts
 from etexport.exported import eager_outputs
 from etexport.inputs import deep_copy
 from etexport.outputs import sqnr_db
@@ -44,7 +45,7 @@ def of_text(
             f"{', '.join(sorted({*spec.methods, *spec.constant_methods}))}.",
             "Leave --text out to compare outputs.",
         )
-    tokenizer = language.tokenizer_of(tokenizer_file, program.request.data)
+    tokenizer = texts.tokenizer_of(tokenizer_file, program.request.data)
     tokens = tokenizer.encode(text, add_special_tokens=False).ids[: options.tokens]
     if len(tokens) < 2:
         raise BuildError(f"{options.text}: got {len(tokens)} tokens, expected at least 2.")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
-from etbuild import BuildError, ModelSpec
+from etbuild import ModelSpec
 from etexport.inputs import deep_copy
 from etlink import runtime
 
@@ -159,29 +159,3 @@ def _rows_of(steps: Steps, tokens: Sequence[int]) -> int:
         return 1
     steps.restart()
     return steps.most if len(steps.put(tokens[:2], 0)) == 2 else 1
-
-
-def tokenizer_of(given: Path | None, data: Mapping[str, Path]) -> Any:
-    """The user's tokenizer, or else the one among the model's files.
-
-    Args:
-      given: a tokenizer.json, or None.
-      data: the model's files by path in the workspace.
-
-    Raises:
-      BuildError: there is none, or it cannot be read.
-    """
-    from etllm.tokenizer import tokenizer_from_gguf
-    from etllm.tokenizer.text import load_tokenizer
-
-    own = [p for p in data.values() if p.name == "tokenizer.json"]
-    weights = [p for p in data.values() if p.suffix == ".gguf"]
-    if given or own:
-        return load_tokenizer(given or own[0])
-    if weights:
-        metadata = tokenizer_from_gguf.read_metadata(weights[0])
-        return tokenizer_from_gguf.build_tokenizer(metadata, weights[0].name)
-    raise BuildError(
-        "No tokenizer among the model's files: got neither tokenizer.json nor .gguf.",
-        "Give one with --tokenizer tokenizer.json.",
-    )

@@ -1,0 +1,55 @@
+"""EtSensitivity: how much each layer's quantization costs. Its page is an action of its own."""
+
+load("//rules/private:exporter_action.bzl", "exporter_action")
+load("//toolchains/exporter:linker_action.bzl", "linker_action")
+
+def sensitivity(ctx, *, label, model, recipe, output, methods = [], measured_with = None):
+    """Declares the action EtSensitivity.
+
+    Args:
+      ctx: rule context with the exporter toolchain and LOWERING_FLAG.
+      label: Label for messages.
+      model: LowerableInfo of an eager model.
+      recipe: EtRecipeInfo; its tree may have choices, of which all are measured.
+      output: File to write: JSON.
+      methods: list of strings; empty: all.
+      measured_with: None: the model's inputs; or struct(inputs, text, tokens, tokenizer, packages): a File of
+        inputs or None, a File of text or None, the number of its tokens, Files of the tokenizer's code, and
+        list of EtPackagesInfo that it needs.
+    """
+    exporter_action(
+        ctx,
+        command = "sensitivity",
+        label = label,
+        model = model,
+        recipe = recipe,
+        methods = methods,
+        measured_with = measured_with,
+        output = output,
+        mnemonic = "EtSensitivity",
+        progress_message = "Measuring the layers of %{label}",
+    )
+
+def sensitivity_page(ctx, *, measured, page, choice = None):
+    """Declares the page of a measurement.
+
+    Args:
+      ctx: rule context with the exporter toolchain.
+      measured: File: what EtSensitivity wrote.
+      page: File to write.
+      choice: File: what EtChoose wrote, or None.
+    """
+    args = ctx.actions.args()
+    args.add("--sensitivity", measured)
+    args.add("--html", page)
+    if choice:
+        args.add("--choice", choice)
+    linker_action(
+        ctx,
+        module = "etreport.sensitivity",
+        arguments = args,
+        inputs = [measured] + ([choice] if choice else []),
+        outputs = [page],
+        mnemonic = "EtReport",
+        progress_message = "Reporting on the layers of %{label}",
+    )
