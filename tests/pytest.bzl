@@ -33,14 +33,14 @@ def pytest_test(*, name, srcs, deps = [], torch = False, data = [], env = {}, re
             **kwargs
         )
 
-def bazel_test(*, name, srcs, data = [], alone = False, **kwargs):
+def bazel_test(*, name, srcs, data = [], memory_mb = 6000, **kwargs):
     """A pytest_test that starts Bazel itself, with what Bazel needs of the machine.
 
     Args:
       name: of the test.
       srcs: pytest files, and helpers beside them.
       data: files that it reads, beside bazelw.
-      alone: whether no other test may run meanwhile.
+      memory_mb: what its processes take: by default, those of one Bazel server and an exporter.
       **kwargs: for pytest_test.
     """
     pytest_test(
@@ -57,8 +57,7 @@ def bazel_test(*, name, srcs, data = [], alone = False, **kwargs):
         tags = [
             "local",
             "requires-network",
-            # A Bazel server and an exporter.
-            "resources:memory:6000",
-        ] + (["exclusive"] if alone else []),
+            "resources:memory:%d" % memory_mb,
+        ],
         **kwargs
     )

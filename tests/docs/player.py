@@ -9,10 +9,16 @@ import subprocess
 from pathlib import Path
 
 from blocks import Block, read, starts_from
-from nested import Workspace, environment
+from nested import FOR_APPS, Workspace, environment
 
 # Of the outer build, so that they are not fetched once more: the test needs a file of each.
-_REPOSITORIES = ("executorch_android_api", "executorch_jre", "executorch_runtime_linux_x86_64")
+_REPOSITORIES = (
+    *FOR_APPS,
+    "executorch_android_api",
+    "executorch_cli",
+    "executorch_jre",
+    "executorch_transformers",
+)
 
 
 class PlayError(AssertionError):
@@ -41,10 +47,7 @@ class Player:
         home, programs = folder / "home", folder / "bin"
         home.mkdir()
         programs.mkdir()
-        (home / ".bazelrc").write_text(
-            f"startup --output_base={self._workspace.base}\nstartup --max_idle_secs=900\n"
-            + "".join(f"common {flag}\n" for flag in self._workspace.overrides)
-        )
+        (home / ".bazelrc").write_text(self._workspace.settings)
         (programs / "bazel").symlink_to(self.module / "bazelw")
         exporter = folder / "exporter-of-hello"
         python = programs / "python3"
@@ -90,6 +93,15 @@ class Player:
         self._lay_example(page)
         self._lay_start(page)
 
+    def lay_all(self, page: str) -> None:
+        """Lays the files that the page begins with, and all of its own.
+
+        Args:
+          page: its path in the repository.
+        """
+        self.lay(page)
+        self._lay_blocks(page)
+
     @property
     def folder(self) -> Path:
         """Of the workspace."""
@@ -122,7 +134,11 @@ class Player:
             return
         before = os.path.normpath(os.path.join(os.path.dirname(page), start))
         self._lay_start(before)
-        for block in read((self.module / before).read_text(encoding="utf-8"), before):
+        self._lay_blocks(before)
+
+    def _lay_blocks(self, page: str) -> None:
+        """Lays all files of a page."""
+        for block in read((self.module / page).read_text(encoding="utf-8"), page):
             self._lay(block)
 
     def _lay(self, block: Block) -> None:

@@ -45,15 +45,31 @@ _SKIPPED = {
 }
 
 
+# They take minutes, and other tests run most of what they show: //... only analyzes them.
+_LONG = ("docs/howto/debug.md", "docs/howto/models.md")
+
+
 def blocks_of(page: str) -> list[Block]:
     return read((_MODULE / page).read_text(), page)
 
 
 @pytest.mark.parametrize(
-    "page", [page for page in _PAGES if any(b.kind == "commands" for b in blocks_of(page))]
+    "page",
+    [
+        pytest.param(page, marks=pytest.mark.release) if page in _LONG else page
+        for page in _PAGES
+        if any(b.kind == "commands" for b in blocks_of(page))
+    ],
 )
 def test_the_page_works(page: str, player: Player) -> None:
     player.play(page)
+
+
+@pytest.mark.parametrize("page", _LONG)
+def test_the_pages_targets_are_correct(page: str, player: Player) -> None:
+    """All that the page's files declare, up to the analysis."""
+    player.lay_all(page)
+    player.run("bazel build --nobuild //...")
 
 
 def test_the_readme_writes_the_smallest_example() -> None:

@@ -44,7 +44,9 @@ def test_what_a_model_changes_stays_with_it(exporter: Exporter, tmp_path: Path) 
     assert _contents(tmp_path / "first") == _contents(tmp_path / "second")
 
 
-@pytest.mark.parametrize("entry_point", ["kills_itself", "exits_at_once"])
+@pytest.mark.parametrize(
+    "entry_point", ["kills_itself", pytest.param("exits_at_once", marks=pytest.mark.release)]
+)
 def test_without_a_worker(tmp_path: Path, entry_point: str) -> None:
     """One process a request: it fails, whatever the code, and there is no output."""
     done = run_once(flags(tmp_path / "out", f"faulty:{entry_point}", PORTABLE), tmp_path)

@@ -25,6 +25,7 @@ def test_a_file(exporter: Exporter, tmp_path: Path, function: str) -> None:
     assert 'Add it to data, and ask for it with ctx.file("name").' in said
 
 
+@pytest.mark.release
 def test_a_file_without_a_worker(tmp_path: Path) -> None:
     scale = tmp_path / "scale.txt"
     scale.write_text("2")

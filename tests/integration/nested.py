@@ -10,6 +10,11 @@ import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+# Startup flags of all commands of a test, as a server that was started with others begins anew.
+# In tests a server ends after 15 s without a build, if nobody says otherwise; and its life is too
+# short for what Java's better compiler costs.
+STARTUP = ("--max_idle_secs=300", "--host_jvm_args=-XX:TieredStopAtLevel=1")
+
 # Repositories of the outer build that nested builds of apps use, too.
 FOR_APPS = (
     "executorch_libunicode",
@@ -50,14 +55,46 @@ class Workspace:
         if compiled_once:
             cache = Path(os.environ["TEST_TMPDIR"]).parent / "compiled"
             self.overrides += [f"--disk_cache={cache}", "--modify_execution_info=^Et.*=+no-cache"]
-        for name in repositories:
-            place = folder.parent / f"{name}-of-{folder.name}"
-            self.overrides.append(_outer_repository(name, place))
+        self.use(*repositories)
         self.base = folder.parent / f"{base}-of-{folder.name}"
+        self._lay(source)
+
+    @property
+    def startup(self) -> list[str]:
+        """Startup flags of each command."""
+        return [f"--output_base={self.base}", *STARTUP]
+
+    @property
+    def settings(self) -> str:
+        """A .bazelrc with which commands that a test does not write use the same server."""
+        startup = "".join(f"startup {flag}\n" for flag in self.startup)
+        return startup + "".join(f"common {flag}\n" for flag in self.overrides)
+
+    def use(self, *repositories: str) -> None:
+        """Hands repositories of the outer build to this one, too."""
+        for name in repositories:
+            place = self.folder.parent / f"{name}-of-{self.folder.name}"
+            self.overrides.append(_outer_repository(name, place))
+
+    def lay(self, source: str | Callable[[Path, Path], None]) -> None:
+        """Another workspace in the same folder: the server, its workers and what it fetched stay.
+
+        Args:
+          source: as for the class.
+        """
+        # The folder stays the same, and so do outputs of repositories.
+        for folder in (self.folder / "bazel-bin", self.folder):
+            for path in sorted(folder.iterdir()) if folder.exists() else []:
+                if path.name != "external":
+                    remove(path)
+        self._lay(source)
+
+    def _lay(self, source: str | Callable[[Path, Path], None]) -> None:
         if callable(source):
-            source(folder, self.module)
+            source(self.folder, self.module)
             return
-        shutil.copytree(self.module / source, folder, ignore=shutil.ignore_patterns("bazel-*"))
+        ignored = shutil.ignore_patterns("bazel-*")
+        shutil.copytree(self.module / source, self.folder, ignore=ignored, dirs_exist_ok=True)
         up = "/".join([".."] * len(Path(source).parts))
         self.replace("MODULE.bazel", f'path = "{up}"', f'path = "{self.module}"')
 
@@ -85,10 +122,8 @@ class Workspace:
         return [f for f in self.overrides if builds or not f.startswith("--modify_execution_info")]
 
     def _bazel(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        # In tests a server ends after 15 s without a build, if nobody says otherwise.
-        startup = [f"--output_base={self.base}", "--max_idle_secs=300"]
         return subprocess.run(
-            [self.module / "bazelw", *startup, *arguments],
+            [self.module / "bazelw", *self.startup, *arguments],
             cwd=self.folder,
             env={**os.environ, **environment},
             capture_output=True,
@@ -131,8 +166,16 @@ class Workspace:
     def close(self) -> None:
         """Ends the server and makes its files removable."""
         self.run("shutdown")
-        subprocess.run(["chmod", "-R", "u+w", str(self.base)], check=False)
-        shutil.rmtree(self.base, ignore_errors=True)
+        remove(self.base)
+
+
+def remove(path: Path) -> None:
+    """Removes a file, a link or a folder, of which Bazel may have made parts read-only."""
+    if path.is_dir() and not path.is_symlink():
+        subprocess.run(["chmod", "-R", "u+w", str(path)], check=False)
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink()
 
 
 def _outer_exporter(folder: Path) -> str:
@@ -150,12 +193,7 @@ def _outer_exporter(folder: Path) -> str:
     for entry in outer.iterdir():
         if entry.name in ("python", "site-packages", "lite", "environment.json"):
             (folder / entry.name).symlink_to(entry)
-    build = (outer / "BUILD.bazel").read_text()
-    # There the rules are the main repository, here they are not.
-    here = build.replace('load("@@//', f'load("@@rules_executorch{mark}//')
-    here = here.replace('load("//', f'load("@@rules_executorch{mark}//')
-    (folder / "BUILD.bazel").write_text(here)
-    (folder / "REPO.bazel").touch()
+    _write_build_file(outer, folder, mark)
     return _override("executorch_exporter", mark, folder)
 
 
@@ -173,9 +211,20 @@ def _outer_repository(name: str, folder: Path) -> str:
         outer = outer.parent
     folder.mkdir()
     for entry in outer.iterdir():
-        (folder / entry.name).symlink_to(entry)
+        if entry.name not in ("BUILD.bazel", "REPO.bazel"):
+            (folder / entry.name).symlink_to(entry)
+    mark = "+" if "+" in outer.name else "~"
+    _write_build_file(outer, folder, mark)
+    return _override(name, mark, folder)
+
+
+def _write_build_file(outer: Path, folder: Path, mark: str) -> None:
+    """Writes a repository's build file for a build whose main repository are not the rules."""
+    text = (outer / "BUILD.bazel").read_text()
+    for there in ('load("@@//', 'load("//'):
+        text = text.replace(there, f'load("@@rules_executorch{mark}//')
+    (folder / "BUILD.bazel").write_text(text)
     (folder / "REPO.bazel").touch()
-    return _override(name, "+" if "+" in outer.name else "~", folder)
 
 
 def outer_overrides(folder: Path) -> list[str]:

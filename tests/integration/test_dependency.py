@@ -14,7 +14,7 @@ import archive
 import pytest
 
 sys.path.insert(0, os.path.dirname(__file__))
-from nested import Workspace
+from nested import FOR_APPS, Workspace
 
 _USER = """\
 module(name = "user")
@@ -100,7 +100,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
             (place / "BUILD.bazel").write_text(_BUILD.format(rules=rules, name=name))
             (place / f"{name}.py").write_text(_NET.format(width=len(name)))
 
-    created = Workspace(top / "one", source=write)
+    created = Workspace(top / "one", source=write, repositories=FOR_APPS)
     (created.folder / ".bazelignore").write_text("team\n")
     yield created
     created.close()

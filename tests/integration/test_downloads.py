@@ -8,12 +8,16 @@ import http.server
 import os
 import shutil
 import subprocess
+import sys
 import threading
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+sys.path.insert(0, os.path.dirname(__file__))
+from nested import STARTUP
 
 _MODULE = """
 module(name = "downloader")
@@ -100,7 +104,7 @@ class Downloader:
         return self._bazel(*words)
 
     def _bazel(self, *words: str) -> subprocess.CompletedProcess[str]:
-        command = [self._bazelw, f"--output_base={self._base}", *words]
+        command = [self._bazelw, f"--output_base={self._base}", *STARTUP, *words]
         return subprocess.run(command, cwd=self.folder, capture_output=True, text=True)
 
     def placed(self) -> list[Path]:

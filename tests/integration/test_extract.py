@@ -6,12 +6,16 @@ import io
 import os
 import shutil
 import subprocess
+import sys
 import tarfile
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+sys.path.insert(0, os.path.dirname(__file__))
+from nested import STARTUP
 
 _MODULE = """
 module(name = "archive_user")
@@ -110,7 +114,10 @@ class User:
 
     def fetch(self, name: str) -> subprocess.CompletedProcess[str]:
         """Fetches a repository with Bazel."""
-        command = [self._bazelw, f"--output_base={self._base}", "build", f"@{name}//:file"]
+        return self._bazel("build", f"@{name}//:file")
+
+    def _bazel(self, *words: str) -> subprocess.CompletedProcess[str]:
+        command = [self._bazelw, f"--output_base={self._base}", *STARTUP, *words]
         return subprocess.run(command, cwd=self.folder, capture_output=True, text=True)
 
     def is_outside_intact(self) -> bool:
@@ -123,8 +130,7 @@ class User:
         return intact
 
     def close(self) -> None:
-        command = [self._bazelw, f"--output_base={self._base}", "shutdown"]
-        subprocess.run(command, cwd=self.folder, capture_output=True)
+        self._bazel("shutdown")
         subprocess.run(["chmod", "-R", "u+w", str(self._base)], check=False)
         shutil.rmtree(self._base, ignore_errors=True)
 

@@ -14,6 +14,7 @@ import io
 import os
 import shutil
 import subprocess
+import sys
 import tarfile
 import threading
 import zipfile
@@ -21,6 +22,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+sys.path.insert(0, os.path.dirname(__file__))
+from nested import STARTUP
 
 _MODULE = """
 module(name = "fetcher")
@@ -132,7 +136,7 @@ class Fetcher:
 
     def bazel(self, *words: str, cache: str = "cache") -> subprocess.CompletedProcess[str]:
         """Runs a command of Bazel with a repository cache, and with the server as pip's index."""
-        command = [self.module / "bazelw", f"--output_base={self.top}/base", "--max_idle_secs=300"]
+        command = [self.module / "bazelw", f"--output_base={self.top}/base", *STARTUP]
         flags = [
             f"--repository_cache={self.top / cache}",
             f"--repo_env=NETRC={self.folder}/netrc",

@@ -5,24 +5,28 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterator
 
 import pytest
 from monorepo import Monorepo
 
 sys.path.insert(0, os.path.dirname(__file__))
-from nested import FOR_APPS, Workspace
+from nested import Workspace
+
+# An app for arm64 is analyzed with its runtime and compiler.
+_REPOSITORIES = (
+    "executorch_libstdcxx_linux_arm64",
+    "executorch_runtime_linux_arm64",
+    "executorch_zig",
+)
 
 _SMALL = Monorepo(programs=6, foundations=2, apps=1)
 
 
 @pytest.fixture(scope="module")
-def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
-    new_workspace = Workspace(
-        tmp_path_factory.mktemp("graph") / "one", source=_SMALL.write, repositories=FOR_APPS
-    )
-    yield new_workspace
-    new_workspace.close()
+def workspace(shared: Workspace) -> Workspace:
+    shared.use(*_REPOSITORIES)
+    shared.lay(_SMALL.write)
+    return shared
 
 
 def query(workspace: Workspace, expression: str, command: str = "query") -> list[str]:

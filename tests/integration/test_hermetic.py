@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, os.path.dirname(__file__))
-from nested import Workspace
+from nested import FOR_APPS, Workspace
 
 _FAKE = "tests/integration/rules_python/extensions"
 _IMPORTED = 'use_repo(executorch, "executorch_runner_json")\n'
@@ -35,7 +35,9 @@ def interpreter(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def workspace(interpreter: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
     top = tmp_path_factory.mktemp("hermetic")
-    created = Workspace(top / "one", source="examples/hermetic")
+    # The test fetches the JSON library itself.
+    repositories = [name for name in FOR_APPS if name != "executorch_runner_json"]
+    created = Workspace(top / "one", source="examples/hermetic", repositories=repositories)
     fake = top / "rules_python"
     shutil.copytree(rules_python(created), fake, symlinks=True)
     for file in sorted((created.module / _FAKE).iterdir()):

@@ -9,11 +9,15 @@ import hashlib
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from fake_hub import FakeHub
+
+sys.path.insert(0, os.path.dirname(__file__))
+from nested import STARTUP
 
 _MODULE = """
 module(name = "downloader")
@@ -74,8 +78,9 @@ class Fetcher:
             "HF_TOKEN": token,
             "NETRC": netrc,
         }
+        startup = [f"--output_base={self._base}", *STARTUP]
         return subprocess.run(
-            [self._module / "bazelw", f"--output_base={self._base}", command, *flags, *rest],
+            [self._module / "bazelw", *startup, command, *flags, *rest],
             cwd=self._folder,
             env={name: text for name, text in environment.items() if text},
             capture_output=True,
@@ -119,7 +124,8 @@ def fetcher(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fetcher]:
 )
 def test_a_hub_that_refuses_or_lies(fetcher: Fetcher, fault: str, message: str) -> None:
     fetcher.hub.fault, fetcher.hub.busy = fault, 10_000
-    done = fetcher.run("build", "@net//:files")
+    # Bazel itself waits longer and longer between 8 attempts at a busy hub.
+    done = fetcher.run("build", "--http_connector_attempts=2", "@net//:files")
     assert done.returncode != 0
     assert "files cannot be downloaded" in done.stderr and message in done.stderr, done.stderr
 

@@ -34,11 +34,8 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
         source=lambda _, module: checkout.copy(module, top),
         repositories=[*FOR_APPS, "smollm2"],
     )
-    # The same startup flags as the class has: the page's command and the tests share a server.
-    (new_workspace.folder / ".bazelrc").write_text(
-        f"startup --output_base={new_workspace.base}\nstartup --max_idle_secs=300\n"
-        + "".join(f"common {flag}\n" for flag in new_workspace.overrides)
-    )
+    # The page's command and the tests share a server.
+    (new_workspace.folder / ".bazelrc").write_text(new_workspace.settings)
     new_workspace.replace("BUILD.bazel", "    memory_mb = 8000,\n", "    layers = 2,\n")
     shutil.copytree(top / "tests/e2e/llm", new_workspace.folder / "story")
     yield new_workspace

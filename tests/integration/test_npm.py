@@ -5,10 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+sys.path.insert(0, os.path.dirname(__file__))
+from nested import STARTUP
 
 _SHA256 = "7b75c1057198cf97696909a9bee176c9c5e9bcb5b03bf3ecef2f484defadd51e"
 
@@ -55,8 +59,10 @@ class User:
         (self.folder / "BUILD.bazel").touch()
 
     def bazel(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [self.module / "bazelw", f"--output_base={self._base}", *arguments]
-        return subprocess.run(command, cwd=self.folder, capture_output=True, text=True)
+        command = [self.module / "bazelw", f"--output_base={self._base}", *STARTUP]
+        return subprocess.run(
+            [*command, *arguments], cwd=self.folder, capture_output=True, text=True
+        )
 
     def repository(self, name: str) -> Path:
         (repository,) = (self._base / "external").glob(f"_main?packages?{name}")

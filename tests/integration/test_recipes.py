@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,15 +13,12 @@ from nested import Workspace
 
 
 @pytest.fixture(scope="module")
-def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
-    new_workspace = Workspace(
-        tmp_path_factory.mktemp("recipes") / "one", source="tests/e2e/recipe_user"
-    )
-    recipes = new_workspace.module / "tests/e2e/recipes"
-    new_workspace.replace("MODULE.bazel", 'path = "../recipes"', f'path = "{recipes}"')
-    new_workspace.run("test", "//...")
-    yield new_workspace
-    new_workspace.close()
+def workspace(shared: Workspace) -> Workspace:
+    shared.lay("tests/e2e/recipe_user")
+    recipes = shared.module / "tests/e2e/recipes"
+    shared.replace("MODULE.bazel", 'path = "../recipes"', f'path = "{recipes}"')
+    shared.run("test", "//...")
+    return shared
 
 
 def program(workspace: Workspace, name: str) -> bytes:

@@ -87,7 +87,8 @@ def reproduce(workspace: Workspace, *arguments: str) -> subprocess.CompletedProc
     """`et reproduce`, as `bazel run` starts it."""
     root = Path(etcli.__file__).parent.parent
     wrapper = workspace.folder.parent / "bazel"
-    own_base = f"case $1 in --output_base*) ;; *) set -- --output_base={workspace.base} $@ ;; esac"
+    startup = " ".join(workspace.startup)
+    own_base = f"case $1 in --output_base*) ;; *) set -- {startup} $@ ;; esac"
     wrapper.write_text(f'#!/bin/sh\n{own_base}\nexec {workspace.module}/bazelw "$@"\n')
     wrapper.chmod(0o755)
     return subprocess.run(
@@ -112,6 +113,7 @@ def reproduce(workspace: Workspace, *arguments: str) -> subprocess.CompletedProc
     )
 
 
+@pytest.mark.release
 def test_same(workspace: Workspace, tmp_path: Path) -> None:
     result = tmp_path / "result.json"
     done = reproduce(workspace, f"--save={result}", "//:pair1_xnnpack", "//:two_methods_separate")
@@ -124,7 +126,8 @@ def test_same(workspace: Workspace, tmp_path: Path) -> None:
     assert not any((workspace.folder.parent / "copies").iterdir())
 
 
-def test_a_model_that_looks_at_the_clock(workspace: Workspace) -> None:
+def test_a_model_that_looks_at_the_clock(workspace: Workspace, tmp_path: Path) -> None:
+    """Beside others, which are the same."""
     (workspace.folder / "clock.py").write_text(_CLOCK)
     build = workspace.folder / "BUILD.bazel"
     build.write_text(
@@ -134,13 +137,21 @@ def test_a_model_that_looks_at_the_clock(workspace: Workspace) -> None:
         + 'et_program(name = "clock_portable", model = ":clock", '
         + 'recipe = "@rules_executorch//backends/portable:fp32")\n'
     )
-    done = reproduce(workspace, "//:clock_portable")
+    result = tmp_path / "result.json"
+    targets = ["//:clock_portable", "//:pair1_xnnpack", "//:two_methods_separate"]
+    done = reproduce(workspace, f"--save={result}", *targets)
     assert done.returncode == 1, done.stdout + done.stderr
     (line,) = [line for line in done.stdout.splitlines() if line.startswith("different")]
     assert "(elsewhere)  @@//:clock_portable" in line or "(elsewhere)  //:clock_portable" in line
     assert "constant" in done.stdout
     assert "(float32 [" in done.stdout
-    assert "0 of 1 outputs are the same bytes" in done.stdout
+    assert "3 of 4 outputs are the same bytes" in done.stdout
+    result_json = json.loads(result.read_text())
+    names = sorted(name.split("/")[-1] for name in result_json["outputs"])
+    programs = ["pair1_xnnpack.pte", "two_methods_separate.ptd", "two_methods_separate.pte"]
+    assert names == ["clock_portable.pte", *programs]
+    assert len(result_json["differences"]["elsewhere"]) == 1
+    assert not any((workspace.folder.parent / "copies").iterdir())
 
 
 def test_a_build_that_fails(workspace: Workspace) -> None:

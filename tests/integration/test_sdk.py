@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
 
 import pytest
 
@@ -15,13 +14,10 @@ _LIBRARY = "lib/x86_64-linux-clang/libQnnHtp.so"
 
 
 @pytest.fixture(scope="module")
-def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
+def workspace(shared: Workspace) -> Workspace:
     """The workspace; tests restore what they change."""
-    new_workspace = Workspace(tmp_path_factory.mktemp("sdk") / "sdk", source="tests/e2e/sdk")
-    try:
-        yield new_workspace
-    finally:
-        new_workspace.close()
+    shared.lay("tests/e2e/sdk")
+    return shared
 
 
 def test_selected(workspace: Workspace) -> None:
@@ -48,8 +44,12 @@ def test_changed(workspace: Workspace) -> None:
     assert stamp() == before
 
 
+@pytest.mark.release
 def test_library_missing(workspace: Workspace) -> None:
-    """A lowering finds the folder, and names the library that it lacks."""
+    """A lowering finds the folder, and names the library that it lacks.
+
+    tests/unit/backends has this message for each vendor.
+    """
     said = workspace.failed("//:net_qualcomm")
     assert f"Qualcomm's AI Engine Direct SDK (QNN) has no {_LIBRARY}" in said
     assert "the folder has: README.txt" in said

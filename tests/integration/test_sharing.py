@@ -20,11 +20,10 @@ _INT4 = '"@rules_executorch//backends/xnnpack:int8_dynamic_act_int4_weight"'
 
 
 @pytest.fixture(scope="module")
-def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
+def workspace(shared: Workspace) -> Workspace:
     """One workspace for all tests; each test restores what it changes."""
-    made = Workspace(tmp_path_factory.mktemp("sharing") / "one", source="tests/e2e/sharing")
-    yield made
-    made.close()
+    shared.lay("tests/e2e/sharing")
+    return shared
 
 
 def added(workspace: Workspace, text: str) -> Path:
@@ -49,6 +48,13 @@ def test_all_tests_pass_and_nothing_is_built_twice(workspace: Workspace) -> None
     printed = workspace.run("test", "//...")
     assert " tests pass" in printed
     assert workspace.build("//...") == []
+
+
+@pytest.mark.release
+def test_more_shapes_and_ranks(workspace: Workspace) -> None:
+    """In precisions that add nothing to what the other programs show."""
+    printed = workspace.run("test", "//:more_programs", "//:more_tests")
+    assert "2 tests pass" in printed
 
 
 def test_a_base_and_its_foundation_are_lowered_once(workspace: Workspace) -> None:

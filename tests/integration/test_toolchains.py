@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
 
 sys.path.insert(0, os.path.dirname(__file__))
 from nested import Workspace
@@ -12,16 +11,13 @@ from nested import Workspace
 _PLATFORMS = "--platforms=@rules_executorch//toolchains/platforms:"
 
 
-def test_own_toolchain(tmp_path: Path) -> None:
+def test_own_toolchain(shared: Workspace) -> None:
     """Only for its platform; the host keeps its compiler."""
-    workspace = Workspace(tmp_path / "toolchains", source="tests/e2e/toolchains")
-    try:
-        chosen = workspace.folder / "bazel-bin/chosen.txt"
-        workspace.build("//:chosen", _PLATFORMS + "linux_arm64")
-        assert chosen.read_text() == "the user\n"
-        workspace.build("//:chosen")
-        assert chosen.read_text() == "somebody else\n"
-        fetched = [path.name for path in (workspace.base / "external").iterdir()]
-        assert not [name for name in fetched if "executorch_cc" in name or "zig" in name]
-    finally:
-        workspace.close()
+    shared.lay("tests/e2e/toolchains")
+    chosen = shared.folder / "bazel-bin/chosen.txt"
+    shared.build("//:chosen", _PLATFORMS + "linux_arm64")
+    assert chosen.read_text() == "the user\n"
+    shared.build("//:chosen")
+    assert chosen.read_text() == "somebody else\n"
+    fetched = [path.name for path in (shared.base / "external").iterdir()]
+    assert not [name for name in fetched if "executorch_cc" in name or "zig" in name]

@@ -6,13 +6,27 @@ from collections.abc import Iterator
 
 import pytest
 from client import OUR_MNEMONICS, Built, Client
-from dev.remote import Engines, Executor, load_engines
+from dev.remote import Engines, Executor, GrpcCache, HttpCache, load_engines
 
 
 @pytest.fixture(scope="session")
 def engines() -> Engines:
     """The engines of the servers."""
     return load_engines()
+
+
+@pytest.fixture(scope="session")
+def http_cache(engines: Engines) -> Iterator[HttpCache]:
+    """A cache that one test fills and others read."""
+    with HttpCache(engines) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def grpc_cache(engines: Engines) -> Iterator[GrpcCache]:
+    """A cache of the other protocol."""
+    with GrpcCache(engines) as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

@@ -9,38 +9,34 @@ from pathlib import Path
 import pytest
 from client import ADAPTER_BYTES, FOUNDATION_BYTES, SAME_PLATFORM, Built, Client
 from counting_proxy import CountingProxy
-from dev.remote import Engines, GrpcCache, HttpCache
+from dev.remote import GrpcCache, HttpCache
 
 _SECRET = "Mellon-4c1f"
 
 
-@pytest.mark.parametrize("kind", [HttpCache, GrpcCache])
+@pytest.mark.parametrize("kind", ["http_cache", "grpc_cache"])
 def test_a_second_client_runs_nothing(
-    engines: Engines,
-    first: Client,
-    second: Client,
-    built: Built,
-    kind: type[HttpCache | GrpcCache],
+    request: pytest.FixtureRequest, first: Client, second: Client, built: Built, kind: str
 ) -> None:
     """The second client gets all outputs, including directories, equal to an executor's."""
-    with kind(engines) as server, CountingProxy(server.port) as proxy:
+    server: HttpCache | GrpcCache = request.getfixturevalue(kind)
+    with CountingProxy(server.port) as proxy:
         flags = [flag.replace(f":{server.port}", f":{proxy.port}") for flag in server.flags]
         flags += SAME_PLATFORM
-        for client in (first, second):
-            client.begin(built.adapter)
-        ran = first.build(*flags, PASSWORD=_SECRET)
+        ran = first.build_all_again(built.adapter, *flags, PASSWORD=_SECRET)
         assert ran.runners and not {name for name in ran.runners if "remote" in name}
         assert first.outputs() == built.outputs
         assert proxy.sent > FOUNDATION_BYTES
         _has_nothing_of(first, server.directory)
 
+        second.begin(built.adapter)
         ran = second.build(*flags, "--config=remote-minimal")
         assert set(ran.runners) == {"remote cache hit"}
         assert second.outputs() == {}
         ran = second.build(*flags)
         assert set(ran.runners) <= {"remote cache hit"}, ran.printed
         assert second.outputs() == built.outputs
-        if kind is GrpcCache:
+        if kind == "grpc_cache":
             _moves_no_foundation(flags, proxy, first, second)
 
 

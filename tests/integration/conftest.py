@@ -1,0 +1,27 @@
+"""One workspace folder, Bazel server and exporter for all files of a target.
+
+Starting a server, analyzing the rules and starting an exporter take longer than most of what the
+tests build. Each file lays its workspace into the folder; what was fetched and compiled stays.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+sys.path.insert(0, os.path.dirname(__file__))
+from nested import Workspace
+
+
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
+    """The workspace, with the contents of tests/e2e/smoke at first."""
+    # For programs that are run beside a built one, and only then.
+    repositories = ["executorch_cli"]
+    folder = tmp_path_factory.mktemp("shared") / "one"
+    new_workspace = Workspace(folder, repositories=repositories)
+    yield new_workspace
+    new_workspace.close()
