@@ -13,7 +13,7 @@
 #include "tools/runner/base/os.h"
 #include "tools/runner/base/result.h"
 #include "tools/runner/engine/program.h"
-#include "tools/runner/llm/chat.h"
+#include "tools/runner/llm/prompter.h"
 
 namespace runner {
 

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "tools/runner/app/chosen.h"
+#include "tools/runner/app/open_app.h"
 #include "tools/runner/arguments.h"
 #include "tools/runner/base/files.h"
 #include "tools/runner/base/os.h"
@@ -13,30 +13,13 @@
 #include "tools/runner/bundled/bundled_check.h"
 #include "tools/runner/engine/program.h"
 #include "tools/runner/engine/runtime.h"
-#include "tools/runner/files/file_check.h"
-#include "tools/runner/files/weight_cache.h"
-#include "tools/runner/llm/chat.h"
+#include "tools/runner/llm/prompter.h"
 #include "tools/runner/report.h"
 #include "tools/runner/tensors/inputs.h"
 #include "tools/runner/tensors/outputs.h"
 
 namespace runner {
 namespace {
-
-Result<std::vector<CheckedFiles>> check_all(const Chosen& chosen, const Arguments& arguments) {
-  OpenDataFiles open;
-  std::vector<CheckedFiles> checked;
-  std::vector<CacheUse> cache_uses;
-  for (const ChosenProgram& program : chosen.programs) {
-    set_stage("checking the files of " + program.files.program);
-    checked.push_back(TRY(check_files(program.files, arguments.verify, open)));
-    cache_uses.push_back(checked.back().cache_use);
-  }
-  if (arguments.weight_cache) {
-    TRY(check_weight_cache(cache_uses));
-  }
-  return checked;
-}
 
 Status list(const Chosen& chosen, const std::vector<CheckedFiles>& files, bool as_json) {
   std::vector<ListedProgram> listed;
@@ -217,8 +200,7 @@ Status run_and_report(
 // Everything that a command line loads.
 struct Invocation {
   Arguments arguments;
-  Chosen chosen;
-  std::vector<CheckedFiles> files;
+  App app;
   std::unique_ptr<Prompter> prompter;  // nullptr: programs are run with inputs.
   std::vector<Loaded> loaded;
 };
@@ -233,10 +215,8 @@ Status run_command_line(int count, char** values, Invocation& invocation) {
     return write_to_stdout(runtime_info());
   }
   TRY(check_prompt_options(arguments));
-  invocation.chosen = TRY(choose_programs(arguments));
-  const Chosen& chosen = invocation.chosen;
-  invocation.files = TRY(check_all(chosen, arguments));
-  const std::vector<CheckedFiles>& files = invocation.files;
+  invocation.app = TRY(open_app(arguments));
+  const auto& [chosen, files] = invocation.app;
   if (arguments.list) {
     return list(chosen, files, arguments.json);
   }

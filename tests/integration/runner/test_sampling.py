@@ -8,26 +8,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from executorch.exir import to_edge
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from torch import nn
 
+from tests.integration.runner.counting import CONTEXT, VOCABULARY, Counting, write, write_tokenizer
 from tests.integration.runner.runner_process import run
-
-CONTEXT, MOST, VOCABULARY = 16, 4, 256
-METADATA = {"get_max_context_len": CONTEXT, "get_max_seq_len": MOST, "get_eos_ids": [2, 3]}
-
-
-class Counting(nn.Module):
-    """Predicts the number of tokens that it has seen; the number is its state."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.register_buffer("seen", torch.zeros(1, dtype=torch.long))
-
-    def forward(self, tokens: torch.Tensor, input_pos: torch.Tensor) -> torch.Tensor:
-        self.seen.copy_(input_pos + tokens.shape[1])
-        return (torch.arange(VOCABULARY) == self.seen).to(torch.float32).view(1, -1)
 
 
 class Constant(nn.Module):
@@ -42,29 +26,9 @@ class Constant(nn.Module):
         return self.logits + (tokens.sum() + input_pos).to(torch.float32) * 0.0
 
 
-def write(path: Path, module: nn.Module, sizes: dict[str, int | None], **metadata: object) -> Path:
-    """Writes a program; sizes: how many tokens each method reads, None: 1 to MOST."""
-    exported = {}
-    for name, size in sizes.items():
-        inputs = (torch.zeros((1, size or 2), dtype=torch.long), torch.zeros(1).long())
-        count = None if size else {1: torch.export.Dim("count", min=1, max=MOST)}
-        shapes = {"tokens": count, "input_pos": None}
-        exported[name] = torch.export.export(module, inputs, dynamic_shapes=shapes)
-    edge = to_edge(exported, constant_methods=METADATA | metadata)
-    path.write_bytes(edge.to_executorch().buffer)
-    return path
-
-
 @pytest.fixture(scope="module")
 def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tokenizer.json in which each byte is a token."""
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    by_bytes = Tokenizer(models.BPE(vocab={c: i for i, c in enumerate(alphabet)}, merges=[]))
-    by_bytes.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    by_bytes.decoder = decoders.ByteLevel()
-    path = tmp_path_factory.mktemp("tokenizer") / "tokenizer.json"
-    by_bytes.save(str(path))
-    return path
+    return write_tokenizer(tmp_path_factory.mktemp("tokenizer") / "tokenizer.json")
 
 
 @pytest.fixture(scope="module")

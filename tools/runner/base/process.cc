@@ -19,7 +19,7 @@ namespace {
 // Static, because a crash may have corrupted the heap.
 int error_output = STDERR_FILENO;
 char stage[512] = "starting";
-// The runtime's message; its threads log, too. No std::mutex: its size differs in Android's headers.
+// The runtime's message; its threads log, too, and an app's threads set stages. No std::mutex: its size differs in Android's headers.
 char message[512];
 std::atomic_flag message_is_locked = ATOMIC_FLAG_INIT;
 
@@ -166,8 +166,8 @@ void note(const std::string& sentence) {
 }
 
 void set_stage(const std::string& now) {
-  copy_line(stage, sizeof(stage), now.data(), now.size());
   const MessageLock lock;
+  copy_line(stage, sizeof(stage), now.data(), now.size());
   message[0] = '\0';
 }
 

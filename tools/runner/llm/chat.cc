@@ -1,137 +1,13 @@
 #include "tools/runner/llm/chat.h"
 
-#include <poll.h>
-#include <unistd.h>
+#include <utility>
 
-#include <algorithm>
-#include <cerrno>
-#include <cstdio>
-
-#include "tools/runner/base/files.h"
 #include "tools/runner/base/json.h"
 #include "tools/runner/base/os.h"
-#include "tools/runner/base/process.h"
 #include "tools/runner/base/text.h"
 
 namespace runner {
 namespace {
-
-constexpr char kTokenizer[] = "tokenizer.json";
-constexpr char kFormat[] = "chat_format.json";
-constexpr char kConfig[] = "tokenizer_config.json";
-
-// Path of the only asset of that name; "": none.
-Result<std::string> asset_path(const std::optional<AppManifest>& app, const char* name) {
-  std::string path;
-  for (const std::string& asset : app ? app->assets : std::vector<std::string>()) {
-    if (base_name(asset) == name) {
-      if (!path.empty()) {
-        return error("the app " + app->label + " has several files " + name + ": " + path + " and " + asset +
-             "; choose with --tokenizer.");
-      }
-      path = asset;
-    }
-  }
-  return path.empty() ? "" : app->folder + path;
-}
-
-Result<std::string> tokenizer_path(const Arguments& arguments, const std::optional<AppManifest>& app) {
-  const std::string path =
-      arguments.tokenizer.empty() ? TRY(asset_path(app, kTokenizer)) : arguments.tokenizer;
-  if (path.empty()) {
-    return error(std::string("--prompt needs a tokenizer: name a ") + kTokenizer +
-         " with --tokenizer, or put it into the app's data.");
-  }
-  return path;
-}
-
-// Beside the tokenizer, otherwise in the app's assets.
-Result<std::string> format_path(
-    const Arguments& arguments,
-    const std::string& tokenizer,
-    const std::optional<AppManifest>& app) {
-  const std::string beside_it = beside(tokenizer, kFormat);
-  const std::string asset =
-      arguments.tokenizer.empty() && !is_file(beside_it) ? TRY(asset_path(app, kFormat)) : "";
-  return asset.empty() ? beside_it : asset;
-}
-
-Status check_no_inputs(const Arguments::Program& options) {
-  const std::pair<const char*, bool> given[] = {
-      {"--bundled", options.is_bundled},
-      {"--input", !options.inputs.empty()},
-      {"--method", !options.method.empty()},
-      {"--output", !options.output.empty()},
-      {"--output_format", !options.output_format.empty()},
-  };
-  for (const auto& [option, is_given] : given) {
-    if (is_given) {
-      return error(std::string(option) +
-           " is for runs with inputs, and --prompt has its own; remove one of them.");
-    }
-  }
-  return {};
-}
-
-// Lines of standard input, as they arrive, also from a non-blocking one.
-struct Line {
-  std::string text;      // Without the line break.
-  bool is_whole = true;  // False: it is too long, and was dropped.
-};
-
-class Lines {
- public:
-  // Maximum bytes of a line.
-  static constexpr size_t kLongest = 1 << 20;
-
-  // The next line; none: the input has ended.
-  Result<std::optional<Line>> next();
-
- private:
-  Status read_more();
-
-  std::string waiting_;
-  bool has_ended_ = false;
-};
-
-Result<std::optional<Line>> Lines::next() {
-  Line line;
-  for (size_t searched = 0;;) {
-    const size_t end = waiting_.find('\n', searched);
-    const bool is_end = end != std::string::npos || has_ended_;
-    if (is_end && end == std::string::npos && waiting_.empty() && line.is_whole) {
-      return std::optional<Line>();
-    }
-    const size_t size = is_end ? std::min(end, waiting_.size()) : waiting_.size();
-    if (size > kLongest) {
-      line.is_whole = false;
-    }
-    if (is_end) {
-      line.text = line.is_whole ? waiting_.substr(0, size) : "";
-      waiting_.erase(0, end == std::string::npos ? end : end + 1);
-      return std::optional(std::move(line));
-    }
-    // A dropped line needs no memory.
-    waiting_.erase(0, line.is_whole ? 0 : std::string::npos);
-    searched = waiting_.size();
-    TRY(read_more());
-  }
-}
-
-Status Lines::read_more() {
-  char piece[4096];
-  const ssize_t length = read(STDIN_FILENO, piece, sizeof(piece));
-  if (length >= 0) {
-    has_ended_ = length == 0;
-    waiting_.append(piece, static_cast<size_t>(length));
-  } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
-    pollfd input = {STDIN_FILENO, POLLIN, 0};
-    poll(&input, 1, -1);
-  } else if (errno != EINTR) {
-    return error("--chat: standard input cannot be read: " + last_error() + ".");
-  }
-  return {};
-}
 
 constexpr char kSpace[] = " \t\n\v\f\r";
 
@@ -157,71 +33,10 @@ std::string trimmed(const std::string& text) {
   return start == std::string::npos ? "" : text.substr(start, end + 1 - start);
 }
 
-// The model's chat format; none: the model gets the prompt alone.
-Result<std::optional<ChatFormat>> format_for(
-    const Arguments& arguments,
-    const std::optional<AppManifest>& app) {
-  if (arguments.raw_prompt) {
-    if (!arguments.system.empty()) {
-      return error("--system: with --raw_prompt the prompt is the model's whole input; remove one of them.");
-    }
-    if (arguments.parse_special) {
-      return error("--parse_special: with --raw_prompt the special tokens of a prompt are always tokens; remove "
-           "one of them.");
-    }
-    return std::optional<ChatFormat>();
-  }
-  if (!is_utf8(arguments.system)) {
-    return error("--system is not UTF-8.");
-  }
-  const std::string tokenizer = TRY(tokenizer_path(arguments, app));
-  const std::string path = TRY(format_path(arguments, tokenizer, app));
-  if (!is_file(path)) {
-    return error(path + " is missing: it has the model's chat template; create it with llm_tokenizer" +
-         (is_file(beside(tokenizer, kConfig)) ? std::string(" from ") + kConfig : "") +
-         ", or pass the whole text with --raw_prompt.");
-  }
-  ChatFormat format = TRY(ChatFormat::read(path));
-  if (arguments.chat) {
-    TRY(format.check_has_next());
-  }
-  return std::optional(std::move(format));
-}
-
-std::string part(const char* name, size_t count, double milliseconds) {
-  return std::string(name) + ": " + std::to_string(count) + " tokens, " +
-      with_digits(per_second(count, milliseconds), 1) + " tokens per second";
-}
-
-// One line with the tokens per second.
-std::string speed_of(const Answer& answer) {
-  return part("prefill", answer.prompt_tokens.size(), answer.prefill_ms) + "; " +
-      part("decode", answer.decode_tokens, answer.decode_ms);
-}
-
 }  // namespace
 
 double per_second(size_t count, double milliseconds) {
   return milliseconds > 0 ? 1000.0 * static_cast<double>(count) / milliseconds : 0;
-}
-
-Status check_prompt_options(const Arguments& arguments) {
-  if (arguments.answers()) {
-    TRY(check_no_inputs(arguments.leading));
-    for (const Arguments::Program& program : arguments.programs) {
-      TRY(check_no_inputs(program));
-    }
-    return {};
-  }
-  const char* option = arguments.raw_prompt ? "--raw_prompt"
-      : arguments.parse_special             ? "--parse_special"
-      : !arguments.system.empty()           ? "--system"
-      : !arguments.tokenizer.empty()        ? "--tokenizer"
-                                            : nullptr;
-  if (option != nullptr) {
-    return error(std::string(option) + " needs a --prompt or --chat.");
-  }
-  return {};
 }
 
 Result<ChatFormat> ChatFormat::read(const std::string& path) {
@@ -277,152 +92,98 @@ Status ChatFormat::check_has_next() const {
   return {};
 }
 
-Result<std::unique_ptr<Prompter>> Prompter::create(
-    const Arguments& arguments,
-    const std::optional<AppManifest>& app) {
-  std::unique_ptr<Prompter> prompter(new Prompter(arguments));
-  prompter->format_ = TRY(format_for(arguments, app));
-  const std::string path = TRY(tokenizer_path(arguments, app));
-  prompter->tokenizer_ = TRY(Tokenizer::read(path));
-  return prompter;
-}
-
-Result<Answer> Prompter::answer(
-    const std::vector<uint32_t>& said,
-    Session& session,
-    const std::string& program,
-    Sampler& sampler) const {
-  const auto most = static_cast<size_t>(arguments_.max_new_tokens);
-  Answer record;
-  Decoding decoding(*tokenizer_);
-  const auto say = [&](const std::string& text) -> Status {
-    record.text += text;
-    return text.empty() || arguments_.json ? Status() : write_to_stdout(text);
-  };
-  record.prompt_tokens = said;
-  const auto reading = now();
-  const std::vector<float>* logits = TRY(session.read(said));
-  record.prefill_ms = milliseconds_since(reading);
-  while (true) {
-    const uint32_t token = TRY(sampler.choose(*logits, program));
-    if (session.model().ends_with(token)) {
-      record.reason = "end";
-      break;
-    }
-    record.tokens.push_back(token);
-    TRY(say(TRY(decoding.add(token))));
-    if (record.tokens.size() == most) {
-      session.say(token);
-      record.reason = "length";
-      break;
-    }
-    if (session.room() == 0) {
-      session.say(token);
-      record.reason = "context";
-      break;
-    }
-    const auto began = now();
-    logits = TRY(session.read({token}));
-    record.decode_ms += milliseconds_since(began);
-    record.decode_tokens += 1;
-  }
-  TRY(say(TRY(decoding.finish())));
-  return record;
-}
-
-Result<std::vector<uint32_t>> Prompter::tokens_of(const std::string& said, bool is_first) const {
-  if (!is_utf8(said)) {
+Result<std::vector<uint32_t>> ChatText::tokens_of(const std::string& message, bool is_first) const {
+  if (!is_utf8(message)) {
     return error("--prompt or a line of --chat is not UTF-8.");
   }
   // A raw prompt contains its special tokens.
-  std::vector<TextPart> parts = {{said}};
-  if (format_) {
-    parts = TRY(
-        is_first ? format_->render(said, arguments_.system) : format_->render_next(said));
+  std::vector<TextPart> parts = {{message}};
+  if (format) {
+    parts = TRY(is_first ? format->render(message, system) : format->render_next(message));
   }
   for (TextPart& part : parts) {
-    part.is_said = part.is_said && !arguments_.parse_special;
+    part.is_said = part.is_said && !parse_special;
   }
-  std::vector<uint32_t> tokens = TRY(tokenizer_->encode(parts));
+  std::vector<uint32_t> tokens = TRY(tokenizer->encode(parts));
   if (tokens.empty()) {
     return error("--prompt: there are no tokens to read; pass a prompt that is not empty.");
   }
   return tokens;
 }
 
-Status Prompter::skip(const std::string& problem, Conversation& conversation) const {
-  if (!arguments_.chat) {
-    return error(problem);
-  }
-  note(problem);
-  conversation.unanswered.push_back({conversation.turns() + 1, problem});
-  return {};
+Chat::Chat(Program& program, LanguageModel model, const ChatText& text, const ChatOptions& options)
+    : program_(program.path()),
+      model_(std::move(model)),
+      session_(model_),
+      text_(text),
+      sampler_(options.temperature, options.seed),
+      max_new_tokens_(options.max_new_tokens) {}
+
+Result<std::unique_ptr<Chat>> Chat::open(
+    Program& program,
+    const ChatText& text,
+    const ChatOptions& options) {
+  return std::unique_ptr<Chat>(new Chat(program, TRY(LanguageModel::open(program)), text, options));
 }
 
-Status Prompter::turn(
-    const std::string& said,
-    Session& session,
-    Sampler& sampler,
-    const std::string& program,
-    Conversation& conversation) const {
-  const bool is_first = session.position() == 0;
-  const Result<std::vector<uint32_t>> encoded = tokens_of(said, is_first);
-  if (!encoded.ok()) {
-    return skip(encoded.sentence(), conversation);
-  }
-  const std::vector<uint32_t>& tokens = *encoded;
-  if (tokens.size() > session.room()) {
-    const std::string capacity = " holds " + std::to_string(session.model().context()) +
-        " (get_max_context_len)";
-    const std::string remedy = "; shorten it, or build the program with a larger max_seq_len.";
-    const std::string needed = arguments_.chat
-        ? "the conversation needs " + std::to_string(session.position() + tokens.size())
-        : "--prompt has " + std::to_string(tokens.size());
-    session.clear();
-    return skip(
-        needed + " tokens, and " + program + capacity +
-            (is_first ? remedy : "; a new conversation begins here."),
-        conversation);
-  }
-  const Answer answer = TRY(this->answer(tokens, session, program, sampler));
-  if (!arguments_.json) {
-    TRY(write_to_stdout("\n" + speed_of(answer) + "\n"));
-  }
-  if (arguments_.chat && answer.reason == "context") {
-    note("the answer ends here: the context of " + std::to_string(session.model().context()) +
-             " tokens is full.");
-  }
-  conversation.answers.push_back(answer);
-  return {};
+Result<std::vector<uint32_t>> Chat::tokens_of(const std::string& message) const {
+  return text_.tokens_of(message, session_.position() == 0);
 }
 
-Status Prompter::converse(Program& program, Conversation& conversation) const {
-  LanguageModel model = TRY(LanguageModel::open(program));
-  Session session(model);
-  const auto seed = arguments_.seed > 0 ? static_cast<uint64_t>(arguments_.seed)
-                                         : static_cast<uint64_t>(now().time_since_epoch().count());
-  Sampler sampler(arguments_.temperature, seed);
-  if (!arguments_.prompt.empty()) {
-    TRY(turn(arguments_.prompt, session, sampler, program.path(), conversation));
+Result<Answer> Chat::say(const std::vector<uint32_t>& tokens, const Listener& listener) {
+  is_stopped_ = false;
+  const Session::Cursor start = session_.cursor();
+  Result<Answer> answer = generate(tokens, listener);
+  if (answer.ok()) {
+    turns_.push_back(start);
+  } else {
+    session_.rewind(start);
   }
-  Lines lines;
-  while (arguments_.chat) {
-    if (isatty(STDIN_FILENO)) {
-      fputs("> ", stderr);
-    }
-    const std::optional<Line> line = TRY(lines.next());
-    if (!line) {
+  return answer;
+}
+
+void Chat::rewind(size_t turn) {
+  if (turn < turns_.size()) {
+    session_.rewind(turns_[turn]);
+    turns_.resize(turn);
+  }
+}
+
+Result<Answer> Chat::generate(const std::vector<uint32_t>& said, const Listener& listener) {
+  Answer record;
+  Decoding decoding(*text_.tokenizer);
+  const auto hear = [&](const std::string& text) -> Status {
+    record.text += text;
+    return text.empty() ? Status() : listener(text);
+  };
+  record.prompt_tokens = said;
+  const auto reading = now();
+  const std::vector<float>* logits = TRY(session_.read(said));
+  record.prefill_ms = milliseconds_since(reading);
+  while (true) {
+    const uint32_t token = TRY(sampler_.choose(*logits, program_));
+    if (model_.ends_with(token)) {
+      record.reason = "end";
       break;
     }
-    if (!line->is_whole) {
-      TRY(skip(
-          "--chat: a line has more than " + std::to_string(Lines::kLongest) + " bytes; shorten it.",
-          conversation));
-    } else if (line->text.find_first_not_of(" \t\r") != std::string::npos) {
-      TRY(turn(line->text, session, sampler, program.path(), conversation));
+    record.tokens.push_back(token);
+    TRY(hear(TRY(decoding.add(token))));
+    const char* reason = record.tokens.size() == max_new_tokens_ ? "length"
+        : session_.room() == 0                                   ? "context"
+        : is_stopped_                                            ? "stopped"
+                                                                 : nullptr;
+    if (reason != nullptr) {
+      session_.say(token);
+      record.reason = reason;
+      break;
     }
+    const auto began = now();
+    logits = TRY(session_.read({token}));
+    record.decode_ms += milliseconds_since(began);
+    record.decode_tokens += 1;
   }
-  return {};
+  TRY(hear(TRY(decoding.finish())));
+  return record;
 }
 
 }  // namespace runner

@@ -1,9 +1,10 @@
-// --prompt and --chat: their files and options, and answers token by token.
+// A chat with a language model: messages in, answers token by token. Command line and C interface both use it.
 //
-// Each turn of a conversation has an answer, or is in `unanswered` with the reason: no turn is silently lost.
-// Only a failure of the program itself, or of standard input and output, ends the conversation.
+// The chat's cursor and the KV cache must agree: a failed answer rewinds to the message before it, so the next
+// message never continues an answer that its caller did not get.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -11,15 +12,10 @@
 #include <string>
 #include <vector>
 
-#include "tools/runner/app/app_manifest.h"
-#include "tools/runner/arguments.h"
 #include "tools/runner/llm/language_model.h"
 #include "tools/runner/llm/tokenizer.h"
 
 namespace runner {
-
-// An error for options of prompts without a prompt, and for options of runs with inputs beside a prompt.
-Status check_prompt_options(const Arguments& arguments);
 
 // A model's chat template as texts around the messages.
 class ChatFormat {
@@ -47,8 +43,8 @@ class ChatFormat {
 
 struct Answer {
   std::string text;
-  // Why it ended: "end" (the model ended it), "length" (the maximum number of tokens) or
-  // "context" (the KV cache is full).
+  // Why it ended: "end" (the model ended it), "length" (the maximum number of tokens),
+  // "context" (the KV cache is full) or "stopped" (by `Chat::stop`).
   std::string reason;
   std::vector<uint32_t> prompt_tokens;
   std::vector<uint32_t> tokens;  // Without the one that ended it.
@@ -59,54 +55,66 @@ struct Answer {
 
 double per_second(size_t count, double milliseconds);
 
-// A message without an answer.
-struct UnansweredTurn {
-  size_t turn;  // From 1 on; includes answered turns.
-  std::string problem;
-};
-
-struct Conversation {
-  std::vector<Answer> answers;
-  std::vector<UnansweredTurn> unanswered;
-
-  size_t turns() const { return answers.size() + unanswered.size(); }
-};
-
 // A tokenizer and the model's chat format.
-class Prompter {
- public:
-  // From --tokenizer, or from the app's assets; an error, if there is none. `arguments` must outlive this object.
-  static Result<std::unique_ptr<Prompter>> create(
-      const Arguments& arguments,
-      const std::optional<AppManifest>& app);
+struct ChatText {
+  // The tokens of a message, or an error.
+  Result<std::vector<uint32_t>> tokens_of(const std::string& message, bool is_first) const;
 
-  // Answers --prompt, and with --chat each line of standard input. Prints answers as they are generated, unless
-  // --json is given. With --chat, prints a note for a line without an answer and continues; when the context is full, the
-  // next line begins another conversation. Fills in `conversation` step by step, also before an error.
-  Status converse(Program& program, Conversation& conversation) const;
+  std::optional<ChatFormat> format;  // None: a message is the model's whole input.
+  std::unique_ptr<Tokenizer> tokenizer;
+  std::string system;          // The system message; "": the template's.
+  bool parse_special = false;  // Special tokens in a message are tokens, not text.
+};
+
+struct ChatOptions {
+  double temperature = 0;
+  uint64_t seed = 0;
+  size_t max_new_tokens = 256;
+};
+
+class Chat {
+ public:
+  // Receives an answer's text in parts; an error ends the answer.
+  using Listener = std::function<Status(const std::string& text)>;
+
+  // `program` and `text` must outlive this object. A program has one chat at a time.
+  static Result<std::unique_ptr<Chat>> open(
+      Program& program,
+      const ChatText& text,
+      const ChatOptions& options);
+  Chat(const Chat&) = delete;
+  Chat& operator=(const Chat&) = delete;
+
+  // The tokens that a message would add.
+  Result<std::vector<uint32_t>> tokens_of(const std::string& message) const;
+
+  uint64_t context() const { return model_.context(); }
+  uint64_t position() const { return session_.position(); }
+  uint64_t room() const { return session_.room(); }
+
+  // Answers a message, whose tokens must fit into `room`.
+  Result<Answer> say(const std::vector<uint32_t>& tokens, const Listener& listener);
+
+  // Ends the current answer after its next token; for any thread.
+  void stop() { is_stopped_ = true; }
+
+  size_t turns() const { return turns_.size(); }
+
+  // Keeps that many turns, and forgets later ones.
+  void rewind(size_t turn);
 
  private:
-  explicit Prompter(const Arguments& arguments) : arguments_(arguments) {}
+  Chat(Program& program, LanguageModel model, const ChatText& text, const ChatOptions& options);
+  Result<Answer> generate(const std::vector<uint32_t>& said, const Listener& listener);
 
-  // The tokens of a message, or an error.
-  Result<std::vector<uint32_t>> tokens_of(const std::string& said, bool is_first) const;
-  Result<Answer> answer(
-      const std::vector<uint32_t>& said,
-      Session& session,
-      const std::string& program,
-      Sampler& sampler) const;
-  Status turn(
-      const std::string& said,
-      Session& session,
-      Sampler& sampler,
-      const std::string& program,
-      Conversation& conversation) const;
-  // Returns the problem as an error, or prints a note with --chat.
-  Status skip(const std::string& problem, Conversation& conversation) const;
-
-  const Arguments& arguments_;
-  std::optional<ChatFormat> format_;  // None: --raw_prompt.
-  std::unique_ptr<Tokenizer> tokenizer_;
+  std::string program_;  // For errors.
+  LanguageModel model_;
+  Session session_;
+  const ChatText& text_;
+  Sampler sampler_;
+  size_t max_new_tokens_;
+  std::vector<Session::Cursor> turns_;  // Where each begins.
+  std::atomic<bool> is_stopped_{false};
 };
 
 }  // namespace runner

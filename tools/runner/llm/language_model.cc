@@ -198,21 +198,17 @@ Status LanguageModel::read_logits(const std::string& title, const EValue& output
 }
 
 Result<const std::vector<float>*> Session::read(const std::vector<uint32_t>& tokens) {
-  unread_.insert(unread_.end(), tokens.begin(), tokens.end());
+  std::vector<uint32_t>& unread = cursor_.unread;
+  unread.insert(unread.end(), tokens.begin(), tokens.end());
   const std::vector<float>* logits = nullptr;
-  for (size_t at = 0; at < unread_.size();) {
-    const size_t count = model_.next_count(unread_.size() - at);
-    logits = TRY(model_.run(unread_.data() + at, count, read_));
-    read_ += count;
+  for (size_t at = 0; at < unread.size();) {
+    const size_t count = model_.next_count(unread.size() - at);
+    logits = TRY(model_.run(unread.data() + at, count, cursor_.read));
+    cursor_.read += count;
     at += count;
   }
-  unread_.clear();
+  unread.clear();
   return logits;
-}
-
-void Session::clear() {
-  read_ = 0;
-  unread_.clear();
 }
 
 Result<uint32_t> Sampler::choose(const std::vector<float>& logits, const std::string& program) {

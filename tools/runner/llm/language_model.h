@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tools/runner/engine/program.h"
@@ -63,24 +64,31 @@ class Session {
   const LanguageModel& model() const { return model_; }
 
   // The number of tokens in the conversation, including those that are not read yet.
-  uint64_t position() const { return read_ + unread_.size(); }
+  uint64_t position() const { return cursor_.read + cursor_.unread.size(); }
 
   // How many more tokens fit.
   uint64_t room() const { return model_.context() > position() ? model_.context() - position() : 0; }
 
   // Adds a token that is read together with the next ones.
-  void say(uint32_t token) { unread_.push_back(token); }
+  void say(uint32_t token) { cursor_.unread.push_back(token); }
 
   // Reads tokens that fit, in calls as large as possible. Returns the logits after the last one.
   Result<const std::vector<float>*> read(const std::vector<uint32_t>& tokens);
 
-  // Begins a new conversation, which overwrites the cache.
-  void clear();
+  // How far a conversation got.
+  struct Cursor {
+    uint64_t read = 0;  // Tokens in the cache.
+    std::vector<uint32_t> unread;
+  };
+
+  const Cursor& cursor() const { return cursor_; }
+
+  // Continues at an earlier cursor of this conversation; later tokens are overwritten.
+  void rewind(Cursor cursor) { cursor_ = std::move(cursor); }
 
  private:
   LanguageModel& model_;
-  uint64_t read_ = 0;
-  std::vector<uint32_t> unread_;
+  Cursor cursor_;
 };
 
 // Chooses the next token.

@@ -68,6 +68,15 @@ const Dtype* dtype_of(ScalarType type) {
   return nullptr;
 }
 
+const Dtype* dtype_of_name(const std::string& name) {
+  for (const Dtype& dtype : kDtypes) {
+    if (name == dtype.name) {
+      return &dtype;
+    }
+  }
+  return nullptr;
+}
+
 const Dtype* dtype_of_npy(const std::string& npy) {
   for (const Dtype& dtype : kDtypes) {
     if (dtype.npy != nullptr && npy == dtype.npy) {

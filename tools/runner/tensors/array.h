@@ -22,6 +22,7 @@ struct Dtype {
 
 // nullptr: the runner does not support it.
 const Dtype* dtype_of(executorch::aten::ScalarType type);
+const Dtype* dtype_of_name(const std::string& name);
 const Dtype* dtype_of_npy(const std::string& npy);
 const Dtype* dtype_of_safetensors(const std::string& safetensors);
 

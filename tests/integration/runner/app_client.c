@@ -1,0 +1,160 @@
+// Uses executorch_app.h as an app does: `app_client PROGRAM TOKENIZER TURNS` talks with a model that counts tokens, in
+// two threads with a session each, and ends with code 1 at the first wrong answer.
+#define _GNU_SOURCE  // For sysconf with -std=c11.
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "executorch_app.h"
+
+enum { kThreads = 2 };
+
+static void check(bool is_right, const char* what, const executorch_app_error* error) {
+  if (!is_right) {
+    fprintf(stderr, "%s: %s\n", what, error->sentence);
+    exit(1);
+  }
+}
+
+static long resident_pages(void) {
+  long size = 0, resident = 0;
+  FILE* file = fopen("/proc/self/statm", "r");
+  if (file == NULL || fscanf(file, "%ld %ld", &size, &resident) != 2) {
+    exit(1);
+  }
+  fclose(file);
+  return resident;
+}
+
+static bool append(const char* text, void* answer) {
+  strncat(answer, text, 63 - strlen(answer));
+  return true;
+}
+
+static bool stop_at_once(const char* text, void* user) {
+  (void)text, (void)user;
+  return false;
+}
+
+static executorch_app_chat_options options;
+
+// The text of an answer must be the expected one.
+static void expect(executorch_app_chat* chat, const char* message, const char* expected) {
+  executorch_app_error error = {""};
+  char text[64] = "";
+  check(executorch_app_say(chat, message, append, text, NULL, &error) == EXECUTORCH_APP_OK, "say", &error);
+  strncpy(error.sentence, text, sizeof(error.sentence) - 1);
+  check(strcmp(text, expected) == 0, "a wrong answer", &error);
+}
+
+static void check_chat(executorch_app_chat* chat) {
+  executorch_app_error error = {""};
+  size_t count = 0;
+  check(executorch_app_count_tokens(chat, "aaaaaa", &count, &error) == EXECUTORCH_APP_OK && count == 6, "count", &error);
+  expect(chat, "aaaaaa", "'()*");
+  expect(chat, "a", ",-./");
+  // Turn 1 again, after turn 0.
+  check(executorch_app_rewind(chat, 1, &error) == EXECUTORCH_APP_OK && executorch_app_turns(chat) == 1, "rewind", &error);
+  expect(chat, "a", ",-./");
+  check(executorch_app_room(chat) == 1, "room", &error);
+  check(executorch_app_say(chat, "aaa", NULL, NULL, NULL, &error) == EXECUTORCH_APP_CONTEXT_FULL, "full", &error);
+  printf("%s\n", error.sentence);
+  check(executorch_app_turns(chat) == 2, "turns after an error", &error);
+  check(executorch_app_rewind(chat, 3, &error) == EXECUTORCH_APP_INVALID_ARGUMENT, "rewind too far", &error);
+  printf("%s\n", error.sentence);
+  check(executorch_app_rewind(chat, 0, &error) == EXECUTORCH_APP_OK, "rewind", &error);
+  executorch_app_answer answer;
+  check(executorch_app_say(chat, "aaaaaa", stop_at_once, NULL, &answer, &error) == EXECUTORCH_APP_OK, "stop", &error);
+  check(strcmp(answer.reason, "stopped") == 0 && answer.tokens == 1, "stopped", &error);
+}
+
+static void check_run(executorch_app_session* session) {
+  executorch_app_error error = {""};
+  const int64_t tokens[] = {5, 5, 5}, position[] = {4}, shape[] = {1, 3}, one[] = {1};
+  const executorch_app_tensor* outputs = NULL;
+  size_t count = 0;
+  executorch_app_tensor inputs[] = {
+      {"int64", shape, 2, tokens, sizeof(tokens)},
+      {"int64", one, 1, position, sizeof(position)},
+  };
+  check(executorch_app_run(session, "forward", inputs, 2, &outputs, &count, &error) == EXECUTORCH_APP_OK, "run", &error);
+  check(count == 1 && strcmp(outputs[0].dtype, "float32") == 0 && outputs[0].rank == 2, "outputs", &error);
+  // Seven tokens were seen.
+  check(((const float*)outputs[0].data)[7] == 1.0f, "the output's number", &error);
+  inputs[0].size = 8;
+  check(
+      executorch_app_run(session, NULL, inputs, 2, NULL, NULL, &error) == EXECUTORCH_APP_INVALID_ARGUMENT, "size",
+      &error);
+  printf("%s\n", error.sentence);
+  check(
+      executorch_app_run(session, "walk", inputs, 2, NULL, NULL, &error) == EXECUTORCH_APP_INVALID_ARGUMENT, "method",
+      &error);
+  printf("%s\n", error.sentence);
+}
+
+typedef struct {
+  executorch_app* app;
+  long turns;
+} Work;
+
+static void* converse(void* argument) {
+  const Work* work = argument;
+  executorch_app_error error = {""};
+  executorch_app_session* session = NULL;
+  executorch_app_chat* chat = NULL;
+  check(executorch_app_open_session(work->app, NULL, &session, &error) == EXECUTORCH_APP_OK, "session", &error);
+  check(executorch_app_open_chat(session, &options, &chat, &error) == EXECUTORCH_APP_OK, "chat", &error);
+  for (long turn = 0; turn < work->turns; ++turn) {
+    if (turn % 2 == 0) {
+      executorch_app_rewind(chat, 0, &error);
+    }
+    expect(chat, turn % 2 == 0 ? "aaaaaa" : "a", turn % 2 == 0 ? "'()*" : ",-./");
+  }
+  executorch_app_close_chat(chat);
+  executorch_app_close_session(session);
+  return NULL;
+}
+
+static void converse_in_threads(executorch_app* app, long turns) {
+  pthread_t threads[kThreads];
+  Work work = {app, turns};
+  for (int i = 0; i < kThreads; ++i) {
+    pthread_create(&threads[i], NULL, converse, &work);
+  }
+  for (int i = 0; i < kThreads; ++i) {
+    pthread_join(threads[i], NULL);
+  }
+}
+
+int main(int count, char** values) {
+  if (count != 4) {
+    return 2;
+  }
+  executorch_app_error error = {""};
+  executorch_app* app = NULL;
+  executorch_app_session* session = NULL;
+  executorch_app_chat* chat = NULL;
+  options = (executorch_app_chat_options){.tokenizer = values[2], .raw = true, .max_new_tokens = 4};
+  check(executorch_app_open("missing.pte", NULL, &app, &error) == EXECUTORCH_APP_INVALID_FILES, "missing", &error);
+  printf("%s\n", error.sentence);
+  check(executorch_app_open(values[1], NULL, &app, &error) == EXECUTORCH_APP_OK, "open", &error);
+  printf("%zu: %s\n", executorch_app_program_count(app), executorch_app_program_name(app, 0));
+  check(executorch_app_open_session(app, NULL, &session, &error) == EXECUTORCH_APP_OK, "session", &error);
+  for (size_t i = 0; i < executorch_app_method_count(session); ++i) {
+    printf("%s\n", executorch_app_method_name(session, i));
+  }
+  check_run(session);
+  check(executorch_app_open_chat(session, &options, &chat, &error) == EXECUTORCH_APP_OK, "chat", &error);
+  check_chat(chat);
+  executorch_app_close_chat(chat);
+  executorch_app_close_session(session);
+  // Allocators keep some memory of the first turns.
+  converse_in_threads(app, 100);
+  const long before = resident_pages();
+  converse_in_threads(app, strtol(values[3], NULL, 10));
+  printf("grew by %ld KiB\n", (resident_pages() - before) * (sysconf(_SC_PAGESIZE) / 1024));
+  executorch_app_close(app);
+  return 0;
+}

@@ -1,0 +1,40 @@
+"""executorch_app.h: a C program with sessions in two threads; see app_client.c.
+
+More turns: `./bazelw test //tests/integration/runner:app_interface_test --test_env=TURNS=10000`.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+from tests.integration.runner.counting import Counting, write, write_tokenizer
+
+CLIENT = Path("tests/integration/runner/app_client").absolute()
+TURNS = os.environ.get("TURNS", "400")  # In each thread.
+MOST_GROWTH_KIB = 1024
+
+
+def test_a_c_program_runs_methods_and_chats_in_two_threads(tmp_path: Path) -> None:
+    program = write(tmp_path / "counting.pte", Counting(), {"forward": None})
+    tokenizer = write_tokenizer(tmp_path / "tokenizer.json")
+    command = [CLIENT, program, tokenizer, TURNS]
+    result = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    missing, listed, *methods_and_errors, growth = result.stdout.splitlines()
+    assert "missing.pte" in missing
+    assert listed == f"1: {program}"
+    methods = ["forward", "get_eos_ids", "get_max_context_len", "get_max_seq_len"]
+    assert methods_and_errors[:4] == methods
+    size, method, full, turns = methods_and_errors[4:]
+    assert "input_0: size: got 8 bytes, expected those of int64 (1, 3)." in size
+    assert 'has no method "walk"; its methods are: forward, ' in method
+    assert full.endswith(
+        "counting.pte: the message does not fit into the context: got 3 tokens, "
+        "expected at most 1. Rewind the chat, or shorten the message."
+    )
+    assert turns == (
+        "executorch_app_rewind: turns: got 3, expected at most 2, the turns of the chat."
+    )
+    assert int(growth.split()[2]) <= MOST_GROWTH_KIB, growth

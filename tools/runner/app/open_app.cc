@@ -1,0 +1,24 @@
+#include "tools/runner/app/open_app.h"
+
+#include "tools/runner/base/process.h"
+#include "tools/runner/files/weight_cache.h"
+
+namespace runner {
+
+Result<App> open_app(const Arguments& arguments) {
+  App app;
+  app.chosen = TRY(choose_programs(arguments));
+  OpenDataFiles open;
+  std::vector<CacheUse> cache_uses;
+  for (const ChosenProgram& program : app.chosen.programs) {
+    set_stage("checking the files of " + program.files.program);
+    app.files.push_back(TRY(check_files(program.files, arguments.verify, open)));
+    cache_uses.push_back(app.files.back().cache_use);
+  }
+  if (arguments.weight_cache) {
+    TRY(check_weight_cache(cache_uses));
+  }
+  return app;
+}
+
+}  // namespace runner
