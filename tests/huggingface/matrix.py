@@ -123,9 +123,7 @@ def _eager(method: Method) -> list[list[torch.Tensor]]:
 
 def _compare(got: torch.Tensor, expected: torch.Tensor, recipe: str) -> None:
     if recipe == "fp32":
-        torch.testing.assert_close(
-            got, expected, atol=_TOLERANCE, rtol=_TOLERANCE, equal_nan=True
-        )
+        torch.testing.assert_close(got, expected, atol=_TOLERANCE, rtol=_TOLERANCE, equal_nan=True)
         return
     error = float((got - expected).std() / expected.std())
     if not error < _QUANTIZED_ERROR:

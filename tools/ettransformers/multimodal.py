@@ -25,7 +25,7 @@ from torch import nn
 
 from ettransformers import decoding, inputs
 from ettransformers.pretrained import Checkpoint
-from ettransformers.tracing import replacements
+from ettransformers.tracing import Constants, replacements
 
 _MOST_TOKENS = 2048
 _HINT = "Take a model whose images and recordings become embeddings, or declare it with et_model."
@@ -144,6 +144,7 @@ class _VisionEncoder(nn.Module):
         super().__init__()
         self.model = model
         self.notes = _Notes()
+        self.constants = Constants(model)
         scale = preprocessing.get("rescale_factor", 1 / 255)
         self.scale = scale if preprocessing.get("do_rescale", True) else 1.0
         normalizes = preprocessing.get("do_normalize", True)
@@ -154,7 +155,7 @@ class _VisionEncoder(nn.Module):
 
     def forward(self, pixels: torch.Tensor) -> torch.Tensor:
         """uint8 pixels (1, 3, height, width) to float32 (1, n, width)."""
-        with replacements():
+        with replacements(), self.constants.replayed():
             values = pixels.to(torch.float32) * self.scale
             features = self.features((values - self.image_mean) / self.image_std)
         return torch.cat([features, self.notes.of_media(features.shape[1])], dim=-1)
@@ -170,9 +171,7 @@ class _WholeImageEncoder(_VisionEncoder):
     def features(self, pixels: torch.Tensor) -> torch.Tensor:
         inner = self.model.model
         size = inner.config.vision_config.patch_size
-        patches = torch.ones(
-            1, pixels.shape[2] // size, pixels.shape[3] // size, dtype=torch.bool
-        )
+        patches = torch.ones(1, pixels.shape[2] // size, pixels.shape[3] // size, dtype=torch.bool)
         states = inner.vision_model(pixel_values=pixels, patch_attention_mask=patches)
         return inner.connector(states.last_hidden_state)
 
@@ -259,6 +258,8 @@ def of_images(
     pixels = torch.randint(0, 256, (1, 3, height, width), dtype=torch.uint8)
     metadata = {"get_image_size": [height, width]}
     encoder = kind(model, preprocessing)
+    with torch.no_grad():
+        encoder.constants.record(encoder, (pixels, 255 - pixels))
     return _spec(checkpoint, options, encoder, "vision_encoder", (pixels, 255 - pixels), metadata)
 
 
