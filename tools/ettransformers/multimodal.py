@@ -166,7 +166,7 @@ class _VisionEncoder(nn.Module):
 
 
 class _WholeImageEncoder(_VisionEncoder):
-    """Of the kind of Idefics 3, which first looks for images that are padding: here, there are none."""
+    """Of the kind of Idefics 3, which first looks for images that are padding. Here are none."""
 
     def features(self, pixels: torch.Tensor) -> torch.Tensor:
         inner = self.model.model
@@ -183,12 +183,13 @@ class _PatchEncoder(_VisionEncoder):
         vision = self.model.config.vision_config
         size, merged = vision.patch_size, vision.spatial_merge_size
         rows, columns = pixels.shape[2] // size, pixels.shape[3] // size
-        patches = pixels.reshape(
-            pixels.shape[1], rows // merged, merged, size, columns // merged, merged, size
-        )
+        # In steps of few dimensions: delegates take at most six.
+        patches = pixels.reshape(-1, rows, size, columns, size).permute(1, 3, 0, 2, 4)
         # An image is a film of one moment, which is repeated.
-        patches = patches.permute(1, 4, 2, 5, 0, 3, 6).unsqueeze(5)
-        patches = patches.expand(*[-1] * 5, vision.temporal_patch_size, -1, -1)
+        patches = patches.reshape(rows * columns, -1, 1, size, size)
+        patches = patches.expand(-1, -1, vision.temporal_patch_size, -1, -1)
+        patches = patches.reshape(rows // merged, merged, columns // merged, merged, -1)
+        patches = patches.permute(0, 2, 1, 3, 4)
         return _joined(
             self.model.get_image_features(
                 pixel_values=patches.reshape(rows * columns, -1),

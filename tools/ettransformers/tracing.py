@@ -31,7 +31,7 @@ def replacements() -> Iterator[None]:
     import transformers.exporters.exporter_executorch  # noqa: F401
     from transformers.exporters.utils import apply_patches
 
-    with apply_patches("dynamo"), apply_patches("executorch"), _slices():
+    with apply_patches("dynamo"), apply_patches("executorch"), _slices(), _patches():
         yield
 
 
@@ -154,6 +154,29 @@ def _slices() -> Iterator[None]:
     finally:
         for (owner, name), original in originals.items():
             setattr(owner, name, original)
+
+
+@contextlib.contextmanager
+def _patches() -> Iterator[None]:
+    """Replaces convolutions over three dimensions that see all of their input at once.
+
+    Encoders embed patches of films with them; ExecuTorch has kernels for two dimensions.
+    """
+    original = torch.nn.functional.conv3d
+
+    def conv3d(
+        input: torch.Tensor, weight: torch.Tensor, bias: Any = None, *args: Any, **kwargs: Any
+    ) -> torch.Tensor:
+        if input.shape[1:] != weight.shape[1:]:
+            return original(input, weight, bias, *args, **kwargs)
+        values = torch.nn.functional.linear(input.flatten(1), weight.flatten(1), bias)
+        return values[:, :, None, None, None]
+
+    try:
+        torch.nn.functional.conv3d = conv3d
+        yield
+    finally:
+        torch.nn.functional.conv3d = original
 
 
 def _chunk(input: torch.Tensor, chunks: int, dim: int = 0) -> tuple[torch.Tensor, ...]:
