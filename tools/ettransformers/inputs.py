@@ -51,7 +51,7 @@ def text(checkpoint: Checkpoint, model: Any, options: Options, names: tuple[str,
       names: arguments: "tokens", then "mask" and "segments", if the model takes them.
     """
     most = max_length(checkpoint, model, options, _MOST_TOKENS)
-    vocabulary = model.get_input_embeddings().num_embeddings
+    vocabulary = _vocabulary(model)
     special = _special_tokens(checkpoint.config)
     ordinary = [token for token in range(min(vocabulary, 1000)) if token not in special]
 
@@ -178,6 +178,15 @@ def _first(config: Any, name: str, default: Any) -> Any:
         if value is not None:
             return value
     return default
+
+
+def _vocabulary(model: Any) -> int:
+    """How many different tokens a model reads."""
+    try:
+        return model.get_input_embeddings().num_embeddings
+    except (AttributeError, NotImplementedError):
+        # Of two towers, transformers does not know which embeddings are meant.
+        return model.config.get_text_config().vocab_size
 
 
 def _special_tokens(config: Any) -> set[int]:

@@ -10,7 +10,7 @@ from typing import Any
 from etbuild import BuildError, ModelSpec, Options
 from transformers.models.auto import modeling_auto
 
-from ettransformers import decoding, forward, seq2seq
+from ettransformers import decoding, forward, multimodal, seq2seq
 from ettransformers.pretrained import Checkpoint
 
 _DETECTED = ("logits", "pred_boxes")
@@ -47,7 +47,10 @@ def _recognition(
 
 # In the order in which a class is looked for, if a target names no task.
 TASKS: dict[str, Task] = {
+    # Before text-generation, which has some of its classes, too.
+    "image-text-to-text": Task(("IMAGE_TEXT_TO_TEXT",), multimodal.of_images),
     "text-generation": Task(("CAUSAL_LM",), decoding.build),
+    "audio-text-to-text": Task(("MULTIMODAL_LM",), multimodal.of_recordings),
     "automatic-speech-recognition": Task(("SPEECH_SEQ_2_SEQ", "CTC"), _recognition),
     "text2text-generation": Task(_SEQ2SEQ, seq2seq.build),
     "fill-mask": Task(("MASKED_LM",), forward.of_text),

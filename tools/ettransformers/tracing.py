@@ -11,9 +11,14 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import torch
+from etbuild import BuildError
+from torch.utils import _pytree as pytree
 
 
 @contextlib.contextmanager
@@ -26,8 +31,109 @@ def replacements() -> Iterator[None]:
     import transformers.exporters.exporter_executorch  # noqa: F401
     from transformers.exporters.utils import apply_patches
 
-    with apply_patches("dynamo"), apply_patches("executorch"), _slices():
+    with apply_patches("dynamo"), apply_patches("executorch"), _slices(), _patches():
         yield
+
+
+class Constants:
+    """What a module with inputs of fixed sizes reads of tensors as Python's numbers.
+
+    Encoders of images compute indices from the image's size, and read lengths back with `tolist`,
+    which a traced tensor does not have. They are the same for each image of a size, so they are
+    recorded from eager runs and replayed, in the order of the calls, while the module is traced.
+
+    Args:
+      model: of transformers; functions of its module named get_vision_* are recorded as a whole.
+    """
+
+    def __init__(self, model: torch.nn.Module) -> None:
+        self._module = type(model).__module__
+        self._values: list[Any] = []
+
+    def record(self, run: Callable[[Any], Any], inputs: Sequence[Any]) -> None:
+        """Runs a function with several inputs of the same sizes.
+
+        Raises:
+          BuildError: what it reads depends on more than their sizes.
+        """
+        records: list[list[Any]] = []
+        for value in inputs:
+            records.append([])
+            with self._wrapped(lambda call, record=records[-1]: _recorded(call, record)):
+                run(value)
+        if any(record != records[0] for record in records):
+            raise BuildError(
+                f"{self._module}: sizes inside the encoder depend on its input's values, "
+                "expected ones that depend on the input's size alone.",
+                "Declare the model with et_model and its own code.",
+            )
+        self._values = records[0]
+
+    @contextlib.contextmanager
+    def replayed(self) -> Iterator[None]:
+        """Replays what was recorded for the time of a `with` block, if a module is exported."""
+        if not torch.compiler.is_exporting() or not self._values:
+            yield
+            return
+        values = iter(self._values)
+        with self._wrapped(lambda call: _tensors(next(values))):
+            yield
+
+    @contextlib.contextmanager
+    def _wrapped(self, handle: Callable[[Callable[[], Any]], Any]) -> Iterator[None]:
+        """Has `handle` answer the calls; it gets the call that it may make itself."""
+        module = sys.modules[self._module]
+        owners = [(torch.Tensor, "tolist")]
+        owners += [(module, name) for name in dir(module) if name.startswith("get_vision_")]
+        originals = [(owner, name, getattr(owner, name)) for owner, name in owners]
+        inside = False
+
+        def wrapper(original: Callable[..., Any]) -> Callable[..., Any]:
+            def call(*args: Any, **kwargs: Any) -> Any:
+                nonlocal inside
+                if inside:
+                    return original(*args, **kwargs)
+                inside = True
+                try:
+                    return handle(lambda: original(*args, **kwargs))
+                finally:
+                    inside = False
+
+            return call
+
+        try:
+            for owner, name, original in originals:
+                setattr(owner, name, wrapper(original))
+            yield
+        finally:
+            for owner, name, original in originals:
+                setattr(owner, name, original)
+
+
+def _recorded(call: Callable[[], Any], record: list[Any]) -> Any:
+    """The call's result, which is recorded with tensors as lists, beside their types."""
+    result = call()
+    record.append(
+        pytree.tree_map_only(torch.Tensor, lambda each: _Values(each.tolist(), each.dtype), result)
+    )
+    return result
+
+
+@dataclass(frozen=True)
+class _Values:
+    """A tensor's elements and type."""
+
+    elements: Any
+    dtype: torch.dtype
+
+
+def _tensors(record: Any) -> Any:
+    return pytree.tree_map_only(
+        _Values,
+        lambda each: torch.tensor(each.elements, dtype=each.dtype),
+        record,
+        is_leaf=lambda each: isinstance(each, _Values),
+    )
 
 
 @contextlib.contextmanager
@@ -48,6 +154,29 @@ def _slices() -> Iterator[None]:
     finally:
         for (owner, name), original in originals.items():
             setattr(owner, name, original)
+
+
+@contextlib.contextmanager
+def _patches() -> Iterator[None]:
+    """Replaces convolutions over three dimensions that see all of their input at once.
+
+    Encoders embed patches of films with them; ExecuTorch has kernels for two dimensions.
+    """
+    original = torch.nn.functional.conv3d
+
+    def conv3d(
+        input: torch.Tensor, weight: torch.Tensor, bias: Any = None, *args: Any, **kwargs: Any
+    ) -> torch.Tensor:
+        if input.shape[1:] != weight.shape[1:]:
+            return original(input, weight, bias, *args, **kwargs)
+        values = torch.nn.functional.linear(input.flatten(1), weight.flatten(1), bias)
+        return values[:, :, None, None, None]
+
+    try:
+        torch.nn.functional.conv3d = conv3d
+        yield
+    finally:
+        torch.nn.functional.conv3d = original
 
 
 def _chunk(input: torch.Tensor, chunks: int, dim: int = 0) -> tuple[torch.Tensor, ...]:
