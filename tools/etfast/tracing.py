@@ -144,9 +144,7 @@ def check(graph_module: Any, symbolic: bool) -> None:
                 raise Unsuitable
             written.add(buffer.target)
         elif node.target not in _PLAIN and (
-            written
-            or not isinstance(node.target, OpOverload)
-            or not _functional(node.target)
+            written or not isinstance(node.target, OpOverload) or not _functional(node.target)
         ):
             raise Unsuitable
 
