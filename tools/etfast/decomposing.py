@@ -1,19 +1,21 @@
 """A functional graph is decomposed in one trace that runs no operator that stays as it is.
 
-Replaces `_aot_export_joint_with_descriptors` of torch.export, on which `run_decompositions` stands,
-and marks what `_export_to_aten_ir_make_fx` traced. ExecuTorch calls that three times for a program.
-There each graph is run twice on tensors that note writes to them, over fake tensors, over a tracer, to find out which inputs are written to and to
-give every node its shape; but few graphs write to anything but buffers, and most nodes stay.
+Replaces `_aot_export_joint_with_descriptors` of torch.export, on which `run_decompositions`
+stands, and marks what `_export_to_aten_ir_make_fx` traced. ExecuTorch calls that three times for a
+program. There each graph is run twice on tensors that note writes to them, over fake tensors, over
+a tracer, to find out which inputs are written to and to give every node its shape; but few graphs
+write to anything but buffers, and most nodes stay.
 
 Why it is equivalent: the same tracer (`make_fx`) makes the same nodes in the same order. An
 operator with a decomposition is run as there. One without gets a node of its own, and the fake
 tensor that the trace before made for it, if its inputs are what they were then: tensors are marked
 by the trace that made them, so what a pass has changed since is computed anew. Writes are the
 copies into buffers at the end, or one `index_put_` or `index_copy_` for a buffer, which becomes an
-operator that makes a tensor of its own; on any other graph upstream's function runs. A view of such
-a buffer is made where it is used, as there: its debug handle says which node it came from.
-Upstream makes nodes for sizes, too, which it throws away again, but which count in the names of others: graphs with
-symbolic sizes are only traced here for backends that don't write names of nodes down.
+operator that makes a tensor of its own; on any other graph upstream's function runs. A view of
+such a buffer is made where it is used, as there: its debug handle says which node it came from.
+Upstream makes nodes for sizes, too, which it throws away again, but which count in the names of
+others: graphs with symbolic sizes are only traced here for backends that don't write names of
+nodes down.
 """
 
 from __future__ import annotations
