@@ -1,17 +1,21 @@
 """A functional graph is decomposed in one trace that runs no operator that stays as it is.
 
-Replaces `_aot_export_joint_with_descriptors` of torch.export, on which `run_decompositions` stands.
-ExecuTorch calls that three times for a program. There each graph is run twice on tensors that note
-writes to them, over fake tensors, over a tracer, to find out which inputs are written to and to
-give every node its shape; but few graphs write to anything but buffers, and most nodes stay.
+Replaces `_aot_export_joint_with_descriptors` of torch.export, on which `run_decompositions`
+stands, and marks what `_export_to_aten_ir_make_fx` traced. ExecuTorch calls that three times for a
+program. There each graph is run twice on tensors that note writes to them, over fake tensors, over
+a tracer, to find out which inputs are written to and to give every node its shape; but few graphs
+write to anything but buffers, and most nodes stay.
 
 Why it is equivalent: the same tracer (`make_fx`) makes the same nodes in the same order. An
 operator with a decomposition is run as there. One without gets a node of its own, and the fake
 tensor that the trace before made for it, if its inputs are what they were then: tensors are marked
 by the trace that made them, so what a pass has changed since is computed anew. Writes are the
-copies into buffers at the end alone; on any other graph upstream's function runs. That makes nodes
-for sizes, too, which it throws away again, but which count in the names of others: graphs with
-symbolic sizes are only traced here for backends that don't write names of nodes down.
+copies into buffers at the end, or one `index_put_` or `index_copy_` for a buffer, which becomes an
+operator that makes a tensor of its own; on any other graph upstream's function runs. A view of
+such a buffer is made where it is used, as there: its debug handle says which node it came from.
+Upstream makes nodes for sizes, too, which it throws away again, but which count in the names of
+others: graphs with symbolic sizes are only traced here for backends that don't write names of
+nodes down.
 """
 
 from __future__ import annotations
@@ -61,6 +65,7 @@ def _install() -> contextlib.AbstractContextManager[None]:
     from torch.export import _trace
 
     upstream = _trace._aot_export_joint_with_descriptors
+    export = _trace._export_to_aten_ir_make_fx
     generate = _program._gen_edge_manager_for_partitioners
     materialize = export_utils._materialize_cpp_cia_ops
     # Whether the backends of what is being lowered write no names of nodes down.
@@ -74,6 +79,11 @@ def _install() -> contextlib.AbstractContextManager[None]:
             return generate(partitioner, *args, **kwargs)
         finally:
             nameless.pop()
+
+    def _export_to_aten_ir_make_fx(*args: Any, **kwargs: Any) -> Any:
+        artifact = export(*args, **kwargs)
+        tracing.mark_exported(artifact.gm)
+        return artifact
 
     def _materialize_cpp_cia_ops() -> None:
         # Upstream looks each of a thousand operators up, once for each namespace.
@@ -115,6 +125,7 @@ def _install() -> contextlib.AbstractContextManager[None]:
     return replaced(
         (_program, "_gen_edge_manager_for_partitioners", _gen_edge_manager_for_partitioners),
         (export_utils, "_materialize_cpp_cia_ops", _materialize_cpp_cia_ops),
+        (_trace, "_export_to_aten_ir_make_fx", _export_to_aten_ir_make_fx),
         (_trace, "_aot_export_joint_with_descriptors", _aot_export_joint_with_descriptors),
     )
 
@@ -123,6 +134,7 @@ UNIT = Unit(
     name="decomposing",
     relies_on={
         "torch.export._trace": {
+            "_export_to_aten_ir_make_fx": "66cda307e5804fc7",
             "_aot_export_joint_with_descriptors": "04b178e484c78a0f",
         },
         "torch._functorch.aot_autograd": {

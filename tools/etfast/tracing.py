@@ -11,7 +11,7 @@ from torch._export import utils as export_utils
 from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensor
 from torch._subclasses.functional_tensor import FunctionalTensor, FunctionalTensorMode
-from torch.fx import GraphModule, Interpreter, Node
+from torch.fx import Graph, GraphModule, Interpreter, Node
 from torch.fx import traceback as fx_traceback
 from torch.fx.experimental import proxy_tensor
 from torch.utils import _pytree as pytree
@@ -21,6 +21,13 @@ from etfast.fake_tensors import Note, description, learned, number
 # The target of the node that a trace made a fake tensor for, and what was known of sizes then.
 _TRACED = Note("traced")
 _COPY = torch.ops.aten.copy_.default
+# Writes to a buffer, and what gives the same as a tensor of its own.
+_WRITES = {
+    torch.ops.aten.index_copy_.default: torch.ops.aten.index_copy.default,
+    torch.ops.aten.index_put_.default: torch.ops.aten.index_put.default,
+}
+# The view of a written buffer that upstream makes where it is used.
+_PERMUTE = torch.ops.aten.permute.default
 _ASSERTION = torch.ops.aten._assert_tensor_metadata.default
 _SIZE = torch.ops.aten.sym_size.int
 _COMPOSITE = torch._C.DispatchKey.CompositeImplicitAutograd
@@ -52,9 +59,11 @@ _PLAIN = frozenset(
         _SIZE,
     }
 )
-# Traced in other ways than as one node of their own.
+# Traced in other ways than as one node of their own, or these write without their schema saying so.
 _SPECIAL = frozenset(
     {
+        torch.ops.aten.native_batch_norm.default,
+        torch.ops.aten.instance_norm.default,
         torch.ops.aten.detach.default,
         torch.ops.aten.is_nonzero.default,
         torch.ops.aten.lift.default,
@@ -76,6 +85,22 @@ def mark(graph_module: GraphModule) -> None:
                 _TRACED.put(leaf, (node.target, learned(leaf)))
 
 
+def mark_exported(graph_module: GraphModule) -> None:
+    """Marks the fake tensors of a graph that torch.export has just traced.
+
+    Operators that are made of others are run again: torch.export may compute these by another
+    decomposition than the one that is in force later, which is seen in strides.
+    """
+    mark(graph_module)
+    for node in graph_module.graph.nodes:
+        made_of_others = isinstance(node.target, OpOverload) and node.target._can_decompose()
+        # Decomposing leaves gradients behind.
+        gradients = getattr(node.meta.get("tensor_meta"), "requires_grad", True)
+        for leaf in _leaves(node.meta.get("val")):
+            if type(leaf) is FakeTensor and (made_of_others or gradients):
+                _TRACED.put(leaf, (None, 0))
+
+
 def _leaves(value: Any) -> Any:
     return value if isinstance(value, list | tuple) else (value,)
 
@@ -93,6 +118,7 @@ def check(graph_module: Any, symbolic: bool) -> None:
     if not isinstance(graph_module, GraphModule):
         raise Unsuitable
     written: set[str] = set()
+    put: set[str] = set()
     for node in graph_module.graph.nodes:
         if "unbacked_bindings" in node.meta:
             raise Unsuitable
@@ -104,17 +130,21 @@ def check(graph_module: Any, symbolic: bool) -> None:
             _check_output(node)
         elif node.op != "call_function":
             raise Unsuitable
+        elif node.target in _WRITES:
+            buffer = node.args[0]
+            if buffer.op != "get_attr" or len(buffer.users) > 1 or buffer.target in put:
+                raise Unsuitable
+            if not all(_takes_written(user) or _is_late(user) for user in node.users):
+                raise Unsuitable
+            put.add(buffer.target)
         elif node.target is _COPY:
             # As the value of a buffer at the end is put into the graph of a program.
             buffer, value = node.args
-            if buffer.op != "get_attr" or buffer.target in written or _is_input(value):
+            if buffer.op != "get_attr" or buffer.target in written | put or _is_input(value):
                 raise Unsuitable
             written.add(buffer.target)
         elif node.target not in _PLAIN and (
-            written
-            or not isinstance(node.target, OpOverload)
-            or not _functional(node.target)
-            or not _known(node.meta.get("val"), node)
+            written or not isinstance(node.target, OpOverload) or not _functional(node.target)
         ):
             raise Unsuitable
 
@@ -133,11 +163,37 @@ def _check_output(node: Node) -> None:
     for value in pytree.tree_leaves(node.args):
         if not isinstance(value, Node):
             continue
-        if _is_input(value) or not isinstance(value.meta.get("val"), torch.Tensor):
+        if _is_input(value) or value.target in _WRITES:
+            raise Unsuitable
+        if not isinstance(value.meta.get("val"), torch.Tensor):
             raise Unsuitable
 
 
 _FUNCTIONAL: dict[OpOverload, bool] = {}
+
+
+def _takes_written(node: Node) -> bool:
+    """Whether an operator neither views its inputs nor is made of operators that may."""
+    return (
+        isinstance(node.target, OpOverload)
+        and node.target not in _PLAIN
+        and not any(argument.alias_info for argument in node.target._schema.arguments)
+        and not node.target._can_decompose()
+    )
+
+
+def _is_late(node: Node) -> bool:
+    """Whether a node is a view of a written buffer that one operator takes.
+
+    Upstream makes such a view anew for the operator that takes it: the view belongs to that node
+    and stands right before it. Debug handles, which payloads hold, tell.
+    """
+    return (
+        node.target is _PERMUTE
+        and node.args[0].target in _WRITES
+        and len(node.users) == 1
+        and all(map(_takes_written, node.users))
+    )
 
 
 def _functional(target: OpOverload) -> bool:
@@ -149,8 +205,17 @@ def _functional(target: OpOverload) -> bool:
             or target._schema.is_mutable
             or (not target._schema.returns and target is not _ASSERTION)
             or torch.Tag.data_dependent_output in target.tags
+            or torch.Tag.maybe_aliasing_or_mutating in target.tags
         )
     return known
+
+
+@dataclass(frozen=True)
+class _Late:
+    """The arguments of a view that is made where it is used."""
+
+    args: Any
+    kwargs: Any
 
 
 class Tracing(Interpreter):
@@ -172,8 +237,12 @@ class Tracing(Interpreter):
         if n.op == "call_function":
             if n.target is _SIZE:
                 return self.env[n.args[0]].shape[n.args[1]]
-            if n.target is _COPY:
+            if n.target is _COPY or n.target in _WRITES:
                 return self._written(n)
+            if _is_late(n):
+                # Upstream drops this node again, and its name stays in use.
+                self._operator(n, n.target)
+                return _Late(*self.fetch_args_kwargs_from_env(n))
             if isinstance(n.target, OpOverload):
                 return self._operator(n, n.target)
         return super().run_node(n)
@@ -182,12 +251,16 @@ class Tracing(Interpreter):
         """What a buffer holds in the end: an output, too."""
         with self._set_current_node(node):
             args, kwargs = self.fetch_args_kwargs_from_env(node)
-            value = torch.ops.aten.copy.default(*args, **kwargs)
+            value = _WRITES.get(node.target, torch.ops.aten.copy.default)(*args, **kwargs)
         self.written[node.args[0].target] = value
         return value
 
     def _operator(self, node: Node, target: OpOverload) -> Any:
         with self._set_current_node(node):
+            for source in node.all_input_nodes:
+                late = self.env[source]
+                if type(late) is _Late:
+                    self.env[source] = _PERMUTE(*late.args, **late.kwargs)
             args, kwargs = self.fetch_args_kwargs_from_env(node)
             if target in self._table:
                 return target(*args, **kwargs)
@@ -195,7 +268,7 @@ class Tracing(Interpreter):
                 result = self._decomposed(target, args, kwargs)
                 if result is not NotImplemented:
                     return result
-            if target is not _ASSERTION and self._unchanged(node):
+            if target is not _ASSERTION and _known(node) and self._unchanged(node):
                 return self._kept(node, args, kwargs)
             return target(*args, **kwargs)
 
@@ -243,11 +316,9 @@ class Tracing(Interpreter):
         return value
 
 
-def _known(value: Any, node: Node) -> bool:
-    """Whether a trace made a value for a node."""
-    if node.target is _ASSERTION:
-        return value is None
-    leaves = _leaves(value)
+def _known(node: Node) -> bool:
+    """Whether a trace made a node's value."""
+    leaves = _leaves(node.meta.get("val"))
     for leaf in leaves:
         if type(leaf) is not FakeTensor:
             return False
@@ -282,6 +353,15 @@ def _same(now: FakeTensor, then: FakeTensor) -> bool:
 def _same_size(now: Any, then: Any) -> bool:
     """Whether two sizes are the same number or expression; False for anything else."""
     return type(now) in (int, torch.SymInt) and number(now) == number(then)
+
+
+def _sizes_first(graph: Graph) -> None:
+    """Moves nodes of sizes behind what they are of: upstream makes all at once, and drops most."""
+    for node in reversed(graph.find_nodes(op="call_function", target=_SIZE)):
+        source = node.args[0]
+        if source.op != "placeholder":
+            source.append(node)
+            source.users = {node: None, **source.users}
 
 
 @dataclass(frozen=True)
@@ -359,6 +439,7 @@ def trace(module: GraphModule, args: Any, kwargs: Any, table: Any) -> Traced:
         if isinstance(node.target, OpOverload) and node.target._schema.is_mutable:
             raise Unsuitable
     traced.graph.eliminate_dead_code()
+    _sizes_first(traced.graph)
     traced.recompile()
     propagate_input_mutation_stacktraces(traced.graph)
     return Traced(traced, list(parameters), list(buffers), out["written"], in_spec, out["spec"])
