@@ -26,6 +26,7 @@ from etbuild import ModelContext, ModelSpec, RecipeContext
 from etbuild.options import Options
 from etexport import stages
 from etexport.progress import Progress
+from etfast import path as fast_path
 from ettransformers import entry
 from ettransformers.pretrained import first_line
 from ettransformers.tasks import TASKS, classes_of
@@ -77,7 +78,8 @@ def attempt(combination: Combination) -> dict[str, str]:
     try:
         spec = _spec(combination)
         recipe = fp32(RecipeContext(Options({})))
-        manager = stages.run(spec, recipe, Progress(), "//m:net", etrecord=False)
+        with fast_path.chosen("fast"):
+            manager = stages.run(spec, recipe, Progress(), "//m:net", etrecord=False)
         result = "lowered"
         program = Runtime.get().load_program(manager.buffer)
         for name, method in spec.methods.items():

@@ -19,6 +19,7 @@ import xnnpack_recipes
 from etbuild import BuildError, Method, ModelSpec, Options, RecipeContext
 from etexport import exported, exporting, lower, pt2_write, stages, values
 from etexport.progress import Progress
+from etfast import path as fast_path
 from executorch.exir import ExecutorchBackendConfig
 from executorch.export import ExportRecipe
 from executorch.export.recipe import LoweringRecipe, QuantizationRecipe
@@ -174,7 +175,8 @@ def at(folder: Path) -> Iterator[None]:
 
 def export(spec: ModelSpec, folder: Path) -> Path:
     """Writes what et_exported_program writes of a net."""
-    exporting.write(request(command="export", label="//m:x", output=folder), spec, Progress())
+    with fast_path.chosen("fast"):
+        exporting.write(request(command="export", label="//m:x", output=folder), spec, Progress())
     return folder
 
 
