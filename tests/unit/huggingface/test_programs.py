@@ -40,14 +40,19 @@ def check(got: torch.Tensor, expected: torch.Tensor) -> None:
 @pytest.mark.parametrize(
     ("name", "class_name", "task", "outputs"),
     [
-        ("bert", "BertForMaskedLM", "fill-mask", ["logits"]),
+        pytest.param(
+            *("bert", "BertForMaskedLM", "fill-mask", ["logits"]), marks=pytest.mark.release
+        ),
         (
             "bert",
             "BertForQuestionAnswering",
             "question-answering",
             ["start_logits", "end_logits"],
         ),
-        ("roberta", "RobertaForTokenClassification", "token-classification", ["logits"]),
+        pytest.param(
+            *("roberta", "RobertaForTokenClassification", "token-classification", ["logits"]),
+            marks=pytest.mark.release,
+        ),
         ("roberta", "RobertaModel", "feature-extraction", ["last_hidden_state"]),
     ],
 )
