@@ -28,8 +28,6 @@ def _device(recipe, conv = "lowered", often = []):
     """A recipe by device, which is tried on the convolutions only: its parts have rows of their own."""
     return struct(backend = "targets", recipe = recipe, nets = {"conv": conv}, options = {}, often = often)
 
-_ALL = ["conv", "mlp", "llama"]
-
 _STATE = {"minimum_deployment_target": "iOS18"}
 
 _NORMS = "the pass DecomposeMeanDimPass of Arm's quantizer (ExecuTorch 1.5.1) fails: it takes the size that the " + \
@@ -48,20 +46,20 @@ ROWS = [
     _row("arm", "ethos_u65_int8", llama = _NORMS),
     _row("arm", "ethos_u85_int8", llama = _NORMS),
     _row("arm", "tosa_a16w8", llama = _NORMS),
-    _row("arm", "tosa_fp", conv = "ran", mlp = "ran", often = _ALL),
+    _row("arm", "tosa_fp", conv = "ran", mlp = "ran"),
     _row("arm", "tosa_int8", llama = _NORMS),
     _row("arm", "vgf_fp"),
     _row("arm", "vgf_int8", llama = _NORMS),
-    _row("cadence", "fp32", often = _ALL),
+    _row("cadence", "fp32"),
     _row("cadence", "int8"),
     _row("coreai", "fp16"),
     _row("coreai", "fp32"),
     _row("coreml", "codebook_weight_only"),
-    _row("coreml", "fp16", options = _STATE, often = _ALL),
+    _row("coreml", "fp16", options = _STATE),
     _row("coreml", "fp32", options = _STATE),
     _row("coreml", "int4_weight_only_per_channel"),
     _row("coreml", "int4_weight_only_per_group"),
-    _row("coreml", "int8_static", often = ["conv"]),
+    _row("coreml", "int8_static", often = []),
     _row("coreml", "int8_weight_only", often = []),
     _row("coreml", "int8_weight_only_per_channel", options = _STATE),
     _row("coreml", "int8_weight_only_per_group"),
@@ -73,13 +71,13 @@ ROWS = [
     _row("openvino", "int8", conv = "ran", mlp = "ran", llama = "ran"),
     _row("openvino", "int8_mixed", conv = "ran", mlp = "ran", llama = "ran"),
     _row("openvino", "int8_transformer", conv = "ran", mlp = "ran", llama = "ran"),
-    _row("openvino", "int8_weight_only", conv = "ran", mlp = "ran", llama = "ran", often = _ALL),
-    _row("portable", "fp32", conv = "ran", mlp = "ran", llama = "ran", often = _ALL),
-    _row("vulkan", "fp16", often = _ALL),
+    _row("openvino", "int8_weight_only", conv = "ran", mlp = "ran", llama = "ran"),
+    _row("portable", "fp32", conv = "ran", mlp = "ran", llama = "ran"),
+    _row("vulkan", "fp16"),
     _row("vulkan", "fp32"),
     _row("vulkan", "int8_dynamic"),
     _row("vulkan", "int8_weight_only"),
-    _row("xnnpack", "fp32", conv = "ran", mlp = "ran", llama = "ran", often = _ALL),
+    _row("xnnpack", "fp32", conv = "ran", mlp = "ran", llama = "ran"),
     _row("xnnpack", "int8_dynamic_act_int4_weight", conv = "ran", mlp = "ran", llama = "ran"),
     _row("xnnpack", "int8_dynamic_act_int4_weight_per_channel", conv = "ran", mlp = "ran", llama = "ran"),
     _row("xnnpack", "int8_dynamic_per_channel", conv = "ran", mlp = "ran", llama = "ran"),

@@ -102,7 +102,7 @@ class FakeHub:
             self.busy -= 1
             return _send(request, 429, b"", {"Retry-After": self.retry_after})
         if self.fault == "down":
-            return _send(request, 503, b"")
+            return _send(request, 503, b"", {"Retry-After": "0"})
         if self.fault == "loop":
             return _send(request, 302, b"", {"Location": request.path})
         if match := re.fullmatch(r"/api/models/(.+)/(revision|tree)/([^/]+)", url.path):

@@ -29,6 +29,7 @@ from etbuild import Method, ModelContext, ModelSpec, RecipeContext
 from etbuild.options import Options
 from etexport import stages
 from etexport.progress import Progress
+from etfast import path as fast_path
 from ettransformers import entry
 from ettransformers.pretrained import first_line
 from ettransformers.tasks import TASKS, classes_of
@@ -97,7 +98,8 @@ def attempt(combination: Combination) -> dict[str, str]:
         # Before the recipe, which may change the modules.
         expected = {name: _eager(method) for name, method in spec.methods.items()}
         recipe = _RECIPES[combination.recipe](RecipeContext(Options({})))
-        manager = stages.run(spec, recipe, Progress(), "//m:net", etrecord=False)
+        with fast_path.chosen("fast"):
+            manager = stages.run(spec, recipe, Progress(), "//m:net", etrecord=False)
         result = "lowered"
         program = Runtime.get().load_program(manager.buffer)
         for name, method in spec.methods.items():

@@ -7,10 +7,10 @@ import pytest
 
 SAMPLE = [
     ("audio-classification", "audio-spectrogram-transformer"),
-    ("audio-classification", "whisper"),
     ("fill-mask", "electra"),
-    ("image-classification", "convnext"),
     ("image-classification", "resnet"),
+    pytest.param("audio-classification", "whisper", marks=pytest.mark.release),
+    pytest.param("image-classification", "convnext", marks=pytest.mark.release),
 ]
 
 

@@ -34,6 +34,7 @@ from etfast.unit import Unit
 
 # In the order in which they are installed. Their modules are imported on use: torch is slow.
 UNITS = (
+    "annotating",
     "arguments",
     "codegen",
     "collecting",

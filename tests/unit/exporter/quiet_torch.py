@@ -11,6 +11,7 @@ import xnnpack_recipes
 from etbuild import Method, ModelSpec, Options, RecipeContext
 from etexport import lower, stages
 from etexport.progress import Progress
+from etfast import path
 from executorch.export import ExportRecipe
 from executorch.runtime import Runtime
 
@@ -26,8 +27,13 @@ def xnnpack(name: str, **options: str) -> ExportRecipe:
 
 def lowered(methods: Mapping[str, Method], recipe: ExportRecipe | None = None, **spec: Any) -> Any:
     """Upstream's program manager of a model; without a recipe a portable one."""
-    recipe = recipe or ExportRecipe(name="portable")
-    return stages.run(ModelSpec(methods, **spec), recipe, Progress(), "//m:net", etrecord=False)
+    return run(ModelSpec(methods, **spec), recipe or ExportRecipe(name="portable"))
+
+
+def run(spec: ModelSpec, recipe: ExportRecipe, watch: stages.Watch | None = None) -> Any:
+    """Upstream's program manager of the model //m:net, lowered as the exporter does by default."""
+    with path.chosen("fast"):
+        return stages.run(spec, recipe, Progress(), "//m:net", etrecord=False, watch=watch)
 
 
 def outputs(manager: Any, folder: Path, method: str, *inputs: torch.Tensor) -> list[torch.Tensor]:

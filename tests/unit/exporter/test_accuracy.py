@@ -11,9 +11,8 @@ import pytest
 import torch
 from etbuild import Method, ModelSpec
 from etexport import accuracy, stages
-from etexport.progress import Progress
 from executorch.export import ExportRecipe
-from quiet_torch import xnnpack
+from quiet_torch import run, xnnpack
 
 
 class Net(torch.nn.Module):
@@ -46,7 +45,7 @@ def measured(recipe: ExportRecipe, model: ModelSpec, measure: bool = True) -> tu
         assert before == [states(m) for m in (*modules.values(), model.methods["forward"].module)]
 
     watch = stages.Watch(quantized=quantized)
-    manager = stages.run(model, recipe, Progress(), "//m:net", etrecord=False, watch=watch)
+    manager = run(model, recipe, watch)
     return result, manager.buffer
 
 

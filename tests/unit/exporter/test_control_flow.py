@@ -7,11 +7,10 @@ from pathlib import Path
 import pytest
 import torch
 from etbuild import Method, ModelSpec
-from etexport import stages
-from etexport.progress import Progress
 from executorch.exir import EdgeCompileConfig, to_edge_transform_and_lower
 from executorch.export import ExportRecipe
 from executorch.runtime import Runtime
+from quiet_torch import run
 from torch.export import Dim
 
 
@@ -59,8 +58,7 @@ class Safe(torch.nn.Module):
 def lowered(net: torch.nn.Module, x: torch.Tensor, dynamic: bool) -> bytes:
     shapes = ({0: Dim("rows", min=2, max=8)},) if dynamic else None
     spec = ModelSpec({"forward": Method(net, (x,), dynamic_shapes=shapes)})
-    recipe = ExportRecipe(name="portable")
-    return stages.run(spec, recipe, Progress(), "//x:net", etrecord=False).buffer
+    return run(spec, ExportRecipe(name="portable")).buffer
 
 
 @pytest.mark.parametrize("dynamic", [False, True])

@@ -10,7 +10,6 @@ import pytest
 import torch
 from etbuild import Method, ModelSpec
 from etexport import delegation, stages
-from etexport.progress import Progress
 from etexport.reasons import Reasons, plain
 from executorch.backends.xnnpack.partition.xnnpack_partitioner import (
     XnnpackDynamicallyQuantizedPartitioner,
@@ -18,7 +17,7 @@ from executorch.backends.xnnpack.partition.xnnpack_partitioner import (
 )
 from executorch.exir.backend.utils import WhyNoPartitionReporter
 from executorch.export import ExportRecipe, LoweringRecipe
-from quiet_torch import xnnpack
+from quiet_torch import run, xnnpack
 
 
 class Mixed(torch.nn.Module):
@@ -58,7 +57,7 @@ def seen(recipe: ExportRecipe, **methods: Method) -> dict[str, Any]:
     reasons = Reasons()
     watch = stages.Watch(lowered=lambda e: result.update(delegation.of_program(e, reasons, recipe)))
     with reasons.watching():
-        stages.run(ModelSpec(methods), recipe, Progress(), "//m:net", etrecord=False, watch=watch)
+        run(ModelSpec(methods), recipe, watch)
     return result
 
 

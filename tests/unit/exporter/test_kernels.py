@@ -6,10 +6,10 @@ from typing import Any
 
 import torch
 from etbuild import Method, ModelSpec
-from etexport import kernels, lower, stages
-from etexport.progress import Progress
+from etexport import kernels, lower
 from executorch.exir import EdgeCompileConfig
 from executorch.export import ExportRecipe, LoweringRecipe
+from quiet_torch import run
 
 
 def lowered(net: torch.nn.Module, *inputs: torch.Tensor) -> Any:
@@ -17,7 +17,7 @@ def lowered(net: torch.nn.Module, *inputs: torch.Tensor) -> Any:
     # As upstream's recipes for backends have it: any operator may stay.
     config = EdgeCompileConfig(_check_ir_validity=False)
     recipe = ExportRecipe(name="any", lowering_recipe=LoweringRecipe(edge_compile_config=config))
-    return stages.run(spec, recipe, Progress(), "//m:net", etrecord=False)
+    return run(spec, recipe)
 
 
 def ran(manager: Any, *inputs: torch.Tensor) -> torch.Tensor:

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 import torch
 from etbuild import BuildError, Method, ModelContext, ModelSpec
-from etexport import model, stages
-from etexport.progress import Progress
+from etexport import model
 from executorch.export import ExportRecipe
 from executorch.runtime import Runtime
+from quiet_torch import run
 from request_files import install, request
 
 pytestmark = pytest.mark.usefixtures("clean_imports")
@@ -92,7 +92,7 @@ def test_example_inputs_of_any_order_in_memory(
     """A program takes what the runtime takes: inputs that are contiguous."""
     net = torch.nn.Linear(4, 2)
     spec = load((net, (example,)))
-    manager = stages.run(spec, ExportRecipe(name="portable"), Progress(), "//m:x", etrecord=False)
+    manager = run(spec, ExportRecipe(name="portable"))
     method = Runtime.get().load_program(manager.buffer).load_method("forward")
     x = torch.randn(3, 4)
     with torch.no_grad():

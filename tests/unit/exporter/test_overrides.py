@@ -10,8 +10,9 @@ import xnnpack_recipes
 from etbuild import BuildError, Method, ModelSpec, Options, RecipeContext
 from etexport import overrides, stages
 from etexport.overrides import Override, Owners, mixed
-from etexport.progress import Progress
+from executorch.exir.backend.utils import get_delegates  # noqa: F401
 from executorch.export import ExportRecipe, QuantizationRecipe
+from quiet_torch import run
 
 _INT4 = "int8_dynamic_act_int4_weight"
 
@@ -72,7 +73,7 @@ def weights(recipe: ExportRecipe) -> dict[str, str]:
                 source = node.args[1]
                 seen[name] = "float" if source.op == "placeholder" else str(source.target)
 
-    stages.run(spec(), recipe, Progress(), "//x:m", False, stages.Watch(exported=exported))
+    run(spec(), recipe, stages.Watch(exported=exported))
     return seen
 
 
@@ -114,7 +115,7 @@ def test_a_pattern_without_a_module() -> None:
     """It names the modules that there are."""
     recipe = with_overrides(_INT4, layer_0="fp32")
     with pytest.raises(BuildError) as raised:
-        stages.run(spec(), recipe, Progress(), "//x:m", False)
+        run(spec(), recipe)
     assert str(raised.value).startswith(
         '//x:mixed: overrides: "layer.0" decides for no module of the model. Its modules: head, '
         "layers, layers.0, layers.0.down"
@@ -127,7 +128,7 @@ def test_a_pattern_behind_one_that_takes_all() -> None:
     second = Override("head", "//x:b", made("fp32"))
     recipe = mixed(made(_INT4), [first, second], "//x:mixed")
     with pytest.raises(BuildError, match='"head" decides for no module'):
-        stages.run(spec(), recipe, Progress(), "//x:m", False)
+        run(spec(), recipe)
 
 
 def test_combined_recipes_check_their_patterns() -> None:
@@ -137,7 +138,7 @@ def test_combined_recipes_check_their_patterns() -> None:
     assert [o["layers"] for o in overrides.described(recipe, spec())] == [["head"]]
     wrong = overrides.combined([parts[1], made("fp32")])
     with pytest.raises(BuildError, match='//x:mixed: overrides: "tail" decides for no module'):
-        stages.run(spec(), wrong, Progress(), "//x:m", False)
+        run(spec(), wrong)
 
 
 def test_what_is_for_a_whole_model() -> None:

@@ -9,8 +9,8 @@ import pytest
 import torch
 import xnnpack_recipes
 from etbuild import BuildError, Method, ModelSpec, Options, RecipeContext
-from etexport import recipe, stages
-from etexport.progress import Progress
+from etexport import recipe
+from quiet_torch import run
 
 
 class Net(torch.nn.Module):
@@ -44,7 +44,7 @@ def two(**more: Any) -> ModelSpec:
 def test_a_shared_layer_is_quantized_once(name: str) -> None:
     """And a layer that is too small is left alone, with a reason."""
     chosen = made(name)
-    manager = stages.run(two(), chosen, Progress(), "//x:m", etrecord=False)
+    manager = run(two(), chosen)
     taken = chosen.quantization_recipe.ao_quantization_configs[0].filter_fn
     assert taken.taken == ["big"]
     assert taken.skipped == {"small": "in_features = 8 is not a multiple of 32"}
@@ -60,7 +60,7 @@ def test_calibration_by_method(name: str) -> None:
         seen.append(True)
         return {"many": [(torch.randn(5, 64),)], "one": [(torch.randn(1, 64),)]}
 
-    stages.run(two(calibration=calibration), made(name), Progress(), "//x:m", etrecord=False)
+    run(two(calibration=calibration), made(name))
     assert seen == [True]
 
 
@@ -77,17 +77,17 @@ def test_wrong_calibration(inputs: Any, message: str) -> None:
     """Each mistake by name."""
     model, chosen = two(calibration=lambda: inputs), made("int8_static_per_channel")
     with pytest.raises(BuildError, match=message):
-        stages.run(model, chosen, Progress(), "//x:m", etrecord=False)
+        run(model, chosen)
 
 
 def test_exported_programs(tmp_path: Path) -> None:
     """They take PT2E recipes; torchao ones need eager layers, and say so."""
     program = torch.export.export(Net().eval(), (torch.randn(1, 64),))
     model = ModelSpec({"forward": Method(program, (torch.randn(1, 64),))})
-    stages.run(model, made("int8_static_per_channel"), Progress(), "//x:m", etrecord=False)
+    run(model, made("int8_static_per_channel"))
     with pytest.raises(BuildError, match="quantizes the layers of an eager model"):
         chosen = made("int8_dynamic_act_int4_weight")
-        stages.run(model, chosen, Progress(), "//x:m", etrecord=False)
+        run(model, chosen)
 
 
 def call(function: Any, **options: str) -> Any:

@@ -145,7 +145,7 @@ def test_a_process_that_can_not_be_started_is_tried_again(
 ) -> None:
     """The request waits; one that runs, and the worker, go on."""
     fault = tmp_path / "fault"
-    with fake_worker(fault=(function, fault, 5)) as worker:
+    with fake_worker(fault=(function, fault, 1)) as worker:
         worker.send("sleep", str(tmp_path / "one"), requestId=1)
         running = noted(tmp_path / "one")
         fault.write_text(str(number))

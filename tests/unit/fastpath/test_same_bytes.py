@@ -13,27 +13,37 @@ from lowerings import digest
 
 lower.settle()
 
+# Each net and each recipe once.
 _PAIRS = [
-    (nets.diamond, "fp32"),
     (nets.diamond, "both"),
     (nets.diamond, "dynamic"),
     (nets.outputs, "fp32"),
-    (nets.state, "fp32"),
     (nets.state, "static"),
+    (nets.tied, "hqq"),
+    (nets.choice, "portable"),
+    (nets.attention, "fp32"),
+    (nets.picture, "static"),
+]
+_RARE_PAIRS = [
+    (nets.diamond, "fp32"),
+    (nets.state, "fp32"),
     (nets.state, "vulkan"),
     (nets.tied, "fp32"),
     (nets.choice, "fp32"),
-    (nets.choice, "portable"),
     (nets.attention, "hqq"),
-    (nets.attention, "fp32"),
     (nets.picture, "fp32"),
-    (nets.picture, "static"),
+    (nets.methods, "both"),
     (nets.methods, "int4"),
-    pytest.param(nets.methods, "both", marks=pytest.mark.release),
 ]
 
 
-@pytest.mark.parametrize(("net", "recipe"), _PAIRS)
+@pytest.mark.parametrize(
+    ("net", "recipe"),
+    [
+        *_PAIRS,
+        *(pytest.param(*pair, marks=pytest.mark.release) for pair in _RARE_PAIRS),
+    ],
+)
 def test_same_bytes(net: Callable[[], ModelSpec], recipe: str) -> None:
     """Every unit is in place, and none shows."""
     stock, fast = (digest(_made(net), recipes.ALL[recipe](), path) for path in ("stock", "fast"))

@@ -28,6 +28,7 @@ UNITS = {unit.name: unit for unit in path.units()}
 
 def _functions() -> dict[str, Any]:
     """What units replace."""
+    from executorch.backends.xnnpack.quantizer import xnnpack_quantizer_utils
     from executorch.exir import lowered_backend_module, pass_base
     from executorch.exir.backend import backend_api
     from torch._subclasses.fake_tensor import FakeTensorMode
@@ -36,6 +37,7 @@ def _functions() -> dict[str, Any]:
     from torch.fx.experimental.sym_node import SymNode
 
     return {
+        "annotating": xnnpack_quantizer_utils._do_annotate_conv_bn,
         "arguments": PythonKeyTracer.create_arg,
         "codegen": GraphModule.recompile,
         "decomposing": _trace._aot_export_joint_with_descriptors,

@@ -20,6 +20,8 @@ _TRANSFORMER = {
     "num_attention_heads": 4,
     "intermediate_size": 48,
 }
+# Without a cache a second layer repeats the first.
+_ENCODER = _TRANSFORMER | {"num_hidden_layers": 1}
 _TEXT = {"vocab_size": VOCABULARY, "max_position_embeddings": LENGTH}
 _DECODER = _TRANSFORMER | _TEXT | {"num_key_value_heads": 2, "bos_token_id": 1, "eos_token_id": 2}
 _AUDIO = {
@@ -48,11 +50,11 @@ _SEQ2SEQ = {
 def config(name: str) -> Any:
     """A configuration by the name of an architecture."""
     configs = {
-        "bert": lambda: hf.BertConfig(**_TRANSFORMER, **_TEXT),
-        "roberta": lambda: hf.RobertaConfig(**_TRANSFORMER, **_TEXT),
-        "vit": lambda: hf.ViTConfig(**_TRANSFORMER, image_size=32, patch_size=8),
-        "yolos": lambda: hf.YolosConfig(**_TRANSFORMER, image_size=[32, 48], patch_size=8),
-        "hubert": lambda: hf.HubertConfig(**_TRANSFORMER, **_AUDIO, vocab_size=VOCABULARY),
+        "bert": lambda: hf.BertConfig(**_ENCODER, **_TEXT),
+        "roberta": lambda: hf.RobertaConfig(**_ENCODER, **_TEXT),
+        "vit": lambda: hf.ViTConfig(**_ENCODER, image_size=32, patch_size=8),
+        "yolos": lambda: hf.YolosConfig(**_ENCODER, image_size=[32, 48], patch_size=8),
+        "hubert": lambda: hf.HubertConfig(**_ENCODER, **_AUDIO, vocab_size=VOCABULARY),
         "llama": lambda: hf.LlamaConfig(**_DECODER),
         # A window that is shorter than the conversation.
         "mixtral": lambda: hf.MixtralConfig(**_DECODER, num_local_experts=4, sliding_window=6),

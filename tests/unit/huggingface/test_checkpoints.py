@@ -33,7 +33,7 @@ def test_a_task_chooses_the_class(bert: Path) -> None:
 def test_weights_are_the_checkpoints(bert: Path) -> None:
     state = load_file(bert / "model.safetensors")
     model = entry.build(context(bert)).methods["forward"].module.model
-    name = "bert.encoder.layer.1.output.dense.weight"
+    name = "bert.encoder.layer.0.output.dense.weight"
     assert torch.equal(dict(model.named_parameters())[name], state[name])
 
 

@@ -12,6 +12,7 @@ from etbuild import ModelSpec, RecipeContext
 from etbuild.options import Options
 from etexport import stages
 from etexport.progress import Progress
+from etfast import path as fast_path
 from ettransformers import entry
 from executorch.runtime import Program, Runtime
 from xnnpack_recipes import fp32, int8_dynamic_act_int4_weight
@@ -20,7 +21,8 @@ RECIPE = RecipeContext(Options({}))
 
 
 def lowered(spec: ModelSpec, path: Path, recipe: Any = fp32) -> Program:
-    manager = stages.run(spec, recipe(RECIPE), Progress(), "//m:net", etrecord=False)
+    with fast_path.chosen("fast"):
+        manager = stages.run(spec, recipe(RECIPE), Progress(), "//m:net", etrecord=False)
     with path.open("wb") as out:
         manager.write_to_file(out)
     return Runtime.get().load_program(path)
@@ -38,14 +40,19 @@ def check(got: torch.Tensor, expected: torch.Tensor) -> None:
 @pytest.mark.parametrize(
     ("name", "class_name", "task", "outputs"),
     [
-        ("bert", "BertForMaskedLM", "fill-mask", ["logits"]),
+        pytest.param(
+            *("bert", "BertForMaskedLM", "fill-mask", ["logits"]), marks=pytest.mark.release
+        ),
         (
             "bert",
             "BertForQuestionAnswering",
             "question-answering",
             ["start_logits", "end_logits"],
         ),
-        ("roberta", "RobertaForTokenClassification", "token-classification", ["logits"]),
+        pytest.param(
+            *("roberta", "RobertaForTokenClassification", "token-classification", ["logits"]),
+            marks=pytest.mark.release,
+        ),
         ("roberta", "RobertaModel", "feature-extraction", ["last_hidden_state"]),
     ],
 )

@@ -10,6 +10,7 @@ import torch
 from etbuild import Method, ModelSpec
 from etexport import capture, lower, stages
 from etexport.progress import Progress
+from etfast import path as fast_path
 from etlink.lowered import Lowered
 from etlink.split import split
 from executorch.backends.xnnpack.recipes import XNNPackRecipeType
@@ -98,7 +99,7 @@ def of_recipe(
     names = capture.WeightNames(method.module for method in spec.methods.values())
     backend = recipe.executorch_backend_config or ExecutorchBackendConfig()
     recipe.executorch_backend_config = dataclasses.replace(backend, **config)
-    with names.watching():
+    with fast_path.chosen("fast"), names.watching():
         manager = stages.run(spec, recipe, Progress(), label, etrecord=False)
     path = folder / "upstream.pte"
     with open(path, "wb") as out:

@@ -11,6 +11,7 @@ import torch
 from etbuild import BuildError, Method, ModelSpec
 from etexport import capture, lower, stages
 from etexport.progress import Progress
+from etfast import path as fast_path
 from etlink import ptd, pte
 from etlink.link import link
 from etlink.lowered import Lowered
@@ -73,7 +74,7 @@ def build(model: torch.nn.Module, x: torch.Tensor, folder: Path, **config: Any) 
     backend = ExecutorchBackendConfig(**config)
     recipe = ExportRecipe(name="portable", executorch_backend_config=backend)
     spec, names = ModelSpec({"forward": Method(model.eval(), (x,))}), capture.WeightNames()
-    with names.watching():
+    with fast_path.chosen("fast"), names.watching():
         manager = stages.run(spec, recipe, Progress(), "//m:net", etrecord=False)
     with open(folder / "upstream.pte", "wb") as out:
         manager.write_to_file(out)

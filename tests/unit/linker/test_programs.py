@@ -10,6 +10,7 @@ import torch
 from etbuild import Method, ModelSpec
 from etexport import capture, lower, stages
 from etexport.progress import Progress
+from etfast import path as fast_path
 from etlink import ptd
 from etlink.link import link
 from etlink.lowered import Lowered
@@ -66,7 +67,7 @@ def recipe(name: str) -> ExportRecipe:
 def lowered(name: str, folder: Path) -> tuple[Path, Any, ModelSpec]:
     """Lowers; returns upstream's file, its manager and the model. The lowered program is beside."""
     model, names = spec(), capture.WeightNames()
-    with names.watching():
+    with fast_path.chosen("fast"), names.watching():
         manager = stages.run(model, recipe(name), Progress(), "//x:m", etrecord=False)
     path = folder / "upstream.pte"
     with open(path, "wb") as out:
