@@ -72,11 +72,7 @@ class Buffers(nn.Module):
             if isinstance(layer, DummyLayer):
                 continue
             if type(layer) is not StaticLayer or not layer.is_initialized:
-                raise BuildError(
-                    f"{self.config.model_type}: layer {i} keeps a state of its own "
-                    f"({type(layer).__name__}), expected keys and values alone.",
-                    "Take a model whose layers all have attention.",
-                )
+                raise _other_state(self.config, i, layer)
             self.register_buffer(f"keys_{i}", torch.zeros_like(layer.keys), persistent=False)
             self.register_buffer(f"values_{i}", torch.zeros_like(layer.values), persistent=False)
 
@@ -91,12 +87,26 @@ class Buffers(nn.Module):
 
 
 def empty_cache(config: Any, length: int) -> StaticCache:
-    """A cache whose layers with a sliding window keep all tokens, too."""
+    """A cache whose layers with a sliding window keep all tokens, too.
+
+    Raises:
+      BuildError: a layer keeps something else than keys and values.
+    """
     cache = StaticCache(config=config, max_cache_len=length)
     for i, layer in enumerate(cache.layers):
+        if not isinstance(layer, StaticLayer | DummyLayer):
+            raise _other_state(config, i, layer)
         if layer.is_sliding and isinstance(layer, StaticLayer):
             cache.layers[i] = StaticLayer(length)
     return cache
+
+
+def _other_state(config: Any, index: int, layer: Any) -> BuildError:
+    return BuildError(
+        f"{config.model_type}: layer {index} keeps a state of its own ({type(layer).__name__}), "
+        "expected keys and values alone.",
+        "Take a model whose layers all have attention.",
+    )
 
 
 class _Decoder(nn.Module):

@@ -10,8 +10,10 @@ import torch
 from architectures import checkpoint, context
 from etbuild import BuildError
 from ettransformers import entry
+from ettransformers.decoding import empty_cache
 from ettransformers.tasks import TASKS
 from safetensors.torch import load_file, save_file
+from transformers import AutoConfig
 
 
 def changed_config(folder: Path, **values: object) -> None:
@@ -171,6 +173,13 @@ def test_sizes_of_images_are_two_numbers(tmp_path: Path) -> None:
     checkpoint("vit", "ViTForImageClassification", tmp_path)
     with pytest.raises(BuildError, match='image_size: got "32", expected height and width in'):
         entry.build(context(tmp_path, image_size="32"))
+
+
+def test_decoders_without_keys_and_values_are_refused(tmp_path: Path) -> None:
+    """Before their modeling code fails on the cache."""
+    config = AutoConfig.for_model("mamba")
+    with pytest.raises(BuildError, match=r"mamba: layer 0 keeps a state of its own \(LinearAtt"):
+        empty_cache(config, 8)
 
 
 def test_each_task_has_classes_and_a_name_that_transformers_knows() -> None:
