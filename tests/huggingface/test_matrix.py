@@ -6,9 +6,12 @@ import matrix
 import pytest
 
 SAMPLE = [
-    ("audio-classification", "audio-spectrogram-transformer"),
+    ("automatic-speech-recognition", "moonshine"),
     ("fill-mask", "electra"),
     ("image-classification", "resnet"),
+    pytest.param(
+        "audio-classification", "audio-spectrogram-transformer", marks=pytest.mark.release
+    ),
     pytest.param("audio-classification", "whisper", marks=pytest.mark.release),
     pytest.param("image-classification", "convnext", marks=pytest.mark.release),
 ]

@@ -8,6 +8,7 @@ the tokens. The caller keeps the tensor between calls; the methods share no stat
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -24,6 +25,13 @@ from ettransformers.tracing import replacements
 _MOST_TOKENS = 448
 
 
+@dataclass
+class _EncoderOutput(BaseModelOutput):
+    """An encoder's states; some decoders also look for the mask of the input, which is whole."""
+
+    attention_mask: torch.Tensor | None = None
+
+
 class _Encoder(nn.Module):
     """The input to keys and values: (2 x layers, heads, length, width of a head)."""
 
@@ -37,7 +45,7 @@ class _Encoder(nn.Module):
             states = self.model.get_encoder()(**arguments, return_dict=True).last_hidden_state
             # Only what the decoder keeps of the states is used; export drops the rest of this run.
             self.model(
-                encoder_outputs=BaseModelOutput(last_hidden_state=states),
+                encoder_outputs=_EncoderOutput(last_hidden_state=states),
                 decoder_input_ids=torch.zeros(1, 1, dtype=torch.long),
                 past_key_values=cache,
                 use_cache=True,
@@ -91,7 +99,7 @@ class _Decoder(nn.Module):
         # Only the length counts: the layers find the states' keys and values in the cache.
         states = torch.zeros(1, memory.shape[2], self.width)
         result = self.model(
-            encoder_outputs=BaseModelOutput(last_hidden_state=states),
+            encoder_outputs=_EncoderOutput(last_hidden_state=states),
             decoder_input_ids=tokens,
             past_key_values=both,
             use_cache=True,
