@@ -36,10 +36,10 @@ def fingerprint(graph: Graph) -> list[Any] | None:
     for node in graph.nodes:
         if node.op in ("get_attr", "call_module"):
             return None
-        parts.append(id(node))
+        parts.append(node)
         parts.append(node.op)
         parts.append(node.name)
-        parts.append(id(node.target))
+        parts.append(node.target)
         _add(parts, node.args)
         _add(parts, node.kwargs)
         for name, value in node.meta.items():
@@ -51,7 +51,7 @@ def fingerprint(graph: Graph) -> list[Any] | None:
 
 def _add(parts: list[Any], value: Any) -> None:
     if isinstance(value, Node):
-        parts.append(id(value))
+        parts.append(value)
     elif type(value) in _BY_VALUE:
         # Texts, as numbers of two types may be equal, and one is not equal to itself.
         parts.append(repr(value))

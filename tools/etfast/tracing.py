@@ -227,7 +227,8 @@ class Tracing(Interpreter):
     """
 
     def __init__(self, graph_module: GraphModule, table: Any) -> None:
-        super().__init__(graph_module)
+        # Fake tensors hold no memory, so that none is dropped after its last use.
+        super().__init__(graph_module, garbage_collect_values=False)
         self.written: dict[str, Any] = {}
         self._table = table
         self._tracer = proxy_tensor.get_proxy_mode().tracer

@@ -1,0 +1,28 @@
+"""The types of a payload's fields are looked up once for each class.
+
+Replaces `get_type_hints` where ExecuTorch writes dataclasses as JSON: upstream evaluates the
+annotations of all fields of a class, for each field of each object of a delegate's payload.
+
+Why it is equivalent: the hints depend on the class alone, and are only read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+
+from executorch.exir._serialize import _dataclass
+
+from etfast.unit import Unit, replaced
+
+
+def _install() -> contextlib.AbstractContextManager[None]:
+    hints = functools.cache(_dataclass.get_type_hints)
+    return replaced((_dataclass, "get_type_hints", hints))
+
+
+UNIT = Unit(
+    name="encoding",
+    relies_on={"executorch.exir._serialize._dataclass": {"_DataclassEncoder.default": "77bfb12b6e36dfdc"}},
+    install=_install,
+)
