@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from etfast.unit import Unit
 
 # Objects until the youngest are looked at; how often that until older ones are.
-_THRESHOLDS = (50_000, 20, 20)
+_THRESHOLDS = (500_000, 20, 20)
 
 
 @contextlib.contextmanager

@@ -14,6 +14,7 @@ from torch._subclasses.functional_tensor import FunctionalTensor, FunctionalTens
 from torch.fx import Graph, GraphModule, Interpreter, Node
 from torch.fx import traceback as fx_traceback
 from torch.fx.experimental import proxy_tensor
+from torch.fx.node import map_aggregate
 from torch.utils import _pytree as pytree
 
 from etfast.fake_tensors import Note, description, learned, number
@@ -303,7 +304,7 @@ class Tracing(Interpreter):
         # As TorchFunctionMetadataMode counts calls.
         tracer.torch_fn_metadata = target
         tracer.torch_fn_counts[target] = tracer.torch_fn_counts.get(target, 0) + 1
-        args, kwargs = pytree.tree_map(tracer.unwrap_proxy, (args, kwargs))
+        args, kwargs = map_aggregate((args, kwargs), tracer.unwrap_proxy)
         name = tracer.graph._target_to_str(target.overloadpacket.__name__)
         with proxy_tensor.set_original_aten_op(target):
             proxy = tracer.create_proxy("call_function", target, args, kwargs, name=name)
