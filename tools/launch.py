@@ -38,7 +38,7 @@ def main() -> None:
         gc.freeze()
 
 
-# In words of eight bytes; rounded up to a power of two of pieces, which leaves half of it to others.
+# In words of eight bytes. The piece is the next power of two, and callees have what is left of it.
 main.__code__ = main.__code__.replace(co_stacksize=2**17)
 
 

@@ -23,6 +23,8 @@ def _install() -> contextlib.AbstractContextManager[None]:
 
 UNIT = Unit(
     name="encoding",
-    relies_on={"executorch.exir._serialize._dataclass": {"_DataclassEncoder.default": "77bfb12b6e36dfdc"}},
+    relies_on={
+        "executorch.exir._serialize._dataclass": {"_DataclassEncoder.default": "77bfb12b6e36dfdc"},
+    },
     install=_install,
 )

@@ -112,7 +112,9 @@ def _install() -> contextlib.AbstractContextManager[None]:
 UNIT = Unit(
     name="partitioning",
     relies_on={
-        "executorch.backends.xnnpack.partition.config.gemm_configs": {"AddmmConfig": "fb9e9b5db5fc6af6"},
+        "executorch.backends.xnnpack.partition.config.gemm_configs": {
+            "AddmmConfig": "fb9e9b5db5fc6af6",
+        },
         "executorch.exir.backend.canonical_partitioners.config_partitioner": {
             "ConfigerationBasedPartitioner.get_matched_nodes_from_configs": "0a4b7b5eef4b1a06",
             "is_constant_data": "87f02620097396a2",

@@ -28,8 +28,10 @@ UNITS = {unit.name: unit for unit in path.units()}
 
 def _functions() -> dict[str, Any]:
     """What units replace."""
+    from executorch.backends.xnnpack.partition.config import gemm_configs
     from executorch.backends.xnnpack.quantizer import xnnpack_quantizer_utils
-    from executorch.exir import lowered_backend_module, pass_base
+    from executorch.exir import lowered_backend_module, pass_base, pass_manager
+    from executorch.exir._serialize import _dataclass
     from executorch.exir.backend import backend_api
     from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.export import _trace
@@ -39,11 +41,14 @@ def _functions() -> dict[str, Any]:
     return {
         "annotating": xnnpack_quantizer_utils._do_annotate_conv_bn,
         "arguments": PythonKeyTracer.create_arg,
+        "checking": pass_manager.ExportedProgramPassManager.check,
         "codegen": GraphModule.recompile,
         "decomposing": _trace._aot_export_joint_with_descriptors,
+        "encoding": _dataclass.get_type_hints,
         "extraction": backend_api._get_node_list_with_same_tag,
         "hqq": getattr(importlib.import_module(hqq._MODULE), hqq._NAME),
         "ordering": lowered_backend_module.legalize_graph,
+        "partitioning": gemm_configs.get_source_partitions,
         "quantizers": FakeTensorMode._validate_cache_key,
         "repeating": pass_base._ExportPassBase.call,
         "retracing": pass_base._ExportPassBase._fx,
