@@ -36,7 +36,8 @@ class Workspace:
       repositories: repositories of the outer build that it uses, too, so that they aren't fetched
         once more; the test needs a file of each.
       compiled_once: whether C++ comes out of a disk cache that tests of one output base share.
-        Actions of these rules never do.
+        Actions of these rules never do, and neither do tests: Bazel would hash their inputs, which
+        include the exporter environment.
     """
 
     def __init__(
@@ -54,7 +55,8 @@ class Workspace:
         self.overrides = [_outer_exporter(folder.parent / f"exporter-of-{folder.name}")]
         if compiled_once:
             cache = Path(os.environ["TEST_TMPDIR"]).parent / "compiled"
-            self.overrides += [f"--disk_cache={cache}", "--modify_execution_info=^Et.*=+no-cache"]
+            self.overrides.append(f"--disk_cache={cache}")
+            self.overrides.append("--modify_execution_info=^(Et.*|TestRunner)$=+no-cache")
         self.use(*repositories)
         self.base = folder.parent / f"{base}-of-{folder.name}"
         self._lay(source)
