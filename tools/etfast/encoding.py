@@ -9,7 +9,7 @@ Why it is equivalent: the hints depend on the class alone, and are only read.
 from __future__ import annotations
 
 import contextlib
-import functools
+from typing import Any
 
 from executorch.exir._serialize import _dataclass
 
@@ -17,7 +17,14 @@ from etfast.unit import Unit, replaced
 
 
 def _install() -> contextlib.AbstractContextManager[None]:
-    hints = functools.cache(_dataclass.get_type_hints)
+    upstream = _dataclass.get_type_hints
+    known: dict[type, dict[str, Any]] = {}
+
+    def hints(cls: type) -> dict[str, Any]:
+        if cls not in known:
+            known[cls] = upstream(cls)
+        return known[cls]
+
     return replaced((_dataclass, "get_type_hints", hints))
 
 
