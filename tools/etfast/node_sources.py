@@ -1,7 +1,8 @@
 """Where a node came from is shared by its copies, where upstream copies all of it each time.
 
-Replaces nothing; adds `NodeSource.__deepcopy__`. Each retracing of a graph puts a NodeSource around
-the ones before it, and copies these deeply: the hundredth retracing copies a hundred for each node.
+Adds `NodeSource.__deepcopy__`, and replaces `copy.deepcopy` where a NodeSource is made. Each
+retracing of a graph puts a NodeSource around the ones before it, and copies these deeply: the
+hundredth retracing copies a hundred for each node.
 
 Why it is equivalent: nothing changes a NodeSource once it is made, but for what it keeps of its own
 text (`_dict`, `_action_string`), which is computed from it.
@@ -10,6 +11,8 @@ text (`_dict`, `_action_string`), which is computed from it.
 from __future__ import annotations
 
 import contextlib
+import copy
+from types import SimpleNamespace
 from typing import Any
 
 from torch.fx import traceback
@@ -21,8 +24,18 @@ def _itself(source: Any, memo: dict[int, Any]) -> Any:
     return source
 
 
+def _deepcopy(value: Any) -> Any:
+    """As `copy.deepcopy`; at once where a list holds nothing but sources."""
+    if type(value) is list and all(type(item) is traceback.NodeSource for item in value):
+        return list(value)
+    return copy.deepcopy(value)
+
+
 def _install() -> contextlib.AbstractContextManager[None]:
-    return replaced((traceback.NodeSource, "__deepcopy__", _itself))
+    return replaced(
+        (traceback.NodeSource, "__deepcopy__", _itself),
+        (traceback, "copy", SimpleNamespace(copy=copy.copy, deepcopy=_deepcopy)),
+    )
 
 
 UNIT = Unit(

@@ -2,7 +2,9 @@
 
 Replaces `_fx` of ExecuTorch's passes and of torch's, through which every node goes in every pass.
 There the operator is run on fake tensors to find its result's shape and type: a millisecond a node
-where shapes are symbolic, dozens of times a node.
+where shapes are symbolic, dozens of times a node. Replaces `run_node` of their interpreters, too,
+which describes each node in words for a message that is mostly never written; a pass that asks for
+the words (`node_debug_str`) gets them then.
 
 Why it is equivalent: a result is taken over only where it came from running the same operator on
 the very same fake tensors and on equal numbers, which is written down with the result when it is
@@ -37,8 +39,9 @@ from etfast.known_results import (
 )
 from etfast.unit import Unit, replaced
 
-# Name of the attribute of a pass that says whether it is in a graph with control flow.
+# Names of attributes of a pass: whether it is in a graph with control flow, and the node at hand.
 _ASIDE = "_etfast_aside"
+_NODE = "_etfast_node"
 
 
 def has_control_flow(graph_module: GraphModule) -> bool:
@@ -77,8 +80,33 @@ def _unwrapped(value: Any, kind: type, name: str) -> Any:
     return pytree.tree_map_only(kind, operator.attrgetter(name), value)
 
 
-def _replacement(value_of: type, upstream: Any) -> Any:
-    """The `_fx` for passes whose values are of a class."""
+def _run_node(interpreter: type) -> Any:
+    """The `run_node` of a pass's interpreter, which only notes the node."""
+
+    def run_node(self: Any, n: Any) -> Any:
+        self.node = n
+        self.callback.__dict__[_NODE] = n
+        return super(interpreter, self).run_node(n)
+
+    return run_node
+
+
+def _words() -> property:
+    """A pass's `node_debug_str`: of the node at hand, or what the pass itself has written."""
+
+    def words(self: Any) -> str | None:
+        node = self.__dict__.get(_NODE)
+        return self.__dict__.get("node_debug_str") if node is None else node.format_node()
+
+    def write(self: Any, value: str | None) -> None:
+        self.__dict__["node_debug_str"] = value
+        self.__dict__[_NODE] = None
+
+    return property(words, write)
+
+
+def _replacement(value_of: type, owner: Any) -> Any:
+    """The `_fx` for passes of a class, whose values are of another class."""
     from executorch.exir.delegate import executorch_call_delegate
     from executorch.exir.dialects.edge._ops import EdgeOpOverload
 
@@ -86,6 +114,8 @@ def _replacement(value_of: type, upstream: Any) -> Any:
 
     operators = (OpOverload, EdgeOpOverload)
     seen = Seen()
+    set_metadata = owner.ExportTracer.set_metadata
+    upstream = owner._fx
 
     def _fx(self: Any, kind: str, target: Any, args: Any, kwargs: Any, meta: Any) -> Any:
         if self.__dict__.get(_ASIDE, False):
@@ -130,7 +160,12 @@ def _replacement(value_of: type, upstream: Any) -> Any:
         kwargs_proxy = _unwrapped(kwargs, value_of, "proxy")
         res_proxy = self.tracer.create_proxy(kind, target, args_proxy, kwargs_proxy, name=name)
         res_proxy.node.meta.update(meta.data)
-        self.tracer.set_metadata(res_proxy.node, res_data)
+        if type(res_data) is FakeTensor and type(self.tracer).set_metadata is set_metadata:
+            # What it writes down for a single fake tensor.
+            res_proxy.node.meta["val"] = res_data
+            res_proxy.node.meta["tensor_meta"] = None
+        else:
+            self.tracer.set_metadata(res_proxy.node, res_data)
         return value_of(res_data, res_proxy)
 
     return _fx
@@ -145,8 +180,13 @@ def _install() -> contextlib.AbstractContextManager[None]:
         (older._ExportPassBaseDeprecatedDoNotUse, older.ProxyValue),
     )
     return replaced(
-        *((owner, "_fx", _replacement(value_of, owner._fx)) for owner, value_of in owners),
+        *((owner, "_fx", _replacement(value_of, owner)) for owner, value_of in owners),
         *((owner, "call_submodule", _standing_aside(owner.call_submodule)) for owner, _ in owners),
+        *((owner, "node_debug_str", _words()) for owner, _ in owners),
+        *(
+            (owner.ExportInterpreter, "run_node", _run_node(owner.ExportInterpreter))
+            for owner, _ in owners
+        ),
     )
 
 
@@ -157,11 +197,13 @@ UNIT = Unit(
             "_ExportPassBase._fx": "d21aacbb5c107fba",
             "_ExportPassBase.call_submodule": "d0245b732570ca52",
             "_ExportPassBase.ExportTracer.set_metadata": "ca07dc1f73717617",
+            "_ExportPassBase.ExportInterpreter.run_node": "4825448c64e2c672",
         },
         "torch._export.pass_base": {
             "_ExportPassBaseDeprecatedDoNotUse._fx": "fc5bee485d9e884b",
             "_ExportPassBaseDeprecatedDoNotUse.call_submodule": "62f7a41be427a3e0",
             "_ExportPassBaseDeprecatedDoNotUse.ExportTracer.set_metadata": "a220bfbf1f92d4a8",
+            "_ExportPassBaseDeprecatedDoNotUse.ExportInterpreter.run_node": "4825448c64e2c672",
         },
         "torch.fx.experimental.symbolic_shapes": {
             "ShapeEnv._set_replacement": "4e295501e5df4300",

@@ -244,3 +244,34 @@ def test_sizes_that_depend_on_data_are_not_kept() -> None:
         result, key = _result(x, x)
         assert isinstance(result, FakeTensor)
         assert not known_results.known_result(result, key, mode)
+
+
+class Asking(ExportPass):
+    """Asks for the words of the node at hand, as passes do for their messages."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words: list[str | None] = [self.node_debug_str]
+
+    def call_operator(self, op: Any, args: Any, kwargs: Any, meta: Any) -> Any:
+        self.words.append(self.node_debug_str)
+        return super().call_operator(op, args, kwargs, meta)
+
+
+def test_a_pass_gets_the_words_of_a_node_when_it_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = edge()
+    nodes = [node for node in made.graph.nodes if node.op == "call_function"]
+    described = [node.format_node() for node in nodes if "getitem" not in str(node.target)]
+    formatted: list[torch.fx.Node] = []
+    upstream = torch.fx.Node.format_node
+
+    def watched(node: torch.fx.Node, *args: Any) -> str | None:
+        formatted.append(node)
+        return upstream(node, *args)
+
+    monkeypatch.setattr(torch.fx.Node, "format_node", watched)
+    asking = Asking()
+    Count()(made)
+    assert formatted == []
+    asking(made)
+    assert asking.words == [None, *described]
