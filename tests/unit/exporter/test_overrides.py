@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 import xnnpack_recipes
 from etbuild import BuildError, Method, ModelSpec, Options, RecipeContext
-from etexport import overrides, stages
+from etexport import capture, overrides, stages
 from etexport.overrides import Override, Owners, mixed
+from etlink import link, share
+from etlink.lowered import Lowered, data_of
+from etlink.split import split
+from executorch.exir import ExecutorchBackendConfig
 from executorch.exir.backend.utils import get_delegates  # noqa: F401
 from executorch.export import ExportRecipe, QuantizationRecipe
 from quiet_torch import run
@@ -158,3 +163,32 @@ def test_the_report_lists_layers() -> None:
     assert described == [
         {"pattern": "layers.0", "recipe": "//x:fp32", "layers": ["layers.0.down", "layers.0.up"]}
     ]
+
+
+def linked_folder(recipe: ExportRecipe, folder: Path) -> Lowered:
+    """A program as the action EtLower writes it."""
+    made_spec = spec()
+    names = capture.WeightNames(method.module for method in made_spec.methods.values())
+    with names.watching():
+        manager = run(made_spec, recipe, stages.Watch(exported=names.keep))
+    folder.mkdir()
+    program = folder / "program.pte"
+    program.write_bytes(manager.buffer)
+    config = recipe.executorch_backend_config or ExecutorchBackendConfig()
+    hints = capture.hints(manager, names, program, folder, config)
+    split(program, folder / "lowered", "//x:net", {}, hints)
+    return Lowered(folder / "lowered")
+
+
+def test_programs_share_the_layers_that_are_equal(tmp_path: Path) -> None:
+    """A foundation serves a program that has one layer in another precision; the rest is named."""
+    base = linked_folder(made(_INT4), tmp_path / "base")
+    other = linked_folder(with_overrides(_INT4, head="fp32"), tmp_path / "other")
+    foundation = share.share([base], tmp_path / "foundation.ptd", "//x:foundation")
+    options = link.Options(shared=[foundation])
+    linked = link.link(other, tmp_path / "other.pte", options=options)
+    [taken] = linked.shared
+    [left] = linked.unshared
+    assert left["name"] == "head.weight"
+    assert "another dtype (program: float32 [32, 64], 8192 bytes; shared: qbint4" in left["reason"]
+    assert taken["bytes"] == sum(data.size for data in data_of(other.index)) - left["bytes"]
