@@ -28,6 +28,7 @@ def et_llm(
         app = True,
         platforms = [],
         layers = 0,
+        other_families = False,
         memory_mb = 0,
         exec_properties = None,
         features = None,
@@ -80,6 +81,10 @@ def et_llm(
       platforms: more apps, by names in @rules_executorch//toolchains/platforms; a dict also selects the backend
         of each ({"ios_arm64": "coreml"}).
       layers: use only the first N layers, for tests; 0: all.
+      other_families: whether a checkpoint whose family et_llm does not have is built by the code of
+        transformers, as by et_transformers. Its Python packages are fetched only with this attribute; the
+        report says whose code made the model. Keys of the YAML file that are for et_llm's own decoder,
+        adapters and layers are errors then.
       memory_mb: peak of a lowering in MiB, as in et_model.
       exec_properties: of all actions, for remote execution, e.g. {"mem": "64g"}.
       features: of the C++ toolchain, for the apps.
@@ -104,6 +109,8 @@ def et_llm(
     args = {"backends": ",".join(backends)}
     if layers:
         args["layers"] = str(layers)
+    if other_families:
+        args["other_families"] = "true"
     models = {"": []} | adapters
     for adapter, more in models.items():
         et_model(
@@ -114,7 +121,8 @@ def et_llm(
             data = [name + "_checkpoint", config] + ([] if named else more),
             entry_point = "etllm.entry:build",
             memory_mb = memory_mb,
-            deps = [Label("//tools/etllm")],
+            packages = [Label("@executorch_transformers//:packages")] if other_families else [],
+            deps = [Label("//tools/etllm")] + ([Label("//tools/ettransformers")] if other_families else []),
             **common
         )
     chosen = dict(recipes)

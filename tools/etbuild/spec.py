@@ -42,6 +42,7 @@ class ModelSpec:
       calibration: a function that returns input tuples for static quantization: for a model with
         one method an iterable of tuples; for several, a dict of them by method name. None: the
         example inputs.
+      notes: sentences on how the model was made, for the report.
     """
 
     methods: Mapping[str, Method]
@@ -49,3 +50,4 @@ class ModelSpec:
     calibration: (
         Callable[[], Iterable[tuple[Any, ...]] | Mapping[str, Iterable[tuple[Any, ...]]]] | None
     ) = None
+    notes: tuple[str, ...] = ()

@@ -155,6 +155,7 @@ def _described(index: Index, spec: Any, recipe: Any, request: Request) -> dict[s
     return {
         "label": index.label,
         "model": request.model_label,
+        "notes": list(spec.notes),
         "recipe": {
             "label": request.recipe["label"],
             "name": recipe.name or "",

@@ -12,7 +12,7 @@ from etbuild import BuildError, ModelContext, ModelSpec, Options
 from executorch.examples.models.llama.llama_transformer import Transformer
 from torch import nn
 
-from etllm import decoder, embedding, lora, methods, source_transforms
+from etllm import decoder, embedding, lora, methods, other_families, source_transforms
 from etllm.architecture import Architecture
 from etllm.checkpoint import Checkpoint, open_checkpoint
 from etllm.families import FAMILIES
@@ -28,7 +28,8 @@ def build(ctx: ModelContext) -> ModelSpec:
     Args:
       ctx: data: the checkpoint, the YAML file, and for an adapter its two files. args: `backends`,
         those of the target whose recipe the YAML file chooses, with commas; `layers`, how many of
-        the first layers, default all.
+        the first layers, default all; `other_families`, whether transformers' code makes models of
+        families that are not in `FAMILIES`.
 
     Returns:
       The model with its metadata methods.
@@ -36,6 +37,9 @@ def build(ctx: ModelContext) -> ModelSpec:
     Raises:
       BuildError: a file or a setting is wrong; the message names the file, the line and the key.
     """
+    kind = other_families.family(ctx)
+    if kind:
+        return other_families.build(ctx, kind, _settings(ctx))
     opened = _open(ctx)
     settings, keys = opened.settings, opened.keys
     its = opened.checkpoint.architecture
@@ -85,10 +89,7 @@ class _Opened:
 
 def _open(ctx: ModelContext) -> _Opened:
     options = Options(ctx.args, ctx.label)
-    options.only("backends", "layers")
-    settings = read_settings(ctx.files, ctx.label)
-    check_backends(settings, [b for b in options.text("backends", "").split(",") if b], ctx.label)
-    _check_files(settings, ctx)
+    settings = _settings(ctx)
     shapes = method_shapes(settings)
     keys = source_transforms.requested(settings)
     export = settings.llm.export
@@ -103,6 +104,16 @@ def _open(ctx: ModelContext) -> _Opened:
     if keys:
         source_transforms.check_fits(its, settings, keys)
     return _Opened(settings, shapes, keys, checkpoint)
+
+
+def _settings(ctx: ModelContext) -> Settings:
+    """The YAML file, as far as the target's other arguments and files can tell what is wrong."""
+    options = Options(ctx.args, ctx.label)
+    options.only("backends", "layers", other_families.OPTION)
+    settings = read_settings(ctx.files, ctx.label)
+    check_backends(settings, [b for b in options.text("backends", "").split(",") if b], ctx.label)
+    _check_files(settings, ctx)
+    return settings
 
 
 def _adapter(ctx: ModelContext, model: Transformer, its: Architecture) -> lora.Adapter:
@@ -272,12 +283,7 @@ def _metadata(
 ) -> dict[str, object]:
     """Constant methods by the names that ExecuTorch's LLM runners read."""
     metadata = its.metadata | settings.metadata()
-    if not metadata.get("get_eos_ids"):
-        raise settings.error(
-            "base.metadata",
-            "'{\"get_eos_ids\": […]}': the checkpoint does not say which tokens end an answer",
-            "Add it, with the numbers of these tokens.",
-        )
+    settings.check_end(metadata)
     args = its.args
     sizes = {
         "get_max_seq_len": args.max_seq_len,

@@ -6,7 +6,10 @@ from dataclasses import dataclass
 
 from etbuild import BuildError
 
-_SUPPORTED_HINT = "Declare this model with et_transformers, or take one of a supported family."
+_SUPPORTED_HINT = (
+    "Give et_llm other_families = True: transformers' code then makes the model. Or take one of a "
+    "supported family."
+)
 
 
 @dataclass(frozen=True)

@@ -109,6 +109,15 @@ class Settings:
                 )
         return values
 
+    def check_end(self, metadata: Mapping[str, Any]) -> None:
+        """Fails for metadata that do not say which tokens end an answer."""
+        if not metadata.get("get_eos_ids"):
+            raise self.error(
+                "base.metadata",
+                "'{\"get_eos_ids\": […]}': the checkpoint does not say which tokens end an answer",
+                "Add it, with the numbers of these tokens.",
+            )
+
     def _parsed(self) -> LlmConfig:
         self._check_keys(self.file.values, LlmConfig)
         schema = OmegaConf.structured(LlmConfig)

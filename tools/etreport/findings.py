@@ -56,6 +56,8 @@ def _all(report: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     rest = sum(item["bytes"] for item in report["not_shared"])
     if report["shared"] and rest > max(_LITTLE, report["bytes"]["shared"]):
         yield f"More data is the program's own ({human_bytes(rest)}) than is shared.", "sharing"
+    for note in report["notes"]:
+        yield note, "methods"
 
 
 def _accuracy(methods: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -61,6 +61,7 @@ def describe(
     return {
         "label": label,
         "model": lowering["model"],
+        "notes": lowering["notes"],
         "recipe": lowering["recipe"],
         "versions": index.versions,
         "methods": list(index.methods),

@@ -19,6 +19,7 @@ FACTS: dict[str, Any] = {
     "model": "//m:model",
     "recipe": {"label": "//r:fp32", "name": "fp32", "overrides": []},
     "not_quantized": {},
+    "notes": [],
     "quantized_layers": 0,
     "delegation": {},
     "without_kernel": [],
