@@ -106,16 +106,35 @@ def test_et_transformers_answers_as_et_llm_does() -> None:
         assert answer["tokens"] == other["tokens"]
 
 
-def test_upstreams_runner_reads_the_program_of_et_transformers() -> None:
+@pytest.mark.parametrize(
+    ("program", "tokenizer", "prompt"),
+    [
+        ("gemma_transformers", "gemma_transformers_tokenizer", "Hello"),
+        ("ernie_xnnpack", "ernie_tokenizer", "G"),
+    ],
+)
+def test_upstreams_runner_reads_programs_of_transformers(
+    program: str, tokenizer: str, prompt: str
+) -> None:
+    """By et_transformers, and by et_llm for a family that it does not have.
+
+    The prompts are those that random weights answer with text, not with some bytes of it.
+    """
     from executorch.extension.llm.runner import GenerationConfig, TextLLMRunner
 
-    program = HERE / "gemma_transformers.pte"
-    tokenizer = HERE / "gemma_transformers_tokenizer" / "tokenizer.json"
-    runner = TextLLMRunner(str(program), str(tokenizer))
+    path = HERE / f"{program}.pte"
+    vocabulary = HERE / tokenizer / "tokenizer.json"
+    runner = TextLLMRunner(str(path), str(vocabulary))
     said: list[str] = []
     config = GenerationConfig(max_new_tokens=6, temperature=0.0, echo=False)
-    runner.generate("Hello", config, said.append)
-    reader = Tokenizer.from_file(str(tokenizer))
-    prompt = reader.encode("Hello", add_special_tokens=False).ids
-    answer = GreedyProgram(program).answer(prompt, 6).tokens
+    runner.generate(prompt, config, said.append)
+    reader = Tokenizer.from_file(str(vocabulary))
+    tokens = reader.encode(prompt, add_special_tokens=False).ids
+    answer = GreedyProgram(path).answer(tokens, 6).tokens
     assert "".join(said).startswith(reader.decode(answer[:2]))
+
+
+def test_a_chat_with_a_family_that_only_transformers_has() -> None:
+    """The runner talks with it as with any other."""
+    report = converse([HERE / "ernie_chat"], "Hi\nx\n", "--max_new_tokens", "6")
+    check_turns(GreedyProgram(HERE / "ernie_xnnpack.pte"), report["answers"], 6)

@@ -76,7 +76,10 @@ FAMILIES: dict[str, dict[str, Any]] = {
     "qwen3": _SILU | {"tie_word_embeddings": True, "head_dim": HEAD, "attention_bias": False},
     "smollm3": _SILU | {"no_rope_layers": [1, 0], "use_sliding_window": False, "pad_token_id": 0},
 }
+# The same for a family that et_llm does not have.
+OTHERS: dict[str, dict[str, Any]] = {"ernie4_5": _SILU | {"use_bias": False}}
 _CLASSES = {
+    "ernie4_5": "Ernie4_5ForCausalLM",
     "gemma": "GemmaForCausalLM",
     "gemma2": "Gemma2ForCausalLM",
     "gemma3_text": "Gemma3ForCausalLM",
@@ -108,7 +111,7 @@ def config(family: str, vocabulary: int) -> dict[str, Any]:
         "rope_theta": 10000.0,
         "tie_word_embeddings": False,
         "vocab_size": vocabulary,
-    } | FAMILIES[family]
+    } | {**FAMILIES, **OTHERS}[family]
 
 
 def shapes(family: str, vocabulary: int) -> dict[str, tuple[int, ...]]:
@@ -193,7 +196,7 @@ def write(family: str, folder: Path, shards: int = 1, seed: int = 0) -> None:
     """Writes a checkpoint.
 
     Args:
-      family: a key of FAMILIES.
+      family: a key of FAMILIES or OTHERS.
       folder: where to; it is made.
       shards: number of .safetensors files; from 2 on there is an index.
       seed: of the weights.
@@ -265,7 +268,7 @@ def _json(path: Path, values: dict[str, Any]) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line."""
     parser = argparse.ArgumentParser(prog="tiny_checkpoint", description=__doc__.split("\n")[0])
-    parser.add_argument("--family", choices=sorted(FAMILIES), required=True)
+    parser.add_argument("--family", choices=sorted([*FAMILIES, *OTHERS]), required=True)
     parser.add_argument("--output", type=Path, required=True, help="a folder")
     parser.add_argument("--shards", type=int, default=1)
     parser.add_argument("--adapter", action="store_true", help="one for such a checkpoint")
