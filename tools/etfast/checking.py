@@ -1,8 +1,8 @@
 """A program is checked once between two passes of a delegate, where upstream checks it twice.
 
-Replaces `ExportedProgramPassManager.check` of ExecuTorch. XNNPACK runs each of its passes by a
-manager of its own, which checks the program before the pass and after it, so that what one manager
-has checked last is what the next one checks first.
+Replaces `check` and `__call__` of ExecuTorch's `ExportedProgramPassManager`. XNNPACK runs each of
+its passes by a manager of its own, which checks the program before the pass and after it, so that
+what one manager has checked last is what the next one checks first.
 
 Why it is equivalent: a check changes nothing but the text of a graph module, which is made anew
 here, too. What is left out is the check of a graph that this manager's predecessor found right and

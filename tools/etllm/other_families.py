@@ -12,6 +12,7 @@ import re
 
 from etbuild import BuildError, ModelContext, ModelSpec, Options
 
+from etllm import lora
 from etllm.families import FAMILIES
 from etllm.json_values import JsonValues
 from etllm.settings import Settings
@@ -19,7 +20,7 @@ from etllm.settings import Settings
 # The argument of a model that may be built this way.
 OPTION = "other_families"
 _CONFIG = "config.json"
-# Keys that say what a program holds, whoever's code the model is; and those of recipes.
+# Keys that say what a program holds, whosever code makes the model, and those of recipes.
 _APPLY = re.compile(
     r"benchmark|backend\..*|base\.(checkpoint|metadata)|export\.max_(context|seq)_length|"
     r"model\.(dtype_override|enable_dynamic_shape|use_kv_cache)|"
@@ -46,7 +47,7 @@ def family(ctx: ModelContext) -> str:
 
 
 def build(ctx: ModelContext, kind: str, settings: Settings) -> ModelSpec:
-    """The model, with prefill and decode as transformers exports them.
+    """The model as transformers exports it.
 
     Args:
       ctx: as for `entry.build`.
@@ -91,7 +92,7 @@ def _check(ctx: ModelContext, kind: str, settings: Settings) -> None:
             f"{ctx.label}: layers: got {ctx.args['layers']}, expected {reason}.",
             "Remove layers from the target.",
         )
-    adapters = sorted(name for name in ctx.files if name.endswith("adapter_config.json"))
+    adapters = sorted(name for name in ctx.files if lora.is_given([name]))
     if adapters:
         raise BuildError(
             f"{ctx.label}: adapters: got {adapters[0]}, expected {reason}.",
