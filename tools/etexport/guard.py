@@ -36,6 +36,15 @@ _LOOKUPS = frozenset({"socket.getaddrinfo", "socket.gethostbyname"})
 _WATCHED = _ADDRESSES | _LOOKUPS | {"open"}
 
 
+# Of this process, which serves one request.
+_refusals: list[BuildError] = []
+
+
+def nothing_refused() -> bool:
+    """Whether all that this process opened so far was declared."""
+    return not _refusals
+
+
 class Guard:
     """Watches one request.
 
@@ -127,6 +136,7 @@ class Guard:
     def _refuse(self, message: str, advice: str) -> None:
         error = BuildError(message, advice)
         self._first = self._first or error
+        _refusals.append(error)
         raise error
 
 

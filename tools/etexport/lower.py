@@ -22,16 +22,24 @@ import shutil
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from etbuild import BuildError, Method, ModelSpec
+from etfast.beside import Beside
 from etlink.lowered import Index
 from etlink.split import split
 
 from etexport import sources
 from etexport.flags import Request
+from etexport.guard import nothing_refused
 from etexport.progress import Progress
+
+if TYPE_CHECKING:
+    from etfast.path import Used
+
+    from etexport.capture import WeightNames
 
 # What a lowered program says of itself beside its index; `etlink` and `etreport` read it.
 LOWERING = "lowering.json"
@@ -65,6 +73,7 @@ def run(request: Request, progress: Progress, tree: Path) -> None:
             return
         from etfast import path
 
+        path.import_executorch(request.lowering)
         from etexport import calibration, model, recipe
 
         # Both first: a typo in either must not wait for a model's weights.
@@ -100,24 +109,76 @@ def versions() -> dict[str, str]:
 
 
 def _lower(request: Request, spec: Any, recipe: Any, progress: Progress, tree: Path) -> None:
-    from etfast import path
     from executorch.exir import ExecutorchBackendConfig
 
-    from etexport import accuracy, capture, delegation, kernels, stages
-    from etexport.reasons import Reasons
+    from etexport import capture, kernels
 
     names = capture.WeightNames(method.module for method in spec.methods.values())
+    with contextlib.ExitStack() as beside:
+        lowered = _run(request, spec, recipe, progress, names, beside)
+        manager = lowered.manager
+        with progress.stage("split"), _whole(request.output), _scratch(tree) as scratch:
+            program = scratch / "program.pte"
+            with open(program, "wb") as out:
+                manager.write_to_file(out)
+            config = recipe.executorch_backend_config or ExecutorchBackendConfig()
+            hints = capture.hints(manager, names, program, scratch, config)
+            index = split(program, request.output, request.label, versions(), hints)
+            lowering = {
+                **_described(index, spec, recipe, request),
+                "delegation": lowered.delegation,
+                "without_kernel": kernels.missing(manager),
+            }
+            _write_json(request.output / LOWERING, lowering)
+        timings: dict[str, Any] = {"path": lowered.used.as_json()}
+        if lowered.accuracy:
+            with progress.stage("compare"):
+                timings["accuracy"] = lowered.accuracy.result()
+    if request.timings:
+        _write_json(request.timings, {**progress.as_json(), **timings})
+
+
+@dataclass
+class _Lowered:
+    """A lowered model.
+
+    Attributes:
+      manager: upstream's ExecutorchProgramManager.
+      delegation: as `delegation.of_program` has it.
+      used: what became of the fast path's units.
+      accuracy: as `accuracy.measure` has it; None: training changes the model to compare with.
+    """
+
+    manager: Any
+    delegation: dict[str, Any]
+    used: Used
+    accuracy: Beside[dict[str, Any]] | None
+
+
+def _run(
+    request: Request,
+    spec: Any,
+    recipe: Any,
+    progress: Progress,
+    names: WeightNames,
+    beside: contextlib.ExitStack,
+) -> _Lowered:
+    from etfast import path
+
+    from etexport import accuracy, delegation, stages
+    from etexport.reasons import Reasons
+
     reasons = Reasons()
-    seen: dict[str, Any] = {}
+    delegated: dict[str, Any] = {}
+    compared: list[Beside[dict[str, Any]]] = []
 
     def quantized(modules: Mapping[str, Any]) -> None:
-        # Training changes the model that it would be compared with.
         if not recipe.quantization_recipe.is_qat:
-            with progress.stage("compare"):
-                seen["accuracy"] = accuracy.measure(spec, modules)
+            work = Beside(lambda: accuracy.measure(spec, modules), sound=nothing_refused)
+            compared.append(beside.enter_context(work))
 
     def lowered(edge: Any) -> None:
-        seen["delegation"] = delegation.of_program(edge, reasons, recipe)
+        delegated.update(delegation.of_program(edge, reasons, recipe))
 
     watch = stages.Watch(quantized, names.keep, lowered)
     with (
@@ -128,23 +189,7 @@ def _lower(request: Request, spec: Any, recipe: Any, progress: Progress, tree: P
         manager = stages.run(
             spec, recipe, progress, request.model_label, etrecord=False, watch=watch
         )
-    with progress.stage("split"), _whole(request.output), _scratch(tree) as scratch:
-        program = scratch / "program.pte"
-        with open(program, "wb") as out:
-            manager.write_to_file(out)
-        config = recipe.executorch_backend_config or ExecutorchBackendConfig()
-        hints = capture.hints(manager, names, program, scratch, config)
-        index = split(program, request.output, request.label, versions(), hints)
-        lowering = {
-            **_described(index, spec, recipe, request),
-            "delegation": seen["delegation"],
-            "without_kernel": kernels.missing(manager),
-        }
-        _write_json(request.output / LOWERING, lowering)
-    if request.timings:
-        accuracy_of = {"accuracy": seen["accuracy"]} if "accuracy" in seen else {}
-        timings = {**progress.as_json(), **accuracy_of, "path": used.as_json()}
-        _write_json(request.timings, timings)
+    return _Lowered(manager, delegated, used, compared[0] if compared else None)
 
 
 def _described(index: Index, spec: Any, recipe: Any, request: Request) -> dict[str, Any]:
@@ -269,9 +314,11 @@ def preload() -> None:
     (4 s). Nothing of the model that is lowered here stays.
     """
     settle()
+    from etfast import path
+
+    path.import_executorch("fast")
     import executorch.backends.xnnpack.recipes as xnnpack
     import torch
-    from etfast import path
     from executorch.export import ExportRecipe
 
     from etexport import kernels, stages

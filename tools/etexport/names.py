@@ -18,6 +18,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from etfast.beside import bringing_back
 from etfast.unit import replaced
 from etlink.named_data import is_stable
 
@@ -178,10 +179,11 @@ def watching_xnnpack(
         payloads.setdefault(hashlib.sha256(payload).hexdigest(), []).append(listed)
         return payload
 
-    with replaced(
+    watched = replaced(
         (NodeVisitor, "define_tensor", define_tensor),
         (xnnpack_preprocess, "serialize_xnnpack_binary", serialize_xnnpack_binary),
-    ):
+    )
+    with watched, bringing_back(payloads):
         yield
 
 

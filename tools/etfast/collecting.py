@@ -27,6 +27,8 @@ def _install() -> Iterator[None]:
     try:
         yield
     finally:
+        # Otherwise all that was made is looked through at once.
+        gc.collect(0)
         gc.set_threshold(*before)
         gc.unfreeze()
 

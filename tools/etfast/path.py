@@ -48,11 +48,15 @@ UNITS = (
     "ordering",
     "partitioning",
     "patterns",
+    "preprocessing",
     "quantizers",
     "repeating",
     "retracing",
+    "stack_traces",
     "symbols",
 )
+# ExecuTorch reads its table as it is imported.
+_IMPORTING = ("operator_table",)
 # Embeddings are quantized as they are loaded.
 _LOADING = ("hqq",)
 
@@ -88,6 +92,16 @@ def chosen(lowering: str) -> contextlib.AbstractContextManager[Used]:
       lowering: "fast", or "stock": nothing is installed.
     """
     return installed(()) if lowering == "stock" else installed()
+
+
+def import_executorch(lowering: str) -> None:
+    """Imports what all lowerings need of ExecuTorch.
+
+    Args:
+      lowering: "fast", or "stock": nothing is installed.
+    """
+    with installed(() if lowering == "stock" else units(_IMPORTING)):
+        importlib.import_module("executorch.exir")
 
 
 def while_loading(lowering: str) -> contextlib.AbstractContextManager[Used]:
