@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from etbuild.errors import BuildError
 from etexport import guard as guard_module
-from etexport.guard import Guard
+from etexport.guard import Guard, nothing_refused
 
 
 def refused(guard: Guard, opened: Path) -> str:
@@ -49,6 +49,18 @@ def test_declared_files_and_folders(tmp_path: Path) -> None:
         with pytest.raises(FileNotFoundError):
             (tmp_path / "nothing").read_text()
     assert "folder2" in refused(guard, tmp_path / "folder2")
+
+
+def test_refusals_are_known_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work beside a request asks before its result is used."""
+    monkeypatch.setattr(guard_module, "_refusals", [])
+    secret = tmp_path / "secret"
+    secret.write_text("x")
+    with pytest.raises(BuildError), Guard("//m:n", []).watching():
+        assert nothing_refused()
+        with contextlib.suppress(BuildError):
+            secret.read_text()
+        assert not nothing_refused()
 
 
 def test_code_that_goes_on(tmp_path: Path) -> None:

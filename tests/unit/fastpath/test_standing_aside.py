@@ -35,6 +35,7 @@ def _functions() -> dict[str, Any]:
     from executorch.exir.backend import backend_api
     from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.export import _trace
+    from torch.fx import proxy
     from torch.fx.experimental.proxy_tensor import PythonKeyTracer
     from torch.fx.experimental.sym_node import SymNode
 
@@ -52,6 +53,7 @@ def _functions() -> dict[str, Any]:
         "quantizers": FakeTensorMode._validate_cache_key,
         "repeating": pass_base._ExportPassBase.call,
         "retracing": pass_base._ExportPassBase._fx,
+        "stack_traces": proxy.CapturedTraceback,
         "symbols": SymNode._mul,
     }
 
