@@ -25,7 +25,16 @@ et_lowering_rule = rule(
     provides = [EtLoweredInfo],
 )
 
-def et_lowering(*, name, model, recipe, methods = None, quantize = None, calibration = None, **kwargs):
+def et_lowering(
+        *,
+        name,
+        model,
+        recipe,
+        methods = None,
+        quantize = None,
+        trained_checkpoint = None,
+        calibration = None,
+        **kwargs):
     """A model that is lowered with a recipe, but not yet linked.
 
     Lower a base program and its shared data once:
@@ -44,8 +53,10 @@ def et_lowering(*, name, model, recipe, methods = None, quantize = None, calibra
       model: label of the et_model, or an et_exported_program of it.
       recipe: label of the et_recipe.
       methods: methods of the model to include; default: all.
-      quantize: "none" skips the recipe's quantization, for a model that is already quantized or was trained
-        with quantization (QAT). Default: "recipe".
+      quantize: "none" skips the recipe's quantization, for a model that is already quantized. "qat" quantizes
+        the module that `trained_checkpoint` is the state of. Default: "recipe".
+      trained_checkpoint: with "qat": label of the file (.safetensors, .pt or .pth) with the state_dict of the module
+        that `etbuild.qat.prepare` made for this model and recipe, and that was trained.
       calibration: label of a .safetensors file with inputs for static quantization; default: the model's own.
         Tensors are named by position ("0") or by method and position ("prefill/0"). Their first dimension
         counts samples.
@@ -58,6 +69,7 @@ def et_lowering(*, name, model, recipe, methods = None, quantize = None, calibra
         recipe = recipe,
         methods = methods,
         quantize = quantize,
+        trained_checkpoint = trained_checkpoint,
         calibration = calibration,
     )
     et_lowering_rule(name = name, lowering = lowering, **kwargs)

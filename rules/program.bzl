@@ -235,6 +235,7 @@ def et_program(
         recipe = None,
         methods = None,
         quantize = None,
+        trained_checkpoint = None,
         calibration = None,
         lowering = None,
         **kwargs):
@@ -286,8 +287,10 @@ def et_program(
       model: label of the et_model, or an et_exported_program of it.
       recipe: label of the et_recipe.
       methods: methods of the model to include; default: all.
-      quantize: "none" skips the recipe's quantization, for a model that is already quantized or was trained
-        with quantization (QAT). Default: "recipe".
+      quantize: "none" skips the recipe's quantization, for a model that is already quantized. "qat" quantizes
+        the module that `trained_checkpoint` is the state of. Default: "recipe".
+      trained_checkpoint: with "qat": label of the file (.safetensors, .pt or .pth) with the state_dict of the module
+        that `etbuild.qat.prepare` made for this model and recipe, and that was trained.
       calibration: label of a .safetensors file with inputs for static quantization; default: the model's own.
         Tensors are named by position ("0") or by method and position ("prefill/0"). Their first dimension
         counts samples.
@@ -304,6 +307,7 @@ def et_program(
         model = model,
         quantize = quantize,
         recipe = recipe,
+        trained_checkpoint = trained_checkpoint,
     )
     et_program_rule(name = name, lowering = own_lowering, **kwargs)
     companions(name, kwargs)

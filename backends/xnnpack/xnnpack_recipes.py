@@ -7,9 +7,19 @@ for example a KV cache; default false.
 from __future__ import annotations
 
 from etbuild import RecipeContext, groups_fit, share_mutable_buffers
+from executorch.backends.xnnpack.quantizer.xnnpack_quantizer import (
+    XNNPACKQuantizer,
+    get_symmetric_quantization_config,
+)
 from executorch.backends.xnnpack.recipes import XNNPackRecipeType
 from executorch.export import ExportRecipe
 
+# Upstream's recipes have no quantizers for training; these are the settings of theirs.
+_PT2E = {
+    XNNPackRecipeType.PT2E_INT8_DYNAMIC_PER_CHANNEL: {"is_per_channel": True, "is_dynamic": True},
+    XNNPackRecipeType.PT2E_INT8_STATIC_PER_CHANNEL: {"is_per_channel": True, "is_dynamic": False},
+    XNNPackRecipeType.PT2E_INT8_STATIC_PER_TENSOR: {"is_per_channel": False, "is_dynamic": False},
+}
 # XNNPACK's packed 4-bit kernels take groups in multiples of this many columns.
 _GROUP_STEP = 32
 
@@ -55,6 +65,11 @@ def int8_dynamic_act_int4_weight(ctx: RecipeContext) -> ExportRecipe:
 def _made(ctx: RecipeContext, kind: XNNPackRecipeType, **values: int) -> ExportRecipe:
     """Upstream's recipe of a kind; `values`: the options that it takes and others don't."""
     recipe = ExportRecipe.get_recipe(kind, **values)
+    if ctx.qat and kind in _PT2E:
+        quantizer = XNNPACKQuantizer()
+        settings = get_symmetric_quantization_config(**_PT2E[kind], is_qat=True)
+        recipe.quantization_recipe.quantizers = [quantizer.set_global(settings)]
+        recipe.quantization_recipe.is_qat = True
     if ctx.options.boolean("share_mutable_buffers", default=False):
         share_mutable_buffers(recipe, ctx.label)
     return recipe

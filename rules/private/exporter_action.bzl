@@ -53,7 +53,7 @@ def exporter_action(
       output: File that the command writes.
       mnemonic: of the action.
       progress_message: of the action.
-      settings: struct(quantize, calibration) of a lowering, or None.
+      settings: struct(quantize, trained_checkpoint, calibration) of a lowering, or None.
       measurements: File for seconds, memory and accuracy, or None.
       program: File: the linked .pte, or None.
       expected: File: what the eager model gives (expect_action.bzl), or None.
@@ -82,6 +82,9 @@ def exporter_action(
     inputs = [file for file in [program, expected] if file]
     if settings:
         args.add(settings.quantize, format = "--quantize=%s")
+        if settings.trained_checkpoint:
+            args.add(settings.trained_checkpoint, format = "--trained_checkpoint=%s")
+            inputs.append(settings.trained_checkpoint)
         if settings.calibration:
             args.add(settings.calibration, format = "--calibration=%s")
             inputs.append(settings.calibration)

@@ -74,7 +74,19 @@ def with_adapter(lowered, *, values, whole):
 def _settings(ctx, label):
     if ctx.attr.quantize == "none" and ctx.attr.calibration:
         fail("%s: calibration has no effect with quantize = \"none\". Remove one of them." % label)
-    return struct(calibration = ctx.file.calibration, quantize = ctx.attr.quantize)
+    if ctx.attr.quantize == "qat" and not ctx.attr.trained_checkpoint:
+        fail(("%s: quantize = \"qat\" without trained_checkpoint. Give the state_dict of the module that " +
+              "etbuild.qat.prepare made, after training.") % label)
+    if ctx.attr.trained_checkpoint and ctx.attr.quantize != "qat":
+        fail("%s: trained_checkpoint has no effect with quantize = \"%s\". Set quantize = \"qat\", or remove it." %
+             (label, ctx.attr.quantize))
+    if ctx.attr.quantize == "qat" and ctx.attr.calibration:
+        fail("%s: calibration has no effect with quantize = \"qat\". Remove one of them." % label)
+    return struct(
+        calibration = ctx.file.calibration,
+        quantize = ctx.attr.quantize,
+        trained_checkpoint = ctx.file.trained_checkpoint,
+    )
 
 def same_lowering(one, other):
     """Whether two lowerings have the same inputs, so that one of them is enough.

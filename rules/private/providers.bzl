@@ -61,7 +61,7 @@ EtLoweredInfo = provider(
         "model": "EtModelInfo that it was lowered from.",
         "recipe": "EtRecipeInfo that it was lowered with.",
         "methods": "List of strings: the methods asked for; empty: all.",
-        "settings": "Struct: quantize (\"recipe\" or \"none\"), calibration (File or None).",
+        "settings": "Struct: quantize (\"recipe\", \"none\" or \"qat\"), trained_checkpoint and calibration (Files or None).",
         "adapter": "None; or, if the program contains placeholders instead of its adapter's values, " +
                    "struct(values, whole) of Files (tree artifacts): the values, and the program lowered with them.",
     },

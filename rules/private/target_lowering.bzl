@@ -22,7 +22,7 @@ _COMMON = ("exec_compatible_with", "exec_properties", "testonly")
 
 def _given(ctx):
     """Names of attributes that say what to lower and how, and that are given."""
-    names = [n for n in ("model", "recipe", "calibration", "methods") if getattr(ctx.attr, n)]
+    names = [n for n in ("model", "recipe", "calibration", "methods", "trained_checkpoint") if getattr(ctx.attr, n)]
     return names + (["quantize"] if ctx.attr.quantize != "recipe" else [])
 
 def _target_lowering_impl(ctx):
@@ -72,10 +72,14 @@ target_lowering = rule(
         "of": attr.string(mandatory = True, doc = "Name of the target that the lowering is of, for messages."),
         "quantize": attr.string(
             default = "recipe",
-            values = ["recipe", "none"],
-            doc = "\"none\": the recipe's quantization is left out.",
+            values = ["recipe", "none", "qat"],
+            doc = "\"none\": the recipe's quantization is left out. \"qat\": with the state of trained_checkpoint.",
         ),
         "recipe": attr.label(providers = [EtRecipeInfo], doc = "The et_recipe."),
+        "trained_checkpoint": attr.label(
+            allow_single_file = [".safetensors", ".pt", ".pth"],
+            doc = "State of the module that etbuild.qat.prepare made, after training.",
+        ),
     },
     provides = [EtLoweredInfo],
     toolchains = [EXPORTER_TOOLCHAIN],

@@ -12,6 +12,7 @@ Example (the entry point of an `et_model`):
         return ModelSpec(methods={"forward": Method(net, (torch.zeros(1, 8),))})
 """
 
+from etbuild import qat
 from etbuild.checkpoint import load_checkpoint
 from etbuild.context import ModelContext, RecipeContext
 from etbuild.errors import BuildError
@@ -30,6 +31,7 @@ __all__ = [
     "check_gguf",
     "groups_fit",
     "load_checkpoint",
+    "qat",
     "share_mutable_buffers",
     "static_shapes",
 ]

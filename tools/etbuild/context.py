@@ -122,12 +122,15 @@ class RecipeContext:
       label: the label of the recipe, for messages.
       data: files of the recipe's `data`, as in `ModelContext.files`.
       base: the executorch.export.ExportRecipe of the recipe's `base`; None: it has none.
+      qat: whether the recipe is for quantization-aware training: its PT2E quantizers must be, and
+        `is_qat` of its quantization set. torchao's configurations serve both.
     """
 
     options: Options
     label: str = "//:recipe"
     data: Mapping[str, Path] = field(default_factory=dict)
     base: Any = None
+    qat: bool = False
 
     def file(self, name: str) -> Path:
         """Path of a file from the recipe's `data`; see `ModelContext.file`."""

@@ -46,7 +46,9 @@ class Request:
       methods: the methods that become part of the program; empty: all.
       recipe: a tree: {"label", "builder", "options", "base", "recipes", "data", "overrides"}; an
         override has a "pattern" of layers and their "recipe".
-      quantize: "recipe", or "none": its quantization is left out.
+      quantize: "recipe", "none": its quantization is left out, or "qat": with the state of a
+        trained checkpoint.
+      trained_checkpoint: with "qat": the state_dict of the module that was trained, or None.
       calibration: inputs for static quantization (.safetensors), or None: the model's own.
       lowering: "fast", or "stock": without the fast path (etfast).
       program: the linked .pte (bundle).
@@ -74,6 +76,7 @@ class Request:
     methods: tuple[str, ...]
     recipe: dict[str, Any]
     quantize: str
+    trained_checkpoint: Path | None
     calibration: Path | None
     lowering: str
     program: Path | None
@@ -107,7 +110,8 @@ def _parser() -> argparse.ArgumentParser:
         parser.add_argument(f"--{name}", action="append", default=[])
     parser.add_argument("--args", default="{}", help="JSON object of strings")
     parser.add_argument("--recipe", default="{}", help="JSON: a tree of recipes")
-    parser.add_argument("--quantize", choices=("recipe", "none"), default="recipe")
+    parser.add_argument("--quantize", choices=("recipe", "none", "qat"), default="recipe")
+    parser.add_argument("--trained_checkpoint", type=Path)
     parser.add_argument("--calibration", type=Path)
     parser.add_argument("--lowering", choices=("fast", "stock"), default="fast")
     parser.add_argument("--program", type=Path)
@@ -143,6 +147,7 @@ def parse(arguments: Sequence[str]) -> Request:
         methods=tuple(raw.method),
         recipe=json.loads(raw.recipe),
         quantize=raw.quantize,
+        trained_checkpoint=raw.trained_checkpoint.absolute() if raw.trained_checkpoint else None,
         calibration=raw.calibration.absolute() if raw.calibration else None,
         lowering=raw.lowering,
         program=raw.program.absolute() if raw.program else None,

@@ -157,6 +157,7 @@ def declared(request: Any, work: Path, more: Iterable[Path] = ()) -> list[Path]:
     )
     single = (
         request.calibration,
+        request.trained_checkpoint,
         request.inputs,
         request.text,
         request.expected,

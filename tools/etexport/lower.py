@@ -74,7 +74,7 @@ def run(request: Request, progress: Progress, tree: Path) -> None:
         from etfast import path
 
         path.import_executorch(request.lowering)
-        from etexport import calibration, model, recipe
+        from etexport import calibration, model, recipe, training
 
         # Both first: a typo in either must not wait for a model's weights.
         export_recipe = recipe.make(request) if request.recipe else None
@@ -83,6 +83,8 @@ def run(request: Request, progress: Progress, tree: Path) -> None:
         with path.while_loading(request.lowering):
             loaded = model.load_spec(request)
         spec = calibration.with_file(loaded, export_recipe, request)
+        if request.quantize == "qat" and export_recipe:
+            training.with_checkpoint(export_recipe, spec, request)
     commands = {"lower": _lower, "export": _export, "etrecord": _etrecord, "expect": _expect}
     commands[request.command](request, spec, export_recipe, progress, tree)
 

@@ -7,12 +7,13 @@ from typing import Any
 
 import torch
 from etbuild import BuildError, Method, ModelSpec
-from executorch.export import ExportRecipe, stages
+from executorch.export import ExportRecipe, QuantizationRecipe, stages
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e, prepare_qat_pt2e
 
 from etexport import calibration
 from etexport.annotations import FloatsOnly
 from etexport.exported import Exported
+from etexport.inputs import deep_copy
 from etexport.methods import export_module
 
 
@@ -68,31 +69,77 @@ def _quantize_module(
 ) -> Any:
     quantization = recipe.quantization_recipe
     stage = stages.QuantizeStage(quantization)
-    if quantization.is_qat and isinstance(module, torch.nn.Module):
-        module.train()
-    captured = _captured(name, module, method, label)
-    captured = stage._apply_passes(captured, quantization.pre_prepare_passes)
-    quantizer = FloatsOnly(stage._get_quantizer_for_prepare_pt2e(quantization.quantizers))
     if quantization.is_qat:
-        if quantization.train_fn is None:
-            raise BuildError(f"{label}: the recipe says is_qat, but has no train_fn.")
-        prepared = prepare_qat_pt2e(captured, quantizer)
-        prepared = stage._apply_passes(prepared, quantization.post_prepare_passes)
-        stages.allow_exported_model_train_eval(prepared)
-        stages.move_exported_model_to_train(prepared)
-        quantization.train_fn(prepared)
-        stages.move_exported_model_to_eval(prepared)
+        module_of_graph = prepared(name, module, method, recipe, label)
+        trained(quantization, module_of_graph, label)
+        stages.move_exported_model_to_eval(module_of_graph)
     else:
-        state.keep(captured)
-        prepared = prepare_pt2e(captured, quantizer)
-        prepared = stage._apply_passes(prepared, quantization.post_prepare_passes)
-        calibration.calibrate(name, prepared, inputs, method, label)
-    prepared = stage._apply_passes(prepared, quantization.pre_convert_passes)
+        module_of_graph = _observed(name, module, method, recipe, label, state)
+        calibration.calibrate(name, module_of_graph, inputs, method, label)
+    module_of_graph = stage._apply_passes(module_of_graph, quantization.pre_convert_passes)
     # Some backends want weights as they were, with the operators that quantize them. Upstream's
     # QuantizationRecipe has no field for it; a recipe of theirs may have.
     fold = getattr(quantization, "fold_quantize", True)
-    converted = convert_pt2e(prepared, fold_quantize=fold)
+    converted = convert_pt2e(module_of_graph, fold_quantize=fold)
     return stage._apply_passes(converted, quantization.post_convert_passes)
+
+
+def prepared(name: str, module: Any, method: Method, recipe: ExportRecipe, label: str) -> Any:
+    """A method's graph with what imitates its quantization while it is trained.
+
+    Args:
+      name: of the method.
+      module: its module.
+      method: the method.
+      recipe: one for training: its `is_qat` is set.
+      label: for messages.
+
+    Returns:
+      A torch.fx.GraphModule in training mode.
+    """
+    quantization = recipe.quantization_recipe
+    stage = stages.QuantizeStage(quantization)
+    if isinstance(module, torch.nn.Module):
+        # Training would change the model, which what was trained is compared with.
+        module = deep_copy(module, {}).train()
+    captured = _captured(name, module, method, label)
+    captured = stage._apply_passes(captured, quantization.pre_prepare_passes)
+    graph = prepare_qat_pt2e(captured, _quantizer(stage, quantization))
+    graph = stage._apply_passes(graph, quantization.post_prepare_passes)
+    stages.allow_exported_model_train_eval(graph)
+    stages.move_exported_model_to_train(graph)
+    return graph
+
+
+def trained(quantization: QuantizationRecipe, module: torch.nn.Module, label: str) -> None:
+    """Trains a prepared module, or loads what was trained.
+
+    Raises:
+      BuildError: the recipe does not say how.
+    """
+    if quantization.train_fn is None:
+        raise BuildError(
+            f"{label}: the recipe says is_qat, but has no train_fn.",
+            'Train with etbuild.qat.prepare, and set quantize = "qat" and trained_checkpoint.',
+        )
+    quantization.train_fn(module)
+
+
+def _observed(
+    name: str, module: Any, method: Method, recipe: ExportRecipe, label: str, state: _State
+) -> Any:
+    """A method's graph with observers, to be calibrated."""
+    quantization = recipe.quantization_recipe
+    stage = stages.QuantizeStage(quantization)
+    captured = _captured(name, module, method, label)
+    captured = stage._apply_passes(captured, quantization.pre_prepare_passes)
+    quantizer = _quantizer(stage, quantization)
+    state.keep(captured)
+    return stage._apply_passes(prepare_pt2e(captured, quantizer), quantization.post_prepare_passes)
+
+
+def _quantizer(stage: Any, quantization: QuantizationRecipe) -> FloatsOnly:
+    return FloatsOnly(stage._get_quantizer_for_prepare_pt2e(quantization.quantizers))
 
 
 def capture(name: str, module: Any, method: Method, label: str) -> torch.export.ExportedProgram:

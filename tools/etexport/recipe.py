@@ -80,8 +80,8 @@ def _without_overrides(node: Mapping[str, Any], request: Request) -> ExportRecip
     function = load(node["builder"], label, "builder")
     files = {path.removeprefix(MAIN): request.recipe_data[path] for path in node.get("data", [])}
     options = Options(node.get("options", {}), label)
-    context = RecipeContext(options, label, files, base)
-    recipe = _call(function, context, label)
+    context = RecipeContext(options, label, files, base, qat=request.quantize == "qat")
+    recipe = call(function, context, label)
     if not isinstance(recipe, ExportRecipe):
         raise BuildError(
             f'{label}: builder "{node["builder"]}" returned a {type(recipe).__name__}, expected an '
@@ -90,7 +90,7 @@ def _without_overrides(node: Mapping[str, Any], request: Request) -> ExportRecip
     return recipe
 
 
-def _call(function: Callable[..., Any], context: RecipeContext, label: str) -> Any:
+def call(function: Callable[..., Any], context: RecipeContext, label: str) -> Any:
     """Calls a builder with what its parameters ask for.
 
     A parameter named as an option gets its value; `options` gets all of them, `base` the recipe

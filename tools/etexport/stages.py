@@ -37,13 +37,13 @@ from torchao.quantization import quantize_
 from torchao.quantization.quant_api import _is_linear
 from torchao.utils import unwrap_tensor_subclass
 
-from etexport import bounds, control_flow, state
+from etexport import bounds, control_flow, state, training
 from etexport.exported import check_recipe
 from etexport.inputs import deep_copy
 from etexport.methods import check_eager, export
 from etexport.overrides import MixedQuantization, OwnedLayers
 from etexport.progress import Progress
-from etexport.quantize import quantize
+from etexport.quantize import quantize, trained
 
 _DEFAULT = (
     StageType.SOURCE_TRANSFORM,
@@ -176,6 +176,8 @@ def quantized_sources(
                 "quantizes the layers of an eager model (torchao).",
                 "Use a PT2E recipe (int8_…), an fp32 recipe, or quantize before exporting.",
             )
+    if recipe.quantization_recipe.is_qat:
+        return _trained_sources(modules, recipe, label)
     # One copy of all methods together keeps what they share shared. Weights aren't copied: torchao
     # replaces them.
     weights = {id(p): p for module in modules.values() for p in module.parameters()}
@@ -183,6 +185,36 @@ def quantized_sources(
     for config in configs:
         _quantize_sources(copies, config)
     return copies
+
+
+def prepared_sources(modules: Mapping[str, Any], recipe: ExportRecipe) -> dict[str, Any]:
+    """Copies of eager modules with what imitates torchao's quantization while they are trained.
+
+    Args:
+      modules: by method; one.
+      recipe: one for training, with one torchao configuration.
+
+    Returns:
+      By method a module that shares no weights with the one given.
+    """
+    [config] = recipe.quantization_recipe.ao_quantization_configs
+    copies = {n: with_parent(m) for n, m in deep_copy(dict(modules), {}).items()}
+    _quantize_sources(copies, training.steps(config)[0])
+    for module in copies.values():
+        training.mark(module, config)
+    return copies
+
+
+def _trained_sources(
+    modules: Mapping[str, Any], recipe: ExportRecipe, label: str
+) -> dict[str, Any]:
+    [config] = recipe.quantization_recipe.ao_quantization_configs
+    copies = prepared_sources(modules, recipe)
+    for module in copies.values():
+        trained(recipe.quantization_recipe, module.train(), label)
+        training.unmark(module)
+    _quantize_sources(copies, training.steps(config)[1])
+    return {name: module.eval() for name, module in copies.items()}
 
 
 def _quantize_sources(copies: Mapping[str, torch.nn.Module], config: Any) -> None:

@@ -29,6 +29,7 @@ def request(**fields: Any) -> flags.Request:
         "methods": (),
         "recipe": {},
         "quantize": "recipe",
+        "trained_checkpoint": None,
         "calibration": None,
         "lowering": "fast",
         "program": None,

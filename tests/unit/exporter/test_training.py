@@ -1,0 +1,167 @@
+"""Quantization-aware training: one prepared module, a checkpoint, and the program of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import etbuild
+import pytest
+import torch
+import xnnpack_recipes
+from etbuild import BuildError, Method, ModelSpec, Options, RecipeContext
+from etexport import lower, stages, training
+from etexport.progress import Progress
+from executorch.export import ExportRecipe
+from executorch.runtime import Runtime
+from request_files import request
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+lower.settle()
+
+BATCH = 16
+BUILDERS = [xnnpack_recipes.int8_dynamic_act_int4_weight, xnnpack_recipes.int8_static_per_channel]
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(32, 32)
+        self.drop = nn.Dropout(0.1)
+        self.second = nn.Linear(32, 32)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.second(self.drop(torch.relu(self.first(x))))
+
+
+def spec() -> ModelSpec:
+    torch.manual_seed(1)
+    return ModelSpec({"forward": Method(Net().eval(), (torch.randn(BATCH, 32),))})
+
+
+def made(builder: Callable[..., ExportRecipe], qat: bool = True) -> ExportRecipe:
+    return builder(RecipeContext(Options({}), "//r:recipe", qat=qat))
+
+
+def train(module: nn.Module, steps: int = 30) -> nn.Module:
+    optimizer = torch.optim.Adam(module.parameters(), lr=0.01)
+    torch.manual_seed(2)
+    for _ in range(steps):
+        x = torch.randn(BATCH, 32)
+        optimizer.zero_grad()
+        nn.functional.mse_loss(module(x), x).backward()
+        optimizer.step()
+    return module
+
+
+def saved(module: nn.Module, folder: Path) -> Path:
+    file = folder / "trained.safetensors"
+    save_file({k: v.clone() for k, v in module.state_dict().items()}, file)
+    return file
+
+
+def lowered(recipe: ExportRecipe, model: ModelSpec, checkpoint: Path | None) -> bytes:
+    if checkpoint:
+        asked = request(quantize="qat", trained_checkpoint=checkpoint, label="//m:net_qat")
+        training.with_checkpoint(recipe, model, asked)
+    return stages.run(model, recipe, Progress(), "//m:net", etrecord=False).buffer
+
+
+@pytest.mark.parametrize("builder", BUILDERS)
+def test_the_program_is_what_was_trained(builder: Any, tmp_path: Path) -> None:
+    """Its outputs are those of the trained module, and not those of the quantized model."""
+    module = train(etbuild.qat.prepare(spec(), builder))
+    checkpoint = saved(module, tmp_path)
+    program = lowered(made(builder), spec(), checkpoint)
+    [inputs] = [spec().methods["forward"].example_inputs]
+    [got] = Runtime.get().load_program(program).load_method("forward").execute(inputs)
+    if builder is BUILDERS[0]:
+        expected = module.eval()(*inputs)
+    else:
+        from executorch.export.stages import move_exported_model_to_eval
+
+        expected = move_exported_model_to_eval(module)(*inputs)
+    untrained = spec().methods["forward"].module(*inputs)
+    assert (got - expected).std() < 0.1 * expected.std()
+    assert (got - untrained).std() > 0.3 * untrained.std()
+    assert lowered(made(builder), spec(), checkpoint) == program
+
+
+@pytest.mark.parametrize("builder", BUILDERS)
+def test_script_and_build_prepare_the_same(builder: Any) -> None:
+    """By builder and by recipe; the model stays as it was."""
+    model = spec()
+    before = {
+        name: tensor.clone()
+        for name, tensor in model.methods["forward"].module.state_dict().items()
+    }
+    one, other = (etbuild.qat.prepare(model, each) for each in (builder, made(builder)))
+    assert [(n, t.shape) for n, t in one.state_dict().items()] == [
+        (n, t.shape) for n, t in other.state_dict().items()
+    ]
+    train(one, steps=1)
+    after = model.methods["forward"].module
+    assert not after.training
+    assert all(torch.equal(before[name], tensor) for name, tensor in after.state_dict().items())
+
+
+def test_options_reach_the_builder(tmp_path: Path) -> None:
+    module = etbuild.qat.prepare(spec(), BUILDERS[0], {"group_size": "32"})
+    other = BUILDERS[0](RecipeContext(Options({"group_size": "64"}), "//r:recipe"))
+    with pytest.raises(
+        BuildError, match="was prepared for another recipe: got .*32.*expected .*64"
+    ):
+        lowered(other, spec(), saved(module, tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("builder", "lacking"),
+    [(BUILDERS[0], '"qat_configuration"'), (BUILDERS[1], '"activation_post_process_0.')],
+)
+def test_a_checkpoint_that_was_not_prepared(builder: Any, lacking: str, tmp_path: Path) -> None:
+    checkpoint = saved(spec().methods["forward"].module, tmp_path)
+    with pytest.raises(BuildError) as caught:
+        lowered(made(builder), spec(), checkpoint)
+    message = str(caught.value)
+    assert message.startswith(
+        "//m:net_qat: trained_checkpoint: trained.safetensors is not of the module that this "
+        f"recipe prepares: it lacks {lacking}"
+    )
+    assert "etbuild.qat.prepare" in message
+
+
+def test_a_checkpoint_of_another_model(tmp_path: Path) -> None:
+    wide = ModelSpec({"forward": Method(nn.Sequential(nn.Linear(64, 32)), (torch.ones(1, 64),))})
+    checkpoint = saved(etbuild.qat.prepare(wide, BUILDERS[0]), tmp_path)
+    with pytest.raises(BuildError, match=r'lacks "first.bias", .*, and has "0.bias", "0.weight"'):
+        lowered(made(BUILDERS[0]), spec(), checkpoint)
+    narrow = ModelSpec({"forward": Method(nn.Sequential(nn.Linear(32, 32)), (torch.ones(1, 32),))})
+    with pytest.raises(BuildError, match=r"does not fit: .*size mismatch for 0.weight"):
+        lowered(made(BUILDERS[0]), narrow, checkpoint)
+
+
+def test_no_state(tmp_path: Path) -> None:
+    checkpoint = tmp_path / "list.pt"
+    torch.save([torch.ones(1)], checkpoint)
+    with pytest.raises(BuildError, match=r"list.pt: got a list, expected tensors by name"):
+        lowered(made(BUILDERS[0]), spec(), checkpoint)
+
+
+def test_recipes_that_cannot_be_trained_for() -> None:
+    with pytest.raises(BuildError, match="quantizes nothing"):
+        etbuild.qat.prepare(spec(), xnnpack_recipes.fp32)
+    with pytest.raises(BuildError, match="has no quantizers for training: its is_qat is false"):
+        etbuild.qat.prepare(spec(), made(BUILDERS[1], qat=False))
+    with pytest.raises(BuildError, match="has no train_fn"):
+        lowered(made(BUILDERS[1]), spec(), None)
+
+
+def test_models_that_cannot_be_trained() -> None:
+    method = spec().methods["forward"]
+    with pytest.raises(BuildError, match="one method: got decode, prefill"):
+        etbuild.qat.prepare(ModelSpec({"prefill": method, "decode": method}), BUILDERS[0])
+    program = torch.export.export(method.module, method.example_inputs)
+    with pytest.raises(BuildError, match="is exported already"):
+        etbuild.qat.prepare(ModelSpec({"forward": Method(program, ())}), BUILDERS[0])
