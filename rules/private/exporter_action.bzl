@@ -1,4 +1,4 @@
-"""Actions that need torch: EtLower, EtExport, EtRecord, EtExpect, EtBundleProgram, EtPlaceholder, EtAdapt, EtSensitivity.
+"""Actions that need torch: EtLower, EtExport, EtRecord, EtExpect, EtTrain, EtBundleProgram, EtPlaceholder, EtAdapt, EtSensitivity.
 One worker serves them all."""
 
 load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
@@ -36,6 +36,7 @@ def exporter_action(
         mnemonic,
         progress_message,
         settings = None,
+        training = None,
         measurements = None,
         program = None,
         expected = None,
@@ -54,6 +55,7 @@ def exporter_action(
       mnemonic: of the action.
       progress_message: of the action.
       settings: struct(quantize, trained_checkpoint, calibration) of a lowering, or None.
+      training: String "module:function" that trains, or None.
       measurements: File for seconds, memory and accuracy, or None.
       program: File: the linked .pte, or None.
       expected: File: what the eager model gives (expect_action.bzl), or None.
@@ -72,6 +74,8 @@ def exporter_action(
     args.add(command)
     args.add_all([output], expand_directories = False, format_each = "--output=%s")
     outputs = [output]
+    if training:
+        args.add(training, format = "--training=%s")
     if measurements:
         args.add(measurements, format = "--timings=%s")
         outputs.append(measurements)
@@ -92,7 +96,7 @@ def exporter_action(
     inputs = inputs + [pair.placeholder for pair in placeholders]
     if measured_with:
         inputs = inputs + add_measured_with(args, measured_with)
-    if command in ("lower", "export", "etrecord", "sensitivity"):
+    if command in ("lower", "export", "etrecord", "sensitivity", "train"):
         lowering = ctx.attr._lowering[BuildSettingInfo].value
         args.add("--lowering=%s" % ("stock" if recipe and recipe.lowering == "stock" else lowering))
     add_request(args, label = label, model = model, recipe = recipe, methods = methods)

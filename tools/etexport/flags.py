@@ -21,6 +21,7 @@ COMMANDS = (
     "placeholder",
     "adapt",
     "sensitivity",
+    "train",
 )
 
 
@@ -49,6 +50,7 @@ class Request:
       quantize: "recipe", "none": its quantization is left out, or "qat": with the state of a
         trained checkpoint.
       trained_checkpoint: with "qat": the state_dict of the module that was trained, or None.
+      training: "module:function" that trains (train).
       calibration: inputs for static quantization (.safetensors), or None: the model's own.
       lowering: "fast", or "stock": without the fast path (etfast).
       program: the linked .pte (bundle).
@@ -77,6 +79,7 @@ class Request:
     recipe: dict[str, Any]
     quantize: str
     trained_checkpoint: Path | None
+    training: str
     calibration: Path | None
     lowering: str
     program: Path | None
@@ -112,6 +115,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--recipe", default="{}", help="JSON: a tree of recipes")
     parser.add_argument("--quantize", choices=("recipe", "none", "qat"), default="recipe")
     parser.add_argument("--trained_checkpoint", type=Path)
+    parser.add_argument("--training", default="")
     parser.add_argument("--calibration", type=Path)
     parser.add_argument("--lowering", choices=("fast", "stock"), default="fast")
     parser.add_argument("--program", type=Path)
@@ -148,6 +152,7 @@ def parse(arguments: Sequence[str]) -> Request:
         recipe=json.loads(raw.recipe),
         quantize=raw.quantize,
         trained_checkpoint=raw.trained_checkpoint.absolute() if raw.trained_checkpoint else None,
+        training=raw.training,
         calibration=raw.calibration.absolute() if raw.calibration else None,
         lowering=raw.lowering,
         program=raw.program.absolute() if raw.program else None,

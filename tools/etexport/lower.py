@@ -1,4 +1,4 @@
-"""The commands of the exporter: lower, export, record for devtools, expect, bundle, sensitivity.
+"""The commands of the exporter: lower, export, record for devtools, train, expect, bundle and more.
 
 A request runs in four steps: the declared sources become importable, the recipe and the model are
 made by the user's code, the command does its work, and its outputs are written. `child.py` runs
@@ -83,9 +83,15 @@ def run(request: Request, progress: Progress, tree: Path) -> None:
         with path.while_loading(request.lowering):
             loaded = model.load_spec(request)
         spec = calibration.with_file(loaded, export_recipe, request)
-        if request.quantize == "qat" and export_recipe:
+        if request.trained_checkpoint and export_recipe:
             training.with_checkpoint(export_recipe, spec, request)
-    commands = {"lower": _lower, "export": _export, "etrecord": _etrecord, "expect": _expect}
+    commands = {
+        "lower": _lower,
+        "export": _export,
+        "etrecord": _etrecord,
+        "train": _train,
+        "expect": _expect,
+    }
     commands[request.command](request, spec, export_recipe, progress, tree)
 
 
@@ -262,6 +268,13 @@ def _etrecord(request: Request, spec: Any, recipe: Any, progress: Progress, tree
         manager = stages.run(spec, recipe, progress, request.model_label, etrecord=True)
         with progress.stage("record"), _whole(request.output):
             manager.get_etrecord().save(str(request.output))
+
+
+def _train(request: Request, spec: Any, recipe: Any, progress: Progress, tree: Path) -> None:
+    from etexport import training
+
+    with progress.stage("train"), _whole(request.output):
+        training.write(spec, recipe, request)
 
 
 def _expect(request: Request, spec: Any, recipe: Any, progress: Progress, tree: Path) -> None:

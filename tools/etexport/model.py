@@ -45,15 +45,19 @@ def call(request: Request, attribute: str = "entry_point") -> Any:
       attribute: the et_model's attribute that names the function, for messages.
     """
     function = load(request.entry_point, request.model_label, attribute)
-    files = {file.removeprefix(MAIN): path for file, path in request.data.items()}
-    context = ModelContext(request.arguments, files, request.model_label)
     # Deterministic where a model's code draws random weights without a seed of its own.
     torch.manual_seed(0)
     try:
         takes_context = bool(inspect.signature(function).parameters)
     except ValueError:
         takes_context = True
-    return function(context) if takes_context else function()
+    return function(context(request)) if takes_context else function()
+
+
+def context(request: Request) -> ModelContext:
+    """The arguments and files of a request's model."""
+    files = {file.removeprefix(MAIN): path for file, path in request.data.items()}
+    return ModelContext(request.arguments, files, request.model_label)
 
 
 def _normalized(returned: Any, request: Request) -> ModelSpec:

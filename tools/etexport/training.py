@@ -13,6 +13,7 @@ the recipe's builder can make (`RecipeContext.qat`); torchao's configurations se
 from __future__ import annotations
 
 import dataclasses
+import inspect
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -20,10 +21,13 @@ from typing import Any
 import torch
 from etbuild import BuildError, ModelSpec, Options, RecipeContext, load_checkpoint
 from executorch.export import ExportRecipe
+from safetensors.torch import save_file
 from torchao.quantization.qat import FakeQuantizedEmbedding, FakeQuantizedLinear, QATConfig
 
 from etexport import recipe as recipes
+from etexport import sources
 from etexport.flags import Request
+from etexport.model import context
 from etexport.overrides import MixedQuantization
 
 # A buffer with the text of torchao's configuration.
@@ -38,14 +42,17 @@ def prepare(
     model: ModelSpec, recipe: ExportRecipe | Callable[..., Any], options: Mapping[str, str]
 ) -> torch.nn.Module:
     """See `etbuild.qat.prepare`."""
-    # They import this module.
-    from etexport import quantize, stages
-
     if not isinstance(recipe, ExportRecipe):
         label = getattr(recipe, "__qualname__", "the recipe")
         context = RecipeContext(Options(options, label), label, qat=True)
         recipe = recipes.call(recipe, context, label)
-    label = recipe.name or "the recipe"
+    return _prepared(model, recipe, recipe.name or "the recipe")
+
+
+def _prepared(model: ModelSpec, recipe: ExportRecipe, label: str) -> torch.nn.Module:
+    # They import this module.
+    from etexport import quantize, stages
+
     settle(recipe, label)
     [name] = check_model(model, label)
     method = model.methods[name]
@@ -53,6 +60,25 @@ def prepare(
         [module] = stages.prepared_sources({name: method.module}, recipe).values()
         return module.train()
     return quantize.prepared(name, method.module, method, recipe, label)
+
+
+def write(model: ModelSpec, recipe: ExportRecipe, request: Request) -> None:
+    """Trains a model by the function that a request names, and writes the checkpoint.
+
+    Raises:
+      BuildError: as `etbuild.qat.prepare`; the function is missing.
+      Exception: whatever it raises.
+    """
+    function = sources.load(request.training, request.model_label, "training")
+    module = _prepared(model, recipe, request.label)
+    torch.manual_seed(0)
+    if inspect.signature(function).parameters.keys() - {"module"}:
+        function(module, context(request))
+    else:
+        function(module)
+    # Observers may share what they have seen, which this format knows nothing of.
+    state = {name: tensor.detach().clone() for name, tensor in module.state_dict().items()}
+    save_file(state, request.output)
 
 
 def check_model(model: ModelSpec, label: str) -> list[str]:

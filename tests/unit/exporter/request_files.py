@@ -30,6 +30,7 @@ def request(**fields: Any) -> flags.Request:
         "recipe": {},
         "quantize": "recipe",
         "trained_checkpoint": None,
+        "training": "",
         "calibration": None,
         "lowering": "fast",
         "program": None,

@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+import importlib
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import etbuild
 import pytest
+import request_files
 import torch
 import xnnpack_recipes
-from etbuild import BuildError, Method, ModelSpec, Options, RecipeContext
+from etbuild import BuildError, Method, ModelContext, ModelSpec, Options, RecipeContext
 from etexport import lower, stages, training
+from etexport.outputs import sqnr_db
 from etexport.progress import Progress
 from executorch.export import ExportRecipe
 from executorch.runtime import Runtime
-from request_files import request
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
 lower.settle()
 
 BATCH = 16
+# A link to the source tree, as an example is a workspace of its own.
+EXAMPLE = Path(os.path.realpath("bazelw")).parent / "examples/qat"
 BUILDERS = [xnnpack_recipes.int8_dynamic_act_int4_weight, xnnpack_recipes.int8_static_per_channel]
 
 
@@ -64,7 +69,9 @@ def saved(module: nn.Module, folder: Path) -> Path:
 
 def lowered(recipe: ExportRecipe, model: ModelSpec, checkpoint: Path | None) -> bytes:
     if checkpoint:
-        asked = request(quantize="qat", trained_checkpoint=checkpoint, label="//m:net_qat")
+        asked = request_files.request(
+            quantize="qat", trained_checkpoint=checkpoint, label="//m:net_qat"
+        )
         training.with_checkpoint(recipe, model, asked)
     return stages.run(model, recipe, Progress(), "//m:net", etrecord=False).buffer
 
@@ -87,6 +94,43 @@ def test_the_program_is_what_was_trained(builder: Any, tmp_path: Path) -> None:
     assert (got - expected).std() < 0.1 * expected.std()
     assert (got - untrained).std() > 0.3 * untrained.std()
     assert lowered(made(builder), spec(), checkpoint) == program
+
+
+def test_the_example_is_better_than_without_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By at least 2 dB, against what its data come from; with another seed than the example's."""
+    monkeypatch.syspath_prepend(str(EXAMPLE))
+    net = importlib.import_module("net")
+    ctx = ModelContext({"seed": "1"})
+    model = net.build(ctx)
+    module = etbuild.qat.prepare(model, BUILDERS[0])
+    net.train(module, ctx)
+    state = module.state_dict()
+    [(x, y)] = net.batches(1, seed=1)
+
+    def ratio(recipe: ExportRecipe) -> float:
+        modules = {"forward": model.methods["forward"].module}
+        [quantized] = stages.quantized_sources(modules, recipe, "//m:net").values()
+        with torch.no_grad():
+            return sqnr_db(quantized(x), y)
+
+    trained = made(BUILDERS[0])
+    training.settle(trained, "//m:net")
+    trained.quantization_recipe.train_fn = lambda prepared: prepared.load_state_dict(state)
+    assert ratio(trained) > ratio(made(BUILDERS[0])) + 2
+
+
+def test_a_build_that_trains(tmp_path: Path) -> None:
+    """The checkpoint is the same each time, and the program's."""
+    request_files.install(
+        tmp_path / "sources",
+        mine="def few(module):\n    import test_training\n    test_training.train(module, 3)\n",
+    )
+    files = [tmp_path / name for name in ("one.safetensors", "other.safetensors")]
+    for file in files:
+        asked = request_files.request(quantize="qat", training="mine:few", output=file)
+        training.write(spec(), made(BUILDERS[1]), asked)
+    assert files[0].read_bytes() == files[1].read_bytes()
+    assert lowered(made(BUILDERS[1]), spec(), files[0])
 
 
 @pytest.mark.parametrize("builder", BUILDERS)
