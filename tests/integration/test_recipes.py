@@ -70,6 +70,16 @@ def test_calibration_from_a_file(workspace: Workspace) -> None:
             'quantize = "none", calibration = "samples.safetensors",',
             '//:net_plain: calibration has no effect with quantize = "none"',
         ),
+        (
+            'quantize = "none",',
+            'quantize = "qat",',
+            '//:net_plain: quantize = "qat" without trained_checkpoint.',
+        ),
+        (
+            'quantize = "none",',
+            'quantize = "none", trained_checkpoint = "samples.safetensors",',
+            '//:net_plain: trained_checkpoint has no effect with quantize = "none".',
+        ),
     ],
 )
 def test_what_does_not_go_together(old: str, new: str, message: str, workspace: Workspace) -> None:

@@ -11,13 +11,13 @@ from pathlib import Path
 
 @dataclass
 class Exported:
-    """A public function or class.
+    """A public function, class or module.
 
     Attributes:
         name: what it is imported as.
         signature: "def groups_fit(module, name)", or "class Method".
         doc: its docstring; empty: it has none.
-        members: of a class: public methods and properties.
+        members: of a class: public methods and properties; of a module: public functions.
     """
 
     name: str
@@ -59,10 +59,16 @@ def _listed(tree: ast.Module) -> list[str]:
 
 
 def _find(folder: Path, tree: ast.Module, name: str) -> Exported:
-    """A definition that __init__.py imports from a module of the package."""
+    """A definition that __init__.py imports from a module of the package, or such a module."""
     imports = [statement for statement in tree.body if isinstance(statement, ast.ImportFrom)]
     for statement in imports:
-        if statement.module and name in [alias.name for alias in statement.names]:
+        if name not in [alias.name for alias in statement.names]:
+            continue
+        if statement.module == folder.name:
+            module = ast.parse((folder / f"{name}.py").read_text(encoding="utf-8"))
+            doc = inspect.cleandoc(ast.get_docstring(module) or "")
+            return Exported(name, f"module {folder.name}.{name}", doc, list(_members(module)))
+        if statement.module:
             file = folder / (statement.module.rsplit(".", 1)[-1] + ".py")
             for node in ast.parse(file.read_text(encoding="utf-8")).body:
                 if getattr(node, "name", None) == name:
@@ -80,7 +86,7 @@ def _describe(node: ast.AST) -> Exported:
     return Exported(node.name, signature, doc, list(_members(node)))
 
 
-def _members(node: ast.ClassDef) -> Iterator[Exported]:
+def _members(node: ast.ClassDef | ast.Module) -> Iterator[Exported]:
     for statement in node.body:
         if isinstance(statement, ast.FunctionDef) and not statement.name.startswith("_"):
             yield _describe(statement)
