@@ -34,7 +34,7 @@ def test_frames() -> None:
     with path.installed(path.units(["stack_traces"])):
         stacks = proxy.CapturedTraceback
         names: dict[str, object] = {"both": both}
-        exec("def made_up():\n    return [both() for _ in range(1)][0]", names)
-        mine, theirs = names["made_up"]()
+        exec("def synthetic():\n    return [both() for _ in range(1)][0]", names)
+        mine, theirs = names["synthetic"]()
     assert mine == theirs
-    assert ("<string>", 2, "made_up") in mine
+    assert ("<string>", 2, "synthetic") in mine
