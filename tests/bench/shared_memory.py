@@ -58,7 +58,11 @@ def main() -> None:
 
 
 def _memory(programs: Sequence[Path], data: Sequence[Path], cache: bool) -> dict[str, int]:
-    command: list[str | Path] = [RUNNER, "--json", *(["--weight_cache"] if cache else [])]
+    command: list[str | Path] = [
+        RUNNER,
+        "--json",
+        "--weight_cache" if cache else "--no_weight_cache",
+    ]
     for program in programs:
         command += ["--program", program]
         for file in data:

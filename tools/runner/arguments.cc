@@ -54,6 +54,7 @@ constexpr Option<Arguments, bool> kFlags[] = {
     {"--chat", &Arguments::chat},
     {"--json", &Arguments::json},
     {"--list", &Arguments::list},
+    {"--no_weight_cache", &Arguments::no_weight_cache},
     {"--parse_special", &Arguments::parse_special},
     {"--raw_prompt", &Arguments::raw_prompt},
     {"--runtime_info", &Arguments::runtime_info},
@@ -173,7 +174,8 @@ const char kUsage[] =
     "  --repeat N            runs per program, default 1\n"
     "  --threads N           1 to 1024; default: the runtime's choice for this machine\n"
     "  --atol X, --rtol X    allowed differences of --bundled, default 1e-4 each\n"
-    "  --weight_cache        XNNPACK packs equal weights of all programs once\n"
+    "  --weight_cache        XNNPACK packs equal weights of all programs once; an error if that is unsafe\n"
+    "  --no_weight_cache     never; default: if the manifests prove that it is safe\n"
     "  --verify              checks the sha256 of all files in a manifest\n"
     "  --json                prints times and memory as JSON\n";
 
@@ -203,6 +205,9 @@ Result<Arguments> parse_arguments(int count, char** values) {
       return error(option + " has no value; --help lists the options.");
     }
     i += has_equals ? 0 : 1;
+  }
+  if (arguments.weight_cache && arguments.no_weight_cache) {
+    return error("--weight_cache and --no_weight_cache exclude each other; give one of them.");
   }
   return arguments;
 }

@@ -39,7 +39,8 @@ struct Arguments {
   bool chat = false;
   bool parse_special = false;
   bool raw_prompt = false;
-  bool weight_cache = false;
+  bool weight_cache = false;  // Neither: where the manifests prove that it is safe.
+  bool no_weight_cache = false;
   bool verify = false;
   bool json = false;
   bool list = false;

@@ -45,17 +45,22 @@ ProgramReport report_of(const ChosenProgram& program, const CheckedFiles& files)
 struct Loaded {
   const ChosenProgram* chosen;
   const CheckedFiles* files;
+  bool weight_cache;
   ProgramReport report;
   std::unique_ptr<Recorder> recorder;
   std::unique_ptr<Program> program;  // nullptr: each of a bundle's cases loads its program.
 
-  MethodOptions method_options(const Arguments& arguments) const {
-    return {arguments.weight_cache, recorder == nullptr ? nullptr : recorder->tracer()};
+  MethodOptions method_options() const {
+    return {weight_cache, recorder == nullptr ? nullptr : recorder->tracer()};
   }
 };
 
-Result<Loaded> load(const ChosenProgram& chosen, const CheckedFiles& files, const Arguments& arguments) {
-  Loaded loaded = {&chosen, &files, report_of(chosen, files), nullptr, nullptr};
+Result<Loaded> load(
+    const ChosenProgram& chosen,
+    const CheckedFiles& files,
+    bool weight_cache,
+    const Arguments& arguments) {
+  Loaded loaded = {&chosen, &files, weight_cache, report_of(chosen, files), nullptr, nullptr};
   if (!chosen.options.etdump.empty()) {
     loaded.recorder = TRY(make_recorder());
   }
@@ -63,7 +68,7 @@ Result<Loaded> load(const ChosenProgram& chosen, const CheckedFiles& files, cons
     return loaded;
   }
   const auto start = now();
-  loaded.program = TRY(Program::load(files, loaded.method_options(arguments)));
+  loaded.program = TRY(Program::load(files, loaded.method_options()));
   if (!arguments.answers()) {
     loaded.report.method = TRY(loaded.program->choose_method(chosen.options.method));
     TRY(loaded.program->method(loaded.report.method));
@@ -132,7 +137,7 @@ Status run(const Arguments& arguments, const Prompter* prompter, Loaded& loaded,
   } else if (options.is_bundled) {
     const Tolerance tolerance = {arguments.atol, arguments.rtol};
     TRY(check_bundled(
-        *loaded.files, options.method, loaded.method_options(arguments), tolerance, report));
+        *loaded.files, options.method, loaded.method_options(), tolerance, report));
     report.after_run = memory_now();
   } else {
     TRY(run_method(options, arguments.repeat, *loaded.program, report));
@@ -216,7 +221,7 @@ Status run_command_line(int count, char** values, Invocation& invocation) {
   }
   TRY(check_prompt_options(arguments));
   invocation.app = TRY(open_app(arguments));
-  const auto& [chosen, files] = invocation.app;
+  const auto& [chosen, files, weight_cache] = invocation.app;
   if (arguments.list) {
     return list(chosen, files, arguments.json);
   }
@@ -228,11 +233,11 @@ Status run_command_line(int count, char** values, Invocation& invocation) {
   }
   Report report;
   report.is_chat = arguments.chat;
-  report.weight_cache = arguments.weight_cache;
+  report.weight_cache = weight_cache;
   report.at_start = memory_now();
   std::vector<Loaded>& loaded = invocation.loaded;
   for (size_t i = 0; i < files.size(); ++i) {
-    loaded.push_back(TRY(load(chosen.programs[i], files[i], arguments)));
+    loaded.push_back(TRY(load(chosen.programs[i], files[i], weight_cache, arguments)));
   }
   TRY(keep_language_model(arguments, loaded));
   return run_and_report(arguments, invocation.prompter.get(), loaded, report);

@@ -47,12 +47,12 @@ def test_a_base_and_its_tasks(tmp_path: Path) -> None:
 
 
 def test_the_weight_cache_shares_the_foundation(tmp_path: Path) -> None:
-    plain = outputs(BASE, ASSISTANT, flags=[], folder=tmp_path / "plain")
+    plain = outputs(BASE, ASSISTANT, flags=["--no_weight_cache"], folder=tmp_path / "plain")
     cached = outputs(BASE, ASSISTANT, flags=["--weight_cache"], folder=tmp_path / "cached")
     for one, two in zip(plain, cached, strict=True):
         np.testing.assert_array_equal(one, two)
     added = []
-    for flags in ([], ["--weight_cache"]):
+    for flags in (["--no_weight_cache"], []):
         report = run("--json", *flags, *BASE, *ASSISTANT).report
         first, second = (p["memory_after_load"]["anonymous_bytes"] for p in report["programs"])
         added.append(second - first)
@@ -61,6 +61,7 @@ def test_the_weight_cache_shares_the_foundation(tmp_path: Path) -> None:
 
 
 def test_the_cache_is_refused_for_two_adapters_of_one_name() -> None:
+    assert run("--json", *ASSISTANT, *SUMMARIZER).report["weight_cache"] is False
     result = run("--weight_cache", *ASSISTANT, *SUMMARIZER)
     assert result.code == 1
     assert "lora_a.weight" in result.error and "in different ways" in result.error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -70,6 +70,36 @@ def test_equal_integers_with_other_scales(
     assert result.code == 1
     assert "--weight_cache may be unsafe for " in result.error
     assert "scales that differ" in result.error
+
+
+def test_on_where_manifests_prove_it_safe(copied: Copied) -> None:
+    paths = [copied("scaled_2"), copied("scaled_4")]
+
+    def is_on(*packed: Mapping[str, str] | None, flags: Sequence[str] = ()) -> bool:
+        listed = zip(paths, packed, strict=True)
+        programs = [part for path, of in listed for part in with_manifest(path, of)]
+        result = run(*programs, *flags, "--json")
+        assert result.code == 0, result.error
+        return result.report["weight_cache"]
+
+    assert is_on({"w": "1"}, {"v": "2"})
+    assert not is_on({"w": "1"}, {"v": "2"}, flags=["--no_weight_cache"])
+    # In different ways; nobody knows how.
+    assert not is_on({"w": "1"}, {"w": "2"})
+    assert not is_on({"w": "1"}, None)
+
+
+def test_off_where_a_program_alone_is_unsafe_or_unknown(copied: Copied) -> None:
+    unsafe = with_manifest(copied("xnnpack"), packed={}, unsafe="a and b have equal weights")
+    assert run(*unsafe, "--json").report["weight_cache"] is False
+    unknown = without_manifest(copied("scaled_2"))
+    assert run(*unknown, "--json").report["weight_cache"] is False
+
+
+def test_both_flags() -> None:
+    result = run("--weight_cache", "--no_weight_cache", "--list")
+    assert result.code == 1
+    assert "--weight_cache and --no_weight_cache exclude each other" in result.error
 
 
 def test_equal_programs_share(copied: Copied) -> None:

@@ -210,6 +210,7 @@ executorch_app_code executorch_app_open(
   }
   arguments.verify = chosen.verify;
   arguments.weight_cache = chosen.weight_cache;
+  arguments.no_weight_cache = chosen.no_weight_cache;
   auto files = runner::open_app(arguments);
   if (!files.ok()) {
     return fail(EXECUTORCH_APP_INVALID_FILES, files.sentence(), error);
@@ -244,7 +245,7 @@ executorch_app_code executorch_app_open_session(
   if (!index.ok()) {
     return fail(EXECUTORCH_APP_INVALID_ARGUMENT, index.sentence(), error);
   }
-  auto loaded = runner::Program::load(app->files.files[*index], {app->arguments.weight_cache, nullptr});
+  auto loaded = runner::Program::load(app->files.files[*index], {app->files.weight_cache, nullptr});
   if (!loaded.ok()) {
     return fail(EXECUTORCH_APP_NOT_LOADED, loaded.sentence(), error);
   }

@@ -63,6 +63,7 @@ typedef struct {
   size_t data_count;
   bool verify;                /* Also checks the files' SHA-256. */
   bool weight_cache;          /* XNNPACK packs common weights once for all sessions; an error if that is unsafe. */
+  bool no_weight_cache;       /* Never; the default is to do so if the manifests prove that it is safe. */
 } executorch_app_open_options;
 
 /* Opens an app: its folder, its manifest.json, or a single .pte file. Maps the files and checks them as the runner

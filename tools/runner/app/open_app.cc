@@ -4,6 +4,21 @@
 #include "tools/runner/files/weight_cache.h"
 
 namespace runner {
+namespace {
+
+// As asked for; by default, if the manifests prove that it is safe.
+Result<bool> use_weight_cache(const Arguments& arguments, const std::vector<CacheUse>& programs) {
+  if (arguments.no_weight_cache) {
+    return false;
+  }
+  if (arguments.weight_cache) {
+    TRY(check_weight_cache(programs));
+    return true;
+  }
+  return lists_packed_weights(programs) && check_weight_cache(programs).ok();
+}
+
+}  // namespace
 
 Result<App> open_app(const Arguments& arguments) {
   App app;
@@ -15,9 +30,7 @@ Result<App> open_app(const Arguments& arguments) {
     app.files.push_back(TRY(check_files(program.files, arguments.verify, open)));
     cache_uses.push_back(app.files.back().cache_use);
   }
-  if (arguments.weight_cache) {
-    TRY(check_weight_cache(cache_uses));
-  }
+  app.weight_cache = TRY(use_weight_cache(arguments, cache_uses));
   return app;
 }
 

@@ -12,6 +12,7 @@ namespace runner {
 struct App {
   Chosen chosen;
   std::vector<CheckedFiles> files;  // One per chosen program.
+  bool weight_cache = false;  // Whether XNNPACK packs equal weights of all programs once.
 };
 
 // An error, if a program does not exist, if a file is missing or damaged, or if --weight_cache is unsafe.

@@ -119,4 +119,10 @@ Status check_weight_cache(const std::vector<CacheUse>& programs) {
   return {};
 }
 
+bool lists_packed_weights(const std::vector<CacheUse>& programs) {
+  return std::all_of(programs.begin(), programs.end(), [](const CacheUse& use) {
+    return use.manifest && use.manifest->packed;
+  });
+}
+
 }  // namespace runner

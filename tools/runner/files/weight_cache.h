@@ -30,4 +30,7 @@ void pack_adapter(Manifest& manifest, const AdapterIndex& adapter);
 // scales of the same size; it cannot see scales inside of tables then.
 Status check_weight_cache(const std::vector<CacheUse>& programs);
 
+// Whether all programs have manifests that list packed weights, so that the check is exact.
+bool lists_packed_weights(const std::vector<CacheUse>& programs);
+
 }  // namespace runner
