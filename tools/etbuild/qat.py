@@ -20,6 +20,7 @@ and the program of it:
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -57,7 +58,6 @@ def prepare(
       BuildError: the recipe quantizes nothing, or has no quantizers for training; the model has
         several methods, or is exported already.
     """
-    # It needs torch, which this package can be imported without.
-    from etexport import training
-
-    return training.prepare(model, recipe, options or {})
+    # The exporter is built on this package. Whoever trains has both.
+    exporter = importlib.import_module("etexport.qat")
+    return exporter.prepare(model, recipe, options or {})

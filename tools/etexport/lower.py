@@ -74,7 +74,7 @@ def run(request: Request, progress: Progress, tree: Path) -> None:
         from etfast import path
 
         path.import_executorch(request.lowering)
-        from etexport import calibration, model, recipe, training
+        from etexport import calibration, model, qat, recipe
 
         # Both first: a typo in either must not wait for a model's weights.
         export_recipe = recipe.make(request) if request.recipe else None
@@ -84,7 +84,7 @@ def run(request: Request, progress: Progress, tree: Path) -> None:
             loaded = model.load_spec(request)
         spec = calibration.with_file(loaded, export_recipe, request)
         if request.trained_checkpoint and export_recipe:
-            training.with_checkpoint(export_recipe, spec, request)
+            qat.with_checkpoint(export_recipe, spec, request)
     commands = {
         "lower": _lower,
         "export": _export,
@@ -271,10 +271,10 @@ def _etrecord(request: Request, spec: Any, recipe: Any, progress: Progress, tree
 
 
 def _train(request: Request, spec: Any, recipe: Any, progress: Progress, tree: Path) -> None:
-    from etexport import training
+    from etexport import qat
 
     with progress.stage("train"), _whole(request.output):
-        training.write(spec, recipe, request)
+        qat.write(spec, recipe, request)
 
 
 def _expect(request: Request, spec: Any, recipe: Any, progress: Progress, tree: Path) -> None:

@@ -1,10 +1,9 @@
-"""Quantization-aware training: the module that is trained, and what its checkpoint becomes.
+"""Quantization-aware training: which recipes and models can be, and loading what was trained.
 
-`prepare` makes the module for a training script (`etbuild.qat`) and for the build, which loads the
-checkpoint of that script into it: so names and shapes fit, and a checkpoint of something else is an
-error. What breaks this is a model or recipe that changes between the two; the names tell it for
-PT2E, whose observers have state. torchao's modules have none, so that a buffer with the text of
-the configuration goes with theirs.
+A checkpoint is the state of a module that was prepared for a recipe (`qat.py`). It fits no other:
+a model or recipe that has changed since is an error. The names tell it for PT2E, whose observers
+have state. torchao's modules have none, so that a buffer with the text of the configuration goes
+with theirs.
 
 A recipe is for training if its `is_qat` is set. PT2E needs quantizers that say so, too, which only
 the recipe's builder can make (`RecipeContext.qat`); torchao's configurations serve both.
@@ -13,21 +12,15 @@ the recipe's builder can make (`RecipeContext.qat`); torchao's configurations se
 from __future__ import annotations
 
 import dataclasses
-import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
-from etbuild import BuildError, ModelSpec, Options, RecipeContext, load_checkpoint
+from etbuild import BuildError, ModelSpec, load_checkpoint
 from executorch.export import ExportRecipe
-from safetensors.torch import save_file
 from torchao.quantization.qat import FakeQuantizedEmbedding, FakeQuantizedLinear, QATConfig
 
-from etexport import recipe as recipes
-from etexport import sources
-from etexport.flags import Request
-from etexport.model import context
 from etexport.overrides import MixedQuantization
 
 # A buffer with the text of torchao's configuration.
@@ -36,49 +29,6 @@ _AGAIN = (
     "Train the module that etbuild.qat.prepare returns for this model and recipe, and save its "
 )
 _MOST = 8
-
-
-def prepare(
-    model: ModelSpec, recipe: ExportRecipe | Callable[..., Any], options: Mapping[str, str]
-) -> torch.nn.Module:
-    """See `etbuild.qat.prepare`."""
-    if not isinstance(recipe, ExportRecipe):
-        label = getattr(recipe, "__qualname__", "the recipe")
-        context = RecipeContext(Options(options, label), label, qat=True)
-        recipe = recipes.call(recipe, context, label)
-    return _prepared(model, recipe, recipe.name or "the recipe")
-
-
-def _prepared(model: ModelSpec, recipe: ExportRecipe, label: str) -> torch.nn.Module:
-    # They import this module.
-    from etexport import quantize, stages
-
-    settle(recipe, label)
-    [name] = check_model(model, label)
-    method = model.methods[name]
-    if recipe.quantization_recipe.ao_quantization_configs:
-        [module] = stages.prepared_sources({name: method.module}, recipe).values()
-        return module.train()
-    return quantize.prepared(name, method.module, method, recipe, label)
-
-
-def write(model: ModelSpec, recipe: ExportRecipe, request: Request) -> None:
-    """Trains a model by the function that a request names, and writes the checkpoint.
-
-    Raises:
-      BuildError: as `etbuild.qat.prepare`; the function is missing.
-      Exception: whatever it raises.
-    """
-    function = sources.load(request.training, request.model_label, "training")
-    module = _prepared(model, recipe, request.label)
-    torch.manual_seed(0)
-    if inspect.signature(function).parameters.keys() - {"module"}:
-        function(module, context(request))
-    else:
-        function(module)
-    # Observers may share what they have seen, which this format knows nothing of.
-    state = {name: tensor.detach().clone() for name, tensor in module.state_dict().items()}
-    save_file(state, request.output)
 
 
 def check_model(model: ModelSpec, label: str) -> list[str]:
@@ -130,19 +80,6 @@ def settle(recipe: ExportRecipe, label: str) -> None:
             "Its builder must make them where RecipeContext.qat is true.",
         )
     quantization.is_qat = True
-
-
-def with_checkpoint(recipe: ExportRecipe, model: ModelSpec, request: Request) -> None:
-    """Lets a recipe load a trained checkpoint where it would train.
-
-    Raises:
-      BuildError: as `settle` and `check_model`.
-    """
-    settle(recipe, request.label)
-    check_model(model, request.label)
-    recipe.quantization_recipe.train_fn = lambda module: load(
-        module, request.trained_checkpoint, request.label
-    )
 
 
 def steps(config: Any) -> tuple[Any, Any]:

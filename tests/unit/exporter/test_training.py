@@ -14,7 +14,7 @@ import request_files
 import torch
 import xnnpack_recipes
 from etbuild import BuildError, Method, ModelContext, ModelSpec, Options, RecipeContext
-from etexport import lower, stages, training
+from etexport import lower, qat, stages, training
 from etexport.outputs import sqnr_db
 from etexport.progress import Progress
 from executorch.export import ExportRecipe
@@ -72,7 +72,7 @@ def lowered(recipe: ExportRecipe, model: ModelSpec, checkpoint: Path | None) -> 
         asked = request_files.request(
             quantize="qat", trained_checkpoint=checkpoint, label="//m:net_qat"
         )
-        training.with_checkpoint(recipe, model, asked)
+        qat.with_checkpoint(recipe, model, asked)
     return stages.run(model, recipe, Progress(), "//m:net", etrecord=False).buffer
 
 
@@ -128,7 +128,7 @@ def test_a_build_that_trains(tmp_path: Path) -> None:
     files = [tmp_path / name for name in ("one.safetensors", "other.safetensors")]
     for file in files:
         asked = request_files.request(quantize="qat", training="mine:few", output=file)
-        training.write(spec(), made(BUILDERS[1]), asked)
+        qat.write(spec(), made(BUILDERS[1]), asked)
     assert files[0].read_bytes() == files[1].read_bytes()
     assert lowered(made(BUILDERS[1]), spec(), files[0])
 
