@@ -167,7 +167,9 @@ def warm_up() -> None:
         method = Method(torch.nn.Linear(32, 32).eval(), (torch.ones(1, 32),), strict=False)
         recipe = make(RecipeContext(Options({})))
         with fast_path.chosen("fast"):
-            stages.run(ModelSpec({"forward": method}), recipe, Progress(), "//m:net", etrecord=False)
+            stages.run(
+                ModelSpec({"forward": method}), recipe, Progress(), "//m:net", etrecord=False
+            )
 
 
 def _key(row: dict[str, str]) -> tuple[str, str, str]:

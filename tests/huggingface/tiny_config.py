@@ -62,6 +62,7 @@ _SIZES: dict[str, Any] = {
     **dict.fromkeys(("num_experts_per_tok", "num_selected_experts"), 2),
     **dict.fromkeys(("n_group", "topk_group", "n_shared_experts"), 1),
     "first_k_dense_replace": 1,
+    "num_kv_shared_layers": 0,
     "q_lora_rank": 16,
     "kv_lora_rank": 16,
     "qk_rope_head_dim": 8,
@@ -85,6 +86,8 @@ _REQUIRED = (
     "n_group",
     "topk_group",
 )
+# Of two layers.
+_ATTENTION_TYPES = [[["global", "local"], 1]]
 # Windows of attention, of which the last of four stages needs one.
 _WINDOWED = {"window_size": 2, "image_size": 64}
 # Networks whose widths and depths are scaled.
@@ -115,17 +118,11 @@ def _smaller(default: Any) -> dict[str, Any]:
     arguments: dict[str, Any] = {}
     for name, size in _SIZES.items():
         given = values.get(name)
-        if isinstance(given, int) and not isinstance(given, bool) and given > size:
+        is_missing = name in _REQUIRED and name in values and given is None
+        is_large = isinstance(given, int) and not isinstance(given, bool) and given > size
+        if is_missing or is_large:
             arguments[name] = size
-        elif name in _REQUIRED and name in values and given is None:
-            arguments[name] = size
-    for name, size in _LISTS.items():
-        if isinstance(values.get(name), list | tuple):
-            arguments[name] = [size] * len(values[name])
-    if "window_size" in values and "depths" in values:
-        arguments |= _WINDOWED
-    if "width_coefficient" in values:
-        arguments |= _SCALED | {"hidden_dim": values["hidden_dim"] // 2}
+    arguments |= _of_kind(values)
     heads = values.get("num_attention_heads")
     if "num_key_value_heads" in arguments and values["num_key_value_heads"] == heads:
         arguments["num_key_value_heads"] = _SIZES["num_attention_heads"]
@@ -139,4 +136,20 @@ def _smaller(default: Any) -> dict[str, Any]:
         elif inner is not None:
             kind = {"model_type": inner.model_type} if inner.model_type else {}
             arguments[name] = kind | _smaller(inner)
+    return arguments
+
+
+def _of_kind(values: dict[str, Any]) -> dict[str, Any]:
+    """Arguments that configurations of some kinds of networks need."""
+    arguments: dict[str, Any] = {
+        name: [size] * len(values[name])
+        for name, size in _LISTS.items()
+        if isinstance(values.get(name), list | tuple)
+    }
+    if "attention_types" in values:
+        arguments["attention_types"] = _ATTENTION_TYPES
+    if "window_size" in values and "depths" in values:
+        arguments |= _WINDOWED
+    if "width_coefficient" in values:
+        arguments |= _SCALED | {"hidden_dim": values["hidden_dim"] // 2}
     return arguments

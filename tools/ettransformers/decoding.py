@@ -87,10 +87,13 @@ class Buffers(nn.Module):
         """
         start: int | torch.Tensor = position
         if torch.compiler.is_exporting():
-            # With its bounds, as some models slice tables of positions with it.
-            start = position.item()
+            # With its bounds, as some models slice tables of positions with it. The end has the
+            # symbol, so that a comparison of it with a table's size follows from its range.
+            end = (position + count).item()
+            torch._check(end >= 1)
+            torch._check(end <= self.length)
+            start = end - count
             torch._check(start >= 0)
-            torch._check(start + count <= self.length)
         cache = empty_cache(self.config, self.length)
         for i in range(self.layers):
             if hasattr(self, f"keys_{i}"):
