@@ -176,6 +176,36 @@ def units(measured: Results) -> str:
     return units_benchmark.table(measured["units"]["models"])
 
 
+def architectures(measured: Results) -> str:
+    """Architectures of transformers: how many run by task, and each one's result."""
+    rows = measured["huggingface"]
+    counts = ["| task | recipe | measured | ran | share |", "| --- | --- | --- | --- | --- |"]
+    for recipe in ("fp32", "8da4w"):
+        its = [row for row in rows if row["recipe"] == recipe]
+        for task in sorted({row["task"] for row in its}):
+            counts.append(_count(task, recipe, [row for row in its if row["task"] == task]))
+        if its:
+            counts.append(_count("**all tasks**", recipe, its))
+    table = ["| architecture | task | class | recipe | result |", "| --- | --- | --- | --- | --- |"]
+    for row in sorted(rows, key=lambda row: (row["architecture"], row["recipe"] != "fp32")):
+        result = row["result"]
+        if "reason" in row:
+            result += f": `{_inline(row['reason'])}`"
+        named = f"`{row['architecture']}` | {row['task']} | `{row['class']}`"
+        table.append(f"| {named} | {row['recipe']} | {result} |")
+    return "\n".join([*counts, "", *table])
+
+
+def _count(task: str, recipe: str, rows: Sequence[Mapping[str, str]]) -> str:
+    ran = sum(row["result"] == "ran" for row in rows)
+    return f"| {task} | {recipe} | {len(rows)} | {ran} | {100 * ran // len(rows)} % |"
+
+
+def _inline(reason: str) -> str:
+    """A reason as code in a table's cell, without the name of the matrix's target."""
+    return re.sub(r"//m:\S+: ", "", reason).replace("`", "'").replace("|", "/")
+
+
 def duration(seconds: float) -> str:
     """A time for people: "5 s", "2 min"."""
     return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
@@ -187,6 +217,7 @@ def _alone(figures: Mapping[str, Any]) -> str:
 
 
 SECTIONS: dict[str, Callable[[Results], str]] = {
+    "architectures": architectures,
     "cache_sizes": cache_sizes,
     "commands": commands,
     "export_llm": export_llm,

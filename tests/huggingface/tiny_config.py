@@ -52,7 +52,7 @@ _SIZES: dict[str, Any] = {
         64,
     ),
     "vocab_size": 120,
-    **dict.fromkeys(("max_position_embeddings", "n_positions", "n_ctx"), 64),
+    **dict.fromkeys(("max_position_embeddings", "n_positions", "n_ctx"), 256),
     "max_source_positions": 32,
     "max_target_positions": 32,
     "image_size": 32,
@@ -60,8 +60,9 @@ _SIZES: dict[str, Any] = {
     "num_mel_bins": 16,
     **dict.fromkeys(("num_local_experts", "num_experts", "n_routed_experts"), 4),
     **dict.fromkeys(("num_experts_per_tok", "num_selected_experts"), 2),
-    **dict.fromkeys(("n_group", "topk_group"), 1),
+    **dict.fromkeys(("n_group", "topk_group", "n_shared_experts"), 1),
     "first_k_dense_replace": 1,
+    "num_kv_shared_layers": 0,
     "q_lora_rank": 16,
     "kv_lora_rank": 16,
     "qk_rope_head_dim": 8,
@@ -72,6 +73,32 @@ _SIZES: dict[str, Any] = {
     "rotary_dim": 8,
     "num_conv_pos_embeddings": 16,
     "num_conv_pos_embedding_groups": 2,
+}
+# Of these, lists are as long as by default: of height and width, or of a network's stages.
+_LISTS = {"image_size": 32, "patch_size": 8, "depths": 1, "num_heads": 4}
+# These are required where the default is None.
+_REQUIRED = (
+    "vocab_size",
+    "n_routed_experts",
+    "n_shared_experts",
+    "moe_intermediate_size",
+    "num_experts_per_tok",
+    "n_group",
+    "topk_group",
+)
+# Of two layers.
+_ATTENTION_TYPES = [[["global", "local"], 1]]
+# Windows of attention, of which the last of four stages needs one.
+_WINDOWED = {"window_size": 2, "image_size": 64}
+# Networks whose widths and depths are scaled.
+_SCALED = {"width_coefficient": 1.0, "depth_coefficient": 0.3}
+# Instead of a network of timm, which is another library.
+_BACKBONE = {
+    "model_type": "resnet",
+    "embedding_size": 8,
+    "hidden_sizes": [8, 16, 24, 32],
+    "depths": [1, 1, 1, 1],
+    "out_features": ["stage1", "stage2", "stage3", "stage4"],
 }
 _TOKENS = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
 
@@ -91,8 +118,11 @@ def _smaller(default: Any) -> dict[str, Any]:
     arguments: dict[str, Any] = {}
     for name, size in _SIZES.items():
         given = values.get(name)
-        if isinstance(given, int) and not isinstance(given, bool) and given > size:
+        is_missing = name in _REQUIRED and name in values and given is None
+        is_large = isinstance(given, int) and not isinstance(given, bool) and given > size
+        if is_missing or is_large:
             arguments[name] = size
+    arguments |= _of_kind(values)
     heads = values.get("num_attention_heads")
     if "num_key_value_heads" in arguments and values["num_key_value_heads"] == heads:
         arguments["num_key_value_heads"] = _SIZES["num_attention_heads"]
@@ -101,7 +131,25 @@ def _smaller(default: Any) -> dict[str, Any]:
             arguments[name] = token
     for name in default.sub_configs:
         inner = getattr(default, name, None)
-        if inner is not None:
+        if inner is not None and inner.model_type.startswith("timm_"):
+            arguments[name] = dict(_BACKBONE)
+        elif inner is not None:
             kind = {"model_type": inner.model_type} if inner.model_type else {}
             arguments[name] = kind | _smaller(inner)
+    return arguments
+
+
+def _of_kind(values: dict[str, Any]) -> dict[str, Any]:
+    """Arguments that configurations of some kinds of networks need."""
+    arguments: dict[str, Any] = {
+        name: [size] * len(values[name])
+        for name, size in _LISTS.items()
+        if isinstance(values.get(name), list | tuple)
+    }
+    if "attention_types" in values:
+        arguments["attention_types"] = _ATTENTION_TYPES
+    if "window_size" in values and "depths" in values:
+        arguments |= _WINDOWED
+    if "width_coefficient" in values:
+        arguments |= _SCALED | {"hidden_dim": values["hidden_dim"] // 2}
     return arguments

@@ -30,7 +30,9 @@ _PREFILL = 128
 class _Layer(StaticLayer):
     """A layer of a cache in buffers of a module, from a position on."""
 
-    def __init__(self, keys: torch.Tensor, values: torch.Tensor, position: torch.Tensor) -> None:
+    def __init__(
+        self, keys: torch.Tensor, values: torch.Tensor, position: int | torch.Tensor
+    ) -> None:
         super().__init__(keys.shape[2])
         self.keys, self.values = keys, values
         self.cumulative_length = position
@@ -76,13 +78,27 @@ class Buffers(nn.Module):
             self.register_buffer(f"keys_{i}", torch.zeros_like(layer.keys), persistent=False)
             self.register_buffer(f"values_{i}", torch.zeros_like(layer.values), persistent=False)
 
-    def cache(self, position: torch.Tensor) -> StaticCache:
-        """A cache over the buffers, of which the tokens before a position are filled."""
+    def cache(self, position: torch.Tensor, count: int) -> StaticCache:
+        """A cache over the buffers, of which the tokens before a position are filled.
+
+        Args:
+          position: a scalar.
+          count: how many tokens the call reads.
+        """
+        start: int | torch.Tensor = position
+        if torch.compiler.is_exporting():
+            # With its bounds, as some models slice tables of positions with it. The end has the
+            # symbol, so that a comparison of it with a table's size follows from its range.
+            end = (position + count).item()
+            torch._check(end >= 1)
+            torch._check(end <= self.length)
+            start = end - count
+            torch._check(start >= 0)
         cache = empty_cache(self.config, self.length)
         for i in range(self.layers):
             if hasattr(self, f"keys_{i}"):
                 keys, values = getattr(self, f"keys_{i}"), getattr(self, f"values_{i}")
-                cache.layers[i] = _Layer(keys, values, position)
+                cache.layers[i] = _Layer(keys, values, start)
         return cache
 
 
@@ -123,7 +139,7 @@ class _Decoder(nn.Module):
 
     def forward(self, tokens: torch.Tensor, input_pos: torch.Tensor) -> torch.Tensor:
         """Reads int64 tokens (1, n) at int64 position input_pos (1,); logits (1, vocabulary)."""
-        cache = self.buffers_of_cache.cache(input_pos[0])
+        cache = self.buffers_of_cache.cache(input_pos[0], tokens.shape[1])
         with replacements():
             result = self.model(
                 input_ids=tokens, past_key_values=cache, use_cache=True, logits_to_keep=1

@@ -232,7 +232,7 @@ class _Decoder(nn.Module):
     def forward(self, embeddings: torch.Tensor, input_pos: torch.Tensor) -> torch.Tensor:
         """Reads float32 (1, n, width) at int64 position input_pos (1,); logits (1, vocabulary)."""
         start = input_pos[0]
-        cache = self.buffers_of_cache.cache(start)
+        cache = self.buffers_of_cache.cache(start, embeddings.shape[1])
         width = embeddings.shape[2] - self.notes.width
         with replacements():
             notes = embeddings[:, :, width:]

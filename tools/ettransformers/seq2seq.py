@@ -88,7 +88,8 @@ class _Decoder(nn.Module):
           memory: what the encoder returned.
         """
         with replacements():
-            return self._run(tokens, memory, self.buffers_of_cache.cache(input_pos[0]))
+            cache = self.buffers_of_cache.cache(input_pos[0], tokens.shape[1])
+            return self._run(tokens, memory, cache)
 
     def _run(self, tokens: torch.Tensor, memory: torch.Tensor, cache: Any) -> torch.Tensor:
         cross = DynamicCache()

@@ -55,6 +55,10 @@ def config(name: str) -> Any:
         "vit": lambda: hf.ViTConfig(**_ENCODER, image_size=32, patch_size=8),
         "yolos": lambda: hf.YolosConfig(**_ENCODER, image_size=[32, 48], patch_size=8),
         "hubert": lambda: hf.HubertConfig(**_ENCODER, **_AUDIO, vocab_size=VOCABULARY),
+        # It slices its table of positions.
+        "bert decoder": lambda: hf.BertConfig(
+            **_TRANSFORMER, **_TEXT, is_decoder=True, bos_token_id=1, eos_token_id=2
+        ),
         "llama": lambda: hf.LlamaConfig(**_DECODER),
         # A window that is shorter than the conversation.
         "mixtral": lambda: hf.MixtralConfig(**_DECODER, num_local_experts=4, sliding_window=6),

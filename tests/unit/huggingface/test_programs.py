@@ -101,7 +101,12 @@ def test_images_and_audio(
 
 
 @pytest.mark.parametrize(
-    ("name", "class_name"), [("llama", "LlamaForCausalLM"), ("mixtral", "MixtralForCausalLM")]
+    ("name", "class_name"),
+    [
+        ("bert decoder", "BertLMHeadModel"),
+        ("llama", "LlamaForCausalLM"),
+        ("mixtral", "MixtralForCausalLM"),
+    ],
 )
 def test_decoders_continue_what_their_cache_holds(
     name: str, class_name: str, tmp_path: Path
