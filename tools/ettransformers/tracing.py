@@ -31,7 +31,7 @@ def replacements() -> Iterator[None]:
     import transformers.exporters.exporter_executorch  # noqa: F401
     from transformers.exporters.utils import apply_patches
 
-    with apply_patches("dynamo"), apply_patches("executorch"), _slices(), _patches():
+    with apply_patches("dynamo"), apply_patches("executorch"), _slices(), _patches(), _masks():
         yield
 
 
@@ -177,6 +177,33 @@ def _patches() -> Iterator[None]:
         yield
     finally:
         torch.nn.functional.conv3d = original
+
+
+@contextlib.contextmanager
+def _masks() -> Iterator[None]:
+    """Pads masks of a size that is known at run time, by nothing where they are whole.
+
+    Models that make a mask of the tokens so far have one as long as these; upstream asks whether it
+    is shorter than the cache.
+    """
+    from transformers import masking_utils
+
+    original = masking_utils.prepare_padding_mask
+
+    def prepare_padding_mask(mask: Any, kv_length: int, kv_offset: int) -> Any:
+        lengths = () if mask is None else (kv_length, kv_offset, mask.shape[-1])
+        if [isinstance(length, torch.SymInt) for length in lengths] != [False, False, True]:
+            return original(mask, kv_length, kv_offset)
+        positions = torch.arange(kv_length + kv_offset)
+        last = torch.full_like(positions, mask.shape[-1] - 1)
+        padded = mask.index_select(-1, torch.minimum(positions, last))
+        return padded * (positions <= last).to(mask.dtype)
+
+    try:
+        masking_utils.prepare_padding_mask = prepare_padding_mask
+        yield
+    finally:
+        masking_utils.prepare_padding_mask = original
 
 
 def _chunk(input: torch.Tensor, chunks: int, dim: int = 0) -> tuple[torch.Tensor, ...]:
