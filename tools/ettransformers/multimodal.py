@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -199,6 +200,16 @@ class _PatchEncoder(_VisionEncoder):
         )
 
 
+class _SizedEncoder(_VisionEncoder):
+    """Of the kind of Mistral 3, which is told an image's size."""
+
+    def features(self, pixels: torch.Tensor) -> torch.Tensor:
+        size = (pixels.shape[2], pixels.shape[3])
+        return _joined(
+            self.model.get_image_features(pixel_values=pixels, image_sizes=[size], return_dict=True)
+        )
+
+
 class _AudioEncoder(nn.Module):
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
@@ -250,18 +261,29 @@ def of_images(
     checkpoint: Checkpoint, model: Any, options: Options, outputs: tuple[str, ...]
 ) -> ModelSpec:
     """The methods `vision_encoder`, `token_embedding` and `text_decoder`, with metadata."""
-    _check(model, "get_image_features", {"pixel_values", "pixel_attention_mask", "image_grid_thw"})
+    known = {"pixel_values", "pixel_attention_mask", "image_grid_thw"}
+    # With pinpoints, an image is cut into tiles, whose number depends on its size.
+    known |= set() if hasattr(model.config, "image_grid_pinpoints") else {"image_sizes"}
+    _check(model, "get_image_features", known)
     preprocessing = checkpoint.optional_json("preprocessor_config.json")
     height, width = inputs.image_size(checkpoint, options)
-    arguments = _parameters(model.model, "get_image_features")
-    whole, patches = "pixel_attention_mask" in arguments, "image_grid_thw" in arguments
-    kind = _WholeImageEncoder if whole else _PatchEncoder if patches else _VisionEncoder
+    kind = _kind(_parameters(model.model, "get_image_features"))
     pixels = torch.randint(0, 256, (1, 3, height, width), dtype=torch.uint8)
     metadata = {"get_image_size": [height, width]}
     encoder = kind(model, preprocessing)
     with torch.no_grad():
         encoder.constants.record(encoder, (pixels, 255 - pixels))
     return _spec(checkpoint, options, encoder, "vision_encoder", (pixels, 255 - pixels), metadata)
+
+
+def _kind(arguments: Iterable[str]) -> type[_VisionEncoder]:
+    """The encoder of a model whose `get_image_features` takes these arguments."""
+    kinds = {
+        "pixel_attention_mask": _WholeImageEncoder,
+        "image_grid_thw": _PatchEncoder,
+        "image_sizes": _SizedEncoder,
+    }
+    return next((kind for name, kind in kinds.items() if name in arguments), _VisionEncoder)
 
 
 def of_recordings(
