@@ -16,7 +16,9 @@ _TOKENIZER = Path("models/llama_tokenizer")
 
 def add_models(hub: FakeHub) -> None:
     """Adds a model for each id of the page; the chat has SmolLM2's real tokenizer."""
-    tokenizer = {path.name: path.read_bytes() for path in sorted(_TOKENIZER.glob("tokenizer*.json"))}
+    tokenizer = {
+        path.name: path.read_bytes() for path in sorted(_TOKENIZER.glob("tokenizer*.json"))
+    }
     hub.add("HuggingFaceTB/SmolLM2-135M-Instruct", _files(_chat()) | tokenizer)
     hub.add("google/vit-base-patch16-224", _files(_classifier()))
     hub.add("openai/whisper-tiny", _files(_recognizer()))
