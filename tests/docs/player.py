@@ -56,7 +56,7 @@ class Player:
             f'exec {exporter}/python/bin/python3.11 -s -B "$@"\n'
         )
         python.chmod(0o755)
-        self._environment = environment(home) | {"PATH": f"{programs}:{os.environ['PATH']}"}
+        self.environment = environment(home) | {"PATH": f"{programs}:{os.environ['PATH']}"}
 
     def play(self, page: str) -> None:
         """Plays a page, from an empty workspace or from where the page says.
@@ -153,7 +153,7 @@ class Player:
         done = subprocess.run(
             ["bash", "-euo", "pipefail", "-c", block.text],
             cwd=self.folder,
-            env=self._environment,
+            env=self.environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
