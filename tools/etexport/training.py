@@ -27,6 +27,7 @@ from etexport.overrides import MixedQuantization
 _CONFIGURATION = "qat_configuration"
 _AGAIN = (
     "Train the module that etbuild.qat.prepare returns for this model and recipe, and save its "
+    "state_dict."
 )
 _MOST = 8
 

@@ -173,7 +173,10 @@ def test_a_checkpoint_that_was_not_prepared(builder: Any, lacking: str, tmp_path
         "//m:net_qat: trained_checkpoint: trained.safetensors is not of the module that this "
         f"recipe prepares: it lacks {lacking}"
     )
-    assert "etbuild.qat.prepare" in message
+    assert message.endswith(
+        "Train the module that etbuild.qat.prepare returns for this model and recipe, and save its "
+        "state_dict."
+    )
 
 
 def test_a_checkpoint_of_another_model(tmp_path: Path) -> None:
