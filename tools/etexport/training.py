@@ -132,11 +132,8 @@ def load(module: torch.nn.Module, checkpoint: Path, label: str) -> None:
         state = load_checkpoint(checkpoint)
     except BuildError as error:
         raise BuildError(f"{label}: trained_checkpoint: {error.what}", error.hint) from error
-    if not isinstance(state, Mapping):
-        raise BuildError(
-            f"{where}: got a {type(state).__name__}, expected tensors by name.",
-            _AGAIN,
-        )
+    if not _is_state(state):
+        raise BuildError(f"{where}: got a {_described(state)}, expected tensors by name.", _AGAIN)
     own = module.state_dict()
     lacking = own.keys() - state.keys()
     unknown = state.keys() - own.keys()
@@ -158,6 +155,20 @@ def load(module: torch.nn.Module, checkpoint: Path, label: str) -> None:
     except RuntimeError as error:
         reason = " ".join(str(error).split()[:40])
         raise BuildError(f"{where} does not fit: {reason}.", _AGAIN) from error
+
+
+def _is_state(value: Any) -> bool:
+    return isinstance(value, Mapping) and all(
+        isinstance(name, str) and isinstance(tensor, torch.Tensor) for name, tensor in value.items()
+    )
+
+
+def _described(value: Any) -> str:
+    return (
+        f"{type(value).__name__} with other things"
+        if isinstance(value, Mapping)
+        else (type(value).__name__)
+    )
 
 
 def _text(buffer: torch.Tensor) -> str:

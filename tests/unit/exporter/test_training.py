@@ -194,6 +194,9 @@ def test_no_state(tmp_path: Path) -> None:
     torch.save([torch.ones(1)], checkpoint)
     with pytest.raises(BuildError, match=r"list.pt: got a list, expected tensors by name"):
         lowered(made(BUILDERS[0]), spec(), checkpoint)
+    torch.save({"qat_configuration": "text", 1: torch.ones(1)}, checkpoint)
+    with pytest.raises(BuildError, match=r"got a dict with other things, expected tensors by name"):
+        lowered(made(BUILDERS[0]), spec(), checkpoint)
 
 
 def test_recipes_that_cannot_be_trained_for() -> None:
