@@ -27,9 +27,14 @@ _MOST_TOKENS = 448
 
 @dataclass
 class _EncoderOutput(BaseModelOutput):
-    """An encoder's states; some decoders also look for the mask of the input, which is whole."""
+    """An encoder's states.
+
+    Some decoders also look for the mask of the input, which is whole, or for how its tokens were
+    routed to experts, which matters in training alone.
+    """
 
     attention_mask: torch.Tensor | None = None
+    router_logits: tuple[torch.Tensor, ...] | None = None
 
 
 class _Encoder(nn.Module):
