@@ -21,6 +21,7 @@ _SIZES: dict[str, Any] = {
             "encoder_layers",
             "decoder_layers",
             "num_decoder_layers",
+            "depth",
         ),
         2,
     ),
@@ -70,6 +71,8 @@ _SIZES: dict[str, Any] = {
     "v_head_dim": 8,
     "sliding_window": 16,
     "num_queries": 10,
+    "out_hidden_size": 32,
+    "mm_tokens_per_image": 4,
     "rotary_dim": 8,
     "num_conv_pos_embeddings": 16,
     "num_conv_pos_embedding_groups": 2,
@@ -123,6 +126,8 @@ def _smaller(default: Any) -> dict[str, Any]:
         if is_missing or is_large:
             arguments[name] = size
     arguments |= _of_kind(values)
+    if "mrope_section" in (getattr(default, "ignore_keys_at_rope_validation", None) or ()):
+        arguments["rope_parameters"] = values["rope_parameters"] | {"mrope_section": [2, 1, 1]}
     heads = values.get("num_attention_heads")
     if "num_key_value_heads" in arguments and values["num_key_value_heads"] == heads:
         arguments["num_key_value_heads"] = _SIZES["num_attention_heads"]
@@ -146,6 +151,8 @@ def _of_kind(values: dict[str, Any]) -> dict[str, Any]:
         for name, size in _LISTS.items()
         if isinstance(values.get(name), list | tuple)
     }
+    if "deepstack_visual_indexes" in values:
+        arguments["deepstack_visual_indexes"] = [0]
     if "attention_types" in values:
         arguments["attention_types"] = _ATTENTION_TYPES
     if "window_size" in values and "depths" in values:

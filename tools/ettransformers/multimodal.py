@@ -370,7 +370,17 @@ def _notes(model: Any, media: torch.Tensor, length: int) -> _Notes:
 
 
 def _joined(result: Any) -> torch.Tensor:
-    """Embeddings (1, n, width) of what transformers returns of one image or recording."""
+    """Embeddings (1, n, width) of what transformers returns of one image or recording.
+
+    Raises:
+      BuildError: there is more than embeddings.
+    """
+    if getattr(result, "deepstack_features", None):
+        raise BuildError(
+            f"{type(result).__name__}: layers of the decoder read what inner layers of the encoder "
+            "saw (deepstack), expected embeddings alone.",
+            _HINT,
+        )
     features = result.pooler_output
     if isinstance(features, list | tuple):
         features = torch.cat([each.reshape(-1, each.shape[-1]) for each in features])

@@ -23,7 +23,9 @@ from tokenizers import Tokenizer, decoders, models
 from xnnpack_recipes import fp32
 
 # Gemma 3 runs in upstream's runner below, and the others are near the three that always run.
-RELEASED = ["gemma3", "qwen2_5_vl", "smolvlm"]
+RELEASED = ["gemma3", "glm4v", "lighton_ocr", "qwen2_5_vl", "smolvlm"]
+# Those that read patches.
+PATCHED = ("glm4v", "qwen2_vl", "qwen2_5_vl")
 # 256 words, and the tokens that no text has.
 MEDIA, VOCABULARY, LENGTH, ANSWER = 259, 260, 48, 5
 TEXT = {
@@ -75,6 +77,16 @@ def model_of(name: str) -> Any:
             text_config=TEXT
             | {"sliding_window": 6, "layer_types": ["sliding_attention", "full_attention"]},
             mm_tokens_per_image=4,
+            image_token_id=MEDIA,
+        ),
+        "glm4v": lambda: hf.Glm4vConfig(
+            vision_config=GRID | {"image_size": 32, "out_hidden_size": 32, "intermediate_size": 48},
+            text_config=TEXT | TURNED,
+            image_token_id=MEDIA,
+        ),
+        "lighton_ocr": lambda: hf.LightOnOcrConfig(
+            vision_config=VISION | {"model_type": "pixtral", "head_dim": 8},
+            text_config=TEXT | {"model_type": "qwen3"},
             image_token_id=MEDIA,
         ),
         "llava": lambda: hf.LlavaConfig(
@@ -138,7 +150,7 @@ def spec_of(model: Any, folder: Path, **args: str) -> ModelSpec:
 
 
 def size_of(name: str) -> tuple[int, int]:
-    return (32, 48) if name.startswith("qwen") else (32, 32)
+    return (32, 48) if name in PATCHED or name == "lighton_ocr" else (32, 32)
 
 
 def pixels_of(name: str) -> torch.Tensor:
@@ -162,7 +174,9 @@ def expected_answer(model: Any, name: str, count: int) -> list[int]:
         kinds = (tokens == MEDIA).long()
         if name == "gemma3":
             its["token_type_ids"] = kinds
-        if name.startswith("qwen"):
+        if name == "lighton_ocr":
+            its["image_sizes"] = torch.tensor([size_of(name)])
+        if name in PATCHED:
             its["pixel_values"] = patches_of(values[0])
             its["image_grid_thw"] = torch.tensor([[1, 4, 6]])
             its["mm_token_type_ids"] = kinds
@@ -278,6 +292,17 @@ def test_models_without_embeddings_of_images_are_refused(tmp_path: Path) -> None
     )
     with pytest.raises(BuildError, match="BlipForConditionalGeneration: it has no get_image_feat"):
         spec_of(hf.BlipForConditionalGeneration(config), tmp_path)
+
+
+def test_a_decoder_that_reads_inner_layers_of_its_encoder_is_refused(tmp_path: Path) -> None:
+    config = hf.Qwen3VLConfig(
+        vision_config=GRID
+        | {"out_hidden_size": 32, "intermediate_size": 48, "deepstack_visual_indexes": [0]},
+        text_config=TEXT | TURNED,
+        image_token_id=MEDIA,
+    )
+    with pytest.raises(BuildError, match=r"inner layers of the encoder saw \(deepstack\)"):
+        spec_of(hf.Qwen3VLForConditionalGeneration(config), tmp_path, image_size="32x32")
 
 
 def test_sizes_that_depend_on_values_are_refused() -> None:
