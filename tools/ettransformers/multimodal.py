@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -276,14 +276,17 @@ def of_images(
     return _spec(checkpoint, options, encoder, "vision_encoder", (pixels, 255 - pixels), metadata)
 
 
-def _kind(arguments: Iterable[str]) -> type[_VisionEncoder]:
-    """The encoder of a model whose `get_image_features` takes these arguments."""
-    kinds = {
-        "pixel_attention_mask": _WholeImageEncoder,
-        "image_grid_thw": _PatchEncoder,
-        "image_sizes": _SizedEncoder,
-    }
-    return next((kind for name, kind in kinds.items() if name in arguments), _VisionEncoder)
+def _kind(parameters: Mapping[str, inspect.Parameter]) -> type[_VisionEncoder]:
+    """The encoder of a model whose `get_image_features` has these parameters."""
+    if "pixel_attention_mask" in parameters:
+        return _WholeImageEncoder
+    if "image_grid_thw" in parameters:
+        return _PatchEncoder
+    sizes = parameters.get("image_sizes")
+    # Where it may be missing, one of several kinds of encoders takes it.
+    if sizes is not None and sizes.default is inspect.Parameter.empty:
+        return _SizedEncoder
+    return _VisionEncoder
 
 
 def of_recordings(
