@@ -93,7 +93,7 @@ def test_exported_programs(tmp_path: Path) -> None:
 def call(function: Any, **options: str) -> Any:
     """Calls a builder as the exporter does."""
     context = RecipeContext(Options(options, "//x:r"), "//x:r", base="the base")
-    return recipe._call(function, context, "//x:r")
+    return recipe.call(function, context, "//x:r")
 
 
 def test_parameters_of_builders() -> None:
