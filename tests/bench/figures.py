@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import units as units_benchmark
+from speed_table import speed_table
 
 Results = Mapping[str, Any]
 
@@ -171,6 +172,11 @@ def shared_memory(measured: Results) -> str:
     return "\n".join(rows)
 
 
+def speed(measured: Results) -> str:
+    """Variants of a language model in upstream's runner."""
+    return "\n".join([speed_table(measured["speed"]), "", f"Measured {_alone(measured['speed'])}."])
+
+
 def units(measured: Results) -> str:
     """What each unit of the fast path saves."""
     return units_benchmark.table(measured["units"]["models"])
@@ -227,6 +233,7 @@ SECTIONS: dict[str, Callable[[Results], str]] = {
     "rebuilds": rebuilds,
     "shared_memory": shared_memory,
     "sharing": sharing,
+    "speed": speed,
     "tests": tests,
     "units": units,
 }

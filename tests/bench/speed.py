@@ -20,11 +20,12 @@ import os
 import statistics
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import actions
+from speed_table import speed_table
 
 CONTEXTS = (512, 2048)
 # Files of programs, by variant.
@@ -65,7 +66,7 @@ def main() -> None:
     _time(programs, rows, given.rounds)
     results = {"machine": actions.machine(), "programs": rows}
     actions.write_json(given.json, results)
-    print(table(results))
+    print(speed_table(results))
 
 
 def _row(program: tuple[str, int, Path]) -> dict[str, Any]:
@@ -175,25 +176,6 @@ def _load_operators() -> None:
 def _resident() -> int:
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")
-
-
-def table(results: Mapping[str, Any]) -> str:
-    """The figures as Markdown."""
-    head = ["variant", "context", "reading", "writing", "memory", "program", "perplexity"]
-    rows = [head, ["---"] * len(head)]
-    for row in results["programs"]:
-        rows.append(
-            [
-                f"`{row['variant']}`",
-                f"{row['context']:,}",
-                f"{row['prompt_tokens_per_second']:.0f} tokens/s",
-                f"{row['tokens_per_second']:.0f} tokens/s",
-                f"{row['memory_bytes'] / 1e6:.0f} MB",
-                f"{row['bytes'] / 1e6:.1f} MB",
-                f"{row['perplexity']:.2f}",
-            ]
-        )
-    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
 
 
 if __name__ == "__main__":
