@@ -10,7 +10,7 @@ from etbuild import BuildError, Method, ModelSpec
 from executorch.export import ExportRecipe, QuantizationRecipe, stages
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e, prepare_qat_pt2e
 
-from etexport import calibration
+from etexport import calibration, training
 from etexport.annotations import FloatsOnly
 from etexport.exported import Exported
 from etexport.inputs import deep_copy
@@ -72,6 +72,7 @@ def _quantize_module(
     if quantization.is_qat:
         module_of_graph = prepared(name, module, method, recipe, label)
         trained(quantization, module_of_graph, label)
+        training.unmark(module_of_graph)
         stages.move_exported_model_to_eval(module_of_graph)
     else:
         module_of_graph = _observed(name, module, method, recipe, label, state)
@@ -108,6 +109,7 @@ def prepared(name: str, module: Any, method: Method, recipe: ExportRecipe, label
     graph = stage._apply_passes(graph, quantization.post_prepare_passes)
     stages.allow_exported_model_train_eval(graph)
     stages.move_exported_model_to_train(graph)
+    training.mark(graph, training.of_observers(graph))
     return graph
 
 

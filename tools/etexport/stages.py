@@ -201,7 +201,7 @@ def prepared_sources(modules: Mapping[str, Any], recipe: ExportRecipe) -> dict[s
     copies = {n: with_parent(m) for n, m in deep_copy(dict(modules), {}).items()}
     _quantize_sources(copies, training.steps(config)[0])
     for module in copies.values():
-        training.mark(module, config)
+        training.mark(module, repr(config.ao_base_config))
     return copies
 
 

@@ -1,9 +1,9 @@
 """Quantization-aware training: which recipes and models can be, and loading what was trained.
 
 A checkpoint is the state of a module that was prepared for a recipe (`qat.py`). It fits no other:
-a model or recipe that has changed since is an error. The names tell it for PT2E, whose observers
-have state. torchao's modules have none, so that a buffer with the text of the configuration goes
-with theirs.
+a model or recipe that has changed since is an error. Names and shapes alone do not tell: torchao's
+modules have no state of their own, and PT2E's observers take any shape. So a buffer with the text
+of the configuration goes with both.
 
 A recipe is for training if its `is_qat` is set. PT2E needs quantizers that say so, too, which only
 the recipe's builder can make (`RecipeContext.qat`); torchao's configurations serve both.
@@ -23,7 +23,7 @@ from torchao.quantization.qat import FakeQuantizedEmbedding, FakeQuantizedLinear
 
 from etexport.overrides import MixedQuantization
 
-# A buffer with the text of torchao's configuration.
+# A buffer with the text of the configuration.
 _CONFIGURATION = "qat_configuration"
 _AGAIN = (
     "Train the module that etbuild.qat.prepare returns for this model and recipe, and save its "
@@ -104,10 +104,20 @@ def steps(config: Any) -> tuple[Any, Any]:
     return before, after
 
 
-def mark(module: torch.nn.Module, config: Any) -> None:
+def mark(module: torch.nn.Module, configuration: str) -> None:
     """Adds the buffer that says what a module was prepared for."""
-    text = repr(config.ao_base_config).encode()
-    module.register_buffer(_CONFIGURATION, torch.frombuffer(bytearray(text), dtype=torch.uint8))
+    text = bytearray(configuration.encode())
+    module.register_buffer(_CONFIGURATION, torch.frombuffer(text, dtype=torch.uint8))
+
+
+def of_observers(module: torch.nn.Module) -> str:
+    """What PT2E prepared a graph for: all types, ranges and schemes of its observers, sorted."""
+    found = {
+        f"{part.dtype} {part.quant_min} to {part.quant_max} {part.qscheme}"
+        for part in module.modules()
+        if hasattr(part, "qscheme") and hasattr(part, "quant_min")
+    }
+    return ", ".join(sorted(found))
 
 
 def unmark(module: torch.nn.Module) -> None:

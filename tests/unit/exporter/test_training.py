@@ -161,6 +161,15 @@ def test_options_reach_the_builder(tmp_path: Path) -> None:
         lowered(other, spec(), saved(module, tmp_path))
 
 
+def test_observers_of_another_recipe(tmp_path: Path) -> None:
+    """They have the same names, and take scales of any shape."""
+    checkpoint = saved(
+        etbuild.qat.prepare(spec(), xnnpack_recipes.int8_static_per_tensor), tmp_path
+    )
+    with pytest.raises(BuildError, match=r"another recipe: got .*per_tensor_sym.*per_channel_sym"):
+        lowered(made(xnnpack_recipes.int8_static_per_channel), spec(), checkpoint)
+
+
 @pytest.mark.parametrize(
     ("builder", "lacking"),
     [(BUILDERS[0], '"qat_configuration"'), (BUILDERS[1], '"activation_post_process_0.')],
