@@ -26,8 +26,9 @@ def prepare(
     """See `etbuild.qat.prepare`."""
     if not isinstance(recipe, ExportRecipe):
         label = getattr(recipe, "__qualname__", "the recipe")
-        context = RecipeContext(Options(options, label), label, qat=True)
-        recipe = recipes.call(recipe, context, label)
+        recipe = recipes.call(
+            recipe, RecipeContext(Options(options, label), label, qat=True), label
+        )
     return _prepared(model, recipe, recipe.name or "the recipe")
 
 

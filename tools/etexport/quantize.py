@@ -71,8 +71,7 @@ def _quantize_module(
     stage = stages.QuantizeStage(quantization)
     if quantization.is_qat:
         module_of_graph = prepared(name, module, method, recipe, label)
-        trained(quantization, module_of_graph, label)
-        training.unmark(module_of_graph)
+        training.train(quantization, module_of_graph, label)
         stages.move_exported_model_to_eval(module_of_graph)
     else:
         module_of_graph = _observed(name, module, method, recipe, label, state)
@@ -111,20 +110,6 @@ def prepared(name: str, module: Any, method: Method, recipe: ExportRecipe, label
     stages.move_exported_model_to_train(graph)
     training.mark(graph, training.of_observers(graph))
     return graph
-
-
-def trained(quantization: QuantizationRecipe, module: torch.nn.Module, label: str) -> None:
-    """Trains a prepared module, or loads what was trained.
-
-    Raises:
-      BuildError: the recipe does not say how.
-    """
-    if quantization.train_fn is None:
-        raise BuildError(
-            f"{label}: the recipe says is_qat, but has no train_fn.",
-            'Train with etbuild.qat.prepare, and set quantize = "qat" and trained_checkpoint.',
-        )
-    quantization.train_fn(module)
 
 
 def _observed(

@@ -43,7 +43,7 @@ from etexport.inputs import deep_copy
 from etexport.methods import check_eager, export
 from etexport.overrides import MixedQuantization, OwnedLayers
 from etexport.progress import Progress
-from etexport.quantize import quantize, trained
+from etexport.quantize import quantize
 
 _DEFAULT = (
     StageType.SOURCE_TRANSFORM,
@@ -211,8 +211,7 @@ def _trained_sources(
     [config] = recipe.quantization_recipe.ao_quantization_configs
     copies = prepared_sources(modules, recipe)
     for module in copies.values():
-        trained(recipe.quantization_recipe, module.train(), label)
-        training.unmark(module)
+        training.train(recipe.quantization_recipe, module.train(), label)
     _quantize_sources(copies, training.steps(config)[1])
     return {name: module.eval() for name, module in copies.items()}
 

@@ -12,13 +12,14 @@ the recipe's builder can make (`RecipeContext.qat`); torchao's configurations se
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 from etbuild import BuildError, ModelSpec, load_checkpoint
-from executorch.export import ExportRecipe
+from etbuild.context import listed
+from executorch.export import ExportRecipe, QuantizationRecipe
 from torchao.quantization.qat import FakeQuantizedEmbedding, FakeQuantizedLinear, QATConfig
 
 from etexport.overrides import MixedQuantization
@@ -29,7 +30,6 @@ _AGAIN = (
     "Train the module that etbuild.qat.prepare returns for this model and recipe, and save its "
     "state_dict."
 )
-_MOST = 8
 
 
 def check_model(model: ModelSpec, label: str) -> list[str]:
@@ -120,8 +120,18 @@ def of_observers(module: torch.nn.Module) -> str:
     return ", ".join(sorted(found))
 
 
-def unmark(module: torch.nn.Module) -> None:
-    """Removes it: a program has no use for it."""
+def train(quantization: QuantizationRecipe, module: torch.nn.Module, label: str) -> None:
+    """Trains a prepared module, or loads what was trained, and removes the module's mark.
+
+    Raises:
+      BuildError: the recipe does not say how.
+    """
+    if quantization.train_fn is None:
+        raise BuildError(
+            f"{label}: the recipe says is_qat, but has no train_fn.",
+            'Train with etbuild.qat.prepare, and set quantize = "qat" and trained_checkpoint.',
+        )
+    quantization.train_fn(module)
     delattr(module, _CONFIGURATION)
 
 
@@ -143,7 +153,10 @@ def load(module: torch.nn.Module, checkpoint: Path, label: str) -> None:
     except BuildError as error:
         raise BuildError(f"{label}: trained_checkpoint: {error.what}", error.hint) from error
     if not _is_state(state):
-        raise BuildError(f"{where}: got a {_described(state)}, expected tensors by name.", _AGAIN)
+        also = " with other things" if isinstance(state, Mapping) else ""
+        raise BuildError(
+            f"{where}: got a {type(state).__name__}{also}, expected tensors by name.", _AGAIN
+        )
     own = module.state_dict()
     lacking = own.keys() - state.keys()
     unknown = state.keys() - own.keys()
@@ -173,20 +186,9 @@ def _is_state(value: Any) -> bool:
     )
 
 
-def _described(value: Any) -> str:
-    return (
-        f"{type(value).__name__} with other things"
-        if isinstance(value, Mapping)
-        else (type(value).__name__)
-    )
-
-
 def _text(buffer: torch.Tensor) -> str:
     return bytes(buffer.flatten().to(torch.uint8).tolist()).decode("utf-8", "replace")
 
 
-def _some(names: set[str]) -> str:
-    shown = sorted(names)[:_MOST]
-    more = len(names) - len(shown)
-    listed = ", ".join(f'"{name}"' for name in shown) or "nothing"
-    return f"{listed} and {more} more" if more else listed
+def _some(names: Iterable[str]) -> str:
+    return listed(list(names), most=8) or "nothing"

@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
-from etfast.beside import Beside, cores
+from etfast.beside import Beside
 from etfast.unit import Unit, replaced
 
 # Below this many nodes a fork of a process with its imports costs more than it saves.
@@ -33,7 +33,7 @@ def _install() -> contextlib.AbstractContextManager[None]:
             for program, specs in zip(programs, compile_specs[name], strict=True)
         ]
         kept = _first_half([len(program.graph.nodes) for _, program, _ in jobs])
-        if cores() < 2 or kept == len(jobs):
+        if kept == len(jobs):
             return upstream(cls, edge_programs, compile_specs)
 
         def preprocessed(some: Any) -> list[Any]:

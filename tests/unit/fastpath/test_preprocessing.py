@@ -18,7 +18,6 @@ from lowerings import digest
 @pytest.fixture(autouse=True)
 def _two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(beside, "cores", lambda: 2)
-    monkeypatch.setattr(preprocessing, "cores", lambda: 2)
     monkeypatch.setattr(preprocessing, "_WORTH", 0)
 
 
