@@ -12,7 +12,7 @@ own, or is exported already. Three stages are ours for that reason, because upst
 From there on (to_edge, to_backend, transform_and_lower) upstream's stages run as they are.
 
 A recipe means the same here as under upstream's ExportSession: the same stages in the same order,
-on one method the same program. The caller's model stays unchanged: quantization works on copies,
+on one method the same program, but for buffers that are written in place (`writes`). The caller's model stays unchanged: quantization works on copies,
 which are made of all methods at once, as a copy of each would end what they share. Where upstream
 would write a program that differs from the model without a word, a check fails instead: sizes that
 were narrowed (`bounds`), state that begins with other values (`state`).
@@ -37,7 +37,7 @@ from torchao.quantization import quantize_
 from torchao.quantization.quant_api import _is_linear
 from torchao.utils import unwrap_tensor_subclass
 
-from etexport import bounds, control_flow, state, training
+from etexport import bounds, control_flow, state, training, writes
 from etexport.exported import check_recipe
 from etexport.inputs import deep_copy
 from etexport.methods import check_eager, export
@@ -130,7 +130,9 @@ def run(
     with progress.stage("emit"):
         config = recipe.executorch_backend_config or ExecutorchBackendConfig()
         passes = [*config.passes, control_flow.CopyResults()]
-        manager = edge.to_executorch(dataclasses.replace(config, passes=passes))
+        in_place = config.run_reinplace_pass or writes.are_safe(edge)
+        config = dataclasses.replace(config, passes=passes, run_reinplace_pass=in_place)
+        manager = edge.to_executorch(config)
     bounds.check_lowered(manager, inputs, label)
     state.check(manager, programs, label)
     return manager

@@ -35,8 +35,9 @@ class GroupedAttention(Attention):
       rope: the rotary embedding; unused, its tables come with each call.
 
     Attributes:
-      k_cache: keys of all positions: (context, KV heads, head size).
-      v_cache: values likewise.
+      k_cache: keys of all positions: (KV heads, head size, context), as a product of matrices
+        takes them, so that no call turns the whole cache.
+      v_cache: values: (KV heads, context, head size).
       rotary: which of a call's rotary embeddings turns queries and keys; None: none.
       window: which of a call's masks applies; see `forward`.
     """
@@ -49,9 +50,11 @@ class GroupedAttention(Attention):
         self.wk = nn.Linear(args.dim, self.kv_heads * self.size, bias=bias)
         self.wv = nn.Linear(args.dim, self.kv_heads * self.size, bias=bias)
         self.wo = nn.Linear(self.heads * self.size, args.dim, bias=False)
-        cache = (args.max_context_len, self.kv_heads, self.size)
-        self.register_buffer("k_cache", torch.zeros(cache, device="cpu"))
-        self.register_buffer("v_cache", torch.zeros(cache, device="cpu"))
+        self.context = args.max_context_len
+        keys = self.kv_heads, self.size, self.context
+        self.register_buffer("k_cache", torch.zeros(keys, device="cpu"))
+        values = self.kv_heads, self.context, self.size
+        self.register_buffer("v_cache", torch.zeros(values, device="cpu"))
         turned = int(self.size * args.partial_rotary_factor)
         turn = half_turns(self.size, turned) if args.use_hf_rope else quarter_turns(self.size)
         self.register_buffer("turn", turn, persistent=False)
@@ -88,7 +91,7 @@ class GroupedAttention(Attention):
         Returns:
           (1, n, width), and None, for no update of the options.
         """
-        groups, context = self.heads // self.kv_heads, self.k_cache.shape[0]
+        groups = self.heads // self.kv_heads
         if rotaries and self.rotary is not None:
             freqs_cos, freqs_sin = rotaries[self.rotary]
         mask = mask if masks is None else masks[self.window]
@@ -97,18 +100,18 @@ class GroupedAttention(Attention):
         k = self._normed(self.wk(x), "k_norm_fn")
         k = self._rotated(k, self.kv_heads, freqs_cos, freqs_sin)
         v = self.wv(x).view(-1, self.kv_heads, self.size)
-        self.k_cache.index_copy_(0, input_pos, k)
-        self.v_cache.index_copy_(0, input_pos, v)
+        self.k_cache.index_copy_(2, input_pos, k.permute(1, 2, 0))
+        self.v_cache.index_copy_(1, input_pos, v.permute(1, 0, 2))
         # The heads that share keys become rows of one matrix: (KV heads, groups * n, head size).
         scale = self.size**-0.5 if self.scale is None else self.scale
         q = (q * scale).view(-1, self.kv_heads, groups, self.size)
         q = q.permute(1, 2, 0, 3).reshape(self.kv_heads, -1, self.size)
-        scores = torch.bmm(q, self.k_cache.permute(1, 2, 0))
+        scores = torch.bmm(q, self.k_cache)
         if self.cap is not None:
             scores = torch.tanh(scores / self.cap) * self.cap
-        scores = scores.view(self.kv_heads, groups, -1, context) + mask
-        weights = torch.softmax(scores, dim=-1).view(self.kv_heads, -1, context)
-        y = torch.bmm(weights, self.v_cache.permute(1, 0, 2))
+        scores = scores.view(self.kv_heads, groups, -1, self.context) + mask
+        weights = torch.softmax(scores, dim=-1).view(self.kv_heads, -1, self.context)
+        y = torch.bmm(weights, self.v_cache)
         y = y.view(self.kv_heads, groups, -1, self.size).permute(2, 0, 1, 3)
         return self.wo(y.reshape(1, -1, self.heads * self.size)), None
 

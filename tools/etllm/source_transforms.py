@@ -88,6 +88,9 @@ def transform(model: Transformer, its: Architecture, keys: Sequence[str]) -> Tra
         ]
     for step in steps:
         model = step(model)
+    if _SDPA in keys:
+        for layer in model.layers:
+            layer.attention.SDPA = _CachedAttention(layer.attention)
     if _CACHE in keys:
         _clear_caches(model)
     return model
@@ -104,6 +107,48 @@ def _clear_caches(model: nn.Module) -> None:
         if isinstance(module, custom_kv_cache.QuantizedKVCache):
             for buffer in module.buffers(recurse=False):
                 buffer.zero_()
+
+
+class _CachedAttention(nn.Module):
+    """Upstream's SDPACustom, reading the KV cache as it lies in memory.
+
+    Upstream turns the whole cache twice and removes the pair by a pass over the exported graph.
+
+    Args:
+      attention: an upstream attention whose cache is a CustomKVCache.
+    """
+
+    def __init__(self, attention: nn.Module) -> None:
+        super().__init__()
+        self.width = attention.SDPA.dim
+        # A part of the attention alone: export takes a buffer of two modules for two buffers.
+        self.caches = (attention.kv_cache,)
+
+    def forward(
+        self,
+        input_pos: torch.Tensor,
+        q: torch.Tensor,
+        k: torch.Tensor,
+        v: torch.Tensor,
+        batch: int,
+        length: int,
+        mask: torch.Tensor | None,
+    ) -> torch.Tensor:
+        """Attends with q of (batch, heads, length, head size); (batch, length, width).
+
+        Args:
+          input_pos: int64 position of the first token, (1,).
+          q: queries.
+          k: all keys, which the cache has, too; unused.
+          v: all values, likewise.
+          batch: number of rows.
+          length: number of tokens.
+          mask: unused: no token sees a later one.
+        """
+        start, (cache,) = input_pos[0].item(), self.caches
+        attend = torch.ops.llama.custom_sdpa
+        y = attend(q.transpose(1, 2), cache.k_cache, cache.v_cache, start, None, 0, True)
+        return y.view(batch, length, self.width)
 
 
 class UpstreamCausalLM(nn.Module):
