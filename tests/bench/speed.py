@@ -93,6 +93,7 @@ def _time(
             runs[index].append(
                 {
                     "prompt_tokens_per_second": short["prompt_tokens_per_second"],
+                    "tokens_per_second_after_prompt": short["tokens_per_second"],
                     "tokens_per_second": full["tokens_per_second"],
                     "memory_bytes": full["memory_bytes"],
                 }

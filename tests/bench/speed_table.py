@@ -8,7 +8,8 @@ from typing import Any
 
 def speed_table(results: Mapping[str, Any]) -> str:
     """What `//tests/bench:speed` measured, as Markdown."""
-    head = ["variant", "context", "reading", "writing", "memory", "program", "perplexity"]
+    head = ["variant", "context", "reading", "writing, context begun", "writing, context full"]
+    head += ["memory", "program", "perplexity"]
     rows = [head, ["---"] * len(head)]
     for row in results["programs"]:
         rows.append(
@@ -16,6 +17,7 @@ def speed_table(results: Mapping[str, Any]) -> str:
                 f"`{row['variant']}`",
                 f"{row['context']:,}",
                 f"{row['prompt_tokens_per_second']:.0f} tokens/s",
+                f"{row['tokens_per_second_after_prompt']:.0f} tokens/s",
                 f"{row['tokens_per_second']:.0f} tokens/s",
                 f"{row['memory_bytes'] / 1e6:.0f} MB",
                 f"{row['bytes'] / 1e6:.1f} MB",

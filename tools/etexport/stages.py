@@ -130,8 +130,7 @@ def run(
     with progress.stage("emit"):
         config = recipe.executorch_backend_config or ExecutorchBackendConfig()
         passes = [*config.passes, control_flow.CopyResults()]
-        in_place = config.run_reinplace_pass or writes.are_safe(edge)
-        config = dataclasses.replace(config, passes=passes, run_reinplace_pass=in_place)
+        config = writes.in_place(dataclasses.replace(config, passes=passes), edge)
         manager = edge.to_executorch(config)
     bounds.check_lowered(manager, inputs, label)
     state.check(manager, programs, label)

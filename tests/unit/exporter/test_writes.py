@@ -15,11 +15,11 @@ from quiet_torch import run
 
 
 class Cache(torch.nn.Module):
-    """A cache of 6 rows that takes 2 of them at a time."""
+    """A cache that takes 2 rows at a time."""
 
-    def __init__(self) -> None:
+    def __init__(self, rows: int = 6) -> None:
         super().__init__()
-        self.register_buffer("rows", torch.zeros(6, 3))
+        self.register_buffer("rows", torch.zeros(rows, 3))
 
     def forward(self, x: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
         self.rows.index_copy_(0, at + torch.arange(2), x)
@@ -82,3 +82,12 @@ def test_a_cache_is_written_in_place(net: torch.nn.Module, tmp_path: Path) -> No
 @pytest.mark.parametrize("net", [ReadBefore(), WrittenTwice(), Replaced()])
 def test_what_is_read_besides_is_kept(net: torch.nn.Module, tmp_path: Path) -> None:
     assert "aten::index_put" in operators(net, tmp_path / "net.pte")
+
+
+def test_the_memory_of_a_cache_is_planned_once(tmp_path: Path) -> None:
+    """Upstream plans it again for the output that says what the buffer holds afterwards."""
+    rows, program = 1000, tmp_path / "net.pte"
+    operators(Cache(rows), program)
+    [plan] = pte.read(program).program.executionPlan
+    cache = rows * 3 * 4
+    assert cache < sum(plan.nonConstBufferSizes) < 1.1 * cache
