@@ -41,6 +41,8 @@ class GreedyProgram:
 
         (self.context,) = constant("get_max_context_len")
         (self.most,) = constant("get_max_seq_len")
+        if {"forward", "enable_dynamic_shape"} <= set(names):
+            self.most = self.most if constant("enable_dynamic_shape") == [True] else 1
         self.ends = {int(token) for token in constant("get_eos_ids")}
         sizes = {name: int(m[1]) for name in names if (m := re.fullmatch(r"prefill_(\d+)", name))}
         if "decode" in names:

@@ -138,3 +138,13 @@ def test_a_chat_with_a_family_that_only_transformers_has() -> None:
     """The runner talks with it as with any other."""
     report = converse([HERE / "ernie_chat"], "Hi\nx\n", "--max_new_tokens", "6")
     check_turns(GreedyProgram(HERE / "ernie_xnnpack.pte"), report["answers"], 6)
+
+
+def test_a_chat_with_a_program_that_keeps_states() -> None:
+    """It reads token by token, and each conversation begins the states anew."""
+    lines = "Hi\nx\n" + "y" * 60 + "\nx\n"
+    report = converse([HERE / "mamba_transformers_chat"], lines, "--max_new_tokens", "6", code=1)
+    program = GreedyProgram(HERE / "mamba_transformers.pte")
+    first, second, third = report["answers"]
+    check_turns(program, [first, second], 6)
+    check_turns(program, [third], 6)

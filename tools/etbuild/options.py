@@ -39,7 +39,7 @@ class Options(Mapping[str, str]):
         """An option as a string; with `choices`, one of them."""
         value = self._values.get(name, default)
         if choices and value not in choices:
-            raise self._error(name, value, "one of " + ", ".join(choices))
+            raise self.error(name, "one of " + ", ".join(choices))
         return value
 
     def integer(self, name: str, default: int, minimum: int | None = None) -> int:
@@ -51,9 +51,9 @@ class Options(Mapping[str, str]):
         try:
             number = int(value)
         except ValueError:
-            raise self._error(name, value, expected) from None
+            raise self.error(name, expected) from None
         if minimum is not None and number < minimum:
-            raise self._error(name, value, expected)
+            raise self.error(name, expected)
         return number
 
     def number(self, name: str, default: float) -> float:
@@ -62,7 +62,7 @@ class Options(Mapping[str, str]):
         try:
             return default if value is None else float(value)
         except ValueError:
-            raise self._error(name, value or "", "a number") from None
+            raise self.error(name, "a number") from None
 
     def boolean(self, name: str, default: bool) -> bool:
         """An option as true or false."""
@@ -73,7 +73,7 @@ class Options(Mapping[str, str]):
             return True
         if value.lower() in _FALSE:
             return False
-        raise self._error(name, value, "true or false")
+        raise self.error(name, "true or false")
 
     def only(self, *known: str) -> None:
         """Raises BuildError for an option whose name is not in `known`."""
@@ -84,5 +84,14 @@ class Options(Mapping[str, str]):
                     + (f"It takes: {', '.join(sorted(known))}." if known else "It takes none.")
                 )
 
-    def _error(self, name: str, value: str, expected: str) -> BuildError:
-        return BuildError(f'{self._label}: option "{name}": got "{value}", expected {expected}.')
+    def error(self, name: str, expected: str, hint: str = "") -> BuildError:
+        """The error for an option with another value than expected.
+
+        Args:
+          name: of the option.
+          expected: what would do, for example "a number".
+          hint: what to do about it, a sentence.
+        """
+        got = self._values.get(name, "")
+        message = f'{self._label}: option "{name}": got "{got}", expected {expected}.'
+        return BuildError(message, hint)

@@ -4,10 +4,16 @@ The cache is a buffer of the program. transformers' cache layers count in it wha
 here the caller says the position, as ExecuTorch's LLM runners do. So each call builds layers around
 the buffers, and a call's position is all that it knows of those before. Layers with a sliding
 window keep all tokens: the attention mask alone limits what they see, which gives equal results.
+
+Layers without attention (Mamba's, gated delta rules, short convolutions) keep a state of a fixed
+size instead. A call at position 0 begins it anew. Such a program reads one token a call: with more,
+transformers' code computes in chunks whose number depends on the sizes, which cannot be exported.
 """
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +21,14 @@ import torch
 from etbuild import BuildError, Method, ModelSpec, Options
 from torch import nn
 from transformers import StaticCache
-from transformers.cache_utils import DummyLayer, StaticLayer
+from transformers.cache_utils import (
+    DummyLayer,
+    LinearAttentionAndStaticFullAttentionLayer,
+    LinearAttentionAndStaticSlidingWindowAttentionLayer,
+    LinearAttentionLayer,
+    StaticIndexedLayer,
+    StaticLayer,
+)
 
 from ettransformers import inputs
 from ettransformers.pretrained import Checkpoint
@@ -31,10 +44,10 @@ class _Layer(StaticLayer):
     """A layer of a cache in buffers of a module, from a position on."""
 
     def __init__(
-        self, keys: torch.Tensor, values: torch.Tensor, position: int | torch.Tensor
+        self, tensors: Mapping[str, torch.Tensor], position: int | torch.Tensor, **_: Any
     ) -> None:
-        super().__init__(keys.shape[2])
-        self.keys, self.values = keys, values
+        StaticLayer.__init__(self, tensors["keys"].shape[2])
+        self.keys, self.values = tensors["keys"], tensors["values"]
         self.cumulative_length = position
         self.is_initialized = True
 
@@ -49,34 +62,102 @@ class _Layer(StaticLayer):
         return self.keys, self.values
 
 
+class _IndexedLayer(_Layer, StaticIndexedLayer):
+    """A layer that chooses what it looks at by keys of another kind."""
+
+    def __init__(
+        self, tensors: Mapping[str, torch.Tensor], position: int | torch.Tensor, **_: Any
+    ) -> None:
+        StaticIndexedLayer.__init__(self, tensors["keys"].shape[2])
+        _Layer.__init__(self, tensors, position)
+        self.indexer_keys, self.begin = tensors["indexer_keys"], position
+        self.is_indexer_initialized = True
+
+    def update_indexer(self, indexer_key_states: torch.Tensor) -> torch.Tensor:
+        positions = torch.arange(indexer_key_states.shape[1]) + self.begin
+        self.indexer_keys.index_copy_(1, positions, indexer_key_states)
+        return self.indexer_keys
+
+
+class _StateLayer(LinearAttentionLayer):
+    """A layer that keeps a state of a fixed size."""
+
+    def __init__(self, tensors: Mapping[str, torch.Tensor], *_: Any, states: int) -> None:
+        LinearAttentionLayer.__init__(self, states)
+        for i in range(states):
+            self.has_previous_state[i] = True
+            if f"convolved_{i}" in tensors:
+                self.conv_states[i] = tensors[f"convolved_{i}"]
+                self.conv_kernel_size[i] = self.conv_states[i].shape[-1]
+                self.is_conv_states_initialized[i] = True
+            if f"recurrent_{i}" in tensors:
+                self.recurrent_states[i] = tensors[f"recurrent_{i}"]
+                self.is_recurrent_states_initialized[i] = True
+
+
+class _HybridLayer(_StateLayer, _Layer):
+    """A layer that keeps both."""
+
+    def __init__(
+        self, tensors: Mapping[str, torch.Tensor], position: int | torch.Tensor, *, states: int
+    ) -> None:
+        _StateLayer.__init__(self, tensors, states=states)
+        _Layer.__init__(self, tensors, position)
+
+
+# Layers of a StaticCache, and those over buffers that stand for them.
+_LAYERS: dict[type, type] = {
+    StaticLayer: _Layer,
+    StaticIndexedLayer: _IndexedLayer,
+    LinearAttentionLayer: _StateLayer,
+    LinearAttentionAndStaticFullAttentionLayer: _HybridLayer,
+}
+# States, which a conversation begins anew; what belongs to a position is not read before it is.
+_STATES = ("convolved", "recurrent")
+
+
 class Buffers(nn.Module):
-    """The memory of a KV cache.
+    """The memory of a cache.
 
     Args:
       config: of the decoder.
       length: how many tokens it keeps.
+      states: whether layers may keep states, which each token changes.
+
+    Attributes:
+      has_states: whether some do.
     """
 
-    def __init__(self, config: Any, length: int) -> None:
+    def __init__(self, config: Any, length: int, states: bool = False) -> None:
         super().__init__()
         self.config = config
         self.length = length
-        self.layers = 0
+        self.states = states
+        self.layers: list[tuple[type, tuple[str, ...], int] | None] = []
+
+    @property
+    def has_states(self) -> bool:
+        return any(name.startswith(_STATES) for name, _ in self.named_buffers())
 
     def allocate(self, filled: StaticCache) -> None:
         """Takes the sizes of a cache that a model has used once.
 
         Raises:
-          BuildError: a layer keeps something else than keys and values.
+          BuildError: a layer keeps something else than what is supported.
         """
-        self.layers = len(filled.layers)
         for i, layer in enumerate(filled.layers):
             if isinstance(layer, DummyLayer):
+                self.layers.append(None)
                 continue
-            if type(layer) is not StaticLayer or not layer.is_initialized:
+            tensors = _tensors(layer)
+            if not tensors or type(layer) not in _LAYERS:
                 raise _other_state(self.config, i, layer)
-            self.register_buffer(f"keys_{i}", torch.zeros_like(layer.keys), persistent=False)
-            self.register_buffer(f"values_{i}", torch.zeros_like(layer.values), persistent=False)
+            if isinstance(layer, LinearAttentionLayer) and not self.states:
+                raise _other_state(self.config, i, layer)
+            for name, tensor in tensors.items():
+                self.register_buffer(f"{name}_{i}", torch.zeros_like(tensor), persistent=False)
+            states = getattr(layer, "number_of_states", 0)
+            self.layers.append((_LAYERS[type(layer)], tuple(tensors), states))
 
     def cache(self, position: torch.Tensor, count: int) -> StaticCache:
         """A cache over the buffers, of which the tokens before a position are filled.
@@ -95,24 +176,39 @@ class Buffers(nn.Module):
             start = end - count
             torch._check(start >= 0)
         cache = empty_cache(self.config, self.length)
-        for i in range(self.layers):
-            if hasattr(self, f"keys_{i}"):
-                keys, values = getattr(self, f"keys_{i}"), getattr(self, f"values_{i}")
-                cache.layers[i] = _Layer(keys, values, start)
+        for i, layer in enumerate(self.layers):
+            if layer is None:
+                continue
+            kind, names, states = layer
+            tensors = {name: getattr(self, f"{name}_{i}") for name in names}
+            for name, tensor in tensors.items():
+                if name.startswith(_STATES):
+                    tensor.copy_(torch.where(position > 0, tensor, torch.zeros_like(tensor)))
+            cache.layers[i] = kind(tensors, start, states=states)
         return cache
 
 
-def empty_cache(config: Any, length: int) -> StaticCache:
-    """A cache whose layers with a sliding window keep all tokens, too.
+def _tensors(layer: Any) -> dict[str, torch.Tensor]:
+    """What a layer that was used once keeps, by names of buffers."""
+    found: dict[str, torch.Tensor | None] = {}
+    if isinstance(layer, StaticLayer) and layer.is_initialized:
+        found |= {"keys": layer.keys, "values": layer.values}
+    if isinstance(layer, StaticIndexedLayer):
+        found["indexer_keys"] = layer.indexer_keys
+    if isinstance(layer, LinearAttentionLayer):
+        found |= {f"convolved_{i}": state for i, state in layer.conv_states.items()}
+        found |= {f"recurrent_{i}": state for i, state in layer.recurrent_states.items()}
+    return {name: tensor for name, tensor in found.items() if tensor is not None}
 
-    Raises:
-      BuildError: a layer keeps something else than keys and values.
-    """
+
+def empty_cache(config: Any, length: int) -> StaticCache:
+    """A cache whose layers with a sliding window keep all tokens, too."""
     cache = StaticCache(config=config, max_cache_len=length)
     for i, layer in enumerate(cache.layers):
-        if not isinstance(layer, StaticLayer | DummyLayer):
-            raise _other_state(config, i, layer)
-        if layer.is_sliding and isinstance(layer, StaticLayer):
+        if isinstance(layer, LinearAttentionAndStaticSlidingWindowAttentionLayer):
+            states = layer.number_of_states
+            cache.layers[i] = LinearAttentionAndStaticFullAttentionLayer(length, states)
+        elif isinstance(layer, StaticLayer) and layer.is_sliding:
             cache.layers[i] = StaticLayer(length)
     return cache
 
@@ -120,8 +216,8 @@ def empty_cache(config: Any, length: int) -> StaticCache:
 def _other_state(config: Any, index: int, layer: Any) -> BuildError:
     return BuildError(
         f"{config.model_type}: layer {index} keeps a state of its own ({type(layer).__name__}), "
-        "expected keys and values alone.",
-        "Take a model whose layers all have attention.",
+        "expected keys and values.",
+        "Take a model whose layers all have attention and use transformers' cache.",
     )
 
 
@@ -131,10 +227,15 @@ class _Decoder(nn.Module):
     def __init__(self, model: nn.Module, length: int) -> None:
         super().__init__()
         self.model = model
-        self.buffers_of_cache = Buffers(model.config.get_text_config(decoder=True), length)
-        cache = empty_cache(self.buffers_of_cache.config, length)
+        config = model.config.get_text_config(decoder=True)
+        self.buffers_of_cache = Buffers(config, length, states=True)
+        # Models without any attention have another name for it.
+        parameters = inspect.signature(model.forward).parameters
+        self.cache_argument = "past_key_values" if "past_key_values" in parameters else "cache_params"
+        cache = empty_cache(config, length)
         with torch.no_grad():
-            model(input_ids=torch.zeros(1, 1, dtype=torch.long), past_key_values=cache)
+            tokens = torch.zeros(1, 1, dtype=torch.long)
+            model(input_ids=tokens, use_cache=True, **{self.cache_argument: cache})
         self.buffers_of_cache.allocate(cache)
 
     def forward(self, tokens: torch.Tensor, input_pos: torch.Tensor) -> torch.Tensor:
@@ -142,7 +243,10 @@ class _Decoder(nn.Module):
         cache = self.buffers_of_cache.cache(input_pos[0], tokens.shape[1])
         with replacements():
             result = self.model(
-                input_ids=tokens, past_key_values=cache, use_cache=True, logits_to_keep=1
+                input_ids=tokens,
+                use_cache=True,
+                logits_to_keep=1,
+                **{self.cache_argument: cache},
             )
         return result.logits[:, -1]
 
@@ -153,9 +257,13 @@ def build(
     """The method `forward` and the metadata that ExecuTorch's LLM runners read."""
     length = inputs.max_length(checkpoint, model, options, _MOST_TOKENS)
     vocabulary = model.get_input_embeddings().num_embeddings
-    calls = calls_of(model, length, options)
-    method = method_of(_Decoder(model, length).eval(), calls, vocabulary)
-    return ModelSpec({"forward": method}, metadata(checkpoint, length, vocabulary, calls))
+    decoder = _Decoder(model, length).eval()
+    calls = calls_of(model, length, options, decoder.buffers_of_cache.has_states)
+    method = method_of(decoder, calls, vocabulary)
+    its = metadata(checkpoint, length, vocabulary, calls)
+    if decoder.buffers_of_cache.has_states:
+        its["use_recurrent_state"] = True
+    return ModelSpec({"forward": method}, its)
 
 
 @dataclass(frozen=True)
@@ -171,15 +279,26 @@ class Calls:
     dynamic: bool
 
 
-def calls_of(model: Any, length: int, options: Options) -> Calls:
+def calls_of(model: Any, length: int, options: Options, has_states: bool = False) -> Calls:
     """How many tokens a call reads: `dynamic` and `prefill_length` of the target.
 
     For a mixture of experts it is one by default: the weights of its experts are copied for each
-    token of a call, for which no machine has the memory if the experts are large.
+    token of a call, for which no machine has the memory if the experts are large. For layers with
+    states it is always one.
+
+    Raises:
+      BuildError: the target wants more, and layers keep states.
     """
     has_experts = model._can_set_experts_implementation()
     most = min(length, options.integer("prefill_length", _PREFILL, minimum=2))
-    return Calls(most, options.boolean("dynamic", not has_experts))
+    dynamic = options.boolean("dynamic", not has_experts and not has_states)
+    if dynamic and has_states:
+        raise options.error(
+            "dynamic",
+            f"false: layers of {model.config.model_type} keep a state that each token changes",
+            "Leave it out: the program reads one token a call.",
+        )
+    return Calls(most, dynamic)
 
 
 def method_of(

@@ -25,6 +25,14 @@ class Counting(nn.Module):
         return (torch.arange(VOCABULARY) == self.seen).to(torch.float32).view(1, -1)
 
 
+class Stateful(Counting):
+    """Counts in its state alone, once that has begun; position 0 begins it anew."""
+
+    def forward(self, tokens: torch.Tensor, input_pos: torch.Tensor) -> torch.Tensor:
+        begins = torch.logical_or(input_pos == 0, self.seen == 0)
+        return super().forward(tokens, torch.where(begins, input_pos, self.seen))
+
+
 def write(path: Path, module: nn.Module, sizes: dict[str, int | None], **metadata: object) -> Path:
     """Writes a program; sizes: how many tokens each method reads, None: 1 to MOST."""
     exported = {}

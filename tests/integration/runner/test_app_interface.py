@@ -9,15 +9,24 @@ import os
 import subprocess
 from pathlib import Path
 
-from tests.integration.runner.counting import Counting, write, write_tokenizer
+import pytest
+
+from tests.integration.runner.counting import Counting, Stateful, write, write_tokenizer
 
 CLIENT = Path("tests/integration/runner/app_client").absolute()
 TURNS = os.environ.get("TURNS", "400")  # In each thread.
 MOST_GROWTH_KIB = 1024
 
 
-def test_a_c_program_runs_methods_and_chats_in_two_threads(tmp_path: Path) -> None:
-    program = write(tmp_path / "counting.pte", Counting(), {"forward": None})
+@pytest.mark.parametrize(
+    ("net", "metadata"),
+    [(Counting(), {}), (Stateful(), {"use_recurrent_state": True})],
+    ids=["cache", "state"],
+)
+def test_a_c_program_runs_methods_and_chats_in_two_threads(
+    net: Counting, metadata: dict[str, object], tmp_path: Path
+) -> None:
+    program = write(tmp_path / "counting.pte", net, {"forward": None}, **metadata)
     tokenizer = write_tokenizer(tmp_path / "tokenizer.json")
     command = [CLIENT, program, tokenizer, TURNS]
     result = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
@@ -25,9 +34,9 @@ def test_a_c_program_runs_methods_and_chats_in_two_threads(tmp_path: Path) -> No
     missing, listed, *methods_and_errors, growth = result.stdout.splitlines()
     assert "missing.pte" in missing
     assert listed == f"1: {program}"
-    methods = ["forward", "get_eos_ids", "get_max_context_len", "get_max_seq_len"]
-    assert methods_and_errors[:4] == methods
-    size, method, full, turns = methods_and_errors[4:]
+    methods = ["forward", "get_eos_ids", "get_max_context_len", "get_max_seq_len", *metadata]
+    assert methods_and_errors[:-4] == methods
+    size, method, full, turns = methods_and_errors[-4:]
     assert "input_0: size: got 8 bytes, expected those of int64 (1, 3)." in size
     assert 'has no method "walk"; its methods are: forward, ' in method
     assert full.endswith(

@@ -62,6 +62,26 @@ def config(name: str) -> Any:
         "llama": lambda: hf.LlamaConfig(**_DECODER),
         # A window that is shorter than the conversation.
         "mixtral": lambda: hf.MixtralConfig(**_DECODER, num_local_experts=4, sliding_window=6),
+        # States only; states and attention in turns.
+        "mamba": lambda: hf.MambaConfig(
+            vocab_size=VOCABULARY,
+            hidden_size=32,
+            num_hidden_layers=2,
+            state_size=4,
+            bos_token_id=1,
+            eos_token_id=2,
+        ),
+        "qwen3_next": lambda: hf.Qwen3NextConfig(
+            **_DECODER,
+            head_dim=8,
+            layer_types=["linear_attention", "full_attention"],
+            linear_num_key_heads=2,
+            linear_num_value_heads=4,
+            linear_key_head_dim=8,
+            linear_value_head_dim=8,
+            decoder_sparse_step=1000,
+            mlp_only_layers=[0, 1],
+        ),
         "t5": lambda: hf.T5Config(
             d_model=32,
             d_kv=8,

@@ -10,7 +10,6 @@ import torch
 from architectures import checkpoint, context
 from etbuild import BuildError
 from ettransformers import entry
-from ettransformers.decoding import empty_cache
 from ettransformers.tasks import TASKS
 from safetensors.torch import load_file, save_file
 from transformers import AutoConfig
@@ -175,11 +174,13 @@ def test_sizes_of_images_are_two_numbers(tmp_path: Path) -> None:
         entry.build(context(tmp_path, image_size="32"))
 
 
-def test_decoders_without_keys_and_values_are_refused(tmp_path: Path) -> None:
-    """Before their modeling code fails on the cache."""
-    config = AutoConfig.for_model("mamba")
-    with pytest.raises(BuildError, match=r"mamba: layer 0 keeps a state of its own \(LinearAtt"):
-        empty_cache(config, 8)
+def test_decoders_without_a_cache_of_transformers_are_refused(tmp_path: Path) -> None:
+    """It keeps a state that the caller hands on."""
+    config = AutoConfig.for_model("rwkv", hidden_size=32, num_hidden_layers=1, vocab_size=9)
+    config.save_pretrained(tmp_path)
+    target = context(tmp_path, random_weights="true", task="text-generation", max_length="8")
+    with pytest.raises(BuildError, match=r"rwkv: layer 0 keeps a state of its own \(StaticLayer"):
+        entry.build(target)
 
 
 def test_each_task_has_classes_and_a_name_that_transformers_knows() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 from architectures import LENGTH, VOCABULARY, checkpoint, context
-from etbuild import ModelSpec, RecipeContext
+from etbuild import BuildError, ModelSpec, RecipeContext
 from etbuild.options import Options
 from etexport import stages
 from etexport.progress import Progress
@@ -125,6 +125,31 @@ def test_decoders_continue_what_their_cache_holds(
         for start, end in pieces:
             (got,) = method.execute([tokens[:, start:end], torch.tensor([start])])
             check(got[0], expected[end - 1])
+
+
+@pytest.mark.parametrize(
+    ("name", "class_name"), [("mamba", "MambaForCausalLM"), ("qwen3_next", "Qwen3NextForCausalLM")]
+)
+def test_states_of_decoders_begin_anew(name: str, class_name: str, tmp_path: Path) -> None:
+    """transformers reads all tokens at once, the program one by one."""
+    model = checkpoint(name, class_name, tmp_path)
+    spec = entry.build(context(tmp_path, max_length=str(LENGTH)))
+    assert spec.constant_methods["enable_dynamic_shape"] is False
+    method = lowered(spec, tmp_path / "net.pte").load_method("forward")
+    for count in (7, 3):
+        tokens = tokens_of(LENGTH)[:, count : 2 * count]
+        with torch.no_grad():
+            expected = model(tokens).logits[0]
+        for i in range(count):
+            (got,) = method.execute([tokens[:, i : i + 1], torch.tensor([i])])
+            check(got[0], expected[i])
+
+
+def test_states_take_single_tokens(tmp_path: Path) -> None:
+    checkpoint("mamba", "MambaForCausalLM", tmp_path)
+    message = 'option "dynamic": got "true", expected false: layers of mamba keep a state'
+    with pytest.raises(BuildError, match=message):
+        entry.build(context(tmp_path, max_length="8", dynamic="true"))
 
 
 def test_mixtures_of_experts_read_single_tokens(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ using executorch::runtime::EValue;
 constexpr char kContext[] = "get_max_context_len";
 constexpr char kMost[] = "get_max_seq_len";
 constexpr char kEnds[] = "get_eos_ids";
+constexpr char kState[] = "use_recurrent_state";
 constexpr char kExact[] = "prefill_";
 constexpr size_t kLargestSize = 1 << 24;
 
@@ -58,6 +59,7 @@ Result<LanguageModel> LanguageModel::open(Program& program) {
   const size_t most = TRY(model.size(kMost));
   TRY(model.find_readers(most));
   model.ends_ = TRY(model.constant(kEnds));
+  model.keeps_state_ = program.has(kState);
   return model;
 }
 
@@ -106,9 +108,12 @@ Status LanguageModel::find_readers(size_t most) {
       return left.most > right.most;
     });
   }
-  for (const Reader& reader : readers_) {
+  for (Reader& reader : readers_) {
     TRY(check_form(reader.method));
     TRY(program_->method(reader.method));
+    // A method of a fixed size reads fewer tokens than the program's metadata say.
+    const auto tokens = TRY(program_->meta(reader.method)).input_tensor_meta(0);
+    reader.most = std::min(reader.most, static_cast<size_t>(tokens->sizes()[1]));
   }
   return {};
 }
@@ -199,6 +204,7 @@ Status LanguageModel::read_logits(const std::string& title, const EValue& output
 
 Result<const std::vector<float>*> Session::read(const std::vector<uint32_t>& tokens) {
   std::vector<uint32_t>& unread = cursor_.unread;
+  const uint64_t before = cursor_.read;
   unread.insert(unread.end(), tokens.begin(), tokens.end());
   const std::vector<float>* logits = nullptr;
   for (size_t at = 0; at < unread.size();) {
@@ -207,8 +213,21 @@ Result<const std::vector<float>*> Session::read(const std::vector<uint32_t>& tok
     cursor_.read += count;
     at += count;
   }
+  if (model_.keeps_state()) {
+    history_.resize(before);
+    history_.insert(history_.end(), unread.begin(), unread.end());
+  }
   unread.clear();
   return logits;
+}
+
+void Session::rewind(Cursor cursor) {
+  cursor_ = std::move(cursor);
+  if (model_.keeps_state()) {
+    const auto end = history_.begin() + static_cast<std::ptrdiff_t>(cursor_.read);
+    cursor_.unread.insert(cursor_.unread.begin(), history_.begin(), end);
+    cursor_.read = 0;
+  }
 }
 
 Result<uint32_t> Sampler::choose(const std::vector<float>& logits, const std::string& program) {

@@ -24,6 +24,10 @@ class LanguageModel {
   static bool is_language_model(const Program& program);
 
   uint64_t context() const { return context_; }
+
+  // Whether the program keeps a state that each token changes, beside or instead of a KV cache. It begins anew at
+  // position 0, and nowhere else can a conversation go back to.
+  bool keeps_state() const { return keeps_state_; }
   bool ends_with(uint32_t token) const;
 
   // How many of N tokens the next call reads.
@@ -52,6 +56,7 @@ class LanguageModel {
   Program* program_;
   std::vector<Reader> readers_;  // Sorted by the number of tokens, descending.
   uint64_t context_ = 0;
+  bool keeps_state_ = false;
   std::vector<int64_t> ends_;
   std::vector<float> logits_;
 };
@@ -83,12 +88,14 @@ class Session {
 
   const Cursor& cursor() const { return cursor_; }
 
-  // Continues at an earlier cursor of this conversation; later tokens are overwritten.
-  void rewind(Cursor cursor) { cursor_ = std::move(cursor); }
+  // Continues at an earlier cursor of this conversation; later tokens are overwritten. A program with a state reads
+  // the earlier ones once more, with the next call.
+  void rewind(Cursor cursor);
 
  private:
   LanguageModel& model_;
   Cursor cursor_;
+  std::vector<uint32_t> history_;  // For programs with a state: the tokens that were read.
 };
 
 // Chooses the next token.
