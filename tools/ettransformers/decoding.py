@@ -214,10 +214,11 @@ def empty_cache(config: Any, length: int) -> StaticCache:
 
 
 def _other_state(config: Any, index: int, layer: Any) -> BuildError:
+    kept = f"keeps a state of its own ({type(layer).__name__})"
     return BuildError(
-        f"{config.model_type}: layer {index} keeps a state of its own ({type(layer).__name__}), "
-        "expected keys and values.",
-        "Take a model whose layers all have attention and use transformers' cache.",
+        f"{config.model_type}: layer {index} {kept if _tensors(layer) else 'keeps nothing'}, "
+        "expected keys and values in transformers' cache.",
+        "Take a model whose layers all have attention.",
     )
 
 
