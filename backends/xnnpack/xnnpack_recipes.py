@@ -7,12 +7,15 @@ for example a KV cache; default false.
 from __future__ import annotations
 
 from etbuild import RecipeContext, groups_fit, share_mutable_buffers
+from executorch.backends.xnnpack.partition.config import MaxDimConfig
 from executorch.backends.xnnpack.quantizer.xnnpack_quantizer import (
     XNNPACKQuantizer,
     get_symmetric_quantization_config,
 )
 from executorch.backends.xnnpack.recipes import XNNPackRecipeType
 from executorch.export import ExportRecipe
+from torch.export import ExportedProgram
+from torch.fx import Node
 
 # Upstream's recipes have no quantizers for training; these are the settings of theirs.
 _PT2E = {
@@ -65,6 +68,12 @@ def int8_dynamic_act_int4_weight(ctx: RecipeContext) -> ExportRecipe:
 def _made(ctx: RecipeContext, kind: XNNPackRecipeType, **values: int) -> ExportRecipe:
     """Upstream's recipe of a kind; `values`: the options that it takes and others don't."""
     recipe = ExportRecipe.get_recipe(kind, **values)
+    for partitioner in recipe.lowering_recipe.partitioners:
+        configs = partitioner.target_partitioner_configs
+        upstreams = configs.get(MaxDimConfig.target_name)
+        if upstreams is not None:
+            configs[MaxDimConfig.target_name] = ours = _MaxDim()
+            ours.enabled_precision_types = upstreams.enabled_precision_types
     if ctx.qat and kind in _PT2E:
         quantizer = XNNPACKQuantizer()
         settings = get_symmetric_quantization_config(**_PT2E[kind], is_qat=True)
@@ -73,6 +82,17 @@ def _made(ctx: RecipeContext, kind: XNNPackRecipeType, **values: int) -> ExportR
     if ctx.options.boolean("share_mutable_buffers", default=False):
         share_mutable_buffers(recipe, ctx.label)
     return recipe
+
+
+class _MaxDim(MaxDimConfig):
+    """Maxima that XNNPACK's backend computes.
+
+    Upstream's (1.5.1) takes others, too, and its operator (op_max_dim.py) then fails the lowering.
+    """
+
+    def check_constraints(self, node: Node, ep: ExportedProgram) -> bool:
+        _, *dim_and_kept = node.args
+        return dim_and_kept in ([2, True], [3, True]) and super().check_constraints(node, ep)
 
 
 def _filtered(recipe: ExportRecipe, multiple: int) -> ExportRecipe:

@@ -103,6 +103,8 @@ _BACKBONE = {
     "depths": [1, 1, 1, 1],
     "out_features": ["stage1", "stage2", "stage3", "stage4"],
 }
+# Of layers of different kinds.
+_MOST_LAYERS = 8
 _TOKENS = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
 
 
@@ -125,6 +127,8 @@ def _smaller(default: Any) -> dict[str, Any]:
         is_large = isinstance(given, int) and not isinstance(given, bool) and given > size
         if is_missing or is_large:
             arguments[name] = size
+    if "num_hidden_layers" in arguments:
+        arguments["num_hidden_layers"] = _layers(default)
     arguments |= _of_kind(values)
     if "mrope_section" in (getattr(default, "ignore_keys_at_rope_validation", None) or ()):
         arguments["rope_parameters"] = values["rope_parameters"] | {"mrope_section": [2, 1, 1]}
@@ -142,6 +146,13 @@ def _smaller(default: Any) -> dict[str, Any]:
             kind = {"model_type": inner.model_type} if inner.model_type else {}
             arguments[name] = kind | _smaller(inner)
     return arguments
+
+
+def _layers(default: Any) -> int:
+    """As many layers as have one of each kind; two at least, and where that takes many."""
+    kinds = getattr(default, "layer_types", None) or []
+    needed = max((kinds.index(kind) + 1 for kind in set(kinds)), default=2)
+    return needed if 2 < needed <= _MOST_LAYERS else 2
 
 
 def _of_kind(values: dict[str, Any]) -> dict[str, Any]:
