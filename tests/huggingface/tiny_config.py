@@ -103,6 +103,10 @@ _BACKBONE = {
     "depths": [1, 1, 1, 1],
     "out_features": ["stage1", "stage2", "stage3", "stage4"],
 }
+# Mamba's states: their heads have the width together.
+_STATES = [("", "num_heads", "head_dim"), ("mamba_", "mamba_n_heads", "mamba_d_head")]
+# Of configurations whose layers are of one kind by default, but need both.
+_HYBRID = {"mamba_n_heads", "shared_intermediate_size"}
 # Of layers of different kinds.
 _MOST_LAYERS = 8
 _TOKENS = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
@@ -168,6 +172,27 @@ def _of_kind(values: dict[str, Any]) -> dict[str, Any]:
         arguments["attention_types"] = _ATTENTION_TYPES
     if "window_size" in values and "depths" in values:
         arguments |= _WINDOWED
+    for prefix, heads, size in _STATES:
+        if {f"{prefix}expand", heads, size} <= values.keys() and "mamba_d_ssm" not in values:
+            arguments |= {f"{prefix}n_groups": 1, heads: 4}
+            arguments[size] = _SIZES["hidden_size"] * values[f"{prefix}expand"] // 4
+    if values.get("reshape_hidden_states") is False:
+        arguments["reshape_hidden_states"] = False
+    stages = values.get("out_features")
+    if stages and "depths" in values:
+        arguments["out_features"] = stages
+    elif stages and "num_hidden_layers" in values:
+        layers = max(2, len(stages))
+        arguments["num_hidden_layers"] = layers
+        arguments["out_features"] = [f"stage{i + 1}" for i in range(layers - len(stages), layers)]
+    if "attn_layer_indices" in values:
+        arguments["attn_layer_indices"] = [1]
+    if (
+        values.get("layer_types")
+        and len(set(values["layer_types"])) == 1
+        and _HYBRID <= set(values)
+    ):
+        arguments["layer_types"] = ["mamba", "attention"]
     if "width_coefficient" in values:
         arguments |= _SCALED | {"hidden_dim": values["hidden_dim"] // 2}
     return arguments

@@ -232,7 +232,9 @@ class _Decoder(nn.Module):
         self.buffers_of_cache = Buffers(config, length, states=True)
         # Models without any attention have another name for it.
         parameters = inspect.signature(model.forward).parameters
-        self.cache_argument = "past_key_values" if "past_key_values" in parameters else "cache_params"
+        self.cache_argument = (
+            "past_key_values" if "past_key_values" in parameters else "cache_params"
+        )
         cache = empty_cache(config, length)
         with torch.no_grad():
             tokens = torch.zeros(1, 1, dtype=torch.long)
