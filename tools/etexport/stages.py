@@ -12,10 +12,11 @@ own, or is exported already. Three stages are ours for that reason, because upst
 From there on (to_edge, to_backend, transform_and_lower) upstream's stages run as they are.
 
 A recipe means the same here as under upstream's ExportSession: the same stages in the same order,
-on one method the same program, but for buffers that are written in place (`writes`). The caller's model stays unchanged: quantization works on copies,
-which are made of all methods at once, as a copy of each would end what they share. Where upstream
-would write a program that differs from the model without a word, a check fails instead: sizes that
-were narrowed (`bounds`), state that begins with other values (`state`).
+on one method the same program, but for buffers that are written in place (`writes`). The caller's
+model stays unchanged: quantization works on copies, which are made of all methods at once, as a
+copy of each would end what they share. Where upstream would write a program that differs from the
+model without a word, a check fails instead: sizes that were narrowed (`bounds`), state that begins
+with other values (`state`).
 
 Who wants to see what is passed on (accuracy, names, delegation) gives a `Watch`; its functions
 look, and change nothing.
