@@ -187,11 +187,8 @@ def _of_kind(values: dict[str, Any]) -> dict[str, Any]:
         arguments["out_features"] = [f"stage{i + 1}" for i in range(layers - len(stages), layers)]
     if "attn_layer_indices" in values:
         arguments["attn_layer_indices"] = [1]
-    if (
-        values.get("layer_types")
-        and len(set(values["layer_types"])) == 1
-        and _HYBRID <= set(values)
-    ):
+    is_hybrid = values.keys() >= _HYBRID
+    if is_hybrid and len(set(values.get("layer_types") or ())) == 1:
         arguments["layer_types"] = ["mamba", "attention"]
     if "width_coefficient" in values:
         arguments |= _SCALED | {"hidden_dim": values["hidden_dim"] // 2}
