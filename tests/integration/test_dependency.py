@@ -131,6 +131,7 @@ def test_programs_of_both_modules(workspace: Workspace) -> None:
     assert fetched.resolve() != workspace.module
 
 
+@pytest.mark.release
 def test_another_version_of_executorch(workspace: Workspace) -> None:
     """One attribute and one command change it; before that, an error says what is missing."""
     said = workspace.failed("@et//toolchains/exporter:lock.update", command="run")

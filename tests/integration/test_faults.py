@@ -180,6 +180,7 @@ def test_an_interrupted_build(workspace: Workspace, right: bytes) -> None:
     check_next_build(workspace, right)
 
 
+@pytest.mark.release
 def test_two_builds_at_once(workspace: Workspace, right: bytes, tmp_path: Path) -> None:
     """Two output bases fill one disk cache at the same time."""
     other = Workspace(tmp_path / "two", base="other", compiled_once=False)

@@ -42,6 +42,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
     new_workspace.close()
 
 
+@pytest.mark.release
 def test_first_contact(workspace: Workspace, tmp_path: Path) -> None:
     page = (workspace.folder / "README.md").read_text()
     command = re.search(r"^```sh\n(.*?)^```", page, re.M | re.S)[1]

@@ -7,6 +7,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pytest
 from client import ADAPTER_BYTES, FOUNDATION_BYTES, OUR_MNEMONICS, Built, Client
 from counting_proxy import CountingProxy
 from dev.remote import Engines, Executor
@@ -33,6 +34,7 @@ def test_a_second_client_runs_nothing(executor: Executor, built: Built, second: 
     assert second.outputs() == built.outputs
 
 
+@pytest.mark.release
 def test_a_program_test_runs_remotely(executor: Executor, built: Built) -> None:
     """Tests run with Bazel's own scripts and the runtime in the exporter's environment."""
     ran = built.client.build(*executor.flags, "//:task_test", command="test")
