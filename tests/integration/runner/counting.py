@@ -37,8 +37,9 @@ def write(path: Path, module: nn.Module, sizes: dict[str, int | None], **metadat
     """Writes a program; sizes: how many tokens each method reads, None: 1 to MOST."""
     exported = {}
     for name, size in sizes.items():
-        inputs = (torch.zeros((1, size or 2), dtype=torch.long), torch.zeros(1).long())
-        count = None if size else {1: torch.export.Dim("count", min=1, max=MOST)}
+        example = 2 if size is None else size
+        inputs = (torch.zeros((1, example), dtype=torch.long), torch.zeros(1).long())
+        count = {} if size is not None else {1: torch.export.Dim("count", min=1, max=MOST)}
         shapes = {"tokens": count, "input_pos": None}
         exported[name] = torch.export.export(module, inputs, dynamic_shapes=shapes)
     edge = to_edge(exported, constant_methods=METADATA | metadata)

@@ -125,7 +125,7 @@ Status LanguageModel::check_form(const std::string& method) const {
     const auto tokens = meta.input_tensor_meta(0);
     const auto position = meta.input_tensor_meta(1);
     fits = tokens.ok() && tokens->scalar_type() == ScalarType::Long && tokens->sizes().size() == 2 &&
-        position.ok() && position->scalar_type() == ScalarType::Long &&
+        tokens->sizes()[1] > 0 && position.ok() && position->scalar_type() == ScalarType::Long &&
         position->sizes().size() == 1;
   }
   if (!fits) {
