@@ -84,7 +84,9 @@ def test_programs_that_are_no_language_models(tokenizer: Path, tmp_path: Path) -
     bare = write(tmp_path / "bare.pte", Counting(), {"forward": None}, get_max_seq_len=0)
     assert "returns no number of tokens" in result_of(bare, tokenizer, 1, 1).error
     nothing = write(tmp_path / "nothing.pte", Counting(), {"forward": 0})
-    assert "expected tokens, int64 (1, n), and a position" in result_of(nothing, tokenizer, 1, 1).error
+    assert (
+        "expected tokens, int64 (1, n), and a position" in result_of(nothing, tokenizer, 1, 1).error
+    )
 
 
 def test_a_method_of_one_token_reads_a_prompt_one_by_one(tokenizer: Path, tmp_path: Path) -> None:
