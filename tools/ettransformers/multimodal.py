@@ -188,7 +188,7 @@ class _PatchEncoder(_VisionEncoder):
         patches = pixels.reshape(-1, rows, size, columns, size).permute(1, 3, 0, 2, 4)
         # An image is a film of one moment, which is repeated.
         patches = patches.reshape(rows * columns, -1, 1, size, size)
-        patches = patches.expand(-1, -1, vision.temporal_patch_size, -1, -1)
+        patches = patches.expand(-1, -1, getattr(vision, "temporal_patch_size", 1), -1, -1)
         patches = patches.reshape(rows // merged, merged, columns // merged, merged, -1)
         patches = patches.permute(0, 2, 1, 3, 4)
         return _joined(
