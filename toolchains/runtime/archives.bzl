@@ -102,15 +102,18 @@ def _lay_aars(rctx, archives):
 def _support(rctx, abi, placed):
     """Links the libraries that no AAR had, and says where each is from."""
     substitutions = {}
+    missing = [library for library in _SUPPORT_LIBRARIES if "lib/" + library not in placed]
     for library in _SUPPORT_LIBRARIES:
-        own = "lib/" + library in placed
+        own = library not in missing
         name = "cxx_shared" if library.startswith("libc++") else "fbjni"
         substitutions["%%{%s_license}" % name] = EXECUTORCH_LICENSE if own else rctx.attr.support_license
         substitutions["%%{%s_purl}" % name] = rctx.attr.purl if own else rctx.attr.support_purl
-        if not own:
-            folder = rctx.path(Label(_SUPPORT)).dirname
-            rctx.symlink(folder.get_child(abi, library), "lib/" + library)
-            rctx.symlink(folder.get_child("LICENSE"), "license/react-native/LICENSE")
+    if missing:
+        folder = rctx.path(Label(_SUPPORT)).dirname
+        links = {"lib/" + library: folder.get_child(abi, library) for library in missing}
+        links["license/react-native/LICENSE"] = folder.get_child("LICENSE")
+        for target, source in links.items():
+            rctx.symlink(source, target)
     return substitutions
 
 def _core_backends(rctx, slice):
