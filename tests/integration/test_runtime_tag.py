@@ -1,6 +1,6 @@
 """executorch.runtime() with archives of ExecuTorch's own layout, out of a server of files.
 
-The archives are stand-ins: their libraries are those of the bundled runtimes, packed as ExecuTorch
+The archives are fakes: their libraries are those of the bundled runtimes, packed as ExecuTorch
 packs its AAR for Android and its xcframeworks. No public Maven repository was ever asked.
 """
 
@@ -98,7 +98,7 @@ class Server:
         return hashlib.sha256(target.read_bytes()).hexdigest()
 
     def aar(self) -> dict[str, bytes]:
-        """Members of a stand-in for ExecuTorch's AAR."""
+        """Members of a fake of ExecuTorch's AAR."""
         return {
             "AndroidManifest.xml": b"<manifest/>",
             "classes.jar": (self.libraries / "executorch.jar").read_bytes(),
