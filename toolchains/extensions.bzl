@@ -13,8 +13,9 @@ load("//toolchains/npm:repositories.bzl", "npm_repositories")
 load("//toolchains/qemu:qemu.bzl", "qemu_repository")
 load("//toolchains/remote:repositories.bzl", "remote_repositories")
 load("//toolchains/runner:compiler.bzl", "compiler_repository")
-load("//toolchains/runtime:mobile.bzl", "mobile_runtime_repositories")
+load("//toolchains/runtime:mobile.bzl", "archive_runtime_repository", "mobile_runtime_repositories")
 load("//toolchains/runtime:runtime.bzl", "RUNTIME_PLATFORMS", "json_repository", "libunicode_repository", "oniguruma_repository", "runtime_repository")
+load("//toolchains/runtime:tag.bzl", "TAG_PLATFORMS", "runtime_source")
 
 _OWN = "rules_executorch"
 
@@ -154,6 +155,37 @@ def _backend_packages(module_ctx, base_locks):
             scripts = tag.programs,
         )
 
+def _runtimes(module_ctx, exporter):
+    """A repository for each platform's runtime: of the root module's tag, else the bundled one.
+
+    Args:
+      module_ctx: of the extension.
+      exporter: what _exporter_choice returns.
+    """
+    tags = _chosen(module_ctx, "runtime", "platform")
+    headers_tag = tags.get("linux_x86_64")
+    headers_version = headers_tag.executorch_version if headers_tag else exporter.executorch_version
+    for platform, tag in tags.items():
+        source = runtime_source(
+            platform = platform,
+            headers_version = headers_version,
+            archives = tag.archives,
+            executorch_version = tag.executorch_version,
+            headers_sha256 = tag.headers_sha256,
+            maven = tag.maven,
+            maven_repository = tag.maven_repository,
+            sha256 = tag.sha256,
+            urls = tag.urls,
+        )
+        if source.archives:
+            archive_runtime_repository(platform, source, tag.headers_sha256)
+        else:
+            runtime_repository(platform, tag.executorch_version, sha256 = tag.sha256, urls = tag.urls)
+    for platform in RUNTIME_PLATFORMS:
+        if platform not in tags:
+            runtime_repository(platform, exporter.executorch_version, locks = exporter.locks)
+    mobile_runtime_repositories(tags.keys())
+
 def _executorch_impl(module_ctx):
     tag = _exporter_choice(module_ctx)
     fetch_choices(
@@ -187,14 +219,7 @@ def _executorch_impl(module_ctx):
         locks = [Label("//toolchains/exporter/locks:cli_cp311.txt")],
     )
     _sdks(module_ctx)
-    runtimes = _chosen(module_ctx, "runtime", "platform")
-    for platform in RUNTIME_PLATFORMS:
-        if platform in runtimes:
-            runtime = runtimes[platform]
-            runtime_repository(platform, runtime.executorch_version, sha256 = runtime.sha256, urls = runtime.urls)
-        else:
-            runtime_repository(platform, tag.executorch_version, locks = tag.locks)
-    mobile_runtime_repositories()
+    _runtimes(module_ctx, tag)
     json_repository()
     compiler_repository(name = "executorch_compiler")
     libunicode_repository()
@@ -279,8 +304,9 @@ executorch.exporter(locks = ["//:exporter.lock"])
 _runtime = tag_class(
     doc = """ExecuTorch's C++ runtime for a platform: `@executorch_runtime_<platform>//:runtime`.
 
-Only the root module's tags count. Other platforms have the runtime of the exporter's version, whose hash is in
-the exporter's lock.
+Only the root module's tags count. Other platforms have the bundled runtime. A tag has one source.
+
+ExecuTorch's wheel, for Linux and macOS:
 
 ```starlark
 executorch.runtime(
@@ -289,17 +315,50 @@ executorch.runtime(
     sha256 = "…",
 )
 ```
+
+ExecuTorch's own AAR, for Android:
+
+```starlark
+executorch.runtime(
+    maven = "org.pytorch:executorch-android:1.5.1",
+    maven_repository = "https://maven.example/repository",
+    platform = "android_arm64",
+    sha256 = "…",
+)
+```
+
+Archives by URL, such as ExecuTorch's own xcframeworks for iOS and macOS:
+
+```starlark
+executorch.runtime(
+    archives = [
+        "https://files.example/executorch-1.5.1.zip#sha256=…",
+        "https://files.example/backend_xnnpack-1.5.1.zip#sha256=…",
+    ],
+    executorch_version = "1.5.1",
+    platform = "ios_arm64",
+)
+```
 """,
     attrs = {
-        "executorch_version": attr.string(mandatory = True, doc = "ExecuTorch's version."),
+        "archives": attr.string_list(
+            doc = "AARs for Android, zips with xcframeworks at their top for iOS and macOS, each as " +
+                  "`<URL>#sha256=<64 hex digits>`. Each library of an AAR comes from the first one that has it.",
+        ),
+        "executorch_version": attr.string(doc = "ExecuTorch's version, for a wheel and for `archives`."),
+        "headers_sha256": attr.string(
+            doc = "Of executorch's wheel for CPython 3.11 and manylinux_2_28_x86_64, whose C++ headers `maven` and " +
+                  "`archives` lack; only where their version is not that of the runtime for linux_x86_64.",
+        ),
+        "maven": attr.string(doc = "`<group>:<artifact>:<version>` of an AAR, whose version is ExecuTorch's."),
+        "maven_repository": attr.string(doc = "URL of the Maven repository that has it."),
         "platform": attr.string(
             mandatory = True,
             doc = "Name of the platform.",
-            values = RUNTIME_PLATFORMS.keys(),
+            values = TAG_PLATFORMS,
         ),
         "sha256": attr.string(
-            mandatory = True,
-            doc = "Of executorch's wheel for CPython 3.11 on that platform.",
+            doc = "Of executorch's wheel for CPython 3.11 on that platform, or of the AAR of `maven`.",
         ),
         "urls": attr.string_list(doc = "Of that wheel, for Bazel's downloader; default: pip fetches it."),
     },

@@ -100,7 +100,7 @@ def chosen_file(sha256, urls, platform = ""):
             return struct(sha256 = one, urls = fitting)
     return None
 
-def download(rctx, file, output, block = True):
+def download(rctx, file, output, block = True, allow_fail = False):
     """Downloads a file through Bazel, with the credentials of the user's netrc.
 
     Args:
@@ -108,6 +108,7 @@ def download(rctx, file, output, block = True):
       file: struct(sha256, urls).
       output: path in the repository.
       block: whether it waits for the file.
+      allow_fail: whether the caller says what is wrong; Bazel then only warns of it.
 
     Returns:
       What rctx.download returns.
@@ -118,9 +119,10 @@ def download(rctx, file, output, block = True):
         sha256 = file.sha256,
         auth = get_auth(rctx, file.urls),
         block = block,
+        allow_fail = allow_fail,
     )
 
-def download_known(rctx, *, sha256, output, urls = {}, platform = ""):
+def download_known(rctx, *, sha256, output, urls = {}, platform = "", allow_fail = False):
     """Downloads a file if a URL of it is known.
 
     Args:
@@ -129,6 +131,7 @@ def download_known(rctx, *, sha256, output, urls = {}, platform = ""):
       output: path in the repository.
       urls: dict of sha256 to URLs, of the tag or lock; they go before those of the root module's lists.
       platform: platform tag of the wheel, where there are several hashes.
+      allow_fail: whether a failed download returns False; otherwise it ends the fetch.
 
     Returns:
       Bool: whether it was downloaded.
@@ -136,8 +139,7 @@ def download_known(rctx, *, sha256, output, urls = {}, platform = ""):
     file = chosen_file(sha256, merged_file_urls([urls, root_file_urls(rctx)]), platform)
     if not file:
         return False
-    download(rctx, file, output)
-    return True
+    return download(rctx, file, output, allow_fail = allow_fail).success
 
 def reproducible(rctx, is_reproducible = True):
     """What a repository rule returns: that its attributes determine all files, to a Bazel that wants to know."""

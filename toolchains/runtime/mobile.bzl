@@ -1,4 +1,4 @@
-"""The runtimes of Android and iOS: libraries out of npm packages, headers out of a wheel.
+"""The bundled runtimes of Android and iOS: libraries out of npm packages, headers out of a wheel.
 
 One repository per source is downloaded once; `executorch_runtime_<platform>` holds links to what its
 platform needs of them, in the layout of the other platforms' runtimes.
@@ -6,6 +6,8 @@ platform needs of them, in the layout of the other platforms' runtimes.
 
 load("//toolchains/exporter:wheel.bzl", "wheel_folders")
 load("//toolchains/npm:npm.bzl", "nodejs_repository", "npm_folders")
+load("//toolchains/runtime:archives.bzl", "archive_runtime")
+load("//toolchains/runtime:import_names.bzl", "ABIS")
 load("//toolchains/runtime:runtimes.bzl", "READY_MADE")
 
 # Of the libraries; the headers are of the same version.
@@ -18,14 +20,9 @@ _VERIFIED_EXPORTERS = ["1.5.1"]
 _LIBRARIES = "react-native-executorch@0.9.3"
 _SUPPORT = "react-native@0.70.15"
 _LICENSE = "MIT"
+_SUPPORT_PURL = "pkg:npm/" + _SUPPORT
 
 _REACT_NATIVE_AAR = "android/com/facebook/react/react-native/0.70.15/react-native-0.70.15-release.aar"
-
-# Platform to Android's name of it.
-_ANDROID = {
-    "android_arm64": "arm64-v8a",
-    "android_x86_64": "x86_64",
-}
 
 # Platform to the part of the XCFramework.
 _IOS = {
@@ -56,11 +53,16 @@ _linked_repository = repository_rule(
 def _substitutions(platform):
     return {
         "%{backends}": str(READY_MADE[platform].backends),
+        "%{core}": "libexecutorch_jni.so",
+        "%{cxx_shared_license}": _LICENSE,
+        "%{cxx_shared_purl}": _SUPPORT_PURL,
         "%{executorch_version}": _EXECUTORCH_VERSION,
+        "%{fbjni_license}": _LICENSE,
+        "%{fbjni_purl}": _SUPPORT_PURL,
         "%{libraries_purl}": "pkg:npm/" + _LIBRARIES,
         "%{license}": _LICENSE,
+        "%{other_libraries}": "[]",
         "%{platform}": platform,
-        "%{support_purl}": "pkg:npm/" + _SUPPORT,
         "%{verified_exporters}": str(_VERIFIED_EXPORTERS),
     }
 
@@ -85,7 +87,7 @@ def _download_repositories():
         build_file = Label("//toolchains/runtime:downloaded.BUILD"),
         folders = {
             "%s/%s" % (abi, library): "%s/jni/%s/%s" % (_REACT_NATIVE_AAR, abi, library)
-            for abi in _ANDROID.values()
+            for abi in ABIS.values()
             for library in ["libc++_shared.so", "libfbjni.so"]
         } | {"LICENSE": "LICENSE"},
         package = _SUPPORT,
@@ -103,15 +105,40 @@ def _download_repositories():
         sha256 = "ca69888e7281445c3fe830b259f5e80da4d7116d91fe8d4afb82c0f94ab77238",
     )
 
-def mobile_runtime_repositories():
-    """The repositories `executorch_runtime_<platform>` of Android and iOS, and what they link to."""
+def archive_runtime_repository(platform, source, headers_sha256):
+    """One platform's runtime out of archives, as the repository `executorch_runtime_<platform>`.
+
+    Args:
+      platform: name of the platform.
+      source: what runtime_source returns.
+      headers_sha256: of the wheel with the C++ headers; empty: those of Linux's runtime.
+    """
+    archive_runtime(
+        name = "executorch_runtime_" + platform,
+        archives = json.encode(source.archives),
+        executorch_version = source.executorch_version,
+        headers_sha256 = headers_sha256,
+        platform = platform,
+        purl = source.purl,
+        support_license = _LICENSE,
+        support_purl = _SUPPORT_PURL,
+    )
+
+def mobile_runtime_repositories(replaced):
+    """The repositories `executorch_runtime_<platform>` of Android and iOS, and what they link to.
+
+    Args:
+      replaced: list of platforms whose runtime comes from elsewhere.
+    """
     _download_repositories()
     common = {
         "include": "@executorch_mobile_headers//:include",
         "license/executorch/LICENSE": "@executorch_mobile_headers//:LICENSE",
         "license/react-native-executorch/package.json": "@executorch_mobile_libraries//:package.json",
     }
-    for platform, abi in _ANDROID.items():
+    for platform, abi in ABIS.items():
+        if platform in replaced:
+            continue
         _linked_repository(
             name = "executorch_runtime_" + platform,
             build_file = Label("//toolchains/runtime:android.BUILD"),
@@ -126,6 +153,8 @@ def mobile_runtime_repositories():
             substitutions = _substitutions(platform),
         )
     for platform, part in _IOS.items():
+        if platform in replaced:
+            continue
         framework = "@executorch_mobile_libraries//:ExecutorchLib.xcframework/%s/ExecutorchLib.framework" % part
         _linked_repository(
             name = "executorch_runtime_" + platform,
