@@ -61,7 +61,6 @@ def rules_python(workspace: Workspace) -> Path:
     return Path(os.path.realpath(next((workspace.base / "external").glob("rules_python[~+]"))))
 
 
-@pytest.mark.release
 def test_the_example(workspace: Workspace, interpreter: Path) -> None:
     """A model imports a package of the hub; the toolchain's interpreter is chosen."""
     printed = workspace.run("test", "//...")

@@ -13,7 +13,7 @@ transformers' code computes in chunks whose number depends on the sizes, which c
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -105,13 +105,13 @@ class _HybridLayer(_StateLayer, _Layer):
         _Layer.__init__(self, tensors, position)
 
 
-# Layers of a StaticCache, and those over buffers that stand for them.
-_LAYERS: dict[type, type] = {
-    StaticLayer: _Layer,
-    StaticIndexedLayer: _IndexedLayer,
-    LinearAttentionLayer: _StateLayer,
-    LinearAttentionAndStaticFullAttentionLayer: _HybridLayer,
-}
+# Layers of a StaticCache whose memory is known.
+_KNOWN = (
+    StaticLayer,
+    StaticIndexedLayer,
+    LinearAttentionLayer,
+    LinearAttentionAndStaticFullAttentionLayer,
+)
 # States, which a conversation begins anew; what belongs to a position is not read before it is.
 _STATES = ("convolved", "recurrent")
 
@@ -137,7 +137,7 @@ class Buffers(nn.Module):
 
     @property
     def has_states(self) -> bool:
-        return any(name.startswith(_STATES) for name, _ in self.named_buffers())
+        return _has_states(name for name, _ in self.named_buffers())
 
     def allocate(self, filled: StaticCache) -> None:
         """Takes the sizes of a cache that a model has used once.
@@ -150,14 +150,14 @@ class Buffers(nn.Module):
                 self.layers.append(None)
                 continue
             tensors = _tensors(layer)
-            if not tensors or type(layer) not in _LAYERS:
+            if not tensors or type(layer) not in _KNOWN:
                 raise _other_state(self.config, i, layer)
-            if isinstance(layer, LinearAttentionLayer) and not self.states:
+            if _has_states(tensors) and not self.states:
                 raise _other_state(self.config, i, layer)
             for name, tensor in tensors.items():
                 self.register_buffer(f"{name}_{i}", torch.zeros_like(tensor), persistent=False)
             states = getattr(layer, "number_of_states", 0)
-            self.layers.append((_LAYERS[type(layer)], tuple(tensors), states))
+            self.layers.append((_layer_over(tensors), tuple(tensors), states))
 
     def cache(self, position: torch.Tensor, count: int) -> StaticCache:
         """A cache over the buffers, of which the tokens before a position are filled.
@@ -199,6 +199,17 @@ def _tensors(layer: Any) -> dict[str, torch.Tensor]:
         found |= {f"convolved_{i}": state for i, state in layer.conv_states.items()}
         found |= {f"recurrent_{i}": state for i, state in layer.recurrent_states.items()}
     return {name: tensor for name, tensor in found.items() if tensor is not None}
+
+
+def _has_states(names: Iterable[str]) -> bool:
+    return any(name.startswith(_STATES) for name in names)
+
+
+def _layer_over(tensors: Mapping[str, torch.Tensor]) -> type:
+    """What stands for a layer that keeps these."""
+    if _has_states(tensors):
+        return _HybridLayer if "keys" in tensors else _StateLayer
+    return _IndexedLayer if "indexer_keys" in tensors else _Layer
 
 
 def empty_cache(config: Any, length: int) -> StaticCache:
