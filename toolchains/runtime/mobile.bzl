@@ -7,7 +7,7 @@ platform needs of them, in the layout of the other platforms' runtimes.
 load("//toolchains/exporter:wheel.bzl", "wheel_folders")
 load("//toolchains/npm:npm.bzl", "nodejs_repository", "npm_folders")
 load("//toolchains/runtime:archives.bzl", "archive_runtime")
-load("//toolchains/runtime:import_names.bzl", "ABIS")
+load("//toolchains/runtime:import_names.bzl", "ABIS", "SLICES")
 load("//toolchains/runtime:runtimes.bzl", "READY_MADE")
 
 # Of the libraries; the headers are of the same version.
@@ -23,12 +23,6 @@ _LICENSE = "MIT"
 _SUPPORT_PURL = "pkg:npm/" + _SUPPORT
 
 _REACT_NATIVE_AAR = "android/com/facebook/react/react-native/0.70.15/react-native-0.70.15-release.aar"
-
-# Platform to the part of the XCFramework.
-_IOS = {
-    "ios_arm64": "ios-arm64",
-    "ios_sim_arm64": "ios-arm64-simulator",
-}
 
 def _linked_repository_impl(rctx):
     for target, source in rctx.attr.links.items():
@@ -152,8 +146,8 @@ def mobile_runtime_repositories(replaced):
             },
             substitutions = _substitutions(platform),
         )
-    for platform, part in _IOS.items():
-        if platform in replaced:
+    for platform, part in SLICES.items():
+        if platform in replaced or not platform.startswith("ios_"):
             continue
         framework = "@executorch_mobile_libraries//:ExecutorchLib.xcframework/%s/ExecutorchLib.framework" % part
         _linked_repository(
