@@ -133,7 +133,8 @@ class Buffers(nn.Module):
         self.config = config
         self.length = length
         self.states = states
-        self.layers: list[tuple[type, tuple[str, ...], int] | None] = []
+        # What each layer keeps, and how many states of it; None: nothing.
+        self.layers: list[tuple[tuple[str, ...], int] | None] = []
 
     @property
     def has_states(self) -> bool:
@@ -157,7 +158,7 @@ class Buffers(nn.Module):
             for name, tensor in tensors.items():
                 self.register_buffer(f"{name}_{i}", torch.zeros_like(tensor), persistent=False)
             states = getattr(layer, "number_of_states", 0)
-            self.layers.append((_layer_over(tensors), tuple(tensors), states))
+            self.layers.append((tuple(tensors), states))
 
     def cache(self, position: torch.Tensor, count: int) -> StaticCache:
         """A cache over the buffers, of which the tokens before a position are filled.
@@ -179,12 +180,12 @@ class Buffers(nn.Module):
         for i, layer in enumerate(self.layers):
             if layer is None:
                 continue
-            kind, names, states = layer
+            names, states = layer
             tensors = {name: getattr(self, f"{name}_{i}") for name in names}
             for name, tensor in tensors.items():
                 if name.startswith(_STATES):
                     tensor.copy_(torch.where(position > 0, tensor, torch.zeros_like(tensor)))
-            cache.layers[i] = kind(tensors, start, states=states)
+            cache.layers[i] = _layer_over(tensors)(tensors, start, states=states)
         return cache
 
 

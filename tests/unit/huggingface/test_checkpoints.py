@@ -10,6 +10,7 @@ import torch
 from architectures import checkpoint, context
 from etbuild import BuildError
 from ettransformers import entry
+from ettransformers.decoding import Buffers, empty_cache
 from ettransformers.tasks import TASKS
 from safetensors.torch import load_file, save_file
 from transformers import AutoConfig
@@ -181,6 +182,15 @@ def test_decoders_without_a_cache_of_transformers_are_refused(tmp_path: Path) ->
     target = context(tmp_path, random_weights="true", task="text-generation", max_length="8")
     with pytest.raises(BuildError, match="rwkv: layer 0 keeps nothing, expected keys and"):
         entry.build(target)
+
+
+def test_states_are_refused_where_a_call_reads_several_tokens(tmp_path: Path) -> None:
+    """As in decoders behind an encoder."""
+    model = checkpoint("mamba", "MambaForCausalLM", tmp_path)
+    cache = empty_cache(model.config, 8)
+    model(torch.zeros(1, 1, dtype=torch.long), cache_params=cache, use_cache=True)
+    with pytest.raises(BuildError, match=r"mamba: layer 0 keeps a state of its own \(LinearAtt"):
+        Buffers(model.config, 8).allocate(cache)
 
 
 def test_each_task_has_classes_and_a_name_that_transformers_knows() -> None:
