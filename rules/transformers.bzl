@@ -60,7 +60,8 @@ def et_transformers(
       prefill_length: for a KV cache: the most tokens that one call reads; default: 128. Runners read longer
         prompts in several calls.
       samples: of audio, for models that read samples; default: 16000.
-      image_size: height and width in pixels, such as "224x224". Default: what the checkpoint says.
+      image_size: height and width in pixels, such as "224x224". Default: what the checkpoint says; of models that
+        cut images into tiles, the smallest size that they know.
       dynamic: whether the program reads texts of any length up to max_length; else of this length only,
         and single tokens if it has a KV cache. Default: True, but for mixtures of experts with a KV cache:
         they copy weights of experts for each token of a call.

@@ -49,7 +49,7 @@ _SKIPPED = {
 
 
 # They take minutes, and other tests run most of what they show: //... only analyzes them.
-_LONG = ("docs/howto/debug.md", "docs/howto/models.md")
+_LONG = ("docs/howto/debug.md", "docs/howto/models.md", "docs/howto/recipes.md")
 # Its commands write the MODULE.bazel that an analysis would need.
 _HUB_PAGE = "docs/start/hugging-face.md"
 

@@ -77,9 +77,16 @@ def of_each_architecture() -> Iterator[Combination]:
     yield from sorted(first.values(), key=lambda each: (each.recipe != "fp32", each.architecture))
 
 
+def _has_image_size(config: Any) -> bool:
+    parts = (config, *(getattr(config, name, None) for name in ("encoder", "vision_config")))
+    return any(getattr(part, "image_size", None) is not None for part in parts)
+
+
 def _spec(combination: Combination) -> ModelSpec:
     args = {"random_weights": "true", "task": combination.task, "samples": "4000"}
     config = tiny_config(combination.architecture)
+    if combination.task == "image-text-to-text" and not _has_image_size(config):
+        args["image_size"] = "64x64"
     if combination.task == "text-generation" and hasattr(config, "is_decoder"):
         config.is_decoder = True
     config.architectures = [combination.class_name]

@@ -134,9 +134,15 @@ def _smaller(default: Any) -> dict[str, Any]:
     if "num_hidden_layers" in arguments:
         arguments["num_hidden_layers"] = _layers(default)
     arguments |= _of_kind(values)
-    if "mrope_section" in (getattr(default, "ignore_keys_at_rope_validation", None) or ()):
-        arguments["rope_parameters"] = values["rope_parameters"] | {"mrope_section": [2, 1, 1]}
+    turned = values.get("rope_parameters") or {}
+    ignored = getattr(default, "ignore_keys_at_rope_validation", None) or ()
+    if "mrope_section" in turned or "mrope_section" in ignored:
+        pairs = int(_SIZES["head_dim"] * turned.get("partial_rotary_factor", 1)) // 2
+        arguments["rope_parameters"] = turned | {"mrope_section": [1, 1, pairs - 2]}
     heads = values.get("num_attention_heads")
+    if values.get("num_key_value_heads") == 1:
+        # Some classes' own default is another.
+        arguments["num_key_value_heads"] = 1
     if "num_key_value_heads" in arguments and values["num_key_value_heads"] == heads:
         arguments["num_key_value_heads"] = _SIZES["num_attention_heads"]
     for name, token in _TOKENS.items():
@@ -149,6 +155,8 @@ def _smaller(default: Any) -> dict[str, Any]:
         elif inner is not None:
             kind = {"model_type": inner.model_type} if inner.model_type else {}
             arguments[name] = kind | _smaller(inner)
+    if default.is_encoder_decoder and "decoder" in arguments:
+        arguments["decoder"] |= {"is_decoder": True, "add_cross_attention": True}
     return arguments
 
 
@@ -166,6 +174,8 @@ def _of_kind(values: dict[str, Any]) -> dict[str, Any]:
         for name, size in _LISTS.items()
         if isinstance(values.get(name), list | tuple)
     }
+    if values.get("image_grid_pinpoints"):
+        arguments["image_grid_pinpoints"] = [[32, 64], [64, 64]]
     if "deepstack_visual_indexes" in values:
         arguments["deepstack_visual_indexes"] = [0]
     if "attention_types" in values:

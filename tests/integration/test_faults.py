@@ -207,6 +207,7 @@ def test_two_builds_at_once(workspace: Workspace, right: bytes, tmp_path: Path) 
         other.close()
 
 
+@pytest.mark.release
 def test_a_damaged_blob_in_a_disk_cache(workspace: Workspace, right: bytes, tmp_path: Path) -> None:
     """The damage is detected; without that cache the build succeeds."""
     cache = tmp_path / "cache"

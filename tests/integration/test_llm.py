@@ -75,6 +75,7 @@ def test_a_checkpoint_becomes_a_program(workspace: Workspace) -> None:
     assert workspace.build(_PROGRAM, "//story:story_tokenizer") == []
 
 
+@pytest.mark.release
 def test_what_the_yaml_file_says_is_built(workspace: Workspace) -> None:
     workspace.build(_PROGRAM)
     workspace.replace("story/story.yaml", "max_context_length: 64", "max_context_length: 32")

@@ -126,6 +126,7 @@ def test_same(workspace: Workspace, tmp_path: Path) -> None:
     assert not any((workspace.folder.parent / "copies").iterdir())
 
 
+@pytest.mark.release
 def test_a_model_that_looks_at_the_clock(workspace: Workspace, tmp_path: Path) -> None:
     """Beside others, which are the same."""
     (workspace.folder / "clock.py").write_text(_CLOCK)

@@ -38,6 +38,8 @@ from ettransformers.tracing import replacements
 _MOST_TOKENS = 2048
 # Tokens of one call, likewise: memory for activations is planned for so many.
 _PREFILL = 128
+# Padding is often token 0, and its state of zeros shows nothing: norms make noise of it.
+_FIRST = 3
 
 
 class _Layer(StaticLayer):
@@ -316,6 +318,11 @@ def calls_of(model: Any, length: int, options: Options, has_states: bool = False
     return Calls(most, dynamic)
 
 
+def example_tokens(count: int, vocabulary: int) -> torch.Tensor:
+    """Tokens that a method is exported and tested with: int64 (1, count)."""
+    return (_FIRST + torch.arange(count)).view(1, -1) % vocabulary
+
+
 def method_of(
     module: nn.Module,
     calls: Calls,
@@ -334,7 +341,7 @@ def method_of(
     between = () if memory is None else (memory[0],)
 
     def of(count: int) -> tuple[torch.Tensor, ...]:
-        return ((torch.arange(count) % vocabulary).view(1, -1), *between, start)
+        return (example_tokens(count, vocabulary), *between, start)
 
     tokens = {1: torch.export.Dim("count", min=1, max=calls.most)} if calls.dynamic else {}
     shapes = (tokens, {}) if memory is None else (tokens, memory[1], {})

@@ -21,6 +21,15 @@ _SIZES = (
     "max_seq_len",
     "max_target_positions",
 )
+# What configurations call those that they contain.
+_PARTS = (
+    "text_config",
+    "vision_config",
+    "backbone_config",
+    "decoder",
+    "encoder",
+    "encoder_config",
+)
 _PREPROCESSOR = "preprocessor_config.json"
 
 
@@ -172,8 +181,7 @@ def _feature_shape(config: Any, main_input: str) -> tuple[int, ...] | None:
 
 def _first(config: Any, name: str, default: Any) -> Any:
     """A value of a configuration or of one that it contains."""
-    inner = ("text_config", "vision_config", "backbone_config", "encoder", "encoder_config")
-    for part in (config, *(getattr(config, part, None) for part in inner)):
+    for part in (config, *(getattr(config, part, None) for part in _PARTS)):
         value = part.get(name) if isinstance(part, dict) else getattr(part, name, None)
         if value is not None:
             return value

@@ -7,7 +7,8 @@ their number. So they may be wider than the model's: behind its embedding, each 
 for the decoder. Of an architecture without such needs there are none. Gemma 3 lets the positions of
 an image attend to each other, and notes which these are; models of Qwen-VL's kind turn queries and
 keys by time, row and column, and note where in its part a position is. Where a part begins follows
-from the positions before it, which a buffer keeps beside the cache.
+from the positions before it, which a buffer keeps beside the cache. And where layers of the decoder
+read what inner layers of the encoder saw (deepstack), that stands between embedding and notes.
 
 All positions of an image have to be read by one call: a decoder that reads parts in pieces would
 mask them as text. Hence calls of `text_decoder` are at least as long as an image.
@@ -15,20 +16,29 @@ mask them as text. Hence calls of `text_decoder` are at least as long as an imag
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import functools
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 from etbuild import BuildError, Method, ModelSpec, Options
 from torch import nn
+from torch.nn import functional
 
-from ettransformers import decoding, inputs
+from ettransformers import decoding, inputs, patches, seq2seq
 from ettransformers.pretrained import Checkpoint
 from ettransformers.tracing import Constants, replacements
 
 _MOST_TOKENS = 2048
+# Of half a minute, where the checkpoint doesn't say how many.
+_MOST_FRAMES = 3000
+# By PIL's numbers.
+_RESAMPLED = {2: "bilinear", 3: "bicubic"}
+# Arguments of Gemma 4's kind, which fails without them though they may be left out.
+_NEEDED = ("image_position_ids",)
 _HINT = "Take a model whose images and recordings become embeddings, or declare it with et_model."
 
 
@@ -122,14 +132,25 @@ class _GridNotes(_Notes):
 
 
 class _TokenEmbedding(nn.Module):
-    def __init__(self, model: nn.Module, notes: _Notes) -> None:
+    """Embeddings of tokens, as wide as those of an image.
+
+    Args:
+      model: of transformers.
+      notes: makes the decoder's notes.
+      depth: how many layers of the decoder read inner layers of the encoder. They add nothing here.
+    """
+
+    def __init__(self, model: nn.Module, notes: _Notes, depth: int) -> None:
         super().__init__()
         self.embedding = model.get_input_embeddings()
         self.notes = notes
+        self.depth = depth
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
         """int64 tokens (1, n) to float32 (1, n, width)."""
-        return torch.cat([self.embedding(tokens), self.notes.of_text(tokens.shape[1])], dim=-1)
+        embeddings = self.embedding(tokens)
+        inner = [torch.zeros_like(embeddings)] * self.depth
+        return torch.cat([embeddings, *inner, self.notes.of_text(tokens.shape[1])], dim=-1)
 
 
 class _VisionEncoder(nn.Module):
@@ -138,10 +159,13 @@ class _VisionEncoder(nn.Module):
     Args:
       model: of transformers.
       preprocessing: of preprocessor_config.json.
+      shape: of its images: (1, channels, height, width).
       notes: makes the decoder's notes; set once the number of embeddings is known.
     """
 
-    def __init__(self, model: nn.Module, preprocessing: dict[str, Any]) -> None:
+    def __init__(
+        self, model: nn.Module, preprocessing: dict[str, Any], shape: tuple[int, ...]
+    ) -> None:
         super().__init__()
         self.model = model
         self.notes = _Notes()
@@ -163,7 +187,12 @@ class _VisionEncoder(nn.Module):
 
     def features(self, pixels: torch.Tensor) -> torch.Tensor:
         """Embeddings (1, n, width) of normalized pixels."""
-        return _joined(self.model.get_image_features(pixel_values=pixels, return_dict=True))
+        return self.embeddings(pixel_values=pixels)
+
+    def embeddings(self, **arguments: Any) -> torch.Tensor:
+        """Embeddings (1, n, width) of the arguments of the model's `get_image_features`."""
+        owner = _owner(self.model, "get_image_features")
+        return _joined(owner.get_image_features(**arguments, return_dict=True))
 
 
 class _WholeImageEncoder(_VisionEncoder):
@@ -172,32 +201,53 @@ class _WholeImageEncoder(_VisionEncoder):
     def features(self, pixels: torch.Tensor) -> torch.Tensor:
         inner = self.model.model
         size = inner.config.vision_config.patch_size
-        patches = torch.ones(1, pixels.shape[2] // size, pixels.shape[3] // size, dtype=torch.bool)
-        states = inner.vision_model(pixel_values=pixels, patch_attention_mask=patches)
-        return inner.connector(states.last_hidden_state)
+        whole = torch.ones(1, pixels.shape[2] // size, pixels.shape[3] // size, dtype=torch.bool)
+        states = inner.vision_model(pixel_values=pixels, patch_attention_mask=whole)
+        takes_mask = "attention_mask" in inspect.signature(inner.connector.forward).parameters
+        mask = {"attention_mask": whole.view(1, -1)} if takes_mask else {}
+        return inner.connector(states.last_hidden_state, **mask)
 
 
 class _PatchEncoder(_VisionEncoder):
-    """Of the kind of Qwen-VL, which reads patches, those of a merged one side by side."""
+    """Of the kind of Qwen-VL, which reads patches in the order of its image processor."""
+
+    def __init__(
+        self, model: nn.Module, preprocessing: dict[str, Any], shape: tuple[int, ...]
+    ) -> None:
+        super().__init__(model, preprocessing, shape)
+        self.layout = patches.layout_of(model.config, preprocessing, shape)
 
     def features(self, pixels: torch.Tensor) -> torch.Tensor:
-        vision = self.model.config.vision_config
-        size, merged = vision.patch_size, vision.spatial_merge_size
-        rows, columns = pixels.shape[2] // size, pixels.shape[3] // size
-        # In steps of few dimensions: delegates take at most six.
-        patches = pixels.reshape(-1, rows, size, columns, size).permute(1, 3, 0, 2, 4)
-        # An image is a film of one moment, which is repeated.
-        patches = patches.reshape(rows * columns, -1, 1, size, size)
-        patches = patches.expand(-1, -1, getattr(vision, "temporal_patch_size", 1), -1, -1)
-        patches = patches.reshape(rows // merged, merged, columns // merged, merged, -1)
-        patches = patches.permute(0, 2, 1, 3, 4)
-        return _joined(
-            self.model.get_image_features(
-                pixel_values=patches.reshape(rows * columns, -1),
-                image_grid_thw=torch.tensor([[1, rows, columns]]),
-                return_dict=True,
-            )
+        layout = self.layout
+        rows, columns = pixels.shape[2] // layout.size, pixels.shape[3] // layout.size
+        owner = _owner(self.model, "get_image_features")
+        sizes = {"image_grid_thw": torch.tensor([[1, rows, columns]])}
+        if "image_merge_sizes" in _parameters(owner, "get_image_features"):
+            sizes["image_merge_sizes"] = torch.tensor([layout.merged])
+        return self.embeddings(pixel_values=layout.cut(pixels), **sizes)
+
+
+class _ShapedEncoder(_VisionEncoder):
+    """Of the kind of LFM 2, which is told how many rows and columns of patches there are."""
+
+    def features(self, pixels: torch.Tensor) -> torch.Tensor:
+        inner = self.model.model
+        cut, shape = _colored_patches(inner.config.vision_config, pixels)
+        # Its `get_image_features` cuts padding off, of which there is none here.
+        states = inner.vision_tower(
+            pixel_values=cut,
+            spatial_shapes=torch.tensor([shape]),
+            pixel_attention_mask=torch.ones(1, cut.shape[1], dtype=torch.long),
         )
+        grid = states.last_hidden_state.reshape(1, *shape, -1)
+        return _sequence(inner.multi_modal_projector(grid))
+
+
+def _colored_patches(vision: Any, pixels: torch.Tensor) -> tuple[torch.Tensor, tuple[int, int]]:
+    """Rows of patches (1, n, values) whose pixels have their colors together; rows and columns."""
+    size = vision.patch_size
+    layout = patches.Layout(size, 1, 1, 1, "yxct", (pixels.shape[1] * size**2,))
+    return layout.cut(pixels)[None], (pixels.shape[2] // size, pixels.shape[3] // size)
 
 
 class _SizedEncoder(_VisionEncoder):
@@ -205,21 +255,54 @@ class _SizedEncoder(_VisionEncoder):
 
     def features(self, pixels: torch.Tensor) -> torch.Tensor:
         size = (pixels.shape[2], pixels.shape[3])
-        return _joined(
-            self.model.get_image_features(pixel_values=pixels, image_sizes=[size], return_dict=True)
-        )
+        return self.embeddings(pixel_values=pixels, image_sizes=[size])
+
+
+class _TiledEncoder(_VisionEncoder):
+    """Of the kind of LLaVA-NeXT, which sees the whole image made small, and each of its tiles."""
+
+    def __init__(
+        self, model: nn.Module, preprocessing: dict[str, Any], shape: tuple[int, ...]
+    ) -> None:
+        super().__init__(model, preprocessing, shape)
+        side = model.config.vision_config.image_size
+        self.layout = patches.Layout(side, 1, 1, 1, "tcyx", (shape[1], side, side))
+        resample = preprocessing.get("resample", 3)
+        if resample not in _RESAMPLED:
+            raise BuildError(
+                f"{model.config.model_type}: preprocessor_config.json: resample: got {resample}, "
+                "expected 2 (bilinear) or 3 (bicubic).",
+                "Take one of these, if the model's answers allow it.",
+            )
+        # Shrinking is linear in rows and columns, and so two products.
+        mode = _RESAMPLED[resample]
+        for name, size in (("rows", shape[2]), ("columns", shape[3])):
+            one = torch.eye(size).view(1, 1, size, size)
+            small = functional.interpolate(one, size=(side, size), mode=mode, antialias=True)
+            self.register_buffer(name, small[0, 0], persistent=False)
+
+    def features(self, pixels: torch.Tensor) -> torch.Tensor:
+        small = self.rows @ pixels @ self.columns.transpose(0, 1)
+        tiles = torch.cat([small, self.layout.cut(pixels)])
+        size = (pixels.shape[2], pixels.shape[3])
+        return self.embeddings(pixel_values=tiles[None], image_sizes=[size])
 
 
 class _AudioEncoder(nn.Module):
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
         self.model = model
+        self.constants = Constants(model)
         self.notes = _Notes()
 
     def forward(self, features: torch.Tensor) -> torch.Tensor:
         """float32 features (1, bins, frames) to float32 (1, n, width)."""
-        with replacements():
-            states = _joined(self.model.get_audio_features(features, return_dict=True))
+        owner = _owner(self.model, "get_audio_features")
+        whole = torch.ones(1, features.shape[2], dtype=torch.long)
+        takes_mask = "input_features_mask" in _parameters(owner, "get_audio_features")
+        mask = {"input_features_mask": whole} if takes_mask else {}
+        with replacements(), self.constants.replayed():
+            states = _joined(owner.get_audio_features(features, **mask, return_dict=True))
         return torch.cat([states, self.notes.of_media(states.shape[1])], dim=-1)
 
 
@@ -230,6 +313,7 @@ class _Decoder(nn.Module):
         super().__init__()
         self.model = model
         self.notes = notes
+        self.width = model.get_input_embeddings().embedding_dim
         self.buffers_of_cache = decoding.Buffers(model.config.get_text_config(decoder=True), length)
         positions = torch.zeros(3, length, dtype=torch.long)
         keeps_positions = isinstance(notes, _GridNotes)
@@ -244,11 +328,12 @@ class _Decoder(nn.Module):
         """Reads float32 (1, n, width) at int64 position input_pos (1,); logits (1, vocabulary)."""
         start = input_pos[0]
         cache = self.buffers_of_cache.cache(start, embeddings.shape[1])
-        width = embeddings.shape[2] - self.notes.width
-        with replacements():
-            notes = embeddings[:, :, width:]
+        end = embeddings.shape[2] - self.notes.width
+        notes = embeddings[:, :, end:]
+        own, *inner = embeddings[:, :, :end].split(self.width, dim=-1)
+        with replacements(), _added(self.model.get_decoder(), inner):
             result = self.model(
-                inputs_embeds=embeddings[:, :, :width],
+                inputs_embeds=own,
                 past_key_values=cache,
                 use_cache=True,
                 logits_to_keep=1,
@@ -257,27 +342,68 @@ class _Decoder(nn.Module):
         return result.logits[:, -1]
 
 
+@contextlib.contextmanager
+def _added(decoder: Any, inner: Sequence[torch.Tensor]) -> Iterator[None]:
+    """While it lasts, the outputs of the decoder's first layers have these added to them."""
+
+    def plus(_layer: nn.Module, _inputs: Any, output: Any, part: torch.Tensor) -> Any:
+        if isinstance(output, tuple):
+            return (output[0] + part, *output[1:])
+        return output + part
+
+    with contextlib.ExitStack() as hooks:
+        for layer, part in zip(decoder.layers if inner else (), inner, strict=False):
+            hook = layer.register_forward_hook(functools.partial(plus, part=part))
+            hooks.callback(hook.remove)
+        yield
+
+
 def of_images(
     checkpoint: Checkpoint, model: Any, options: Options, outputs: tuple[str, ...]
 ) -> ModelSpec:
     """The methods `vision_encoder`, `token_embedding` and `text_decoder`, with metadata."""
-    known = {"pixel_values", "pixel_attention_mask", "image_grid_thw"}
-    # With pinpoints, an image is cut into tiles, whose number depends on its size.
-    known |= set() if hasattr(model.config, "image_grid_pinpoints") else {"image_sizes"}
+    if model.config.is_encoder_decoder and _owner(model, "get_image_features") is None:
+        return seq2seq.build(checkpoint, model, options, outputs)
+    known = {"pixel_values", "pixel_attention_mask", "image_grid_thw", "image_merge_sizes"}
+    known |= {"image_sizes", "spatial_shapes"}
     _check(model, "get_image_features", known)
     preprocessing = checkpoint.optional_json("preprocessor_config.json")
-    height, width = inputs.image_size(checkpoint, options)
-    kind = _kind(_parameters(model.model, "get_image_features"))
+    height, width = _image_size(checkpoint, options)
+    kind = _kind(_parameters(_owner(model, "get_image_features"), "get_image_features"))
+    if getattr(model.config, "image_grid_pinpoints", None):
+        kind = _TiledEncoder
     pixels = torch.randint(0, 256, (1, 3, height, width), dtype=torch.uint8)
     metadata = {"get_image_size": [height, width]}
-    encoder = kind(model, preprocessing)
+    encoder = kind(model, preprocessing, tuple(pixels.shape))
     with torch.no_grad():
         encoder.constants.record(encoder, (pixels, 255 - pixels))
     return _spec(checkpoint, options, encoder, "vision_encoder", (pixels, 255 - pixels), metadata)
 
 
+def _image_size(checkpoint: Checkpoint, options: Options) -> tuple[int, int]:
+    """Height and width in pixels; of images that are cut into tiles, the smallest by default.
+
+    Raises:
+      BuildError: an image of this size is not made of tiles.
+    """
+    sizes = [tuple(size) for size in getattr(checkpoint.config, "image_grid_pinpoints", None) or ()]
+    if sizes and not options.text("image_size", ""):
+        return min(sizes, key=lambda size: size[0] * size[1])
+    height, width = inputs.image_size(checkpoint, options)
+    if sizes and (height, width) not in sizes:
+        raise options.error(
+            "image_size",
+            f"one of {', '.join(f'{rows}x{columns}' for rows, columns in sizes)}, sizes that the "
+            "model cuts into tiles",
+            "Take the one that is nearest to your images' shape.",
+        )
+    return height, width
+
+
 def _kind(parameters: Mapping[str, inspect.Parameter]) -> type[_VisionEncoder]:
     """The encoder of a model whose `get_image_features` has these parameters."""
+    if "spatial_shapes" in parameters:
+        return _ShapedEncoder
     if "pixel_attention_mask" in parameters:
         return _WholeImageEncoder
     if "image_grid_thw" in parameters:
@@ -293,13 +419,27 @@ def of_recordings(
     checkpoint: Checkpoint, model: Any, options: Options, outputs: tuple[str, ...]
 ) -> ModelSpec:
     """The methods `audio_encoder`, `token_embedding` and `text_decoder`, with metadata."""
-    _check(model, "get_audio_features", {"input_features"})
+    _check(model, "get_audio_features", {"input_features", "input_features_mask"})
     config = model.config.audio_config
-    features = torch.randn(1, config.num_mel_bins, 2 * config.max_source_positions)
     preprocessing = checkpoint.optional_json("preprocessor_config.json")
+    features = torch.randn(1, config.num_mel_bins, _frames(config, preprocessing))
     metadata = {"get_sampling_rate": int(preprocessing.get("sampling_rate", 16000))}
     encoder = _AudioEncoder(model)
+    with torch.no_grad():
+        encoder.constants.record(encoder, (features, -features))
     return _spec(checkpoint, options, encoder, "audio_encoder", (features, -features), metadata)
+
+
+def _frames(config: Any, preprocessing: dict[str, Any]) -> int:
+    """How many frames of features a recording has: two for each position of the encoder.
+
+    An encoder with windows has positions of a window alone.
+    """
+    has_windows = hasattr(config, "n_window")
+    for name in () if has_windows else ("max_source_positions", "max_position_embeddings"):
+        if hasattr(config, name):
+            return 2 * getattr(config, name)
+    return int(preprocessing.get("nb_max_frames", _MOST_FRAMES))
 
 
 def _spec(
@@ -314,7 +454,8 @@ def _spec(
     model = encoder.model
     length = inputs.max_length(checkpoint, model, options, _MOST_TOKENS)
     with torch.no_grad():
-        count = encoder.eval()(media[0]).shape[1]
+        _, count, wide = encoder.eval()(media[0]).shape
+    depth = wide // model.get_input_embeddings().embedding_dim - 1
     if count >= length:
         raise BuildError(
             f"{checkpoint.label}: max_length: got {length}, expected more than {count}, the "
@@ -327,12 +468,12 @@ def _spec(
     # The runner reads an image in one call, and text by as many tokens as it has.
     calls = dataclasses.replace(calls, most=max(calls.most, count), dynamic=True)
     vocabulary = model.get_input_embeddings().num_embeddings
-    embedding = _TokenEmbedding(model, notes).eval()
+    embedding = _TokenEmbedding(model, notes, depth).eval()
     decoder = _Decoder(model, notes, length).eval()
     size = torch.export.Dim("count", min=1, max=calls.most)
 
     def tokens(number: int) -> torch.Tensor:
-        return (torch.arange(number) % vocabulary).view(1, -1)
+        return decoding.example_tokens(number, vocabulary)
 
     def embeddings(number: int) -> tuple[torch.Tensor, torch.Tensor]:
         with torch.no_grad():
@@ -366,6 +507,12 @@ def _notes(model: Any, media: torch.Tensor, length: int) -> _Notes:
         vision = model.config.vision_config
         side = vision.patch_size * vision.spatial_merge_size
         return _GridNotes((media.shape[2] // side, media.shape[3] // side))
+    if getattr(text, "use_bidirectional_attention", None) is True:
+        raise BuildError(
+            f"{type(model).__name__}: positions of a prompt read those after them "
+            "(use_bidirectional_attention), expected that each part reads what is before it.",
+            "Take a model of another architecture: ExecuTorch's runner reads one part a call.",
+        )
     forward = inspect.signature(type(model).forward).parameters
     if "token_type_ids" in forward:
         return _BlockNotes(text, length)
@@ -375,19 +522,25 @@ def _notes(model: Any, media: torch.Tensor, length: int) -> _Notes:
 def _joined(result: Any) -> torch.Tensor:
     """Embeddings (1, n, width) of what transformers returns of one image or recording.
 
-    Raises:
-      BuildError: there is more than embeddings.
+    Behind them, what the encoder's inner layers saw of each position, as wide as an embedding each.
     """
-    if getattr(result, "deepstack_features", None):
-        raise BuildError(
-            f"{type(result).__name__}: layers of the decoder read what inner layers of the encoder "
-            "saw (deepstack), expected embeddings alone.",
-            _HINT,
-        )
-    features = result.pooler_output
+    parts = [result.pooler_output, *(getattr(result, "deepstack_features", None) or ())]
+    return torch.cat([_sequence(part) for part in parts], dim=-1)
+
+
+def _sequence(features: Any) -> torch.Tensor:
+    """One sequence (1, n, width) of tensors (…, width)."""
     if isinstance(features, list | tuple):
         features = torch.cat([each.reshape(-1, each.shape[-1]) for each in features])
     return features.reshape(1, -1, features.shape[-1])
+
+
+def _owner(model: Any, name: str) -> Any:
+    """The module with the method that makes embeddings: the model inside of one, or itself."""
+    for module in (getattr(model, "model", None), model):
+        if hasattr(module, name):
+            return module
+    return None
 
 
 def _parameters(model: Any, name: str) -> dict[str, inspect.Parameter]:
@@ -396,8 +549,8 @@ def _parameters(model: Any, name: str) -> dict[str, inspect.Parameter]:
 
 def _check(model: Any, name: str, known: set[str]) -> None:
     """Fails where a model's images or recordings take more than themselves, or go elsewhere."""
-    inner = getattr(model, "model", None)
-    if not hasattr(model, name) or not hasattr(inner, name):
+    owner = _owner(model, name)
+    if owner is None:
         raise BuildError(
             f"{type(model).__name__}: it has no {name}, expected a model whose decoder reads "
             "embeddings.",
@@ -405,9 +558,12 @@ def _check(model: Any, name: str, known: set[str]) -> None:
         )
     required = {
         parameter.name
-        for parameter in _parameters(inner, name).values()
-        if parameter.default is parameter.empty
-        and parameter.kind is parameter.POSITIONAL_OR_KEYWORD
+        for parameter in _parameters(owner, name).values()
+        if parameter.name in _NEEDED
+        or (
+            parameter.default is parameter.empty
+            and parameter.kind is parameter.POSITIONAL_OR_KEYWORD
+        )
     }
     if not required <= known:
         raise BuildError(

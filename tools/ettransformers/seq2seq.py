@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from etbuild import Method, ModelSpec, Options
+from etbuild import BuildError, Method, ModelSpec, Options
 from torch import nn
 from transformers import DynamicCache, EncoderDecoderCache
 from transformers.modeling_outputs import BaseModelOutput
@@ -44,10 +44,16 @@ class _Encoder(nn.Module):
         super().__init__()
         self.model = model
 
+    def states(self, **arguments: torch.Tensor) -> torch.Tensor:
+        """The encoder's own result: float32 (1, length, width)."""
+        states = self.model.get_encoder()(**arguments, return_dict=True).last_hidden_state
+        # Convolutions leave rows and columns, which decoders read one after the other.
+        return states if states.dim() == 3 else states.flatten(2).transpose(1, 2)
+
     def run(self, **arguments: torch.Tensor) -> torch.Tensor:
         cache = EncoderDecoderCache(DynamicCache(), DynamicCache())
         with replacements():
-            states = self.model.get_encoder()(**arguments, return_dict=True).last_hidden_state
+            states = self.states(**arguments)
             # Only what the decoder keeps of the states is used; export drops the rest of this run.
             self.model(
                 encoder_outputs=_EncoderOutput(last_hidden_state=states),
@@ -56,6 +62,12 @@ class _Encoder(nn.Module):
                 use_cache=True,
             )
         layers = cache.cross_attention_cache.layers
+        if not layers:
+            raise BuildError(
+                f"{type(self.model).__name__}: the decoder keeps nothing of the encoder's states, "
+                "expected cross-attention.",
+                "Set add_cross_attention in the decoder's configuration, or take another model.",
+            )
         return torch.cat([each for layer in layers for each in (layer.keys, layer.values)])
 
 
@@ -67,17 +79,24 @@ class _TextEncoder(_Encoder):
 
 class _FeatureEncoder(_Encoder):
     def forward(self, features: torch.Tensor) -> torch.Tensor:
-        """float32 features, as the checkpoint's preprocessing makes them."""
-        return self.run(**{self.model.main_input_name: features})
+        """float32 features or pixels, as the checkpoint's preprocessing makes them."""
+        return self.run(**{self.model.get_encoder().main_input_name: features})
 
 
 class _Decoder(nn.Module):
-    """Logits of the last of some tokens that continue what the cache holds."""
+    """Logits of the last of some tokens that continue what the cache holds.
 
-    def __init__(self, model: nn.Module, memory: torch.Tensor, length: int) -> None:
+    Args:
+      model: of transformers.
+      memory: what the encoder returned of an example.
+      width: of the encoder's states.
+      length: how many tokens the cache keeps.
+    """
+
+    def __init__(self, model: nn.Module, memory: torch.Tensor, width: int, length: int) -> None:
         super().__init__()
         self.model = model
-        self.width = model.config.get_text_config(decoder=True).hidden_size
+        self.width = width
         self.buffers_of_cache = decoding.Buffers(model.config.get_text_config(decoder=True), length)
         cache = decoding.empty_cache(self.buffers_of_cache.config, length)
         with torch.no_grad():
@@ -117,19 +136,24 @@ def build(
     checkpoint: Checkpoint, model: Any, options: Options, outputs: tuple[str, ...]
 ) -> ModelSpec:
     """The methods `encoder` and `text_decoder`, with metadata."""
-    is_text = model.main_input_name == "input_ids"
+    # Of a model put together of two, transformers does not name it.
+    main_input = model.get_encoder().main_input_name
+    is_text = main_input == "input_ids"
     if is_text:
         given = inputs.text(checkpoint, model, options, ("tokens",))
+    elif main_input == "pixel_values":
+        given = inputs.image(checkpoint, options)
     else:
-        given = inputs.audio(checkpoint, model, options)
+        given = inputs.audio(checkpoint, model.get_encoder(), options)
     encoder = (_TextEncoder if is_text else _FeatureEncoder)(model).eval()
     example = tuple(given.example.values())
     more = [tuple(each.values()) for each in given.more]
     with torch.no_grad():
         memory = encoder(*example)
+        width = encoder.states(**{main_input: example[0]}).shape[2]
     length = inputs.max_length(checkpoint, model, options, _MOST_TOKENS)
     vocabulary = model.get_decoder().get_input_embeddings().num_embeddings
-    decoder = _Decoder(model, memory, length).eval()
+    decoder = _Decoder(model, memory, width, length).eval()
     calls = decoding.calls_of(model, length, options)
     sizes: dict[int, Any] = {}
     if given.dynamic:

@@ -18,7 +18,15 @@ from typing import Any
 
 import torch
 from etbuild import BuildError
+from torch._subclasses.fake_tensor import FakeTensor
+from torch._subclasses.functional_tensor import FunctionalTensor
+from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
+
+# Methods of a tensor that give Python's numbers.
+_READERS = ("__index__", "__int__", "item", "tolist")
+# A file of code and the number of a line in it.
+_Line = tuple[str, int]
 
 
 @contextlib.contextmanager
@@ -31,24 +39,30 @@ def replacements() -> Iterator[None]:
     import transformers.exporters.exporter_executorch  # noqa: F401
     from transformers.exporters.utils import apply_patches
 
-    with apply_patches("dynamo"), apply_patches("executorch"), _slices(), _patches(), _masks():
+    ours = (_slices, _patches, _masks, _sorts)
+    with apply_patches("dynamo"), apply_patches("executorch"), contextlib.ExitStack() as stack:
+        for patch in ours:
+            stack.enter_context(patch())
         yield
 
 
 class Constants:
     """What a module with inputs of fixed sizes reads of tensors as Python's numbers.
 
-    Encoders of images compute indices from the image's size, and read lengths back with `tolist`,
-    which a traced tensor does not have. They are the same for each image of a size, so they are
-    recorded from eager runs and replayed, in the order of the calls, while the module is traced.
+    Encoders of images compute indices from the image's size, and read lengths back with `tolist`
+    or `int`, which are unknown numbers of a traced tensor. They are the same for each image of a
+    size, so they are recorded from eager runs and replayed while the module is traced, in the order
+    of the calls from each line of code.
 
     Args:
-      model: of transformers; functions of its module named get_vision_* are recorded as a whole.
+      model: of transformers; functions of its parts' modules named get_vision_* are recorded as a
+        whole.
     """
 
     def __init__(self, model: torch.nn.Module) -> None:
-        self._module = type(model).__module__
-        self._values: list[Any] = []
+        self._label = type(model).__module__
+        self._modules = sorted({type(part).__module__ for part in model.modules()})
+        self._values: dict[_Line, list[Any]] = {}
 
     def record(self, run: Callable[[Any], Any], inputs: Sequence[Any]) -> None:
         """Runs a function with several inputs of the same sizes.
@@ -56,14 +70,16 @@ class Constants:
         Raises:
           BuildError: what it reads depends on more than their sizes.
         """
-        records: list[list[Any]] = []
+        records: list[dict[_Line, list[Any]]] = []
         for value in inputs:
-            records.append([])
-            with self._wrapped(lambda call, record=records[-1]: _recorded(call, record)):
+            records.append({})
+            with self._wrapped(
+                lambda line, call, record=records[-1]: _recorded(call, record.setdefault(line, []))
+            ):
                 run(value)
         if any(record != records[0] for record in records):
             raise BuildError(
-                f"{self._module}: sizes inside the encoder depend on its input's values, "
+                f"{self._label}: sizes inside the encoder depend on its input's values, "
                 "expected ones that depend on the input's size alone.",
                 "Declare the model with et_model and its own code.",
             )
@@ -75,16 +91,26 @@ class Constants:
         if not torch.compiler.is_exporting() or not self._values:
             yield
             return
-        values = iter(self._values)
-        with self._wrapped(lambda call: _tensors(next(values))):
+        left = {line: iter(values) for line, values in self._values.items()}
+
+        def replay(line: _Line, call: Callable[[], Any]) -> Any:
+            for value in left.get(line, ()):
+                return _tensors(value)
+            # A line that tracing alone comes to.
+            return call()
+
+        with self._wrapped(replay):
             yield
 
     @contextlib.contextmanager
-    def _wrapped(self, handle: Callable[[Callable[[], Any]], Any]) -> Iterator[None]:
-        """Has `handle` answer the calls; it gets the call that it may make itself."""
-        module = sys.modules[self._module]
-        owners = [(torch.Tensor, "tolist")]
-        owners += [(module, name) for name in dir(module) if name.startswith("get_vision_")]
+    def _wrapped(self, handle: Callable[[_Line, Callable[[], Any]], Any]) -> Iterator[None]:
+        """Has `handle` answer the calls; it gets their line, and the call that it may make."""
+        owners: list[tuple[Any, str]] = [(torch.Tensor, name) for name in _READERS]
+        # While a module is traced, its tensors are of these classes.
+        for kind in (FakeTensor, FunctionalTensor):
+            owners += [(kind, name) for name in _READERS if name in vars(kind)]
+        for module in map(sys.modules.__getitem__, self._modules):
+            owners += [(module, name) for name in dir(module) if name.startswith("get_vision_")]
         originals = [(owner, name, getattr(owner, name)) for owner, name in owners]
         inside = False
 
@@ -94,20 +120,49 @@ class Constants:
                 if inside:
                     return original(*args, **kwargs)
                 inside = True
+                caller = sys._getframe(1)
+                if caller.f_code is _Selections.__torch_function__.__code__:
+                    caller = caller.f_back
+                line = (caller.f_code.co_filename, caller.f_lineno)
                 try:
-                    return handle(lambda: original(*args, **kwargs))
+                    return handle(line, lambda: original(*args, **kwargs))
                 finally:
                     inside = False
 
             return call
 
+        places = wrapper(lambda mask: mask.nonzero(as_tuple=True))
         try:
             for owner, name, original in originals:
                 setattr(owner, name, wrapper(original))
-            yield
+            with _Selections(places):
+                yield
         finally:
             for owner, name, original in originals:
                 setattr(owner, name, original)
+
+
+class _Selections(TorchFunctionMode):
+    """Elements that a mask selects are selected by their places.
+
+    How many they are is a number that is read of a tensor, too.
+
+    Args:
+      places: of a mask.
+    """
+
+    def __init__(self, places: Callable[[torch.Tensor], tuple[torch.Tensor, ...]]) -> None:
+        super().__init__()
+        self.places = places
+
+    def __torch_function__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        if function is torch.Tensor.__getitem__:
+            tensor, index = args
+            if isinstance(index, torch.Tensor) and index.dtype == torch.bool:
+                args = (tensor, self.places(index))
+        return function(*args, **(kwargs or {}))
 
 
 def _recorded(call: Callable[[], Any], record: list[Any]) -> Any:
@@ -177,6 +232,31 @@ def _patches() -> Iterator[None]:
         yield
     finally:
         torch.nn.functional.conv3d = original
+
+
+@contextlib.contextmanager
+def _sorts() -> Iterator[None]:
+    """Replaces sorting, which ExecuTorch has no kernel for, by the largest of all elements."""
+
+    def sort(
+        input: torch.Tensor, dim: int = -1, descending: bool = False, stable: bool = False
+    ) -> Any:
+        return torch.topk(input, input.shape[dim], dim, largest=descending)
+
+    def argsort(
+        input: torch.Tensor, dim: int = -1, descending: bool = False, stable: bool = False
+    ) -> torch.Tensor:
+        return sort(input, dim, descending).indices
+
+    owners = (torch, torch.Tensor)
+    originals = [(owner, owner.sort, owner.argsort) for owner in owners]
+    try:
+        for owner in owners:
+            owner.sort, owner.argsort = sort, argsort
+        yield
+    finally:
+        for owner, *kept in originals:
+            owner.sort, owner.argsort = kept
 
 
 @contextlib.contextmanager

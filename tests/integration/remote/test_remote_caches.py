@@ -14,9 +14,8 @@ from dev.remote import GrpcCache, HttpCache
 _SECRET = "Mellon-4c1f"
 
 
-@pytest.mark.parametrize(
-    "kind", [pytest.param("http_cache", marks=pytest.mark.release), "grpc_cache"]
-)
+@pytest.mark.release
+@pytest.mark.parametrize("kind", ["http_cache", "grpc_cache"])
 def test_a_second_client_runs_nothing(
     request: pytest.FixtureRequest, first: Client, second: Client, built: Built, kind: str
 ) -> None:

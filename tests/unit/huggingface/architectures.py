@@ -91,6 +91,18 @@ def config(name: str) -> Any:
             vocab_size=VOCABULARY,
             decoder_start_token_id=0,
         ),
+        # Of two configurations; the decoder slices its table of positions.
+        "vision-encoder-decoder": lambda: hf.VisionEncoderDecoderConfig(
+            encoder={"model_type": "vit", **_ENCODER, "image_size": 32, "patch_size": 8},
+            decoder={
+                "model_type": "bert",
+                **_TRANSFORMER,
+                **_TEXT,
+                "is_decoder": True,
+                "add_cross_attention": True,
+            },
+            decoder_start_token_id=1,
+        ),
         "whisper": lambda: hf.WhisperConfig(
             **_SEQ2SEQ, max_source_positions=20, max_target_positions=LENGTH, num_mel_bins=8
         ),

@@ -174,7 +174,13 @@ def test_linear_layers_of_decoders_are_quantized(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "class_name"),
-    [("t5", "T5ForConditionalGeneration"), ("whisper", "WhisperForConditionalGeneration")],
+    [
+        ("t5", "T5ForConditionalGeneration"),
+        pytest.param(
+            *("vision-encoder-decoder", "VisionEncoderDecoderModel"), marks=pytest.mark.release
+        ),
+        pytest.param(*("whisper", "WhisperForConditionalGeneration"), marks=pytest.mark.release),
+    ],
 )
 def test_decoders_read_what_their_encoder_returned(
     name: str, class_name: str, tmp_path: Path
@@ -184,7 +190,12 @@ def test_decoders_read_what_their_encoder_returned(
     program = lowered(spec, tmp_path / "net.pte")
     encoder, decoder = program.load_method("encoder"), program.load_method("text_decoder")
     tokens = tokens_of(20)
-    for source in (tokens_of(9), tokens_of(24)) if name == "t5" else (torch.randn(1, 8, 40),):
+    sources = {
+        "t5": [tokens_of(9), tokens_of(24)],
+        "vision-encoder-decoder": [torch.randn(1, 3, 32, 32)],
+        "whisper": [torch.randn(1, 8, 40)],
+    }
+    for source in sources[name]:
         (memory,) = encoder.execute([source])
         with torch.no_grad():
             expected = model(source, decoder_input_ids=tokens).logits[0]

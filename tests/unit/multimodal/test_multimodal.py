@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 # Before the import: nothing may be asked of a hub.
@@ -17,17 +19,30 @@ from etbuild.options import Options
 from etexport import stages
 from etexport.progress import Progress
 from etfast import path as fast_path
-from ettransformers import entry
-from ettransformers.tracing import Constants
+from ettransformers import entry, patches
+from ettransformers.tracing import Constants, replacements
 from tokenizers import Tokenizer, decoders, models
 from xnnpack_recipes import fp32
 
 # Gemma 3 runs in upstream's runner below, and the others are near the three that always run.
-RELEASED = ["gemma3", "glm4v", "lighton_ocr", "qwen2_5_vl", "smolvlm"]
+RELEASED = [
+    "gemma3",
+    "glm4v",
+    "glmasr",
+    "lfm2_vl",
+    "lighton_ocr",
+    "mistral3",
+    "qwen2_vl",
+    "smolvlm",
+]
 # Those that read patches.
-PATCHED = ("glm4v", "qwen2_vl", "qwen2_5_vl")
+PATCHED = ("glm4v", "qwen2_vl", "qwen2_5_vl", "qwen3_vl")
+# Those that hear.
+RECORDED = ("glmasr", "voxtral")
+# Those that are told an image's size.
+SIZED = ("lighton_ocr", "mistral3")
 # 256 words, and the tokens that no text has.
-MEDIA, VOCABULARY, LENGTH, ANSWER = 259, 260, 48, 5
+MEDIA, VOCABULARY, LENGTH, ANSWER = 259, 260, 72, 5
 TEXT = {
     "hidden_size": 32,
     "num_hidden_layers": 2,
@@ -89,8 +104,40 @@ def model_of(name: str) -> Any:
             text_config=TEXT | {"model_type": "qwen3"},
             image_token_id=MEDIA,
         ),
+        "glmasr": lambda: hf.GlmAsrConfig(
+            audio_config={
+                "hidden_size": 32,
+                "num_hidden_layers": 2,
+                "num_attention_heads": 4,
+                "num_key_value_heads": 4,
+                "head_dim": 8,
+                "intermediate_size": 128,
+                "num_mel_bins": 8,
+                "max_position_embeddings": 20,
+            },
+            text_config=LLAMA,
+            audio_token_id=MEDIA,
+        ),
+        "lfm2_vl": lambda: hf.Lfm2VlConfig(
+            vision_config=VISION | {"model_type": "siglip2_vision_model", "num_patches": 16},
+            text_config=LLAMA,
+            downsample_factor=2,
+            projector_hidden_size=32,
+            image_token_id=MEDIA,
+        ),
         "llava": lambda: hf.LlavaConfig(
             vision_config=VISION | {"model_type": "clip_vision_model", "projection_dim": 32},
+            text_config=LLAMA,
+            image_token_id=MEDIA,
+        ),
+        "llava_next": lambda: hf.LlavaNextConfig(
+            vision_config=VISION | {"model_type": "clip_vision_model", "projection_dim": 32},
+            text_config=LLAMA,
+            image_grid_pinpoints=[[32, 64], [64, 64]],
+            image_token_id=MEDIA,
+        ),
+        "mistral3": lambda: hf.Mistral3Config(
+            vision_config=VISION | {"model_type": "pixtral", "head_dim": 8},
             text_config=LLAMA,
             image_token_id=MEDIA,
         ),
@@ -107,6 +154,18 @@ def model_of(name: str) -> Any:
         ),
         "qwen2_vl": lambda: hf.Qwen2VLConfig(
             vision_config=GRID | {"embed_dim": 32, "mlp_ratio": 2},
+            text_config=TEXT | TURNED,
+            image_token_id=MEDIA,
+        ),
+        # Inner layers of its encoder go to the decoder's, too.
+        "qwen3_vl": lambda: hf.Qwen3VLConfig(
+            vision_config=GRID
+            | {
+                "out_hidden_size": 32,
+                "intermediate_size": 48,
+                "num_position_embeddings": 16,
+                "deepstack_visual_indexes": [0],
+            },
             text_config=TEXT | TURNED,
             image_token_id=MEDIA,
         ),
@@ -141,16 +200,20 @@ def model_of(name: str) -> Any:
     return model
 
 
-def spec_of(model: Any, folder: Path, **args: str) -> ModelSpec:
+def spec_of(
+    model: Any, folder: Path, preprocessing: dict[str, Any] | None = None, **args: str
+) -> ModelSpec:
     model.save_pretrained(folder)
-    values = '{"image_mean": [0.4, 0.5, 0.6], "image_std": [0.3, 0.2, 0.3]}'
-    (folder / "preprocessor_config.json").write_text(values)
+    values = {"image_mean": [0.4, 0.5, 0.6], "image_std": [0.3, 0.2, 0.3], **(preprocessing or {})}
+    (folder / "preprocessor_config.json").write_text(json.dumps(values))
     files = {path.name: path for path in folder.iterdir()}
     return entry.build(ModelContext(args, files, "//m:net"))
 
 
 def size_of(name: str) -> tuple[int, int]:
-    return (32, 48) if name in PATCHED or name == "lighton_ocr" else (32, 32)
+    if name == "llava_next":
+        return (32, 64)
+    return (32, 48) if name in (*PATCHED, *SIZED) or name == "lfm2_vl" else (32, 32)
 
 
 def pixels_of(name: str) -> torch.Tensor:
@@ -162,8 +225,10 @@ def expected_answer(model: Any, name: str, count: int) -> list[int]:
     """What transformers generates."""
     tokens = torch.tensor([BEFORE + [MEDIA] * count + AFTER])
     its: dict[str, Any] = {}
-    if name == "voxtral":
+    if name in RECORDED:
         its["input_features"] = features()
+        if name == "glmasr":
+            its["input_features_mask"] = torch.ones(1, 40, dtype=torch.long)
     else:
         mean, std = ([0.4, 0.5, 0.6], [0.3, 0.2, 0.3])
         image = pixels_of(name)
@@ -174,7 +239,17 @@ def expected_answer(model: Any, name: str, count: int) -> list[int]:
         kinds = (tokens == MEDIA).long()
         if name == "gemma3":
             its["token_type_ids"] = kinds
-        if name == "lighton_ocr":
+        if name == "lfm2_vl":
+            rows = values[0].unfold(1, 8, 8).unfold(2, 8, 8).permute(1, 2, 3, 4, 0)
+            its["pixel_values"] = rows.reshape(1, 24, -1)
+            its["spatial_shapes"] = torch.tensor([[4, 6]])
+            its["pixel_attention_mask"] = torch.ones(1, 24, dtype=torch.long)
+        if name == "llava_next":
+            small = torch.nn.functional.interpolate(
+                values, (32, 32), mode="bicubic", antialias=True
+            )
+            its["pixel_values"] = torch.cat([small, values[..., :32], values[..., 32:]])[None]
+        if name in (*SIZED, "llava_next"):
             its["image_sizes"] = torch.tensor([size_of(name)])
         if name in PATCHED:
             its["pixel_values"] = patches_of(values[0])
@@ -206,7 +281,7 @@ def played(spec: ModelSpec, name: str) -> tuple[list[int], int]:
     module = {name: method.module for name, method in spec.methods.items()}
     position, answer = 0, []
     with torch.no_grad():
-        if name == "voxtral":
+        if name in RECORDED:
             media = module["audio_encoder"](features())
         else:
             media = module["vision_encoder"](pixels_of(name))
@@ -229,7 +304,9 @@ def played(spec: ModelSpec, name: str) -> tuple[list[int], int]:
     "name",
     [
         "llava",
-        "qwen2_vl",
+        "llava_next",
+        "qwen2_5_vl",
+        "qwen3_vl",
         "voxtral",
         *(pytest.param(name, marks=pytest.mark.release) for name in RELEASED),
     ],
@@ -237,9 +314,9 @@ def played(spec: ModelSpec, name: str) -> tuple[list[int], int]:
 def test_methods_answer_as_transformers_does(name: str, tmp_path: Path) -> None:
     model = model_of(name)
     height, width = size_of(name)
-    args = {} if name == "voxtral" else {"image_size": f"{height}x{width}"}
+    args = {} if name in RECORDED else {"image_size": f"{height}x{width}"}
     spec = spec_of(model, tmp_path, **args)
-    task = "audio-text-to-text" if name == "voxtral" else "image-text-to-text"
+    task = "audio-text-to-text" if name in RECORDED else "image-text-to-text"
     assert spec.constant_methods["get_task"] == task
     answer, count = played(spec, name)
     assert len(set(answer)) > 1, "the answer does not depend on what was read"
@@ -286,6 +363,25 @@ def test_an_image_has_to_fit_into_the_cache(tmp_path: Path) -> None:
         spec_of(model_of("gemma3"), tmp_path, image_size="32x32", max_length="4")
 
 
+def test_an_image_has_to_be_made_of_tiles(tmp_path: Path) -> None:
+    expected = r'image_size": got "32x32", expected one of 32x64, 64x64, sizes that the model cuts'
+    with pytest.raises(BuildError, match=expected):
+        spec_of(model_of("llava_next"), tmp_path, image_size="32x32")
+
+
+def test_an_image_is_made_small_in_a_known_way(tmp_path: Path) -> None:
+    expected = r"preprocessor_config.json: resample: got 0, expected 2 \(bilinear\) or 3"
+    with pytest.raises(BuildError, match=expected):
+        spec_of(model_of("llava_next"), tmp_path, {"resample": 0})
+
+
+def test_models_that_are_told_each_patch_s_place_are_refused(tmp_path: Path) -> None:
+    config = hf.Gemma4Config(text_config=TEXT | {"hidden_size_per_layer_input": 8})
+    expected = "Gemma4ForConditionalGeneration: get_image_features needs image_position_ids"
+    with pytest.raises(BuildError, match=expected):
+        spec_of(hf.Gemma4ForConditionalGeneration(config), tmp_path)
+
+
 def test_models_without_embeddings_of_images_are_refused(tmp_path: Path) -> None:
     config = hf.BlipConfig(
         vision_config=VISION, text_config=TEXT | {"encoder_hidden_size": 32}, projection_dim=32
@@ -294,15 +390,15 @@ def test_models_without_embeddings_of_images_are_refused(tmp_path: Path) -> None
         spec_of(hf.BlipForConditionalGeneration(config), tmp_path)
 
 
-def test_a_decoder_that_reads_inner_layers_of_its_encoder_is_refused(tmp_path: Path) -> None:
-    config = hf.Qwen3VLConfig(
-        vision_config=GRID
-        | {"out_hidden_size": 32, "intermediate_size": 48, "deepstack_visual_indexes": [0]},
-        text_config=TEXT | TURNED,
+def test_a_prompt_that_reads_what_comes_is_refused(tmp_path: Path) -> None:
+    config = hf.PaliGemmaConfig(
+        vision_config=VISION | {"model_type": "siglip_vision_model"},
+        text_config=TEXT | {"model_type": "gemma"},
+        projection_dim=32,
         image_token_id=MEDIA,
     )
-    with pytest.raises(BuildError, match=r"inner layers of the encoder saw \(deepstack\)"):
-        spec_of(hf.Qwen3VLForConditionalGeneration(config), tmp_path, image_size="32x32")
+    with pytest.raises(BuildError, match="positions of a prompt read those after them"):
+        spec_of(hf.PaliGemmaForConditionalGeneration(config), tmp_path, image_size="32x32")
 
 
 def test_sizes_that_depend_on_values_are_refused() -> None:
@@ -310,3 +406,86 @@ def test_sizes_that_depend_on_values_are_refused() -> None:
         Constants(torch.nn.Linear(1, 1)).record(
             lambda value: value.tolist(), [torch.tensor(1), torch.tensor(2)]
         )
+
+
+def test_a_line_that_reads_a_number_gets_the_one_of_the_eager_run() -> None:
+    """Of a size that a tensor holds: a traced tensor's would be unknown."""
+
+    class Net(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.constants = Constants(self)
+
+        def forward(self, values: torch.Tensor) -> torch.Tensor:
+            with self.constants.replayed():
+                sizes = torch.tensor([values.shape[1] // 2, 2])
+                rows, columns = int(sizes[0]), sizes.tolist()[1]
+                first = values[0][torch.arange(6) < 2 * columns]
+                return values.reshape(rows, columns) + first.sum()
+
+    net, values = Net(), torch.arange(6.0).view(1, 6)
+    net.constants.record(net, [values, -values])
+    exported = torch.export.export(net, (values,), strict=False)
+    code = exported.graph_module.code
+    assert "item" not in code and "nonzero" not in code
+    assert torch.equal(exported.module()(values), values.view(3, 2) + 6)
+
+
+def test_sorting_becomes_an_operator_that_has_a_kernel() -> None:
+    class Net(torch.nn.Module):
+        def forward(self, values: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            with replacements():
+                largest = values.sort(dim=0, descending=True)
+                return largest.values, largest.indices, torch.argsort(values)
+
+    values = torch.tensor([[3.0, 1.0, 2.0], [0.0, 5.0, 4.0]])
+    exported = torch.export.export(Net(), (values,), strict=False)
+    assert "sort" not in exported.graph_module.code
+    for got, expected in zip(exported.module()(values), Net()(values), strict=True):
+        assert torch.equal(got, expected)
+
+
+def vision(**sizes: int) -> SimpleNamespace:
+    return SimpleNamespace(patch_size=2, **sizes)
+
+
+@pytest.mark.parametrize(
+    ("architecture", "order"),
+    [
+        ("qwen2_vl", [0, 1, 6, 7, 2, 3, 8, 9]),
+        ("hunyuan_vl", [0, 1, 2, 3, 4, 5, 6, 7]),
+        ("kimi_k25", [0, 1, 2, 3, 4, 5, 6, 7]),
+    ],
+)
+def test_patches_lie_as_an_architectures_image_processor_lays_them(
+    architecture: str, order: list[int]
+) -> None:
+    """An image of 4 x 6 patches, of which each has its own color; they are merged by 2 x 2."""
+    config = SimpleNamespace(model_type=architecture, vision_config=vision(spatial_merge_size=2))
+    numbers = torch.arange(24.0).view(4, 6)
+    image = numbers.repeat_interleave(2, 0).repeat_interleave(2, 1).expand(1, 3, -1, -1)
+    cut = patches.layout_of(config, {}, (1, 3, 8, 12)).cut(image)
+    assert cut.flatten(1).min(1).values.tolist() == cut.flatten(1).max(1).values.tolist()
+    assert cut.flatten(1)[:8, 0].tolist() == order
+
+
+def test_an_image_is_made_of_whole_patches() -> None:
+    config = SimpleNamespace(model_type="qwen2_vl", vision_config=vision(spatial_merge_size=2))
+    with pytest.raises(BuildError, match=r"image_size: got 8x10, expected multiples of 4 pixels"):
+        patches.layout_of(config, {}, (1, 3, 8, 10))
+
+
+def test_patches_that_lie_in_no_known_way_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def patchify(self: Any, images: torch.Tensor, patch_size: int) -> Any:
+        return images.flatten().flip(0).view(1, -1, 12), 0, 0
+
+    monkeypatch.setattr(patches, "_cutter", lambda _: patchify)
+    config = SimpleNamespace(model_type="other", vision_config=vision())
+    with pytest.raises(BuildError, match="other: its image processor cuts images in a way that is"):
+        patches.layout_of(config, {}, (1, 3, 8, 8))
+
+
+def test_an_image_processor_without_a_layout_is_refused() -> None:
+    config = SimpleNamespace(model_type="llava_next", vision_config=vision())
+    with pytest.raises(BuildError, match="LlavaNextImageProcessor has no method patchify"):
+        patches.layout_of(config, {}, (1, 3, 8, 8))

@@ -1,0 +1,140 @@
+"""How an image is cut into the patches that a vision encoder reads.
+
+Encoders of Qwen-VL's kind read a list of patches. In which order, and how a patch lies in memory,
+is not in their modeling code but in transformers' image processors, which need torchvision. The
+function of theirs that cuts needs torch alone, so it is taken out of their source, and cuts an
+image of numbers. What a program does is what gives the same numbers in steps of few dimensions, of
+which delegates take at most six.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import itertools
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from etbuild import BuildError
+from transformers.models.auto.image_processing_auto import IMAGE_PROCESSOR_MAPPING_NAMES
+
+# Of models that are parts of others, and so have no processor of their own.
+_OTHERS = "qwen2_vl"
+_ORDERS = ("ctyx", "tcyx", "yxct")
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How patches lie.
+
+    Attributes:
+      size: rows and columns of pixels of a patch.
+      merged: patches of so many rows and columns become one embedding.
+      block: patches of so many rows and columns lie side by side.
+      moments: how often an image is repeated, as a film has moments.
+      order: of a patch's moments, channels, rows (y) and columns (x) in memory, such as "tcyx".
+      shape: sizes of one patch as the encoder takes it.
+    """
+
+    size: int
+    merged: int
+    block: int
+    moments: int
+    order: str
+    shape: tuple[int, ...]
+
+    def cut(self, pixels: torch.Tensor) -> torch.Tensor:
+        """Pixels (1, channels, height, width) to (patches, *shape)."""
+        rows, columns = pixels.shape[2] // self.size, pixels.shape[3] // self.size
+        patches = pixels.reshape(-1, rows, self.size, columns, self.size).permute(1, 3, 0, 2, 4)
+        patches = patches.reshape(rows * columns, 1, -1, self.size, self.size)
+        patches = patches.expand(-1, self.moments, -1, -1, -1)
+        patches = patches.permute(0, *(1 + "tcyx".index(axis) for axis in self.order))
+        block = self.block
+        patches = patches.reshape(rows // block, block, columns // block, block, -1)
+        return patches.permute(0, 2, 1, 3, 4).reshape(rows * columns, *self.shape)
+
+
+def layout_of(config: Any, preprocessing: dict[str, Any], shape: tuple[int, ...]) -> Layout:
+    """The layout of a model's patches.
+
+    Args:
+      config: of the model, with a `vision_config`.
+      preprocessing: of preprocessor_config.json.
+      shape: of its images: (1, channels, height, width).
+
+    Raises:
+      BuildError: the image is not made of whole patches, or they lie in a way that is not known.
+    """
+    vision = config.vision_config
+    merged = _first(vision, "spatial_merge_size", "merge_size", "merge_kernel_size") or 1
+    merged = merged if isinstance(merged, int) else merged[0]
+    values = {
+        "patch_size": preprocessing.get("patch_size") or vision.patch_size,
+        "merge_size": preprocessing.get("merge_size") or merged,
+        "temporal_patch_size": preprocessing.get("temporal_patch_size")
+        or _first(vision, "temporal_patch_size")
+        or 1,
+    }
+    side = values["patch_size"] * values["merge_size"]
+    if any(size % side for size in shape[2:]):
+        raise BuildError(
+            f"{config.model_type}: image_size: got {shape[2]}x{shape[3]}, expected multiples of "
+            f"{side} pixels, the side of its merged patches.",
+            "Round image_size.",
+        )
+    function = _cutter(config.model_type)
+    known = inspect.signature(function).parameters
+    arguments = {name: value for name, value in values.items() if name in known}
+    numbers = torch.arange(torch.Size(shape).numel()).view(shape)
+    expected = function(None, numbers, **arguments)[0][0]
+    moments = arguments.get("temporal_patch_size", 1)
+    size, merged = values["patch_size"], values["merge_size"]
+    for block, order in itertools.product((merged, 1), _ORDERS):
+        layout = Layout(size, merged, block, moments, order, tuple(expected.shape[1:]))
+        if torch.equal(layout.cut(numbers), expected):
+            return layout
+    raise BuildError(
+        f"{config.model_type}: its image processor cuts images in a way that is not known here, "
+        "expected rows of patches, or blocks of them.",
+        "Declare the model with et_model and its own code.",
+    )
+
+
+def _first(config: Any, *names: str) -> Any:
+    return next((getattr(config, name) for name in names if hasattr(config, name)), None)
+
+
+def _cutter(model_type: str) -> Callable[..., Any]:
+    """The method `patchify` of an architecture's image processor."""
+    entry = IMAGE_PROCESSOR_MAPPING_NAMES.get(model_type)
+    entry = entry or IMAGE_PROCESSOR_MAPPING_NAMES[_OTHERS]
+    name = entry["torchvision"] if isinstance(entry, dict) else entry[0]
+    module = sys.modules["transformers"]._class_to_module[name]
+    path = Path(transformers.__path__[0], *module.split(".")).with_suffix(".py")
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ClassDef) and node.name == name:
+            for method in node.body:
+                if isinstance(method, ast.FunctionDef) and method.name == "patchify":
+                    return _compiled(method, path)
+    raise BuildError(
+        f"{model_type}: transformers' {name} has no method patchify, expected one that says how "
+        "images are cut.",
+        "Declare the model with et_model and its own code.",
+    )
+
+
+def _compiled(method: ast.FunctionDef, path: Path) -> Callable[..., Any]:
+    # Annotations may name what is not imported here.
+    method.returns = None
+    for argument in method.args.args:
+        argument.annotation = None
+    namespace: dict[str, Any] = {"torch": torch}
+    code = ast.fix_missing_locations(ast.Module([method], type_ignores=[]))
+    exec(compile(code, path.name, "exec"), namespace)
+    return namespace["patchify"]
