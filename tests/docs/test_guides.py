@@ -50,6 +50,8 @@ _SKIPPED = {
 
 # They take minutes, and other tests run most of what they show: //... only analyzes them.
 _LONG = ("docs/howto/debug.md", "docs/howto/models.md", "docs/howto/recipes.md")
+# Targets whose analysis fails, as their page says.
+_WRONG = {"docs/howto/recipes.md": ("//:int5",)}
 # Its commands write the MODULE.bazel that an analysis would need.
 _HUB_PAGE = "docs/start/hugging-face.md"
 
@@ -87,9 +89,10 @@ def test_the_page_of_the_hub_works(player: Player) -> None:
 
 @pytest.mark.parametrize("page", _LONG)
 def test_the_pages_targets_are_correct(page: str, player: Player) -> None:
-    """All that the page's files declare, up to the analysis."""
+    """All that the page's files declare, up to the analysis, but what it shows to be wrong."""
     player.lay_all(page)
-    player.run("bazel build --nobuild //...")
+    without = [f"-{target}" for target in _WRONG.get(page, ())]
+    player.run(shlex.join(["bazel", "build", "--nobuild", "--", "//...", *without]))
 
 
 def test_the_readme_writes_the_smallest_example() -> None:

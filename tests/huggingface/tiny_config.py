@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import transformers
+from own_sizes import OWN_SIZES
 
 # Sizes by the names that configurations give them. Others keep their defaults.
 _SIZES: dict[str, Any] = {
@@ -115,10 +116,19 @@ _TOKENS = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
 def tiny_config(model_type: str) -> Any:
     """A small configuration of an architecture; raises what its class raises."""
     default = transformers.CONFIG_MAPPING[model_type]()
-    config = type(default)(**_smaller(default))
+    config = type(default)(**_merged(_smaller(default), OWN_SIZES.get(model_type, {})))
     if config.is_encoder_decoder and getattr(config, "decoder_start_token_id", None) is None:
         config.decoder_start_token_id = 3
     return config
+
+
+def _merged(arguments: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+    """Arguments with a configuration's own, and these in the configurations that it contains."""
+    merged = arguments | own
+    for name in own:
+        if name in arguments and name.endswith("_config"):
+            merged[name] = _merged(arguments[name], own[name])
+    return merged
 
 
 def _smaller(default: Any) -> dict[str, Any]:
