@@ -31,7 +31,7 @@ from transformers.cache_utils import (
 )
 
 from ettransformers import inputs
-from ettransformers.pretrained import Checkpoint
+from ettransformers.pretrained import Checkpoint, parts_with_experts
 from ettransformers.tracing import replacements
 
 # Tokens of a conversation, where the target doesn't say how many: the cache is as large.
@@ -306,7 +306,7 @@ def calls_of(model: Any, length: int, options: Options, has_states: bool = False
     Raises:
       BuildError: the target wants more, and layers keep states.
     """
-    has_experts = model._can_set_experts_implementation()
+    has_experts = bool(parts_with_experts(model))
     most = min(length, options.integer("prefill_length", _PREFILL, minimum=2))
     dynamic = options.boolean("dynamic", not has_experts and not has_states)
     if dynamic and has_states:

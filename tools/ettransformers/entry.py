@@ -40,9 +40,9 @@ def build(ctx: ModelContext) -> ModelSpec:
         loaded = checkpoint.load(class_name, options.boolean("random_weights", False))
         model = loaded.model
         model.requires_grad_(False)
-        if model._can_set_experts_implementation():
+        for part in pretrained.parts_with_experts(model):
             # Of the implementations, the one without operators that ExecuTorch lacks.
-            model.set_experts_implementation("batched_mm")
+            part.set_experts_implementation("batched_mm")
         spec = task.make(checkpoint, model, options, task.outputs)
         checkpoint.check_unused(loaded, spec)
     metadata = {"get_task": name, **_labels(model.config), **spec.constant_methods}

@@ -39,6 +39,8 @@ _MOST_FRAMES = 3000
 _RESAMPLED = {2: "bilinear", 3: "bicubic"}
 # Arguments of Gemma 4's kind, which fails without them though they may be left out.
 _NEEDED = ("image_position_ids",)
+# Time, row and column.
+_AXES = 3
 _HINT = "Take a model whose images and recordings become embeddings, or declare it with et_model."
 
 
@@ -100,25 +102,22 @@ class _BlockNotes(_Notes):
         return {"attention_mask": additive}
 
 
-class _GridNotes(_Notes):
-    """Time, row and column of a position in its part of the prompt.
+class _PlaceNotes(_Notes):
+    """Where a position is in its part of the prompt: in Qwen-VL's case time, row and column.
 
     Args:
-      grid: rows and columns of an image's embeddings.
+      places: of a picture's or recording's embeddings, counted from its first: int64 (n, axes).
     """
 
-    width = 3
-
-    def __init__(self, grid: tuple[int, int]) -> None:
-        self.grid = grid
+    def __init__(self, places: torch.Tensor) -> None:
+        self.places = places.contiguous()
+        self.width = places.shape[1]
 
     def of_text(self, count: int) -> torch.Tensor:
-        return torch.arange(count).to(torch.float32).view(1, -1, 1).expand(1, count, 3)
+        return torch.arange(count).to(torch.float32).view(1, -1, 1).expand(1, count, self.width)
 
     def of_media(self, count: int) -> torch.Tensor:
-        rows, columns = torch.meshgrid(*(torch.arange(size) for size in self.grid), indexing="ij")
-        places = torch.stack([torch.zeros_like(rows), rows, columns], dim=-1)
-        return places.reshape(1, count, 3).to(torch.float32)
+        return self.places.to(torch.float32)[None]
 
     def arguments(
         self, notes: torch.Tensor, start: torch.Tensor, positions: torch.Tensor | None
@@ -170,6 +169,8 @@ class _VisionEncoder(nn.Module):
         self.model = model
         self.notes = _Notes()
         self.constants = Constants(model)
+        # Moments, rows and columns of its patches, where the decoder counts them.
+        self.grid: tuple[int, int, int] | None = None
         scale = preprocessing.get("rescale_factor", 1 / 255)
         self.scale = scale if preprocessing.get("do_rescale", True) else 1.0
         normalizes = preprocessing.get("do_normalize", True)
@@ -192,20 +193,20 @@ class _VisionEncoder(nn.Module):
     def embeddings(self, **arguments: Any) -> torch.Tensor:
         """Embeddings (1, n, width) of the arguments of the model's `get_image_features`."""
         owner = _owner(self.model, "get_image_features")
-        return _joined(owner.get_image_features(**arguments, return_dict=True))
+        return _joined(owner, owner.get_image_features(**arguments, return_dict=True))
 
 
-class _WholeImageEncoder(_VisionEncoder):
-    """Of the kind of Idefics 3, which first looks for images that are padding. Here are none."""
+class _TileEncoder(_VisionEncoder):
+    """Of the kind of Idefics 3, which takes several tiles and leaves out padding. Here is one."""
 
     def features(self, pixels: torch.Tensor) -> torch.Tensor:
-        inner = self.model.model
-        size = inner.config.vision_config.patch_size
-        whole = torch.ones(1, pixels.shape[2] // size, pixels.shape[3] // size, dtype=torch.bool)
-        states = inner.vision_model(pixel_values=pixels, patch_attention_mask=whole)
-        takes_mask = "attention_mask" in inspect.signature(inner.connector.forward).parameters
-        mask = {"attention_mask": whole.view(1, -1)} if takes_mask else {}
-        return inner.connector(states.last_hidden_state, **mask)
+        owner = _owner(self.model, "get_image_features")
+        mask = _parameters(owner, "get_image_features")["pixel_attention_mask"]
+        # Where it may be missing, it is of pixels; else of tiles.
+        whole = {"pixel_attention_mask": torch.ones(1, 1, dtype=torch.bool)}
+        return self.embeddings(
+            pixel_values=pixels[None], **(whole if mask.default is mask.empty else {})
+        )
 
 
 class _PatchEncoder(_VisionEncoder):
@@ -216,12 +217,12 @@ class _PatchEncoder(_VisionEncoder):
     ) -> None:
         super().__init__(model, preprocessing, shape)
         self.layout = patches.layout_of(model.config, preprocessing, shape)
+        self.grid = (1, shape[2] // self.layout.size, shape[3] // self.layout.size)
 
     def features(self, pixels: torch.Tensor) -> torch.Tensor:
         layout = self.layout
-        rows, columns = pixels.shape[2] // layout.size, pixels.shape[3] // layout.size
         owner = _owner(self.model, "get_image_features")
-        sizes = {"image_grid_thw": torch.tensor([[1, rows, columns]])}
+        sizes = {"image_grid_thw": torch.tensor([self.grid])}
         if "image_merge_sizes" in _parameters(owner, "get_image_features"):
             sizes["image_merge_sizes"] = torch.tensor([layout.merged])
         return self.embeddings(pixel_values=layout.cut(pixels), **sizes)
@@ -231,16 +232,13 @@ class _ShapedEncoder(_VisionEncoder):
     """Of the kind of LFM 2, which is told how many rows and columns of patches there are."""
 
     def features(self, pixels: torch.Tensor) -> torch.Tensor:
-        inner = self.model.model
-        cut, shape = _colored_patches(inner.config.vision_config, pixels)
-        # Its `get_image_features` cuts padding off, of which there is none here.
-        states = inner.vision_tower(
+        owner = _owner(self.model, "get_image_features")
+        cut, shape = _colored_patches(owner.config.vision_config, pixels)
+        return self.embeddings(
             pixel_values=cut,
             spatial_shapes=torch.tensor([shape]),
             pixel_attention_mask=torch.ones(1, cut.shape[1], dtype=torch.long),
         )
-        grid = states.last_hidden_state.reshape(1, *shape, -1)
-        return _sequence(inner.multi_modal_projector(grid))
 
 
 def _colored_patches(vision: Any, pixels: torch.Tensor) -> tuple[torch.Tensor, tuple[int, int]]:
@@ -294,6 +292,7 @@ class _AudioEncoder(nn.Module):
         self.model = model
         self.constants = Constants(model)
         self.notes = _Notes()
+        self.grid = None
 
     def forward(self, features: torch.Tensor) -> torch.Tensor:
         """float32 features (1, bins, frames) to float32 (1, n, width)."""
@@ -302,7 +301,7 @@ class _AudioEncoder(nn.Module):
         takes_mask = "input_features_mask" in _parameters(owner, "get_audio_features")
         mask = {"input_features_mask": whole} if takes_mask else {}
         with replacements(), self.constants.replayed():
-            states = _joined(owner.get_audio_features(features, **mask, return_dict=True))
+            states = _joined(owner, owner.get_audio_features(features, **mask, return_dict=True))
         return torch.cat([states, self.notes.of_media(states.shape[1])], dim=-1)
 
 
@@ -315,8 +314,8 @@ class _Decoder(nn.Module):
         self.notes = notes
         self.width = model.get_input_embeddings().embedding_dim
         self.buffers_of_cache = decoding.Buffers(model.config.get_text_config(decoder=True), length)
-        positions = torch.zeros(3, length, dtype=torch.long)
-        keeps_positions = isinstance(notes, _GridNotes)
+        positions = torch.zeros(notes.width, length, dtype=torch.long)
+        keeps_positions = isinstance(notes, _PlaceNotes)
         self.register_buffer("positions", positions if keeps_positions else None, persistent=False)
         cache = decoding.empty_cache(self.buffers_of_cache.config, length)
         embedding = model.get_input_embeddings()(torch.zeros(1, 1, dtype=torch.long))
@@ -405,7 +404,7 @@ def _kind(parameters: Mapping[str, inspect.Parameter]) -> type[_VisionEncoder]:
     if "spatial_shapes" in parameters:
         return _ShapedEncoder
     if "pixel_attention_mask" in parameters:
-        return _WholeImageEncoder
+        return _TileEncoder
     if "image_grid_thw" in parameters:
         return _PatchEncoder
     sizes = parameters.get("image_sizes")
@@ -462,7 +461,7 @@ def _spec(
             f"positions that {name} returns.",
             "Make it larger, or images smaller with image_size.",
         )
-    notes = _notes(model, media[0], length)
+    notes = _notes(model, encoder.grid, count, length)
     encoder.notes = notes
     calls = decoding.calls_of(model, length, options)
     # The runner reads an image in one call, and text by as many tokens as it has.
@@ -499,14 +498,17 @@ def _spec(
     return ModelSpec(methods, its | metadata)
 
 
-def _notes(model: Any, media: torch.Tensor, length: int) -> _Notes:
-    """The notes that an architecture needs."""
+def _notes(model: Any, grid: tuple[int, int, int] | None, count: int, length: int) -> _Notes:
+    """The notes that an architecture needs.
+
+    Args:
+      grid: moments, rows and columns of an image's patches; None: it has no such grid.
+      count: how many positions an image or a recording takes.
+      length: how many positions the decoder's cache keeps.
+    """
     text = model.config.get_text_config(decoder=True)
-    rope = getattr(text, "rope_parameters", None) or {}
-    if "mrope_section" in rope:
-        vision = model.config.vision_config
-        side = vision.patch_size * vision.spatial_merge_size
-        return _GridNotes((media.shape[2] // side, media.shape[3] // side))
+    if _owner(model, "get_rope_index") is not None:
+        return _PlaceNotes(_places(model, grid, count))
     if getattr(text, "use_bidirectional_attention", None) is True:
         raise BuildError(
             f"{type(model).__name__}: positions of a prompt read those after them "
@@ -519,12 +521,67 @@ def _notes(model: Any, media: torch.Tensor, length: int) -> _Notes:
     return _Notes()
 
 
-def _joined(result: Any) -> torch.Tensor:
+def _places(model: Any, grid: tuple[int, int, int] | None, count: int) -> torch.Tensor:
+    """Where the positions of an image or a recording are, by the model's own function.
+
+    Returns:
+      int64 (count, axes), counted from its first position.
+
+    Raises:
+      BuildError: they are not counted from the image's first position, or text does not go on
+        behind the largest of them.
+    """
+    if grid is None:
+        return torch.arange(count).view(-1, 1).expand(-1, _AXES)
+    owner = _owner(model, "get_rope_index")
+    if "mm_token_type_ids" not in _parameters(owner, "get_rope_index"):
+        # It looks for the tokens around the images; the positions are those of Qwen2-VL.
+        merged = model.config.vision_config.spatial_merge_size
+        sizes = (grid[0], grid[1] // merged, grid[2] // merged)
+        places = torch.meshgrid(*(torch.arange(size) for size in sizes), indexing="ij")
+        return torch.stack(places, dim=-1).reshape(count, _AXES)
+    places = [_places_behind(model, owner, grid, count, tokens) for tokens in (2, 5)]
+    if not torch.equal(*places):
+        raise BuildError(
+            f"{type(model).__name__}: get_rope_index: an image's places depend on where it is, "
+            "expected that they are counted from its first.",
+            _HINT,
+        )
+    return places[0]
+
+
+def _places_behind(
+    model: Any, owner: Any, grid: tuple[int, int, int], count: int, tokens: int
+) -> torch.Tensor:
+    """Places of an image, less the number of tokens of text before it, of which 2 are behind it."""
+    types = functional.pad(torch.ones(1, count, dtype=torch.int), (tokens, 2))
+    ids = types.long() * model.config.image_token_id
+    found, _ = owner.get_rope_index(ids, types, image_grid_thw=torch.tensor([grid]))
+    before, places, after = found[:, 0].transpose(0, 1).split([tokens, count, 2])
+    around = torch.cat([before, after - places.amax() - 1 + tokens])
+    if not torch.equal(around, torch.arange(tokens + 2).view(-1, 1).expand_as(around)):
+        raise BuildError(
+            f"{type(model).__name__}: get_rope_index: the text behind an image begins at "
+            f"{after[0].tolist()}, expected the position after the image's last, "
+            f"{int(places.amax()) + 1}.",
+            _HINT,
+        )
+    return places - tokens
+
+
+def _joined(owner: Any, result: Any) -> torch.Tensor:
     """Embeddings (1, n, width) of what transformers returns of one image or recording.
 
     Behind them, what the encoder's inner layers saw of each position, as wide as an embedding each.
+
+    Args:
+      owner: the module that returned it.
+      result: what it returned; without embeddings, states that the owner's projector turns to them.
     """
-    parts = [result.pooler_output, *(getattr(result, "deepstack_features", None) or ())]
+    embeddings = result.pooler_output
+    if embeddings is None:
+        embeddings = owner.multi_modal_projector(_sequence(result.last_hidden_state)[0])
+    parts = [embeddings, *(getattr(result, "deepstack_features", None) or ())]
     return torch.cat([_sequence(part) for part in parts], dim=-1)
 
 

@@ -78,7 +78,7 @@ def layout_of(config: Any, preprocessing: dict[str, Any], shape: tuple[int, ...]
         "patch_size": preprocessing.get("patch_size") or vision.patch_size,
         "merge_size": preprocessing.get("merge_size") or merged,
         "temporal_patch_size": preprocessing.get("temporal_patch_size")
-        or _first(vision, "temporal_patch_size")
+        or _first(vision, "temporal_patch_size", "patch_temporal")
         or 1,
     }
     side = values["patch_size"] * values["merge_size"]

@@ -171,6 +171,12 @@ def opened(ctx: ModelContext) -> Iterator[Checkpoint]:
         yield Checkpoint(Path(folder), ctx.label, config, tuple(named))
 
 
+def parts_with_experts(model: torch.nn.Module) -> list[Any]:
+    """The model's parts that are a mixture of experts by themselves; they may contain each other."""
+    models = [part for part in model.modules() if isinstance(part, transformers.PreTrainedModel)]
+    return [part for part in models if part._can_set_experts_implementation()]
+
+
 def first_line(error: Exception) -> str:
     """The first line of an error's message, as a sentence."""
     lines = str(error).strip().splitlines() or [type(error).__name__]

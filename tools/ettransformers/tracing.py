@@ -25,6 +25,8 @@ from torch.utils import _pytree as pytree
 
 # Methods of a tensor that give Python's numbers.
 _READERS = ("__index__", "__int__", "item", "tolist")
+# Methods of a tensor whose other arguments are sizes.
+_SIZED = ("expand", "repeat", "reshape", "view")
 # A file of code and the number of a line in it.
 _Line = tuple[str, int]
 
@@ -62,6 +64,7 @@ class Constants:
     def __init__(self, model: torch.nn.Module) -> None:
         self._label = type(model).__module__
         self._modules = sorted({type(part).__module__ for part in model.modules()})
+        self._files = {sys.modules[name].__file__ for name in self._modules}
         self._values: dict[_Line, list[Any]] = {}
 
     def record(self, run: Callable[[Any], Any], inputs: Sequence[Any]) -> None:
@@ -102,6 +105,13 @@ class Constants:
         with self._wrapped(replay):
             yield
 
+    def _line(self) -> _Line:
+        """The line of the model's code that is being run."""
+        frame = sys._getframe(1)
+        while frame.f_back and frame.f_code.co_filename not in self._files:
+            frame = frame.f_back
+        return frame.f_code.co_filename, frame.f_lineno
+
     @contextlib.contextmanager
     def _wrapped(self, handle: Callable[[_Line, Callable[[], Any]], Any]) -> Iterator[None]:
         """Has `handle` answer the calls; it gets their line, and the call that it may make."""
@@ -120,22 +130,21 @@ class Constants:
                 if inside:
                     return original(*args, **kwargs)
                 inside = True
-                caller = sys._getframe(1)
-                if caller.f_code is _Selections.__torch_function__.__code__:
-                    caller = caller.f_back
-                line = (caller.f_code.co_filename, caller.f_lineno)
                 try:
-                    return handle(line, lambda: original(*args, **kwargs))
+                    return handle(self._line(), lambda: original(*args, **kwargs))
                 finally:
                     inside = False
 
             return call
 
+        def number(size: Any) -> Any:
+            return size if inside or not isinstance(size, torch.Tensor) else int(size)
+
         places = wrapper(lambda mask: mask.nonzero(as_tuple=True))
         try:
             for owner, name, original in originals:
                 setattr(owner, name, wrapper(original))
-            with _Selections(places):
+            with _Selections(places, number):
                 yield
         finally:
             for owner, name, original in originals:
@@ -143,17 +152,23 @@ class Constants:
 
 
 class _Selections(TorchFunctionMode):
-    """Elements that a mask selects are selected by their places.
+    """Elements that a mask selects are selected by their places; tensors as bounds are numbers.
 
-    How many they are is a number that is read of a tensor, too.
+    How many elements there are is a number that is read of a tensor, too.
 
     Args:
       places: of a mask.
+      number: of a size or a bound that may be a tensor.
     """
 
-    def __init__(self, places: Callable[[torch.Tensor], tuple[torch.Tensor, ...]]) -> None:
+    def __init__(
+        self,
+        places: Callable[[torch.Tensor], tuple[torch.Tensor, ...]],
+        number: Callable[[Any], Any],
+    ) -> None:
         super().__init__()
         self.places = places
+        self.number = number
 
     def __torch_function__(
         self, function: Any, types: Any, args: Any = (), kwargs: Any = None
@@ -162,7 +177,20 @@ class _Selections(TorchFunctionMode):
             tensor, index = args
             if isinstance(index, torch.Tensor) and index.dtype == torch.bool:
                 args = (tensor, self.places(index))
+            elif isinstance(index, tuple | slice):
+                parts = index if isinstance(index, tuple) else (index,)
+                args = (tensor, tuple(map(self._bounded, parts)))
+        # As they are now: some are replaced while a module is traced.
+        elif function in [getattr(torch.Tensor, name) for name in _SIZED]:
+            tensor, *sizes = args
+            args = (tensor, *map(self.number, sizes))
         return function(*args, **(kwargs or {}))
+
+    def _bounded(self, part: Any) -> Any:
+        """A part of an index, with numbers as the bounds of a slice."""
+        if not isinstance(part, slice):
+            return part
+        return slice(*map(self.number, (part.start, part.stop, part.step)))
 
 
 def _recorded(call: Callable[[], Any], record: list[Any]) -> Any:
