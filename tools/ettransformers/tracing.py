@@ -41,7 +41,7 @@ def replacements() -> Iterator[None]:
     import transformers.exporters.exporter_executorch  # noqa: F401
     from transformers.exporters.utils import apply_patches
 
-    ours = (_slices, _patches, _masks, _sorts)
+    ours = (_slices, _patches, _bags, _masks, _sorts)
     with apply_patches("dynamo"), apply_patches("executorch"), contextlib.ExitStack() as stack:
         for patch in ours:
             stack.enter_context(patch())
@@ -184,6 +184,10 @@ class _Selections(TorchFunctionMode):
         elif function in [getattr(torch.Tensor, name) for name in _SIZED]:
             tensor, *sizes = args
             args = (tensor, *map(self.number, sizes))
+        elif function is torch.arange:
+            args = tuple(map(self.number, args))
+        elif function is torch.nn.functional.interpolate and isinstance(kwargs["size"], tuple):
+            kwargs["size"] = tuple(map(self.number, kwargs["size"]))
         return function(*args, **(kwargs or {}))
 
     def _bounded(self, part: Any) -> Any:
@@ -260,6 +264,24 @@ def _patches() -> Iterator[None]:
         yield
     finally:
         torch.nn.functional.conv3d = original
+
+
+@contextlib.contextmanager
+def _bags() -> Iterator[None]:
+    """Replaces weighted sums of embeddings, which ExecuTorch has no kernel for, by their steps."""
+    original = torch.nn.functional.embedding_bag
+
+    def embedding_bag(input: torch.Tensor, weight: torch.Tensor, **kwargs: Any) -> torch.Tensor:
+        weights = kwargs.get("per_sample_weights")
+        if input.dim() != 2 or weights is None or kwargs.keys() - {"per_sample_weights", "mode"}:
+            return original(input, weight, **kwargs)
+        return (torch.nn.functional.embedding(input, weight) * weights.unsqueeze(-1)).sum(1)
+
+    try:
+        torch.nn.functional.embedding_bag = embedding_bag
+        yield
+    finally:
+        torch.nn.functional.embedding_bag = original
 
 
 @contextlib.contextmanager
