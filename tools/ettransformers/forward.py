@@ -144,12 +144,7 @@ def of_image_and_text(
     """An image and texts to how well they match."""
     image = inputs.image(checkpoint, options)
     text = inputs.text(checkpoint, model, options, ("tokens", "mask"))
-    merged = inputs.Inputs(
-        example={**image.example, **text.example},
-        dynamic=text.dynamic and {"pixels": {}, **text.dynamic},
-        more=tuple({**image.example, **more} for more in text.more),
-        metadata={**image.metadata, **text.metadata},
-    )
+    merged = inputs.image_and_text(image, text)
     return _spec(_ImageAndText(model, outputs), merged)
 
 

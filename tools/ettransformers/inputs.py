@@ -94,6 +94,16 @@ def image(checkpoint: Checkpoint, options: Options) -> Inputs:
     return Inputs({"pixels": pixels}, None, ({"pixels": -pixels},), metadata)
 
 
+def image_and_text(seen: Inputs, read: Inputs) -> Inputs:
+    """An image, and texts beside it."""
+    return Inputs(
+        example={**seen.example, **read.example},
+        dynamic=read.dynamic and {"pixels": {}, **read.dynamic},
+        more=tuple({**seen.example, **more} for more in read.more),
+        metadata={**seen.metadata, **read.metadata},
+    )
+
+
 def image_size(checkpoint: Checkpoint, options: Options) -> tuple[int, int]:
     """Height and width in pixels: of the target, the preprocessing, or the configuration.
 

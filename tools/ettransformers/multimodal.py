@@ -29,7 +29,7 @@ from torch import nn
 from torch.nn import functional
 
 from ettransformers import decoding, inputs, patches, seq2seq
-from ettransformers.pretrained import Checkpoint
+from ettransformers.pretrained import Checkpoint, with_method
 from ettransformers.tracing import Constants, replacements
 
 _MOST_TOKENS = 2048
@@ -192,7 +192,7 @@ class _VisionEncoder(nn.Module):
 
     def embeddings(self, **arguments: Any) -> torch.Tensor:
         """Embeddings (1, n, width) of the arguments of the model's `get_image_features`."""
-        owner = _owner(self.model, "get_image_features")
+        owner = with_method(self.model, "get_image_features")
         return _joined(owner, owner.get_image_features(**arguments, return_dict=True))
 
 
@@ -200,7 +200,7 @@ class _TileEncoder(_VisionEncoder):
     """Of the kind of Idefics 3, which takes several tiles and leaves out padding. Here is one."""
 
     def features(self, pixels: torch.Tensor) -> torch.Tensor:
-        owner = _owner(self.model, "get_image_features")
+        owner = with_method(self.model, "get_image_features")
         mask = _parameters(owner, "get_image_features")["pixel_attention_mask"]
         # Where it may be missing, it is of pixels; else of tiles.
         whole = {"pixel_attention_mask": torch.ones(1, 1, dtype=torch.bool)}
@@ -221,7 +221,7 @@ class _PatchEncoder(_VisionEncoder):
 
     def features(self, pixels: torch.Tensor) -> torch.Tensor:
         layout = self.layout
-        owner = _owner(self.model, "get_image_features")
+        owner = with_method(self.model, "get_image_features")
         sizes = {"image_grid_thw": torch.tensor([self.grid])}
         if "image_merge_sizes" in _parameters(owner, "get_image_features"):
             sizes["image_merge_sizes"] = torch.tensor([layout.merged])
@@ -232,7 +232,7 @@ class _ShapedEncoder(_VisionEncoder):
     """Of the kind of LFM 2, which is told how many rows and columns of patches there are."""
 
     def features(self, pixels: torch.Tensor) -> torch.Tensor:
-        owner = _owner(self.model, "get_image_features")
+        owner = with_method(self.model, "get_image_features")
         cut, shape = _colored_patches(owner.config.vision_config, pixels)
         return self.embeddings(
             pixel_values=cut,
@@ -296,7 +296,7 @@ class _AudioEncoder(nn.Module):
 
     def forward(self, features: torch.Tensor) -> torch.Tensor:
         """float32 features (1, bins, frames) to float32 (1, n, width)."""
-        owner = _owner(self.model, "get_audio_features")
+        owner = with_method(self.model, "get_audio_features")
         whole = torch.ones(1, features.shape[2], dtype=torch.long)
         takes_mask = "input_features_mask" in _parameters(owner, "get_audio_features")
         mask = {"input_features_mask": whole} if takes_mask else {}
@@ -361,14 +361,14 @@ def of_images(
     checkpoint: Checkpoint, model: Any, options: Options, outputs: tuple[str, ...]
 ) -> ModelSpec:
     """The methods `vision_encoder`, `token_embedding` and `text_decoder`, with metadata."""
-    if model.config.is_encoder_decoder and _owner(model, "get_image_features") is None:
-        return seq2seq.build(checkpoint, model, options, outputs)
+    if model.config.is_encoder_decoder:
+        return seq2seq.of_images(checkpoint, model, options, outputs)
     known = {"pixel_values", "pixel_attention_mask", "image_grid_thw", "image_merge_sizes"}
     known |= {"image_sizes", "spatial_shapes"}
     _check(model, "get_image_features", known)
     preprocessing = checkpoint.optional_json("preprocessor_config.json")
     height, width = _image_size(checkpoint, options)
-    kind = _kind(_parameters(_owner(model, "get_image_features"), "get_image_features"))
+    kind = _kind(_parameters(with_method(model, "get_image_features"), "get_image_features"))
     if getattr(model.config, "image_grid_pinpoints", None):
         kind = _TiledEncoder
     pixels = torch.randint(0, 256, (1, 3, height, width), dtype=torch.uint8)
@@ -507,7 +507,7 @@ def _notes(model: Any, grid: tuple[int, int, int] | None, count: int, length: in
       length: how many positions the decoder's cache keeps.
     """
     text = model.config.get_text_config(decoder=True)
-    if _owner(model, "get_rope_index") is not None:
+    if with_method(model, "get_rope_index") is not None:
         return _PlaceNotes(_places(model, grid, count))
     if getattr(text, "use_bidirectional_attention", None) is True:
         raise BuildError(
@@ -533,7 +533,7 @@ def _places(model: Any, grid: tuple[int, int, int] | None, count: int) -> torch.
     """
     if grid is None:
         return torch.arange(count).view(-1, 1).expand(-1, _AXES)
-    owner = _owner(model, "get_rope_index")
+    owner = with_method(model, "get_rope_index")
     if "mm_token_type_ids" not in _parameters(owner, "get_rope_index"):
         # It looks for the tokens around the images; the positions are those of Qwen2-VL.
         merged = model.config.vision_config.spatial_merge_size
@@ -592,21 +592,13 @@ def _sequence(features: Any) -> torch.Tensor:
     return features.reshape(1, -1, features.shape[-1])
 
 
-def _owner(model: Any, name: str) -> Any:
-    """The module with the method that makes embeddings: the model inside of one, or itself."""
-    for module in (getattr(model, "model", None), model):
-        if hasattr(module, name):
-            return module
-    return None
-
-
 def _parameters(model: Any, name: str) -> dict[str, inspect.Parameter]:
     return dict(inspect.signature(getattr(model, name)).parameters)
 
 
 def _check(model: Any, name: str, known: set[str]) -> None:
     """Fails where a model's images or recordings take more than themselves, or go elsewhere."""
-    owner = _owner(model, name)
+    owner = with_method(model, name)
     if owner is None:
         raise BuildError(
             f"{type(model).__name__}: it has no {name}, expected a model whose decoder reads "

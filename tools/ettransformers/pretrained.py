@@ -177,6 +177,12 @@ def parts_with_experts(model: torch.nn.Module) -> list[Any]:
     return [part for part in models if part._can_set_experts_implementation()]
 
 
+def with_method(model: Any, name: str) -> Any:
+    """The part that has a method: the model inside of one, itself or its encoder; or None."""
+    parts = (getattr(model, "model", None), model, getattr(model, "get_encoder", lambda: None)())
+    return next((part for part in parts if hasattr(part, name)), None)
+
+
 def first_line(error: Exception) -> str:
     """The first line of an error's message, as a sentence."""
     lines = str(error).strip().splitlines() or [type(error).__name__]

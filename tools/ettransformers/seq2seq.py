@@ -18,7 +18,7 @@ from transformers import DynamicCache, EncoderDecoderCache
 from transformers.modeling_outputs import BaseModelOutput
 
 from ettransformers import decoding, inputs
-from ettransformers.pretrained import Checkpoint
+from ettransformers.pretrained import Checkpoint, with_method
 from ettransformers.tracing import replacements
 
 # Tokens of an answer, where the target doesn't say how many.
@@ -43,6 +43,8 @@ class _Encoder(nn.Module):
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
         self.model = model
+        # Of the encoder's own result, once it was run.
+        self.width = 0
 
     def states(self, **arguments: torch.Tensor) -> torch.Tensor:
         """The encoder's own result: float32 (1, length, width)."""
@@ -54,6 +56,7 @@ class _Encoder(nn.Module):
         cache = EncoderDecoderCache(DynamicCache(), DynamicCache())
         with replacements():
             states = self.states(**arguments)
+            self.width = int(states.shape[2])
             # Only what the decoder keeps of the states is used; export drops the rest of this run.
             self.model(
                 encoder_outputs=_EncoderOutput(last_hidden_state=states),
@@ -81,6 +84,22 @@ class _FeatureEncoder(_Encoder):
     def forward(self, features: torch.Tensor) -> torch.Tensor:
         """float32 features or pixels, as the checkpoint's preprocessing makes them."""
         return self.run(**{self.model.get_encoder().main_input_name: features})
+
+
+class _PictureAndTextEncoder(_Encoder):
+    """Of the kind of Florence 2, whose encoder reads a picture's embeddings and then a prompt."""
+
+    def forward(self, pixels: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+        """float32 pixels as `_FeatureEncoder`, and int64 tokens (1, n)."""
+        with replacements():
+            return self.run(**self.embedded(pixels, tokens))
+
+    def embedded(self, pixels: torch.Tensor, tokens: torch.Tensor) -> dict[str, torch.Tensor]:
+        """The encoder's arguments."""
+        owner = with_method(self.model, "get_image_features")
+        seen = owner.get_image_features(pixels, return_dict=True).pooler_output
+        read = self.model.get_input_embeddings()(tokens)
+        return {"inputs_embeds": torch.cat([seen.reshape(1, -1, read.shape[2]), read], dim=1)}
 
 
 class _Decoder(nn.Module):
@@ -138,27 +157,56 @@ def build(
     """The methods `encoder` and `text_decoder`, with metadata."""
     # Of a model put together of two, transformers does not name it.
     main_input = model.get_encoder().main_input_name
-    is_text = main_input == "input_ids"
-    if is_text:
+    if main_input == "input_ids":
         given = inputs.text(checkpoint, model, options, ("tokens",))
-    elif main_input == "pixel_values":
+        return _spec(checkpoint, options, _TextEncoder(model), given, 0)
+    if main_input == "pixel_values":
         given = inputs.image(checkpoint, options)
     else:
         given = inputs.audio(checkpoint, model.get_encoder(), options)
-    encoder = (_TextEncoder if is_text else _FeatureEncoder)(model).eval()
+    return _spec(checkpoint, options, _FeatureEncoder(model), given, None)
+
+
+def of_images(
+    checkpoint: Checkpoint, model: Any, options: Options, outputs: tuple[str, ...]
+) -> ModelSpec:
+    """As `build`; where a prompt is read beside a picture, the encoder takes both."""
+    if with_method(model, "get_image_features") is None:
+        return build(checkpoint, model, options, outputs)
+    text = inputs.text(checkpoint, model, options, ("tokens",))
+    given = inputs.image_and_text(inputs.image(checkpoint, options), text)
+    encoder = _PictureAndTextEncoder(model)
+    with torch.no_grad():
+        arguments = encoder.embedded(*given.example.values())
+    seen = arguments["inputs_embeds"].shape[1] - given.example["tokens"].shape[1]
+    return _spec(checkpoint, options, encoder, given, seen)
+
+
+def _spec(
+    checkpoint: Checkpoint,
+    options: Options,
+    encoder: _Encoder,
+    given: inputs.Inputs,
+    seen: int | None,
+) -> ModelSpec:
+    """The program of an encoder.
+
+    Args:
+      seen: how many positions of the encoder's result are not tokens; None: none are.
+    """
+    model = encoder.eval().model
     example = tuple(given.example.values())
     more = [tuple(each.values()) for each in given.more]
     with torch.no_grad():
         memory = encoder(*example)
-        width = encoder.states(**{main_input: example[0]}).shape[2]
     length = inputs.max_length(checkpoint, model, options, _MOST_TOKENS)
     vocabulary = model.get_decoder().get_input_embeddings().num_embeddings
-    decoder = _Decoder(model, memory, width, length).eval()
+    decoder = _Decoder(model, memory, encoder.width, length).eval()
     calls = decoding.calls_of(model, length, options)
     sizes: dict[int, Any] = {}
-    if given.dynamic:
-        most = max(each.shape[1] for tensors in (example, *more) for each in tensors)
-        sizes = {2: torch.export.Dim("memory_length", min=1, max=most)} if is_text else {}
+    if given.dynamic and seen is not None:
+        most = seen + max(each["tokens"].shape[1] for each in (given.example, *given.more))
+        sizes = {2: torch.export.Dim("memory_length", min=seen + 1, max=most)}
     methods = {
         "encoder": Method(encoder, example, given.dynamic, strict=False, test_inputs=more),
         "text_decoder": decoding.method_of(decoder, calls, vocabulary, (memory, sizes)),

@@ -24,7 +24,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
 # Methods of a tensor that give Python's numbers.
-_READERS = ("__index__", "__int__", "item", "tolist")
+_READERS = ("__bool__", "__index__", "__int__", "item", "tolist")
 # Methods of a tensor whose other arguments are sizes.
 _SIZED = ("expand", "repeat", "reshape", "view")
 # A file of code and the number of a line in it.
