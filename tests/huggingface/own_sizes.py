@@ -6,26 +6,81 @@ from typing import Any
 
 # By architecture: arguments of its configuration, and of those that it contains.
 OWN_SIZES: dict[str, dict[str, Any]] = {
+    "align": {"projection_dim": 320},
+    "bros": {"hidden_size": 64},
+    "chmv2": {
+        "backbone_config": {"return_class_token": True, "reshape_hidden_states": True},
+        "post_process_channels": [8, 16, 24, 32],
+    },
     "cohere_compass_text": {
         "rope_parameters": {
             "rope_type": "default",
             "rope_theta": 10_000.0,
             "mrope_section": [1, 1, 2],
-        }
+        },
     },
+    "depth_anything": {"reassemble_hidden_size": 32, "neck_hidden_sizes": [8, 16, 24, 32]},
+    "depth_pro": {
+        "patch_size": 56,
+        "intermediate_hook_ids": [1, 0],
+        "fusion_hidden_size": 16,
+        "intermediate_feature_dims": [16, 16],
+        "scaled_images_feature_dims": [32, 32, 16],
+    },
+    "dpt": {
+        "num_hidden_layers": 4,
+        "backbone_out_indices": [0, 1, 2, 3],
+        "neck_hidden_sizes": [8, 16, 24, 32],
+        "fusion_hidden_size": 32,
+    },
+    "eomt": {"num_blocks": 1},
+    "eomt_dinov3": {"num_blocks": 1},
+    "esm": {"pad_token_id": 1, "mask_token_id": 3},
     "hunyuan_v1_dense": {"head_dim": 8},
     "hunyuan_v1_moe": {"head_dim": 8},
     "kimi_linear": {"num_experts_per_tok": 2},
+    "layoutlmv3": {"coordinate_size": 4, "shape_size": 8, "input_size": 32},
+    "levit": {"image_size": 64, "patch_size": 16, "hidden_sizes": [32, 64, 96]},
     "lfm2_moe": {"layer_types": ["conv", "full_attention"], "num_dense_layers": 1},
+    "lilt": {"hidden_size": 48},
+    "lw_detr": {
+        "backbone_config": {"image_size": 64, "num_windows": 4, "window_block_indices": [0]},
+        "projector_scale_factors": [1.0],
+        "decoder_self_attention_heads": 4,
+        "decoder_cross_attention_heads": 4,
+    },
     "ministral": {"head_dim": 8},
+    "mobilevitv2": {"image_size": 64},
+    "moonshine_streaming": {"num_key_value_heads": 4},
+    "nemo_speechlm": {
+        "encoder_config": {"head_config": {"audio_hidden_size": 32, "hidden_size": 32}},
+    },
     "nemotron": {"num_key_value_heads": 2},
+    "nemotron3_diarization": {
+        "audio_config": {"subsampling_factor": 8, "num_mel_bins": 128},
+        "head_config": {"audio_hidden_size": 32, "hidden_size": 32},
+    },
+    "neomme": {
+        "rope_parameters": {
+            "full_attention": {
+                "rope_type": "default",
+                "rope_theta": 1000000.0,
+                "partial_rotary_factor": 0.5,
+            },
+            "sliding_attention": {
+                "rope_type": "default",
+                "rope_theta": 10_000.0,
+                "partial_rotary_factor": 1.0,
+            },
+        },
+    },
+    "pp_doclayout_v2": {"class_thresholds": [0.5, 0.5], "class_order": [0, 1]},
+    "prompt_depth_anything": {"reassemble_hidden_size": 32, "neck_hidden_sizes": [8, 16, 24, 32]},
+    "sapiens2": {"head_config": {"upsample_out_channels": [16], "conv_out_channels": [16]}},
     "xmod": {"default_language": "en_XX"},
     "zamba": {
         "num_hidden_layers": 3,
         "layers_block_type": ["linear_attention", "linear_attention", "hybrid"],
     },
-    "zamba2": {
-        "num_hidden_layers": 2,
-        "layers_block_type": ["linear_attention", "hybrid"],
-    },
+    "zamba2": {"num_hidden_layers": 2, "layers_block_type": ["linear_attention", "hybrid"]},
 }

@@ -232,7 +232,7 @@ class _ShapedEncoder(_VisionEncoder):
 
     def features(self, pixels: torch.Tensor) -> torch.Tensor:
         inner = self.model.model
-        cut, shape = _colored_patches(inner.config.vision_config, pixels)
+        cut, shape = patches.colored(inner.config.vision_config.patch_size, pixels)
         # Its `get_image_features` cuts padding off, of which there is none here.
         states = inner.vision_tower(
             pixel_values=cut,
@@ -241,13 +241,6 @@ class _ShapedEncoder(_VisionEncoder):
         )
         grid = states.last_hidden_state.reshape(1, *shape, -1)
         return _sequence(inner.multi_modal_projector(grid))
-
-
-def _colored_patches(vision: Any, pixels: torch.Tensor) -> tuple[torch.Tensor, tuple[int, int]]:
-    """Rows of patches (1, n, values) whose pixels have their colors together; rows and columns."""
-    size = vision.patch_size
-    layout = patches.Layout(size, 1, 1, 1, "yxct", (pixels.shape[1] * size**2,))
-    return layout.cut(pixels)[None], (pixels.shape[2] // size, pixels.shape[3] // size)
 
 
 class _SizedEncoder(_VisionEncoder):
