@@ -6,8 +6,10 @@ from typing import Any
 
 # Time, row and column turn so many pairs of a head each.
 _MROPE = {"rope_type": "default", "rope_theta": 10_000.0, "mrope_section": [1, 1, 2]}
+
 # By architecture: arguments of its configuration, and of those that it contains.
 OWN_SIZES: dict[str, dict[str, Any]] = {
+    "align": {"projection_dim": 320},
     "aria": {
         "projector_patch_to_query_dict": {16: 4},
         "vision_config": {"patch_size": 8, "image_size": 32},
@@ -19,10 +21,77 @@ OWN_SIZES: dict[str, dict[str, Any]] = {
         "num_local_experts": 4,
         "layer_group_size": 2,
     },
-    "chameleon": {"vocabulary_map": {"<image>": 4, **{f"IMGIMG{chr(65 + i)}Z": 8 + i for i in range(8)}}, "vq_config": {"embed_dim": 32, "num_embeddings": 8, "latent_channels": 32, "resolution": 64, "base_channels": 32, "channel_multiplier": [1, 1, 1, 1]}},
-    "cohere_compass_text": {"layer_types": ["sliding_attention", "full_attention"], "rope_parameters": {"full_attention": _MROPE, "sliding_attention": _MROPE}},
+    "bros": {"hidden_size": 64},
+    "chameleon": {
+        "vocabulary_map": {"<image>": 4, **{f"IMGIMG{chr(65 + i)}Z": 8 + i for i in range(8)}},
+        "vq_config": {
+            "embed_dim": 32,
+            "num_embeddings": 8,
+            "latent_channels": 32,
+            "resolution": 64,
+            "base_channels": 32,
+            "channel_multiplier": [1, 1, 1, 1],
+        },
+    },
+    "chmv2": {
+        "backbone_config": {"return_class_token": True, "reshape_hidden_states": True},
+        "post_process_channels": [8, 16, 24, 32],
+    },
+    "cohere_compass": {
+        "text_config": {
+            "layer_types": ["sliding_attention", "full_attention"],
+            "rope_parameters": {"full_attention": _MROPE, "sliding_attention": _MROPE},
+        }
+    },
+    "cohere_compass_text": {
+        "layer_types": ["sliding_attention", "full_attention"],
+        "rope_parameters": {"full_attention": _MROPE, "sliding_attention": _MROPE},
+    },
     "dbrx": {"attn_config": {"rope_theta": 10_000.0, "kv_n_heads": 2, "clip_qkv": 8}},
-    "emu3": {"vocabulary_map": {"<image>": 4, "<|extra_200|>": 5, **{f"<|visual token {i:06d}|>": 8 + i for i in range(8)}}, "vq_config": {"base_channels": 32, "channel_multiplier": [1, 1, 1, 1], "codebook_size": 8, "attn_resolutions": [3]}},
+    "deepseek_ocr2": {
+        "vision_config": {
+            "sam_config": {
+                "image_size": 64,
+                "patch_size": 8,
+                "output_channels": 16,
+                "downsample_channels": [16, 32],
+                "mlp_dim": 64,
+                "window_size": 2,
+                "global_attn_indexes": [1],
+            }
+        },
+        "text_config": {"mlp_layer_types": ["dense", "sparse"]},
+    },
+    "depth_anything": {"reassemble_hidden_size": 32, "neck_hidden_sizes": [8, 16, 24, 32]},
+    "depth_pro": {
+        "patch_size": 56,
+        "intermediate_hook_ids": [1, 0],
+        "fusion_hidden_size": 16,
+        "intermediate_feature_dims": [16, 16],
+        "scaled_images_feature_dims": [32, 32, 16],
+    },
+    "dpt": {
+        "num_hidden_layers": 4,
+        "backbone_out_indices": [0, 1, 2, 3],
+        "neck_hidden_sizes": [8, 16, 24, 32],
+        "fusion_hidden_size": 32,
+    },
+    "emu3": {
+        "vocabulary_map": {
+            "<image>": 4,
+            "<|extra_200|>": 5,
+            **{f"<|visual token {i:06d}|>": 8 + i for i in range(8)},
+        },
+        "vq_config": {
+            "base_channels": 32,
+            "channel_multiplier": [1, 1, 1, 1],
+            "codebook_size": 8,
+            "attn_resolutions": [3],
+        },
+    },
+    "eomt": {"num_blocks": 1},
+    "eomt_dinov3": {"num_blocks": 1},
+    "esm": {"pad_token_id": 1, "mask_token_id": 3},
     "florence2": {
         "vision_config": {
             "depths": [1, 1, 1, 1],
@@ -34,12 +103,22 @@ OWN_SIZES: dict[str, dict[str, Any]] = {
             "projection_dim": 32,
         },
     },
+    "fuyu": {"image_size": 32, "patch_size": 8},
+    "granite4_vision": {
+        "spatial_target_layers": [],
+        "deepstack_layer_map": [],
+        "downsample_rate": "1/2",
+        "image_grid_pinpoints": [[32, 64], [64, 64]],
+    },
     "hunyuan_v1_dense": {"head_dim": 8},
     "hunyuan_v1_moe": {"head_dim": 8},
     "hunyuan_vl": {"text_config": {"head_dim": 8}},
     "kimi_k25": {"projection_hidden_size": 32},
     "kimi_linear": {"num_experts_per_tok": 2},
+    "layoutlmv3": {"coordinate_size": 4, "shape_size": 8, "input_size": 32},
+    "levit": {"image_size": 64, "patch_size": 16, "hidden_sizes": [32, 64, 96]},
     "lfm2_moe": {"layer_types": ["conv", "full_attention"], "num_dense_layers": 1},
+    "lilt": {"hidden_size": 48},
     "llama4": {
         "vision_config": {
             "vision_output_dim": 64,
@@ -48,7 +127,14 @@ OWN_SIZES: dict[str, dict[str, Any]] = {
             "intermediate_size": 128,
         },
     },
+    "lw_detr": {
+        "backbone_config": {"image_size": 64, "num_windows": 4, "window_block_indices": [0]},
+        "projector_scale_factors": [1.0],
+        "decoder_self_attention_heads": 4,
+        "decoder_cross_attention_heads": 4,
+    },
     "ministral": {"head_dim": 8},
+    "mobilevitv2": {"image_size": 64},
     "molmo2": {
         "adapter_config": {
             "vision_feature_layer": [1, 0],
@@ -57,8 +143,34 @@ OWN_SIZES: dict[str, dict[str, Any]] = {
         },
         "vision_config": {"image_size": [32, 32]},
     },
+    "moonshine_streaming": {"num_key_value_heads": 4},
     "muse_glimmer": {"out_hidden_size": 128, "projector_hidden_size": 32},
+    "nemo_speechlm": {
+        "encoder_config": {"head_config": {"audio_hidden_size": 32, "hidden_size": 32}},
+    },
     "nemotron": {"num_key_value_heads": 2},
+    "nemotron3_diarization": {
+        "audio_config": {"subsampling_factor": 8, "num_mel_bins": 128},
+        "head_config": {"audio_hidden_size": 32, "hidden_size": 32},
+    },
+    "neomme": {
+        "rope_parameters": {
+            "full_attention": {
+                "rope_type": "default",
+                "rope_theta": 1000000.0,
+                "partial_rotary_factor": 0.5,
+            },
+            "sliding_attention": {
+                "rope_type": "default",
+                "rope_theta": 10_000.0,
+                "partial_rotary_factor": 1.0,
+            },
+        },
+    },
+    "paddleocr_vl": {"text_config": {"rope_parameters": _MROPE}},
+    "pix2struct": {"vision_config": {"patch_embed_hidden_size": 32, "d_kv": 8, "seq_len": 64}},
+    "pp_doclayout_v2": {"class_thresholds": [0.5, 0.5], "class_order": [0, 1]},
+    "prompt_depth_anything": {"reassemble_hidden_size": 32, "neck_hidden_sizes": [8, 16, 24, 32]},
     "qwen4_exp_text": {
         "hc_lowrank": 8,
         "indexer_n_heads": 2,
@@ -71,19 +183,31 @@ OWN_SIZES: dict[str, dict[str, Any]] = {
         "linear_num_key_heads": 2,
         "linear_num_value_heads": 4,
     },
+    "sapiens2": {"head_config": {"upsample_out_channels": [16], "conv_out_channels": [16]}},
+    "step3p7": {"text_config": {"sliding_window": 16}},
+    "unlimited_ocr": {
+        "vision_config": {
+            "sam_config": {
+                "image_size": 64,
+                "patch_size": 8,
+                "output_channels": 16,
+                "downsample_channels": [16, 32],
+                "mlp_dim": 64,
+                "window_size": 2,
+                "global_attn_indexes": [1],
+            },
+            "encoder_config": {"image_size": 16, "patch_size": 8},
+        },
+        "text_config": {"mlp_layer_types": ["dense", "sparse"]},
+    },
+    "vipllava": {"vision_feature_layer": [-1, -2]},
+    "xmod": {"default_language": "en_XX"},
+    "zamba": {
+        "num_hidden_layers": 3,
+        "layers_block_type": ["linear_attention", "linear_attention", "hybrid"],
+    },
     "zamba2": {
         "num_hidden_layers": 2,
         "layers_block_type": ["linear_attention", "hybrid"],
     },
-    "cohere_compass": {"text_config": {"layer_types": ["sliding_attention", "full_attention"], "rope_parameters": {"full_attention": _MROPE, "sliding_attention": _MROPE}}},
-    "paddleocr_vl": {"text_config": {"rope_parameters": _MROPE}},
-    "step3p7": {"text_config": {"sliding_window": 16}},
-    "vipllava": {"vision_feature_layer": [-1, -2]},
-    "fuyu": {"image_size": 32, "patch_size": 8},
-    "pix2struct": {"vision_config": {"patch_embed_hidden_size": 32, "d_kv": 8, "seq_len": 64}},
-    "unlimited_ocr": {"vision_config": {"sam_config": {"image_size": 64, "patch_size": 8, "output_channels": 16, "downsample_channels": [16, 32], "mlp_dim": 64, "window_size": 2, "global_attn_indexes": [1]}, "encoder_config": {"image_size": 16, "patch_size": 8}}, "text_config": {"mlp_layer_types": ["dense", "sparse"]}},
-    "t5gemma2": {},
-    "perception_lm": {},
-    "deepseek_ocr2": {"vision_config": {"sam_config": {"image_size": 64, "patch_size": 8, "output_channels": 16, "downsample_channels": [16, 32], "mlp_dim": 64, "window_size": 2, "global_attn_indexes": [1]}}, "text_config": {"mlp_layer_types": ["dense", "sparse"]}},
-    "granite4_vision": {"spatial_target_layers": [], "deepstack_layer_map": [], "downsample_rate": "1/2", "image_grid_pinpoints": [[32, 64], [64, 64]]},
 }

@@ -14,6 +14,8 @@ from ettransformers.pretrained import Checkpoint
 # Tokens and samples, where neither the target nor the configuration says how many.
 _MOST_TOKENS = 512
 _SAMPLES = 16_000
+# Frames of a film, where the configuration does not say how many.
+_FRAMES = 8
 _SIZES = (
     "max_position_embeddings",
     "n_positions",
@@ -57,7 +59,7 @@ def text(checkpoint: Checkpoint, model: Any, options: Options, names: tuple[str,
       checkpoint: the model's.
       model: asked for the most tokens that it reads.
       options: `max_length`, `dynamic`.
-      names: arguments: "tokens", then "mask" and "segments", if the model takes them.
+      names: arguments: "tokens", then "mask", "boxes" and "segments", if the model takes them.
     """
     most = max_length(checkpoint, model, options, _MOST_TOKENS)
     vocabulary = _vocabulary(model)
@@ -69,7 +71,8 @@ def text(checkpoint: Checkpoint, model: Any, options: Options, names: tuple[str,
         mask = torch.ones_like(tokens)
         mask[:, count - padding :] = 0
         segments = (torch.arange(count) >= count // 2).long().view(1, -1)
-        values = {"tokens": tokens, "mask": mask, "segments": segments}
+        boxes = _boxes(checkpoint.config, count)
+        values = {"tokens": tokens, "mask": mask, "boxes": boxes, "segments": segments}
         return {name: values[name] for name in names}
 
     metadata = {"get_max_seq_len": most, "get_vocab_size": vocabulary}
@@ -98,10 +101,33 @@ def image_and_text(seen: Inputs, read: Inputs) -> Inputs:
     """An image, and texts beside it."""
     return Inputs(
         example={**seen.example, **read.example},
-        dynamic=read.dynamic and {"pixels": {}, **read.dynamic},
+        dynamic=read.dynamic and {**dict.fromkeys(seen.example, {}), **read.dynamic},
         more=tuple({**seen.example, **more} for more in read.more),
         metadata={**seen.metadata, **read.metadata},
     )
+
+
+def colors(checkpoint: Checkpoint, model: Any) -> Inputs:
+    """An image as tokens (1, n), one for the color of each pixel, in the manner of ImageGPT."""
+    count, vocabulary = _first(checkpoint.config, "n_positions", 1024), _vocabulary(model)
+    tokens = (torch.arange(count) % vocabulary).view(1, -1)
+    metadata = {"get_max_seq_len": count, "get_vocab_size": vocabulary}
+    return Inputs({"tokens": tokens}, None, ({"tokens": tokens.flip(1)},), metadata)
+
+
+def film(checkpoint: Checkpoint, options: Options) -> Inputs:
+    """Frames (1, count, channels, height, width), each of them as `image`."""
+    one = image(checkpoint, options)
+    count = _first(checkpoint.config, "num_frames", _FRAMES)
+    frames = torch.rand(1, count, *one.example["pixels"].shape[1:])
+    return Inputs({"frames": frames}, None, ({"frames": -frames},), one.metadata)
+
+
+def with_task(checkpoint: Checkpoint, given: Inputs) -> Inputs:
+    """An image, and tokens that say what a model of several tasks does with it."""
+    task = torch.arange(checkpoint.config.task_seq_len).view(1, -1)
+    more = tuple({**each, "task": task.flip(1)} for each in given.more)
+    return Inputs({**given.example, "task": task}, None, more, given.metadata)
 
 
 def image_size(checkpoint: Checkpoint, options: Options) -> tuple[int, int]:
@@ -164,7 +190,7 @@ def max_length(checkpoint: Checkpoint, model: Any, options: Options, default: in
             name.endswith("position_embeddings")
             and getattr(module, "padding_idx", None) is not None
         ):
-            limit = module.num_embeddings - module.padding_idx - 1
+            limit = module.weight.shape[0] - module.padding_idx - 1
     most = options.integer("max_length", min(default, limit or default), minimum=2)
     if limit and most > limit:
         raise BuildError(
@@ -196,6 +222,15 @@ def _first(config: Any, name: str, default: Any) -> Any:
         if value is not None:
             return value
     return default
+
+
+def _boxes(config: Any, count: int) -> torch.Tensor:
+    """Boxes (1, count, 4) of tokens that follow each other in a line."""
+    left = torch.arange(count) / (count + 1)
+    boxes = torch.stack([left, left * 0, left + 1 / (count + 1), left * 0 + 0.5], dim=-1)[None]
+    # Models that embed coordinates have so many of them.
+    most = _first(config, "max_2d_position_embeddings", None)
+    return boxes if most is None else (boxes * (most - 1)).long()
 
 
 def _vocabulary(model: Any) -> int:

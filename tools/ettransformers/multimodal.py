@@ -233,19 +233,12 @@ class _ShapedEncoder(_VisionEncoder):
 
     def features(self, pixels: torch.Tensor) -> torch.Tensor:
         owner = with_method(self.model, "get_image_features")
-        cut, shape = _colored_patches(owner.config.vision_config, pixels)
+        cut, shape = patches.colored(owner.config.vision_config.patch_size, pixels)
         return self.embeddings(
             pixel_values=cut,
             spatial_shapes=torch.tensor([shape]),
             pixel_attention_mask=torch.ones(1, cut.shape[1], dtype=torch.long),
         )
-
-
-def _colored_patches(vision: Any, pixels: torch.Tensor) -> tuple[torch.Tensor, tuple[int, int]]:
-    """Rows of patches (1, n, values) whose pixels have their colors together; rows and columns."""
-    size = vision.patch_size
-    layout = patches.Layout(size, 1, 1, 1, "yxct", (pixels.shape[1] * size**2,))
-    return layout.cut(pixels)[None], (pixels.shape[2] // size, pixels.shape[3] // size)
 
 
 class _SizedEncoder(_VisionEncoder):

@@ -60,6 +60,12 @@ class Layout:
         return patches.permute(0, 2, 1, 3, 4).reshape(rows * columns, *self.shape)
 
 
+def colored(size: int, pixels: torch.Tensor) -> tuple[torch.Tensor, tuple[int, int]]:
+    """Rows of patches (1, n, values) whose pixels have their colors together; rows and columns."""
+    layout = Layout(size, 1, 1, 1, "yxct", (pixels.shape[1] * size**2,))
+    return layout.cut(pixels)[None], (pixels.shape[2] // size, pixels.shape[3] // size)
+
+
 def layout_of(config: Any, preprocessing: dict[str, Any], shape: tuple[int, ...]) -> Layout:
     """The layout of a model's patches.
 

@@ -172,7 +172,7 @@ def opened(ctx: ModelContext) -> Iterator[Checkpoint]:
 
 
 def parts_with_experts(model: torch.nn.Module) -> list[Any]:
-    """The model's parts that are a mixture of experts by themselves; they may contain each other."""
+    """Parts that are a mixture of experts, of which some contain others."""
     models = [part for part in model.modules() if isinstance(part, transformers.PreTrainedModel)]
     return [part for part in models if part._can_set_experts_implementation()]
 

@@ -74,7 +74,9 @@ TASKS: dict[str, Task] = {
     "depth-estimation": Task(("DEPTH_ESTIMATION",), forward.of_image, ("predicted_depth",)),
     "image-to-image": Task(("IMAGE_TO_IMAGE",), forward.of_image, ("reconstruction",)),
     "zero-shot-image-classification": Task(
-        ("ZERO_SHOT_IMAGE_CLASSIFICATION",), forward.of_image_and_text, ("logits_per_image",)
+        ("ZERO_SHOT_IMAGE_CLASSIFICATION",),
+        forward.of_image_and_text,
+        ("logits_per_image", "logits_per_video"),
     ),
     "audio-classification": Task(("AUDIO_CLASSIFICATION",), forward.of_audio),
     "audio-frame-classification": Task(("AUDIO_FRAME_CLASSIFICATION",), forward.of_audio),

@@ -67,8 +67,16 @@ class Constants:
         self._files = {sys.modules[name].__file__ for name in self._modules}
         self._values: dict[_Line, list[Any]] = {}
 
-    def record(self, run: Callable[[Any], Any], inputs: Sequence[Any]) -> None:
+    def record(
+        self, run: Callable[[Any], Any], inputs: Sequence[Any], may_differ: bool = False
+    ) -> None:
         """Runs a function with several inputs of the same sizes.
+
+        Args:
+          run: takes one of the inputs.
+          inputs: at least two.
+          may_differ: what depends on more than the inputs' sizes is not recorded, for models that
+            export without it.
 
         Raises:
           BuildError: what it reads depends on more than their sizes.
@@ -80,13 +88,17 @@ class Constants:
                 lambda line, call, record=records[-1]: _recorded(call, record.setdefault(line, []))
             ):
                 run(value)
-        if any(record != records[0] for record in records):
+        if not may_differ and any(record != records[0] for record in records):
             raise BuildError(
                 f"{self._label}: sizes inside the encoder depend on its input's values, "
                 "expected ones that depend on the input's size alone.",
                 "Declare the model with et_model and its own code.",
             )
-        self._values = records[0]
+        self._values = {
+            line: values
+            for line, values in records[0].items()
+            if all(record.get(line) == values for record in records)
+        }
 
     @contextlib.contextmanager
     def replayed(self) -> Iterator[None]:
@@ -237,6 +249,8 @@ def _slices() -> Iterator[None]:
     try:
         for owner in (torch, torch.Tensor):
             owner.chunk, owner.split, owner.unbind = _chunk, _split, _unbind
+        # The function's argument has another name than the method's.
+        torch.split = _split_or_sections
         yield
     finally:
         for (owner, name), original in originals.items():
@@ -291,7 +305,14 @@ def _sorts() -> Iterator[None]:
     def sort(
         input: torch.Tensor, dim: int = -1, descending: bool = False, stable: bool = False
     ) -> Any:
-        return torch.topk(input, input.shape[dim], dim, largest=descending)
+        count = input.shape[dim]
+        if input.is_floating_point():
+            return torch.topk(input, count, dim, largest=descending)
+        # Among equal numbers the first comes first, which `topk` does not promise.
+        places = torch.arange(count - 1, -1, -1) if descending else torch.arange(count)
+        keys = input.transpose(dim, -1).long() * count + places
+        indices = torch.topk(keys, count, largest=descending).indices.transpose(dim, -1)
+        return torch.return_types.sort((input.gather(dim, indices), indices))
 
     def argsort(
         input: torch.Tensor, dim: int = -1, descending: bool = False, stable: bool = False
@@ -351,6 +372,12 @@ def _split(
         )
     starts = itertools.accumulate(split_size, initial=0)
     return tuple(tensor.narrow(dim, *each) for each in zip(starts, split_size, strict=False))
+
+
+def _split_or_sections(
+    tensor: torch.Tensor, split_size_or_sections: int | Sequence[int], dim: int = 0
+) -> tuple[torch.Tensor, ...]:
+    return _split(tensor, split_size_or_sections, dim)
 
 
 def _unbind(input: torch.Tensor, dim: int = 0) -> tuple[torch.Tensor, ...]:
