@@ -34,6 +34,7 @@ from ettransformers import entry
 from ettransformers.pretrained import first_line
 from ettransformers.tasks import TASKS, classes_of
 from executorch.runtime import Runtime
+from own_sizes import OWN_ARGUMENTS
 from tiny_config import tiny_config
 from torch.utils import _pytree as pytree
 from transformers import CONFIG_MAPPING
@@ -84,6 +85,7 @@ def _has_image_size(config: Any) -> bool:
 
 def _spec(combination: Combination) -> ModelSpec:
     args = {"random_weights": "true", "task": combination.task, "samples": "4000"}
+    args |= OWN_ARGUMENTS.get(combination.architecture, {})
     config = tiny_config(combination.architecture)
     if combination.task == "image-text-to-text" and not _has_image_size(config):
         args["image_size"] = "64x64"

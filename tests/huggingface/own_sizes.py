@@ -6,6 +6,20 @@ from typing import Any
 
 # Time, row and column turn so many pairs of a head each.
 _MROPE = {"rope_type": "default", "rope_theta": 10_000.0, "mrope_section": [1, 1, 2]}
+# Convolutions of PP-OCR's detectors: their kernel's size, stride and padding.
+_INTRACLASS = {
+    "reduce_channel": [1, 1, 0],
+    "return_channel": [1, 1, 0],
+    "vertical_long_to_small_conv_longratio": [[7, 1], [1, 1], [3, 0]],
+    "vertical_long_to_small_conv_midratio": [[5, 1], [1, 1], [2, 0]],
+    "vertical_long_to_small_conv_shortratio": [[3, 1], [1, 1], [1, 0]],
+    "horizontal_small_to_long_conv_longratio": [[1, 7], [1, 1], [0, 3]],
+    "horizontal_small_to_long_conv_midratio": [[1, 5], [1, 1], [0, 2]],
+    "horizontal_small_to_long_conv_shortratio": [[1, 3], [1, 1], [0, 1]],
+    "symmetric_conv_long_longratio": [[7, 7], [1, 1], [3, 3]],
+    "symmetric_conv_long_midratio": [[5, 5], [1, 1], [2, 2]],
+    "symmetric_conv_long_shortratio": [[3, 3], [1, 1], [1, 1]],
+}
 
 # By architecture: arguments of its configuration, and of those that it contains.
 OWN_SIZES: dict[str, dict[str, Any]] = {
@@ -110,6 +124,7 @@ OWN_SIZES: dict[str, dict[str, Any]] = {
         "downsample_rate": "1/2",
         "image_grid_pinpoints": [[32, 64], [64, 64]],
     },
+    "fun_asr_nano": {"adaptor_config": {"intermediate_size": 8, "projector_hidden_size": 64}},
     "hunyuan_v1_dense": {"head_dim": 8},
     "hunyuan_v1_moe": {"head_dim": 8},
     "hunyuan_vl": {"text_config": {"head_dim": 8}},
@@ -146,13 +161,13 @@ OWN_SIZES: dict[str, dict[str, Any]] = {
     "moonshine_streaming": {"num_key_value_heads": 4},
     "muse_glimmer": {"out_hidden_size": 128, "projector_hidden_size": 32},
     "nemo_speechlm": {
-        "encoder_config": {"head_config": {"audio_hidden_size": 32, "hidden_size": 32}},
+        "audio_config": {
+            "asr_config": {"blank_token_id": 119},
+            "diarization_config": {"head_config": {"audio_hidden_size": 32}},
+        },
     },
     "nemotron": {"num_key_value_heads": 2},
-    "nemotron3_diarization": {
-        "audio_config": {"subsampling_factor": 8, "num_mel_bins": 128},
-        "head_config": {"audio_hidden_size": 32, "hidden_size": 32},
-    },
+    "nemotron3_diarization": {"head_config": {"audio_hidden_size": 32, "hidden_size": 32}},
     "neomme": {
         "rope_parameters": {
             "full_attention": {
@@ -170,6 +185,44 @@ OWN_SIZES: dict[str, dict[str, Any]] = {
     "paddleocr_vl": {"text_config": {"rope_parameters": _MROPE}},
     "pix2struct": {"vision_config": {"patch_embed_hidden_size": 32, "d_kv": 8, "seq_len": 64}},
     "pp_doclayout_v2": {"class_thresholds": [0.5, 0.5], "class_order": [0, 1]},
+    "pp_ocrv5_server_det": {
+        "intraclass_block_config": _INTRACLASS,
+        "scale_factor_list": [1, 2, 4, 8],
+        "kernel_list": [3, 2, 2],
+        "neck_out_channels": 32,
+    },
+    "pp_ocrv6_medium_det": {
+        "backbone_config": {
+            "model_type": "pp_lcnet_v4",
+            "out_features": ["stage1", "stage2", "stage3", "stage4"],
+            "stem_channels": [3, 8, 16],
+            "block_configs": [
+                [[3, 16, 16, 1, True]],
+                [[3, 16, 24, 2, False]],
+                [[3, 24, 32, 2, False]],
+                [[3, 32, 48, 2, False]],
+            ],
+        },
+        "intraclass_block_config": _INTRACLASS,
+        "scale_factor_list": [1, 2, 4, 8],
+        "kernel_list": [3, 2, 2],
+        "neck_out_channels": 32,
+    },
+    "pp_ocrv6_small_det": {
+        "backbone_config": {
+            "model_type": "pp_lcnet_v4",
+            "out_features": ["stage1", "stage2", "stage3", "stage4"],
+            "stem_channels": [3, 8, 16],
+            "block_configs": [
+                [[3, 16, 16, 1, True]],
+                [[3, 16, 24, 2, False]],
+                [[3, 24, 32, 2, False]],
+                [[3, 32, 48, 2, False]],
+            ],
+        },
+        "layer_list_out_channels": [16, 24, 32, 48],
+        "neck_out_channels": 32,
+    },
     "prompt_depth_anything": {"reassemble_hidden_size": 32, "neck_hidden_sizes": [8, 16, 24, 32]},
     "qwen4_exp_text": {
         "hc_lowrank": 8,
@@ -210,4 +263,19 @@ OWN_SIZES: dict[str, dict[str, Any]] = {
         "num_hidden_layers": 2,
         "layers_block_type": ["linear_attention", "hybrid"],
     },
+}
+
+# By architecture: arguments of its target. The lengths of these are fixed, as code of the model that
+# cuts or pools a text is traced for one length only.
+_FIXED = {"dynamic": "false"}
+OWN_ARGUMENTS: dict[str, dict[str, str]] = {
+    "bros": _FIXED,
+    "canine": _FIXED,
+    "funnel": _FIXED,
+    "led": _FIXED,
+    "longformer": _FIXED,
+    "longt5": _FIXED,
+    "mobilebert": _FIXED,
+    "pegasus_x": _FIXED,
+    "tapas": _FIXED,
 }

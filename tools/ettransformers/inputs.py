@@ -16,6 +16,8 @@ _MOST_TOKENS = 512
 _SAMPLES = 16_000
 # Frames of a film, where the configuration does not say how many.
 _FRAMES = 8
+# Unicode's code points, which models without a vocabulary read.
+_CHARACTERS = 0x110000
 _SIZES = (
     "max_position_embeddings",
     "n_positions",
@@ -31,6 +33,7 @@ _PARTS = (
     "decoder",
     "encoder",
     "encoder_config",
+    "audio_config",
 )
 _PREPROCESSOR = "preprocessor_config.json"
 
@@ -239,7 +242,7 @@ def _vocabulary(model: Any) -> int:
         return model.get_input_embeddings().num_embeddings
     except (AttributeError, NotImplementedError):
         # Of two towers, transformers does not know which embeddings are meant.
-        return model.config.get_text_config().vocab_size
+        return getattr(model.config.get_text_config(), "vocab_size", _CHARACTERS)
 
 
 def _special_tokens(config: Any) -> set[int]:

@@ -8,6 +8,7 @@ the tokens. The caller keeps the tensor between calls; the methods share no stat
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,9 +76,17 @@ class _Encoder(nn.Module):
 
 
 class _TextEncoder(_Encoder):
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__(model)
+        encoder, decoder = type(model.get_encoder()), type(model.get_decoder())
+        # Stacks that are either make a mask if they get none, but files that ask this only eagerly.
+        asks = hasattr(sys.modules[encoder.__module__], "is_torchdynamo_compiling")
+        self.needs_mask = encoder is decoder and asks
+
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
         """int64 tokens (1, n)."""
-        return self.run(input_ids=tokens)
+        mask = {"attention_mask": torch.ones_like(tokens)} if self.needs_mask else {}
+        return self.run(input_ids=tokens, **mask)
 
 
 class _FeatureEncoder(_Encoder):
@@ -156,7 +165,7 @@ def build(
 ) -> ModelSpec:
     """The methods `encoder` and `text_decoder`, with metadata."""
     # Of a model put together of two, transformers does not name it.
-    main_input = model.get_encoder().main_input_name
+    main_input = getattr(model.get_encoder(), "main_input_name", model.main_input_name)
     if main_input == "input_ids":
         given = inputs.text(checkpoint, model, options, ("tokens",))
         return _spec(checkpoint, options, _TextEncoder(model), given, 0)
