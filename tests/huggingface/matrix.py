@@ -31,6 +31,7 @@ from etexport import stages
 from etexport.progress import Progress
 from etfast import path as fast_path
 from ettransformers import entry
+from ettransformers.inputs import value_of
 from ettransformers.pretrained import first_line
 from ettransformers.tasks import TASKS, classes_of
 from executorch.runtime import Runtime
@@ -78,16 +79,11 @@ def of_each_architecture() -> Iterator[Combination]:
     yield from sorted(first.values(), key=lambda each: (each.recipe != "fp32", each.architecture))
 
 
-def _has_image_size(config: Any) -> bool:
-    parts = (config, *(getattr(config, name, None) for name in ("encoder", "vision_config")))
-    return any(getattr(part, "image_size", None) is not None for part in parts)
-
-
 def _spec(combination: Combination) -> ModelSpec:
     args = {"random_weights": "true", "task": combination.task, "samples": "4000"}
     args |= OWN_ARGUMENTS.get(combination.architecture, {})
     config = tiny_config(combination.architecture)
-    if combination.task == "image-text-to-text" and not _has_image_size(config):
+    if combination.task == "image-text-to-text" and value_of(config, "image_size") is None:
         args["image_size"] = "64x64"
     if combination.task == "text-generation" and hasattr(config, "is_decoder"):
         config.is_decoder = True

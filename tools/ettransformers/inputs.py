@@ -55,7 +55,13 @@ class Inputs:
     metadata: Mapping[str, Any]
 
 
-def text(checkpoint: Checkpoint, model: Any, options: Options, names: tuple[str, ...]) -> Inputs:
+def text(
+    checkpoint: Checkpoint,
+    model: Any,
+    options: Options,
+    names: tuple[str, ...],
+    beside: int = 0,
+) -> Inputs:
     """Tokens and what belongs to each of them.
 
     Args:
@@ -63,8 +69,18 @@ def text(checkpoint: Checkpoint, model: Any, options: Options, names: tuple[str,
       model: asked for the most tokens that it reads.
       options: `max_length`, `dynamic`.
       names: arguments: "tokens", then "mask", "boxes" and "segments", if the model takes them.
+      beside: how many of the model's positions other inputs take.
+
+    Raises:
+      BuildError: `max_length` is more than the model reads, or leaves no position for text.
     """
-    most = max_length(checkpoint, model, options, _MOST_TOKENS)
+    most = max_length(checkpoint, model, options, _MOST_TOKENS) - beside
+    if most < 2:
+        raise options.error(
+            "max_length",
+            f"more than {beside + 1}, as other inputs take {beside} positions",
+            "Make it larger, or images smaller with image_size.",
+        )
     vocabulary = _vocabulary(model)
     special = _special_tokens(checkpoint.config)
     ordinary = [token for token in range(min(vocabulary, 1000)) if token not in special]
@@ -91,7 +107,7 @@ def image(checkpoint: Checkpoint, options: Options) -> Inputs:
     """Pixels (1, channels, height, width), as the checkpoint's preprocessing makes them."""
     preprocessing = checkpoint.optional_json(_PREPROCESSOR)
     height, width = image_size(checkpoint, options)
-    channels = _first(checkpoint.config, "num_channels", 3)
+    channels = value_of(checkpoint.config, "num_channels", 3)
     pixels = torch.rand(1, channels, height, width)
     metadata: dict[str, Any] = {"get_image_size": [height, width]}
     for name in ("image_mean", "image_std"):
@@ -112,7 +128,7 @@ def image_and_text(seen: Inputs, read: Inputs) -> Inputs:
 
 def colors(checkpoint: Checkpoint, model: Any) -> Inputs:
     """An image as tokens (1, n), one for the color of each pixel, in the manner of ImageGPT."""
-    count, vocabulary = _first(checkpoint.config, "n_positions", 1024), _vocabulary(model)
+    count, vocabulary = value_of(checkpoint.config, "n_positions", 1024), _vocabulary(model)
     tokens = (torch.arange(count) % vocabulary).view(1, -1)
     metadata = {"get_max_seq_len": count, "get_vocab_size": vocabulary}
     return Inputs({"tokens": tokens}, None, ({"tokens": tokens.flip(1)},), metadata)
@@ -121,7 +137,7 @@ def colors(checkpoint: Checkpoint, model: Any) -> Inputs:
 def film(checkpoint: Checkpoint, options: Options) -> Inputs:
     """Frames (1, count, channels, height, width), each of them as `image`."""
     one = image(checkpoint, options)
-    count = _first(checkpoint.config, "num_frames", _FRAMES)
+    count = value_of(checkpoint.config, "num_frames", _FRAMES)
     frames = torch.rand(1, count, *one.example["pixels"].shape[1:])
     return Inputs({"frames": frames}, None, ({"frames": -frames},), one.metadata)
 
@@ -151,7 +167,7 @@ def image_size(checkpoint: Checkpoint, options: Options) -> tuple[int, int]:
     preprocessing = checkpoint.optional_json(_PREPROCESSOR)
     for value in (
         preprocessing.get("crop_size"),
-        _first(checkpoint.config, "image_size", None),
+        value_of(checkpoint.config, "image_size"),
         preprocessing.get("size"),
     ):
         if isinstance(value, int):
@@ -185,7 +201,7 @@ def max_length(checkpoint: Checkpoint, model: Any, options: Options, default: in
     Raises:
       BuildError: the model does not read as many.
     """
-    sizes = [_first(checkpoint.config, name, None) for name in _SIZES]
+    sizes = [value_of(checkpoint.config, name) for name in _SIZES]
     limit = next((size for size in sizes if isinstance(size, int) and size > 0), None)
     for name, module in model.named_modules():
         # In the manner of RoBERTa: positions begin after that of the padding.
@@ -206,25 +222,26 @@ def max_length(checkpoint: Checkpoint, model: Any, options: Options, default: in
 
 def _feature_shape(config: Any, main_input: str) -> tuple[int, ...] | None:
     """Sizes of features without the batch; None: the model reads samples."""
-    bins = _first(config, "num_mel_bins", None)
+    bins = value_of(config, "num_mel_bins")
     if main_input == "input_values":
         # Spectrograms, in the manner of AST.
         length = getattr(config, "max_length", None)
         return (length, bins) if bins and length else None
     if config.model_type == "whisper":
         return bins, 2 * config.max_source_positions
-    width = _first(config, "feature_projection_input_dim", None)
-    width = width or _first(config, "input_feat_per_channel", None) or bins or 80
+    width = value_of(config, "feature_projection_input_dim")
+    width = width or value_of(config, "input_feat_per_channel") or bins or 80
     return 400, width
 
 
-def _first(config: Any, name: str, default: Any) -> Any:
-    """A value of a configuration or of one that it contains."""
-    for part in (config, *(getattr(config, part, None) for part in _PARTS)):
-        value = part.get(name) if isinstance(part, dict) else getattr(part, name, None)
-        if value is not None:
-            return value
-    return default
+def value_of(config: Any, name: str, default: Any = None) -> Any:
+    """A value of a configuration, or else of those that it contains."""
+    own = config.get(name) if isinstance(config, dict) else getattr(config, name, None)
+    if own is not None:
+        return own
+    parts = [] if isinstance(config, dict) else [getattr(config, part, None) for part in _PARTS]
+    values = (value_of(part, name) for part in parts if part is not None)
+    return next((value for value in values if value is not None), default)
 
 
 def _boxes(config: Any, count: int) -> torch.Tensor:
@@ -232,7 +249,7 @@ def _boxes(config: Any, count: int) -> torch.Tensor:
     left = torch.arange(count) / (count + 1)
     boxes = torch.stack([left, left * 0, left + 1 / (count + 1), left * 0 + 0.5], dim=-1)[None]
     # Models that embed coordinates have so many of them.
-    most = _first(config, "max_2d_position_embeddings", None)
+    most = value_of(config, "max_2d_position_embeddings")
     return boxes if most is None else (boxes * (most - 1)).long()
 
 

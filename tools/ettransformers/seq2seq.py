@@ -101,14 +101,14 @@ class _PictureAndTextEncoder(_Encoder):
     def forward(self, pixels: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
         """float32 pixels as `_FeatureEncoder`, and int64 tokens (1, n)."""
         with replacements():
-            return self.run(**self.embedded(pixels, tokens))
+            read = self.model.get_input_embeddings()(tokens)
+            return self.run(inputs_embeds=torch.cat([self.seen(pixels), read], dim=1))
 
-    def embedded(self, pixels: torch.Tensor, tokens: torch.Tensor) -> dict[str, torch.Tensor]:
-        """The encoder's arguments."""
+    def seen(self, pixels: torch.Tensor) -> torch.Tensor:
+        """The picture's embeddings: float32 (1, n, width)."""
         owner = with_method(self.model, "get_image_features")
-        seen = owner.get_image_features(pixels, return_dict=True).pooler_output
-        read = self.model.get_input_embeddings()(tokens)
-        return {"inputs_embeds": torch.cat([seen.reshape(1, -1, read.shape[2]), read], dim=1)}
+        features = owner.get_image_features(pixels, return_dict=True).pooler_output
+        return features.reshape(1, -1, features.shape[-1])
 
 
 class _Decoder(nn.Module):
@@ -182,13 +182,12 @@ def of_images(
     """As `build`; where a prompt is read beside a picture, the encoder takes both."""
     if with_method(model, "get_image_features") is None:
         return build(checkpoint, model, options, outputs)
-    text = inputs.text(checkpoint, model, options, ("tokens",))
-    given = inputs.image_and_text(inputs.image(checkpoint, options), text)
     encoder = _PictureAndTextEncoder(model)
+    image = inputs.image(checkpoint, options)
     with torch.no_grad():
-        arguments = encoder.embedded(*given.example.values())
-    seen = arguments["inputs_embeds"].shape[1] - given.example["tokens"].shape[1]
-    return _spec(checkpoint, options, encoder, given, seen)
+        seen = encoder.seen(image.example["pixels"]).shape[1]
+    text = inputs.text(checkpoint, model, options, ("tokens",), seen)
+    return _spec(checkpoint, options, encoder, inputs.image_and_text(image, text), seen)
 
 
 def _spec(
