@@ -265,14 +265,18 @@ OWN_SIZES: dict[str, dict[str, Any]] = {
     },
 }
 
-# By architecture: arguments of its target. The lengths of these are fixed, as code of the model that
-# cuts or pools a text is traced for one length only.
+# By architecture: arguments of its target. The lengths of these are fixed, as code of the model
+# that cuts or pools a text is traced for one length only.
 _FIXED = {"dynamic": "false"}
 OWN_ARGUMENTS: dict[str, dict[str, str]] = {
     "bros": _FIXED,
     "canine": _FIXED,
     "funnel": _FIXED,
+    "dbrx": _FIXED,
     "led": _FIXED,
+    "llama4_text": _FIXED,
+    "longcat_flash": _FIXED,
+    "t5gemma2": _FIXED,
     "longformer": _FIXED,
     "longt5": _FIXED,
     "mobilebert": _FIXED,

@@ -41,7 +41,7 @@ def replacements() -> Iterator[None]:
     import transformers.exporters.exporter_executorch  # noqa: F401
     from transformers.exporters.utils import apply_patches
 
-    ours = (_slices, _patches, _bags, _masks, _sorts)
+    ours = (_slices, _patches, _bags, _complex, _masks, _sorts)
     with apply_patches("dynamo"), apply_patches("executorch"), contextlib.ExitStack() as stack:
         for patch in ours:
             stack.enter_context(patch())
@@ -296,6 +296,65 @@ def _bags() -> Iterator[None]:
         yield
     finally:
         torch.nn.functional.embedding_bag = original
+
+
+@dataclass(frozen=True)
+class _Complex:
+    """Complex numbers as two tensors of one shape."""
+
+    real: torch.Tensor
+    imag: torch.Tensor
+
+    def __mul__(self, other: Any) -> _Complex:
+        if not isinstance(other, _Complex):
+            return _Complex(self.real * other, self.imag * other)
+        return _Complex(
+            self.real * other.real - self.imag * other.imag,
+            self.real * other.imag + self.imag * other.real,
+        )
+
+    def __getitem__(self, index: Any) -> _Complex:
+        return _Complex(self.real[index], self.imag[index])
+
+    def __getattr__(self, name: str) -> Any:
+        """Of methods that move elements, which do so in both tensors."""
+        both = (getattr(self.real, name), getattr(self.imag, name))
+        if not callable(both[0]):
+            return both[0]
+        return lambda *args, **kwargs: _Complex(*[move(*args, **kwargs) for move in both])
+
+
+@contextlib.contextmanager
+def _complex() -> Iterator[None]:
+    """Replaces complex numbers, which ExecuTorch has no kernels for, by two tensors.
+
+    Positions turn queries and keys with them.
+    """
+    originals = {
+        name: getattr(torch, name) for name in ("polar", "view_as_complex", "view_as_real")
+    }
+
+    def polar(abs: torch.Tensor, angle: torch.Tensor) -> _Complex:
+        return _Complex(abs * angle.cos(), abs * angle.sin())
+
+    def view_as_complex(input: torch.Tensor) -> _Complex:
+        return _Complex(input[..., 0], input[..., 1])
+
+    def view_as_real(input: Any) -> torch.Tensor:
+        if not isinstance(input, _Complex):
+            return originals["view_as_real"](input)
+        return torch.stack([input.real, input.imag], dim=-1)
+
+    try:
+        torch.polar, torch.view_as_complex, torch.view_as_real = (
+            polar,
+            view_as_complex,
+            view_as_real,
+        )
+        yield
+    finally:
+        for name, original in originals.items():
+            setattr(torch, name, original)
 
 
 @contextlib.contextmanager
