@@ -51,7 +51,18 @@ OWN_SIZES: dict[str, dict[str, Any]] = {
     "eomt": {"num_blocks": 1},
     "eomt_dinov3": {"num_blocks": 1},
     "esm": {"pad_token_id": 1, "mask_token_id": 3},
-    "fun_asr_nano": {"adaptor_config": {"intermediate_size": 8, "projector_hidden_size": 64}},
+    "fun_asr_nano": {
+        "adaptor_config": {"intermediate_size": 8, "projector_hidden_size": 64},
+        "text_config": {"max_position_embeddings": 512},
+    },
+    "granite_speech": {
+        "text_config": {"max_position_embeddings": 1024},
+        "projector_config": {"encoder_hidden_size": 64},
+    },
+    "granite_speech_plus": {
+        "text_config": {"max_position_embeddings": 1024},
+        "projector_config": {"encoder_hidden_size": 64},
+    },
     "hunyuan_v1_dense": {"head_dim": 8},
     "hunyuan_v1_moe": {"head_dim": 8},
     "kimi_linear": {"num_experts_per_tok": 2},
@@ -141,5 +152,4 @@ OWN_ARGUMENTS: dict[str, dict[str, str]] = {
     "longt5": _FIXED,
     "mobilebert": _FIXED,
     "pegasus_x": _FIXED,
-    "tapas": _FIXED,
 }

@@ -20,7 +20,7 @@ from transformers.modeling_outputs import BaseModelOutput
 
 from ettransformers import decoding, inputs
 from ettransformers.pretrained import Checkpoint
-from ettransformers.tracing import replacements
+from ettransformers.tracing import Constants, replacements
 
 # Tokens of an answer, where the target doesn't say how many.
 _MOST_TOKENS = 448
@@ -44,6 +44,7 @@ class _Encoder(nn.Module):
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
         self.model = model
+        self.constants = Constants(model)
 
     def states(self, **arguments: torch.Tensor) -> torch.Tensor:
         """The encoder's own result: float32 (1, length, width)."""
@@ -53,7 +54,7 @@ class _Encoder(nn.Module):
 
     def run(self, **arguments: torch.Tensor) -> torch.Tensor:
         cache = EncoderDecoderCache(DynamicCache(), DynamicCache())
-        with replacements():
+        with replacements(), self.constants.replayed():
             states = self.states(**arguments)
             # Only what the decoder keeps of the states is used; export drops the rest of this run.
             self.model(
@@ -158,10 +159,15 @@ def build(
     example = tuple(given.example.values())
     more = [tuple(each.values()) for each in given.more]
     with torch.no_grad():
+        if given.dynamic is None:
+            encoder.constants.record(lambda each: encoder(*each), (example, *more), may_differ=True)
         memory = encoder(*example)
         width = encoder.states(**{main_input: example[0]}).shape[2]
     length = inputs.max_length(checkpoint, model, options, _MOST_TOKENS)
-    vocabulary = model.get_decoder().get_input_embeddings().num_embeddings
+    stack = model.get_decoder()
+    # Older decoders have no method that gives it.
+    embeddings = getattr(stack, "get_input_embeddings", lambda: stack.embed_tokens)()
+    vocabulary = embeddings.num_embeddings
     decoder = _Decoder(model, memory, width, length).eval()
     calls = decoding.calls_of(model, length, options)
     sizes: dict[int, Any] = {}
