@@ -227,19 +227,35 @@ def _slices() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _patches() -> Iterator[None]:
-    """Replaces convolutions over three dimensions that see all of their input at once.
+    """Replaces convolutions over three dimensions that see each frame of their input once.
 
     Encoders embed patches of films with them; ExecuTorch has kernels for two dimensions.
     """
     original = torch.nn.functional.conv3d
 
     def conv3d(
-        input: torch.Tensor, weight: torch.Tensor, bias: Any = None, *args: Any, **kwargs: Any
+        input: torch.Tensor,
+        weight: torch.Tensor,
+        bias: Any = None,
+        stride: Any = (1, 1, 1),
+        padding: Any = (0, 0, 0),
+        *args: Any,
+        **kwargs: Any,
     ) -> torch.Tensor:
-        if input.shape[1:] != weight.shape[1:]:
-            return original(input, weight, bias, *args, **kwargs)
-        values = torch.nn.functional.linear(input.flatten(1), weight.flatten(1), bias)
-        return values[:, :, None, None, None]
+        if input.shape[1:] == weight.shape[1:]:
+            values = torch.nn.functional.linear(input.flatten(1), weight.flatten(1), bias)
+            return values[:, :, None, None, None]
+        frames = weight.shape[2]
+        # Dilations and groups are rare.
+        has_more = bool(kwargs) or args not in ((), ((1, 1, 1), 1))
+        if has_more or stride[0] != frames or padding[0] or input.shape[2] % frames:
+            return original(input, weight, bias, stride, padding, *args, **kwargs)
+        # The frames of a patch become channels.
+        channels = input.unflatten(2, (-1, frames)).permute(0, 2, 1, 3, 4, 5)
+        values = torch.nn.functional.conv2d(
+            channels.flatten(2, 3).flatten(0, 1), weight.flatten(1, 2), bias, stride[1:], padding[1:]
+        )
+        return values.unflatten(0, (input.shape[0], -1)).transpose(1, 2)
 
     try:
         torch.nn.functional.conv3d = conv3d
