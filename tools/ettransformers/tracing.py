@@ -39,7 +39,7 @@ def replacements() -> Iterator[None]:
     import transformers.exporters.exporter_executorch  # noqa: F401
     from transformers.exporters.utils import apply_patches
 
-    ours = (_slices, _patches, _masks, _sorts)
+    ours = (_slices, _patches, _masks, _sorts, _slopes)
     with apply_patches("dynamo"), apply_patches("executorch"), contextlib.ExitStack() as stack:
         for patch in ours:
             stack.enter_context(patch())
@@ -294,6 +294,25 @@ def _sorts() -> Iterator[None]:
     finally:
         for owner, *kept in originals:
             owner.sort, owner.argsort = kept
+
+
+@contextlib.contextmanager
+def _slopes() -> Iterator[None]:
+    """Replaces PReLU of anything but images, which XNNPACK takes and cannot lower."""
+    functional = torch.nn.functional
+    original = functional.prelu
+
+    def prelu(input: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        if input.dim() == 4:
+            return original(input, weight)
+        slopes = weight if len(weight) == 1 else weight.view(-1, *[1] * (input.dim() - 2))
+        return functional.relu(input) - slopes * functional.relu(-input)
+
+    try:
+        functional.prelu = prelu
+        yield
+    finally:
+        functional.prelu = original
 
 
 @contextlib.contextmanager
