@@ -155,12 +155,21 @@ def image_size(checkpoint: Checkpoint, options: Options) -> tuple[int, int]:
     return 224, 224
 
 
-def audio(checkpoint: Checkpoint, model: Any, options: Options) -> Inputs:
-    """Samples (1, n), or the features that the checkpoint's preprocessing computes of them."""
+def audio(
+    checkpoint: Checkpoint, model: Any, options: Options, of_samples: bool = False
+) -> Inputs:
+    """Samples (1, n), or the features that the checkpoint's preprocessing computes of them.
+
+    Args:
+      checkpoint: the model's.
+      model: asked for the name of its main input.
+      options: `samples`.
+      of_samples: whether it reads samples, whatever its main input is.
+    """
     config = checkpoint.config
     preprocessing = checkpoint.optional_json(_PREPROCESSOR)
     metadata = {"get_sampling_rate": int(preprocessing.get("sampling_rate", 16000))}
-    shape = _feature_shape(config, model.main_input_name)
+    shape = None if of_samples else _feature_shape(config, model.main_input_name)
     if shape:
         features = torch.randn(1, *shape)
         return Inputs({"features": features}, None, ({"features": -features},), metadata)

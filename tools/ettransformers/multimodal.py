@@ -307,6 +307,20 @@ class _AudioEncoder(nn.Module):
         return torch.cat([states, self.notes.of_media(states.shape[1])], dim=-1)
 
 
+class _SampleEncoder(_AudioEncoder):
+    """Of the kind of VibeVoice, which reads samples of one channel."""
+
+    def forward(self, samples: torch.Tensor) -> torch.Tensor:
+        """float32 samples (1, n) to float32 (1, n, width)."""
+        owner = _owner(self.model, "get_audio_features")
+        # A program has no noise to add, as the model does by default.
+        takes_noise = "sample" in _parameters(owner, "get_audio_features")
+        noise = {"sample": False} if takes_noise else {}
+        with replacements(), self.constants.replayed():
+            states = _joined(owner.get_audio_features(samples[:, None], **noise))
+        return torch.cat([states, self.notes.of_media(states.shape[1])], dim=-1)
+
+
 class _Decoder(nn.Module):
     """Logits of the last of some embeddings that continue what the cache holds."""
 
@@ -420,9 +434,14 @@ def of_recordings(
     checkpoint: Checkpoint, model: Any, options: Options, outputs: tuple[str, ...]
 ) -> ModelSpec:
     """The methods `audio_encoder`, `token_embedding` and `text_decoder`, with metadata."""
-    _check(model, "get_audio_features", {"input_features", "input_features_mask"})
+    known = {"input_features", "input_features_mask", "input_values"}
+    _check(model, "get_audio_features", known)
     preprocessing = checkpoint.optional_json("preprocessor_config.json")
-    encoder, features = _audio_encoder(model, preprocessing)
+    if "input_values" in _parameters(_owner(model, "get_audio_features"), "get_audio_features"):
+        features = inputs.audio(checkpoint, model, options, of_samples=True).example["samples"]
+        encoder = _SampleEncoder(model, axis=1)
+    else:
+        encoder, features = _audio_encoder(model, preprocessing)
     metadata = {"get_sampling_rate": int(preprocessing.get("sampling_rate", 16000))}
     with torch.no_grad():
         encoder.constants.record(encoder, (features, -features))
