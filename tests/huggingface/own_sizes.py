@@ -76,15 +76,18 @@ OWN_SIZES: dict[str, dict[str, Any]] = {
         "decoder_self_attention_heads": 4,
         "decoder_cross_attention_heads": 4,
     },
+    "lxmert": {
+        "visual_feat_dim": 16,
+        "l_layers": 1,
+        "x_layers": 1,
+        "r_layers": 1,
+        "num_qa_labels": 8,
+        "num_object_labels": 8,
+        "num_attr_labels": 8,
+    },
     "ministral": {"head_dim": 8},
     "mobilevitv2": {"image_size": 64},
     "moonshine_streaming": {"num_key_value_heads": 4},
-    "nemo_speechlm": {
-        "audio_config": {
-            "asr_config": {"blank_token_id": 119},
-            "diarization_config": {"head_config": {"audio_hidden_size": 32}},
-        },
-    },
     "nemotron": {"num_key_value_heads": 2},
     "nemotron3_diarization": {"head_config": {"audio_hidden_size": 32, "hidden_size": 32}},
     "neomme": {

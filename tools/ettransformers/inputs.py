@@ -16,6 +16,8 @@ _MOST_TOKENS = 512
 _SAMPLES = 16_000
 # Frames of a film, where the configuration does not say how many.
 _FRAMES = 8
+# As many as detectors give models of images and text.
+_OBJECTS = 36
 # Unicode's code points, which models without a vocabulary read.
 _CHARACTERS = 0x110000
 _SIZES = (
@@ -121,6 +123,15 @@ def with_task(checkpoint: Checkpoint, given: Inputs) -> Inputs:
     task = torch.arange(checkpoint.config.task_seq_len).view(1, -1)
     more = tuple({**each, "task": task.flip(1)} for each in given.more)
     return Inputs({**given.example, "task": task}, None, more, given.metadata)
+
+
+def with_objects(checkpoint: Checkpoint, given: Inputs) -> Inputs:
+    """A text, and objects that a detector saw: a vector and a box for each."""
+    seen = torch.randn(1, _OBJECTS, checkpoint.config.visual_feat_dim)
+    objects = {"seen": seen, "places": _boxes(None, _OBJECTS)}
+    dynamic = given.dynamic and {**given.dynamic, **dict.fromkeys(objects, {})}
+    more = tuple({**each, **objects, "seen": -seen} for each in given.more)
+    return Inputs({**given.example, **objects}, dynamic, more, given.metadata)
 
 
 def image_size(checkpoint: Checkpoint, options: Options) -> tuple[int, int]:

@@ -67,7 +67,9 @@ TASKS: dict[str, Task] = {
     "text-classification": Task(("SEQUENCE_CLASSIFICATION",), forward.of_text_pair),
     "token-classification": Task(("TOKEN_CLASSIFICATION",), forward.of_text),
     "question-answering": Task(
-        ("QUESTION_ANSWERING",), forward.of_text_pair, ("start_logits", "end_logits")
+        ("QUESTION_ANSWERING",),
+        forward.of_text_pair,
+        ("start_logits", "end_logits", "question_answering_score"),
     ),
     "image-classification": Task(("IMAGE_CLASSIFICATION",), forward.of_image),
     "object-detection": Task(("OBJECT_DETECTION",), forward.of_image, _DETECTED),

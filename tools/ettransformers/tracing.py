@@ -39,7 +39,7 @@ def replacements() -> Iterator[None]:
     import transformers.exporters.exporter_executorch  # noqa: F401
     from transformers.exporters.utils import apply_patches
 
-    ours = (_slices, _patches, _masks, _sorts, _slopes)
+    ours = (_slices, _patches, _masks, _sorts, _slopes, _writes)
     with apply_patches("dynamo"), apply_patches("executorch"), contextlib.ExitStack() as stack:
         for patch in ours:
             stack.enter_context(patch())
@@ -313,6 +313,38 @@ def _slopes() -> Iterator[None]:
         yield
     finally:
         functional.prelu = original
+
+
+class _Places(tuple[torch.Tensor, ...]):
+    """The places of a mask's elements, and the mask."""
+
+    mask: torch.Tensor
+
+
+@contextlib.contextmanager
+def _writes() -> Iterator[None]:
+    """Writes a number where a mask is, not to its places, of which a program has unknown many."""
+    where, write = torch.where, torch.Tensor.__setitem__
+
+    def places_or_values(condition: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        if args or kwargs:
+            return where(condition, *args, **kwargs)
+        places = _Places(where(condition))
+        places.mask = condition
+        return places
+
+    def write_masked(tensor: torch.Tensor, index: Any, value: Any) -> None:
+        if isinstance(index, _Places) and not isinstance(value, torch.Tensor):
+            mask = index.mask
+            tensor.masked_fill_(mask.view(*mask.shape, *[1] * (tensor.dim() - mask.dim())), value)
+        else:
+            write(tensor, index, value)
+
+    try:
+        torch.where, torch.Tensor.__setitem__ = places_or_values, write_masked
+        yield
+    finally:
+        torch.where, torch.Tensor.__setitem__ = where, write
 
 
 @contextlib.contextmanager
