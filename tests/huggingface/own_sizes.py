@@ -124,7 +124,18 @@ OWN_SIZES: dict[str, dict[str, Any]] = {
         "downsample_rate": "1/2",
         "image_grid_pinpoints": [[32, 64], [64, 64]],
     },
-    "fun_asr_nano": {"adaptor_config": {"intermediate_size": 8, "projector_hidden_size": 64}},
+    "fun_asr_nano": {
+        "adaptor_config": {"intermediate_size": 8, "projector_hidden_size": 64},
+        "text_config": {"max_position_embeddings": 512},
+    },
+    "granite_speech": {
+        "text_config": {"max_position_embeddings": 1024},
+        "projector_config": {"encoder_hidden_size": 64},
+    },
+    "granite_speech_plus": {
+        "text_config": {"max_position_embeddings": 1024},
+        "projector_config": {"encoder_hidden_size": 64},
+    },
     "hunyuan_v1_dense": {"head_dim": 8},
     "hunyuan_v1_moe": {"head_dim": 8},
     "hunyuan_vl": {"text_config": {"head_dim": 8}},
@@ -147,6 +158,15 @@ OWN_SIZES: dict[str, dict[str, Any]] = {
         "projector_scale_factors": [1.0],
         "decoder_self_attention_heads": 4,
         "decoder_cross_attention_heads": 4,
+    },
+    "lxmert": {
+        "visual_feat_dim": 16,
+        "l_layers": 1,
+        "x_layers": 1,
+        "r_layers": 1,
+        "num_qa_labels": 8,
+        "num_object_labels": 8,
+        "num_attr_labels": 8,
     },
     "ministral": {"head_dim": 8},
     "mobilevitv2": {"image_size": 64},
@@ -281,5 +301,4 @@ OWN_ARGUMENTS: dict[str, dict[str, str]] = {
     "longt5": _FIXED,
     "mobilebert": _FIXED,
     "pegasus_x": _FIXED,
-    "tapas": _FIXED,
 }

@@ -38,7 +38,8 @@ def build(ctx: ModelContext) -> ModelSpec:
     with pretrained.opened(ctx) as checkpoint:
         name, task, class_name = tasks.choose(checkpoint, options.text("task", ""))
         loaded = checkpoint.load(class_name, options.boolean("random_weights", False))
-        model = loaded.model
+        # Of models that also speak, the part that writes.
+        model = getattr(loaded.model, "thinker", loaded.model)
         model.requires_grad_(False)
         for part in pretrained.parts_with_experts(model):
             # Of the implementations, the one without operators that ExecuTorch lacks.

@@ -100,6 +100,30 @@ _TEXTS: dict[tuple[str, ...], type[_Forward]] = {
 }
 
 
+class _SeenTextPair(_Forward):
+    def forward(
+        self,
+        tokens: torch.Tensor,
+        mask: torch.Tensor,
+        segments: torch.Tensor,
+        seen: torch.Tensor,
+        places: torch.Tensor,
+    ) -> Any:
+        """As `_TextPair`, and what a detector of objects saw.
+
+        Args:
+          seen: float32 (1, objects, width), a vector for each object.
+          places: float32 (1, objects, 4) of 0 to 1: its left, top, right and bottom.
+        """
+        return self.run(
+            input_ids=tokens,
+            attention_mask=mask,
+            token_type_ids=segments,
+            visual_feats=seen,
+            visual_pos=places,
+        )
+
+
 class _Sentence(_Forward):
     def forward(self, tokens: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         """As `_Text`; the mean of the tokens' states, scaled to length 1: (1, width)."""
@@ -176,6 +200,9 @@ def of_text_pair(
 ) -> ModelSpec:
     """As `of_text`; models that tell two texts apart take an argument for that."""
     names = _text_arguments(model, pairs=getattr(checkpoint.config, "type_vocab_size", 0) > 1)
+    if "visual_feats" in inspect.signature(model.forward).parameters:
+        text = inputs.text(checkpoint, model, options, ("tokens", "mask", "segments"))
+        return _spec(_SeenTextPair(model, outputs), inputs.with_objects(checkpoint, text))
     return _spec(_TEXTS[names](model, outputs), inputs.text(checkpoint, model, options, names))
 
 

@@ -16,6 +16,8 @@ _MOST_TOKENS = 512
 _SAMPLES = 16_000
 # Frames of a film, where the configuration does not say how many.
 _FRAMES = 8
+# As many as detectors give models of images and text.
+_OBJECTS = 36
 # Unicode's code points, which models without a vocabulary read.
 _CHARACTERS = 0x110000
 _SIZES = (
@@ -149,6 +151,15 @@ def with_task(checkpoint: Checkpoint, given: Inputs) -> Inputs:
     return Inputs({**given.example, "task": task}, None, more, given.metadata)
 
 
+def with_objects(checkpoint: Checkpoint, given: Inputs) -> Inputs:
+    """A text, and objects that a detector saw: a vector and a box for each."""
+    seen = torch.randn(1, _OBJECTS, checkpoint.config.visual_feat_dim)
+    objects = {"seen": seen, "places": _boxes(None, _OBJECTS)}
+    dynamic = given.dynamic and {**given.dynamic, **dict.fromkeys(objects, {})}
+    more = tuple({**each, **objects, "seen": -seen} for each in given.more)
+    return Inputs({**given.example, **objects}, dynamic, more, given.metadata)
+
+
 def image_size(checkpoint: Checkpoint, options: Options) -> tuple[int, int]:
     """Height and width in pixels: of the target, the preprocessing, or the configuration.
 
@@ -181,12 +192,19 @@ def image_size(checkpoint: Checkpoint, options: Options) -> tuple[int, int]:
     return 224, 224
 
 
-def audio(checkpoint: Checkpoint, model: Any, options: Options) -> Inputs:
-    """Samples (1, n), or the features that the checkpoint's preprocessing computes of them."""
+def audio(checkpoint: Checkpoint, model: Any, options: Options, of_samples: bool = False) -> Inputs:
+    """Samples (1, n), or the features that the checkpoint's preprocessing computes of them.
+
+    Args:
+      checkpoint: the model's.
+      model: asked for the name of its main input.
+      options: `samples`.
+      of_samples: whether it reads samples, whatever its main input is.
+    """
     config = checkpoint.config
     preprocessing = checkpoint.optional_json(_PREPROCESSOR)
     metadata = {"get_sampling_rate": int(preprocessing.get("sampling_rate", 16000))}
-    shape = _feature_shape(config, model.main_input_name)
+    shape = None if of_samples else _feature_shape(config, model.main_input_name)
     if shape:
         features = torch.randn(1, *shape)
         return Inputs({"features": features}, None, ({"features": -features},), metadata)

@@ -280,21 +280,43 @@ class _TiledEncoder(_VisionEncoder):
 
 
 class _AudioEncoder(nn.Module):
-    def __init__(self, model: nn.Module) -> None:
+    """A recording's embeddings.
+
+    Args:
+      model: of transformers.
+      axis: of the features' frames: 2, or 1 if each frame's features lie side by side.
+    """
+
+    def __init__(self, model: nn.Module, axis: int) -> None:
         super().__init__()
         self.model = model
+        self.axis = axis
         self.constants = Constants(model)
         self.notes = _Notes()
         self.grid = None
 
     def forward(self, features: torch.Tensor) -> torch.Tensor:
-        """float32 features (1, bins, frames) to float32 (1, n, width)."""
+        """float32 features (1, bins, frames) or (1, frames, bins) to float32 (1, n, width)."""
         owner = with_method(self.model, "get_audio_features")
-        whole = torch.ones(1, features.shape[2], dtype=torch.long)
+        whole = torch.ones(1, features.shape[self.axis], dtype=torch.long)
         takes_mask = "input_features_mask" in _parameters(owner, "get_audio_features")
         mask = {"input_features_mask": whole} if takes_mask else {}
         with replacements(), self.constants.replayed():
             states = _joined(owner, owner.get_audio_features(features, **mask, return_dict=True))
+        return torch.cat([states, self.notes.of_media(states.shape[1])], dim=-1)
+
+
+class _SampleEncoder(_AudioEncoder):
+    """Of the kind of VibeVoice, which reads samples of one channel."""
+
+    def forward(self, samples: torch.Tensor) -> torch.Tensor:
+        """float32 samples (1, n) to float32 (1, n, width)."""
+        owner = with_method(self.model, "get_audio_features")
+        # A program has no noise to add, as the model does by default.
+        takes_noise = "sample" in _parameters(owner, "get_audio_features")
+        noise = {"sample": False} if takes_noise else {}
+        with replacements(), self.constants.replayed():
+            states = _joined(owner.get_audio_features(samples[:, None], **noise))
         return torch.cat([states, self.notes.of_media(states.shape[1])], dim=-1)
 
 
@@ -354,6 +376,9 @@ def of_images(
     checkpoint: Checkpoint, model: Any, options: Options, outputs: tuple[str, ...]
 ) -> ModelSpec:
     """The methods `vision_encoder`, `token_embedding` and `text_decoder`, with metadata."""
+    if "pixel_values" not in inspect.signature(model.forward).parameters:
+        # A decoder alone, of an architecture that others put behind an encoder.
+        return decoding.build(checkpoint, model, options, outputs)
     if model.config.is_encoder_decoder:
         return seq2seq.of_images(checkpoint, model, options, outputs)
     known = {"pixel_values", "pixel_attention_mask", "image_grid_thw", "image_merge_sizes"}
@@ -411,15 +436,50 @@ def of_recordings(
     checkpoint: Checkpoint, model: Any, options: Options, outputs: tuple[str, ...]
 ) -> ModelSpec:
     """The methods `audio_encoder`, `token_embedding` and `text_decoder`, with metadata."""
-    _check(model, "get_audio_features", {"input_features", "input_features_mask"})
-    config = model.config.audio_config
+    known = {"input_features", "input_features_mask", "input_values"}
+    _check(model, "get_audio_features", known)
     preprocessing = checkpoint.optional_json("preprocessor_config.json")
-    features = torch.randn(1, config.num_mel_bins, _frames(config, preprocessing))
+    if "input_values" in _parameters(
+        with_method(model, "get_audio_features"), "get_audio_features"
+    ):
+        features = inputs.audio(checkpoint, model, options, of_samples=True).example["samples"]
+        encoder = _SampleEncoder(model, axis=1)
+    else:
+        encoder, features = _audio_encoder(model, preprocessing)
     metadata = {"get_sampling_rate": int(preprocessing.get("sampling_rate", 16000))}
-    encoder = _AudioEncoder(model)
     with torch.no_grad():
         encoder.constants.record(encoder, (features, -features))
     return _spec(checkpoint, options, encoder, "audio_encoder", (features, -features), metadata)
+
+
+def _audio_encoder(model: Any, preprocessing: dict[str, Any]) -> tuple[_AudioEncoder, torch.Tensor]:
+    """The encoder and features of a recording.
+
+    Configurations do not say how features lie, so it is the way in which the model reads them.
+
+    Raises:
+      BuildError: it reads them in no way that is known.
+    """
+    config = getattr(model.config, "audio_config", None) or model.config.encoder_config
+    frames, bins = _frames(config, preprocessing), config.num_mel_bins
+    # Where frames are not convolved, each has a position. Their count may begin at one.
+    positions = frames if frames == _MOST_FRAMES else frames // 2 - 1
+    # Some extractors put several frames side by side.
+    stacked = getattr(config, "input_size", bins)
+    for axis, shape in ((2, (bins, frames)), (1, (frames, bins)), (1, (positions, stacked))):
+        encoder, features = _AudioEncoder(model, axis).eval(), torch.randn(1, *shape)
+        try:
+            with torch.no_grad():
+                encoder(features)
+        except (RuntimeError, ValueError) as error:
+            unread = error
+        else:
+            return encoder, features
+    raise BuildError(
+        f"{type(model).__name__}: get_audio_features reads no features of {bins} bins and {frames} "
+        f"frames: {unread}",
+        _HINT,
+    )
 
 
 def _frames(config: Any, preprocessing: dict[str, Any]) -> int:

@@ -20,7 +20,7 @@ from transformers.modeling_outputs import BaseModelOutput
 
 from ettransformers import decoding, inputs
 from ettransformers.pretrained import Checkpoint, with_method
-from ettransformers.tracing import replacements
+from ettransformers.tracing import Constants, replacements
 
 # Tokens of an answer, where the target doesn't say how many.
 _MOST_TOKENS = 448
@@ -46,6 +46,7 @@ class _Encoder(nn.Module):
         self.model = model
         # Of the encoder's own result, once it was run.
         self.width = 0
+        self.constants = Constants(model)
 
     def states(self, **arguments: torch.Tensor) -> torch.Tensor:
         """The encoder's own result: float32 (1, length, width)."""
@@ -55,7 +56,7 @@ class _Encoder(nn.Module):
 
     def run(self, **arguments: torch.Tensor) -> torch.Tensor:
         cache = EncoderDecoderCache(DynamicCache(), DynamicCache())
-        with replacements():
+        with replacements(), self.constants.replayed():
             states = self.states(**arguments)
             self.width = int(states.shape[2])
             # Only what the decoder keeps of the states is used; export drops the rest of this run.
@@ -206,9 +207,14 @@ def _spec(
     example = tuple(given.example.values())
     more = [tuple(each.values()) for each in given.more]
     with torch.no_grad():
+        if given.dynamic is None:
+            encoder.constants.record(lambda each: encoder(*each), (example, *more), may_differ=True)
         memory = encoder(*example)
     length = inputs.max_length(checkpoint, model, options, _MOST_TOKENS)
-    vocabulary = model.get_decoder().get_input_embeddings().num_embeddings
+    stack = model.get_decoder()
+    # Older decoders have no method that gives it.
+    embeddings = getattr(stack, "get_input_embeddings", lambda: stack.embed_tokens)()
+    vocabulary = embeddings.num_embeddings
     decoder = _Decoder(model, memory, encoder.width, length).eval()
     calls = decoding.calls_of(model, length, options)
     sizes: dict[int, Any] = {}

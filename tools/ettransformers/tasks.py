@@ -41,7 +41,17 @@ def _recognition(
     checkpoint: Checkpoint, model: Any, options: Options, outputs: tuple[str, ...]
 ) -> ModelSpec:
     """Speech to text: with a decoder, or a character for each frame (CTC)."""
+    if not model.config.is_encoder_decoder and model.can_generate():
+        return multimodal.of_recordings(checkpoint, model, options, outputs)
     make = seq2seq.build if model.config.is_encoder_decoder else forward.of_audio
+    return make(checkpoint, model, options, outputs)
+
+
+def _text_to_text(
+    checkpoint: Checkpoint, model: Any, options: Options, outputs: tuple[str, ...]
+) -> ModelSpec:
+    """Text to text; transformers counts some decoders that read recordings among these."""
+    make = seq2seq.build if model.config.is_encoder_decoder else multimodal.of_recordings
     return make(checkpoint, model, options, outputs)
 
 
@@ -52,12 +62,14 @@ TASKS: dict[str, Task] = {
     "text-generation": Task(("CAUSAL_LM",), decoding.build),
     "audio-text-to-text": Task(("MULTIMODAL_LM",), multimodal.of_recordings),
     "automatic-speech-recognition": Task(("SPEECH_SEQ_2_SEQ", "CTC"), _recognition),
-    "text2text-generation": Task(_SEQ2SEQ, seq2seq.build),
+    "text2text-generation": Task(_SEQ2SEQ, _text_to_text),
     "fill-mask": Task(("MASKED_LM",), forward.of_text),
     "text-classification": Task(("SEQUENCE_CLASSIFICATION",), forward.of_text_pair),
     "token-classification": Task(("TOKEN_CLASSIFICATION",), forward.of_text),
     "question-answering": Task(
-        ("QUESTION_ANSWERING",), forward.of_text_pair, ("start_logits", "end_logits")
+        ("QUESTION_ANSWERING",),
+        forward.of_text_pair,
+        ("start_logits", "end_logits", "question_answering_score"),
     ),
     "image-classification": Task(("IMAGE_CLASSIFICATION",), forward.of_image),
     "object-detection": Task(("OBJECT_DETECTION",), forward.of_image, _DETECTED),

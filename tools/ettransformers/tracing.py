@@ -41,7 +41,7 @@ def replacements() -> Iterator[None]:
     import transformers.exporters.exporter_executorch  # noqa: F401
     from transformers.exporters.utils import apply_patches
 
-    ours = (_slices, _patches, _bags, _complex, _masks, _sorts)
+    ours = (_slices, _patches, _bags, _complex, _masks, _sorts, _slopes, _writes)
     with apply_patches("dynamo"), apply_patches("executorch"), contextlib.ExitStack() as stack:
         for patch in ours:
             stack.enter_context(patch())
@@ -259,19 +259,39 @@ def _slices() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _patches() -> Iterator[None]:
-    """Replaces convolutions over three dimensions that see all of their input at once.
+    """Replaces convolutions over three dimensions that see each frame of their input once.
 
     Encoders embed patches of films with them; ExecuTorch has kernels for two dimensions.
     """
     original = torch.nn.functional.conv3d
 
     def conv3d(
-        input: torch.Tensor, weight: torch.Tensor, bias: Any = None, *args: Any, **kwargs: Any
+        input: torch.Tensor,
+        weight: torch.Tensor,
+        bias: Any = None,
+        stride: Any = (1, 1, 1),
+        padding: Any = (0, 0, 0),
+        *args: Any,
+        **kwargs: Any,
     ) -> torch.Tensor:
-        if input.shape[1:] != weight.shape[1:]:
-            return original(input, weight, bias, *args, **kwargs)
-        values = torch.nn.functional.linear(input.flatten(1), weight.flatten(1), bias)
-        return values[:, :, None, None, None]
+        if input.shape[1:] == weight.shape[1:]:
+            values = torch.nn.functional.linear(input.flatten(1), weight.flatten(1), bias)
+            return values[:, :, None, None, None]
+        frames = weight.shape[2]
+        # Dilations and groups are rare.
+        has_more = bool(kwargs) or args not in ((), ((1, 1, 1), 1))
+        if has_more or stride[0] != frames or padding[0] or input.shape[2] % frames:
+            return original(input, weight, bias, stride, padding, *args, **kwargs)
+        # The frames of a patch become channels.
+        channels = input.unflatten(2, (-1, frames)).permute(0, 2, 1, 3, 4, 5)
+        values = torch.nn.functional.conv2d(
+            channels.flatten(2, 3).flatten(0, 1),
+            weight.flatten(1, 2),
+            bias,
+            stride[1:],
+            padding[1:],
+        )
+        return values.unflatten(0, (input.shape[0], -1)).transpose(1, 2)
 
     try:
         torch.nn.functional.conv3d = conv3d
@@ -387,6 +407,57 @@ def _sorts() -> Iterator[None]:
     finally:
         for owner, *kept in originals:
             owner.sort, owner.argsort = kept
+
+
+@contextlib.contextmanager
+def _slopes() -> Iterator[None]:
+    """Replaces PReLU of anything but images, which XNNPACK takes and cannot lower."""
+    functional = torch.nn.functional
+    original = functional.prelu
+
+    def prelu(input: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        if input.dim() == 4:
+            return original(input, weight)
+        slopes = weight if len(weight) == 1 else weight.view(-1, *[1] * (input.dim() - 2))
+        return functional.relu(input) - slopes * functional.relu(-input)
+
+    try:
+        functional.prelu = prelu
+        yield
+    finally:
+        functional.prelu = original
+
+
+class _Places(tuple[torch.Tensor, ...]):
+    """The places of a mask's elements, and the mask."""
+
+    mask: torch.Tensor
+
+
+@contextlib.contextmanager
+def _writes() -> Iterator[None]:
+    """Writes a number where a mask is, not to its places, of which a program has unknown many."""
+    where, write = torch.where, torch.Tensor.__setitem__
+
+    def places_or_values(condition: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        if args or kwargs:
+            return where(condition, *args, **kwargs)
+        places = _Places(where(condition))
+        places.mask = condition
+        return places
+
+    def write_masked(tensor: torch.Tensor, index: Any, value: Any) -> None:
+        if isinstance(index, _Places) and not isinstance(value, torch.Tensor):
+            mask = index.mask
+            tensor.masked_fill_(mask.view(*mask.shape, *[1] * (tensor.dim() - mask.dim())), value)
+        else:
+            write(tensor, index, value)
+
+    try:
+        torch.where, torch.Tensor.__setitem__ = places_or_values, write_masked
+        yield
+    finally:
+        torch.where, torch.Tensor.__setitem__ = where, write
 
 
 @contextlib.contextmanager
