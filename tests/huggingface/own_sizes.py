@@ -186,6 +186,7 @@ OWN_SIZES: dict[str, dict[str, Any]] = {
             "diarization_config": {"head_config": {"audio_hidden_size": 32}},
         },
     },
+    "mistral4": {"qk_rope_head_dim": 4, "qk_nope_head_dim": 4},
     "nemotron": {"num_key_value_heads": 2},
     "nemotron3_diarization": {"head_config": {"audio_hidden_size": 32, "hidden_size": 32}},
     "neomme": {
@@ -244,6 +245,8 @@ OWN_SIZES: dict[str, dict[str, Any]] = {
         "neck_out_channels": 32,
     },
     "prompt_depth_anything": {"reassemble_hidden_size": 32, "neck_hidden_sizes": [8, 16, 24, 32]},
+    "qwen2_5_omni": {"enable_audio_output": False},
+    "qwen3_omni_moe": {"enable_audio_output": False},
     "qwen4_exp_text": {
         "hc_lowrank": 8,
         "indexer_n_heads": 2,

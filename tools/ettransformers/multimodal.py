@@ -35,6 +35,8 @@ from ettransformers.tracing import Constants, replacements
 _MOST_TOKENS = 2048
 # Of half a minute, where the checkpoint doesn't say how many.
 _MOST_FRAMES = 3000
+# Of a recording's frames, by the names that models give them.
+_MASKS = ("input_features_mask", "feature_attention_mask")
 # By PIL's numbers.
 _RESAMPLED = {2: "bilinear", 3: "bicubic"}
 # Arguments of Gemma 4's kind, which fails without them though they may be left out.
@@ -299,8 +301,8 @@ class _AudioEncoder(nn.Module):
         """float32 features (1, bins, frames) or (1, frames, bins) to float32 (1, n, width)."""
         owner = with_method(self.model, "get_audio_features")
         whole = torch.ones(1, features.shape[self.axis], dtype=torch.long)
-        takes_mask = "input_features_mask" in _parameters(owner, "get_audio_features")
-        mask = {"input_features_mask": whole} if takes_mask else {}
+        known = _parameters(owner, "get_audio_features")
+        mask = {name: whole for name in _MASKS if name in known}
         with replacements(), self.constants.replayed():
             states = _joined(owner, owner.get_audio_features(features, **mask, return_dict=True))
         return torch.cat([states, self.notes.of_media(states.shape[1])], dim=-1)
@@ -316,7 +318,7 @@ class _SampleEncoder(_AudioEncoder):
         takes_noise = "sample" in _parameters(owner, "get_audio_features")
         noise = {"sample": False} if takes_noise else {}
         with replacements(), self.constants.replayed():
-            states = _joined(owner.get_audio_features(samples[:, None], **noise))
+            states = _joined(owner, owner.get_audio_features(samples[:, None], **noise))
         return torch.cat([states, self.notes.of_media(states.shape[1])], dim=-1)
 
 
@@ -519,6 +521,7 @@ def _spec(
     calls = decoding.calls_of(model, length, options)
     # The runner reads an image in one call, and text by as many tokens as it has.
     calls = dataclasses.replace(calls, most=max(calls.most, count), dynamic=True)
+    model = _writer(model)
     vocabulary = model.get_input_embeddings().num_embeddings
     embedding = _TokenEmbedding(model, notes, depth).eval()
     decoder = _Decoder(model, notes, length).eval()
@@ -549,6 +552,13 @@ def _spec(
     }
     its = decoding.metadata(checkpoint, length, vocabulary, calls)
     return ModelSpec(methods, its | metadata)
+
+
+def _writer(model: Any) -> Any:
+    """The part that reads embeddings, where the model itself always wants an image, too."""
+    parameters = inspect.signature(model.forward).parameters.values()
+    wants = [each.name for each in parameters if each.default is each.empty and each.name != "self"]
+    return model.language_model if "pixel_values" in wants else model
 
 
 def _notes(model: Any, grid: tuple[int, int, int] | None, count: int, length: int) -> _Notes:
