@@ -134,6 +134,11 @@ OWN_SIZES: dict[str, dict[str, Any]] = {
         "neck_out_channels": 32,
     },
     "prompt_depth_anything": {"reassemble_hidden_size": 32, "neck_hidden_sizes": [8, 16, 24, 32]},
+    "qwen3_asr": {"text_config": {"max_position_embeddings": 512}},
+    "qwen3_omni_moe": {
+        "enable_audio_output": False,
+        "thinker_config": {"audio_config": {"output_dim": 32, "downsample_hidden_size": 16}},
+    },
     "sapiens2": {"head_config": {"upsample_out_channels": [16], "conv_out_channels": [16]}},
     "xmod": {"default_language": "en_XX"},
     "zamba": {

@@ -39,6 +39,8 @@ _MOST_FRAMES = 3000
 _RESAMPLED = {2: "bilinear", 3: "bicubic"}
 # Arguments of Gemma 4's kind, which fails without them though they may be left out.
 _NEEDED = ("image_position_ids",)
+# What models call the mask of a recording's features.
+_AUDIO_MASKS = ("input_features_mask", "feature_attention_mask")
 _HINT = "Take a model whose images and recordings become embeddings, or declare it with et_model."
 
 
@@ -104,18 +106,21 @@ class _GridNotes(_Notes):
     """Time, row and column of a position in its part of the prompt.
 
     Args:
-      grid: rows and columns of an image's embeddings.
+      grid: rows and columns of an image's embeddings; None: of a recording's, which follow each other
+        as tokens do.
     """
 
     width = 3
 
-    def __init__(self, grid: tuple[int, int]) -> None:
+    def __init__(self, grid: tuple[int, int] | None) -> None:
         self.grid = grid
 
     def of_text(self, count: int) -> torch.Tensor:
         return torch.arange(count).to(torch.float32).view(1, -1, 1).expand(1, count, 3)
 
     def of_media(self, count: int) -> torch.Tensor:
+        if self.grid is None:
+            return self.of_text(count)
         rows, columns = torch.meshgrid(*(torch.arange(size) for size in self.grid), indexing="ij")
         places = torch.stack([torch.zeros_like(rows), rows, columns], dim=-1)
         return places.reshape(1, count, 3).to(torch.float32)
@@ -300,8 +305,8 @@ class _AudioEncoder(nn.Module):
         """float32 features (1, bins, frames) or (1, frames, bins) to float32 (1, n, width)."""
         owner = _owner(self.model, "get_audio_features")
         whole = torch.ones(1, features.shape[self.axis], dtype=torch.long)
-        takes_mask = "input_features_mask" in _parameters(owner, "get_audio_features")
-        mask = {"input_features_mask": whole} if takes_mask else {}
+        taken = _parameters(owner, "get_audio_features")
+        mask = {name: whole for name in _AUDIO_MASKS if name in taken}
         with replacements(), self.constants.replayed():
             states = _joined(owner.get_audio_features(features, **mask, return_dict=True))
         return torch.cat([states, self.notes.of_media(states.shape[1])], dim=-1)
@@ -434,6 +439,8 @@ def of_recordings(
     checkpoint: Checkpoint, model: Any, options: Options, outputs: tuple[str, ...]
 ) -> ModelSpec:
     """The methods `audio_encoder`, `token_embedding` and `text_decoder`, with metadata."""
+    # Of models that speak, too, the part that writes.
+    model = getattr(model, "thinker", model)
     known = {"input_features", "input_features_mask", "input_values"}
     _check(model, "get_audio_features", known)
     preprocessing = checkpoint.optional_json("preprocessor_config.json")
@@ -489,7 +496,10 @@ def _frames(config: Any, preprocessing: dict[str, Any]) -> int:
     for name in () if has_windows else ("max_source_positions", "max_position_embeddings"):
         if hasattr(config, name):
             return 2 * getattr(config, name)
-    return int(preprocessing.get("nb_max_frames", _MOST_FRAMES))
+    frames = int(preprocessing.get("nb_max_frames", _MOST_FRAMES))
+    # Attention's windows are traced as equally long ones.
+    window = getattr(config, "n_window_infer", None) or 1
+    return max(frames - frames % window, window)
 
 
 def _spec(
@@ -553,6 +563,9 @@ def _notes(model: Any, media: torch.Tensor, length: int) -> _Notes:
     """The notes that an architecture needs."""
     text = model.config.get_text_config(decoder=True)
     rope = getattr(text, "rope_parameters", None) or {}
+    is_image = media.dim() == 4
+    if "mrope_section" in rope and not is_image:
+        return _GridNotes(None)
     if "mrope_section" in rope:
         vision = model.config.vision_config
         side = vision.patch_size * vision.spatial_merge_size

@@ -23,8 +23,10 @@ from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
-# Methods of a tensor that give Python's numbers.
-_READERS = ("__bool__", "__index__", "__int__", "item", "tolist")
+# Methods of a tensor that give Python's numbers, or as many as its values say.
+_READERS = ("__bool__", "__index__", "__int__", "item", "nonzero", "tolist")
+# Functions of sizes alone.
+_SIZES = ("get_vision_", "get_audio_")
 # A file of code and the number of a line in it.
 _Line = tuple[str, int]
 
@@ -55,8 +57,8 @@ class Constants:
     of the calls from each line of code.
 
     Args:
-      model: of transformers; functions of its parts' modules named get_vision_* are recorded as a
-        whole.
+      model: of transformers; functions of its parts' modules named get_vision_* and get_audio_*
+        are recorded as a whole.
     """
 
     def __init__(self, model: torch.nn.Module) -> None:
@@ -122,7 +124,7 @@ class Constants:
         for kind in (FakeTensor, FunctionalTensor):
             owners += [(kind, name) for name in _READERS if name in vars(kind)]
         for module in map(sys.modules.__getitem__, self._modules):
-            owners += [(module, name) for name in dir(module) if name.startswith("get_vision_")]
+            owners += [(module, name) for name in dir(module) if name.startswith(_SIZES)]
         originals = [(owner, name, getattr(owner, name)) for owner, name in owners]
         inside = False
 
