@@ -88,9 +88,7 @@ class _PlacedTextPair(_Forward):
         self, tokens: torch.Tensor, mask: torch.Tensor, boxes: torch.Tensor, segments: torch.Tensor
     ) -> Any:
         """As `_PlacedText` and `_TextPair`."""
-        return self.run(
-            input_ids=tokens, attention_mask=mask, bbox=boxes, token_type_ids=segments
-        )
+        return self.run(input_ids=tokens, attention_mask=mask, bbox=boxes, token_type_ids=segments)
 
 
 _TEXTS: dict[tuple[str, ...], type[_Forward]] = {

@@ -166,9 +166,7 @@ def image_size(checkpoint: Checkpoint, options: Options) -> tuple[int, int]:
     return 224, 224
 
 
-def audio(
-    checkpoint: Checkpoint, model: Any, options: Options, of_samples: bool = False
-) -> Inputs:
+def audio(checkpoint: Checkpoint, model: Any, options: Options, of_samples: bool = False) -> Inputs:
     """Samples (1, n), or the features that the checkpoint's preprocessing computes of them.
 
     Args:

@@ -106,8 +106,8 @@ class _GridNotes(_Notes):
     """Time, row and column of a position in its part of the prompt.
 
     Args:
-      grid: rows and columns of an image's embeddings; None: of a recording's, which follow each other
-        as tokens do.
+      grid: rows and columns of an image's embeddings; None: a recording's, which follow each
+        other as tokens do.
     """
 
     width = 3
@@ -455,9 +455,7 @@ def of_recordings(
     return _spec(checkpoint, options, encoder, "audio_encoder", (features, -features), metadata)
 
 
-def _audio_encoder(
-    model: Any, preprocessing: dict[str, Any]
-) -> tuple[_AudioEncoder, torch.Tensor]:
+def _audio_encoder(model: Any, preprocessing: dict[str, Any]) -> tuple[_AudioEncoder, torch.Tensor]:
     """The encoder and features of a recording.
 
     Configurations do not say how features lie, so it is the way in which the model reads them.

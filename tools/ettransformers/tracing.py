@@ -248,14 +248,19 @@ def _patches() -> Iterator[None]:
             values = torch.nn.functional.linear(input.flatten(1), weight.flatten(1), bias)
             return values[:, :, None, None, None]
         frames = weight.shape[2]
-        # Dilations and groups are rare.
-        has_more = bool(kwargs) or args not in ((), ((1, 1, 1), 1))
-        if has_more or stride[0] != frames or padding[0] or input.shape[2] % frames:
+        # Of its dilations, groups and other forms, layers of encoders have none.
+        is_plain = isinstance(stride, tuple) and isinstance(padding, tuple) and not kwargs
+        is_plain = is_plain and args in ((), ((1, 1, 1), 1))
+        if not is_plain or stride[0] != frames or padding[0] or input.shape[2] % frames:
             return original(input, weight, bias, stride, padding, *args, **kwargs)
         # The frames of a patch become channels.
         channels = input.unflatten(2, (-1, frames)).permute(0, 2, 1, 3, 4, 5)
         values = torch.nn.functional.conv2d(
-            channels.flatten(2, 3).flatten(0, 1), weight.flatten(1, 2), bias, stride[1:], padding[1:]
+            channels.flatten(2, 3).flatten(0, 1),
+            weight.flatten(1, 2),
+            bias,
+            stride[1:],
+            padding[1:],
         )
         return values.unflatten(0, (input.shape[0], -1)).transpose(1, 2)
 
