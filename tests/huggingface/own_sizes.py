@@ -21,6 +21,19 @@ _INTRACLASS = {
     "symmetric_conv_long_shortratio": [[3, 3], [1, 1], [1, 1]],
 }
 
+# Their backbone, with stages of one block.
+_LCNET = {
+    "model_type": "pp_lcnet_v4",
+    "out_features": ["stage1", "stage2", "stage3", "stage4"],
+    "stem_channels": [3, 8, 16],
+    "block_configs": [
+        [[3, 16, 16, 1, True]],
+        [[3, 16, 24, 2, False]],
+        [[3, 24, 32, 2, False]],
+        [[3, 32, 48, 2, False]],
+    ],
+}
+
 # By architecture: arguments of its configuration, and of those that it contains.
 OWN_SIZES: dict[str, dict[str, Any]] = {
     "align": {"projection_dim": 320},
@@ -213,40 +226,24 @@ OWN_SIZES: dict[str, dict[str, Any]] = {
         "neck_out_channels": 32,
     },
     "pp_ocrv6_medium_det": {
-        "backbone_config": {
-            "model_type": "pp_lcnet_v4",
-            "out_features": ["stage1", "stage2", "stage3", "stage4"],
-            "stem_channels": [3, 8, 16],
-            "block_configs": [
-                [[3, 16, 16, 1, True]],
-                [[3, 16, 24, 2, False]],
-                [[3, 24, 32, 2, False]],
-                [[3, 32, 48, 2, False]],
-            ],
-        },
+        "backbone_config": _LCNET,
         "intraclass_block_config": _INTRACLASS,
         "scale_factor_list": [1, 2, 4, 8],
         "kernel_list": [3, 2, 2],
         "neck_out_channels": 32,
     },
     "pp_ocrv6_small_det": {
-        "backbone_config": {
-            "model_type": "pp_lcnet_v4",
-            "out_features": ["stage1", "stage2", "stage3", "stage4"],
-            "stem_channels": [3, 8, 16],
-            "block_configs": [
-                [[3, 16, 16, 1, True]],
-                [[3, 16, 24, 2, False]],
-                [[3, 24, 32, 2, False]],
-                [[3, 32, 48, 2, False]],
-            ],
-        },
+        "backbone_config": _LCNET,
         "layer_list_out_channels": [16, 24, 32, 48],
         "neck_out_channels": 32,
     },
     "prompt_depth_anything": {"reassemble_hidden_size": 32, "neck_hidden_sizes": [8, 16, 24, 32]},
     "qwen2_5_omni": {"enable_audio_output": False},
-    "qwen3_omni_moe": {"enable_audio_output": False},
+    "qwen3_asr": {"text_config": {"max_position_embeddings": 512}},
+    "qwen3_omni_moe": {
+        "enable_audio_output": False,
+        "thinker_config": {"audio_config": {"output_dim": 32, "downsample_hidden_size": 16}},
+    },
     "qwen4_exp_text": {
         "hc_lowrank": 8,
         "indexer_n_heads": 2,

@@ -493,7 +493,10 @@ def _frames(config: Any, preprocessing: dict[str, Any]) -> int:
     for name in () if has_windows else ("max_source_positions", "max_position_embeddings"):
         if hasattr(config, name):
             return 2 * getattr(config, name)
-    return int(preprocessing.get("nb_max_frames", _MOST_FRAMES))
+    frames = int(preprocessing.get("nb_max_frames", _MOST_FRAMES))
+    # Attention's windows are traced as equally long ones.
+    window = getattr(config, "n_window_infer", None) or 1
+    return max(frames - frames % window, window)
 
 
 def _spec(

@@ -23,10 +23,12 @@ from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
-# Methods of a tensor that give Python's numbers.
-_READERS = ("__bool__", "__index__", "__int__", "item", "tolist")
+# Methods of a tensor that give Python's numbers, or as many as its values say.
+_READERS = ("__bool__", "__index__", "__int__", "item", "nonzero", "tolist")
 # Methods of a tensor whose other arguments are sizes.
 _SIZED = ("expand", "repeat", "reshape", "view")
+# How functions of sizes alone begin.
+_SIZES = ("get_vision_", "get_audio_")
 # A file of code and the number of a line in it.
 _Line = tuple[str, int]
 
@@ -57,8 +59,8 @@ class Constants:
     of the calls from each line of code.
 
     Args:
-      model: of transformers; functions of its parts' modules named get_vision_* are recorded as a
-        whole.
+      model: of transformers; functions of its parts' modules named get_vision_* and get_audio_*
+        are recorded as a whole.
     """
 
     def __init__(self, model: torch.nn.Module) -> None:
@@ -132,7 +134,7 @@ class Constants:
         for kind in (FakeTensor, FunctionalTensor):
             owners += [(kind, name) for name in _READERS if name in vars(kind)]
         for module in map(sys.modules.__getitem__, self._modules):
-            owners += [(module, name) for name in dir(module) if name.startswith("get_vision_")]
+            owners += [(module, name) for name in dir(module) if name.startswith(_SIZES)]
         originals = [(owner, name, getattr(owner, name)) for owner, name in owners]
         inside = False
 
@@ -278,9 +280,10 @@ def _patches() -> Iterator[None]:
             values = torch.nn.functional.linear(input.flatten(1), weight.flatten(1), bias)
             return values[:, :, None, None, None]
         frames = weight.shape[2]
-        # Dilations and groups are rare.
-        has_more = bool(kwargs) or args not in ((), ((1, 1, 1), 1))
-        if has_more or stride[0] != frames or padding[0] or input.shape[2] % frames:
+        # Of its dilations, groups and other forms, layers of encoders have none.
+        is_plain = isinstance(stride, tuple) and isinstance(padding, tuple) and not kwargs
+        is_plain = is_plain and args in ((), ((1, 1, 1), 1))
+        if not is_plain or stride[0] != frames or padding[0] or input.shape[2] % frames:
             return original(input, weight, bias, stride, padding, *args, **kwargs)
         # The frames of a patch become channels.
         channels = input.unflatten(2, (-1, frames)).permute(0, 2, 1, 3, 4, 5)
