@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import copy
+import inspect
 import json
 import multiprocessing
 import re
@@ -33,7 +34,7 @@ from etexport.progress import Progress
 from etfast import path as fast_path
 from ettransformers import entry
 from ettransformers.inputs import value_of
-from ettransformers.pretrained import first_line
+from ettransformers.pretrained import first_line, parameters_of, with_method
 from ettransformers.tasks import TASKS, classes_of
 from executorch.runtime import Runtime
 from own_sizes import OWN_ARGUMENTS
@@ -48,6 +49,8 @@ _QUANTIZED_ERROR = 0.7
 _RECIPES = {"fp32": fp32, "8da4w": int8_dynamic_act_int4_weight}
 # Of classes that the others contain.
 SKIPPED_TASKS = ("feature-extraction", "sentence-similarity")
+# Arguments that say which tokens are an image's.
+_KINDS = ("mm_token_type_ids", "token_type_ids")
 QUANTIZED_TASKS = ("text-generation",)
 
 
@@ -101,6 +104,8 @@ def attempt(combination: Combination) -> dict[str, str]:
     result = "failed"
     try:
         spec = _spec(combination)
+        if "vision_encoder" in spec.methods:
+            _compare_parts(spec)
         # Before the recipe, which may change the modules.
         expected = {name: _eager(method) for name, method in spec.methods.items()}
         recipe = _RECIPES[combination.recipe](RecipeContext(Options({})))
@@ -116,6 +121,40 @@ def attempt(combination: Combination) -> dict[str, str]:
     except Exception as error:  # Whatever it is, it is the result.
         return {"result": result, "reason": f"{type(error).__name__}: {first_line(error)}"[:300]}
     return {"result": "ran"}
+
+
+def _compare_parts(spec: ModelSpec) -> None:
+    """A model's methods answer as it does by itself to a prompt with an image.
+
+    Of some it is not asked: they have no token for an image, or look for the tokens around it.
+    """
+    modules = copy.deepcopy({name: method.module for name, method in spec.methods.items()})
+    encoder, embed = modules["vision_encoder"], modules["token_embedding"]
+    pixels = spec.methods["vision_encoder"].example_inputs[0]
+    model = encoder.model
+    places = with_method(model, "get_rope_index")
+    marked = places is None or "mm_token_type_ids" in parameters_of(places, "get_rope_index")
+    if model.config.image_token_id is None or not marked:
+        return
+    torch.manual_seed(0)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            # Else differences would not show.
+            if parameter.dim() > 1:
+                parameter.copy_(torch.randn_like(parameter) * 0.1)
+        seen = encoder(pixels)
+        before, after = torch.tensor([[5, 7, 9, 11]]), torch.tensor([[20, 21]])
+        image = torch.full((1, seen.shape[1]), model.config.image_token_id)
+        position = 0
+        for part in (embed(before), seen, embed(after)):
+            got = modules["text_decoder"](part, torch.tensor([position]))
+            position += part.shape[1]
+        tokens = torch.cat([before, image, after], dim=1)
+        its = encoder.arguments(pixels.float() * encoder.scale)
+        takes = inspect.signature(model.forward).parameters
+        kinds = {name: (tokens == image[0, 0]).long() for name in _KINDS if name in takes}
+        whole = model(input_ids=tokens, **its, **kinds).logits[:, -1]
+    torch.testing.assert_close(got, whole, atol=_TOLERANCE, rtol=_TOLERANCE)
 
 
 def _inputs(method: Method) -> list[Any]:

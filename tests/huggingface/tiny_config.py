@@ -110,7 +110,12 @@ _STATES = [("", "num_heads", "head_dim"), ("mamba_", "mamba_n_heads", "mamba_d_h
 _HYBRID = {"mamba_n_heads", "shared_intermediate_size"}
 # Of layers of different kinds.
 _MOST_LAYERS = 8
-_TOKENS = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
+_TOKENS = {
+    "pad_token_id": 0,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+    **dict.fromkeys(("image_token_id", "image_token_index"), 4),
+}
 
 
 def tiny_config(model_type: str) -> Any:

@@ -11,8 +11,9 @@ from etbuild import BuildError, Method, ModelSpec, Options
 from torch import nn
 
 from ettransformers import inputs, patches
+from ettransformers.constants import Constants
 from ettransformers.pretrained import Checkpoint
-from ettransformers.tracing import Constants, replacements
+from ettransformers.tracing import replacements
 
 # Argument of a program to that of transformers' models.
 _ARGUMENTS = {

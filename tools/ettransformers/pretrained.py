@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import tempfile
@@ -181,6 +182,11 @@ def with_method(model: Any, name: str) -> Any:
     """The part that has a method: the model inside of one, itself or its encoder; or None."""
     parts = (getattr(model, "model", None), model, getattr(model, "get_encoder", lambda: None)())
     return next((part for part in parts if hasattr(part, name)), None)
+
+
+def parameters_of(owner: Any, name: str) -> dict[str, inspect.Parameter]:
+    """Of a method, by their names."""
+    return dict(inspect.signature(getattr(owner, name)).parameters)
 
 
 def first_line(error: Exception) -> str:

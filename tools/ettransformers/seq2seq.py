@@ -19,8 +19,9 @@ from transformers import DynamicCache, EncoderDecoderCache
 from transformers.modeling_outputs import BaseModelOutput
 
 from ettransformers import decoding, inputs
+from ettransformers.constants import Constants
 from ettransformers.pretrained import Checkpoint, with_method
-from ettransformers.tracing import Constants, replacements
+from ettransformers.tracing import replacements
 
 # Tokens of an answer, where the target doesn't say how many.
 _MOST_TOKENS = 448

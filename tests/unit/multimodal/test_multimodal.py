@@ -20,7 +20,8 @@ from etexport import stages
 from etexport.progress import Progress
 from etfast import path as fast_path
 from ettransformers import entry, patches
-from ettransformers.tracing import Constants, replacements
+from ettransformers.constants import Constants
+from ettransformers.tracing import replacements
 from tokenizers import Tokenizer, decoders, models
 from xnnpack_recipes import fp32
 
