@@ -151,8 +151,8 @@ OWN_SIZES: dict[str, dict[str, Any]] = {
     "zamba2": {"num_hidden_layers": 2, "layers_block_type": ["linear_attention", "hybrid"]},
 }
 
-# By architecture: arguments of its target. The lengths of these are fixed, as code of the model that
-# cuts or pools a text is traced for one length only.
+# By architecture: arguments of its target. The lengths of these are fixed, as code of the model
+# that cuts or pools a text is traced for one length only.
 _FIXED = {"dynamic": "false"}
 OWN_ARGUMENTS: dict[str, dict[str, str]] = {
     "bros": _FIXED,
