@@ -4,7 +4,8 @@
 
 Configurations are tiny (`tiny_config`), weights random. Each combination runs in a forked child, so
 that none can disturb another, with the XNNPACK recipe fp32, and decoders with 8da4w, too. The JSON
-file has an object for each: `task`, `architecture`, `class`, `recipe`, and `result`: "ran",
+file has an object for each: `task`, `architecture`, `class`, `recipe`, the target's `arguments` if it
+needs some, and `result`: "ran",
 "lowered" (it does not run, or differs) or "failed"; these two with the first line of the `reason`.
 A program ran if its outputs equal the eager model's: to 1e-3; with 8da4w their error's standard
 deviation is below 0.7 of the outputs' own. Some run with arguments of their own, such as a fixed
@@ -134,7 +135,8 @@ def _compare_parts(spec: ModelSpec) -> None:
     model = encoder.model
     places = with_method(model, "get_rope_index")
     marked = places is None or "mm_token_type_ids" in parameters_of(places, "get_rope_index")
-    if model.config.image_token_id is None or not marked:
+    token = getattr(model.config, "image_token_id", None)
+    if token is None or not marked:
         return
     torch.manual_seed(0)
     with torch.no_grad():
@@ -144,7 +146,7 @@ def _compare_parts(spec: ModelSpec) -> None:
                 parameter.copy_(torch.randn_like(parameter) * 0.1)
         seen = encoder(pixels)
         before, after = torch.tensor([[5, 7, 9, 11]]), torch.tensor([[20, 21]])
-        image = torch.full((1, seen.shape[1]), model.config.image_token_id)
+        image = torch.full((1, seen.shape[1]), token)
         position = 0
         for part in (embed(before), seen, embed(after)):
             got = modules["text_decoder"](part, torch.tensor([position]))
@@ -243,6 +245,8 @@ def main(arguments: list[str]) -> int:
             "class": combination.class_name,
             "recipe": combination.recipe,
         }
+        if combination.architecture in OWN_ARGUMENTS:
+            row["arguments"] = OWN_ARGUMENTS[combination.architecture]
         if _key(row) in measured or not re.search(options.only, "/".join(_key(row))):
             continue
         row |= in_child(combination, options.seconds)
