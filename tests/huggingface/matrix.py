@@ -4,12 +4,12 @@
 
 Configurations are tiny (`tiny_config`), weights random. Each combination runs in a forked child, so
 that none can disturb another, with the XNNPACK recipe fp32, and decoders with 8da4w, too. The JSON
-file has an object for each: `task`, `architecture`, `class`, `recipe`, the target's `arguments` if it
-needs some, and `result`: "ran",
-"lowered" (it does not run, or differs) or "failed"; these two with the first line of the `reason`.
-A program ran if its outputs equal the eager model's: to 1e-3; with 8da4w their error's standard
-deviation is below 0.7 of the outputs' own. Some run with arguments of their own, such as a fixed
-length (`own_sizes`). Combinations that the file has are not measured again.
+file has an object for each: `task`, `architecture`, `class`, `recipe`, the target's `arguments` if
+it needs some, and `result`: "ran", "lowered" (it does not run, or differs) or "failed"; these two
+with the first line of the `reason`. A program ran if its outputs equal the eager model's: to 1e-3;
+with 8da4w their error's standard deviation is below 0.7 of the outputs' own. Where images are read
+beside text, the parts also answer as the whole model does. Combinations that the file has are not
+measured again.
 """
 
 from __future__ import annotations

@@ -52,6 +52,7 @@ def config(name: str) -> Any:
     configs = {
         "bert": lambda: hf.BertConfig(**_ENCODER, **_TEXT),
         "roberta": lambda: hf.RobertaConfig(**_ENCODER, **_TEXT),
+        "layoutlm": lambda: hf.LayoutLMConfig(**_ENCODER, **_TEXT),
         "vit": lambda: hf.ViTConfig(**_ENCODER, image_size=32, patch_size=8),
         "yolos": lambda: hf.YolosConfig(**_ENCODER, image_size=[32, 48], patch_size=8),
         "hubert": lambda: hf.HubertConfig(**_ENCODER, **_AUDIO, vocab_size=VOCABULARY),

@@ -78,6 +78,18 @@ def test_texts_of_any_length(
             check(got, expected[output]) if count > 1 else None
 
 
+def test_texts_on_a_page_take_boxes(tmp_path: Path) -> None:
+    model = checkpoint("layoutlm", "LayoutLMForTokenClassification", tmp_path)
+    method = entry.build(context(tmp_path, max_length="16")).methods["forward"]
+    tokens, mask, boxes = method.example_inputs
+    assert boxes.shape == (1, tokens.shape[1], 4)
+    assert boxes.dtype == torch.int64
+    with torch.no_grad():
+        expected = model(input_ids=tokens, attention_mask=mask, bbox=boxes).logits
+        assert torch.equal(method.module(tokens, mask, boxes), expected)
+        assert not torch.equal(method.module(tokens, mask, boxes // 2), expected)
+
+
 @pytest.mark.parametrize(
     ("name", "class_name", "shape", "outputs"),
     [

@@ -23,6 +23,7 @@ from ettransformers import entry, patches
 from ettransformers.constants import Constants
 from ettransformers.tracing import replacements
 from tokenizers import Tokenizer, decoders, models
+from torch.nn import functional
 from xnnpack_recipes import fp32
 
 # Gemma 3 runs in upstream's runner below, and the others are near the three that always run.
@@ -391,6 +392,57 @@ def test_models_without_embeddings_of_images_are_refused(tmp_path: Path) -> None
         spec_of(hf.BlipForConditionalGeneration(config), tmp_path)
 
 
+def test_an_image_whose_places_depend_on_where_it_is_is_refused(tmp_path: Path) -> None:
+    config = hf.HunYuanVLConfig(
+        vision_config=VISION | {"text_hidden_size": 32, "out_hidden_size": 32},
+        text_config=TEXT | TURNED,
+        image_token_id=MEDIA,
+    )
+    with pytest.raises(BuildError, match="get_rope_index: an image's places depend on where it is"):
+        spec_of(hf.HunYuanVLForConditionalGeneration(config), tmp_path, image_size="64x64")
+
+
+def test_an_encoder_reads_an_image_and_a_prompt(tmp_path: Path) -> None:
+    """Florence 2, whose decoder reads what its encoder returned of both."""
+    stages = {"depths": [1] * 4, "embed_dim": [16, 16, 32, 32], "num_heads": [2] * 4}
+    config = hf.Florence2Config(
+        vision_config=stages | {"num_groups": [2] * 4, "window_size": 2, "projection_dim": 32},
+        text_config={
+            "model_type": "bart",
+            "d_model": 32,
+            "encoder_layers": 1,
+            "decoder_layers": 1,
+            "encoder_attention_heads": 4,
+            "decoder_attention_heads": 4,
+            "encoder_ffn_dim": 48,
+            "decoder_ffn_dim": 48,
+            "vocab_size": VOCABULARY,
+            "max_position_embeddings": LENGTH,
+        },
+        image_token_id=MEDIA,
+    )
+    torch.manual_seed(0)
+    model = hf.Florence2ForConditionalGeneration(config).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.dim() > 1:
+                parameter.copy_(torch.randn_like(parameter) * 0.1)
+    spec = spec_of(model, tmp_path, image_size="64x64")
+    encoder, decoder = (spec.methods[name].module for name in ("encoder", "text_decoder"))
+    pixels, prompt = torch.randn(1, 3, 64, 64), torch.tensor([BEFORE])
+    answer = torch.tensor([AFTER])
+    with torch.no_grad():
+        memory = encoder(pixels, prompt)
+        image = torch.full((1, memory.shape[2] - len(BEFORE)), MEDIA)
+        expected = model(
+            input_ids=torch.cat([image, prompt], dim=1),
+            pixel_values=pixels,
+            decoder_input_ids=answer,
+        ).logits[:, -1]
+        torch.testing.assert_close(decoder(answer, memory, torch.tensor([0])), expected)
+    assert expected.std() > 0.1
+
+
 def test_a_prompt_that_reads_what_comes_is_refused(tmp_path: Path) -> None:
     config = hf.PaliGemmaConfig(
         vision_config=VISION | {"model_type": "siglip_vision_model"},
@@ -444,6 +496,73 @@ def test_sorting_becomes_an_operator_that_has_a_kernel() -> None:
     assert "sort" not in exported.graph_module.code
     for got, expected in zip(exported.module()(values), Net()(values), strict=True):
         assert torch.equal(got, expected)
+
+
+def turned(values: torch.Tensor) -> torch.Tensor:
+    angles = torch.polar(torch.ones(3, 2), torch.arange(6.0).view(3, 2))[:, None]
+    pairs = torch.view_as_complex(values.reshape(3, 2, 2, 2))
+    return torch.view_as_real(pairs * angles * 2).flatten(2)
+
+
+def bagged(values: torch.Tensor) -> torch.Tensor:
+    places = torch.tensor([[0, 2], [1, 1]])
+    weights = torch.tensor([[0.5, 2.0], [1.0, 3.0]])
+    return functional.embedding_bag(places, values, per_sample_weights=weights, mode="sum")
+
+
+def filmed(values: torch.Tensor) -> torch.Tensor:
+    """Two frames a step, of which there are two."""
+    film = values.view(1, 1, 4, 2, 3).expand(-1, 2, -1, -1, -1)
+    return functional.conv3d(film, torch.arange(8.0).view(1, 2, 2, 1, 2), None, (2, 1, 1))
+
+
+def ranked(values: torch.Tensor) -> torch.Tensor:
+    """Of equal numbers, the first comes first."""
+    return torch.tensor([2, 1, 2, 1]).sort(descending=True).indices.float() + values.sum()
+
+
+@pytest.mark.parametrize(
+    ("function", "shape", "missing"),
+    [
+        (turned, (3, 8), "complex"),
+        (bagged, (3, 4), "embedding_bag"),
+        (filmed, (4, 6), "conv3d"),
+        (ranked, (2, 2), "sort"),
+    ],
+)
+def test_what_has_no_kernel_is_computed_in_steps(
+    function: Any, shape: tuple[int, ...], missing: str
+) -> None:
+    class Net(torch.nn.Module):
+        def forward(self, values: torch.Tensor) -> torch.Tensor:
+            with replacements():
+                return function(values)
+
+    values = torch.randn(shape)
+    exported = torch.export.export(Net(), (values,), strict=False)
+    assert missing not in exported.graph_module.code
+    torch.testing.assert_close(exported.module()(values), function(values))
+
+
+def test_bounds_and_sizes_that_are_tensors_are_numbers() -> None:
+    class Net(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.constants = Constants(self)
+
+        def forward(self, values: torch.Tensor) -> torch.Tensor:
+            with replacements(), self.constants.replayed():
+                rows, columns = torch.tensor([values.shape[1] // 2, 2])
+                if rows > columns:
+                    values = values.reshape(rows, columns)[: rows - 1]
+                return values + torch.arange(columns)
+
+    net, values = Net(), torch.arange(6.0).view(1, 6)
+    net.constants.record(net, [values, -values])
+    exported = torch.export.export(net, (values,), strict=False)
+    assert "item" not in exported.graph_module.code
+    expected = values.view(3, 2)[:2] + torch.arange(2)
+    assert torch.equal(exported.module()(values), expected)
 
 
 def vision(**sizes: int) -> SimpleNamespace:
