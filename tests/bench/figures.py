@@ -195,6 +195,9 @@ def architectures(measured: Results) -> str:
     table = ["| architecture | task | class | recipe | result |", "| --- | --- | --- | --- | --- |"]
     for row in sorted(rows, key=lambda row: (row["architecture"], row["recipe"] != "fp32")):
         result = row["result"]
+        if "arguments" in row:
+            given = ", ".join(f"{name} = {value}" for name, value in row["arguments"].items())
+            result += f" with `{given}`"
         if "reason" in row:
             result += f": `{_inline(row['reason'])}`"
         named = f"`{row['architecture']}` | {row['task']} | `{row['class']}`"

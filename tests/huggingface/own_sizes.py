@@ -4,6 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+# An encoder in the manner of Segment Anything.
+_SAM = {
+    "image_size": 64,
+    "patch_size": 8,
+    "output_channels": 16,
+    "downsample_channels": [16, 32],
+    "mlp_dim": 64,
+    "window_size": 2,
+    "global_attn_indexes": [1],
+}
 # Time, row and column turn so many pairs of a head each.
 _MROPE = {"rope_type": "default", "rope_theta": 10_000.0, "mrope_section": [1, 1, 2]}
 # Convolutions of PP-OCR's detectors: their kernel's size, stride and padding.
@@ -76,17 +86,7 @@ OWN_SIZES: dict[str, dict[str, Any]] = {
     },
     "dbrx": {"attn_config": {"rope_theta": 10_000.0, "kv_n_heads": 2, "clip_qkv": 8}},
     "deepseek_ocr2": {
-        "vision_config": {
-            "sam_config": {
-                "image_size": 64,
-                "patch_size": 8,
-                "output_channels": 16,
-                "downsample_channels": [16, 32],
-                "mlp_dim": 64,
-                "window_size": 2,
-                "global_attn_indexes": [1],
-            }
-        },
+        "vision_config": {"sam_config": _SAM},
         "text_config": {"mlp_layer_types": ["dense", "sparse"]},
     },
     "depth_anything": {"reassemble_hidden_size": 32, "neck_hidden_sizes": [8, 16, 24, 32]},
@@ -130,16 +130,16 @@ OWN_SIZES: dict[str, dict[str, Any]] = {
             "projection_dim": 32,
         },
     },
+    "fun_asr_nano": {
+        "adaptor_config": {"intermediate_size": 8, "projector_hidden_size": 64},
+        "text_config": {"max_position_embeddings": 512},
+    },
     "fuyu": {"image_size": 32, "patch_size": 8},
     "granite4_vision": {
         "spatial_target_layers": [],
         "deepstack_layer_map": [],
         "downsample_rate": "1/2",
         "image_grid_pinpoints": [[32, 64], [64, 64]],
-    },
-    "fun_asr_nano": {
-        "adaptor_config": {"intermediate_size": 8, "projector_hidden_size": 64},
-        "text_config": {"max_position_embeddings": 512},
     },
     "granite_speech": {
         "text_config": {"max_position_embeddings": 1024},
@@ -182,6 +182,7 @@ OWN_SIZES: dict[str, dict[str, Any]] = {
         "num_attr_labels": 8,
     },
     "ministral": {"head_dim": 8},
+    "mistral4": {"qk_rope_head_dim": 4, "qk_nope_head_dim": 4},
     "mobilevitv2": {"image_size": 64},
     "molmo2": {
         "adapter_config": {
@@ -199,7 +200,6 @@ OWN_SIZES: dict[str, dict[str, Any]] = {
             "diarization_config": {"head_config": {"audio_hidden_size": 32}},
         },
     },
-    "mistral4": {"qk_rope_head_dim": 4, "qk_nope_head_dim": 4},
     "nemotron": {"num_key_value_heads": 2},
     "nemotron3_diarization": {"head_config": {"audio_hidden_size": 32, "hidden_size": 32}},
     "neomme": {
@@ -260,15 +260,7 @@ OWN_SIZES: dict[str, dict[str, Any]] = {
     "step3p7": {"text_config": {"sliding_window": 16}},
     "unlimited_ocr": {
         "vision_config": {
-            "sam_config": {
-                "image_size": 64,
-                "patch_size": 8,
-                "output_channels": 16,
-                "downsample_channels": [16, 32],
-                "mlp_dim": 64,
-                "window_size": 2,
-                "global_attn_indexes": [1],
-            },
+            "sam_config": _SAM,
             "encoder_config": {"image_size": 16, "patch_size": 8},
         },
         "text_config": {"mlp_layer_types": ["dense", "sparse"]},
@@ -291,14 +283,14 @@ _FIXED = {"dynamic": "false"}
 OWN_ARGUMENTS: dict[str, dict[str, str]] = {
     "bros": _FIXED,
     "canine": _FIXED,
-    "funnel": _FIXED,
     "dbrx": _FIXED,
+    "funnel": _FIXED,
     "led": _FIXED,
     "llama4_text": _FIXED,
     "longcat_flash": _FIXED,
-    "t5gemma2": _FIXED,
     "longformer": _FIXED,
     "longt5": _FIXED,
     "mobilebert": _FIXED,
     "pegasus_x": _FIXED,
+    "t5gemma2": _FIXED,
 }
