@@ -11,7 +11,7 @@ from etbuild import BuildError, ModelSpec, Options
 from transformers.models.auto import modeling_auto
 
 from ettransformers import decoding, forward, multimodal, seq2seq
-from ettransformers.pretrained import Checkpoint
+from ettransformers.pretrained import Checkpoint, with_method
 
 _DETECTED = ("logits", "pred_boxes")
 _SEGMENTED = ("logits", "pred_masks", "class_queries_logits", "masks_queries_logits")
@@ -41,9 +41,12 @@ def _recognition(
     checkpoint: Checkpoint, model: Any, options: Options, outputs: tuple[str, ...]
 ) -> ModelSpec:
     """Speech to text: with a decoder, or a character for each frame (CTC)."""
-    if not model.config.is_encoder_decoder and model.can_generate():
-        return multimodal.of_recordings(checkpoint, model, options, outputs)
-    make = seq2seq.build if model.config.is_encoder_decoder else forward.of_audio
+    if model.config.is_encoder_decoder:
+        make: Make = seq2seq.build
+    elif with_method(model, "get_audio_features") is not None:
+        make = multimodal.of_recordings
+    else:
+        make = forward.of_audio
     return make(checkpoint, model, options, outputs)
 
 
