@@ -2,7 +2,18 @@
 
 load("@rules_python//python:defs.bzl", "py_test")
 
-def pytest_test(*, name, srcs, deps = [], torch = False, data = [], env = {}, release = False, tags = [], **kwargs):
+def pytest_test(
+        *,
+        name,
+        srcs,
+        deps = [],
+        torch = False,
+        data = [],
+        env = {},
+        release = False,
+        release_shards = None,
+        tags = [],
+        **kwargs):
     """A py_test whose sources pytest collects.
 
     Args:
@@ -13,14 +24,15 @@ def pytest_test(*, name, srcs, deps = [], torch = False, data = [], env = {}, re
       data: files that it reads.
       env: variables.
       release: whether some tests have the mark `release`, which only the target `<name>_release` runs.
+      release_shards: in how many shards that target runs them; None: in one.
       tags: of the test.
       **kwargs: for py_test: size, args, …
     """
     environments = ["@executorch_exporter//:packages"] if torch else ["@executorch_exporter//:light_packages"]
-    selections = [(name, {}, [])]
+    selections = [(name, {}, [], None)]
     if release:
-        selections.append((name + "_release", {"PYTEST_SELECTION": "release"}, ["manual"]))
-    for target, selection, more_tags in selections:
+        selections.append((name + "_release", {"PYTEST_SELECTION": "release"}, ["manual"], release_shards))
+    for target, selection, more_tags, shards in selections:
         py_test(
             name = target,
             srcs = srcs + [Label("//tests:pytest_main.py")],
@@ -28,6 +40,7 @@ def pytest_test(*, name, srcs, deps = [], torch = False, data = [], env = {}, re
             data = data,
             env = env | selection,
             main = Label("//tests:pytest_main.py"),
+            shard_count = shards,
             tags = tags + more_tags,
             deps = deps + environments + ["@executorch_dev//:packages"],
             **kwargs

@@ -5,8 +5,20 @@ Tests that are marked with `release` run in `//tests:release` only.
 
 import os
 import sys
+from pathlib import Path
 
 import pytest
+
+
+class Shard:
+    """Every n-th test, where Bazel runs a target's tests in n shards."""
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        shards = int(os.environ.get("TEST_TOTAL_SHARDS") or 1)
+        if shards > 1:
+            Path(os.environ["TEST_SHARD_STATUS_FILE"]).touch()
+            items[:] = items[int(os.environ["TEST_SHARD_INDEX"]) :: shards]
+
 
 if __name__ == "__main__":
     scratch = os.environ.get("TEST_TMPDIR", "/tmp")
@@ -16,4 +28,4 @@ if __name__ == "__main__":
     report = os.environ.get("XML_OUTPUT_FILE")
     if report:
         options.append(f"--junitxml={report}")
-    sys.exit(pytest.main(options + sys.argv[1:]))
+    sys.exit(pytest.main(options + sys.argv[1:], [Shard()]))

@@ -38,6 +38,8 @@ _MOST_TOKENS = 2048
 _MOST_FRAMES = 3000
 # Of a recording's frames, by the names that models give them.
 _MASKS = ("input_features_mask", "feature_attention_mask")
+# What encoders of recordings may need.
+_RECORDINGS = {"input_features", "input_features_mask", "input_values"}
 # Arguments of Gemma 4's kind, which fails without them though they may be left out.
 _NEEDED = ("image_position_ids",)
 _HINT = "Take a model whose images and recordings become embeddings, or declare it with et_model."
@@ -105,6 +107,17 @@ class _SampleEncoder(_AudioEncoder):
         noise = {"sample": False} if takes_noise else {}
         with replacements(), self.constants.replayed():
             states = vision.joined(owner, owner.get_audio_features(samples[:, None], **noise))
+        return torch.cat([states, self.notes.of_media(states.shape[1])], dim=-1)
+
+
+class _TowerEncoder(_AudioEncoder):
+    """Of the kind of Qwen2-Audio, whose forward alone calls its encoder and its projector."""
+
+    def forward(self, features: torch.Tensor) -> torch.Tensor:
+        with replacements(), self.constants.replayed():
+            owner = with_method(self.model, "audio_tower")
+            states = owner.audio_tower(features).last_hidden_state
+            states = owner.multi_modal_projector(states)
         return torch.cat([states, self.notes.of_media(states.shape[1])], dim=-1)
 
 
@@ -206,23 +219,25 @@ def of_recordings(
     checkpoint: Checkpoint, model: Any, options: Options, outputs: tuple[str, ...]
 ) -> ModelSpec:
     """The methods `audio_encoder`, `token_embedding` and `text_decoder`, with metadata."""
-    known = {"input_features", "input_features_mask", "input_values"}
-    _check(model, "get_audio_features", known)
     preprocessing = checkpoint.optional_json("preprocessor_config.json")
-    if "input_values" in parameters_of(
-        with_method(model, "get_audio_features"), "get_audio_features"
-    ):
-        features = inputs.audio(checkpoint, model, options, of_samples=True).example["samples"]
-        encoder = _SampleEncoder(model, axis=1)
+    owner = with_method(model, "get_audio_features")
+    tower = with_method(model, "audio_tower")
+    if owner is None and hasattr(tower, "multi_modal_projector"):
+        config = model.config.audio_config
+        features = torch.randn(1, config.num_mel_bins, _frames(config, preprocessing))
+        encoder: _AudioEncoder = _TowerEncoder(model, axis=2)
     else:
-        encoder, features = _audio_encoder(model, preprocessing)
+        _check(model, "get_audio_features", _RECORDINGS)
+        encoder, features = _audio_encoder(checkpoint, model, options, preprocessing)
     metadata = {"get_sampling_rate": int(preprocessing.get("sampling_rate", 16000))}
     with torch.no_grad():
         encoder.constants.record(encoder, (features, -features))
     return _spec(checkpoint, options, encoder, "audio_encoder", (features, -features), metadata)
 
 
-def _audio_encoder(model: Any, preprocessing: dict[str, Any]) -> tuple[_AudioEncoder, torch.Tensor]:
+def _audio_encoder(
+    checkpoint: Checkpoint, model: Any, options: Options, preprocessing: dict[str, Any]
+) -> tuple[_AudioEncoder, torch.Tensor]:
     """The encoder and features of a recording.
 
     Configurations do not say how features lie, so it is the way in which the model reads them.
@@ -230,6 +245,11 @@ def _audio_encoder(model: Any, preprocessing: dict[str, Any]) -> tuple[_AudioEnc
     Raises:
       BuildError: it reads them in no way that is known.
     """
+    if "input_values" in parameters_of(
+        with_method(model, "get_audio_features"), "get_audio_features"
+    ):
+        given = inputs.audio(checkpoint, model, options, of_samples=True)
+        return _SampleEncoder(model, axis=1), given.example["samples"]
     config = getattr(model.config, "audio_config", None) or model.config.encoder_config
     frames, bins = _frames(config, preprocessing), config.num_mel_bins
     # Where frames are not convolved, each has a position. Their count may begin at one.

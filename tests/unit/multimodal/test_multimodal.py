@@ -34,13 +34,14 @@ RELEASED = [
     "lfm2_vl",
     "lighton_ocr",
     "mistral3",
+    "qwen2_audio",
     "qwen2_vl",
     "smolvlm",
 ]
 # Those that read patches.
 PATCHED = ("glm4v", "qwen2_vl", "qwen2_5_vl", "qwen3_vl")
 # Those that hear.
-RECORDED = ("glmasr", "voxtral")
+RECORDED = ("glmasr", "qwen2_audio", "voxtral")
 # Those that are told an image's size.
 SIZED = ("lighton_ocr", "mistral3")
 # 256 words, and the tokens that no text has.
@@ -143,6 +144,18 @@ def model_of(name: str) -> Any:
             text_config=LLAMA,
             image_token_id=MEDIA,
         ),
+        "qwen2_audio": lambda: hf.Qwen2AudioConfig(
+            audio_config={
+                "d_model": 32,
+                "encoder_layers": 2,
+                "encoder_attention_heads": 4,
+                "encoder_ffn_dim": 48,
+                "num_mel_bins": 8,
+                "max_source_positions": 20,
+            },
+            text_config=LLAMA,
+            audio_token_id=MEDIA,
+        ),
         "qwen2_5_vl": lambda: hf.Qwen2_5_VLConfig(
             vision_config=GRID
             | {
@@ -231,6 +244,8 @@ def expected_answer(model: Any, name: str, count: int) -> list[int]:
         its["input_features"] = features()
         if name == "glmasr":
             its["input_features_mask"] = torch.ones(1, 40, dtype=torch.long)
+        if name == "qwen2_audio":
+            its["feature_attention_mask"] = torch.ones(1, 40, dtype=torch.long)
     else:
         mean, std = ([0.4, 0.5, 0.6], [0.3, 0.2, 0.3])
         image = pixels_of(name)
