@@ -43,6 +43,13 @@ _LCNET = {
         [[3, 32, 48, 2, False]],
     ],
 }
+# What its larger detectors have in common.
+_DETECTOR = {
+    "intraclass_block_config": _INTRACLASS,
+    "scale_factor_list": [1, 2, 4, 8],
+    "kernel_list": [3, 2, 2],
+    "neck_out_channels": 32,
+}
 
 # By architecture: arguments of its configuration, and of those that it contains.
 OWN_SIZES: dict[str, dict[str, Any]] = {
@@ -219,19 +226,8 @@ OWN_SIZES: dict[str, dict[str, Any]] = {
     "paddleocr_vl": {"text_config": {"rope_parameters": _MROPE}},
     "pix2struct": {"vision_config": {"patch_embed_hidden_size": 32, "d_kv": 8, "seq_len": 64}},
     "pp_doclayout_v2": {"class_thresholds": [0.5, 0.5], "class_order": [0, 1]},
-    "pp_ocrv5_server_det": {
-        "intraclass_block_config": _INTRACLASS,
-        "scale_factor_list": [1, 2, 4, 8],
-        "kernel_list": [3, 2, 2],
-        "neck_out_channels": 32,
-    },
-    "pp_ocrv6_medium_det": {
-        "backbone_config": _LCNET,
-        "intraclass_block_config": _INTRACLASS,
-        "scale_factor_list": [1, 2, 4, 8],
-        "kernel_list": [3, 2, 2],
-        "neck_out_channels": 32,
-    },
+    "pp_ocrv5_server_det": _DETECTOR,
+    "pp_ocrv6_medium_det": _DETECTOR | {"backbone_config": _LCNET},
     "pp_ocrv6_small_det": {
         "backbone_config": _LCNET,
         "layer_list_out_channels": [16, 24, 32, 48],

@@ -83,42 +83,39 @@ class _AudioEncoder(nn.Module):
         self.notes = Notes()
         self.grid = None
 
-    def forward(self, features: torch.Tensor) -> torch.Tensor:
+    def forward(self, recording: torch.Tensor) -> torch.Tensor:
         """float32 features (1, bins, frames) or (1, frames, bins) to float32 (1, n, width)."""
+        with replacements(), self.constants.replayed():
+            states = self.states(recording)
+        return torch.cat([states, self.notes.of_media(states.shape[1])], dim=-1)
+
+    def states(self, recording: torch.Tensor) -> torch.Tensor:
+        """Embeddings (1, n, width) without notes."""
         owner = with_method(self.model, "get_audio_features")
-        whole = torch.ones(1, features.shape[self.axis], dtype=torch.long)
+        whole = torch.ones(1, recording.shape[self.axis], dtype=torch.long)
         known = parameters_of(owner, "get_audio_features")
         mask = {name: whole for name in _MASKS if name in known}
-        with replacements(), self.constants.replayed():
-            states = vision.joined(
-                owner, owner.get_audio_features(features, **mask, return_dict=True)
-            )
-        return torch.cat([states, self.notes.of_media(states.shape[1])], dim=-1)
+        result = owner.get_audio_features(recording, **mask, return_dict=True)
+        return vision.joined(owner, result)
 
 
 class _SampleEncoder(_AudioEncoder):
-    """Of the kind of VibeVoice, which reads samples of one channel."""
+    """Of the kind of VibeVoice, which reads samples (1, n) of one channel."""
 
-    def forward(self, samples: torch.Tensor) -> torch.Tensor:
-        """float32 samples (1, n) to float32 (1, n, width)."""
+    def states(self, recording: torch.Tensor) -> torch.Tensor:
         owner = with_method(self.model, "get_audio_features")
         # A program has no noise to add, as the model does by default.
         takes_noise = "sample" in parameters_of(owner, "get_audio_features")
         noise = {"sample": False} if takes_noise else {}
-        with replacements(), self.constants.replayed():
-            states = vision.joined(owner, owner.get_audio_features(samples[:, None], **noise))
-        return torch.cat([states, self.notes.of_media(states.shape[1])], dim=-1)
+        return vision.joined(owner, owner.get_audio_features(recording[:, None], **noise))
 
 
 class _TowerEncoder(_AudioEncoder):
     """Of the kind of Qwen2-Audio, whose forward alone calls its encoder and its projector."""
 
-    def forward(self, features: torch.Tensor) -> torch.Tensor:
-        with replacements(), self.constants.replayed():
-            owner = with_method(self.model, "audio_tower")
-            states = owner.audio_tower(features).last_hidden_state
-            states = owner.multi_modal_projector(states)
-        return torch.cat([states, self.notes.of_media(states.shape[1])], dim=-1)
+    def states(self, recording: torch.Tensor) -> torch.Tensor:
+        owner = with_method(self.model, "audio_tower")
+        return owner.multi_modal_projector(owner.audio_tower(recording).last_hidden_state)
 
 
 class _Decoder(nn.Module):
