@@ -10,14 +10,21 @@ def _program_runner_impl(ctx):
     )
     return [platform_common.ToolchainInfo(runner = runner)]
 
-program_runner = rule(
-    implementation = _program_runner_impl,
-    doc = """A runner for a `toolchain` of the type `@rules_executorch//toolchains/runner:toolchain_type`.
+_DOC = """A runner for a `toolchain` of the type `@rules_executorch//toolchains/runner:toolchain_type`.
 
 The toolchain has `runner`: a struct of `executable`, a File, and `runfiles`.
-""",
-    attrs = {
-        # A test runs on the platform of its own execution, whatever programs are built for.
-        "runner": attr.label(cfg = "exec", executable = True, mandatory = True),
-    },
+"""
+
+# A test runs on its execution platform, whatever platform its programs are for.
+program_runner = rule(
+    implementation = _program_runner_impl,
+    doc = _DOC,
+    attrs = {"runner": attr.label(cfg = "exec", executable = True, mandatory = True)},
+)
+
+# Where both platforms are alike, the runner that `bazel run` starts serves tests, too: it is compiled once.
+program_runner_of_target = rule(
+    implementation = _program_runner_impl,
+    doc = _DOC,
+    attrs = {"runner": attr.label(cfg = "target", executable = True, mandatory = True)},
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from tests.integration.noise import decibels
 from tests.integration.starters import STARTERS
 
 _APPS = Path("apps").absolute()
-_PLATFORMS = [*STARTERS, "ios_arm64", "ios_sim_arm64", "macos_arm64"]
+_PLATFORMS = os.environ["DEMO_PLATFORMS"].split()
 
 # Least signal-to-noise ratio against the eager model, in dB: two layers in 4 bits, and float32.
 _PROGRAMS = {"llama_tiny_xnnpack": 12, "silero_vad_xnnpack": 80}
