@@ -29,6 +29,7 @@ from torchao.quantization.pt2e.quantizer.quantizer import (
     Q_ANNOTATION_KEY,
     QuantizationAnnotation,
     Quantizer,
+    SharedQuantizationSpec,
 )
 
 from etexport.annotations import drop_references, places
@@ -343,8 +344,11 @@ class MixedQuantizer(Quantizer):
                 for node in model.graph.nodes
                 if Q_ANNOTATION_KEY in node.meta
             }
+            mine: set[Node] = set()
             for node, annotation in annotations.items():
-                if self._owners.of(module_of(_first_of_fused(node, annotations))) == number:
+                owner = self._owners.of(module_of(_first_of_fused(node, annotations)))
+                if owner == number or (owner < 0 and _passes_on(node, annotation, mine)):
+                    mine.add(node)
                     kept[node] = annotation
                 else:
                     dropped |= places(node, annotation)
@@ -363,6 +367,17 @@ class MixedQuantizer(Quantizer):
         """As each of them."""
         for part in self._parts.values():
             part.prepare_obs_or_fq_callback(model, observers)
+
+
+def _passes_on(node: Node, annotation: QuantizationAnnotation, mine: set[Node]) -> bool:
+    """Whether a node, such as a pooling, only hands on what layers of the same recipe computed.
+
+    Without the annotation its output would get another scale than its input, and XNNPACK has no
+    such pooling: the program could not be loaded.
+    """
+    return isinstance(annotation.output_qspec, SharedQuantizationSpec) and all(
+        source in mine for source in node.all_input_nodes
+    )
 
 
 def _first_of_fused(node: Node, annotations: Mapping[Node, QuantizationAnnotation]) -> Node:
