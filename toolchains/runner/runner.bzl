@@ -10,21 +10,18 @@ def _program_runner_impl(ctx):
     )
     return [platform_common.ToolchainInfo(runner = runner)]
 
-_DOC = """A runner for a `toolchain` of the type `@rules_executorch//toolchains/runner:toolchain_type`.
+def _runner_rule(cfg):
+    return rule(
+        implementation = _program_runner_impl,
+        doc = """A runner for a `toolchain` of the type `@rules_executorch//toolchains/runner:toolchain_type`.
 
 The toolchain has `runner`: a struct of `executable`, a File, and `runfiles`.
-"""
+""",
+        attrs = {"runner": attr.label(cfg = cfg, executable = True, mandatory = True)},
+    )
 
 # A test runs on its execution platform, whatever platform its programs are for.
-program_runner = rule(
-    implementation = _program_runner_impl,
-    doc = _DOC,
-    attrs = {"runner": attr.label(cfg = "exec", executable = True, mandatory = True)},
-)
+program_runner = _runner_rule(cfg = "exec")
 
 # Where both platforms are alike, the runner that `bazel run` starts serves tests, too: it is compiled once.
-program_runner_of_target = rule(
-    implementation = _program_runner_impl,
-    doc = _DOC,
-    attrs = {"runner": attr.label(cfg = "target", executable = True, mandatory = True)},
-)
+program_runner_of_target = _runner_rule(cfg = "target")

@@ -344,14 +344,14 @@ class MixedQuantizer(Quantizer):
                 for node in model.graph.nodes
                 if Q_ANNOTATION_KEY in node.meta
             }
-            mine: set[Node] = set()
+            mine: dict[Node, QuantizationAnnotation] = {}
             for node, annotation in annotations.items():
                 owner = self._owners.of(module_of(_first_of_fused(node, annotations)))
                 if owner == number or (owner < 0 and _passes_on(node, annotation, mine)):
-                    mine.add(node)
-                    kept[node] = annotation
+                    mine[node] = annotation
                 else:
                     dropped |= places(node, annotation)
+            kept |= mine
         for node, annotation in kept.items():
             node.meta[Q_ANNOTATION_KEY] = annotation
             dropped -= places(node, annotation)
@@ -369,7 +369,9 @@ class MixedQuantizer(Quantizer):
             part.prepare_obs_or_fq_callback(model, observers)
 
 
-def _passes_on(node: Node, annotation: QuantizationAnnotation, mine: set[Node]) -> bool:
+def _passes_on(
+    node: Node, annotation: QuantizationAnnotation, mine: Mapping[Node, QuantizationAnnotation]
+) -> bool:
     """Whether a node, such as a pooling, only hands on what layers of the same recipe computed.
 
     Without the annotation its output would get another scale than its input, and XNNPACK has no
