@@ -12,6 +12,7 @@
 #include "tools/runner/bundled/bundled_file.h"
 #include "tools/runner/files/executorch_files.h"
 #include "tools/runner/files/manifest.h"
+#include "tools/runner/llm/special_tokens.h"
 #include "tools/runner/llm/tokenizer.h"
 #include "tools/runner/tensors/formats.h"
 
@@ -62,13 +63,16 @@ Status safetensors(const std::string& path) {
 }
 
 Status tokenizer(const std::string& path) {
-  const auto tokenizer = TRY(runner::Tokenizer::read(path));
+  const runner::JsonValue root = TRY(runner::Tokenizer::read_file(path));
+  const auto tokenizer = TRY(runner::Tokenizer::read(root));
+  const auto special = TRY(runner::SpecialTokens::read(root));
   const runner::MappedFile file = TRY(runner::MappedFile::open(path + ".texts", "texts"));
   std::string_view texts = file.text();
   for (size_t end = 0; (end = texts.find('\0')) != std::string_view::npos; texts.remove_prefix(end + 1)) {
     const std::vector<runner::TextPart> parts = {{std::string(texts.substr(0, end))}};
     const std::vector<uint32_t> tokens = TRY(tokenizer->encode(parts));
     TRY(tokenizer->decode(tokens));
+    TRY(special.mark({tokens, tokens}));
   }
   return {};
 }

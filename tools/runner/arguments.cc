@@ -25,6 +25,7 @@ constexpr Option<ProgramArguments, std::string> kProgramTexts[] = {
 constexpr Option<ProgramArguments, std::vector<std::string>> kProgramLists[] = {
     {"--data", &ProgramArguments::data},
     {"--input", &ProgramArguments::inputs},
+    {"--text", &ProgramArguments::texts},
 };
 
 constexpr Option<Arguments, std::string> kTexts[] = {
@@ -154,6 +155,7 @@ const char kUsage[] =
     "  --method NAME         default: forward, or the only one\n"
     "  --input FILE          one per input: .npy, FILE.safetensors:NAME, or .bin, the bytes alone;\n"
     "                        one .safetensors for all: input_0, ...; default: example inputs\n"
+    "  --text TEXT           instead of --input: tokens of the text, a mask and segments; twice for a pair\n"
     "  --output DIR          writes the outputs to DIR/output_0.npy, ...\n"
     "  --output_format F     npy, safetensors (DIR/outputs.safetensors) or raw (DIR/output_0.bin, ...)\n"
     "  --etdump FILE         writes a profile of the program for ExecuTorch's Inspector\n"
@@ -165,7 +167,7 @@ const char kUsage[] =
     "  --system TEXT         the system message; default: the chat template's\n"
     "  --raw_prompt          the prompt is the whole input, without a chat template\n"
     "  --parse_special       special tokens in messages, e.g. <|im_end|>, are tokens; default: text\n"
-    "  --tokenizer FILE      tokenizer.json, with chat_format.json beside it; default: the app's\n"
+    "  --tokenizer FILE      tokenizer.json, for --prompt with chat_format.json beside it; default: the app's\n"
     "  --max_new_tokens N    default 256\n"
     "  --temperature X       0, the default: the most likely token; 1: the model's distribution\n"
     "  --seed N              seed of the random numbers; default: random\n"

@@ -17,6 +17,7 @@ struct Arguments {
     std::vector<std::string> data;
     std::string method;
     std::vector<std::string> inputs;
+    std::vector<std::string> texts;  // Instead of inputs; two belong together.
     std::string output;
     std::string output_format;
     std::string etdump;

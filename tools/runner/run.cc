@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "tools/runner/engine/program.h"
 #include "tools/runner/engine/runtime.h"
 #include "tools/runner/llm/prompter.h"
+#include "tools/runner/llm/text_inputs.h"
 #include "tools/runner/report.h"
 #include "tools/runner/tensors/inputs.h"
 #include "tools/runner/tensors/outputs.h"
@@ -80,6 +82,7 @@ Result<Loaded> load(
 
 Status run_method(
     const Arguments::Program& options,
+    const TextReader* reader,
     int repeat,
     Program& program,
     ProgramReport& report) {
@@ -88,8 +91,9 @@ Status run_method(
   Method& method = *TRY(program.method(report.method));
   const auto meta = TRY(program.meta(report.method));
   const std::vector<GivenInput> given = TRY(
-      options.inputs.empty() ? example_inputs(title, meta)
-                             : read_inputs(options.inputs, title, meta));
+      !options.texts.empty()      ? reader->inputs(options.texts, title, meta)
+          : !options.inputs.empty() ? read_inputs(options.inputs, title, meta)
+                                    : example_inputs(title, meta));
   const Inputs inputs = TRY(make_inputs(title, meta, given));
   report.inputs = infos_of(inputs.values, "input_");
   std::vector<executorch::runtime::EValue> outputs;
@@ -129,10 +133,16 @@ Status keep_language_model(const Arguments& arguments, std::vector<Loaded>& load
   return {};
 }
 
-Status run(const Arguments& arguments, const Prompter* prompter, Loaded& loaded, ProgramReport& report) {
+// What reads text; nullptr: nothing does.
+struct Readers {
+  std::unique_ptr<Prompter> prompter;  // Of language models.
+  std::unique_ptr<TextReader> texts;
+};
+
+Status run(const Arguments& arguments, const Readers& readers, Loaded& loaded, ProgramReport& report) {
   const Arguments::Program& options = loaded.chosen->options;
-  if (prompter != nullptr) {
-    TRY(prompter->converse(*loaded.program, report.conversation));
+  if (readers.prompter != nullptr) {
+    TRY(readers.prompter->converse(*loaded.program, report.conversation));
     report.after_run = memory_now();
   } else if (options.is_bundled) {
     const Tolerance tolerance = {arguments.atol, arguments.rtol};
@@ -140,7 +150,7 @@ Status run(const Arguments& arguments, const Prompter* prompter, Loaded& loaded,
         *loaded.files, options.method, loaded.method_options(), tolerance, report));
     report.after_run = memory_now();
   } else {
-    TRY(run_method(options, arguments.repeat, *loaded.program, report));
+    TRY(run_method(options, readers.texts.get(), arguments.repeat, *loaded.program, report));
   }
   if (loaded.recorder != nullptr) {
     TRY(loaded.recorder->write(options.etdump));
@@ -152,12 +162,12 @@ Status run(const Arguments& arguments, const Prompter* prompter, Loaded& loaded,
 // Adds reports before it fills them in: a report that ends with an error keeps its answers.
 Status run_all(
     const Arguments& arguments,
-    const Prompter* prompter,
+    const Readers& readers,
     std::vector<Loaded>& loaded,
     Report& report) {
   for (Loaded& program : loaded) {
     report.programs.push_back(std::move(program.report));
-    TRY(run(arguments, prompter, program, report.programs.back()));
+    TRY(run(arguments, readers, program, report.programs.back()));
   }
   return {};
 }
@@ -187,10 +197,10 @@ Status check_all_answered(const Report& report) {
 // Answers before a failure must not be lost: JSON contains them and the failure.
 Status run_and_report(
     const Arguments& arguments,
-    const Prompter* prompter,
+    const Readers& readers,
     std::vector<Loaded>& loaded,
     Report& report) {
-  Status done = run_all(arguments, prompter, loaded, report);
+  Status done = run_all(arguments, readers, loaded, report);
   if (!done.ok()) {
     if (arguments.json && has_answers(report)) {
       report.failure = done.sentence();
@@ -202,11 +212,17 @@ Status run_and_report(
   return check_all_answered(report);
 }
 
+bool has_texts(const Chosen& chosen) {
+  return std::any_of(chosen.programs.begin(), chosen.programs.end(), [](const ChosenProgram& program) {
+    return !program.options.texts.empty();
+  });
+}
+
 // Everything that a command line loads.
 struct Invocation {
   Arguments arguments;
   App app;
-  std::unique_ptr<Prompter> prompter;  // nullptr: programs are run with inputs.
+  Readers readers;
   std::vector<Loaded> loaded;
 };
 
@@ -229,7 +245,12 @@ Status run_command_line(int count, char** values, Invocation& invocation) {
     TRY(set_threads(arguments.threads));
   }
   if (arguments.answers()) {
-    invocation.prompter = TRY(Prompter::create(arguments, chosen.app));
+    invocation.readers.prompter = TRY(Prompter::create(arguments, chosen.app));
+  }
+  if (has_texts(chosen)) {
+    const std::string tokenizer = TRY(tokenizer_path(arguments, chosen.app));
+    invocation.readers.texts =
+        std::make_unique<TextReader>(TRY(TextReader::read(tokenizer, arguments.parse_special)));
   }
   Report report;
   report.is_chat = arguments.chat;
@@ -240,7 +261,7 @@ Status run_command_line(int count, char** values, Invocation& invocation) {
     loaded.push_back(TRY(load(chosen.programs[i], files[i], weight_cache, arguments)));
   }
   TRY(keep_language_model(arguments, loaded));
-  return run_and_report(arguments, invocation.prompter.get(), loaded, report);
+  return run_and_report(arguments, invocation.readers, loaded, report);
 }
 
 }  // namespace

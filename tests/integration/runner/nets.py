@@ -102,6 +102,24 @@ def methods(ctx: ModelContext) -> ModelSpec:
     )
 
 
+class Echo(nn.Module):
+    """Returns what a text became."""
+
+    def forward(
+        self, tokens: torch.Tensor, mask: torch.Tensor, segments: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """(1, count) each, to the same."""
+        return tokens + 0, mask + 0, segments + 0
+
+
+def echo(ctx: ModelContext) -> ModelSpec:
+    """Entry point of a program with an encoder's inputs."""
+    count = {1: torch.export.Dim("count", min=1, max=16)}
+    inputs = tuple(torch.ones(1, 8, dtype=torch.int64) for _ in range(3))
+    shapes = dict.fromkeys(("tokens", "mask", "segments"), count)
+    return ModelSpec(methods={"forward": Method(Echo().eval(), inputs, dynamic_shapes=shapes)})
+
+
 class Twins(torch.nn.Module):
     """Two layers whose 8-bit weights are equal, with different scales; biases of zeros."""
 

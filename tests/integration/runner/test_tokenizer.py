@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import functools
 import json
 import random
 import subprocess
@@ -11,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sentencepiece import SentencePieceNormalizer
+from sentencepiece.sentencepiece_model_pb2 import ModelProto
 from tokenizers import (
     AddedToken,
     Regex,
@@ -19,6 +23,7 @@ from tokenizers import (
     models,
     normalizers,
     pre_tokenizers,
+    processors,
     trainers,
 )
 
@@ -214,6 +219,24 @@ def unigram(normalizer: Any, pre_tokenizer: Any, *, bytes_too: bool = False) -> 
     return Tokenizer.from_str(json.dumps(values))
 
 
+@functools.cache
+def table_of_sentencepiece(rule: str = "nmt_nfkc") -> bytes:
+    """The replacements that sentencepiece writes into the models that it trains."""
+    model = ModelProto()
+    model.ParseFromString(SentencePieceNormalizer(rule_name=rule).serialized_model_proto())
+    return model.normalizer_spec.precompiled_charsmap
+
+
+def precompiled() -> Tokenizer:
+    """Like those of T5 and XLM-R."""
+    return unigram(
+        normalizers.Precompiled(table_of_sentencepiece()),
+        pre_tokenizers.Sequence(
+            [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace(prepend_scheme="always")]
+        ),
+    )
+
+
 KINDS: dict[str, Callable[[], Tokenizer]] = {
     "gpt_2": lambda: byte_level(pre_tokenizers.ByteLevel(add_prefix_space=False)),
     "prefix_space": lambda: byte_level(pre_tokenizers.ByteLevel(add_prefix_space=True)),
@@ -251,6 +274,17 @@ KINDS: dict[str, Callable[[], Tokenizer]] = {
         pre_tokenizers.Sequence(
             [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace(prepend_scheme="always")]
         ),
+    ),
+    "precompiled": precompiled,
+    "precompiled_lowercase": lambda: unigram(
+        normalizers.Sequence(
+            [
+                normalizers.Precompiled(table_of_sentencepiece("nmt_nfkc_cf")),
+                normalizers.Replace(Regex(" {2,}"), " "),
+                normalizers.Replace(Regex("[\\d]*"), "#"),
+            ]
+        ),
+        pre_tokenizers.Metaspace(),
     ),
     "metaspace_always": lambda: metaspace("always", True),
     "metaspace_first": lambda: metaspace("first", False),
@@ -349,6 +383,45 @@ def gpt_2() -> dict[str, Any]:
             ),
             "has \\G, which the runner does not support",
         ),
+        (lambda v: v.update(normalizer={"type": "Precompiled"}), '"precompiled_charsmap" is missing'),
+        (
+            lambda v: v.update(normalizer={"type": "Precompiled", "precompiled_charsmap": "A/"}),
+            "has a precompiled_charsmap that is damaged: it does not begin with a table",
+        ),
+        (
+            lambda v: v.update(
+                normalizer={"type": "Precompiled", "precompiled_charsmap": "BAAAAAAAAAD/"}
+            ),
+            "has a precompiled_charsmap that is damaged: its texts are not UTF-8",
+        ),
+        (
+            lambda v: v.update(post_processor={"type": "Unknown"}),
+            ', post_processor is of type "Unknown", which the runner does not support',
+        ),
+        (
+            lambda v: v.update(
+                post_processor={
+                    "type": "Sequence",
+                    "processors": [{"type": "BertProcessing", "cls": ["a", 1], "sep": ["b", 2]}] * 2,
+                }
+            ),
+            "processors[1] is the second one that adds tokens",
+        ),
+        (
+            lambda v: v.update(post_processor={"type": "BertProcessing", "cls": ["a"], "sep": []}),
+            'has a "cls" that is not a token and its id',
+        ),
+        (
+            lambda v: v.update(
+                post_processor={
+                    "type": "TemplateProcessing",
+                    "single": [{"SpecialToken": {"id": "[CLS]", "type_id": 0}}],
+                    "pair": [],
+                    "special_tokens": {},
+                }
+            ),
+            '"[CLS]" is missing',
+        ),
         (lambda v: v["model"].update(unk_token="none"), 'has the unk_token "none"'),
         (lambda v: v["added_tokens"][0].update(id=-1), '"id" is missing or not of type number'),
         (
@@ -422,6 +495,7 @@ SIMPLE_NORMALIZERS = {
     ),
     "lowercase": normalizers.Lowercase(),
     "strip_accents": normalizers.StripAccents(),
+    "precompiled": normalizers.Precompiled(table_of_sentencepiece()),
     "strip": normalizers.Strip(),
     "strip_right": normalizers.Strip(left=False),
 }
@@ -437,6 +511,64 @@ def test_normalizers_of_characters(name: str, characters: list[str], tmp_path: P
     tokenizer.save(str(path))
     given = ["x".join(part) for part in parts_of(characters)]
     compare(tokenizer, path, given + texts(4) + [c + "x" + c for c in ALL[:0x3100]])
+
+
+@pytest.mark.parametrize("rule", ["nmt_nfkc", "nfkc_cf"])
+def test_replacements_of_clusters(rule: str, tmp_path: Path) -> None:
+    """Characters that belong together are replaced together, if they have fewer than six bytes."""
+    path = tmp_path / "tokenizer.json"
+    tokenizer = Tokenizer.from_str(json.dumps(bytes_only()))
+    tokenizer.normalizer = normalizers.Precompiled(table_of_sentencepiece(rule))
+    tokenizer.save(str(path))
+    combining = [c for c in ALL if unicodedata.category(c).startswith("M")] + ["\u200d", "\u0600"]
+    around = ["a", "e", "ﬁ", "ｅ", "é", "\u0600", "\r", "\n", "\u1100", "か", "\u0e01"]
+    given = ["".join(f"{first}{c} {c}{first} " for first in around) for c in combining]
+    generator = random.Random(5)
+    given += ["".join(generator.choices([*combining, *around], k=12)) for _ in range(3000)]
+    compare(tokenizer, path, [*given, "\r\n\n\r", "👨\u200d👩", "🇫🇷🇩🇪"])
+
+
+PROCESSORS = {
+    "none": None,
+    "byte_level": processors.ByteLevel(),
+    "bert": processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2)),
+    "roberta": processors.RobertaProcessing(("[SEP]", 3), ("[CLS]", 2)),
+    "t5": processors.TemplateProcessing("$A [SEP]", "$A [SEP] $B [SEP]", [("[SEP]", 3)]),
+    "template": processors.Sequence(
+        [
+            processors.ByteLevel(),
+            processors.TemplateProcessing(
+                single="[CLS]:4 $A:0 [SEP]:0",
+                pair="[CLS]:0 $B:2 [SEP]:7 $A:1 [SEP]:1",
+                special_tokens=[("[CLS]", 2), ("[SEP]", 3)],
+            ),
+        ]
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PROCESSORS)
+def test_special_tokens_around_texts(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "tokenizer.json"
+    tokenizer = word_piece()
+    tokenizer.post_processor = PROCESSORS[name]
+    tokenizer.save(str(path))
+    given = [tuple(TEXTS[:1]), *((text,) for text in TEXTS), *zip(TEXTS, TEXTS[3:], strict=False)]
+    done = subprocess.run(
+        [TOKENIZE, path, "marked"],
+        input="".join("\1".join(texts) + "\0" for texts in given if "\1" not in "".join(texts)).encode(),
+        capture_output=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    lines = iter(done.stdout.decode().split("\n")[:-1])
+    for one in given:
+        if "\1" in "".join(one):
+            continue
+        expected = tokenizer.encode(*one)
+        assert json.loads(next(lines)) == expected.ids, one
+        assert json.loads(next(lines)) == expected.type_ids, one
+    assert next(lines, None) is None
 
 
 @all_characters
@@ -605,3 +737,22 @@ def test_damaged_files(tmp_path: Path) -> None:
         path.write_bytes(good[: generator.randrange(len(good))])
         done = subprocess.run([TOKENIZE, path], input=b"Hello\0", capture_output=True, timeout=60)
         assert done.returncode == 1
+
+
+def test_damaged_replacements(tmp_path: Path) -> None:
+    """A table with other bits gives other text, or an error, and reads nothing beside it."""
+    path = tmp_path / "tokenizer.json"
+    generator = random.Random(0)
+    values, good = bytes_only(), table_of_sentencepiece()
+    for _ in range(40):
+        changed = bytearray(good)
+        for _ in range(generator.choice([1, 1000])):
+            changed[generator.randrange(len(good))] ^= 1 << generator.randrange(8)
+        cut = bytes(changed[: generator.choice([len(good), generator.randrange(len(good))])])
+        table = base64.b64encode(cut).decode()
+        values["normalizer"] = {"type": "Precompiled", "precompiled_charsmap": table}
+        path.write_text(json.dumps(values))
+        given = "\0".join([*texts(6)[:60], ""]).encode()
+        done = subprocess.run([TOKENIZE, path], input=given, capture_output=True, timeout=60)
+        assert done.returncode in (0, 1), table
+        assert done.returncode == 0 or b"charsmap that is damaged" in done.stderr

@@ -2,9 +2,10 @@
 //
 //     tokenize TOKENIZER.json < texts, each ended by a zero byte
 //
-// With a second argument, any, a byte of value 1 stands before and after what a user said.
+// With a second argument "said", a byte of value 1 stands before and after what a user said. With "marked", a byte of
+// value 1 stands between two texts, and special tokens are put around them.
 //
-// Prints two lines of JSON for each: the tokens, and the text of these.
+// Prints two lines of JSON for each: the tokens, and the text of these; with "marked", the segments instead of the text.
 
 #include <unistd.h>
 
@@ -14,10 +15,12 @@
 #include "tools/runner/base/json.h"
 #include "tools/runner/base/process.h"
 #include "tools/runner/base/text.h"
+#include "tools/runner/llm/special_tokens.h"
 #include "tools/runner/llm/tokenizer.h"
 
 namespace {
 
+using runner::Result;
 using runner::Status;
 
 std::vector<runner::TextPart> parts_of(const std::string& text, bool has_said) {
@@ -32,8 +35,29 @@ std::vector<runner::TextPart> parts_of(const std::string& text, bool has_said) {
   return parts;
 }
 
-Status tokenize(const std::string& path, bool has_said) {
-  const auto tokenizer = TRY(runner::Tokenizer::read(path));
+Result<std::string> encoded(const runner::Tokenizer& tokenizer, const std::string& text, bool has_said) {
+  const std::vector<uint32_t> tokens = TRY(tokenizer.encode(parts_of(text, has_said)));
+  const std::string decoded = TRY(tokenizer.decode(tokens));
+  return nlohmann::json(tokens).dump() + "\n" + nlohmann::json(runner::repaired(decoded)).dump() + "\n";
+}
+
+Result<std::string> marked(
+    const runner::Tokenizer& tokenizer,
+    const runner::SpecialTokens& special,
+    const std::string& texts) {
+  std::vector<std::vector<uint32_t>> tokens;
+  for (size_t start = 0, end = 0; end != std::string::npos; start = end + 1) {
+    end = texts.find(1, start);
+    tokens.push_back(TRY(tokenizer.encode({{texts.substr(start, end - start)}})));
+  }
+  const runner::MarkedTokens all = TRY(special.mark(tokens));
+  return nlohmann::json(all.tokens).dump() + "\n" + nlohmann::json(all.segments).dump() + "\n";
+}
+
+Status tokenize(const std::string& path, const std::string& mode) {
+  const runner::JsonValue root = TRY(runner::Tokenizer::read_file(path));
+  const auto tokenizer = TRY(runner::Tokenizer::read(root));
+  const auto special = TRY(runner::SpecialTokens::read(root));
   std::string input;
   char piece[4096];
   for (ssize_t length = 0; (length = read(STDIN_FILENO, piece, sizeof(piece))) > 0;) {
@@ -43,10 +67,7 @@ Status tokenize(const std::string& path, bool has_said) {
   for (size_t start = 0, end = 0; (end = input.find('\0', start)) != std::string::npos;
        start = end + 1) {
     const std::string text = input.substr(start, end - start);
-    const std::vector<uint32_t> tokens = TRY(tokenizer->encode(parts_of(text, has_said)));
-    const std::string decoded = TRY(tokenizer->decode(tokens));
-    output += nlohmann::json(tokens).dump() + "\n";
-    output += nlohmann::json(runner::repaired(decoded)).dump() + "\n";
+    output += TRY(mode == "marked" ? marked(*tokenizer, special, text) : encoded(*tokenizer, text, mode == "said"));
   }
   return runner::write_to_stdout(output);
 }
@@ -54,7 +75,7 @@ Status tokenize(const std::string& path, bool has_said) {
 }  // namespace
 
 int main(int count, char** arguments) {
-  const Status status = tokenize(arguments[1], count > 2);
+  const Status status = tokenize(arguments[1], count > 2 ? arguments[2] : "");
   if (!status.ok()) {
     runner::print_error(status.sentence());
   }

@@ -15,6 +15,7 @@ extern "C" {
 #include "tools/runner/base/text.h"
 #include "tools/runner/llm/character_tables.h"
 #include "tools/runner/llm/matching.h"
+#include "tools/runner/llm/precompiled.h"
 
 namespace runner {
 namespace {
@@ -252,6 +253,29 @@ class Prepend final : public Normalizer {
   std::string text_;
 };
 
+class ReplaceMatches final : public Normalizer {
+ public:
+  ReplaceMatches(Regex pattern, std::string content) : pattern_(std::move(pattern)), content_(std::move(content)) {}
+
+  Result<std::string> normalize(const std::string& text, Budget& budget) const override {
+    const auto matches = TRY(pattern_.matches(text, budget));
+    TRY(budget.make_text(text.size() + matches.size() * content_.size()));
+    std::string result;
+    size_t at = 0;
+    for (const auto& [start, end] : matches) {
+      result.append(text, at, start - at).append(content_);
+      at = end;
+    }
+    return std::move(result.append(text, at, std::string::npos));
+  }
+
+  bool may_remove_start() const override { return content_.empty(); }
+
+ private:
+  Regex pattern_;
+  std::string content_;
+};
+
 class Replace final : public Normalizer {
  public:
   explicit Replace(Replacement replacement) : replacement_(std::move(replacement)) {}
@@ -318,6 +342,15 @@ Result<std::unique_ptr<Normalizer>> make_bert(const JsonValue& json) {
   return std::make_unique<Sequence>(std::move(parts));
 }
 
+Result<std::unique_ptr<Normalizer>> make_replace(const JsonValue& json) {
+  const JsonValue pattern = TRY(json.at("pattern"));
+  if (!pattern.has("Regex")) {
+    return std::make_unique<Replace>(TRY(Replacement::read(json)));
+  }
+  Regex regex = TRY(Regex::compile(TRY(pattern.text("Regex")), json.where()));
+  return std::make_unique<ReplaceMatches>(std::move(regex), TRY(json.text("content")));
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Normalizer>> make_normalizer(const JsonValue& json, Budget& budget) {
@@ -343,8 +376,11 @@ Result<std::unique_ptr<Normalizer>> make_normalizer(const JsonValue& json, Budge
   if (type == "Prepend") {
     return std::make_unique<Prepend>(TRY(json.text("prepend")));
   }
+  if (type == "Precompiled") {
+    return make_precompiled(json);
+  }
   if (type == "Replace") {
-    return std::make_unique<Replace>(TRY(Replacement::read(json)));
+    return make_replace(json);
   }
   if (const auto form = normal_form(type)) {
     return std::make_unique<Unicode>(*form);

@@ -34,16 +34,6 @@ Result<std::string> asset_path(const std::optional<AppManifest>& app, const char
   return path.empty() ? "" : app->folder + path;
 }
 
-Result<std::string> tokenizer_path(const Arguments& arguments, const std::optional<AppManifest>& app) {
-  const std::string path =
-      arguments.tokenizer.empty() ? TRY(asset_path(app, kTokenizer)) : arguments.tokenizer;
-  if (path.empty()) {
-    return error(std::string("--prompt needs a tokenizer: name a ") + kTokenizer +
-         " with --tokenizer, or put it into the app's data.");
-  }
-  return path;
-}
-
 // Beside the tokenizer, otherwise in the app's assets.
 Result<std::string> format_path(
     const Arguments& arguments,
@@ -62,12 +52,21 @@ Status check_no_inputs(const Arguments::Program& options) {
       {"--method", !options.method.empty()},
       {"--output", !options.output.empty()},
       {"--output_format", !options.output_format.empty()},
+      {"--text", !options.texts.empty()},
   };
   for (const auto& [option, is_given] : given) {
     if (is_given) {
       return error(std::string(option) +
            " is for runs with inputs, and --prompt has its own; remove one of them.");
     }
+  }
+  return {};
+}
+
+Status check_texts(const Arguments::Program& options) {
+  const char* option = options.is_bundled ? "--bundled" : !options.inputs.empty() ? "--input" : nullptr;
+  if (!options.texts.empty() && option != nullptr) {
+    return error(std::string("--text gives a program's inputs, and ") + option + ", too; remove one of them.");
   }
   return {};
 }
@@ -176,6 +175,16 @@ std::string speed_of(const Answer& answer) {
 
 }  // namespace
 
+Result<std::string> tokenizer_path(const Arguments& arguments, const std::optional<AppManifest>& app) {
+  const std::string path =
+      arguments.tokenizer.empty() ? TRY(asset_path(app, kTokenizer)) : arguments.tokenizer;
+  if (path.empty()) {
+    return error(std::string(arguments.answers() ? "--prompt" : "--text") + " needs a tokenizer: name a " + kTokenizer +
+         " with --tokenizer, or put it into the app's data.");
+  }
+  return path;
+}
+
 Status check_prompt_options(const Arguments& arguments) {
   if (arguments.answers()) {
     TRY(check_no_inputs(arguments.leading));
@@ -184,13 +193,19 @@ Status check_prompt_options(const Arguments& arguments) {
     }
     return {};
   }
-  const char* option = arguments.raw_prompt ? "--raw_prompt"
-      : arguments.parse_special             ? "--parse_special"
-      : !arguments.system.empty()           ? "--system"
-      : !arguments.tokenizer.empty()        ? "--tokenizer"
-                                            : nullptr;
+  bool reads_text = !arguments.leading.texts.empty();
+  for (const Arguments::Program& program : arguments.programs) {
+    reads_text = reads_text || !program.texts.empty();
+    TRY(check_texts(program));
+  }
+  TRY(check_texts(arguments.leading));
+  const char* option = arguments.raw_prompt ? "--raw_prompt" : !arguments.system.empty() ? "--system" : nullptr;
   if (option != nullptr) {
     return error(std::string(option) + " needs a --prompt or --chat.");
+  }
+  option = arguments.parse_special ? "--parse_special" : !arguments.tokenizer.empty() ? "--tokenizer" : nullptr;
+  if (option != nullptr && !reads_text) {
+    return error(std::string(option) + " needs a --prompt, --chat or --text.");
   }
   return {};
 }
@@ -198,7 +213,7 @@ Status check_prompt_options(const Arguments& arguments) {
 Result<ChatText> read_chat_text(const Arguments& arguments, const std::optional<AppManifest>& app) {
   ChatText text;
   text.format = TRY(format_for(arguments, app));
-  text.tokenizer = TRY(Tokenizer::read(TRY(tokenizer_path(arguments, app))));
+  text.tokenizer = TRY(Tokenizer::read(TRY(Tokenizer::read_file(TRY(tokenizer_path(arguments, app))))));
   text.system = arguments.system;
   text.parse_special = arguments.parse_special;
   return text;

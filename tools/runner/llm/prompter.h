@@ -19,6 +19,9 @@ namespace runner {
 // An error for options of prompts without a prompt, and for options of runs with inputs beside a prompt.
 Status check_prompt_options(const Arguments& arguments);
 
+// --tokenizer, or the tokenizer.json of the app's assets; an error, if there is none.
+Result<std::string> tokenizer_path(const Arguments& arguments, const std::optional<AppManifest>& app);
+
 // The tokenizer and chat format of --tokenizer, or of the app's assets; an error, if there is none.
 Result<ChatText> read_chat_text(const Arguments& arguments, const std::optional<AppManifest>& app);
 

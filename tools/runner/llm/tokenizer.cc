@@ -23,7 +23,7 @@ std::string unused_character(const std::string& text) {
 
 }  // namespace
 
-Result<std::unique_ptr<Tokenizer>> Tokenizer::read(const std::string& path) {
+Result<JsonValue> Tokenizer::read_file(const std::string& path) {
   const MappedFile file = TRY(MappedFile::open(path, "a tokenizer"));
   const std::string_view text = file.text();
   if (text.size() > kMostBytes) {
@@ -34,7 +34,11 @@ Result<std::unique_ptr<Tokenizer>> Tokenizer::read(const std::string& path) {
   if (!value.ok()) {
     return error(path + " is not Hugging Face's tokenizer.json: " + value.sentence() + ".");
   }
-  const JsonValue root = JsonValue::of(value.take_value(), path);
+  return JsonValue::of(value.take_value(), path);
+}
+
+Result<std::unique_ptr<Tokenizer>> Tokenizer::read(const JsonValue& root) {
+  const std::string& path = root.where();
   auto tokenizer = std::make_unique<Tokenizer>();
   tokenizer->path_ = path;
   // For all added tokens together.

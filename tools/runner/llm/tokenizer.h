@@ -30,10 +30,13 @@ struct TextPart {
 
 class Tokenizer {
  public:
-  // An error if the file is not a tokenizer.json, or has unsupported parts.
-  static Result<std::unique_ptr<Tokenizer>> read(const std::string& path);
+  // The values of a tokenizer.json; an error if the file is none.
+  static Result<JsonValue> read_file(const std::string& path);
 
-  // The tokens of one text, without the special tokens that the file may add at the ends. An error if the
+  // An error if the file has unsupported parts.
+  static Result<std::unique_ptr<Tokenizer>> read(const JsonValue& root);
+
+  // The tokens of one text, without the special tokens that SpecialTokens adds around it. An error if the
   // text is not UTF-8, or needs too much time or memory.
   Result<std::vector<uint32_t>> encode(const std::vector<TextPart>& parts) const;
 
