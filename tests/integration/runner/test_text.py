@@ -7,8 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.integration.runner.runner_process import PROGRAMS, run
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+
+from tests.integration.runner.runner_process import PROGRAMS, run
 
 ECHO = PROGRAMS / "echo.pte"
 WORDS = ["[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "sentence", "about", "##s", "cats"]

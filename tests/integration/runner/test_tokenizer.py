@@ -383,7 +383,10 @@ def gpt_2() -> dict[str, Any]:
             ),
             "has \\G, which the runner does not support",
         ),
-        (lambda v: v.update(normalizer={"type": "Precompiled"}), '"precompiled_charsmap" is missing'),
+        (
+            lambda v: v.update(normalizer={"type": "Precompiled"}),
+            '"precompiled_charsmap" is missing',
+        ),
         (
             lambda v: v.update(normalizer={"type": "Precompiled", "precompiled_charsmap": "A/"}),
             "has a precompiled_charsmap that is damaged: it does not begin with a table",
@@ -402,7 +405,8 @@ def gpt_2() -> dict[str, Any]:
             lambda v: v.update(
                 post_processor={
                     "type": "Sequence",
-                    "processors": [{"type": "BertProcessing", "cls": ["a", 1], "sep": ["b", 2]}] * 2,
+                    "processors": [{"type": "BertProcessing", "cls": ["a", 1], "sep": ["b", 2]}]
+                    * 2,
                 }
             ),
             "processors[1] is the second one that adds tokens",
@@ -556,7 +560,9 @@ def test_special_tokens_around_texts(name: str, tmp_path: Path) -> None:
     given = [tuple(TEXTS[:1]), *((text,) for text in TEXTS), *zip(TEXTS, TEXTS[3:], strict=False)]
     done = subprocess.run(
         [TOKENIZE, path, "marked"],
-        input="".join("\1".join(texts) + "\0" for texts in given if "\1" not in "".join(texts)).encode(),
+        input="".join(
+            "\1".join(texts) + "\0" for texts in given if "\1" not in "".join(texts)
+        ).encode(),
         capture_output=True,
         timeout=60,
     )
