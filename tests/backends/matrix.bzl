@@ -167,19 +167,10 @@ def sqnr(net, row):
         return 12
     return 20 if "int8" in row.recipe else 40
 
-# Lowered again by upstream's own functions in `bazel test //...`: one program of each backend.
+# Lowered again by upstream's own functions in `bazel test //...`; `bazel test //tests:release` does it with all.
 TWICE_OFTEN = [
     "conv_arm_ethos_u85_int8",
-    "conv_arm_tosa_fp",
-    "conv_arm_vgf_fp",
-    "conv_cadence_int8",
-    "conv_coreai_fp16",
     "conv_coreml_fp16",
-    "conv_coreml_int4_weight_only_per_group",
-    "conv_cortex_m_int8",
-    "conv_mps_fp16",
-    "conv_openvino_int8",
     "conv_portable_fp32",
-    "conv_vulkan_fp16",
     "conv_xnnpack_int8_static_per_channel",
 ]

@@ -11,7 +11,6 @@ import pytest
 _RECORDED = Path("tests/bench/results/huggingface.json")
 # Beside the eleven of //tests/unit/huggingface.
 _SAMPLE = [
-    ("automatic-speech-recognition", "moonshine"),
     ("fill-mask", "electra"),
     ("image-classification", "resnet"),
 ]

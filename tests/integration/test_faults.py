@@ -153,6 +153,7 @@ def test_a_killed_lowering(workspace: Workspace, right: bytes) -> None:
     check_next_build(workspace, right)
 
 
+@pytest.mark.release
 def test_bounded_memory(workspace: Workspace) -> None:
     """A lowering that exceeds the address space gives an error that says so."""
     workspace.run("build", _PROGRAM)
@@ -259,6 +260,7 @@ exit $code
     check_next_build(workspace, right)
 
 
+@pytest.mark.release
 def test_code_of_a_worker_that_changes(workspace: Workspace, right: bytes) -> None:
     """A running worker does not use the old code; later tests use the first code again."""
     check_next_build(workspace, right)
@@ -274,7 +276,8 @@ def test_code_of_a_worker_that_changes(workspace: Workspace, right: bytes) -> No
     source.write_text(text)
 
 
-@pytest.mark.parametrize("file", ["nets.py", pytest.param("slow.py", marks=pytest.mark.release)])
+@pytest.mark.release
+@pytest.mark.parametrize("file", ["nets.py", "slow.py"])
 def test_a_build_beside_an_edit(workspace: Workspace, right: bytes, file: str) -> None:
     """If a source changes during its lowering, the next build lowers again."""
     running = start(workspace)

@@ -15,8 +15,15 @@ sys.path.insert(0, str(BENCH))
 import plain  # noqa: E402
 from eight_programs import EIGHT  # noqa: E402
 
+# One of each kind of recipe; the rest is for `bazel test //tests:release`.
+_OFTEN = (0, 1, 4, 6)
+_NUMBERS = [
+    pytest.param(number, marks=() if number in _OFTEN else pytest.mark.release)
+    for number in range(len(EIGHT))
+]
 
-@pytest.mark.parametrize("number", range(len(EIGHT)))
+
+@pytest.mark.parametrize("number", _NUMBERS)
 def test_same_bytes(number: int, tmp_path: Path) -> None:
     """Each of the small programs against `executorch.export.export` in this process."""
     kind, width, recipe = EIGHT[number]

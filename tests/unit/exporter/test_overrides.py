@@ -86,7 +86,14 @@ def _kind(target: str) -> str:
     return "float" if target == "float" else "quantized"
 
 
-@pytest.mark.parametrize("base", [_INT4, "int8_dynamic_per_channel", "int8_static_per_channel"])
+@pytest.mark.parametrize(
+    "base",
+    [
+        _INT4,
+        pytest.param("int8_dynamic_per_channel", marks=pytest.mark.release),
+        "int8_static_per_channel",
+    ],
+)
 def test_layers_stay_as_they_are(base: str) -> None:
     """A pattern takes a block with all that is in it, or a layer."""
     found = weights(with_overrides(base, layers_0="fp32", head="fp32"))

@@ -91,7 +91,10 @@ def ratio_of_program(layer: str, name: str, folder: Path) -> float:
 
 
 # PT2E quantizes the output of a layer with its activation, and only the layer is measured.
-@pytest.mark.parametrize(("recipe", "within", "step"), [(INT4, 0.5, 1), (INT8, 3.0, 2)])
+@pytest.mark.parametrize(
+    ("recipe", "within", "step"),
+    [(INT4, 0.5, 1), pytest.param(INT8, 3.0, 2, marks=pytest.mark.release)],
+)
 def test_the_ranking_is_that_of_real_programs(
     recipe: str, within: float, step: int, tmp_path: Path
 ) -> None:

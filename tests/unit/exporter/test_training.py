@@ -76,7 +76,9 @@ def lowered(recipe: ExportRecipe, model: ModelSpec, checkpoint: Path | None) -> 
     return stages.run(model, recipe, Progress(), "//m:net", etrecord=False).buffer
 
 
-@pytest.mark.parametrize("builder", BUILDERS)
+@pytest.mark.parametrize(
+    "builder", [BUILDERS[0], pytest.param(BUILDERS[1], marks=pytest.mark.release)]
+)
 def test_the_program_is_what_was_trained(builder: Any, tmp_path: Path) -> None:
     """Its outputs are those of the trained module, and not those of the quantized model."""
     module = train(etbuild.qat.prepare(spec(), builder))
