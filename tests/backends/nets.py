@@ -1,4 +1,4 @@
-"""Two small nets that every backend is tried on."""
+"""Small nets that every backend is tried on."""
 
 from __future__ import annotations
 
@@ -48,3 +48,11 @@ def mlp(ctx: ModelContext) -> ModelSpec:
     ).eval()
     rows = [(torch.randn(4, 64),) for _ in range(8)]
     return ModelSpec({"forward": Method(net, rows[0])}, calibration=lambda: iter(rows))
+
+
+def mlp_methods(ctx: ModelContext) -> ModelSpec:
+    """The three linear layers for four rows and for one: two methods with the same weights."""
+    methods = mlp(ctx).methods
+    net = methods["forward"].module
+    sizes = {"rows_4": 4, "rows_1": 1}
+    return ModelSpec({name: Method(net, (torch.randn(size, 64),)) for name, size in sizes.items()})

@@ -393,14 +393,20 @@ def _methods(
 ) -> tuple[dict[str, Any], ...]:
     """Descriptions of the methods, with the payloads of each backend."""
     methods = []
+    in_tables = [
+        (payload_digest(item), len(item.data or b"")) for item in program.backendDelegateData or []
+    ]
+    in_segment = schema.program_class("DataLocation").SEGMENT
     for plan, method in zip(program.executionPlan, describe_methods(program), strict=True):
         payloads: dict[str, dict[str, Any]] = {}
         for delegate in plan.delegates or []:
-            if delegate.processed.location != schema.program_class("DataLocation").SEGMENT:
-                continue
-            segment = base[delegate.processed.index]
+            processed = delegate.processed
+            if processed.location == in_segment:
+                sha256, size = base[processed.index].sha256, base[processed.index].size
+            else:
+                sha256, size = in_tables[processed.index]
             of = payloads.setdefault(text(delegate.id), {"blobs": {}, "named_data": False})
-            of["blobs"][segment.sha256] = segment.size
-            of["named_data"] |= segment.sha256 in delegated and delegated[segment.sha256].named_data
+            of["blobs"][sha256] = size
+            of["named_data"] |= sha256 in delegated and delegated[sha256].named_data
         methods.append({**method, "payloads": payloads})
     return tuple(methods)

@@ -80,6 +80,16 @@ def _loads_by_key(index: Index) -> str:
     return backends.pop() if len(backends) == 1 else "delegates"
 
 
+def payload_bytes(index: Index) -> dict[str, int]:
+    """The bytes of each payload of a delegate by its sha256."""
+    return {
+        blob: size
+        for method in index.methods
+        for payloads in method.get("payloads", {}).values()
+        for blob, size in payloads["blobs"].items()
+    }
+
+
 def _payloads(index: Index) -> list[tuple[str, int, str]]:
     """Name, bytes and backend of each payload, each once."""
     blobs: dict[str, tuple[str, int, str]] = {}

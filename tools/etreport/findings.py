@@ -47,8 +47,9 @@ def _all(report: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for item in report["duplicated"]:
         methods = ", ".join(f"{n} {human_bytes(s)}" for n, s in sorted(item["methods"].items()))
         yield (
-            f"{item['backend']} puts weights into the payload of each method: {methods}. Up to "
-            f"{human_bytes(item['bytes'])} of that are stored twice.",
+            f"{item['backend']} reads weights from its payloads only, so each method stores its "
+            f"own: {methods}. {human_bytes(item['bytes'])} of that are bytes that another method "
+            "has, too.",
             "bytes",
         )
     for label in report["unused_shared_data"]:

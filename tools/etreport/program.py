@@ -13,12 +13,13 @@ from typing import Any
 
 from etbuild.arguments import ToolParser
 from etbuild.command import tool_main
-from etlink import delegated
+from etlink import delegated, schema
 from etlink.container import REBUILD, write_text
 from etlink.json_file import fields_of, read_object, write_json
 from etlink.lowered import Index, Lowered
+from etlink.tables import inline_payloads
 
-from etreport import contents, page
+from etreport import contents, equal_bytes, page
 
 
 @tool_main
@@ -29,12 +30,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for name in ("lowered", "timings", "summary", "json", "html"):
         parser.add_argument(f"--{name}", type=Path, required=True)
     options = parser.parse_args(arguments)
-    index = Lowered(options.lowered).index
+    lowered = Lowered(options.lowered)
     files = (options.lowered / "lowering.json", options.timings, options.summary)
     parts = [read_object(file, "is not part of a report", REBUILD) for file in files]
     names = ", ".join(file.name for file in files)
     with fields_of(f"{options.label}: {names}: one of them", REBUILD):
-        report = describe(options.label, index, *parts)
+        report = describe(options.label, lowered, *parts)
         html = page.of_program(report)
     write_json(options.json, report)
     write_text(options.html, html)
@@ -42,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def describe(
     label: str,
-    index: Index,
+    lowered: Lowered,
     lowering: dict[str, Any],
     run: dict[str, Any],
     linked: dict[str, Any],
@@ -51,12 +52,13 @@ def describe(
 
     Args:
       label: the program.
-      index: of the lowered program.
+      lowered: the program as it was lowered.
       lowering: recipe, unquantized layers and delegation, as EtLower writes them.
       run: seconds per stage, peak memory and accuracy of quantization of this lowering; may differ
         from run to run.
       linked: EtLink's summary.
     """
+    index = lowered.index
     blobs = {n.sha256: n.size for n in index.named_data}
     return {
         "label": label,
@@ -72,12 +74,12 @@ def describe(
             "shared": sum(s["bytes"] for s in linked["shared"]),
             "named_data": sum(blobs.values()),
             "constants": sum(c.size for c in index.constants),
-            "delegates": sum(s.size for s in index.segments if s.kind == "delegate"),
+            "delegates": sum(contents.payload_bytes(index).values()),
         },
         "shared": linked["shared"],
         "unused_shared_data": linked["unused"],
         "not_shared": linked["unshared"],
-        "duplicated": duplicated(index),
+        "duplicated": duplicated(lowered),
         "weight_cache": linked["manifest"]["weight_cache"],
         "not_quantized": lowering["not_quantized"],
         "quantized_layers": lowering["quantized_layers"],
@@ -93,33 +95,45 @@ def describe(
     }
 
 
-def duplicated(index: Index) -> list[dict[str, Any]]:
-    """Backends that keep weights in their payloads, where several methods delegate to them.
+def duplicated(lowered: Lowered) -> list[dict[str, Any]]:
+    """Weights that backends store again in the payload of each method.
 
-    XNNPACK, Vulkan and portable operators load a weight by its key, so that methods share it; TOSA,
-    VGF and Ethos-U compile it into the payload of each method.
+    XNNPACK, Vulkan and portable operators load a weight by its key, so that methods share it.
+    Delegates such as OpenVINO, TOSA, VGF and Ethos-U read weights from their payload only, so that
+    the linker can't store them once. Payloads that are equal as a whole are stored once.
+
+    Args:
+      lowered: the program.
 
     Returns:
-      Per backend: its name, payload bytes by method, and the bytes beyond the largest method's.
+      Per backend: its name, payload bytes by method, and how many bytes the methods have in common.
     """
-    sizes: dict[str, dict[str, int]] = {}
-    seen: dict[str, set[str]] = {}
-    for method in index.methods:
+    in_tables = inline_payloads(schema.unpack_program(lowered.program()))
+
+    def payload(sha256: str) -> bytes:
+        return in_tables[sha256] if sha256 in in_tables else lowered.blob(sha256)
+
+    blobs: dict[str, dict[str, dict[str, int]]] = {}
+    seen: set[str] = set()
+    for method in lowered.index.methods:
         for backend, payloads in method["payloads"].items():
-            if payloads["named_data"]:
-                continue
-            blobs = {b: s for b, s in payloads["blobs"].items() if b not in seen.get(backend, ())}
-            seen.setdefault(backend, set()).update(blobs)
-            sizes.setdefault(backend, {})[method["name"]] = sum(blobs.values())
-    return [
+            if not payloads["named_data"]:
+                new = {blob: size for blob, size in payloads["blobs"].items() if blob not in seen}
+                seen.update(new)
+                blobs.setdefault(backend, {})[method["name"]] = new
+    found = [
         {
             "backend": backend,
-            "methods": methods,
-            "bytes": sum(methods.values()) - max(methods.values()),
+            "methods": {name: sum(sizes.values()) for name, sizes in methods.items()},
+            "bytes": equal_bytes.count(
+                [payload(blob) for blob, size in sorted(sizes.items()) if size]
+                for sizes in methods.values()
+            ),
         }
-        for backend, methods in sorted(sizes.items())
-        if len([size for size in methods.values() if size]) > 1
+        for backend, methods in sorted(blobs.items())
+        if len([sizes for sizes in methods.values() if sizes]) > 1
     ]
+    return [item for item in found if item["bytes"]]
 
 
 def _largest(index: Index, most: int = 20) -> list[dict[str, Any]]:

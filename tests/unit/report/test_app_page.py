@@ -29,7 +29,7 @@ def parts(tmp_path: Path) -> dict[str, Any]:
         lowering = {**FACTS, "delegation": DELEGATION, "not_quantized": {name: "why"}}
         run = {**RUN, "accuracy": ACCURACY}
         reports[label] = program_report.describe(
-            label, lowered.index, lowering, run, dataclasses.asdict(linked)
+            label, lowered, lowering, run, dataclasses.asdict(linked)
         )
         file = f"programs/{name}.pte"
         files[file] = path.stat().st_size

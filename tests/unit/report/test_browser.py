@@ -45,9 +45,7 @@ def report(tmp_path: Path) -> Path:
     lowering = {**FACTS, "delegation": slow, "not_quantized": {"net.table": "an embedding " * 20}}
     stages = [{"name": n, "seconds": s} for n, s in (("load", 2.0), ("export", 9), ("lower", 30))]
     run = {**RUN, "accuracy": ACCURACY, "stages": stages}
-    described = program_report.describe(
-        "//m:p", lowered.index, lowering, run, dataclasses.asdict(linked)
-    )
+    described = program_report.describe("//m:p", lowered, lowering, run, dataclasses.asdict(linked))
     path = tmp_path / "report.html"
     path.write_text(page.of_program(described), encoding="utf-8")
     return path

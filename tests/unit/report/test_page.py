@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
+import random
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
-from etlink.lowered import Index
+from etlink.lowered import Lowered
 from etreport import page as pages
 from etreport import program as report
 from etreport.findings import findings
@@ -56,30 +58,41 @@ def method(name: str, backend: str, blobs: dict[str, int], named_data: bool) -> 
     return {"name": name, "payloads": payloads, "delegates": len(blobs), **parts}
 
 
-def index(*methods: dict[str, Any]) -> Index:
-    """An index with methods alone."""
-    return empty_index(frame="", methods=methods)
+def lowered(folder: Path, methods: dict[str, list[bytes]], named_data: bool = False) -> Lowered:
+    """A program of these payloads for a backend."""
+    program(folder, "//m:program", {}, {"table": b"t" * 64})
+    described = []
+    for name, payloads in methods.items():
+        blobs = {hashlib.sha256(payload).hexdigest(): payload for payload in payloads}
+        for sha256, payload in blobs.items():
+            (folder / "blobs" / sha256).write_bytes(payload)
+        sizes = {sha256: len(payload) for sha256, payload in blobs.items()}
+        described.append(method(name, "TOSABackend", sizes, named_data))
+    return Lowered(folder, empty_index(frame="", methods=tuple(described)))
 
 
-def test_a_backend_that_keeps_weights_in_its_payloads_is_named() -> None:
-    duplicates = report.duplicated(
-        index(
-            method("prefill", "TOSABackend", {"a": 1000}, False),
-            method("decode", "TOSABackend", {"b": 900, "c": 50}, False),
-        )
-    )
-    assert duplicates == [
-        {"backend": "TOSABackend", "methods": {"prefill": 1000, "decode": 950}, "bytes": 950}
-    ]
+WEIGHTS = random.Random(0).randbytes(10_000)
 
 
-def test_what_is_there_once_is_not_named() -> None:
-    named = [method(n, "XnnpackBackend", {n: 10}, True) for n in ("prefill", "decode")]
-    assert report.duplicated(index(*named)) == []
+def test_weights_that_methods_have_in_their_payloads_are_counted(tmp_path: Path) -> None:
+    prefill = [b"tables" * 40 + WEIGHTS[:6000] + b"more" * 50 + WEIGHTS[6000:]]
+    decode = [b"tab" + b"\0" * 501 + WEIGHTS[4000:], bytes(4096)]
+    (found,) = report.duplicated(lowered(tmp_path, {"prefill": prefill, "decode": decode}))
+    assert found["backend"] == "TOSABackend"
+    assert found["methods"] == {"prefill": 10_440, "decode": 504 + 6000 + 4096}
+    # Whole blocks of each of both runs.
+    assert 6000 - 4 * 64 < found["bytes"] <= 6000
+
+
+def test_what_is_there_once_is_not_named(tmp_path: Path) -> None:
+    both = ("prefill", "decode")
+    named = {name: [name.encode() + WEIGHTS] for name in both}
+    assert report.duplicated(lowered(tmp_path / "named", named, named_data=True)) == []
     # The same payload in both methods is one segment of the file.
-    same = [method(n, "TOSABackend", {"a": 10}, False) for n in ("prefill", "decode")]
-    assert report.duplicated(index(*same)) == []
-    assert report.duplicated(index(method("forward", "TOSABackend", {"a": 10}, False))) == []
+    assert report.duplicated(lowered(tmp_path / "same", {name: [WEIGHTS] for name in both})) == []
+    assert report.duplicated(lowered(tmp_path / "one", {"forward": [WEIGHTS, WEIGHTS[1:]]})) == []
+    others = {"prefill": [WEIGHTS[:5000], b""], "decode": [WEIGHTS[5000:]]}
+    assert report.duplicated(lowered(tmp_path / "others", others)) == []
 
 
 def test_a_report_lists_what_is_shared_and_what_is_not(tmp_path: Path) -> None:
@@ -92,7 +105,7 @@ def test_a_report_lists_what_is_shared_and_what_is_not(tmp_path: Path) -> None:
         {"wq": b"q" * 4096, "lora": b"l" * 8},
     )
     linked, _, _ = link_with(task, tmp_path / "out", shared)
-    described = report.describe("//m:task", task.index, FACTS, RUN, dataclasses.asdict(linked))
+    described = report.describe("//m:task", task, FACTS, RUN, dataclasses.asdict(linked))
     assert described["label"] == "//m:task"
     assert described["bytes"]["shared"] == 4096 + 64
     assert described["bytes"]["own"] == linked.program_bytes
@@ -104,7 +117,7 @@ def test_a_report_lists_what_is_shared_and_what_is_not(tmp_path: Path) -> None:
     page = pages.of_program(described)
     for text in ("//m:foundation", "Not shared", "lora", "no shared file has a weight"):
         assert text in page
-    assert "stored twice" not in page
+    assert "that another method has" not in page
     assert 'id="warnings"' not in page
 
 
@@ -113,21 +126,20 @@ def test_the_page_warns_of_the_weight_cache_and_of_copies(tmp_path: Path) -> Non
     shared = shared_file(tmp_path / "f.ptd", "//m:foundation", base)
     linked = dataclasses.asdict(link_with(base, tmp_path / "out", shared)[0])
     linked["manifest"]["weight_cache"] = {"safe": False, "reasons": ["a and b have equal bytes"]}
-    described = report.describe("//m:task", base.index, FACTS, RUN, linked)
-    described["duplicated"] = report.duplicated(
-        index(*[method(n, "VGF", {n: 2_000_000}, False) for n in ("prefill", "decode")])
-    )
+    described = report.describe("//m:task", base, FACTS, RUN, linked)
+    copies = {name: [name.ljust(8).encode() + WEIGHTS * 200] for name in ("prefill", "decode")}
+    described["duplicated"] = report.duplicated(lowered(tmp_path / "vgf", copies))
     page = pages.of_program(described)
     assert "XNNPACK&#39;s weight cache must stay off: a and b have equal bytes." in page
-    assert "VGF puts weights into the payload of each method" in page
-    assert "Up to 2.0 MB of that are stored twice." in page
+    assert "TOSABackend reads weights from its payloads only, so each method stores its own" in page
+    assert "2.0 MB of that are bytes that another method has, too." in page
 
 
 def test_delegation_and_accuracy(tmp_path: Path) -> None:
     base = program(tmp_path / "base", "//m:base", {}, {"wq": b"q" * 4096})
     linked = dataclasses.asdict(link_with(base, tmp_path / "out")[0])
     lowering, run = {**FACTS, "delegation": DELEGATION}, {**RUN, "accuracy": ACCURACY}
-    described = report.describe("//m:task", base.index, lowering, run, linked)
+    described = report.describe("//m:task", base, lowering, run, linked)
     assert described["delegation"]["forward"]["delegated"]["flops_percent"] == 95.0
     assert described["accuracy"] == ACCURACY
     assert described["lowering"] == {**RUN, "path": {}}
@@ -141,7 +153,7 @@ def test_delegation_and_accuracy(tmp_path: Path) -> None:
         "not compared: RuntimeError: no kernel",
     ):
         assert text in page, text
-    plain = pages.of_program(report.describe("//m:task", base.index, FACTS, RUN, linked))
+    plain = pages.of_program(report.describe("//m:task", base, FACTS, RUN, linked))
     assert "Accuracy of the quantization" not in plain
 
 
@@ -151,7 +163,7 @@ def test_contents_are_where_the_bytes_are(tmp_path: Path) -> None:
     weights = {"embedding": b"e" * 64, "head": b"h" * 400}
     task = program(tmp_path / "task", "//m:task", weights, {"wq": b"q" * 4096, "lora": b"l" * 80})
     linked, path, data = link_with(task, tmp_path / "out", shared, separate=True)
-    described = report.describe("//m:task", task.index, FACTS, RUN, dataclasses.asdict(linked))
+    described = report.describe("//m:task", task, FACTS, RUN, dataclasses.asdict(linked))
     files = {f["file"]: f for f in described["contents"]}
     assert {n: (f["kind"], f["label"]) for n, f in files.items()} == {
         "p.pte": ("own", "//m:task"),
@@ -175,9 +187,7 @@ def test_warnings_come_first(tmp_path: Path) -> None:
     little["forward"]["delegates"][0]["flops"] = 400_000
     lowering = {**FACTS, "delegation": little, "not_quantized": {"head": "too <small>"}}
     accuracy = {"forward": {"outputs": [{"sqnr_db": 12.34}]}}
-    described = report.describe(
-        "//m:task", base.index, lowering, {**RUN, "accuracy": accuracy}, linked
-    )
+    described = report.describe("//m:task", base, lowering, {**RUN, "accuracy": accuracy}, linked)
     texts = [f["text"] for f in findings(described)]
     assert texts == [
         "Quantization leaves 12.3 dB in output 0 of forward; 20 dB are a tenth of noise.",
@@ -194,7 +204,7 @@ def test_warnings_come_first(tmp_path: Path) -> None:
 def test_a_page_is_whole_and_the_same_each_time(tmp_path: Path) -> None:
     base = program(tmp_path / "base", "//m:base", {"<b>": b"e" * 64}, {"wq": b"q" * 4096})
     linked = dataclasses.asdict(link_with(base, tmp_path / "out")[0])
-    described = report.describe("//m:task", base.index, FACTS, RUN, linked)
+    described = report.describe("//m:task", base, FACTS, RUN, linked)
     page = pages.of_program(described)
     assert page == pages.of_program(json.loads(json.dumps(described)))
     # Nothing from anywhere else, whether it is a script, a font or a picture.

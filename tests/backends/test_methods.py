@@ -1,0 +1,34 @@
+"""What the report says of weights that each method of a program stores."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+# 64 x 128, 128 x 128 and 128 x 32 numbers.
+_WEIGHTS = 64 * 128 + 128 * 128 + 128 * 32
+
+
+def report(name: str) -> dict[str, Any]:
+    return json.loads(Path(f"tests/backends/methods_{name}.report.json").read_text())
+
+
+@pytest.mark.parametrize(
+    ("name", "backend", "bytes_per_number"),
+    [("arm_tosa_fp", "TOSABackend", 4), ("arm_ethos_u85_int8", "EthosUBackend", 1)],
+)
+def test_weights_that_payloads_repeat(name: str, backend: str, bytes_per_number: int) -> None:
+    (repeated,) = report(name)["duplicated"]
+    assert repeated["backend"] == backend
+    assert set(repeated["methods"]) == {"rows_1", "rows_4"}
+    # A compressed weight has other headers in another method.
+    assert 0.95 * bytes_per_number * _WEIGHTS < repeated["bytes"]
+    assert repeated["bytes"] < min(repeated["methods"].values())
+    assert report(name)["bytes"]["delegates"] == sum(repeated["methods"].values())
+
+
+def test_weights_that_methods_share() -> None:
+    assert report("xnnpack_fp32")["duplicated"] == []
