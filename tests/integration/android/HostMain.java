@@ -3,6 +3,6 @@ package rulesexecutorch.runner;
 /** What RunService does, in a Java of this machine. */
 public final class HostMain {
   public static void main(String[] arguments) {
-    NativeRunner.run(arguments, 1);
+    NativeRunner.run(arguments, 0, 1);
   }
 }

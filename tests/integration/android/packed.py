@@ -59,19 +59,26 @@ def program_arguments(apk: Path, folder: Path) -> list[str]:
 
 
 def run_in_java(
-    folder: Path, arguments: list[str], environment: Mapping[str, str] | None = None
+    folder: Path,
+    arguments: list[str],
+    environment: Mapping[str, str] | None = None,
+    said: str = "",
 ) -> subprocess.CompletedProcess[str]:
-    """Runs the native runner of an APK that was unpacked to a folder, in a Java of this machine."""
+    """Runs the native runner of an APK that was unpacked to a folder, in a Java of this machine.
+
+    `said` is its input.
+    """
     libraries = folder / "lib/x86_64"
     options = ["--enable-native-access=ALL-UNNAMED", f"-Djava.library.path={libraries}"]
     return java(
         [*options, "-cp", HERE / "host_main.jar", "rulesexecutorch.runner.HostMain", *arguments],
         {"LD_LIBRARY_PATH": str(libraries), **(environment or {})},
+        said,
     )
 
 
 def java(
-    words: Sequence[str | Path], environment: Mapping[str, str]
+    words: Sequence[str | Path], environment: Mapping[str, str], said: str = ""
 ) -> subprocess.CompletedProcess[str]:
     """Runs a Java of this machine, whose command line is UTF-8."""
     command = [Path(os.environ["JAVA"]).absolute(), *words]
@@ -80,5 +87,6 @@ def java(
         capture_output=True,
         check=False,
         encoding="utf-8",
+        input=said,
         env={"LC_ALL": "C.UTF-8", **environment},
     )

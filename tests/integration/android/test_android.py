@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import subprocess
 import zipfile
 from pathlib import Path
 
@@ -158,6 +160,41 @@ def test_an_app_runs_from_its_manifest(unpacked: Path) -> None:
     done = run_in_java(unpacked, ["--app", str(unpacked / "assets"), *command[2:]])
     assert done.returncode == 0, done.stdout + done.stderr
     assert [p["name"] for p in json.loads(done.stdout)["programs"]] == ["two"]
+
+
+def test_a_conversation_of_a_language_model(tmp_path: Path) -> None:
+    """Starts the runner like RunActivity does without arguments: messages in, answers out."""
+    with zipfile.ZipFile(HERE / "chat.apk") as archive:
+        archive.extractall(tmp_path)
+        names = archive.namelist()
+    files = [name for name in names if name.startswith("assets/")]
+    line, *command = chat_of("What is\n 🦊?", *files).splitlines()
+    assert command == ["--app", "/app", "--chat"]
+    done = run_in_java(tmp_path, ["--app", str(tmp_path / "assets"), "--chat"], said=f"{line}\n")
+    assert done.returncode == 0, done.stdout + done.stderr
+    desktop = subprocess.run(
+        [HERE / "chat_host_app/runner", "--chat"],
+        input="What is 🦊?\n".encode(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=True,
+    )
+    speed = re.compile(r"(prefill|decode): (\d+) tokens, [0-9.]+ tokens per second")
+    assert len(speed.findall(done.stdout)) == 2
+    assert speed.sub(r"\1 \2", done.stdout) == speed.sub(r"\1 \2", desktop.stdout.decode())
+
+
+def chat_of(message: str, *files: str) -> str:
+    """What RunActivity makes of a message, and the command line if the app has these files."""
+    words = [*("-cp", HERE / "host_main.jar"), "rulesexecutorch.runner.ChatMain", message, *files]
+    done = java(words, {})
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_an_app_without_a_chat_format_runs_programs() -> None:
+    files = ["manifest.json", "programs/one.pte", "assets/chat_format.json.txt", "chat_format.json"]
+    assert chat_of("a", *files) == "a\nno chat\n"
 
 
 def arguments(*extra: str) -> str:

@@ -40,7 +40,7 @@ extern "C" JNIEXPORT jint JNICALL JNI_OnLoad(JavaVM*, void*) {
 }
 
 extern "C" JNIEXPORT void JNICALL Java_rulesexecutorch_runner_NativeRunner_runEncoded(
-    JNIEnv* env, jclass, jobjectArray arguments, jint output) {
+    JNIEnv* env, jclass, jobjectArray arguments, jint input, jint output) {
   std::vector<std::string> words = command_line(env, arguments);
   if (words.empty()) {
     // Java throws, or continues: the caller ends the process.
@@ -51,6 +51,9 @@ extern "C" JNIEXPORT void JNICALL Java_rulesexecutorch_runner_NativeRunner_runEn
     values.push_back(&word[0]);
   }
   values.push_back(nullptr);
+  if (input >= 0 && dup2(input, STDIN_FILENO) < 0) {
+    _exit(1);
+  }
   if (dup2(output, STDOUT_FILENO) < 0 || dup2(output, STDERR_FILENO) < 0) {
     // Nobody would see a message.
     _exit(1);

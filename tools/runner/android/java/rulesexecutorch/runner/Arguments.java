@@ -1,6 +1,7 @@
 package rulesexecutorch.runner;
 
 import java.io.File;
+import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collection;
@@ -77,6 +78,34 @@ final class Arguments {
       }
     }
     return arguments.toArray(new String[0]);
+  }
+
+  /**
+   * The command line of a conversation: each line of the runner's input is a message.
+   *
+   * @param folder with the app's files and its manifest
+   */
+  static String[] ofChat(File folder) {
+    return new String[] {"--app", folder.getPath(), "--chat"};
+  }
+
+  /**
+   * Whether the app has what a conversation needs: a chat format beside a tokenizer.
+   *
+   * @param files paths of the app's files
+   */
+  static boolean canChat(Iterable<String> files) {
+    for (String file : files) {
+      if (file.endsWith("/chat_format.json")) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  /** A message as a line for the runner, which reads a message from each line. */
+  static byte[] lineOf(String message) {
+    return (message.replaceAll("\\s*\\R\\s*", " ").trim() + "\n").getBytes(StandardCharsets.UTF_8);
   }
 
   private static String checked(String argument) {

@@ -23,19 +23,21 @@ public final class RunService extends Service {
           return false;
         }
         String[] arguments = data.createStringArray();
-        start(arguments, ParcelFileDescriptor.CREATOR.createFromParcel(data));
+        ParcelFileDescriptor input = ParcelFileDescriptor.CREATOR.createFromParcel(data);
+        start(arguments, input, ParcelFileDescriptor.CREATOR.createFromParcel(data));
         return true;
       }
     };
   }
 
-  private static void start(final String[] arguments, final ParcelFileDescriptor output) {
+  private static void start(
+      final String[] arguments, final ParcelFileDescriptor input, final ParcelFileDescriptor output) {
     Runnable runner =
         new Runnable() {
           @Override
           public void run() {
             try {
-              NativeRunner.run(arguments, output.getFd());
+              NativeRunner.run(arguments, input.getFd(), output.getFd());
             } catch (LinkageError error) {
               report(output, "error: the native library cannot be loaded: " + error.getMessage());
             } catch (RuntimeException error) {
