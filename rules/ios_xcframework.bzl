@@ -171,6 +171,7 @@ def _module_name(ctx):
     if not name:
         words = ctx.label.name.replace("-", "_").replace(".", "_").split("_")
         name = "".join([w[:1].upper() + w[1:] for w in words])
+        name = ("App" if name[:1].isdigit() else "") + name
     if not name or name[0] not in _LETTERS or not name.replace("_", "").isalnum():
         fail("%s: module_name: got \"%s\", expected letters, digits and _, beginning with a letter." % (ctx.label, name))
     return name

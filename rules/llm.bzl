@@ -1,5 +1,7 @@
 """et_llm: a language model, from its checkpoint to apps."""
 
+load("//rules:android_apk.bzl", "et_android_apk")
+load("//rules:ios_xcframework.bzl", "et_ios_xcframework")
 load("//rules:llm_chat.bzl", "llm_chat")
 load("//rules:llm_tokenizer.bzl", "llm_tokenizer")
 load("//rules:lowering.bzl", "et_lowering")
@@ -10,6 +12,7 @@ load("//rules:runner_app.bzl", "et_runner_app")
 load("//rules:shared_data.bzl", "et_shared_data")
 load("//rules/private:checkpoint_files.bzl", "checkpoint_files")
 load("//rules/private:llm_benchmarks.bzl", "llm_benchmarks")
+load("//toolchains/runtime:import_names.bzl", "ABIS", "SLICES")
 
 # Backends whose programs can ask for weights by name.
 _NAMED = ["portable", "xnnpack"]
@@ -27,6 +30,7 @@ def et_llm(
         adapter_data = "by_content",
         app = True,
         platforms = [],
+        android_package = "",
         layers = 0,
         other_families = False,
         memory_mb = 0,
@@ -58,6 +62,8 @@ def et_llm(
     | `<name>_benchmark` | with `benchmark: true` in the YAML file: a page, a table and JSON for each program |
     | `<name>_chat`, `<name>_<adapter>_chat` | `bazel run`: a conversation on this machine |
     | `<name>_app`, `<name>_app_<platform>` | apps (et_runner_app) with all programs of the first backend |
+    | `<name>_apk` | with platforms for Android: an app with a chat for phones (et_android_apk); "manual", so that only who asks for it fetches Android's tools |
+    | `<name>_ios` | with platforms for iOS: a Swift package (et_ios_xcframework); "manual" |
     | `<name>_model`, `<name>_<adapter>_model` | what is lowered (et_model) |
 
     The checkpoint is config.json with .safetensors files (Hugging Face), a GGUF file, or params.json with a
@@ -80,6 +86,7 @@ def et_llm(
       app: whether to declare an app for the build's target platform.
       platforms: more apps, by names in @rules_executorch//toolchains/platforms; a dict also selects the backend
         of each ({"ios_arm64": "coreml"}).
+      android_package: package name of `<name>_apk`, such as "com.example.chat"; default: "com.example.<name>".
       layers: use only the first N layers, for tests; 0: all.
       other_families: whether a checkpoint whose family et_llm does not have is built by the code of
         transformers, as by et_transformers. Its Python packages are fetched only with this attribute; the
@@ -151,6 +158,7 @@ def et_llm(
             fail("et_llm %s: platforms: programs of \"%s\": got \"%s\", expected one of %s." %
                  (name, platform, of, ", ".join(sorted(programs))))
         _app(name, programs[of], of_apps, platform)
+    _packages(name, where, android_package, of_targets)
     if app:
         _app(name, programs[first], of_apps)
     built = [p for of in programs.values() for p in of]
@@ -178,7 +186,7 @@ def _check(name, backends, recipes, adapters):
             fail("et_llm %s: \"%s\" is in both backends and recipes. Remove it from one of them." %
                  (name, backend))
     for adapter in adapters:
-        if adapter in backends + list(recipes) + ["app", "benchmark", "chat", "checkpoint", "model", "tokenizer"]:
+        if adapter in backends + list(recipes) + ["apk", "app", "benchmark", "chat", "checkpoint", "ios", "model", "tokenizer"]:
             fail("et_llm %s: adapters: \"%s\" is the name of another target. Rename the adapter." %
                  (name, adapter))
 
@@ -258,6 +266,35 @@ def _app(name, programs, common, platform = None):
         programs = programs,
         **common
     )
+
+def _packages(name, where, android_package, common):
+    """What Android and iOS install: with the platforms that have the programs of the first one of each."""
+    common = common | dict(tags = (common["tags"] or []) + ["manual"])
+    android = _alike(where, ABIS)
+    if android:
+        et_android_apk(
+            name = name + "_apk",
+            apps = [_joined(name, "app", platform) for platform in android],
+            label = name,
+            package = android_package or "com.example." + _identifier(name),
+            **common
+        )
+    ios = _alike(where, [platform for platform in SLICES if platform.startswith("ios_")])
+    if ios:
+        et_ios_xcframework(
+            name = name + "_ios",
+            apps = [_joined(name, "app", platform) for platform in ios],
+            **common
+        )
+
+def _alike(where, known):
+    platforms = [platform for platform in where if platform in known]
+    return [platform for platform in platforms if where[platform] == where[platforms[0]]]
+
+def _identifier(name):
+    """The name as a part of the name of a Java package."""
+    characters = [c if c.isalnum() else "_" for c in name.elems()]
+    return ("" if characters[0].isalpha() else "a") + "".join(characters)
 
 def _joined(*parts):
     """Parts of a target's name that aren't empty."""

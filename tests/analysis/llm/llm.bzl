@@ -1,7 +1,7 @@
 """Tests of what et_llm declares."""
 
 load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts")
-load("//rules:providers.bzl", "EtAppInfo", "EtModelInfo", "EtProgramInfo")
+load("//rules:providers.bzl", "EtAppInfo", "EtAppPackageInfo", "EtModelInfo", "EtProgramInfo")
 
 def _model_impl(ctx):
     env = analysistest.begin(ctx)
@@ -52,6 +52,23 @@ llm_app_test = analysistest.make(
     attrs = {
         "platform": attr.string(),
         "programs": attr.string_list(),
+    },
+)
+
+def _package_impl(ctx):
+    env = analysistest.begin(ctx)
+    info = analysistest.target_under_test(env)[EtAppPackageInfo]
+    asserts.equals(env, ctx.attr.apps, [app.label.name for app in info.apps])
+    manifests = [a for a in analysistest.target_actions(env) if a.mnemonic == "TemplateExpand"]
+    packages = [a.substitutions["%{package}"] for a in manifests]
+    asserts.equals(env, [ctx.attr.package] if ctx.attr.package else [], packages)
+    return analysistest.end(env)
+
+llm_package_test = analysistest.make(
+    _package_impl,
+    attrs = {
+        "apps": attr.string_list(),
+        "package": attr.string(),
     },
 )
 

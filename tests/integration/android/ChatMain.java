@@ -9,7 +9,7 @@ public final class ChatMain {
     byte[] line = Arguments.lineOf(arguments[0]);
     System.out.write(line, 0, line.length);
     if (Arguments.canChat(Arrays.asList(arguments).subList(1, arguments.length))) {
-      for (String argument : Arguments.ofChat(new File("/app"))) {
+      for (String argument : Arguments.ofChat(new File("/app"), "llama")) {
         System.out.println(argument);
       }
     } else {

@@ -169,8 +169,12 @@ def test_a_conversation_of_a_language_model(tmp_path: Path) -> None:
         names = archive.namelist()
     files = [name for name in names if name.startswith("assets/")]
     line, *command = chat_of("What is\n 🦊?", *files).splitlines()
-    assert command == ["--app", "/app", "--chat"]
-    done = run_in_java(tmp_path, ["--app", str(tmp_path / "assets"), "--chat"], said=f"{line}\n")
+    assert command == ["--app", "/app", "--program", "llama", "--chat"]
+    done = run_in_java(
+        tmp_path,
+        ["--app", str(tmp_path / "assets"), "--program", "llama_tiny_xnnpack", "--chat"],
+        said=f"{line}\n",
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     desktop = subprocess.run(
         [HERE / "chat_host_app/runner", "--chat"],

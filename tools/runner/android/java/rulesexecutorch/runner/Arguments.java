@@ -84,9 +84,10 @@ final class Arguments {
    * The command line of a conversation: each line of the runner's input is a message.
    *
    * @param folder with the app's files and its manifest
+   * @param program name of the app's program that answers
    */
-  static String[] ofChat(File folder) {
-    return new String[] {"--app", folder.getPath(), "--chat"};
+  static String[] ofChat(File folder, String program) {
+    return new String[] {"--app", folder.getPath(), "--program", program, "--chat"};
   }
 
   /**

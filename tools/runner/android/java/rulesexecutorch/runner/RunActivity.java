@@ -51,6 +51,7 @@ public final class RunActivity extends Activity {
   private final StringBuilder line = new StringBuilder();
   private TextView text;
   private ScrollView scrolled;
+  private LinearLayout choices;
   private LinearLayout entry;
   private EditText message;
   private volatile OutputStream messages;
@@ -61,22 +62,13 @@ public final class RunActivity extends Activity {
     setContentView(layout());
     String[] given = getIntent().getStringArrayExtra("args");
     final String[] extra = given == null ? new String[0] : given;
-    Runnable work =
-        new Runnable() {
+    inBackground(
+        new Work() {
           @Override
-          public void run() {
-            try {
-              prepareAndRun(extra);
-            } catch (IOException error) {
-              show("error: " + error.getMessage());
-            } catch (JSONException error) {
-              show("error: the app's manifest is damaged: " + error.getMessage());
-            } catch (IllegalArgumentException error) {
-              show("error: " + error.getMessage());
-            }
+          public void run() throws IOException, JSONException {
+            prepareAndRun(extra);
           }
-        };
-    new Thread(work, "app").start();
+        });
   }
 
   @Override
@@ -105,6 +97,8 @@ public final class RunActivity extends Activity {
             sendMessage();
           }
         });
+    choices = new LinearLayout(this);
+    choices.setOrientation(LinearLayout.VERTICAL);
     entry = new LinearLayout(this);
     entry.addView(message, new LinearLayout.LayoutParams(0, LinearLayout.LayoutParams.WRAP_CONTENT, 1));
     entry.addView(button);
@@ -113,6 +107,7 @@ public final class RunActivity extends Activity {
     all.setOrientation(LinearLayout.VERTICAL);
     all.setFitsSystemWindows(true);
     all.addView(scrolled, new LinearLayout.LayoutParams(LinearLayout.LayoutParams.MATCH_PARENT, 0, 1));
+    all.addView(choices);
     all.addView(entry);
     return all;
   }
@@ -130,8 +125,69 @@ public final class RunActivity extends Activity {
     for (int i = 0; i < programs.length(); i++) {
       names.add(programs.getJSONObject(i).getString("name"));
     }
-    boolean chats = extra.length == 0 && Arguments.canChat(files);
-    String[] arguments = chats ? Arguments.ofChat(folder) : Arguments.of(folder, names, extra);
+    if (extra.length > 0 || !Arguments.canChat(files)) {
+      run(Arguments.of(folder, names, extra), false);
+    } else if (names.size() == 1) {
+      run(Arguments.ofChat(folder, names.get(0)), true);
+    } else {
+      askWhoAnswers(folder, names);
+    }
+  }
+
+  /** A button for each program: a base and its adapters, for example. */
+  private void askWhoAnswers(final File folder, final List<String> names) {
+    show("Who answers?");
+    runOnUiThread(
+        new Runnable() {
+          @Override
+          public void run() {
+            for (final String name : names) {
+              Button button = new Button(RunActivity.this);
+              button.setText(name);
+              button.setOnClickListener(
+                  new View.OnClickListener() {
+                    @Override
+                    public void onClick(View view) {
+                      choices.setVisibility(View.GONE);
+                      inBackground(
+                          new Work() {
+                            @Override
+                            public void run() throws IOException {
+                              RunActivity.this.run(Arguments.ofChat(folder, name), true);
+                            }
+                          });
+                    }
+                  });
+              choices.addView(button);
+            }
+          }
+        });
+  }
+
+  private interface Work {
+    void run() throws IOException, JSONException;
+  }
+
+  private void inBackground(final Work work) {
+    Runnable whole =
+        new Runnable() {
+          @Override
+          public void run() {
+            try {
+              work.run();
+            } catch (IOException error) {
+              show("error: " + error.getMessage());
+            } catch (JSONException error) {
+              show("error: the app's manifest is damaged: " + error.getMessage());
+            } catch (IllegalArgumentException error) {
+              show("error: " + error.getMessage());
+            }
+          }
+        };
+    new Thread(whole, "app").start();
+  }
+
+  private void run(String[] arguments, boolean chats) throws IOException {
     ParcelFileDescriptor[] input = ParcelFileDescriptor.createPipe();
     ParcelFileDescriptor[] output = ParcelFileDescriptor.createPipe();
     messages = new ParcelFileDescriptor.AutoCloseOutputStream(input[1]);
