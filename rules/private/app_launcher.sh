@@ -15,9 +15,49 @@ esac
 if [ -n "${RULES_EXECUTORCH_EMULATOR:-}" ] && [ "%{platform}" = linux_arm64 ]; then
   exec "$RULES_EXECUTORCH_EMULATOR" "$app/runner" "$@"
 fi
+# A word for the device's shell.
+quoted() {
+  printf " '%s'" "$(printf %s "$1" | sed "s/'/'\\\\''/g")"
+}
+
+# Copies what changed to the device, and starts the runner there. With --dry_run it prints the commands.
+run_on_device() {
+  adb=${ADB:-adb}
+  shows=
+  if [ "${1:-}" = --dry_run ]; then
+    shows=yes
+    shift
+  fi
+  name=$(basename "$app")
+  command="cd '/data/local/tmp/$name' && chmod +x runner && ./runner"
+  for word in "$@"; do
+    command=$command$(quoted "$word")
+  done
+  if [ -n "$shows" ]; then
+    echo "$adb push --sync '$app/.' '/data/local/tmp/$name/'"
+    echo "$adb shell$(quoted "$command")"
+    exit 0
+  fi
+  if ! command -v "$adb" >/dev/null; then
+    echo "error: %{label} is for %{platform} and this machine is $machine: $adb, which starts it on a device, is not" \
+      "installed. Install Android's platform tools, set ADB to its path, or see the commands with -- --dry_run." >&2
+    exit 1
+  fi
+  if ! "$adb" get-state >/dev/null 2>&1; then
+    echo "error: %{label}: \"$adb get-state\" finds no single device that is ready. Connect one and allow debugging," \
+      "choose one of several with ANDROID_SERIAL, or see the commands with -- --dry_run." >&2
+    exit 1
+  fi
+  # --sync copies only files that differ.
+  "$adb" push --sync "$app/." "/data/local/tmp/$name/" >&2
+  exec "$adb" shell "$command"
+}
+
+case "%{platform}" in
+android_*) run_on_device "$@" ;;
+esac
 case "%{platform}:$machine" in
 linux_arm64:Linux_x86_64) how="start it in qemu with bazel run --run_under=@rules_executorch//toolchains/qemu:run_aarch64 %{label}" ;;
-android_*) how="copy the directory to a device (adb push $app /data/local/tmp/) and start runner there" ;;
 ios_*) how="put it into an app with Xcode; see docs/start/ios.md" ;;
 *) how="copy its archive to a machine of that platform, unpack it, and start runner there" ;;
 esac

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shlex
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -117,6 +118,83 @@ def test_launchers_for_another_processor() -> None:
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert all(program in done.stdout for program in _PROGRAMS), done.stdout
+
+
+# Stands for Android's adb, which is not here: a folder is the device, and the bench that replaces
+# Android's C library starts the runner, which does not find its app there by itself.
+_STAND_IN_ADB = """#!/bin/sh
+echo "adb $*" >>"$DEVICE/log"
+case "$1" in
+get-state) test -e "$DEVICE/ready" ;;
+push) mkdir -p "$DEVICE$4" && cp -rL "$3" "$DEVICE$4" ;;
+shell)
+  start="$STARTER ./runner --app ."
+  sh -c "$(printf %s "$2" | sed "s#/data/local/tmp#$DEVICE&#; s#./runner#$start#")"
+  ;;
+esac
+"""
+
+
+def on_device(device: Path, *arguments: str, adb: str = "adb") -> subprocess.CompletedProcess[str]:
+    """`bazel run` of the app for Android."""
+    return subprocess.run(
+        [_APPS / "demo_android_x86_64.run.sh", *arguments],
+        capture_output=True,
+        env={
+            **os.environ,
+            "ADB": str(device / adb),
+            "DEVICE": str(device),
+            "STARTER": " ".join(map(str, STARTERS["android_x86_64"])),
+        },
+        text=True,
+    )
+
+
+@pytest.fixture
+def device(tmp_path: Path) -> Path:
+    (tmp_path / "adb").write_text(_STAND_IN_ADB)
+    (tmp_path / "adb").chmod(0o755)
+    return tmp_path
+
+
+def test_an_app_is_copied_to_a_device_and_started_there(device: Path) -> None:
+    (device / "ready").touch()
+    program = "llama_tiny_xnnpack"
+    words = ["--program", program, "--prompt", "What's $HOME's `x`?", "--max_new_tokens", "2"]
+    done = on_device(device, *words, "--json")
+    assert done.returncode == 0, done.stderr
+    (report,) = json.loads(done.stdout)["programs"]
+    assert report["program"] == f"./programs/{program}.pte"
+    assert (device / f"data/local/tmp/demo_android_x86_64/programs/{program}.pte").is_file()
+    here = run("linux_x86_64", *words, "--json")
+    expected = json.loads(here.stdout)["programs"][0]["answer"]
+    assert report["answer"]["prompt_tokens"] == expected["prompt_tokens"]
+    failed = on_device(device, "--program", "none")
+    assert failed.returncode == 1
+    assert 'has no program "none"' in failed.stderr
+
+
+def test_what_would_be_done_on_a_device(device: Path) -> None:
+    done = on_device(device, "--dry_run", "--prompt", "it's", adb="missing")
+    assert done.returncode == 0, done.stderr
+    push, shell = done.stdout.splitlines()
+    target = "/data/local/tmp/demo_android_x86_64"
+    assert push.startswith(f"{device}/missing push --sync '")
+    assert push.endswith(f"/apps/demo_android_x86_64/.' '{target}/'")
+    (word,) = shlex.split(shell.removeprefix(f"{device}/missing shell "))
+    assert shlex.split(word) == [
+        *["cd", target, "&&", "chmod", "+x", "runner", "&&"],
+        *["./runner", "--prompt", "it's"],
+    ]
+
+
+def test_without_a_device(device: Path) -> None:
+    done = on_device(device)
+    assert done.returncode == 1
+    assert 'adb get-state" finds no single device that is ready. Connect one' in done.stderr
+    done = on_device(device, adb="missing")
+    assert done.returncode == 1
+    assert "missing, which starts it on a device, is not installed" in done.stderr
 
 
 def test_all_platforms_have_the_same_programs() -> None:
