@@ -32,6 +32,7 @@ HONORED = frozenset(
         "quantization.use_hqq",
     }
     | {f"backend.coreml.{key}" for key in ("compute_units", "enabled", "ios", "quantize")}
+    | {f"backend.openvino.{key}" for key in ("device", "enabled", "nncf_compression_group_size")}
     | {f"backend.vulkan.{key}" for key in ("enabled", "force_fp16")}
     | {f"backend.xnnpack.{key}" for key in ("enabled", "extended_ops")}
 )
@@ -40,8 +41,21 @@ HONORED = frozenset(
 REASONS: dict[str, tuple[str, str]] = {
     "backend": (
         "et_llm has no recipe for it that a YAML file chooses",
-        'Name one of the backend\'s recipes in the target: recipes = {"openvino": '
-        '"@rules_executorch//backends/openvino:fp32"}, and remove the section.',
+        'Name one of the backend\'s recipes in the target: recipes = {"arm": '
+        '"@rules_executorch//backends/arm:tosa_fp"}, and remove the section.',
+    ),
+    "backend.openvino": (
+        "these methods of NNCF need data while they compress",
+        "Remove the key; OpenVINO's recipes compress weights without data.",
+    ),
+    "backend.qnn": (
+        "Qualcomm's compiler is part of its SDK, which you declare",
+        'Give recipes = {"qnn": one of @rules_executorch//backends/qualcomm}, and remove the '
+        "section.",
+    ),
+    "backend.torchao": (
+        "it needs torchao's own kernels, which ExecuTorch's runtime in the wheel lacks",
+        "Remove the section.",
     ),
     "base.lora_config": (
         "adapters are files of the target",
@@ -104,5 +118,13 @@ REASONS: dict[str, tuple[str, str]] = {
     "quantization": (
         "quantization goes by qmode, pt2e_quantize and embedding_quantize alone",
         "Remove the key; for a recipe with its own calibration use recipes = {…}.",
+    ),
+    "quantization.use_qat": (
+        "a build trains nothing",
+        'Train with etbuild.qat, and give et_program quantize = "qat" and the checkpoint.',
+    ),
+    "quantization.use_spin_quant": (
+        "weights are not rotated",
+        "Remove the key, or take a checkpoint that was rotated before.",
     ),
 }

@@ -11,7 +11,7 @@ from etllm import recipes
 from etllm.settings import Settings
 
 BACKENDS = Path(__file__).absolute().parents[3] / "backends"
-for _backend in ("coreml", "portable", "vulkan", "xnnpack"):
+for _backend in ("coreml", "openvino", "portable", "vulkan", "xnnpack"):
     sys.path.append(str(BACKENDS / _backend))
 
 MODEL = "model:\n  use_kv_cache: true\n"
@@ -35,6 +35,11 @@ def quantized(**values: object) -> str:
     return "quantization:\n" + "".join(f"  {k}: {v}\n" for k, v in values.items())
 
 
+def openvino(**values: object) -> str:
+    return "backend:\n  openvino:\n" + "".join(f"    {k}: {v}\n" for k, v in values.items())
+
+
+FIXED = "  enable_dynamic_shape: false\n"
 DYNAMIC = {"require_dynamic_shapes": "true"}
 IOS = {"compute_unit": "CPU_ONLY", "minimum_deployment_target": "iOS15"}
 
@@ -67,6 +72,19 @@ IOS = {"compute_unit": "CPU_ONLY", "minimum_deployment_target": "iOS15"}
         ("vulkan", "", ("fp32", DYNAMIC)),
         ("vulkan", "backend:\n  vulkan:\n    force_fp16: true\n", ("fp16", DYNAMIC)),
         ("vulkan", quantized(pt2e_quantize="vulkan_8w"), ("int8_weight_only", DYNAMIC)),
+        ("openvino", FIXED, ("fp32", {"device": "CPU"})),
+        (
+            "openvino",
+            FIXED + quantized(pt2e_quantize="openvino_8wo") + openvino(device="GPU"),
+            ("int8_weight_only", {"device": "GPU", "symmetric": "false"}),
+        ),
+        (
+            "openvino",
+            FIXED
+            + quantized(pt2e_quantize="openvino_4wo")
+            + openvino(nncf_compression_group_size=64),
+            ("int4_weight_only", {"device": "CPU", "group_size": "64"}),
+        ),
         ("coreml", "", ("fp16", IOS)),
         (
             "coreml",
@@ -115,6 +133,39 @@ def test_chosen_recipes(chosen, backend, text, recipe):
             "backend.coreml.ios: got 15 (upstream's default), expected 18",
         ),
         ("coreml", quantized(qmode="8da4w"), "backend.coreml.quantize is Core ML's"),
+        (
+            "openvino",
+            "",
+            "model.enable_dynamic_shape: got true (upstream's default), expected false",
+        ),
+        ("openvino", FIXED + quantized(qmode="8da4w"), '"openvino_8wo" are OpenVINO\'s'),
+        (
+            "openvino",
+            FIXED + quantized(pt2e_quantize="vulkan_8w"),
+            '"openvino_4wo" or "openvino_8wo"',
+        ),
+        (
+            "openvino",
+            FIXED + openvino(device="TPU"),
+            'backend.openvino.device: got "TPU", expected CPU',
+        ),
+        (
+            "openvino",
+            FIXED + openvino(nncf_compression_group_size=32),
+            "expected nothing without pt2e_quantize",
+        ),
+        (
+            "openvino",
+            FIXED
+            + quantized(pt2e_quantize="openvino_4wo")
+            + openvino(nncf_compression_group_size=0),
+            "got 0, expected a number from 1 on",
+        ),
+        (
+            "openvino",
+            FIXED + openvino(openvino_awq="true"),
+            "openvino_awq: got true, which is not supported: these methods of NNCF need data",
+        ),
     ],
 )
 def test_refused_quantization(chosen, backend, text, expected):

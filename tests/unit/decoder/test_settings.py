@@ -101,7 +101,7 @@ def test_errors_name_line_and_key(read, text, expected):
         (MODEL + "export:\n  output_name: a.pte\n", "Remove the key."),
         (MODEL + "debug:\n  generate_etrecord: true\n", "--output_groups=etrecord"),
         (MODEL + "quantization:\n  calibration_limit: 3\n", "recipes = "),
-        (MODEL + "backend:\n  openvino:\n    enabled: true\n", "backends/openvino:fp32"),
+        (MODEL + "backend:\n  tosa:\n    enabled: true\n", "backends/arm:tosa_fp"),
         (MODEL + "backend:\n  xnnpack:\n    enable_bf16: true\n", "recipes = "),
         (MODEL + "base:\n  use_lora: 8\n", "adapters = "),
         (MODEL + "base:\n  tokenizer_path: a.json\n", "tokenizer = "),
@@ -123,6 +123,15 @@ def test_what_has_no_effect_is_an_error_with_its_line(read, section, hint):
 
 def test_a_default_that_is_written_down_is_no_error(read):
     read(MODEL + "  use_attention_sink: null\ndebug:\n  verbose: false\n")
+
+
+def test_the_page_lists_what_is_refused():
+    from etllm.unsupported import REASONS
+
+    page = Path("docs/start/llm.md").read_text(encoding="utf-8")
+    table = page.split("### Keys that are refused")[1].split("\n## ")[0]
+    rows = [row for row in table.splitlines() if row.startswith("| `")]
+    assert rows == [f"| `{key}` | {reason} |" for key, (reason, _) in sorted(REASONS.items())]
 
 
 def test_each_key_of_upstreams_config_is_honored_or_refused(read):
