@@ -88,6 +88,7 @@ def et_shared_data(
         recipe = None,
         methods = None,
         quantize = None,
+        trained_checkpoint = None,
         calibration = None,
         lowerings = [],
         **kwargs):
@@ -113,14 +114,16 @@ def et_shared_data(
       model: label of the et_model, or an et_exported_program of it, whose weights the file contains.
       recipe: label of the et_recipe.
       methods: methods of the model to lower; default: all.
-      quantize: "none" skips the recipe's quantization. Default: "recipe".
+      quantize: "none" skips the recipe's quantization. "qat" quantizes the module that `trained_checkpoint` is the
+        state of. Default: "recipe".
+      trained_checkpoint: with "qat": label of the trained state, as in et_program.
       calibration: label of a .safetensors file with inputs for static quantization, as in et_program.
       lowerings: labels of lowered programs (et_lowering, et_program), instead of model and recipe or beside
         them; the file contains the union of their weights.
       **kwargs: the attributes of the rule, in the table below, and those of all rules.
     """
     own = []
-    if [value for value in (model, recipe, methods, quantize, calibration) if value != None]:
+    if [value for value in (model, recipe, methods, quantize, trained_checkpoint, calibration) if value != None]:
         own.append(declare_lowering(
             name,
             kwargs,
@@ -128,6 +131,7 @@ def et_shared_data(
             recipe = recipe,
             methods = methods,
             quantize = quantize,
+            trained_checkpoint = trained_checkpoint,
             calibration = calibration,
         ))
     et_shared_data_rule(name = name, lowerings = lowerings + own, **kwargs)
