@@ -1,0 +1,113 @@
+"""executorch_app.py: the C interface from Python."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from executorch_app import CONTEXT_FULL, FAILED, INVALID_ARGUMENT, INVALID_FILES, App, AppError
+
+from tests.integration.runner.counting import CONTEXT, Counting, write, write_tokenizer
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("app")
+    write(folder / "counting.pte", Counting(), {"forward": None})
+    write_tokenizer(folder / "tokenizer.json")
+    return folder
+
+
+@pytest.fixture
+def app(folder: Path) -> Iterator[App]:
+    with App(folder / "counting.pte") as opened:
+        yield opened
+
+
+def counted(session: object, tokens: int, position: int) -> int:
+    inputs = [np.zeros((1, tokens), np.int64), np.array([position])]
+    (logits,) = session.run(inputs)
+    assert logits.dtype == np.float32 and logits.shape == (1, 256)
+    return int(logits.argmax())
+
+
+def test_methods(app: App, folder: Path) -> None:
+    assert app.programs == [str(folder / "counting.pte")]
+    with app.session() as session:
+        assert session.methods[0] == "forward"
+        assert counted(session, 3, 4) == 7
+        first = session.run([np.zeros((1, 1), np.int64), np.array([0])])[0]
+        counted(session, 2, 9)
+        assert first.argmax() == 1, "an output is a copy"
+
+
+def test_a_conversation(app: App, folder: Path) -> None:
+    heard: list[str] = []
+    with (
+        app.session() as session,
+        session.chat(tokenizer=folder / "tokenizer.json", raw=True, max_new_tokens=4) as chat,
+    ):
+        assert (chat.count_tokens("abc"), chat.room, chat.turns) == (3, CONTEXT, 0)
+        answer = chat.say("abcde", heard.append)
+        # Each token is the number of those before it.
+        assert answer.prompt_tokens == 5 and answer.tokens == 4
+        assert answer.text == "".join(heard) and answer.reason == "length"
+        assert chat.turns == 1
+        before = chat.room
+        stopped = chat.say("a", lambda _: False)
+        assert (stopped.reason, stopped.tokens) == ("stopped", 1)
+        chat.rewind(1)
+        assert (chat.turns, chat.room) == (1, before)
+        with pytest.raises(AppError, match="does not fit into the context") as caught:
+            chat.say("a" * CONTEXT)
+        assert caught.value.code == CONTEXT_FULL
+        assert chat.turns == 1
+
+
+def test_what_a_listener_raises(app: App, folder: Path) -> None:
+    def fail(text: str) -> None:
+        raise KeyError(text)
+
+    with (
+        app.session() as session,
+        session.chat(tokenizer=folder / "tokenizer.json", raw=True) as chat,
+        pytest.raises(KeyError),
+    ):
+        chat.say("abcde", fail)
+
+
+def test_two_threads(app: App) -> None:
+    results: dict[int, list[int]] = {}
+
+    def work(number: int) -> None:
+        with app.session() as session:
+            results[number] = [counted(session, 2, number + i) for i in range(20)]
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in (10, 50)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == {number: [number + i + 2 for i in range(20)] for number in (10, 50)}
+
+
+def test_errors(app: App, folder: Path) -> None:
+    with pytest.raises(AppError, match=r"missing\.pte") as caught:
+        App(folder / "missing.pte")
+    assert caught.value.code == INVALID_FILES
+    with pytest.raises(OSError, match=r"none\.so"):
+        App(folder / "counting.pte", library=folder / "none.so")
+    session = app.session()
+    with pytest.raises(AppError, match='has no method "walk"') as caught:
+        session.run([], "walk")
+    assert caught.value.code == INVALID_ARGUMENT
+    with pytest.raises(AppError, match="takes 2 inputs, got 1") as caught:
+        session.run([np.zeros((1, 2), np.int64)])
+    assert caught.value.code in (INVALID_ARGUMENT, FAILED)
+    session.close()
+    session.close()
+    with pytest.raises(AppError, match="This session is closed"):
+        _ = session.methods
