@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from executorch_app import CONTEXT_FULL, FAILED, INVALID_ARGUMENT, INVALID_FILES, App, AppError
 
-from tests.integration.runner.counting import CONTEXT, Counting, write, write_tokenizer
+from tests.integration.runner.counting import CONTEXT, Counting, Stateful, write, write_tokenizer
 
 
 @pytest.fixture(scope="module")
@@ -65,6 +65,58 @@ def test_a_conversation(app: App, folder: Path) -> None:
             chat.say("a" * CONTEXT)
         assert caught.value.code == CONTEXT_FULL
         assert chat.turns == 1
+
+
+def test_a_state_that_is_saved(folder: Path, tmp_path: Path) -> None:
+    """A program that counts in its state alone, whose earlier turns are read again."""
+    program = write(tmp_path / "state.pte", Stateful(), {"forward": None}, use_recurrent_state=True)
+    options = {"tokenizer": folder / "tokenizer.json", "raw": True, "max_new_tokens": 2}
+    with App(program) as app:
+        with app.session() as session, session.chat(**options) as chat:
+            first = chat.say("abcde").text
+            chat.save(tmp_path / "saved.chat")
+            second = chat.say("ab").text
+        with app.session() as session, session.chat(**options) as chat:
+            chat.restore(tmp_path / "saved.chat")
+            assert chat.say("ab").text == second
+            chat.rewind(1)
+            assert chat.say("ab").text == second
+            chat.rewind(0)
+            assert chat.say("abcde").text == first
+
+
+def test_a_conversation_that_is_saved(app: App, folder: Path, tmp_path: Path) -> None:
+    saved = tmp_path / "saved.chat"
+    options = {"tokenizer": folder / "tokenizer.json", "raw": True, "max_new_tokens": 3}
+    with app.session() as session, session.chat(**options) as chat:
+        chat.say("abcde")
+        chat.save(saved)
+        room = chat.room
+        expected = chat.say("ab").text
+    with app.session() as other, other.chat(**options) as chat:
+        chat.say("abcdefg")
+        chat.restore(saved)
+        assert (chat.turns, chat.room) == (1, room)
+        assert chat.say("ab").text == expected
+        chat.rewind(0)
+        assert chat.room == CONTEXT
+        chat.restore(saved)
+        for name, damaged, words in (
+            ("cut", saved.read_bytes()[:-1], "is damaged: got "),
+            ("flipped", saved.read_bytes()[:-1] + b"\xff", "does not have the checksum"),
+            ("empty", b"", "is not a saved chat|is empty"),
+            ("long", saved.read_bytes().replace(b'"read":', b'"read":9', 1), '"read"'),
+            ("other", saved.read_bytes().replace(b'"program":"', b'"program":"1', 1), "by another"),
+            ("token", saved.read_bytes().replace(b'"unread":[', b'"unread":[-1,', 1), "32 bits"),
+        ):
+            (tmp_path / name).write_bytes(damaged)
+            with pytest.raises(AppError, match=words) as caught:
+                chat.restore(tmp_path / name)
+            assert caught.value.code == INVALID_FILES
+            assert (chat.turns, chat.room) == (1, room)
+        with pytest.raises(AppError, match="nowhere"):
+            chat.save(tmp_path / "nowhere/saved.chat")
+        assert chat.say("ab").text == expected
 
 
 def test_what_a_listener_raises(app: App, folder: Path) -> None:

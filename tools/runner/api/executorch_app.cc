@@ -410,6 +410,28 @@ executorch_app_code executorch_app_rewind(
   return succeed(error);
 }
 
+executorch_app_code executorch_app_save_chat(
+    const executorch_app_chat* chat,
+    const char* path,
+    executorch_app_error* error) {
+  if (chat == nullptr || path == nullptr) {
+    return missing("executorch_app_save_chat", chat == nullptr ? "chat" : "path", error);
+  }
+  const Status done = chat->chat->save(path);
+  return done.ok() ? succeed(error) : fail(EXECUTORCH_APP_INVALID_FILES, done.sentence(), error);
+}
+
+executorch_app_code executorch_app_restore_chat(
+    executorch_app_chat* chat,
+    const char* path,
+    executorch_app_error* error) {
+  if (chat == nullptr || path == nullptr) {
+    return missing("executorch_app_restore_chat", chat == nullptr ? "chat" : "path", error);
+  }
+  const Status done = chat->chat->restore(path);
+  return done.ok() ? succeed(error) : fail(EXECUTORCH_APP_INVALID_FILES, done.sentence(), error);
+}
+
 executorch_app_code executorch_app_count_tokens(
     const executorch_app_chat* chat,
     const char* message,

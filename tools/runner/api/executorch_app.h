@@ -169,6 +169,19 @@ executorch_app_code executorch_app_rewind(
     size_t turns,
     executorch_app_error* error);
 
+/* Writes the conversation and its KV cache to a file: some megabytes, the memory that the program plans. */
+executorch_app_code executorch_app_save_chat(
+    const executorch_app_chat* chat,
+    const char* path,
+    executorch_app_error* error);
+
+/* Continues a saved conversation in place of the chat's, which stays as it is after an error. The program and its data
+ * must have the bytes of those that saved it. */
+executorch_app_code executorch_app_restore_chat(
+    executorch_app_chat* chat,
+    const char* path,
+    executorch_app_error* error);
+
 /* The tokens that a message would add now, with those of the chat format. */
 executorch_app_code executorch_app_count_tokens(
     const executorch_app_chat* chat,

@@ -147,6 +147,8 @@ _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "stop": (None, (c_void_p,)),
     "turns": (c_size_t, (c_void_p,)),
     "rewind": (_CODE, (c_void_p, c_size_t)),
+    "save_chat": (_CODE, (c_void_p, c_char_p)),
+    "restore_chat": (_CODE, (c_void_p, c_char_p)),
     "count_tokens": (_CODE, (c_void_p, c_char_p, POINTER(c_size_t))),
     "room": (c_size_t, (c_void_p,)),
 }
@@ -404,6 +406,22 @@ class Chat(_Handle):
           AppError: there are fewer turns.
         """
         self._library.call("rewind", self._handle, turns)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the conversation and its KV cache to a file.
+
+        Raises:
+          AppError: the file cannot be written.
+        """
+        self._library.call("save_chat", self._handle, os.fsencode(path))
+
+    def restore(self, path: str | os.PathLike[str]) -> None:
+        """Continues a saved conversation in place of this one, which an error leaves as it is.
+
+        Raises:
+          AppError: the file is damaged, or another program, or other data, wrote it.
+        """
+        self._library.call("restore_chat", self._handle, os.fsencode(path))
 
     def count_tokens(self, message: str) -> int:
         """The tokens that a message would add now, with those of the chat format.

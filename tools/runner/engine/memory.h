@@ -61,6 +61,7 @@ class Arenas {
   explicit Arenas(std::vector<std::shared_ptr<Arena>> arenas);
 
   executorch::runtime::HierarchicalAllocator* allocator() { return &allocator_; }
+  const std::vector<executorch::runtime::Span<uint8_t>>& bytes() const { return bytes_; }
 
  private:
   std::vector<std::shared_ptr<Arena>> arenas_;

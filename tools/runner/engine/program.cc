@@ -1,7 +1,10 @@
 #include "tools/runner/engine/program.h"
 
+#include <algorithm>
+
 #include <executorch/runtime/platform/runtime.h>
 
+#include "tools/runner/base/checksum.h"
 #include "tools/runner/base/process.h"
 #include "tools/runner/engine/runtime.h"
 
@@ -62,6 +65,7 @@ Program::Program(const CheckedFiles& files, const MethodOptions& options)
       options_(options),
       file_(files.program),
       loader_(files.program_bytes),
+      data_files_(files.data),
       data_(files.data, files.named_data) {}
 
 Result<std::unique_ptr<Program>> Program::load(
@@ -121,6 +125,30 @@ Result<Method*> Program::method(const std::string& name) {
     loaded = TRY(Method::load(*program_, about, title(name), std::move(arenas), &data_, options_));
   }
   return loaded.get();
+}
+
+Result<std::vector<executorch::runtime::Span<uint8_t>>> Program::memory(const std::vector<std::string>& methods) {
+  std::vector<executorch::runtime::Span<uint8_t>> all;
+  for (const std::string& name : methods) {
+    for (const auto& part : TRY(method(name))->memory()) {
+      const bool is_known = std::any_of(
+          all.begin(), all.end(), [&part](const auto& other) { return other.data() == part.data(); });
+      if (part.size() > 0 && !is_known) {
+        all.push_back(part);
+      }
+    }
+  }
+  return all;
+}
+
+std::string Program::identity() const {
+  std::string sums = std::to_string(crc32_of_mapped(file_->data(), file_->size()));
+  for (const auto& file : data_files_) {
+    for (const auto& [key, blob] : file->blobs()) {
+      sums += " " + key + " " + std::to_string(file->crc32_of(key));
+    }
+  }
+  return sha256(reinterpret_cast<const uint8_t*>(sums.data()), sums.size());
 }
 
 std::string Program::title(const std::string& method) const {

@@ -41,6 +41,9 @@ class Method {
   Result<std::vector<executorch::runtime::EValue>> run(
       const std::vector<executorch::runtime::EValue>& inputs);
 
+  // What its tensors lie in, beside its inputs: activations, and its state, such as a KV cache.
+  const std::vector<executorch::runtime::Span<uint8_t>>& memory() const { return arenas_->bytes(); }
+
  private:
   Method(std::string name, std::unique_ptr<Arenas> arenas)
       : name_(std::move(name)),
@@ -76,6 +79,12 @@ class Program {
   // For an existing method, which is loaded on first use.
   Result<Method*> method(const std::string& name);
 
+  // What the tensors of existing methods lie in, in this order; what methods share once.
+  Result<std::vector<executorch::runtime::Span<uint8_t>>> memory(const std::vector<std::string>& methods);
+
+  // The same for programs and data of equal bytes.
+  std::string identity() const;
+
   // The name of a method in errors.
   std::string title(const std::string& method) const;
 
@@ -87,6 +96,7 @@ class Program {
   MethodOptions options_;
   std::shared_ptr<const MappedFile> file_;
   MappedLoader loader_;
+  DataFiles data_files_;
   DataMap data_;
   std::unique_ptr<executorch::runtime::Program> program_;
   std::set<std::string> methods_;

@@ -5,6 +5,7 @@
 #include "tools/runner/base/json.h"
 #include "tools/runner/base/os.h"
 #include "tools/runner/base/text.h"
+#include "tools/runner/llm/saved_chat.h"
 
 namespace runner {
 namespace {
@@ -147,6 +148,18 @@ void Chat::rewind(size_t turn) {
     session_.rewind(turns_[turn]);
     turns_.resize(turn);
   }
+}
+
+Status Chat::save(const std::string& path) const {
+  const SavedChat saved = {session_.cursor(), session_.history(), turns_};
+  return save_chat(path, model_.program().identity(), saved, TRY(model_.memory()));
+}
+
+Status Chat::restore(const std::string& path) {
+  SavedChat saved = TRY(restore_chat(path, model_.program().identity(), context(), TRY(model_.memory())));
+  session_.restore(std::move(saved.cursor), std::move(saved.history));
+  turns_ = std::move(saved.turns);
+  return {};
 }
 
 Result<Answer> Chat::generate(const std::vector<uint32_t>& said, const Listener& listener) {

@@ -103,6 +103,12 @@ class Chat {
   // Keeps that many turns, and forgets later ones.
   void rewind(size_t turn);
 
+  // Writes the conversation and its KV cache to a file.
+  Status save(const std::string& path) const;
+
+  // Continues a saved conversation in place of this one, which an error leaves as it is.
+  Status restore(const std::string& path);
+
  private:
   Chat(Program& program, LanguageModel model, const ChatText& text, const ChatOptions& options);
   Result<Answer> generate(const std::vector<uint32_t>& said, const Listener& listener);

@@ -140,6 +140,14 @@ bool LanguageModel::ends_with(uint32_t token) const {
   return std::find(ends_.begin(), ends_.end(), int64_t{token}) != ends_.end();
 }
 
+Result<std::vector<executorch::runtime::Span<uint8_t>>> LanguageModel::memory() const {
+  std::vector<std::string> methods;
+  for (const Reader& reader : readers_) {
+    methods.push_back(reader.method);
+  }
+  return program_->memory(methods);
+}
+
 size_t LanguageModel::next_count(size_t left) const {
   for (const Reader& reader : readers_) {
     if (reader.most <= left) {

@@ -30,6 +30,11 @@ class LanguageModel {
   bool keeps_state() const { return keeps_state_; }
   bool ends_with(uint32_t token) const;
 
+  const Program& program() const { return *program_; }
+
+  // What the methods that read tokens keep: the KV cache, or a state.
+  Result<std::vector<executorch::runtime::Span<uint8_t>>> memory() const;
+
   // How many of N tokens the next call reads.
   size_t next_count(size_t left) const;
 
@@ -87,6 +92,13 @@ class Session {
   };
 
   const Cursor& cursor() const { return cursor_; }
+  const std::vector<uint32_t>& history() const { return history_; }
+
+  // Continues where another session with the same memory was.
+  void restore(Cursor cursor, std::vector<uint32_t> history) {
+    cursor_ = std::move(cursor);
+    history_ = std::move(history);
+  }
 
   // Continues at an earlier cursor of this conversation; later tokens are overwritten. A program with a state reads
   // the earlier ones once more, with the next call.
