@@ -147,11 +147,13 @@ def eager_outputs(module: Any, inputs: Sequence[Any]) -> list[Any]:
       module: as for `eager`.
       inputs: positional arguments.
     """
-    module = eager(module)
-    # Weights don't change; all else may be state.
-    shared = {id(parameter): parameter for parameter in module.parameters()}
     with torch.no_grad():
-        return leaves(deep_copy(module, shared)(*deep_copy(tuple(inputs))))
+        return leaves(with_own_state(eager(module))(*deep_copy(tuple(inputs))))
+
+
+def with_own_state(module: torch.nn.Module) -> torch.nn.Module:
+    """A copy of a module that shares its weights, which don't change; all else may be state."""
+    return deep_copy(module, {id(parameter): parameter for parameter in module.parameters()})
 
 
 class _Positional(torch.nn.Module):

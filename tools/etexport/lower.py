@@ -119,9 +119,11 @@ def versions() -> dict[str, str]:
 def _lower(request: Request, spec: Any, recipe: Any, progress: Progress, tree: Path) -> None:
     from executorch.exir import ExecutorchBackendConfig
 
-    from etexport import capture, kernels
+    from etexport import capture, kernels, overrides
 
+    # While the model is here: its float weights go before it is lowered.
     names = capture.WeightNames(method.module for method in spec.methods.values())
+    overridden = overrides.described(recipe, spec)
     with contextlib.ExitStack() as beside:
         lowered = _run(request, spec, recipe, progress, names, beside)
         manager = lowered.manager
@@ -133,7 +135,7 @@ def _lower(request: Request, spec: Any, recipe: Any, progress: Progress, tree: P
             hints = capture.hints(manager, names, program, scratch, config)
             index = split(program, request.output, request.label, versions(), hints)
             lowering = {
-                **_described(index, spec, recipe, request),
+                **_described(index, spec, recipe, request, overridden),
                 "delegation": lowered.delegation,
                 "without_kernel": kernels.missing(manager),
             }
@@ -173,8 +175,9 @@ def _run(
 ) -> _Lowered:
     from etfast import path
 
-    from etexport import accuracy, delegation, stages
+    from etexport import accuracy, delegation, model, stages
     from etexport.reasons import Reasons
+    from etexport.unloaded import unload
 
     reasons = Reasons()
     delegated: dict[str, Any] = {}
@@ -184,6 +187,8 @@ def _run(
         if not recipe.quantization_recipe.is_qat:
             work = Beside(lambda: accuracy.measure(spec, modules), sound=nothing_refused)
             compared.append(beside.enter_context(work))
+            if work.begun:
+                unload(spec, lambda: model.load_spec(request))
 
     def lowered(edge: Any) -> None:
         delegated.update(delegation.of_program(edge, reasons, recipe))
@@ -200,7 +205,9 @@ def _run(
     return _Lowered(manager, delegated, used, compared[0] if compared else None)
 
 
-def _described(index: Index, spec: Any, recipe: Any, request: Request) -> dict[str, Any]:
+def _described(
+    index: Index, spec: Any, recipe: Any, request: Request, overridden: list[dict[str, Any]]
+) -> dict[str, Any]:
     """What the report says of a lowering, beside the index: deterministic."""
     from etexport import overrides
 
@@ -212,7 +219,7 @@ def _described(index: Index, spec: Any, recipe: Any, request: Request) -> dict[s
         "recipe": {
             "label": request.recipe["label"],
             "name": recipe.name or "",
-            "overrides": overrides.described(recipe, spec),
+            "overrides": overridden,
         },
         "not_quantized": {k: v for f in filters for k, v in sorted(f.skipped.items())},
         "quantized_layers": sum(len(f.taken) for f in filters),

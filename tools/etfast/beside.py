@@ -73,6 +73,11 @@ class Beside(Generic[T]):
         if not self._child:
             os._exit(self._run(sound))
 
+    @property
+    def begun(self) -> bool:
+        """Whether a child does the work."""
+        return self._child is not None
+
     def result(self) -> T:
         """Waits for the work, or does it; to be called once.
 

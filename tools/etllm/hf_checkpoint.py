@@ -19,6 +19,7 @@ from etllm.json_values import JsonValues
 _AGAIN = "Fetch the checkpoint's files again, all of one revision."
 _DTYPES = ("F32", "F16", "BF16", "F64")
 _HEAD = "lm_head.weight"
+_MAPPED_BYTES = 256 << 20
 _WHOLE = {
     "tok_embeddings": "model.embed_tokens",
     "norm": "model.norm",
@@ -159,10 +160,16 @@ class WeightNames:
 
 
 class _Files:
-    """Tensors over one or several .safetensors files."""
+    """Tensors over one or several .safetensors files.
+
+    A file is mapped, and what was read of it counts as the process's memory. So it is opened anew
+    after some of it was read.
+    """
 
     def __init__(self, paths: Mapping[str, Path], index: JsonValues | None) -> None:
+        self._paths = paths
         self._open = {n: open_tensors(path, n, _AGAIN) for n, path in paths.items()}
+        self._read = dict.fromkeys(paths, 0)
         # Name of a tensor to name of its file.
         self.file_by_tensor: dict[str, str] = {}
         for name, file in self._open.items():
@@ -203,7 +210,7 @@ class _Files:
                 f"there are {len(self.file_by_tensor)} tensors and none of that name.",
                 "Give the target all files of the checkpoint, and its own config.json.",
             )
-        file = self._open[self.file_by_tensor[name]]
+        file = self._reopened(self.file_by_tensor[name])
         header = file.get_slice(name)
         dtype, stored = header.get_dtype(), tuple(header.get_shape())
         if dtype not in _DTYPES:
@@ -219,7 +226,14 @@ class _Files:
                 "config.json and the weights belong to different models.",
             )
         values = header[rows] if rows is not None else file.get_tensor(name)
+        self._read[self.file_by_tensor[name]] += values.nbytes
         return values.to(torch.float32).contiguous()
+
+    def _reopened(self, name: str) -> Any:
+        if self._read[name] > _MAPPED_BYTES:
+            self._open[name] = open_tensors(self._paths[name], name, _AGAIN)
+            self._read[name] = 0
+        return self._open[name]
 
 
 def open_tensors(path: Path, name: str, hint: str) -> Any:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
+import weakref
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,8 @@ import pytest
 import torch
 from etbuild import Method, ModelSpec
 from etexport import accuracy, stages
+from etexport.exported import eager_outputs
+from etexport.unloaded import unload
 from executorch.export import ExportRecipe
 from quiet_torch import run, xnnpack
 
@@ -146,3 +150,28 @@ def test_what_cannot_run_is_skipped(tmp_path: Path) -> None:
     assert result == {"forward": {"skipped": "RuntimeError: no kernel"}}
     result = accuracy.measure(model, {"forward": Give(torch.ones(1), torch.ones(1))})
     assert result == {"forward": {"skipped": "got 2 outputs, the eager model gives 1"}}
+
+
+def test_weights_that_another_process_compares_are_let_go() -> None:
+    """With the modules of both methods; what asks for outputs after all loads the model again."""
+    calls: list[ModelSpec] = []
+
+    def load() -> ModelSpec:
+        net = Net().eval()
+        methods = {name: Method(net, (torch.ones(1, 64),)) for name in ("forward", "again")}
+        calls.append(ModelSpec(methods))
+        return calls[-1]
+
+    model = load()
+    expected = eager_outputs(model.methods["forward"].module, (torch.ones(1, 64),))
+    weight = weakref.ref(model.methods["forward"].module.layer.weight)
+    unload(model, load)
+    calls.clear()
+    gc.collect()
+    assert weight() is None
+    result = accuracy.measure(model, {name: Net().eval() for name in model.methods})
+    assert result["again"]["outputs"][0] == {"sqnr_db": None, "note": "the same as eager"}
+    for method in model.methods.values():
+        got = eager_outputs(method.module, method.example_inputs)
+        assert all(torch.equal(g, e) for g, e in zip(got, expected, strict=True))
+    assert len(calls) == 1
