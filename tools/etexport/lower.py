@@ -39,6 +39,7 @@ from etexport.progress import Progress
 if TYPE_CHECKING:
     from etfast.path import Used
 
+    from etexport.calls import Calls
     from etexport.capture import WeightNames
 
 # What a lowered program says of itself beside its index; `etlink` and `etreport` read it.
@@ -134,6 +135,7 @@ def _lower(request: Request, spec: Any, recipe: Any, progress: Progress, tree: P
             index = split(program, request.output, request.label, versions(), hints)
             lowering = {
                 **_described(index, spec, recipe, request),
+                "calls": lowered.calls.of_program(manager),
                 "delegation": lowered.delegation,
                 "without_kernel": kernels.missing(manager),
             }
@@ -153,12 +155,14 @@ class _Lowered:
     Attributes:
       manager: upstream's ExecutorchProgramManager.
       delegation: as `delegation.of_program` has it.
+      calls: modules of its nodes.
       used: what became of the fast path's units.
       accuracy: as `accuracy.measure` has it; None: training changes the model to compare with.
     """
 
     manager: Any
     delegation: dict[str, Any]
+    calls: Calls
     used: Used
     accuracy: Beside[dict[str, Any]] | None
 
@@ -174,9 +178,10 @@ def _run(
     from etfast import path
 
     from etexport import accuracy, delegation, stages
+    from etexport.calls import Calls
     from etexport.reasons import Reasons
 
-    reasons = Reasons()
+    reasons, calls = Reasons(), Calls()
     delegated: dict[str, Any] = {}
     compared: list[Beside[dict[str, Any]]] = []
 
@@ -187,6 +192,7 @@ def _run(
 
     def lowered(edge: Any) -> None:
         delegated.update(delegation.of_program(edge, reasons, recipe))
+        calls.keep(edge)
 
     watch = stages.Watch(quantized, names.keep, lowered)
     with (
@@ -197,7 +203,7 @@ def _run(
         manager = stages.run(
             spec, recipe, progress, request.model_label, etrecord=False, watch=watch
         )
-    return _Lowered(manager, delegated, used, compared[0] if compared else None)
+    return _Lowered(manager, delegated, calls, used, compared[0] if compared else None)
 
 
 def _described(index: Index, spec: Any, recipe: Any, request: Request) -> dict[str, Any]:

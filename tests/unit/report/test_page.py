@@ -22,6 +22,7 @@ FACTS: dict[str, Any] = {
     "recipe": {"label": "//r:fp32", "name": "fp32", "overrides": []},
     "not_quantized": {},
     "notes": [],
+    "calls": {},
     "quantized_layers": 0,
     "delegation": {},
     "without_kernel": [],

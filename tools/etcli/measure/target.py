@@ -91,7 +91,7 @@ class Target:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options that the rule sets, and users do not."""
-    for name in ("flags", "manifest", "recipe"):
+    for name in ("flags", "manifest", "recipe", "report"):
         parser.add_argument(f"--target_{name}", default="", help=argparse.SUPPRESS)
 
 
