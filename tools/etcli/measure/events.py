@@ -33,7 +33,9 @@ class Delegate:
 
 @dataclass
 class Timeline:
-    """Mean milliseconds of a method's instructions; the first run, which sets things up, is left out.
+    """Mean milliseconds of a method's instructions.
+
+    The first of several runs is left out, as it also sets things up.
 
     Attributes:
       ms: of the whole method.

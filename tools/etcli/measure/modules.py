@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from etbuild import BuildError
+from etlink.amounts import human_bytes
 from etlink.json_file import FormError, decode, read_object
 from etlink.payload import BACKEND as XNNPACK
 from etreport.modules import above
@@ -193,16 +194,21 @@ def notes(modules: Mapping[str, Any]) -> list[str]:
         start = f"{delegate['backend']}: {delegate['ms']:.3f} ms,"
         if delegate["measured_ms"]:
             texts.append(
-                f"{start} {delegate['measured_ms']:.3f} of it measured by its own events of operators, "
-                "the rest split by FLOPs."
+                f"{start} {delegate['measured_ms']:.3f} of it measured by its own events of "
+                "operators, the rest split by FLOPs."
             )
         else:
             texts.append(f"{start} split by FLOPs.")
     if modules["unknown_ms"]:
         texts.append(
-            f"{modules['unknown_ms']:.3f} ms: operators whose module is unknown, as in branches and loops."
+            f"{modules['unknown_ms']:.3f} ms: operators whose module is unknown, as in branches "
+            "and loops."
         )
     texts.append(f"{modules['outside_ms']:.3f} ms: outside of operators.")
+    payloads, unnamed = (human_bytes(modules[f"{k}_bytes"]) for k in ("payload", "unnamed"))
+    texts.append(f"Bytes are those of weights; payloads of delegates have {payloads} beside them.")
+    if modules["unnamed_bytes"]:
+        texts.append(f"{unnamed} are of weights whose name is unknown.")
     return texts
 
 
