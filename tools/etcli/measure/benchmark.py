@@ -26,7 +26,7 @@ from etlink.container import write_text
 from etcli import paths
 from etcli.command import Outcome, add_data_option, positive
 from etcli.console import Printer, waiting
-from etcli.measure import baseline, modules, target
+from etcli.measure import app, baseline, modules, target
 from etcli.measure.baseline import Figure
 from etcli.measure.events import by_backend
 
@@ -39,6 +39,7 @@ _SMALLEST_SHARE = 2.0
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's options."""
     target.add_arguments(parser)
+    app.add_arguments(parser)
     parser.add_argument("file", metavar="FILE", nargs="?", help=".pte file; default: the target's")
     add_data_option(parser)
     parser.add_argument("--repeat", type=positive, default=20, help="measured runs (%(default)s)")
@@ -82,9 +83,22 @@ def command(options: argparse.Namespace) -> Outcome:
     if options.max_slowdown and not options.baseline:
         raise BuildError("--max_slowdown compares with a --baseline: none given.")
     before = baseline.read(paths.existing(options.baseline)) if options.baseline else None
+    of_app = app.App(options) if options.target_app else None
+    if of_app and options.dry_run:
+        lines = of_app.commands()
+        return Outcome({"commands": lines}, lambda out: out.line("\n".join(lines)))
+    if options.file and (of_app or options.target_flags):
+        raise BuildError(f"Got {options.file}, expected no file beside the target's program.")
+    if not of_app and (options.dry_run or options.program):
+        raise BuildError("--dry_run and --program are for the benchmark of an app: found none.")
     work = Path(tempfile.mkdtemp(prefix="benchmark-"))
     try:
-        measured = _of_target(options, work) if options.target_flags else _of_file(options, work)
+        if of_app:
+            measured = of_app.measure(work, machine)
+        else:
+            measured = (
+                _of_target(options, work) if options.target_flags else _of_file(options, work)
+            )
     finally:
         shutil.rmtree(work, ignore_errors=True)
     figures = baseline.figures(measured, before.figures if before else {})
@@ -109,8 +123,6 @@ def command(options: argparse.Namespace) -> Outcome:
 
 def _of_target(options: argparse.Namespace, work: Path) -> dict[str, Any]:
     """Measures the program that the rule names, on its model's example inputs."""
-    if options.file:
-        raise BuildError(f"Got {options.file}, expected no file beside the target's program.")
     given = target.of(options, work)
 
     def cases() -> str:
@@ -227,7 +239,7 @@ def show(result: Mapping[str, Any], figures: Sequence[Figure], out: Printer) -> 
     """Prints tables."""
     cpu = result["machine"]
     out.line(", ".join(filter(None, (result["label"], result["recipe"]))), "bold")
-    out.line(f"{cpu['processor']}, {cpu['cores']} cores", "dim")
+    out.line(cpu["processor"] + (f", {cpu['cores']} cores" if cpu["cores"] else ""), "dim")
     out.heading("Figures")
     rows = [[f.name, f.now, f.was or "–", f.change or "–"] for f in figures]
     styles = ["red" if (f.slowdown or 1.0) > 1.1 else "" for f in figures]

@@ -35,7 +35,7 @@ def of(result: Mapping[str, Any], figures: Sequence[Figure]) -> str:
         _plot(title, [1000 * s for s in case["seconds"]]) for title, case in result["cases"].items()
     ]
     written = result.get("generation", {}).get("token_seconds", [])
-    if written:
+    if written and "device" not in result:
         plots.append(_plot("writing, token by token", [1000 * s for s in written]))
     return page.render(
         "benchmark.html.jinja",
