@@ -17,19 +17,19 @@ from etcli import cli
 from executorch.exir import to_edge
 
 # A folder is the device; what was asked for is kept in a file.
-STAND_IN_ADB = """#!/bin/sh
+REPLACED_ADB = """#!/bin/sh
 echo "$*" >>"$DEVICE/log"
 case "$1" in
 get-state) ;;
 push) mkdir -p "$DEVICE$4" && cp -rL "$3" "$DEVICE$4" ;;
 pull) cp "$DEVICE$2" "$3" ;;
 shell)
-  case "$2" in getprop*) printf 'a stand-in\\n8\\n'; exit ;; esac
+  case "$2" in getprop*) printf 'a replacement\\n8\\n'; exit ;; esac
   sh -c "$(printf %s "$2" | sed "s#/data/local/tmp#$DEVICE&#")"
   ;;
 esac
 """
-STAND_IN_RUNNER = """#!/bin/sh
+REPLACED_RUNNER = """#!/bin/sh
 case "$*" in *broken*) echo "error: no such method" >&2; exit 1 ;; esac
 case "$*" in *--prompt*) cat answer.json; exit ;; esac
 cat report.json
@@ -68,7 +68,7 @@ def app(folder: Path, platform: str, constants: dict[str, int], monkeypatch: Any
     exported = torch.export.export(Net(), (torch.zeros(2),))
     edge = to_edge({"forward": exported}, constant_methods=constants)
     (app / "programs/p.pte").write_bytes(edge.to_executorch().buffer)
-    (app / "runner").write_text(STAND_IN_RUNNER)
+    (app / "runner").write_text(REPLACED_RUNNER)
     (app / "report.json").write_text(report())
     answer = {
         "prompt_tokens": [1] * 10,
@@ -96,7 +96,7 @@ def app(folder: Path, platform: str, constants: dict[str, int], monkeypatch: Any
     launcher = runfiles / "_main" / "chat.run.sh"
     launcher.write_text(text)
     adb = folder / "adb"
-    adb.write_text(STAND_IN_ADB)
+    adb.write_text(REPLACED_ADB)
     for file in (launcher, adb, app / "runner"):
         file.chmod(0o755)
     monkeypatch.setenv("ADB", str(adb))
@@ -133,7 +133,7 @@ def test_an_app(platform: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     if platform == "linux_x86_64":
         assert not log.exists()
         return
-    assert result["machine"] == {"processor": "a stand-in", "cores": 8, "system": "Android"}
+    assert result["machine"] == {"processor": "a replacement", "cores": 8, "system": "Android"}
     asked = [line for line in log.read_text().splitlines() if "./runner" in line]
     assert len(asked) == 3
     assert asked[-1].endswith(
