@@ -2,6 +2,7 @@
 
 load("//rules:android_aar.bzl", _et_android_aar = "et_android_aar")
 load("//rules:android_apk.bzl", _et_android_apk = "et_android_apk")
+load("//rules:app_benchmark.bzl", _et_app_benchmark = "et_app_benchmark")
 load("//rules:assets.bzl", _et_assets = "et_assets")
 load("//rules:backend.bzl", _et_backend = "et_backend")
 load("//rules:exported_program.bzl", _et_exported_program = "et_exported_program")
@@ -32,6 +33,7 @@ load("//toolchains/runtime:toolchain.bzl", _et_runtime_toolchain = "et_runtime_t
 et_android_aar = _et_android_aar
 et_android_apk = _et_android_apk
 et_android_tools = _et_android_tools
+et_app_benchmark = _et_app_benchmark
 et_assets = _et_assets
 et_backend = _et_backend
 et_exported_program = _et_exported_program

@@ -1,6 +1,7 @@
 """et_llm: a language model, from its checkpoint to apps."""
 
 load("//rules:android_apk.bzl", "et_android_apk")
+load("//rules:app_benchmark.bzl", "et_app_benchmark")
 load("//rules:ios_xcframework.bzl", "et_ios_xcframework")
 load("//rules:llm_chat.bzl", "llm_chat")
 load("//rules:llm_tokenizer.bzl", "llm_tokenizer")
@@ -62,6 +63,7 @@ def et_llm(
     | `<name>_benchmark` | with `benchmark: true` in the YAML file: a page, a table and JSON for each program |
     | `<name>_chat`, `<name>_<adapter>_chat` | `bazel run`: a conversation on this machine |
     | `<name>_app`, `<name>_app_<platform>` | apps (et_runner_app) with all programs of the first backend |
+    | `<name>_app….benchmark` | measures such an app, on a device or here (et_app_benchmark) |
     | `<name>_apk` | with platforms for Android: an app with a chat for phones (et_android_apk); "manual", so that only who asks for it fetches Android's tools |
     | `<name>_ios` | with platforms for iOS: a Swift package (et_ios_xcframework); "manual" |
     | `<name>_model`, `<name>_<adapter>_model` | what is lowered (et_model) |
@@ -259,8 +261,14 @@ def _programs(name, backend, recipe, adapters, foundation, adapter_data, common)
     return names
 
 def _app(name, programs, common, platform = None):
+    app = _joined(name, "app", platform)
+    et_app_benchmark(
+        name = app + ".benchmark",
+        app = app,
+        **(common | dict(tags = (common["tags"] or []) + ["manual"]))
+    )
     et_runner_app(
-        name = _joined(name, "app", platform),
+        name = app,
         data = [name + "_tokenizer"],
         platform = Label("//toolchains/platforms:" + platform) if platform else None,
         programs = programs,

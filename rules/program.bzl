@@ -279,7 +279,7 @@ def et_program(
 
     ```sh
     bazel run //x:prog.evaluate -- --text wiki.txt    # perplexity, or outputs, against the eager model
-    bazel run //x:prog.benchmark -- --html bench.html # time, memory, operators
+    bazel run //x:prog.benchmark -- --html bench.html # time and memory, by operator and module
     bazel run //x:prog.sensitivity -- --html x.html   # what the quantization of each layer costs
     ```
 

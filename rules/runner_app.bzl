@@ -79,6 +79,7 @@ def _et_runner_app_impl(ctx):
             libraries = fitted.libraries,
             linked_packages = _linked_packages(ctx),
             jni_library = _jni_library(ctx, runtime, fitted),
+            etdump = ctx.attr.etdump,
         ),
     ]
 

@@ -20,13 +20,20 @@ quoted() {
   printf " '%s'" "$(printf %s "$1" | sed "s/'/'\\\\''/g")"
 }
 
-# Copies what changed to the device, and starts the runner there. With --dry_run it prints the commands.
+# Copies what changed to the device, and starts the runner there. With --dry_run it prints the commands. With
+# --pull FILE PATH it then copies a file that the runner wrote from the device.
 run_on_device() {
   adb=${ADB:-adb}
   shows=
   if [ "${1:-}" = --dry_run ]; then
     shows=yes
     shift
+  fi
+  pulled=
+  if [ "${1:-}" = --pull ]; then
+    pulled=$2
+    there=$3
+    shift 3
   fi
   name=$(basename "$app")
   command="cd '/data/local/tmp/$name' && chmod +x runner && ./runner"
@@ -36,6 +43,7 @@ run_on_device() {
   if [ -n "$shows" ]; then
     echo "$adb push --sync '$app/.' '/data/local/tmp/$name/'"
     echo "$adb shell$(quoted "$command")"
+    [ -z "$pulled" ] || echo "$adb pull '/data/local/tmp/$name/$pulled'$(quoted "$there")"
     exit 0
   fi
   if ! command -v "$adb" >/dev/null; then
@@ -50,7 +58,10 @@ run_on_device() {
   fi
   # --sync copies only files that differ.
   "$adb" push --sync "$app/." "/data/local/tmp/$name/" >&2
-  exec "$adb" shell "$command"
+  [ -n "$pulled" ] || exec "$adb" shell "$command"
+  "$adb" shell "$command"
+  "$adb" pull "/data/local/tmp/$name/$pulled" "$there" >&2
+  exit 0
 }
 
 case "%{platform}" in

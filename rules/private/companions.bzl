@@ -17,6 +17,9 @@ def _companion_impl(ctx):
     if not measures_layers:
         words += ["--target_manifest", info.manifest.short_path]
         words += ["--target_recipe", readable_label(info.recipe.label)]
+    reports = [info.report] if ctx.attr.command == "benchmark" else []
+    for report in reports:
+        words += ["--target_report", report.short_path]
     return [run_beside_model(
         ctx,
         label = info.label,
@@ -25,7 +28,7 @@ def _companion_impl(ctx):
         flags = flags,
         words = words,
         packages = [ctx.toolchains[CLI_TOOLCHAIN].packages],
-        tools = ctx.files._tools,
+        tools = ctx.files._tools + reports,
     )]
 
 et_companion = rule(

@@ -310,7 +310,10 @@ def test_what_can_be_run_beside_a_program(workspace: Workspace) -> None:
     flags = ["--repeat", "2", "--save", "saved.json", "--html", "saved.html"]
     printed = workspace.run("run", f"{program}.benchmark", "--", *flags)
     assert "XnnpackBackend" in printed
-    assert json.loads((workspace.folder / "saved.json").read_text())["label"] == program
+    saved = json.loads((workspace.folder / "saved.json").read_text())
+    assert saved["label"] == program
+    trees = [events["modules"]["tree"] for events in saved["events"].values()]
+    assert all(tree[0]["name"] == "" and tree[0]["ms"] > 0 for tree in trees)
     assert "XnnpackBackend" in (workspace.folder / "saved.html").read_text()
 
 

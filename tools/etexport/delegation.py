@@ -35,8 +35,8 @@ def of_program(edge: Any, reasons: Reasons, recipe: Any) -> dict[str, Any]:
     graphs = {name: edge.exported_program(name).graph_module for name in sorted(edge.methods)}
     taken: Counter[str] = Counter()
     for module in graphs.values():
-        for delegate in _delegates(module):
-            taken.update(map(operators.name, _inside(delegate)))
+        for delegate in delegates(module):
+            taken.update(map(operators.name, inside(delegate)))
     lowering = recipe.lowering_recipe
     partitioners = (lowering and lowering.partitioners) or []
     by_method = {}
@@ -47,7 +47,7 @@ def of_program(edge: Any, reasons: Reasons, recipe: Any) -> dict[str, Any]:
 
 
 def _method(module: GraphModule, why: _Why) -> dict[str, Any]:
-    delegates = [{"backend": d.backend_id, **_amount(_inside(d))} for d in _delegates(module)]
+    amounts = [{"backend": d.backend_id, **_amount(inside(d))} for d in delegates(module)]
     left = _operators(module)
     by_operator: dict[str, list[Node]] = {}
     for node in left:
@@ -57,24 +57,26 @@ def _method(module: GraphModule, why: _Why) -> dict[str, Any]:
         for name, nodes in by_operator.items()
     ]
     whole = _amount(left)
-    for amount in delegates:
+    for amount in amounts:
         whole = {key: whole[key] + amount[key] for key in whole}
     listed.sort(key=lambda row: (-row["flops"], -row["nodes"], row["operator"]))
-    return {**whole, "delegates": delegates, "left": listed}
+    return {**whole, "delegates": amounts, "left": listed}
 
 
 def _amount(nodes: Sequence[Node]) -> dict[str, int]:
     return {"nodes": len(nodes), "flops": sum(map(flops, nodes))}
 
 
-def _delegates(module: GraphModule) -> Iterator[LoweredBackendModule]:
+def delegates(module: GraphModule) -> Iterator[LoweredBackendModule]:
+    """The delegates that a graph calls, in order, with those in its branches and loops."""
     for owner, node in operators.walk(module):
         delegate = node.args and getattr(owner, str(getattr(node.args[0], "target", "")), None)
         if isinstance(delegate, LoweredBackendModule):
             yield delegate
 
 
-def _inside(delegate: LoweredBackendModule) -> list[Node]:
+def inside(delegate: LoweredBackendModule) -> list[Node]:
+    """The operators that a delegate was made of."""
     return _operators(delegate.original_module.graph_module)
 
 

@@ -39,6 +39,7 @@ from etexport.progress import Progress
 if TYPE_CHECKING:
     from etfast.path import Used
 
+    from etexport.calls import Calls
     from etexport.capture import WeightNames
 
 # What a lowered program says of itself beside its index; `etlink` and `etreport` read it.
@@ -136,6 +137,7 @@ def _lower(request: Request, spec: Any, recipe: Any, progress: Progress, tree: P
             index = split(program, request.output, request.label, versions(), hints)
             lowering = {
                 **_described(index, spec, recipe, request, overridden),
+                "calls": lowered.calls.of_program(manager),
                 "delegation": lowered.delegation,
                 "without_kernel": kernels.missing(manager),
             }
@@ -155,12 +157,14 @@ class _Lowered:
     Attributes:
       manager: upstream's ExecutorchProgramManager.
       delegation: as `delegation.of_program` has it.
+      calls: modules of its nodes.
       used: what became of the fast path's units.
       accuracy: as `accuracy.measure` has it; None: training changes the model to compare with.
     """
 
     manager: Any
     delegation: dict[str, Any]
+    calls: Calls
     used: Used
     accuracy: Beside[dict[str, Any]] | None
 
@@ -176,10 +180,11 @@ def _run(
     from etfast import path
 
     from etexport import accuracy, delegation, model, stages
+    from etexport.calls import Calls
     from etexport.reasons import Reasons
     from etexport.unloaded import unload
 
-    reasons = Reasons()
+    reasons, calls = Reasons(), Calls()
     delegated: dict[str, Any] = {}
     compared: list[Beside[dict[str, Any]]] = []
 
@@ -192,6 +197,7 @@ def _run(
 
     def lowered(edge: Any) -> None:
         delegated.update(delegation.of_program(edge, reasons, recipe))
+        calls.keep(edge)
 
     watch = stages.Watch(quantized, names.keep, lowered)
     with (
@@ -202,7 +208,7 @@ def _run(
         manager = stages.run(
             spec, recipe, progress, request.model_label, etrecord=False, watch=watch
         )
-    return _Lowered(manager, delegated, used, compared[0] if compared else None)
+    return _Lowered(manager, delegated, calls, used, compared[0] if compared else None)
 
 
 def _described(

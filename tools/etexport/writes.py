@@ -36,7 +36,12 @@ def in_place(config: ExecutorchBackendConfig, edge: Any) -> ExecutorchBackendCon
     if config.run_reinplace_pass or not are_safe(edge):
         return config
     shared = _SharedOutputs(config.to_out_var_pass)
-    return dataclasses.replace(config, run_reinplace_pass=True, to_out_var_pass=shared)
+    return dataclasses.replace(
+        config,
+        run_reinplace_pass=True,
+        to_out_var_pass=shared,
+        passes=[_Handles(edge), *config.passes],
+    )
 
 
 def are_safe(edge: Any) -> bool:
@@ -67,6 +72,34 @@ def _is_safe(program: ExportedProgram, write: Node) -> bool:
         and signature.buffers_to_mutate.get(write.name) == buffer
         and len(written.users) == 1
     )
+
+
+class _Handles(PassBase):
+    """Gives writes in place the debug handles of those that upstream's pass replaces by them.
+
+    No program holds them. What upstream's pass does keep is the node's value, the same object.
+
+    Args:
+      edge: upstream's EdgeProgramManager, before that pass.
+    """
+
+    def __init__(self, edge: Any) -> None:
+        super().__init__()
+        graphs = [edge.exported_program(name).graph for name in edge.methods]
+        self._writes = {
+            id(node.meta["val"]): node
+            for graph in graphs
+            for node in graph.nodes
+            if node.target in DEFAULT_INPLACEABLE_OPS
+        }
+
+    def call(self, graph_module: GraphModule) -> PassResult:
+        """Changes metadata, not the graph."""
+        for node in graph_module.graph.nodes:
+            write = self._writes.get(id(node.meta.get("val")))
+            if write is not None and "debug_handle" not in node.meta:
+                node.meta["debug_handle"] = write.meta.get("debug_handle")
+        return PassResult(graph_module, False)
 
 
 class _SharedOutputs(PassBase):

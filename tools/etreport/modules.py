@@ -1,9 +1,13 @@
-"""Groups weights by the submodules of their qualified names."""
+"""Groups weights by the modules of their qualified names."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
+from typing import Any
 
+from etlink.lowered import Index
+
+from etreport.contents import payload_bytes
 from etreport.treemap import Node
 
 # Fewer are shown side by side.
@@ -52,3 +56,62 @@ def _part(name: str) -> str:
     parts = name.split(".")
     numbered = len(parts) > 2 and parts[1].isdecimal()
     return ".".join(parts[:2]) if numbered else parts[0]
+
+
+def of_program(index: Index, calls: Mapping[str, Any]) -> dict[str, Any]:
+    """What relates the runtime's events and a program's bytes to modules of the model.
+
+    Args:
+      index: of the lowered program.
+      calls: modules by method and instruction, as EtLower writes them.
+
+    Returns:
+      `calls`; `bytes`, by module those of its own weights; `unnamed_bytes` of weights whose name is
+      unknown; `payload_bytes` of delegates, whose backends may keep weights in them.
+    """
+    called = {name for method in calls.values() for name in _called(method)}
+    known = {part for name in called for part in above(name)} - {""}
+    sizes: dict[str, int] = {}
+    unnamed = 0
+    for name, size in _weights(index):
+        if name:
+            module = _owner(name, known)
+            sizes[module] = sizes.get(module, 0) + size
+        else:
+            unnamed += size
+    return {
+        "calls": calls,
+        "bytes": sizes,
+        "unnamed_bytes": unnamed,
+        "payload_bytes": sum(payload_bytes(index).values()),
+    }
+
+
+def above(module: str) -> list[str]:
+    """A module's name and those of the modules around it: "", "layers", "layers.3"."""
+    parts = module.split(".") if module else []
+    return [".".join(parts[:n]) for n in range(len(parts) + 1)]
+
+
+def _called(method: Mapping[str, Any]) -> Iterator[str]:
+    yield from method["kernels"].values()
+    for nodes in method["delegates"].values():
+        yield from (module for module, _, _ in nodes)
+
+
+def _owner(name: str, known: Set[str]) -> str:
+    """The module of a weight; a scale "fc.weight.scale" belongs to the module "fc"."""
+    around = above(name)[:-1]
+    return next((module for module in reversed(around) if module in known), around[-1])
+
+
+def _weights(index: Index) -> Iterator[tuple[str, int]]:
+    """Name and bytes of each weight, once; empty: it has no name."""
+    names = {tensor.buffer: tensor.name for tensor in index.tensors}
+    seen: set[str] = set()
+    for named in index.named_data:
+        if named.sha256 not in seen:
+            seen.add(named.sha256)
+            yield named.names[0] if named.names else "", named.size
+    for constant in index.constants:
+        yield names.get(constant.buffer, ""), constant.size

@@ -19,7 +19,7 @@ from etlink.json_file import fields_of, read_object, write_json
 from etlink.lowered import Index, Lowered
 from etlink.tables import inline_payloads
 
-from etreport import contents, equal_bytes, page
+from etreport import contents, equal_bytes, modules, page
 
 
 @tool_main
@@ -53,7 +53,7 @@ def describe(
     Args:
       label: the program.
       lowered: the program as it was lowered.
-      lowering: recipe, unquantized layers and delegation, as EtLower writes them.
+      lowering: recipe, unquantized layers, delegation and modules of calls, as EtLower writes them.
       run: seconds per stage, peak memory and accuracy of quantization of this lowering; may differ
         from run to run.
       linked: EtLink's summary.
@@ -88,6 +88,7 @@ def describe(
         "accuracy": run.get("accuracy", {}),
         "largest": _largest(index),
         "contents": contents.of_program(index, linked),
+        "modules": modules.of_program(index, lowering["calls"]),
         "lowering": {
             **{key: run[key] for key in ("stages", "peak_memory_bytes")},
             "path": run.get("path", {}),

@@ -107,3 +107,31 @@ def _license_paths_impl(ctx):
     return unittest.end(env)
 
 license_paths_test = unittest.make(_license_paths_impl)
+
+def _benchmark_impl(ctx):
+    env = analysistest.begin(ctx)
+    target = analysistest.target_under_test(env)
+    (script,) = [
+        action
+        for action in analysistest.target_actions(env)
+        if [f.basename for f in action.outputs.to_list()] == [target.label.name]
+    ]
+    for words in ctx.attr.words:
+        text = " ".join(["'%s'" % word for word in words.split(" ")])
+        found = " ".join([line.strip(" \\") for line in script.content.split("\n")])
+        asserts.true(env, text in found, "%s is not in %s" % (text, script.content))
+    files = [f.basename for f in target[DefaultInfo].default_runfiles.files.to_list()]
+    for name in ctx.attr.files:
+        asserts.true(env, name in files, "%s is not among its files" % name)
+
+    # It is as large as the program's weights, and caches may not have it.
+    asserts.equals(env, [], [name for name in files if name.endswith(".lowered")])
+    return analysistest.end(env)
+
+benchmark_test = analysistest.make(
+    _benchmark_impl,
+    attrs = {
+        "files": attr.string_list(doc = "Names of files in its runfiles."),
+        "words": attr.string_list(doc = "Words of the script that follow each other."),
+    },
+)

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 from etbuild import ModelContext, ModelSpec
+from etcli import cli
 from etllm.entry import build as build_llama
 
 from models.silero_vad import build as build_silero
@@ -195,6 +196,29 @@ def test_without_a_device(device: Path) -> None:
     done = on_device(device, adb="missing")
     assert done.returncode == 1
     assert "missing, which starts it on a device, is not installed" in done.stderr
+
+
+@pytest.mark.parametrize("platform", ["android_x86_64", "linux_x86_64"])
+def test_a_benchmark_of_an_app(
+    platform: str, device: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The figures of a real runner; adb and the device are the replacements above."""
+    (device / "ready").touch()
+    monkeypatch.setenv("ADB", str(device / "adb"))
+    monkeypatch.setenv("DEVICE", str(device))
+    monkeypatch.setenv("STARTER", " ".join(map(str, STARTERS["android_x86_64"])))
+    app = f"apps/demo_{platform}"
+    words = ["--target_app", f"{app}.run.sh", "--target_app_folder", app, "--json"]
+    words += ["--repeat", "2", "--prompt_tokens", "4", "--tokens", "2"]
+    names = {}
+    for program in _PROGRAMS:
+        assert cli.main(["benchmark", *words, "--program", program]) == 0, capsys.readouterr().err
+        result = json.loads(capsys.readouterr().out)
+        assert result["device"] == platform
+        assert all(value > 0 for value in result["figures"].values()), result["figures"]
+        names[program] = set(result["figures"])
+    assert {"first token", "reading", "writing"} <= names["llama_tiny_xnnpack"]
+    assert "forward" in names["silero_vad_xnnpack"]
 
 
 def test_all_platforms_have_the_same_programs() -> None:

@@ -22,6 +22,7 @@ FACTS: dict[str, Any] = {
     "recipe": {"label": "//r:fp32", "name": "fp32", "overrides": []},
     "not_quantized": {},
     "notes": [],
+    "calls": {},
     "quantized_layers": 0,
     "delegation": {},
     "without_kernel": [],
@@ -178,6 +179,21 @@ def test_contents_are_where_the_bytes_are(tmp_path: Path) -> None:
     assert names["lora"]["bytes"] == 80
     page = pages.of_program(described)
     assert "f.ptd › delegates weights › wq, float32 [4096]: 4.1 kB" in page
+
+
+def test_bytes_by_module(tmp_path: Path) -> None:
+    """A scale belongs to the module of its weight; a module need not be called to have weights."""
+    weights = {"net.fc.weight": b"w" * 400, "net.table": b"t" * 40, "alone.bias": b"a" * 8}
+    named = {"net.fc.weight.scale": b"s" * 64}
+    lowered = program(tmp_path / "base", "//m:base", weights, named)
+    nodes = [["net.fc", "aten.linear.default", 1]]
+    calls = {"forward": {"kernels": {"0": "net"}, "delegates": {"1": nodes}}}
+    linked = dataclasses.asdict(link_with(lowered, tmp_path / "out")[0])
+    described = report.describe("//m:task", lowered, {**FACTS, "calls": calls}, RUN, linked)
+    found = described["modules"]
+    assert found["bytes"] == {"net": 40, "net.fc": 464, "alone": 8}
+    assert found["calls"] == calls
+    assert found["unnamed_bytes"] == 0
 
 
 def test_warnings_come_first(tmp_path: Path) -> None:

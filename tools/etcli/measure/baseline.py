@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -89,23 +89,56 @@ def figures(result: Mapping[str, Any], before: Mapping[str, float]) -> list[Figu
 
 
 @dataclass(frozen=True)
-class _Saved:
+class _Node:
+    name: str
+    ms: float
+    own_ms: float
+
+
+@dataclass(frozen=True)
+class _Modules:
+    tree: tuple[_Node, ...]
+
+
+@dataclass(frozen=True)
+class _Events:
+    modules: _Modules | None = None
+
+
+@dataclass(frozen=True)
+class Saved:
+    """A saved benchmark.
+
+    Attributes:
+      format: of the file.
+      label: the program.
+      figures: by name.
+      events: by the title of the case; with modules where the program's report had them.
+    """
+
     format: int
     label: str
     figures: dict[str, float]
+    events: dict[str, _Events] = field(default_factory=dict)
+
+    def modules(self, title: str) -> dict[str, tuple[float, float]]:
+        """Milliseconds of each module of a case: with the modules in it, and its own."""
+        events = self.events.get(title)
+        tree = events.modules.tree if events and events.modules else ()
+        return {node.name: (node.ms, node.own_ms) for node in tree}
 
 
-def read(path: Path) -> dict[str, float]:
-    """The figures of a saved benchmark, by name.
+def read(path: Path) -> Saved:
+    """A saved benchmark.
 
     Raises:
       BuildError: it is not one.
     """
     raw = read_object(path, "is not a saved benchmark", _AGAIN)
     try:
-        saved = decode(_Saved, raw, extra=True)
+        saved = decode(Saved, raw, extra=True)
     except FormError as error:
         raise BuildError(f"{path} is not a saved benchmark: {error}.", _AGAIN) from error
     if saved.format != FORMAT:
         raise BuildError(f"{path}: format: got {saved.format}, expected {FORMAT}.", _AGAIN)
-    return saved.figures
+    return saved

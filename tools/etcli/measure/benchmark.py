@@ -20,23 +20,26 @@ from typing import Any
 
 from etbuild import BuildError
 from etlink import merge, process, pte, tables
-from etlink.amounts import human_percent
+from etlink.amounts import human_bytes, human_percent
 from etlink.container import write_text
 
 from etcli import paths
 from etcli.command import Outcome, add_data_option, positive
 from etcli.console import Printer, waiting
-from etcli.measure import baseline, target
+from etcli.measure import app, baseline, modules, target
 from etcli.measure.baseline import Figure
 from etcli.measure.events import by_backend
 
 # Operators that a table lists; the page has more.
 _SHOWN = 12
+# Of the method's time in per cent: a module that a table lists; the page has all.
+_SMALLEST_SHARE = 2.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's options."""
     target.add_arguments(parser)
+    app.add_arguments(parser)
     parser.add_argument("file", metavar="FILE", nargs="?", help=".pte file; default: the target's")
     add_data_option(parser)
     parser.add_argument("--repeat", type=positive, default=20, help="measured runs (%(default)s)")
@@ -56,7 +59,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--no_events", action="store_true", help="skip the run that measures operators"
     )
-    parser.add_argument("--baseline", metavar="FILE", help="compare with a file that --save wrote")
+    parser.add_argument(
+        *("--baseline", "--compare"),
+        metavar="FILE",
+        help="compare with a file that --save wrote, module by module, too",
+    )
+    parser.add_argument(
+        "--report",
+        metavar="FILE",
+        help="report (JSON) of the .pte, for the time of each module; default: the target's",
+    )
     parser.add_argument("--html", metavar="FILE", help="write a page with plots")
     parser.add_argument(
         "--max_slowdown",
@@ -70,13 +82,30 @@ def command(options: argparse.Namespace) -> Outcome:
     """Measures a program; exit code 1: slower than --max_slowdown allows."""
     if options.max_slowdown and not options.baseline:
         raise BuildError("--max_slowdown compares with a --baseline: none given.")
-    before = baseline.read(paths.existing(options.baseline)) if options.baseline else {}
+    before = baseline.read(paths.existing(options.baseline)) if options.baseline else None
+    of_app = app.App(options) if options.target_app else None
+    if of_app and options.dry_run:
+        lines = of_app.commands()
+        return Outcome({"commands": lines}, lambda out: out.line("\n".join(lines)))
+    if options.file and (of_app or options.target_flags):
+        raise BuildError(f"Got {options.file}, expected no file beside the target's program.")
+    if not of_app and (options.dry_run or options.program):
+        raise BuildError("--dry_run and --program are for the benchmark of an app: found none.")
     work = Path(tempfile.mkdtemp(prefix="benchmark-"))
     try:
-        measured = _of_target(options, work) if options.target_flags else _of_file(options, work)
+        if of_app:
+            measured = of_app.measure(work, machine)
+        else:
+            measured = (
+                _of_target(options, work) if options.target_flags else _of_file(options, work)
+            )
     finally:
         shutil.rmtree(work, ignore_errors=True)
-    figures = baseline.figures(measured, before)
+    figures = baseline.figures(measured, before.figures if before else {})
+    if before:
+        for title, events in measured["events"].items():
+            if "modules" in events:
+                modules.compare(events["modules"], before.modules(title))
     result = {
         "format": baseline.FORMAT,
         "machine": machine(),
@@ -94,8 +123,6 @@ def command(options: argparse.Namespace) -> Outcome:
 
 def _of_target(options: argparse.Namespace, work: Path) -> dict[str, Any]:
     """Measures the program that the rule names, on its model's example inputs."""
-    if options.file:
-        raise BuildError(f"Got {options.file}, expected no file beside the target's program.")
     given = target.of(options, work)
 
     def cases() -> str:
@@ -107,8 +134,15 @@ def _of_target(options: argparse.Namespace, work: Path) -> dict[str, Any]:
         torch.save(inputs, work / "examples.pt")
         return str(work / "examples.pt")
 
-    measured = _measure(given.label, given.program, given.data, options, work, cases)
+    report = _report(options)
+    if not report and options.target_report:
+        report = Path(options.target_report).absolute()
+    measured = _measure(given.label, given.program, given.data, options, work, cases, report)
     return {**measured, "recipe": given.recipe, "file_bytes": given.file_bytes}
+
+
+def _report(options: argparse.Namespace) -> Path | None:
+    return paths.existing(options.report).absolute() if options.report else None
 
 
 def _of_file(options: argparse.Namespace, work: Path) -> dict[str, Any]:
@@ -120,7 +154,7 @@ def _of_file(options: argparse.Namespace, work: Path) -> dict[str, Any]:
     program = paths.existing(options.file).absolute()
     files = [paths.existing(p).absolute() for p in options.data] or paths.data_beside(program)
     data = merge.checked(paths.manifest_beside(program), program, files, work)
-    measured = _measure(program.name, program, data, options, work, cases=str)
+    measured = _measure(program.name, program, data, options, work, str, _report(options))
     size = sum(p.stat().st_size for p in [program, *files])
     return {**measured, "recipe": "", "file_bytes": size}
 
@@ -132,6 +166,7 @@ def _measure(
     options: argparse.Namespace,
     work: Path,
     cases: Callable[[], str],
+    report: Path | None,
 ) -> dict[str, Any]:
     """Asks `etcli.measure.measuring`, which says what is in its answer.
 
@@ -143,6 +178,7 @@ def _measure(
       work: a folder for files.
       cases: writes a file of inputs and returns its path; not called for language models, for which
         tokens are enough. Empty: inputs are filled.
+      report: of the program; None: there is none.
     """
     methods = list(tables.describe_methods(pte.read(program).program))
     names = [m["name"] for m in methods]
@@ -155,6 +191,7 @@ def _measure(
         "cases": "" if is_language_model else cases(),
         "methods": [name for name in names if name not in constant] or names,
         "events": "" if options.no_events else work,
+        "report": report or "",
         **{
             name: getattr(options, name)
             for name in ("prompt_tokens", "repeat", "tokens", "warm_up")
@@ -202,7 +239,7 @@ def show(result: Mapping[str, Any], figures: Sequence[Figure], out: Printer) -> 
     """Prints tables."""
     cpu = result["machine"]
     out.line(", ".join(filter(None, (result["label"], result["recipe"]))), "bold")
-    out.line(f"{cpu['processor']}, {cpu['cores']} cores", "dim")
+    out.line(cpu["processor"] + (f", {cpu['cores']} cores" if cpu["cores"] else ""), "dim")
     out.heading("Figures")
     rows = [[f.name, f.now, f.was or "–", f.change or "–"] for f in figures]
     styles = ["red" if (f.slowdown or 1.0) > 1.1 else "" for f in figures]
@@ -212,6 +249,8 @@ def show(result: Mapping[str, Any], figures: Sequence[Figure], out: Printer) -> 
     out.table(columns, rows, numbers=range(1, len(columns)), styles=styles)
     for title, events in result["events"].items():
         _show_events(title, events, out)
+        if "modules" in events:
+            _show_modules(title, events["modules"], events["total_ms"], out)
 
 
 def _show_events(title: str, events: Mapping[str, Any], out: Printer) -> None:
@@ -228,3 +267,32 @@ def _show_events(title: str, events: Mapping[str, Any], out: Printer) -> None:
         rows += [row(f"  {inner['name']}", inner) for inner in backend["operators"][:_SHOWN]]
     rows += [row(operator["name"], operator) for operator in events["operators"][:_SHOWN]]
     out.table(["delegate or operator", "calls", "ms", "share"], rows, numbers=[1, 2, 3])
+
+
+def _show_modules(title: str, of: Mapping[str, Any], total: float, out: Printer) -> None:
+    """The modules that take the most time, as a tree, and those that take longer than before."""
+    rows = []
+    for node in of["tree"]:
+        share = 100 * node["ms"] / total if total else 0.0
+        if node["name"] and share >= _SMALLEST_SHARE:
+            indent = "  " * node["name"].count(".")
+            size = human_bytes(node["bytes"]) if node["bytes"] else "–"
+            rows.append([indent + node["name"], f"{node['ms']:.3f}", human_percent(share), size])
+    out.heading(f"{title}: by module")
+    if rows:
+        out.table(["module", "ms", "share", "bytes"], rows, numbers=[1, 2, 3])
+    for note in modules.notes(of):
+        out.line(note, "dim")
+    slow = modules.slower(of)[:_SHOWN]
+    if slow:
+        out.heading(f"{title}: slower, by module")
+        rows = [
+            [
+                node["name"] or modules.WHOLE,
+                f"{node['own_ms']:.3f}",
+                f"{node['before_own_ms']:.3f}",
+                f"{node['own_ms'] - node['before_own_ms']:+.3f}",
+            ]
+            for node in slow
+        ]
+        out.table(["module's own operators", "ms", "baseline", "change"], rows, numbers=[1, 2, 3])

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,26 +16,55 @@ _DELEGATE, _EXECUTE = "DELEGATE_CALL", "Method::execute"
 _NUMBER = re.compile(r" #\d+$")
 
 
-def summary(etdump: Path, method: str, program: Path) -> dict[str, Any]:
-    """The mean milliseconds that each operator and each delegate took.
+@dataclass
+class Delegate:
+    """A call of a delegate.
+
+    Attributes:
+      backend: its name.
+      ms: of the whole call.
+      events: name and ms of each event of its own, in the order in which they ran.
+    """
+
+    backend: str
+    ms: float = 0.0
+    events: list[tuple[str, float]] = field(default_factory=list)
+
+
+@dataclass
+class Timeline:
+    """Mean milliseconds of a method's instructions.
 
     The first of several runs is left out, as it also sets things up.
+
+    Attributes:
+      ms: of the whole method.
+      kernels: number of the instruction, operator and ms of each call of ExecuTorch's own kernels.
+      delegates: by number of the instruction.
+    """
+
+    ms: float = 0.0
+    kernels: list[tuple[int, str, float]] = field(default_factory=list)
+    delegates: dict[int, Delegate] = field(default_factory=dict)
+
+
+def read(etdump: Path, method: str, program: Path) -> Timeline:
+    """The events of runs of a method.
 
     Args:
       etdump: events of runs of one method.
       method: its name.
       program: the .pte, which says which delegate is of which backend.
-
-    Returns:
-      "total_ms"; "operators", those of ExecuTorch's own kernels, with `name`, `calls`, `ms`;
-      "delegates" with `backend`, `number`, `ms` and, where the backend says so, `operators`.
     """
     from executorch.devtools import Inspector
 
     backends = _backends(program, method)
-    total = 0.0
-    operators: dict[str, list[float]] = {}
-    delegates: dict[int, dict[str, Any]] = {}
+    timeline = Timeline()
+
+    def delegate(instruction: int) -> Delegate:
+        backend = backends.get(instruction, "a delegate")
+        return timeline.delegates.setdefault(instruction, Delegate(backend))
+
     for block in Inspector(etdump_path=str(etdump)).event_blocks:
         if block.name != "Execute":
             continue
@@ -43,28 +73,42 @@ def summary(etdump: Path, method: str, program: Path) -> dict[str, Any]:
             # Without an ETRecord the number of the instruction is all that relates the two.
             instruction = event._instruction_id
             if event.name == _EXECUTE:
-                total = taken
+                timeline.ms = taken
             elif event.is_delegated_op:
-                kind = _NUMBER.sub("", event.name)
-                inner = _delegate(delegates, backends, instruction)["inner"]
-                inner.setdefault(kind, []).append(taken)
+                delegate(instruction).events.append((event.name, taken))
             elif event.name == _DELEGATE:
-                _delegate(delegates, backends, instruction)["ms"] += taken
+                delegate(instruction).ms += taken
             elif event.name.startswith(_CALL):
-                operators.setdefault(event.name.removeprefix(_CALL), []).append(taken)
+                name = event.name.removeprefix(_CALL)
+                timeline.kernels.append((instruction, name, taken))
+    return timeline
+
+
+def summary(timeline: Timeline) -> dict[str, Any]:
+    """The mean milliseconds that each operator and each delegate took.
+
+    Returns:
+      "total_ms"; "operators", those of ExecuTorch's own kernels, with `name`, `calls`, `ms`;
+      "delegates" with `backend`, `number`, `ms` and, where the backend says so, `operators`.
+    """
     return {
-        "total_ms": total,
-        "operators": _ranked(operators),
+        "total_ms": timeline.ms,
+        "operators": _ranked((name, ms) for _, name, ms in timeline.kernels),
         "delegates": [
             {
-                "backend": delegate["backend"],
+                "backend": delegate.backend,
                 "number": number,
-                "ms": delegate["ms"],
-                "operators": _ranked(delegate["inner"]),
+                "ms": delegate.ms,
+                "operators": _ranked((kind(name), ms) for name, ms in delegate.events),
             }
-            for number, (_, delegate) in enumerate(sorted(delegates.items()))
+            for number, (_, delegate) in enumerate(sorted(timeline.delegates.items()))
         ],
     }
+
+
+def kind(event: str) -> str:
+    """The operator of a delegate's event, without its number among several of one kind."""
+    return _NUMBER.sub("", event)
 
 
 def by_backend(events: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -93,19 +137,15 @@ def by_backend(events: Mapping[str, Any]) -> list[dict[str, Any]]:
     return ranked
 
 
-def _delegate(
-    delegates: dict[int, dict[str, Any]], backends: Mapping[int, str], instruction: int
-) -> dict[str, Any]:
-    backend = backends.get(instruction, "a delegate")
-    return delegates.setdefault(instruction, {"backend": backend, "ms": 0.0, "inner": {}})
-
-
 def _mean(raw: list[float]) -> float:
     values = raw[1:] or raw
     return sum(values) / len(values) if values else 0.0
 
 
-def _ranked(times: Mapping[str, list[float]]) -> list[dict[str, Any]]:
+def _ranked(calls: Iterable[tuple[str, float]]) -> list[dict[str, Any]]:
+    times: dict[str, list[float]] = {}
+    for name, ms in calls:
+        times.setdefault(name, []).append(ms)
     rows = [{"name": n, "calls": len(ms), "ms": sum(ms)} for n, ms in times.items()]
     return sorted(rows, key=lambda r: (-r["ms"], r["name"]))
 

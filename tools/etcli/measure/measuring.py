@@ -3,7 +3,8 @@
 Contract: `python -m etcli.measure.measuring REQUEST.json ANSWER.json`, started by `process.ask`.
 The request has `program`, `data` (or ""), `is_language_model`, `cases` (a file of torch.save: title
 to method and inputs; or ""), `methods` (called on filled inputs where there are no cases),
-`repeat`, `warm_up`, `prompt_tokens`, `tokens` and `events` (a folder for event files; or "").
+`repeat`, `warm_up`, `prompt_tokens`, `tokens`, `events` (a folder for event files; or "") and
+`report` (the program's, which says which module each event is of; or "").
 """
 
 from __future__ import annotations
@@ -76,7 +77,8 @@ def measure(request: Mapping[str, Any]) -> dict[str, Any]:
     result["peak_memory_bytes"] = peak_memory()
     result["events"] = {}
     if request["events"]:
-        result["events"] = _events(program, data, cases, Path(request["events"]))
+        report = Path(request["report"]) if request["report"] else None
+        result["events"] = _events(program, data, cases, Path(request["events"]), report)
     return result
 
 
@@ -191,12 +193,13 @@ def _likeliest(logits: torch.Tensor) -> int:
 
 
 def _events(
-    program: Path, data: Path | None, cases: list[Case], folder: Path
+    program: Path, data: Path | None, cases: list[Case], folder: Path, report: Path | None
 ) -> dict[str, dict[str, Any]]:
     """Where the time of each case goes, in runs that are slower for being recorded."""
     # Imports pandas: after all that is measured.
-    from etcli.measure import events
+    from etcli.measure import events, modules
 
+    known = modules.read(report) if report else None
     summaries = {}
     for number, case in enumerate(cases):
         loaded = Program(program, data, events=True)
@@ -205,7 +208,11 @@ def _events(
             method(case.inputs)
         path = folder / f"{number}.etdp"
         if loaded.write_events(path):
-            summaries[case.title] = events.summary(path, case.method, program)
+            timeline = events.read(path, case.method, program)
+            summary = events.summary(timeline)
+            if known is not None:
+                summary["modules"] = modules.of_method(timeline, case.method, known)
+            summaries[case.title] = summary
     return summaries
 
 

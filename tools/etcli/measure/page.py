@@ -8,6 +8,7 @@ from typing import Any
 
 from etreport import page
 
+from etcli.measure import modules
 from etcli.measure.baseline import Figure
 from etcli.measure.events import by_backend
 
@@ -34,7 +35,7 @@ def of(result: Mapping[str, Any], figures: Sequence[Figure]) -> str:
         _plot(title, [1000 * s for s in case["seconds"]]) for title, case in result["cases"].items()
     ]
     written = result.get("generation", {}).get("token_seconds", [])
-    if written:
+    if written and "device" not in result:
         plots.append(_plot("writing, token by token", [1000 * s for s in written]))
     return page.render(
         "benchmark.html.jinja",
@@ -91,4 +92,48 @@ def _events(title: str, events: Mapping[str, Any]) -> dict[str, Any]:
         "backends": [{**b, "share": 100 * b["ms"] / total if total else None} for b in backends],
         "rows": rows[:_MOST],
         "rest": len(rows) - _MOST,
+        "modules": _modules(events["modules"], total) if "modules" in events else None,
+    }
+
+
+def _modules(of: Mapping[str, Any], total: float) -> dict[str, Any]:
+    """Modules as rows of a tree, each with the rows of those in it."""
+    rows: dict[str, dict[str, Any]] = {}
+    for node in of["tree"]:
+        outer, _, name = node["name"].rpartition(".")
+        row = _row(name or modules.WHOLE, node["ms"], total)
+        row |= {"title": node["name"], "bytes": node["bytes"], "split": node["split_ms"]}
+        row["before"] = node.get("before_ms")
+        rows[node["name"]] = row
+        if node["name"]:
+            rows[outer]["rows"].append(row)
+    for node in of["tree"]:
+        row = rows[node["name"]]
+        if row["rows"] and (node["own_ms"] or node["own_bytes"]):
+            own = _row(modules.OWN, node["own_ms"], total)
+            own |= {"title": node["name"], "bytes": node["own_bytes"], "split": 0.0}
+            row["rows"].insert(0, own | {"before": node.get("before_own_ms")})
+    rest = {modules.UNKNOWN: of["unknown_ms"], modules.OUTSIDE: of["outside_ms"]}
+    return {
+        "rows": [rows[""], *(_row(name, ms, total) for name, ms in rest.items() if ms)],
+        "compared": any(row["before"] is not None for row in rows.values()),
+        "notes": modules.notes(of),
+        "slower": [
+            {**node, "name": node["name"] or modules.WHOLE} for node in modules.slower(of)[:_MOST]
+        ],
+    }
+
+
+def _row(name: str, ms: float, total: float) -> dict[str, Any]:
+    share = 100 * ms / total if total else 0.0
+    return {
+        "name": name,
+        "title": "",
+        "ms": ms,
+        "share": share,
+        "length": round(min(share, 100.0), 1),
+        "bytes": 0,
+        "split": 0.0,
+        "before": None,
+        "rows": [],
     }

@@ -91,7 +91,7 @@ class Target:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options that the rule sets, and users do not."""
-    for name in ("flags", "manifest", "recipe"):
+    for name in ("flags", "manifest", "recipe", "report"):
         parser.add_argument(f"--target_{name}", default="", help=argparse.SUPPRESS)
 
 
@@ -105,9 +105,7 @@ def of(options: argparse.Namespace, work: Path) -> Target:
     Raises:
       BuildError: a file is missing, damaged, or another one than the program was built with.
     """
-    # Upstream's imports warn of their own internals; importing torch itself resets the level.
-    importlib.import_module("torch")
-    logging.getLogger("torch").setLevel(logging.ERROR)
+    import_torch()
     words = flags.expand([f"@{options.target_flags}"])
     request = flags.parse(["lower", "--output=none", *words])
     program = _program_of(request)
@@ -116,6 +114,13 @@ def of(options: argparse.Namespace, work: Path) -> Target:
     checked = dataclasses.replace(request, program_data=(data,) if data else ())
     files = [program, *request.program_data]
     return Target(checked, options.target_recipe, sum(p.stat().st_size for p in files))
+
+
+def import_torch() -> None:
+    """Imports torch without the warnings that upstream's imports have of their own internals."""
+    # Importing torch itself resets the level.
+    importlib.import_module("torch")
+    logging.getLogger("torch").setLevel(logging.ERROR)
 
 
 def _program_of(request: flags.Request) -> Path:
