@@ -79,6 +79,7 @@ def _et_runner_app_impl(ctx):
             libraries = fitted.libraries,
             linked_packages = _linked_packages(ctx),
             jni_library = _jni_library(ctx, runtime, fitted),
+            api_library = _api_library(ctx, runtime, fitted),
         ),
     ]
 
@@ -88,15 +89,26 @@ def _one(transitioned):
 
 def _jni_library(ctx, runtime, fitted):
     """The runner as a shared library for Java on Android; None elsewhere, and where main() is another."""
-    if not runtime.platform.startswith("android_") or ctx.attr.main or ctx.attr.srcs:
+    if not runtime.platform.startswith("android_"):
+        return None
+    return _shared_library(ctx, runtime, fitted, name = "runner", mains = [_one(ctx.attr._jni)[CcInfo]] + _recorder(ctx))
+
+def _api_library(ctx, runtime, fitted):
+    """The C interface as a shared library; None where no package needs it, and where main() is another."""
+    if not runtime.platform.startswith("android_"):
+        return None
+    return _shared_library(ctx, runtime, fitted, name = "executorch_app", mains = [_one(ctx.attr._api)[CcInfo]])
+
+def _shared_library(ctx, runtime, fitted, *, name, mains):
+    if ctx.attr.main or ctx.attr.srcs:
         return None
     return link_app(
         ctx,
         cc_toolchain = _one(ctx.attr._cc_toolchain)[cc_common.CcToolchainInfo],
-        mains = [_one(ctx.attr._jni)[CcInfo]] + _recorder(ctx) + cc_infos(ctx.attr.kernels),
+        mains = mains + cc_infos(ctx.attr.kernels),
         runtime = runtime,
         fitted = fitted,
-        name = ctx.label.name + ".bin/runner",
+        name = ctx.label.name + ".bin/" + name,
         shared = True,
     )
 
@@ -274,6 +286,10 @@ Apps for all platforms share the programs of the build's configuration.
         "srcs": attr.label_list(
             allow_files = _SOURCES,
             doc = "C++17 and C sources with a main() that replaces the runner, and their headers.",
+        ),
+        "_api": attr.label(
+            cfg = platform_transition,
+            default = "//tools/runner:current_api",
         ),
         "_cc_toolchain": attr.label(
             cfg = platform_transition,

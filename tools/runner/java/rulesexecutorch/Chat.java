@@ -4,7 +4,7 @@ import java.io.File;
 import java.util.concurrent.locks.ReentrantLock;
 
 /** A conversation with a language model. {@link Program#chat(Chat.Options)} returns it. */
-public final class Chat extends Handle {
+public final class Chat extends Handle implements AutoCloseable {
   /** Receives an answer while it is generated, in the thread that said the message. */
   public interface Listener {
     /**
@@ -170,7 +170,8 @@ public final class Chat extends Handle {
   }
 
   /**
-   * Continues the conversation with another adapter, and reads its tokens once more. An error leaves the chat as it is.
+   * Continues the conversation with another adapter. The next message reads the conversation's tokens once more. An
+   * error leaves the chat as it is.
    *
    * @param program another program of the app, with the same tokenizer; null: the same program
    * @param data data files in place of the program's: an adapter's .ptd, beside its .index.json

@@ -9,7 +9,7 @@ import java.util.List;
 import java.util.concurrent.locks.ReentrantLock;
 
 /** A loaded program, with memory of its own. {@link Programs#load(String)} returns it. */
-public final class Program extends Handle {
+public final class Program extends Handle implements AutoCloseable {
   private final Programs programs;
   // The last one; changes with the lock held.
   private volatile Chat chat;

@@ -7,24 +7,8 @@ import java.util.Collections;
 import java.util.List;
 import java.util.concurrent.locks.ReentrantLock;
 
-/**
- * An app's programs, or a program's files.
- *
- * <pre>{@code
- * try (Programs programs = Programs.open(AppFiles.unpack(context));
- *     Program program = programs.load("llama");
- *     Chat chat = program.chat()) {
- *   System.out.println(chat.say("Hello!").text());
- * }
- * }</pre>
- *
- * <p>Threads: all methods of these classes may be called from any thread. Programs run at the same time; calls of one
- * program and its chats wait for each other, except {@link Chat#stop}. Many calls take long: not for a UI thread.
- *
- * <p>The native library is libexecutorch_app.so, which an AAR contains. Elsewhere the system property
- * {@code rulesexecutorch.library} is its path; the default is to look for it in {@code java.library.path}.
- */
-public final class Programs extends Handle {
+/** An app's programs, or a program's files. */
+public final class Programs extends Handle implements AutoCloseable {
   /** Options of {@link #open(File, Options)}; each method returns its object. */
   public static final class Options {
     private File manifest;
