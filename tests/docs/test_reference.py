@@ -189,7 +189,7 @@ public final class Net extends Hidden implements AutoCloseable {
   /** Hears. */
   public interface Listener {
     /** A part. */
-    boolean onText(String text);
+    boolean onPart(String text);
   }
 
   private final String text = "}"; // }
@@ -221,5 +221,5 @@ public final class Net extends Hidden implements AutoCloseable {
     )
     assert "    Runs forward.\n\n    @param x a number\n" in page
     assert '\nLARGE\n\n    With "{" and 7 layers.\n' in page
-    assert "\nboolean onText(String text)\n\n    A part.\n" in page
+    assert "\nboolean onPart(String text)\n\n    A part.\n" in page
     assert "no()" not in page and "private" not in page

@@ -213,7 +213,7 @@ public final class AppMain {
               "aaaaaa",
               new Chat.Listener() {
                 @Override
-                public boolean onText(String text) {
+                public boolean onPart(String text) {
                   heard.append(text);
                   return heard.length() < 2;
                 }
@@ -227,7 +227,7 @@ public final class AppMain {
             "aaaaaa",
             new Chat.Listener() {
               @Override
-              public boolean onText(String text) {
+              public boolean onPart(String text) {
                 throw new IllegalStateException("thrown by the listener");
               }
             });
@@ -243,7 +243,7 @@ public final class AppMain {
               "aaaaaa",
               new Chat.Listener() {
                 @Override
-                public boolean onText(String text) {
+                public boolean onPart(String text) {
                   try {
                     opened.get(text.charAt(0) % 2).close();
                     fail();
@@ -280,7 +280,7 @@ public final class AppMain {
                       "aaaaaa",
                       new Chat.Listener() {
                         @Override
-                        public boolean onText(String text) {
+                        public boolean onPart(String text) {
                           answering.countDown();
                           await(stopped);
                           return true;
@@ -317,7 +317,7 @@ public final class AppMain {
                     "aaaaaa",
                     new Chat.Listener() {
                       @Override
-                      public boolean onText(String text) {
+                      public boolean onPart(String text) {
                         answering.countDown();
                         // Until the other thread waits for this one.
                         while (closer[0] == null || closer[0].getState() != Thread.State.WAITING) {

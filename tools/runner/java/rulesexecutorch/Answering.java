@@ -20,7 +20,7 @@ final class Answering {
     try {
       String decoded = new String(part, StandardCharsets.UTF_8);
       text.append(decoded);
-      return (listener == null || listener.onText(decoded)) && !chat.isEnding();
+      return (listener == null || listener.onPart(decoded)) && !chat.isEnding();
     } catch (Throwable error) {
       thrown = error;
       return false;

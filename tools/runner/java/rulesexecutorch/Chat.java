@@ -13,7 +13,7 @@ public final class Chat extends Handle implements AutoCloseable {
      * @param text whole characters
      * @return false to end the answer. What it throws ends the answer, too, and {@link Chat#say} throws it.
      */
-    boolean onText(String text);
+    boolean onPart(String text);
   }
 
   /** Options of {@link Program#chat(Options)}; each method returns its object. */
