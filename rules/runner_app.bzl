@@ -3,7 +3,7 @@
 load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//rules:providers.bzl", "EtAppInfo", "EtProgramInfo", "EtRuntimeInfo")
-load("//rules/private:app_files.bzl", "add_programs", "below_its_package", "license_paths")
+load("//rules/private:app_files.bzl", "RUNNER_LICENSES", "add_programs", "below_its_package", "license_paths")
 load("//rules/private:app_fit.bzl", "check_fit", "fit")
 load("//rules/private:app_link.bzl", "cc_infos", "compile_main", "link_app")
 load("//rules/private:app_report.bzl", "app_report")
@@ -13,6 +13,7 @@ load("//rules/private:platform_transition.bzl", "platform_transition")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
 load("//toolchains/exporter:linker_action.bzl", "linker_action")
 load("//toolchains/python:paths.bzl", "pair_format", "runfiles_path")
+load("//toolchains/runtime:import_names.bzl", "API_FRAMEWORK")
 load("//toolchains/runtime:origins.bzl", "RUNNER_PACKAGES")
 
 _SOURCES = [".c", ".cc", ".cpp", ".cxx", ".h", ".hpp"]
@@ -95,11 +96,19 @@ def _jni_library(ctx, runtime, fitted):
 
 def _api_library(ctx, runtime, fitted):
     """The C interface as a shared library; None where no package needs it, and where main() is another."""
-    if not runtime.platform.startswith("android_"):
+    apple = runtime.platform.startswith("ios_")
+    if not apple and not runtime.platform.startswith("android_"):
         return None
-    return _shared_library(ctx, runtime, fitted, name = "executorch_app", mains = [_one(ctx.attr._api)[CcInfo]])
+    return _shared_library(
+        ctx,
+        runtime,
+        fitted,
+        name = "executorch_app",
+        mains = [_one(ctx.attr._api)[CcInfo]],
+        install_name = "@rpath/{0}.framework/{0}".format(API_FRAMEWORK) if apple else None,
+    )
 
-def _shared_library(ctx, runtime, fitted, *, name, mains):
+def _shared_library(ctx, runtime, fitted, *, name, mains, install_name = None):
     if ctx.attr.main or ctx.attr.srcs:
         return None
     return link_app(
@@ -110,6 +119,7 @@ def _shared_library(ctx, runtime, fitted, *, name, mains):
         fitted = fitted,
         name = ctx.label.name + ".bin/" + name,
         shared = True,
+        install_name = install_name,
     )
 
 def _linked_packages(ctx):
@@ -305,12 +315,7 @@ Apps for all platforms share the programs of the build's configuration.
         ),
         "_licenses": attr.label_list(
             allow_files = True,
-            default = [
-                "//:LICENSE",
-                "@executorch_libunicode//:license/libunicode.h",
-                "@executorch_oniguruma//:license/COPYING",
-                "@executorch_runner_json//:license/LICENSE",
-            ],
+            default = RUNNER_LICENSES,
         ),
         "_runner": attr.label(
             cfg = platform_transition,

@@ -17,7 +17,7 @@ EtAppInfo = provider(
         "libraries": "List of EtRuntimeLibraryInfo that its own were chosen from.",
         "linked_packages": "Dict of purl to SPDX license expression: what its binary holds beside the runtime.",
         "jni_library": "File: the runner as a shared library for Android apps, or None.",
-        "api_library": "File: the C interface as a shared library for an AAR, with Java's functions, or None.",
+        "api_library": "File: the C interface as a shared library for Android (with Java's functions) and iOS, or None.",
     },
 )
 
