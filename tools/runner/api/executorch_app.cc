@@ -1,7 +1,5 @@
 #include "tools/runner/api/executorch_app.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -11,6 +9,7 @@
 #include <vector>
 
 #include "tools/runner/app/open_app.h"
+#include "tools/runner/base/lock.h"
 #include "tools/runner/engine/program.h"
 #include "tools/runner/llm/prompter.h"
 #include "tools/runner/tensors/inputs.h"
@@ -103,20 +102,6 @@ Result<size_t> find_program(const executorch_app& app, const char* name, const c
       ".");
 }
 
-// No std::mutex: its size differs in Android's headers.
-class SwitchLock {
- public:
-  explicit SwitchLock(executorch_app& app) : flag_(app.is_switching) {
-    while (flag_.test_and_set(std::memory_order_acquire)) {
-      sched_yield();
-    }
-  }
-  ~SwitchLock() { flag_.clear(std::memory_order_release); }
-
- private:
-  std::atomic_flag& flag_;
-};
-
 // Adds a use, unless it packs what another one packs.
 void remember(const runner::CacheUse& use, std::vector<runner::CacheUse>& uses) {
   const bool is_known = std::any_of(uses.begin(), uses.end(), [&use](const runner::CacheUse& known) {
@@ -135,7 +120,7 @@ Result<std::unique_ptr<runner::Program>> load_with(
   if (data.empty()) {
     return runner::Program::load(app.files.files[index], {app.files.weight_cache, nullptr});
   }
-  const SwitchLock lock(app);
+  const runner::Lock lock(app.is_switching);
   runner::OtherData other = TRY(runner::open_other_data(app.files, app.arguments, index, data, app.switched));
   if (other.weight_cache) {
     remember(other.files.cache_use, app.switched);
