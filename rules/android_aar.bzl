@@ -8,18 +8,26 @@ load("//toolchains/exporter:linker_action.bzl", "linker_action")
 def _et_android_aar_impl(ctx):
     apps = apps_by_abi(ctx)
     manifest = android_manifest(ctx, template = ctx.file._manifest, package = ctx.attr.package)
+
+    # An app with another main() links what it needs itself.
+    libraries = {abi: app.api_library for abi, app in apps.items() if app.api_library}
+    if len(libraries) < len(apps):
+        libraries = {}
+    classes = ctx.file._classes if libraries else ctx.file._app_files
     aar = ctx.actions.declare_file(ctx.label.name + ".aar")
     args = ctx.actions.args()
     args.add("--output", aar)
     args.add("--name", ctx.label.name)
     args.add("--manifest", manifest)
-    args.add("--classes", ctx.file._classes)
+    args.add("--classes", classes)
     add_apps(args, apps)
+    for abi, library in libraries.items():
+        args.add("--library", library, format = abi + "=%s")
     linker_action(
         ctx,
         module = "etbundle.aar",
         arguments = args,
-        inputs = [manifest, ctx.file._classes] + [app.directory for app in apps.values()],
+        inputs = [manifest, classes] + [app.directory for app in apps.values()] + libraries.values(),
         outputs = [aar],
         mnemonic = "EtAar",
         progress_message = "Packing %{output}",
@@ -55,8 +63,9 @@ android_binary(
 ```
 
 Inside: `assets/manifest.json`, `assets/programs/`, `assets/data/`, `jni/<ABI>/` with the libraries that the
-programs need, and the class `rulesexecutorch.runner.AppFiles`, which copies programs and data to files that
-native code can map.
+programs need, the class `rulesexecutorch.runner.AppFiles`, which copies programs and data to files that native
+code can map, and the classes `rulesexecutorch.Programs`, `Program`, `Chat` and `Tensor`, which run them
+(docs/reference/java.md). Apps with a `main` or `srcs` of their own have only the first class.
 """,
     attrs = {
         "apps": APPS,
@@ -64,9 +73,13 @@ native code can map.
             doc = "Package name of the library, such as \"com.example.chat.programs\"; not the app's.",
             mandatory = True,
         ),
-        "_classes": attr.label(
+        "_app_files": attr.label(
             allow_single_file = True,
             default = "//tools/runner/android:app_files",
+        ),
+        "_classes": attr.label(
+            allow_single_file = True,
+            default = "//tools/runner/android:library",
         ),
         "_manifest": attr.label(
             allow_single_file = True,

@@ -1,14 +1,17 @@
 """et_ios_xcframework: the runtime as XCFrameworks, with programs and data, for Xcode and rules_apple."""
 
 load("//rules:providers.bzl", "EtAppInfo", "EtAppPackageInfo")
-load("//rules/private:app_files.bzl", "license_paths")
+load("//rules/private:app_files.bzl", "RUNNER_LICENSES", "license_paths")
 load("//rules/private:programs_folder.bzl", "link_file", "programs_folder")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
 load("//toolchains/exporter:linker_action.bzl", "linker_action")
 load("//toolchains/python:paths.bzl", "pair_format")
-load("//toolchains/runtime:import_names.bzl", "SLICES")
+load("//toolchains/runtime:import_names.bzl", "API_FRAMEWORK", "SLICES")
 
 _PLATFORMS = ["ios_arm64", "ios_sim_arm64"]
+
+# What the sources for Swift define, beside the framework that they import.
+_TYPES = ["Chat", "Program", "ProgramError", "Programs", "Tensor", API_FRAMEWORK]
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 def _et_ios_xcframework_impl(ctx):
@@ -17,6 +20,12 @@ def _et_ios_xcframework_impl(ctx):
     root = ctx.label.name + "/"
     first = apps.values()[0]
     frameworks = _frameworks(ctx, apps)
+    has_api = all([app.api_library for app in apps.values()])
+    if has_api:
+        frameworks[API_FRAMEWORK] = _api_framework(ctx, apps)
+        if module in _TYPES:
+            fail("%s: module_name: got \"%s\", which is a name in the package. Set module_name to another one." %
+                 (ctx.label, module))
     parts = [
         struct(path = path, file = link_file(ctx, root + path, file))
         for part in frameworks.values()
@@ -24,9 +33,13 @@ def _et_ios_xcframework_impl(ctx):
     ]
     licenses = [
         struct(path = path, file = link_file(ctx, root + path, file))
-        for path, file in _licenses(apps).items()
+        for path, file in _licenses(ctx, apps, has_api).items()
     ]
     sources = "Sources/%s/" % module
+    code = [
+        struct(path = sources + file.basename, file = link_file(ctx, root + sources + file.basename, file))
+        for file in (ctx.files._sources if has_api else [])
+    ]
     resources = programs_folder(
         ctx,
         root = root + sources + "ExecuTorch/",
@@ -59,9 +72,9 @@ def _et_ios_xcframework_impl(ctx):
             args.add("--framework_info", part.file)
     for entry in resources.files:
         args.add("--file", entry.file, format = pair_format(sources + "ExecuTorch/" + entry.path))
-    for entry in licenses:
+    for entry in licenses + code:
         args.add("--file", entry.file, format = pair_format(entry.path))
-    inputs = [entry.file for entry in parts + licenses + resources.files]
+    inputs = [entry.file for entry in parts + licenses + code + resources.files]
     linker_action(
         ctx,
         module = "etbundle.swift_package",
@@ -74,7 +87,7 @@ def _et_ios_xcframework_impl(ctx):
     frameworks_files = depset([part.file for part in parts] + plists.values())
     resource_files = depset([entry.file for entry in resources.files])
     every = depset(
-        [package, source, archive] + [entry.file for entry in licenses],
+        [package, source, archive] + [entry.file for entry in licenses + code],
         transitive = [frameworks_files, resource_files],
     )
     return [
@@ -161,9 +174,21 @@ def _frameworks(ctx, apps):
             ))
     return frameworks
 
-def _licenses(apps):
+def _api_framework(ctx, apps):
+    """The C interface, which the sources for Swift import: path in the package to File."""
+    part = {}
+    for platform, app in apps.items():
+        folder = "{0}.xcframework/{1}/{0}.framework/".format(API_FRAMEWORK, SLICES[platform])
+        part[folder + API_FRAMEWORK] = app.api_library
+        part[folder + "Headers/" + ctx.file._header.basename] = ctx.file._header
+        part[folder + "Info.plist"] = ctx.file._info
+        part[folder + "Modules/module.modulemap"] = ctx.file._module_map
+    return part
+
+def _licenses(ctx, apps, has_api):
     """Path in the package to File."""
     files = [file for app in apps.values() for file in app.runtime.license_files.to_list()]
+    files += ctx.files._licenses if has_api else []
     return {"licenses/" + path: file for path, file in license_paths(files).items()}
 
 def _module_name(ctx):
@@ -191,9 +216,14 @@ Outputs, plain files in the folder `<name>`, and the same as `<name>.zip`:
 
     Package.swift
     <Framework>.xcframework/             the runtime's dynamic frameworks, for devices and simulators
+    ExecutorchApp.xcframework/           the C interface executorch_app.h
     Sources/<Module>/<Module>.swift      where the files are: Module.file("programs/llama.pte")
+    Sources/<Module>/*.swift             Programs, Program and Chat, which run them
     Sources/<Module>/ExecuTorch/         manifest.json, programs/, data/, assets/
-    licenses/                            of the runtime
+    licenses/                            of the runtime, and of what the C interface contains
+
+Apps with a `main` or `srcs` of their own have neither the C interface nor the classes. The project's tests have no
+Swift compiler: nobody has compiled these classes.
 
 Output groups: `archive`, `frameworks` (for `apple_dynamic_xcframework_import`), `resources`. Nothing is
 signed: Xcode does that when it embeds the frameworks. See docs/start/ios.md.
@@ -207,6 +237,26 @@ signed: Xcode does that when it embeds the frameworks. See docs/start/ios.md.
         ),
         "module_name": attr.string(
             doc = "Name of the Swift module; default: the name in camel case.",
+        ),
+        "_header": attr.label(
+            allow_single_file = True,
+            default = "//tools/runner:api/executorch_app.h",
+        ),
+        "_info": attr.label(
+            allow_single_file = True,
+            default = "//tools/runner/swift:Info.plist",
+        ),
+        "_licenses": attr.label_list(
+            allow_files = True,
+            default = RUNNER_LICENSES,
+        ),
+        "_module_map": attr.label(
+            allow_single_file = True,
+            default = "//tools/runner/swift:module.modulemap",
+        ),
+        "_sources": attr.label(
+            allow_files = True,
+            default = "//tools/runner/swift:sources",
         ),
     },
     toolchains = [EXPORTER_TOOLCHAIN],

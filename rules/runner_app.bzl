@@ -3,7 +3,7 @@
 load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//rules:providers.bzl", "EtAppInfo", "EtProgramInfo", "EtRuntimeInfo")
-load("//rules/private:app_files.bzl", "add_programs", "below_its_package", "license_paths")
+load("//rules/private:app_files.bzl", "RUNNER_LICENSES", "add_programs", "below_its_package", "license_paths")
 load("//rules/private:app_fit.bzl", "check_fit", "fit")
 load("//rules/private:app_link.bzl", "cc_infos", "compile_main", "link_app")
 load("//rules/private:app_report.bzl", "app_report")
@@ -13,6 +13,7 @@ load("//rules/private:platform_transition.bzl", "platform_transition")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
 load("//toolchains/exporter:linker_action.bzl", "linker_action")
 load("//toolchains/python:paths.bzl", "pair_format", "runfiles_path")
+load("//toolchains/runtime:import_names.bzl", "API_FRAMEWORK")
 load("//toolchains/runtime:origins.bzl", "RUNNER_PACKAGES")
 
 _SOURCES = [".c", ".cc", ".cpp", ".cxx", ".h", ".hpp"]
@@ -80,6 +81,7 @@ def _et_runner_app_impl(ctx):
             linked_packages = _linked_packages(ctx),
             jni_library = _jni_library(ctx, runtime, fitted),
             etdump = ctx.attr.etdump,
+            api_library = _api_library(ctx, runtime, fitted),
         ),
     ]
 
@@ -89,16 +91,36 @@ def _one(transitioned):
 
 def _jni_library(ctx, runtime, fitted):
     """The runner as a shared library for Java on Android; None elsewhere, and where main() is another."""
-    if not runtime.platform.startswith("android_") or ctx.attr.main or ctx.attr.srcs:
+    if not runtime.platform.startswith("android_"):
+        return None
+    return _shared_library(ctx, runtime, fitted, name = "runner", mains = [_one(ctx.attr._jni)[CcInfo]] + _recorder(ctx))
+
+def _api_library(ctx, runtime, fitted):
+    """The C interface as a shared library; None where no package needs it, and where main() is another."""
+    apple = runtime.platform.startswith("ios_")
+    if not apple and not runtime.platform.startswith("android_"):
+        return None
+    return _shared_library(
+        ctx,
+        runtime,
+        fitted,
+        name = "executorch_app",
+        mains = [_one(ctx.attr._api)[CcInfo]],
+        install_name = "@rpath/{0}.framework/{0}".format(API_FRAMEWORK) if apple else None,
+    )
+
+def _shared_library(ctx, runtime, fitted, *, name, mains, install_name = None):
+    if ctx.attr.main or ctx.attr.srcs:
         return None
     return link_app(
         ctx,
         cc_toolchain = _one(ctx.attr._cc_toolchain)[cc_common.CcToolchainInfo],
-        mains = [_one(ctx.attr._jni)[CcInfo]] + _recorder(ctx) + cc_infos(ctx.attr.kernels),
+        mains = mains + cc_infos(ctx.attr.kernels),
         runtime = runtime,
         fitted = fitted,
-        name = ctx.label.name + ".bin/runner",
+        name = ctx.label.name + ".bin/" + name,
         shared = True,
+        install_name = install_name,
     )
 
 def _linked_packages(ctx):
@@ -276,6 +298,10 @@ Apps for all platforms share the programs of the build's configuration.
             allow_files = _SOURCES,
             doc = "C++17 and C sources with a main() that replaces the runner, and their headers.",
         ),
+        "_api": attr.label(
+            cfg = platform_transition,
+            default = "//tools/runner:current_api",
+        ),
         "_cc_toolchain": attr.label(
             cfg = platform_transition,
             default = "@bazel_tools//tools/cpp:current_cc_toolchain",
@@ -290,12 +316,7 @@ Apps for all platforms share the programs of the build's configuration.
         ),
         "_licenses": attr.label_list(
             allow_files = True,
-            default = [
-                "//:LICENSE",
-                "@executorch_libunicode//:license/libunicode.h",
-                "@executorch_oniguruma//:license/COPYING",
-                "@executorch_runner_json//:license/LICENSE",
-            ],
+            default = RUNNER_LICENSES,
         ),
         "_runner": attr.label(
             cfg = platform_transition,

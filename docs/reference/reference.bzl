@@ -6,9 +6,16 @@ load("@bazel_skylib//rules:run_binary.bzl", "run_binary")
 PAGES = [
     "apps",
     "etbuild",
+    "java",
     "providers",
     "rules",
     "setup",
+]
+
+# What describes a package, in its folder.
+_PACKAGES = [
+    "__init__.py",
+    "package-info.java",
 ]
 
 # What our files load from others.
@@ -41,7 +48,7 @@ def page(name, title, extracted = [], package = [], rules = [], symbols = [], wi
       name: of the page.
       title: its heading.
       extracted: targets of `extract`.
-      package: instead: the files of a Python package.
+      package: instead: the files of a package for Python or Java.
       rules: targets of `extract` with the rules beneath macros: the attributes of the rule `x_rule` are
         those of the macro `x`.
       symbols: names that it shows; default: all.
@@ -56,7 +63,7 @@ def page(name, title, extracted = [], package = [], rules = [], symbols = [], wi
                    "--output=$(execpath generated/%s.md)" % name,
                ] + ["--symbol=" + symbol for symbol in symbols] +
                ["--without=" + symbol for symbol in without] +
-               ["--package=$(execpath %s)" % file for file in package if file.endswith("__init__.py")] +
+               ["--package=$(execpath %s)" % file for file in package if file.split(":")[-1].split("/")[-1] in _PACKAGES] +
                ["--rules=$(execpath %s)" % target for target in rules] +
                ["$(execpath %s)" % target for target in extracted],
         tool = "//tools/dev/reference:render",

@@ -13,12 +13,13 @@ def _android_classes_impl(ctx):
     args = ctx.actions.args()
     args.add_all(["-source", "1.8", "-target", "1.8", "-encoding", "UTF-8", "-nowarn"])
     args.add("-bootclasspath", tools.android_jar)
+    args.add_joined("-classpath", ctx.files.deps, join_with = ":")
     args.add_all("-d", [classes], expand_directories = False)
     args.add_all(ctx.files.srcs)
     ctx.actions.run(
         executable = tools.java_compiler,
         arguments = [args],
-        inputs = ctx.files.srcs + [tools.android_jar],
+        inputs = ctx.files.srcs + ctx.files.deps + [tools.android_jar],
         outputs = [classes],
         mnemonic = "EtAndroidJava",
         progress_message = "Compiling %{label}",
@@ -43,6 +44,10 @@ android_classes = rule(
     implementation = _android_classes_impl,
     doc = "Classes that use nothing but Android's own, as a .jar.",
     attrs = {
+        "deps": attr.label_list(
+            allow_files = [".jar"],
+            doc = "Other classes that they use, which are not in the .jar.",
+        ),
         "srcs": attr.label_list(
             allow_files = [".java"],
             doc = "Java 8 without lambdas: the API of Android 6 has nothing that they need.",

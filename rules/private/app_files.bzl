@@ -2,6 +2,14 @@
 
 load("//toolchains/python:paths.bzl", "pair")
 
+# Of what the runner and its C interface contain.
+RUNNER_LICENSES = [
+    Label("//:LICENSE"),
+    Label("@executorch_libunicode//:license/libunicode.h"),
+    Label("@executorch_oniguruma//:license/COPYING"),
+    Label("@executorch_runner_json//:license/LICENSE"),
+]
+
 def data_files(programs):
     """The .ptd files that programs may load, each once, with the label of its target.
 

@@ -45,7 +45,7 @@ def compile_main(ctx, *, cc_toolchain, sources, infos):
             outputs.append(compiled)
     return cc_common.merge_compilation_outputs(compilation_outputs = outputs)
 
-def link_app(ctx, *, cc_toolchain, mains, runtime, fitted, name, compiled = None, shared = False, whole = False):
+def link_app(ctx, *, cc_toolchain, mains, runtime, fitted, name, compiled = None, shared = False, install_name = None, whole = False):
     """Links.
 
     Args:
@@ -57,6 +57,7 @@ def link_app(ctx, *, cc_toolchain, mains, runtime, fitted, name, compiled = None
       name: of the output, relative to the package.
       compiled: what `compile_main` returned.
       shared: whether to link a shared library instead of an executable.
+      install_name: Mach-O's name of a shared library, by which others load it; None: the default.
       whole: whether static libraries are linked with all that they register, used or not.
 
     Returns:
@@ -72,7 +73,8 @@ def link_app(ctx, *, cc_toolchain, mains, runtime, fitted, name, compiled = None
         linking_contexts = [main.linking_context for main in mains],
         name = name,
         output_type = "dynamic_library" if shared else "executable",
-        user_link_flags = ["@" + link_flags.path] + _rpath_flags(runtime, shared),
+        user_link_flags = ["@" + link_flags.path] + _rpath_flags(runtime, shared) +
+                          (["-Wl,-install_name," + install_name] if install_name else []),
     )
     if shared:
         library = linked.library_to_link

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dev.reference import extracted, pages
+from dev.reference import extracted, java, pages
 from dev.reference.python import Package
 
 _FILES = sorted(Path("docs/reference").glob("*.binaryproto"))
 _ETBUILD = Path("tools/etbuild")
+_JAVA = Path("tools/runner/java/rulesexecutorch")
 
 
 def module(**more: Any) -> Any:
@@ -77,8 +78,10 @@ def test_all_files_are_checked() -> None:
     assert {"rules:defs.bzl", "rules:providers.bzl", "toolchains:extensions.bzl"} <= files
 
 
-def test_the_python_package_is_documented() -> None:
-    missing = Package("", _ETBUILD).undocumented()
+@pytest.mark.parametrize("package", [Package("", _ETBUILD), java.Package("", _JAVA)])
+def test_the_packages_are_documented(package: Package | java.Package) -> None:
+    missing = package.undocumented()
+    assert package.exported
     assert not missing, "these have no docstring:\n" + "\n".join(missing)
 
 
@@ -166,3 +169,57 @@ def test_a_python_package(tmp_path: Path) -> None:
     assert "class Net(dict)\n\nA net.\n\ndef go(self) -> int\n" in page
     assert "def run(x: int=1) -> str" in page
     assert "hidden" not in page and "_no" not in page
+
+
+def test_a_java_package(tmp_path: Path) -> None:
+    """Public types and what is public in them; tags become text."""
+    (tmp_path / "package-info.java").write_text("/** Nets. */\npackage nets;\n")
+    (tmp_path / "Hidden.java").write_text("class Hidden { public void no() {} }\n")
+    (tmp_path / "Net.java").write_text(
+        """package nets;
+
+/** A net, as {@link Net.Kind#LARGE}. */
+public final class Net extends Hidden implements AutoCloseable {
+  /** How large. */
+  public enum Kind {
+    /** With "{" and 7 layers. */
+    LARGE
+  }
+
+  /** Hears. */
+  public interface Listener {
+    /** A part. */
+    boolean onPart(String text);
+  }
+
+  private final String text = "}"; // }
+
+  /**
+   * Runs {@code forward}.
+   *
+   * @param x a number
+   */
+  @Override
+  public int run(
+      int x) {
+    return '}' + x;
+  }
+
+  public void close() {}
+
+  void no() {}
+}
+"""
+    )
+    package = java.Package("Nets", tmp_path)
+    assert package.undocumented() == [f"{tmp_path.name}.Net: void close()"]
+    page = pages.render(package, "python.md.jinja")
+    assert "- [Net](#net)\n- [Net.Kind](#netkind)\n- [Net.Listener](#netlistener)\n" in page
+    assert (
+        "final class Net implements AutoCloseable\n\nA net, as Net.Kind.LARGE.\n\nint run( int x)"
+        in page
+    )
+    assert "    Runs forward.\n\n    @param x a number\n" in page
+    assert '\nLARGE\n\n    With "{" and 7 layers.\n' in page
+    assert "\nboolean onPart(String text)\n\n    A part.\n" in page
+    assert "no()" not in page and "private" not in page

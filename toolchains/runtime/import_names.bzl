@@ -13,6 +13,9 @@ SLICES = {
     "macos_arm64": "macos-arm64",
 }
 
+# The framework with the C interface for apps, which Swift imports.
+API_FRAMEWORK = "ExecutorchApp"
+
 # Name of a library, without what platforms put around it, to the backend that it registers.
 _BACKENDS = {
     "aoti_cuda": "CudaBackend",

@@ -1,7 +1,7 @@
 """EtAar: programs, data and the runtime as an Android library, for aar_import.
 
 Contract: `etbundle.aar --output OUT.aar --name NAME --manifest AndroidManifest.xml --classes JAR
---app ABI=DIR…`
+--app ABI=DIR… [--library ABI=FILE…]`
 """
 
 from __future__ import annotations
@@ -18,9 +18,17 @@ from etbundle.apps import App, common, read
 from etbundle.archives import write_zip
 from etbundle.entries import Entry
 
+# The name that Native.java loads.
+_LIBRARY = "libexecutorch_app.so"
+
 
 def write_aar(
-    output: Path, name: str, manifest: Path, classes: Path, apps: Mapping[str, App]
+    output: Path,
+    name: str,
+    manifest: Path,
+    classes: Path,
+    apps: Mapping[str, App],
+    libraries: Mapping[str, Path],
 ) -> None:
     """Writes an AAR.
 
@@ -30,6 +38,7 @@ def write_aar(
         manifest: the AndroidManifest.xml.
         classes: a .jar.
         apps: ABI to app.
+        libraries: ABI to the native functions of the classes.
 
     Raises:
         BuildError: the apps differ in more than the platform.
@@ -40,6 +49,7 @@ def write_aar(
         Entry("classes.jar", classes),
     ]
     entries += native_libraries("jni", apps)
+    entries += [Entry(f"jni/{abi}/{_LIBRARY}", file) for abi, file in libraries.items()]
     entries += common(list(apps.values()), name).entries("assets")
     write_zip(output, entries)
 
@@ -53,9 +63,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--manifest", type=Path, required=True, help="AndroidManifest.xml")
     parser.add_argument("--classes", type=Path, required=True, help=".jar")
     parser.add_argument("--app", action="append", required=True, metavar="ABI=DIR")
+    parser.add_argument("--library", action="append", default=[], metavar="ABI=FILE")
     args = parser.parse_args(arguments)
+    libraries = by_abi(args.library)
     apps = {abi: read(path) for abi, path in by_abi(args.app).items()}
-    write_aar(args.output, args.name, args.manifest, args.classes, apps)
+    write_aar(args.output, args.name, args.manifest, args.classes, apps, libraries)
 
 
 if __name__ == "__main__":

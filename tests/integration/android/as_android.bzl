@@ -5,12 +5,17 @@ load("//rules:providers.bzl", "EtAppInfo")
 def _as_android_impl(ctx):
     app = ctx.attr.app[EtAppInfo]
     fields = {name: getattr(app, name) for name in dir(app) if name not in ("to_json", "to_proto")}
-    fields |= {"jni_library": ctx.file.jni_library, "platform": ctx.attr.platform}
+    fields |= {
+        "api_library": ctx.file.api_library,
+        "jni_library": ctx.file.jni_library,
+        "platform": ctx.attr.platform,
+    }
     return [DefaultInfo(files = depset([app.directory])), EtAppInfo(**fields)]
 
 as_android = rule(
     implementation = _as_android_impl,
     attrs = {
+        "api_library": attr.label(allow_single_file = True),
         "app": attr.label(mandatory = True, providers = [EtAppInfo]),
         "jni_library": attr.label(allow_single_file = True),
         "platform": attr.string(mandatory = True),

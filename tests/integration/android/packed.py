@@ -77,6 +77,33 @@ def run_in_java(
     )
 
 
+def ones(path: Path) -> Path:
+    """Writes the inputs of ProgramsMain as a .npy file."""
+    head = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 16), }".ljust(117) + "\n"
+    path.write_bytes(
+        b"\x93NUMPY\x01\x00"
+        + struct.pack("<H", len(head))
+        + head.encode()
+        + struct.pack("<f", 1) * 32
+    )
+    return path
+
+
+def run_library(
+    folder: Path, arguments: list[str], environment: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Runs ProgramsMain with the classes and libraries of an AAR that was unpacked to a folder."""
+    libraries = folder / "jni/x86_64"
+    classes = f"{folder / 'classes.jar'}:{HERE / 'programs_main.jar'}"
+    return java(
+        [
+            *("--enable-native-access=ALL-UNNAMED", f"-Djava.library.path={libraries}"),
+            *("-cp", classes, "ProgramsMain", folder / "assets", *arguments),
+        ],
+        {"LD_LIBRARY_PATH": str(libraries), **(environment or {})},
+    )
+
+
 def java(
     words: Sequence[str | Path], environment: Mapping[str, str], said: str = ""
 ) -> subprocess.CompletedProcess[str]:

@@ -4,12 +4,24 @@ from __future__ import annotations
 
 import json
 import re
+import struct
 import subprocess
 import zipfile
 from pathlib import Path
 
 import pytest
-from packed import HERE, TOOLS, java, manifest_of, offsets, program_arguments, run_in_java, say
+from packed import (
+    HERE,
+    TOOLS,
+    java,
+    manifest_of,
+    offsets,
+    ones,
+    program_arguments,
+    run_in_java,
+    run_library,
+    say,
+)
 
 APK = HERE / "runner.apk"
 AAR = HERE / "library.aar"
@@ -105,12 +117,37 @@ def test_aar() -> None:
         } <= set(names)
         libraries = json.loads((APP / "manifest.json").read_text())["libraries"]
         for abi in ABIS:
-            for library in libraries:
+            for library in [*libraries, "libexecutorch_app.so"]:
                 assert f"jni/{abi}/{library.removeprefix('lib/')}" in names
         assert b'package="org.example.nets.programs"' in archive.read("AndroidManifest.xml")
         with archive.open("classes.jar") as jar, zipfile.ZipFile(jar) as classes:
-            assert classes.namelist() == ["rulesexecutorch/runner/AppFiles.class"]
+            names = {name.partition("$")[0] for name in classes.namelist()}
+            assert "rulesexecutorch/runner/AppFiles.class" in names
+            for name in ("Answer", "Chat", "Program", "ProgramException", "Programs", "Tensor"):
+                assert names & {f"rulesexecutorch/{name}{end}" for end in (".class", "")}, name
+            assert not [name for name in names if "Activity" in name]
     assert manifest_of(AAR)["programs"] == manifest_of(APK)["programs"]
+
+
+def test_classes_of_the_aar(tmp_path: Path) -> None:
+    """Java runs a program with the AAR's classes and libraries, like the app's runner."""
+    with zipfile.ZipFile(AAR) as archive:
+        archive.extractall(tmp_path)
+    done = run_library(tmp_path, ["one"])
+    assert done.returncode == 0, done.stdout + done.stderr
+    head, _, numbers = done.stdout.partition("\n")
+    assert head == "[one, two] one float32 [2, 8]"
+    say(
+        *[APP / "runner", "--program", APP / "programs/one.pte"],
+        *["--data", APP / "data/weights.ptd", "--output", tmp_path, "--output_format", "raw"],
+        *["--input", ones(tmp_path / "ones.npy")],
+    )
+    expected = struct.unpack("<16f", (tmp_path / "output_0.bin").read_bytes())
+    assert [float(number) for number in numbers.split()] == pytest.approx(expected)
+    assert (
+        run_library(tmp_path, ["none"]).stderr.count('program: got "none", expected one of: one')
+        == 1
+    )
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import plistlib
+import re
 import zipfile
 from pathlib import Path
 
@@ -55,7 +56,8 @@ def test_package() -> None:
     text = (PACKAGE / "Package.swift").read_text()
     assert text.startswith("// swift-tools-version:5.9\n")
     assert '.binaryTarget(name: "ExecutorchLib", path: "ExecutorchLib.xcframework")' in text
-    assert 'dependencies: ["ExecutorchLib"]' in text
+    assert '.binaryTarget(name: "ExecutorchApp", path: "ExecutorchApp.xcframework")' in text
+    assert 'dependencies: ["ExecutorchApp", "ExecutorchLib"]' in text
     assert '.copy("ExecuTorch")' in text
     # As the framework's own Info.plist says.
     assert '.iOS("17.0")' in text
@@ -74,6 +76,30 @@ def test_zip() -> None:
     assert names == found
     assert any(name.startswith("licenses/executorch_runtime_ios_arm64/") for name in names)
     assert programs == {
-        f"nets_ios/{FRAMEWORK}/{part}/ExecutorchLib.framework/ExecutorchLib"
+        f"nets_ios/{name}.xcframework/{part}/{name}.framework/{name}"
+        for name in ("ExecutorchApp", "ExecutorchLib")
         for part in ("ios-arm64", "ios-arm64-simulator")
     }
+
+
+def test_interface() -> None:
+    """The framework that the classes import, with the C functions that they call, and no other."""
+    sources = {path.stem: path.read_text() for path in FILES.parent.glob("*.swift")}
+    assert sorted(sources) == ["Chat", "NetsIos", "Program", "Programs"]
+    folder = PACKAGE / "ExecutorchApp.xcframework/ios-arm64/ExecutorchApp.framework"
+    info = plistlib.loads((folder / "Info.plist").read_bytes())
+    assert info["CFBundleExecutable"] == "ExecutorchApp"
+    assert 'header "executorch_app.h"' in (folder / "Modules/module.modulemap").read_text()
+    header = (folder / "Headers/executorch_app.h").read_text()
+    declared = set(re.findall(r"\b(executorch_app_\w+)\(", header))
+    used = {name for text in sources.values() for name in re.findall(r"\bexecutorch_app_\w+", text)}
+    assert declared <= used
+    types = set(re.findall(r"\} (executorch_app_\w+);", header))
+    assert used - declared <= types
+
+
+def test_an_app_with_a_main_of_its_own() -> None:
+    package = Path("tests/integration/ios/own_main_ios")
+    text = (package / "Package.swift").read_text()
+    assert 'dependencies: ["ExecutorchLib"]' in text and "ExecutorchApp" not in text
+    assert [path.name for path in package.rglob("*.swift")].count("Chat.swift") == 0

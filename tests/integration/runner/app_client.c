@@ -1,5 +1,8 @@
 // Uses executorch_app.h as an app does: `app_client PROGRAM TOKENIZER TURNS` talks with a model that counts tokens, in
-// two threads with a session each, and ends with code 1 at the first wrong answer.
+// two threads with a session each, and ends with code 1 at the first wrong answer. Saves chats in the working folder.
+//
+// `app_client APP PROGRAM PROGRAM TURNS` talks with two programs of an app, each in a thread, which must answer as they
+// did before, and switches between them.
 #define _GNU_SOURCE  // For sysconf with -std=c11.
 #include <pthread.h>
 #include <stdio.h>
@@ -9,7 +12,7 @@
 
 #include "executorch_app.h"
 
-enum { kThreads = 2 };
+enum { kThreads = 2, kOften = 20 };
 
 static void check(bool is_right, const char* what, const executorch_app_error* error) {
   if (!is_right) {
@@ -97,7 +100,19 @@ static void check_run(executorch_app_session* session) {
 typedef struct {
   executorch_app* app;
   long turns;
+  int number;
 } Work;
+
+// Goes on with what was saved, and then with the program loaded once more.
+static void save_and_switch(executorch_app_chat* chat, int number) {
+  executorch_app_error error = {""};
+  char path[32];
+  snprintf(path, sizeof(path), "%d.chat", number);
+  check(executorch_app_save_chat(chat, path, &error) == EXECUTORCH_APP_OK, "save", &error);
+  check(executorch_app_restore_chat(chat, path, &error) == EXECUTORCH_APP_OK, "restore", &error);
+  check(
+      executorch_app_switch_adapter(chat, NULL, NULL, 0, &error) == EXECUTORCH_APP_OK, "switch", &error);
+}
 
 static void* converse(void* argument) {
   const Work* work = argument;
@@ -111,6 +126,9 @@ static void* converse(void* argument) {
       executorch_app_rewind(chat, 0, &error);
     }
     expect(chat, turn % 2 == 0 ? "aaaaaa" : "a", turn % 2 == 0 ? "'()*" : ",-./");
+    if (turn % kOften == 0) {
+      save_and_switch(chat, work->number);
+    }
   }
   executorch_app_close_chat(chat);
   executorch_app_close_session(session);
@@ -119,16 +137,88 @@ static void* converse(void* argument) {
 
 static void converse_in_threads(executorch_app* app, long turns) {
   pthread_t threads[kThreads];
-  Work work = {app, turns};
+  Work works[kThreads];
   for (int i = 0; i < kThreads; ++i) {
-    pthread_create(&threads[i], NULL, converse, &work);
+    works[i] = (Work){app, turns, i};
+    pthread_create(&threads[i], NULL, converse, &works[i]);
   }
   for (int i = 0; i < kThreads; ++i) {
     pthread_join(threads[i], NULL);
   }
 }
 
+enum { kAnswer = 256 };
+
+typedef struct {
+  executorch_app* app;
+  const char* programs[2];
+  char expected[2][kAnswer];
+  long turns;
+  int own;
+} Conversation;
+
+static bool append_long(const char* text, void* answer) {
+  strncat(answer, text, kAnswer - 1 - strlen(answer));
+  return true;
+}
+
+static void* repeat_or_switch(void* argument) {
+  Conversation* work = argument;
+  executorch_app_error error = {""};
+  executorch_app_session* session = NULL;
+  executorch_app_chat* chat = NULL;
+  const executorch_app_chat_options few = {.max_new_tokens = 8};
+  check(
+      executorch_app_open_session(work->app, work->programs[work->own], &session, &error) == EXECUTORCH_APP_OK, "session",
+      &error);
+  check(executorch_app_open_chat(session, &few, &chat, &error) == EXECUTORCH_APP_OK, "chat", &error);
+  for (long turn = 0; turn < work->turns; ++turn) {
+    char text[kAnswer] = "";
+    check(executorch_app_rewind(chat, 0, &error) == EXECUTORCH_APP_OK, "rewind", &error);
+    check(
+        executorch_app_say(chat, "What is the capital of France?", append_long, text, NULL, &error) == EXECUTORCH_APP_OK,
+        "say", &error);
+    char* expected = work->expected[work->own];
+    if (expected[0] == '\0') {
+      strcpy(expected, text);
+    }
+    strncpy(error.sentence, text, sizeof(error.sentence) - 1);
+    check(strcmp(text, expected) == 0, "another answer", &error);
+    work->own = !work->own;
+    check(
+        executorch_app_switch_adapter(chat, work->programs[work->own], NULL, 0, &error) == EXECUTORCH_APP_OK, "switch",
+        &error);
+  }
+  executorch_app_close_chat(chat);
+  executorch_app_close_session(session);
+  return NULL;
+}
+
+static int converse_with_two(char** values) {
+  executorch_app_error error = {""};
+  executorch_app* app = NULL;
+  check(executorch_app_open(values[1], NULL, &app, &error) == EXECUTORCH_APP_OK, "open", &error);
+  Conversation works[] = {{app, {values[2], values[3]}, {"", ""}, 2, 0}, {0}};
+  repeat_or_switch(&works[0]);
+  printf("%s\n%s\n", works[0].expected[0], works[0].expected[1]);
+  works[0].turns = strtol(values[4], NULL, 10);
+  works[1] = works[0];
+  works[1].own = 1;
+  pthread_t threads[2];
+  for (int i = 0; i < 2; ++i) {
+    pthread_create(&threads[i], NULL, repeat_or_switch, &works[i]);
+  }
+  for (int i = 0; i < 2; ++i) {
+    pthread_join(threads[i], NULL);
+  }
+  executorch_app_close(app);
+  return 0;
+}
+
 int main(int count, char** values) {
+  if (count == 5) {
+    return converse_with_two(values);
+  }
   if (count != 4) {
     return 2;
   }

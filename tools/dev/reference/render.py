@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from dev.reference import extracted, pages, python
+from dev.reference import extracted, java, pages, python
 
 
 def main() -> None:
@@ -18,11 +18,19 @@ def main() -> None:
     parser.add_argument(
         "--rules", action="append", default=[], type=Path, help="file with the rules beneath macros"
     )
-    parser.add_argument("--package", type=Path, help="the __init__.py of a Python package, instead")
+    parser.add_argument(
+        "--package",
+        type=Path,
+        help="instead: a package's __init__.py (Python) or package-info.java (Java)",
+    )
     parser.add_argument("modules", nargs="*", type=Path, help="files of starlark_doc_extract")
     options = parser.parse_args()
     if options.package:
-        page, template = python.Package(options.title, options.package.parent), "python.md.jinja"
+        of_language = java if options.package.suffix == ".java" else python
+        page, template = (
+            of_language.Package(options.title, options.package.parent),
+            "python.md.jinja",
+        )
     else:
         modules = [extracted.read(path) for path in options.modules]
         rules = [extracted.read(path) for path in options.rules]

@@ -1,5 +1,7 @@
 #include "tools/runner/api/executorch_app.h"
 
+#include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -7,6 +9,7 @@
 #include <vector>
 
 #include "tools/runner/app/open_app.h"
+#include "tools/runner/base/lock.h"
 #include "tools/runner/engine/program.h"
 #include "tools/runner/llm/prompter.h"
 #include "tools/runner/tensors/inputs.h"
@@ -19,10 +22,14 @@ using runner::Status;
 struct executorch_app {
   runner::Arguments arguments;
   runner::App files;
+  // Data files that chats were switched to, beside the app's own. Any thread switches.
+  std::atomic_flag is_switching = ATOMIC_FLAG_INIT;
+  std::vector<runner::CacheUse> switched;
 };
 
 struct executorch_app_session {
-  const executorch_app* app;
+  executorch_app* app;
+  size_t index;  // Of the program in the app.
   std::unique_ptr<runner::Program> program;
   std::vector<std::string> methods;
   // Of the last run.
@@ -31,7 +38,7 @@ struct executorch_app_session {
 };
 
 struct executorch_app_chat {
-  std::string program;
+  executorch_app_session* session;
   runner::ChatText text;
   std::unique_ptr<runner::Chat> chat;
 };
@@ -77,7 +84,7 @@ const std::string& name_of(const runner::ChosenProgram& program) {
 }
 
 // The index of a program; an error, if there is none of that name.
-Result<size_t> find_program(const executorch_app& app, const char* name) {
+Result<size_t> find_program(const executorch_app& app, const char* name, const char* function) {
   const auto& programs = app.files.chosen.programs;
   if (name == nullptr && programs.size() == 1) {
     return size_t{0};
@@ -90,9 +97,41 @@ Result<size_t> find_program(const executorch_app& app, const char* name) {
     names += (names.empty() ? "" : ", ") + name_of(programs[i]);
   }
   return runner::error(
-      "executorch_app_open_session: program: got " +
+      std::string(function) + ": program: got " +
       (name == nullptr ? std::string("NULL") : "\"" + std::string(name) + "\"") + ", expected one of: " + names +
       ".");
+}
+
+// Adds a use, unless it packs what another one packs.
+void remember(const runner::CacheUse& use, std::vector<runner::CacheUse>& uses) {
+  const bool is_known = std::any_of(uses.begin(), uses.end(), [&use](const runner::CacheUse& known) {
+    return use.manifest && use.manifest->packed && known.manifest && known.manifest->packed == use.manifest->packed;
+  });
+  if (!is_known) {
+    uses.push_back(use);
+  }
+}
+
+// Loads a program, with other data files if there are any.
+Result<std::unique_ptr<runner::Program>> load_with(
+    executorch_app& app,
+    size_t index,
+    const std::vector<std::string>& data) {
+  if (data.empty()) {
+    return runner::Program::load(app.files.files[index], {app.files.weight_cache, nullptr});
+  }
+  const runner::Lock lock(app.is_switching);
+  runner::OtherData other = TRY(runner::open_other_data(app.files, app.arguments, index, data, app.switched));
+  if (other.weight_cache) {
+    remember(other.files.cache_use, app.switched);
+  }
+  return runner::Program::load(other.files, {other.weight_cache, nullptr});
+}
+
+void set_program(executorch_app_session& session, size_t index, std::unique_ptr<runner::Program> program) {
+  session.index = index;
+  session.program = std::move(program);
+  session.methods.assign(session.program->methods().begin(), session.program->methods().end());
 }
 
 Result<Array> array_of(const executorch_app_tensor& tensor, const std::string& what) {
@@ -241,7 +280,7 @@ executorch_app_code executorch_app_open_session(
   if (app == nullptr || session == nullptr) {
     return missing("executorch_app_open_session", app == nullptr ? "app" : "session", error);
   }
-  const Result<size_t> index = find_program(*app, program);
+  const Result<size_t> index = find_program(*app, program, "executorch_app_open_session");
   if (!index.ok()) {
     return fail(EXECUTORCH_APP_INVALID_ARGUMENT, index.sentence(), error);
   }
@@ -251,8 +290,7 @@ executorch_app_code executorch_app_open_session(
   }
   auto opened = std::make_unique<executorch_app_session>();
   opened->app = app;
-  opened->program = loaded.take_value();
-  opened->methods.assign(opened->program->methods().begin(), opened->program->methods().end());
+  set_program(*opened, *index, loaded.take_value());
   *session = opened.release();
   return succeed(error);
 }
@@ -329,7 +367,7 @@ executorch_app_code executorch_app_open_chat(
     return fail(EXECUTORCH_APP_INVALID_FILES, text.sentence(), error);
   }
   auto opened = std::make_unique<executorch_app_chat>();
-  opened->program = session->program->path();
+  opened->session = session;
   opened->text = text.take_value();
   auto model = runner::Chat::open(*session->program, opened->text, runner::chat_options(arguments));
   if (!model.ok()) {
@@ -361,7 +399,7 @@ executorch_app_code executorch_app_say(
   if (tokens->size() > chat->chat->room()) {
     return fail(
         EXECUTORCH_APP_CONTEXT_FULL,
-        chat->program + ": the message does not fit into the context: got " + std::to_string(tokens->size()) +
+        chat->session->program->path() + ": the message does not fit into the context: got " + std::to_string(tokens->size()) +
             " tokens, expected at most " + std::to_string(chat->chat->room()) +
             ". Rewind the chat, or shorten the message.",
         error);
@@ -407,6 +445,36 @@ executorch_app_code executorch_app_rewind(
         error);
   }
   chat->chat->rewind(turns);
+  return succeed(error);
+}
+
+executorch_app_code executorch_app_switch_adapter(
+    executorch_app_chat* chat,
+    const char* program,
+    const char* const* data,
+    size_t data_count,
+    executorch_app_error* error) {
+  if (chat == nullptr || (data == nullptr && data_count > 0)) {
+    return missing("executorch_app_switch_adapter", chat == nullptr ? "chat" : "data", error);
+  }
+  executorch_app_session& session = *chat->session;
+  executorch_app& app = *session.app;
+  const Result<size_t> index = program == nullptr
+      ? Result<size_t>(session.index)
+      : find_program(app, program, "executorch_app_switch_adapter");
+  if (!index.ok()) {
+    return fail(EXECUTORCH_APP_INVALID_ARGUMENT, index.sentence(), error);
+  }
+  auto loaded = load_with(app, *index, std::vector<std::string>(data, data + data_count));
+  if (!loaded.ok()) {
+    return fail(data_count > 0 ? EXECUTORCH_APP_INVALID_FILES : EXECUTORCH_APP_NOT_LOADED, loaded.sentence(), error);
+  }
+  auto opened = loaded.take_value();
+  const Status done = chat->chat->switch_program(*opened);
+  if (!done.ok()) {
+    return fail(EXECUTORCH_APP_NOT_LOADED, done.sentence(), error);
+  }
+  set_program(session, *index, std::move(opened));
   return succeed(error);
 }
 

@@ -169,6 +169,17 @@ executorch_app_code executorch_app_rewind(
     size_t turns,
     executorch_app_error* error);
 
+/* Continues the conversation with another adapter; the next message reads its tokens once more. `program` is another
+ * program of the app that has the same tokenizer, or NULL: the same one. `data` are data files in place of the
+ * program's: an adapter's .ptd, with its .index.json beside it. An error leaves the chat as it is. The session runs
+ * methods of that program, too. */
+executorch_app_code executorch_app_switch_adapter(
+    executorch_app_chat* chat,
+    const char* program,
+    const char* const* data,
+    size_t data_count,
+    executorch_app_error* error);
+
 /* Writes the conversation and its KV cache to a file: some megabytes, the memory that the program plans. */
 executorch_app_code executorch_app_save_chat(
     const executorch_app_chat* chat,

@@ -147,6 +147,7 @@ _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "stop": (None, (c_void_p,)),
     "turns": (c_size_t, (c_void_p,)),
     "rewind": (_CODE, (c_void_p, c_size_t)),
+    "switch_adapter": (_CODE, (c_void_p, c_char_p, POINTER(c_char_p), c_size_t)),
     "save_chat": (_CODE, (c_void_p, c_char_p)),
     "restore_chat": (_CODE, (c_void_p, c_char_p)),
     "count_tokens": (_CODE, (c_void_p, c_char_p, POINTER(c_size_t))),
@@ -406,6 +407,23 @@ class Chat(_Handle):
           AppError: there are fewer turns.
         """
         self._library.call("rewind", self._handle, turns)
+
+    def switch_adapter(
+        self, program: str | None = None, data: Sequence[str | os.PathLike[str]] = ()
+    ) -> None:
+        """Continues the conversation with another adapter; the next message reads it once more.
+
+        Args:
+          program: another program of the app that has the same tokenizer; None: the same one.
+          data: data files in place of the program's: an adapter's .ptd, beside its .index.json.
+
+        Raises:
+          AppError: a file does not fit, or the conversation does not fit into the program's
+            context. The chat is as it was before.
+        """
+        name = None if program is None else program.encode()
+        files = (c_char_p * len(data))(*(os.fsencode(file) for file in data))
+        self._library.call("switch_adapter", self._handle, name, files, len(data))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the conversation and its KV cache to a file.

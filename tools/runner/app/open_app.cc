@@ -34,4 +34,25 @@ Result<App> open_app(const Arguments& arguments) {
   return app;
 }
 
+Result<OtherData> open_other_data(
+    const App& app,
+    const Arguments& arguments,
+    size_t index,
+    const std::vector<std::string>& data,
+    const std::vector<CacheUse>& others) {
+  ProgramFiles files = app.chosen.programs[index].files;
+  files.data = data;
+  set_stage("checking the files of " + files.program);
+  OpenDataFiles open;
+  OtherData other;
+  other.files = TRY(check_files(files, arguments.verify, open));
+  std::vector<CacheUse> cache_uses = others;
+  for (const CheckedFiles& own : app.files) {
+    cache_uses.push_back(own.cache_use);
+  }
+  cache_uses.push_back(other.files.cache_use);
+  other.weight_cache = app.weight_cache && TRY(use_weight_cache(arguments, cache_uses));
+  return other;
+}
+
 }  // namespace runner

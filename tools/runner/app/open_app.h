@@ -1,6 +1,7 @@
 // Programs with their checked files, which stay mapped: what command line and C interface load programs from.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "tools/runner/app/chosen.h"
@@ -17,5 +18,20 @@ struct App {
 
 // An error, if a program does not exist, if a file is missing or damaged, or if --weight_cache is unsafe.
 Result<App> open_app(const Arguments& arguments);
+
+// A program's files with other data files.
+struct OtherData {
+  CheckedFiles files;
+  bool weight_cache = false;  // Also safe beside the app's programs and `others`.
+};
+
+// Checks the data files that replace those of the program `index` of `app`, which was opened with `arguments`. `others`
+// are uses of the weight cache beside the app's own. Errors as in open_app.
+Result<OtherData> open_other_data(
+    const App& app,
+    const Arguments& arguments,
+    size_t index,
+    const std::vector<std::string>& data,
+    const std::vector<CacheUse>& others);
 
 }  // namespace runner

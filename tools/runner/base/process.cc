@@ -11,6 +11,7 @@
 
 #include <executorch/runtime/platform/platform.h>
 
+#include "tools/runner/base/lock.h"
 #include "tools/runner/base/os.h"
 
 namespace runner {
@@ -19,18 +20,9 @@ namespace {
 // Static, because a crash may have corrupted the heap.
 int error_output = STDERR_FILENO;
 char stage[512] = "starting";
-// The runtime's message; its threads log, too, and an app's threads set stages. No std::mutex: its size differs in Android's headers.
+// The runtime's message; its threads log, too, and an app's threads set stages.
 char message[512];
 std::atomic_flag message_is_locked = ATOMIC_FLAG_INIT;
-
-class MessageLock {
- public:
-  MessageLock() {
-    while (message_is_locked.test_and_set(std::memory_order_acquire)) {
-    }
-  }
-  ~MessageLock() { message_is_locked.clear(std::memory_order_release); }
-};
 std::atomic<bool> is_ending{false};
 
 // One thread ends the process with its error; other threads wait here.
@@ -75,7 +67,7 @@ void copy_line(char* to, size_t capacity, const char* from, size_t length) {
 
 // Keeps the first message of a stage.
 void keep_runtime_message(const char* text, size_t length) {
-  const MessageLock lock;
+  const Lock lock(message_is_locked);
   if (message[0] == '\0') {
     copy_line(message, sizeof(message), text, length);
   }
@@ -166,13 +158,13 @@ void note(const std::string& sentence) {
 }
 
 void set_stage(const std::string& now) {
-  const MessageLock lock;
+  const Lock lock(message_is_locked);
   copy_line(stage, sizeof(stage), now.data(), now.size());
   message[0] = '\0';
 }
 
 std::string runtime_message() {
-  const MessageLock lock;
+  const Lock lock(message_is_locked);
   return message;
 }
 

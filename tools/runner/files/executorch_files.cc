@@ -1,11 +1,14 @@
 #include "tools/runner/files/executorch_files.h"
 
+#include <atomic>
 #include <cstring>
+#include <map>
 #include <set>
 
 #include <executorch/runtime/core/exec_aten/util/scalar_type_util.h>
 
 #include "tools/runner/base/checksum.h"
+#include "tools/runner/base/lock.h"
 #include "tools/runner/files/flatbuffer.h"
 
 namespace runner {
@@ -55,6 +58,25 @@ constexpr int kNamedDataField = 7;
 Status truncated(const std::string& path, uint64_t size) {
   return error(path + " is truncated or damaged: it has " + std::to_string(size) +
        " bytes and its tables name more; fetch or build it again.");
+}
+
+// Of all files, because sessions in several threads have the same ones.
+std::atomic_flag sums_are_locked = ATOMIC_FLAG_INIT;
+
+// What `compute` returns for a key, unless it is known.
+template <class Key, class Value, class Compute>
+Value computed_once(std::map<Key, Value>& known, const Key& key, const Compute& compute) {
+  {
+    const Lock lock(sums_are_locked);
+    const auto found = known.find(key);
+    if (found != known.end()) {
+      return found->second;
+    }
+  }
+  // Without the lock: it may read gigabytes.
+  const Value value = compute();
+  const Lock lock(sums_are_locked);
+  return known.emplace(key, value).first->second;
 }
 
 }  // namespace
@@ -148,21 +170,18 @@ Status DataFile::check_segments() const {
 
 uint32_t DataFile::crc32_of(const std::string& key) const {
   const Blob& blob = blobs_.find(key)->second;
-  const auto [known, is_new] = crc32s_.emplace(Segment(blob.data, blob.size), 0);
-  if (is_new) {
-    known->second = crc32_of_mapped(blob.data, blob.size);
-  }
-  return known->second;
+  return computed_once(crc32s_, Segment(blob.data, blob.size), [&blob] {
+    return crc32_of_mapped(blob.data, blob.size);
+  });
 }
 
 std::string DataFile::sha256_of(const std::string& key) const {
   const Blob& blob = blobs_.find(key)->second;
-  const auto [known, is_new] = sha256s_.emplace(Segment(blob.data, blob.size), "");
-  if (is_new) {
-    known->second = sha256(blob.data, blob.size);
+  return computed_once(sha256s_, Segment(blob.data, blob.size), [&blob] {
+    const std::string digest = sha256(blob.data, blob.size);
     drop_pages(blob.data, blob.size);
-  }
-  return known->second;
+    return digest;
+  });
 }
 
 Result<std::shared_ptr<const DataFile>> OpenDataFiles::open(const std::string& path) {

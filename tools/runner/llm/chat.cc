@@ -150,6 +150,19 @@ void Chat::rewind(size_t turn) {
   }
 }
 
+Status Chat::switch_program(Program& program) {
+  LanguageModel model = TRY(LanguageModel::open(program));
+  if (session_.position() > model.context()) {
+    return error(program.path() + " holds " + std::to_string(model.context()) +
+         " tokens (get_max_context_len), and the conversation has " + std::to_string(session_.position()) +
+         "; rewind the chat.");
+  }
+  model_ = std::move(model);
+  program_ = program.path();
+  session_.empty_cache();
+  return {};
+}
+
 Status Chat::save(const std::string& path) const {
   const SavedChat saved = {session_.cursor(), session_.history(), turns_};
   return save_chat(path, model_.program().identity(), saved, TRY(model_.memory()));

@@ -77,7 +77,7 @@ class Chat {
   // Receives an answer's text in parts; an error ends the answer.
   using Listener = std::function<Status(const std::string& text)>;
 
-  // `program` and `text` must outlive this object. A program has one chat at a time.
+  // `program` (or the one switched to) and `text` must outlive this object. A program has one chat at a time.
   static Result<std::unique_ptr<Chat>> open(
       Program& program,
       const ChatText& text,
@@ -102,6 +102,10 @@ class Chat {
 
   // Keeps that many turns, and forgets later ones.
   void rewind(size_t turn);
+
+  // Continues with another program that has the same tokenizer, such as one with another adapter. The next message
+  // reads the conversation's tokens once more. `program` must outlive this object. An error leaves the chat as it is.
+  Status switch_program(Program& program);
 
   // Writes the conversation and its KV cache to a file.
   Status save(const std::string& path) const;

@@ -221,21 +221,26 @@ Result<const std::vector<float>*> Session::read(const std::vector<uint32_t>& tok
     cursor_.read += count;
     at += count;
   }
-  if (model_.keeps_state()) {
-    history_.resize(before);
-    history_.insert(history_.end(), unread.begin(), unread.end());
-  }
+  history_.resize(before);
+  history_.insert(history_.end(), unread.begin(), unread.end());
   unread.clear();
   return logits;
 }
 
 void Session::rewind(Cursor cursor) {
-  cursor_ = std::move(cursor);
-  if (model_.keeps_state()) {
-    const auto end = history_.begin() + static_cast<std::ptrdiff_t>(cursor_.read);
-    cursor_.unread.insert(cursor_.unread.begin(), history_.begin(), end);
-    cursor_.read = 0;
-  }
+  const uint64_t in_cache = model_.keeps_state() ? 0 : std::min(cursor_.read, cursor.read);
+  const auto begin = history_.begin();
+  cursor.unread.insert(
+      cursor.unread.begin(),
+      begin + static_cast<std::ptrdiff_t>(in_cache),
+      begin + static_cast<std::ptrdiff_t>(cursor.read));
+  cursor_ = {in_cache, std::move(cursor.unread)};
+}
+
+void Session::empty_cache() {
+  const Cursor now = cursor_;
+  cursor_.read = 0;
+  rewind(now);
 }
 
 Result<uint32_t> Sampler::choose(const std::vector<float>& logits, const std::string& program) {

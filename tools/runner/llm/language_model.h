@@ -100,14 +100,17 @@ class Session {
     history_ = std::move(history);
   }
 
-  // Continues at an earlier cursor of this conversation; later tokens are overwritten. A program with a state reads
-  // the earlier ones once more, with the next call.
+  // Continues at an earlier cursor of this conversation; later tokens are overwritten. The next call also reads the
+  // earlier tokens that are not in the cache: with a state, all of them.
   void rewind(Cursor cursor);
+
+  // Continues with a cache that has no tokens: the next call reads all of them once more.
+  void empty_cache();
 
  private:
   LanguageModel& model_;
   Cursor cursor_;
-  std::vector<uint32_t> history_;  // For programs with a state: the tokens that were read.
+  std::vector<uint32_t> history_;  // The tokens that were read, also those that are not in the cache any more.
 };
 
 // Chooses the next token.

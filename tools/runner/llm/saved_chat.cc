@@ -109,11 +109,12 @@ Result<SavedChat> restore_chat(
   SavedChat chat;
   chat.cursor = TRY(read_cursor(TRY(header.at("cursor")), context));
   chat.history = TRY(read_tokens(header, "history"));
+  uint64_t read = chat.cursor.read;
   for (const JsonValue& turn : TRY(header.items("turns"))) {
     chat.turns.push_back(TRY(read_cursor(turn, context)));
+    read = std::max(read, chat.turns.back().read);
   }
-  const uint64_t before = chat.turns.empty() ? 0 : chat.turns.back().read;
-  if ((!chat.history.empty() && chat.history.size() != chat.cursor.read) || before > chat.cursor.read) {
+  if (read > chat.history.size()) {
     return error(path + " is damaged: its counts of tokens contradict each other.");
   }
   std::string_view rest = text.substr(end + 1);

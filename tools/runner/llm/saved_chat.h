@@ -14,8 +14,8 @@ namespace runner {
 
 struct SavedChat {
   Session::Cursor cursor;
-  std::vector<uint32_t> history;         // For programs with a state: the tokens that were read.
-  std::vector<Session::Cursor> turns;    // Where each begins.
+  std::vector<uint32_t> history;       // The tokens that were read.
+  std::vector<Session::Cursor> turns;  // Where each begins.
 };
 
 // The memory of the methods that read tokens.

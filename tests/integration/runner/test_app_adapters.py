@@ -1,0 +1,93 @@
+"""Chats that go on with another adapter, in Python."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from executorch_app import INVALID_ARGUMENT, INVALID_FILES, App, AppError, Chat
+
+APP = Path("tests/integration/runner/tasks/assets")
+SUMMARIZER = Path("models/tasks/tiny_int4_summarizer.ptd")
+FIRST, SECOND = "What is the capital of France?", "And of Spain?"
+
+
+@pytest.fixture(scope="module")
+def app() -> Iterator[App]:
+    with App(APP) as opened:
+        yield opened
+
+
+@pytest.fixture
+def chat(app: App) -> Iterator[Chat]:
+    with (
+        app.session("tiny_int4_assistant") as session,
+        session.chat(max_new_tokens=12) as opened,
+    ):
+        yield opened
+
+
+def said(app: App, program: str, *messages: str) -> list[str]:
+    """The answers of a program alone."""
+    with app.session(program) as session, session.chat(max_new_tokens=12) as chat:
+        return [chat.say(message).text for message in messages]
+
+
+@pytest.mark.parametrize(
+    ("program", "data"),
+    [("tiny_int4_summarizer", []), (None, [SUMMARIZER])],
+    ids=["program", "file"],
+)
+def test_a_new_conversation(app: App, chat: Chat, program: str | None, data: list[Path]) -> None:
+    assistant, summarizer = (
+        said(app, f"tiny_int4_{name}", FIRST) for name in ("assistant", "summarizer")
+    )
+    assert assistant != summarizer
+    assert [chat.say(FIRST).text] == assistant
+    chat.switch_adapter(program, data)
+    chat.rewind(0)
+    assert [chat.say(FIRST).text] == summarizer
+
+
+def test_a_conversation_goes_on(app: App, chat: Chat, tmp_path: Path) -> None:
+    expected = said(app, "tiny_int4_assistant", FIRST, SECOND)
+    room = chat.room
+    assert chat.say(FIRST).text == expected[0]
+    left = chat.room
+    chat.switch_adapter("tiny_int4_base")
+    assert (chat.turns, chat.room) == (1, left)
+    base = chat.say(SECOND)
+    assert base.text != expected[1]
+    # It read the first turn, too.
+    chat.rewind(1)
+    chat.switch_adapter("tiny_int4_assistant")
+    # Saved with no token in the cache.
+    chat.save(tmp_path / "saved.chat")
+    assert chat.say(SECOND).text == expected[1]
+    chat.rewind(1)
+    assert chat.say(SECOND).text == expected[1]
+    chat.restore(tmp_path / "saved.chat")
+    assert (chat.turns, chat.room) == (1, left)
+    assert chat.say(SECOND).text == expected[1]
+    chat.rewind(0)
+    assert chat.room == room
+    assert chat.say(FIRST).text == expected[0]
+
+
+def test_errors(app: App, chat: Chat, tmp_path: Path) -> None:
+    expected = said(app, "tiny_int4_assistant", FIRST, SECOND)
+    chat.say(FIRST)
+    with pytest.raises(
+        AppError, match='switch_adapter: program: got "none", expected one'
+    ) as caught:
+        chat.switch_adapter("none")
+    assert caught.value.code == INVALID_ARGUMENT
+    with pytest.raises(AppError, match=r"none\.ptd") as caught:
+        chat.switch_adapter(data=[tmp_path / "none.ptd"])
+    assert caught.value.code == INVALID_FILES
+    (tmp_path / "cut.ptd").write_bytes(SUMMARIZER.read_bytes()[:-100])
+    with pytest.raises(AppError, match=r"cut\.ptd") as caught:
+        chat.switch_adapter(data=[tmp_path / "cut.ptd"])
+    assert caught.value.code == INVALID_FILES
+    assert chat.say(SECOND).text == expected[1]

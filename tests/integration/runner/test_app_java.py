@@ -1,0 +1,68 @@
+"""The classes for Java on a Java of this machine; see AppMain.java."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.integration.runner.counting import Counting, Stateful, write, write_tokenizer
+
+CLASSES = Path("tools/runner/java/executorch_app.jar").absolute()
+LIBRARY = Path("tools/runner/java/libexecutorch_app.so").absolute()
+MAIN = Path("tests/integration/runner/app_main.jar").absolute()
+TURNS = os.environ.get("TURNS", "100")  # In each of two threads.
+
+
+@pytest.mark.parametrize(
+    ("net", "metadata"),
+    [(Counting(), {}), (Stateful(), {"use_recurrent_state": True})],
+    ids=["cache", "state"],
+)
+def test_a_java_program_runs_methods_and_chats(
+    net: Counting, metadata: dict[str, object], tmp_path: Path
+) -> None:
+    program = write(tmp_path / "counting.pte", net, {"forward": None}, **metadata)
+    tokenizer = write_tokenizer(tmp_path / "tokenizer.json")
+    result = subprocess.run(
+        [
+            *(os.environ["JAVA"], "-Xcheck:jni", "--enable-native-access=ALL-UNNAMED"),
+            *(f"-Drulesexecutorch.library={LIBRARY}", "-cp", f"{CLASSES}:{MAIN}", "AppMain"),
+            *(program, tokenizer, tmp_path, TURNS),
+        ],
+        capture_output=True,
+        check=False,
+        encoding="utf-8",
+        env={"LC_ALL": "C.UTF-8"},
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    # What -Xcheck:jni finds.
+    assert "WARNING in native method" not in result.stdout
+    methods, *sentences = result.stdout.splitlines()
+    metadata_methods = ["get_eos_ids", "get_max_context_len", "get_max_seq_len", *metadata]
+    assert methods == f"[{', '.join(['forward', *metadata_methods])}]"
+    closed = ["This chat is closed.", "This program is closed."]
+    expected = [
+        "input_0",
+        "input_0: size: got 8 bytes, expected those of int64 (1, 2).",
+        'has no method "wälk 🦊"; its methods are: forward',
+        'dtype of a tensor: got "float32", expected "int64". Read it with data().',
+        "the message does not fit into the context: got 3 tokens, expected at most 1.",
+        "turns: got 3, expected at most 2, the turns of the chat.",
+        "This program has an open chat. Close it, or load the program once more.",
+        "message: got null, expected a value.",
+        "message: got a text with the character U+0000, expected one without.",
+        "none.chat",
+        'executorch_app_switch_adapter: program: got "none", expected one of: ',
+        *closed,
+        *closed,
+        "This app is closed. Open another one.",
+        "missing 🦊.pte",
+        "none.ptd",
+        "seed or max_new_tokens: got 4294967295, expected at most 2147483647.",
+    ]
+    assert len(sentences) == len(expected), result.stdout
+    for sentence, words in zip(sentences, expected, strict=True):
+        assert words in sentence

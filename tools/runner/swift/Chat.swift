@@ -1,0 +1,159 @@
+import ExecutorchApp
+import Foundation
+
+/// A conversation with a language model. `Program.chat` returns it.
+public final class Chat {
+  /// Zero is each number's default.
+  public struct Options {
+    /// A tokenizer.json, with chat_format.json beside it; nil: the app's.
+    public var tokenizer: URL?
+    /// The system message; nil: the chat template's.
+    public var system: String?
+    /// Whether messages are the model's whole input, without a chat format.
+    public var raw = false
+    /// 0: the most likely token; 1: the model's distribution.
+    public var temperature = 0.0
+    /// Of the random numbers; 0: a random one.
+    public var seed: UInt32 = 0
+    /// The maximum tokens of an answer; 0: 256.
+    public var maxNewTokens: UInt32 = 0
+
+    public init() {}
+  }
+
+  /// An answer of a language model.
+  public struct Answer {
+    /// All of it.
+    public let text: String
+    /// Why it ended: "end", "length", "context" or "stopped".
+    public let reason: String
+    /// The tokens of the message.
+    public let promptTokens: Int
+    /// The tokens of the answer.
+    public let tokens: Int
+    /// Milliseconds of reading the message.
+    public let prefillMs: Double
+    /// Calls with one token.
+    public let decodeTokens: Int
+    /// Milliseconds of the calls with one token.
+    public let decodeMs: Double
+  }
+
+  private let chat: OpaquePointer
+  // Freed after this.
+  private let program: Program
+
+  init(_ program: Program, _ options: Options) throws {
+    var opened: OpaquePointer?
+    try withText(options.tokenizer?.path) { tokenizer in
+      try withText(options.system) { system in
+        var given = executorch_app_chat_options(
+          tokenizer: tokenizer, system: system, raw: options.raw, temperature: options.temperature,
+          seed: options.seed, max_new_tokens: options.maxNewTokens)
+        try ProgramError.check { executorch_app_open_chat(program.session, &given, &opened, $0) }
+      }
+    }
+    self.program = program
+    chat = opened!
+  }
+
+  deinit {
+    executorch_app_close_chat(chat)
+  }
+
+  /// Answers a message; the answer is a turn of the chat. After an error the chat is as it was before the message.
+  ///
+  /// - Parameters:
+  ///   - message: the user's.
+  ///   - listener: receives parts of the answer, in whole characters; false ends the answer.
+  public func say(_ message: String, listener: @escaping (String) -> Bool = { _ in true }) throws -> Answer {
+    let hearing = Hearing(listener)
+    var answer = executorch_app_answer()
+    try withExtendedLifetime(hearing) {
+      try ProgramError.check {
+        executorch_app_say(
+          chat, message,
+          { text, user in
+            Unmanaged<Hearing>.fromOpaque(user!).takeUnretainedValue().hear(String(cString: text!))
+          },
+          Unmanaged.passUnretained(hearing).toOpaque(), &answer, $0)
+      }
+    }
+    return Answer(
+      text: hearing.text, reason: String(cString: answer.reason), promptTokens: answer.prompt_tokens,
+      tokens: answer.tokens, prefillMs: answer.prefill_ms, decodeTokens: answer.decode_tokens,
+      decodeMs: answer.decode_ms)
+  }
+
+  /// Ends the current answer after its next token; for any thread.
+  public func stop() {
+    executorch_app_stop(chat)
+  }
+
+  /// The number of turns.
+  public var turns: Int { executorch_app_turns(chat) }
+
+  /// How many more tokens fit into the chat.
+  public var room: Int { executorch_app_room(chat) }
+
+  /// Keeps that many turns, and forgets later ones; 0 begins a new conversation.
+  public func rewind(to turns: Int) throws {
+    try ProgramError.check { executorch_app_rewind(chat, turns, $0) }
+  }
+
+  /// Writes the conversation and its KV cache to a file.
+  public func save(to url: URL) throws {
+    try ProgramError.check { executorch_app_save_chat(chat, url.path, $0) }
+  }
+
+  /// Continues a saved conversation in place of this one, which an error leaves as it is.
+  public func restore(from url: URL) throws {
+    try ProgramError.check { executorch_app_restore_chat(chat, url.path, $0) }
+  }
+
+  /// Continues the conversation with another adapter. The next message reads the conversation's tokens once more. An
+  /// error leaves the chat as it is.
+  ///
+  /// - Parameters:
+  ///   - program: another program of the app that has the same tokenizer; nil: the same one.
+  ///   - data: data files in place of the program's: an adapter's .ptd, with its .index.json beside it.
+  public func switchAdapter(to program: String? = nil, data: [URL] = []) throws {
+    try withTexts(data.map(\.path)) { files in
+      try ProgramError.check {
+        executorch_app_switch_adapter(chat, program, files.baseAddress, files.count, $0)
+      }
+    }
+  }
+
+  /// The tokens that a message would add now, with those of the chat format.
+  public func countTokens(_ message: String) throws -> Int {
+    var count = 0
+    try ProgramError.check { executorch_app_count_tokens(chat, message, &count, $0) }
+    return count
+  }
+}
+
+// What an answer's listener gets, and the whole text.
+private final class Hearing {
+  private(set) var text = ""
+  private let listener: (String) -> Bool
+
+  init(_ listener: @escaping (String) -> Bool) {
+    self.listener = listener
+  }
+
+  func hear(_ part: String) -> Bool {
+    text += part
+    return listener(part)
+  }
+}
+
+// A text of C for the time of a call; nil is NULL.
+private func withText<Result>(
+  _ text: String?, _ call: (UnsafePointer<CChar>?) throws -> Result
+) rethrows -> Result {
+  guard let text else {
+    return try call(nil)
+  }
+  return try text.withCString(call)
+}
