@@ -292,6 +292,7 @@ Apps for all platforms share the programs of the build's configuration.
             default = [
                 "//:LICENSE",
                 "@executorch_libunicode//:license/libunicode.h",
+                "@executorch_monocypher//:license/monocypher.h",
                 "@executorch_oniguruma//:license/COPYING",
                 "@executorch_runner_json//:license/LICENSE",
             ],
