@@ -69,8 +69,8 @@ def read_public_key(given: str) -> PublicKey:
     Raises:
       BuildError: it is neither.
     """
-    file = Path(given)
-    text = paths.existing(given).read_text("utf-8", "replace") if file.is_file() else given
+    file = paths.written(given)
+    text = file.read_text("utf-8", "replace") if file.is_file() else given
     lines = text.splitlines()
     line = lines[1] if len(lines) > 1 else text.strip()
     data = _decoded(line, 42)
