@@ -15,6 +15,7 @@ load(
     "program_description",
 )
 load("//rules/private:stamping.bzl", "STAMPING_ATTRIBUTES", "status_files")
+load("//rules/private:version_files.bzl", "version_manifest")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
 load("//toolchains/exporter:linker_action.bzl", "linker_action")
 load("//toolchains/python:paths.bzl", "readable_label", "runfiles_path")
@@ -22,6 +23,8 @@ load("//toolchains/python:paths.bzl", "readable_label", "runfiles_path")
 _MANIFEST = "manifest.json"
 _SBOM = "sbom.cdx.json"
 _CHECKSUMS = "SHA256SUMS"
+_UPDATE = "update.json"
+_UPDATE_TEXT = "update.txt"
 
 def _et_release_impl(ctx):
     apps = [t[EtAppInfo] for t in ctx.attr.apps if EtAppInfo in t]
@@ -36,7 +39,8 @@ def _et_release_impl(ctx):
     if programs or ctx.files.data:
         loose = ctx.actions.declare_file(ctx.label.name + ".programs.json")
         describe_programs(ctx, manifest = loose, programs = programs, files = ctx.files.data)
-    lists = {name: ctx.actions.declare_file(root + name) for name in (_MANIFEST, _SBOM, _CHECKSUMS)}
+    names = [_MANIFEST, _SBOM, _CHECKSUMS] + ([_UPDATE, _UPDATE_TEXT] if ctx.attr.previous else [])
+    lists = {name: ctx.actions.declare_file(root + name) for name in names}
     _describe(ctx, entries, apps, packages, programs, files, loose, lists)
     every = files + [struct(path = name, file = file) for name, file in lists.items()]
     copy = _copy(ctx, lists[_CHECKSUMS])
@@ -51,6 +55,7 @@ def _et_release_impl(ctx):
             checksums = depset([lists[_CHECKSUMS]]),
             manifest = depset([lists[_MANIFEST]]),
             sbom = depset([lists[_SBOM]]),
+            update = depset([lists[name] for name in (_UPDATE, _UPDATE_TEXT) if name in lists]),
         ),
         EtReleaseInfo(
             label = ctx.label,
@@ -140,6 +145,12 @@ def _describe(ctx, entries, apps, packages, programs, files, loose, lists):
     args.add("--manifest", lists[_MANIFEST])
     args.add("--sbom", lists[_SBOM])
     args.add("--checksums", lists[_CHECKSUMS])
+    previous = []
+    if ctx.attr.previous:
+        previous.append(version_manifest(ctx, ctx.attr.previous, "previous"))
+        args.add("--previous", previous[0])
+        args.add("--update", lists[_UPDATE])
+        args.add("--update_text", lists[_UPDATE_TEXT])
     status = status_files(ctx)
     if status:
         args.add("--stable_status", status.stable)
@@ -149,7 +160,7 @@ def _describe(ctx, entries, apps, packages, programs, files, loose, lists):
         module = "etrelease.release",
         arguments = args,
         inputs = depset(
-            [description, ctx.file._origins] + ([loose] if loose else []) + ([status.stable, status.volatile] if status else []) +
+            [description, ctx.file._origins] + previous + ([loose] if loose else []) + ([status.stable, status.volatile] if status else []) +
             [entry.file for entry in files] + [app.manifest for app in every_app.values()] + metadata +
             [f for model in every_model.values() for f in model_files(model)],
             transitive = [entry.metadata_files for entry in layers],
@@ -197,9 +208,11 @@ Outputs, in the folder `<name>`:
     manifest.json                all files with size and sha256, versions, recipes, who shares which weights
     sbom.cdx.json                CycloneDX 1.6: libraries, weights, and the packages that made them
     SHA256SUMS                   for `sha256sum -c`
+    update.json, update.txt      with `previous`: what a device has to fetch, per file and blob
 
 The same inputs give the same bytes. Only stamped builds contain the source's revision.
-`bazel run //x:release -- FOLDER` copies the release. Output groups: `manifest`, `sbom`, `checksums`. See docs/howto/apps.md.
+`bazel run //x:release -- FOLDER` copies the release. Output groups: `manifest`, `sbom`, `checksums`, `update`. See
+docs/howto/apps.md.
 """,
     attrs = STAMPING_ATTRIBUTES | {
         "apps": attr.label_list(
@@ -210,6 +223,10 @@ The same inputs give the same bytes. Only stamped builds contain the source's re
             allow_files = True,
             doc = "Files for `assets/`, with their paths in their packages: what `programs` need beside " +
                   "their weights, such as a tokenizer.",
+        ),
+        "previous": attr.label(
+            allow_files = True,
+            doc = "An earlier release, to compare with: its `manifest.json`, a folder with that, or an et_release.",
         ),
         "programs": attr.label_list(
             doc = "Programs to ship as files, in addition to those in apps.",

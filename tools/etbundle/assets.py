@@ -14,7 +14,7 @@ from etbuild.arguments import ToolParser, split_pair
 from etbuild.command import tool_main
 from etlink.json_file import write_json
 
-from etbundle.app import App, Program, add_programs, describe_files
+from etbundle.app import App, Program, add_programs, describe_blobs, describe_files
 from etbundle.fit import by_program, uses_of
 
 
@@ -42,6 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     versions = {"exporter": args.exporter_version}
     if args.runtime_version:
         versions["runtime"] = args.runtime_version
+    files = describe_files(app.files)
     manifest = {
         "format": 1,
         "app": args.name,
@@ -50,7 +51,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "programs": described,
         "data": sorted(p for p in app.files if p.startswith("data/")),
         "assets": sorted(assets),
-        "files": describe_files(app.files),
+        "blobs": describe_blobs(app.files, files),
+        "files": files,
     }
     if args.platform:
         manifest["platforms"] = args.platform

@@ -62,6 +62,7 @@ def make(
             }
             for label, digest in sorted(contents.data.items())
         ],
+        "blobs": contents.blobs,
         "files": {
             path: {
                 **digest,

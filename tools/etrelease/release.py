@@ -2,6 +2,7 @@
 
 Contract: `etrelease.release --description IN.json --origins IN.json --manifest OUT.json
 --sbom OUT.cdx.json --checksums OUT [--repository LABEL LABEL]…
+[--previous IN.json --update OUT.json --update_text OUT.txt]
 [--stable_status IN.txt --volatile_status IN.txt]`
 """
 
@@ -18,7 +19,7 @@ from etbuild.arguments import ToolParser
 from etbuild.command import tool_main
 from etlink.container import write_text
 
-from etrelease import contents, description, listing, python_packages, sbom, status
+from etrelease import contents, description, difference, listing, python_packages, sbom, status
 from etrelease.python_packages import Environment
 
 
@@ -29,6 +30,9 @@ def write(
     manifest: Path,
     bill: Path,
     checksums: Path,
+    previous: Path | None = None,
+    update: Path | None = None,
+    update_text: Path | None = None,
 ) -> None:
     """Writes all lists.
 
@@ -38,6 +42,9 @@ def write(
         manifest: file to write; its name is its path in the release.
         bill: the same for the bill of materials.
         checksums: the same for the checksums of all others.
+        previous: manifest of an earlier release; None: there is none.
+        update: the same for the difference to that, as JSON.
+        update_text: the same for the difference as text.
 
     Raises:
         BuildError: apps of the release contradict each other, or a package's METADATA is malformed.
@@ -55,6 +62,11 @@ def write(
     inventory.files[bill.name] = contents.digest(bill)
     _write_json(manifest, listing.make(release, inventory, environment, stamp))
     inventory.files[manifest.name] = contents.digest(manifest)
+    if previous and update and update_text:
+        changes = difference.of_releases(previous, manifest)
+        _write_json(update, changes)
+        write_text(update_text, difference.as_text(changes))
+        inventory.files.update({path.name: contents.digest(path) for path in (update, update_text)})
     lines = [f"{digest['sha256']}  {path}\n" for path, digest in sorted(inventory.files.items())]
     write_text(checksums, "".join(lines))
 
@@ -82,6 +94,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--manifest", type=Path, required=True, help="JSON to write")
     parser.add_argument("--sbom", type=Path, required=True, help="CycloneDX to write")
     parser.add_argument("--checksums", type=Path, required=True, help="SHA256SUMS to write")
+    parser.add_argument("--previous", type=Path, help="manifest of an earlier release")
+    parser.add_argument("--update", type=Path, help="JSON to write: what changed since that")
+    parser.add_argument("--update_text", type=Path, help="the same as text")
     parser.add_argument("--stable_status", type=Path, help="of a stamped build")
     parser.add_argument("--volatile_status", type=Path, help="of a stamped build")
     args = parser.parse_args(arguments)
@@ -92,6 +107,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         manifest=args.manifest,
         bill=args.sbom,
         checksums=args.checksums,
+        previous=args.previous,
+        update=args.update,
+        update_text=args.update_text,
     )
 
 

@@ -19,6 +19,8 @@
 #include "tools/runner/report.h"
 #include "tools/runner/tensors/inputs.h"
 #include "tools/runner/tensors/outputs.h"
+#include "tools/runner/update/apply_update.h"
+#include "tools/runner/update/signature.h"
 
 namespace runner {
 namespace {
@@ -218,6 +220,33 @@ bool has_texts(const Chosen& chosen) {
   });
 }
 
+// A key, or the text of its file; "": none.
+Result<std::string> public_key(const Arguments& arguments) {
+  if (!is_file(arguments.public_key)) {
+    return arguments.public_key;
+  }
+  const MappedFile file = TRY(MappedFile::open(arguments.public_key, "--public_key"));
+  return std::string(file.text());
+}
+
+// Of --app, or the one that contains the runner.
+std::string app_folder(const Arguments& arguments) {
+  const bool is_folder_or_own = arguments.app.empty() || is_folder(arguments.app);
+  return !is_folder_or_own ? beside(arguments.app, ".") : arguments.app.empty() ? beside(own_path(), ".") : arguments.app;
+}
+
+Status update(const Arguments& arguments, const std::string& key) {
+  set_stage("applying " + arguments.apply_update);
+  const std::string folder = app_folder(arguments);
+  UpdateFailure failure = UpdateFailure::kNotWritten;
+  const UpdateResult result =
+      TRY(apply_update(folder, arguments.apply_update, key.empty() ? nullptr : key.c_str(), failure));
+  return write_to_stdout(
+      result.is_current ? folder + ": has " + result.label + " of this update already.\n"
+                        : folder + ": updated to " + result.label + ": " + std::to_string(result.files) +
+              " files written, " + std::to_string(result.written) + " bytes.\n");
+}
+
 // Everything that a command line loads.
 struct Invocation {
   Arguments arguments;
@@ -236,6 +265,14 @@ Status run_command_line(int count, char** values, Invocation& invocation) {
     return write_to_stdout(runtime_info());
   }
   TRY(check_prompt_options(arguments));
+  const std::string key = TRY(public_key(arguments));
+  if (!arguments.apply_update.empty()) {
+    return update(arguments, key);
+  }
+  if (!key.empty()) {
+    set_stage("checking the signature of the app");
+    TRY(check_signed_folder(app_folder(arguments), key));
+  }
   invocation.app = TRY(open_app(arguments));
   const auto& [chosen, files, weight_cache] = invocation.app;
   if (arguments.list) {

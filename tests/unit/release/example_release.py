@@ -181,6 +181,7 @@ class Release:
             "programs": described,
             "assets": [],
             "data": [],
+            "blobs": {},
             "files": describe_files(app.files),
         }
         self.description["loose"] = str(self.file("loose.json", json.dumps(whole)))
@@ -190,11 +191,14 @@ class Release:
             path.write_bytes(source.read_bytes())
             self.description["files"][relative] = str(path)
 
-    def make(self, repository: Sequence[str] = (), **status: str) -> int:
+    def make(
+        self, repository: Sequence[str] = (), previous: Path | None = None, **status: str
+    ) -> int:
         """Runs EtRelease; returns its exit code.
 
         Args:
             repository: a label as the description and as manifests have it.
+            previous: manifest of an earlier release.
             **status: contents of the files of the workspace's status.
         """
         given = self.file("description.json", json.dumps(self.description))
@@ -205,6 +209,12 @@ class Release:
             "sbom": self.folder / "sbom.cdx.json",
             "checksums": self.folder / "SHA256SUMS",
         }
+        if previous:
+            lists |= {
+                "previous": previous,
+                "update": self.folder / "update.json",
+                "update_text": self.folder / "update.txt",
+            }
         lists |= {name: self.file(name, text) for name, text in status.items()}
         flags = [f"--{name}={path}" for name, path in lists.items()]
         return release.main(flags + (["--repository", *repository] if repository else []))

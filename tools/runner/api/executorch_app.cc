@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstring>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "tools/runner/api/sentence.h"
 #include "tools/runner/app/open_app.h"
 #include "tools/runner/base/lock.h"
 #include "tools/runner/engine/program.h"
@@ -49,18 +49,7 @@ executorch_app_code fail(
     executorch_app_code code,
     const std::string& sentence,
     executorch_app_error* error) {
-  if (error != nullptr) {
-    size_t size = sentence.size();
-    if (size >= sizeof(error->sentence)) {
-      size = sizeof(error->sentence) - 1;
-      // Whole characters of UTF-8.
-      while (size > 0 && (static_cast<unsigned char>(sentence[size]) & 0xC0) == 0x80) {
-        --size;
-      }
-    }
-    memcpy(error->sentence, sentence.data(), size);
-    error->sentence[size] = '\0';
-  }
+  runner::write_sentence(sentence, error);
   return code;
 }
 

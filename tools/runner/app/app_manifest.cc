@@ -73,31 +73,37 @@ Result<std::vector<std::string>> read_paths(const JsonValue& json, const char* k
 
 }  // namespace
 
-Result<AppManifest> read_app_manifest(const std::string& path) {
-  const JsonValue json = TRY(JsonValue::read(path, kWhat));
+Result<ListedFiles> read_listed_files(const JsonValue& json, const std::string& path) {
   const uint64_t format = TRY(json.number("format"));
   if (format != kAppFormat) {
     return error(path + " has format " + std::to_string(format) +
                  ", expected 1; use the runner that belongs to it.");
   }
-  AppManifest app;
-  app.path = path;
-  app.folder = beside(path, "");
+  ListedFiles listed;
+  listed.path = path;
+  listed.folder = beside(path, "");
   // An APK's manifest names the app that it contains.
-  app.label = TRY(json.text(json.has("label") ? "label" : "app"));
-  TRY(read_programs(json, app));
-  app.assets = TRY(read_paths(json, "assets", path));
+  listed.label = TRY(json.text(json.has("label") ? "label" : "app"));
   for (const auto& [name, about] : TRY(json.members("files"))) {
     const std::string file = TRY(below(name, path));
     const uint64_t size = TRY(about.number("size"));
-    app.files[file] = {size, TRY(about.text("sha256"))};
+    listed.files[file] = {size, TRY(about.text("sha256"))};
   }
   const std::vector<std::string> libraries = TRY(read_paths(json, "libraries", path));
-  app.code.insert(libraries.begin(), libraries.end());
+  listed.code.insert(libraries.begin(), libraries.end());
   if (json.has("binary")) {
     const std::string binary = TRY(json.text("binary"));
-    app.code.insert(TRY(below(binary, path)));
+    listed.code.insert(TRY(below(binary, path)));
   }
+  return listed;
+}
+
+Result<AppManifest> read_app_manifest(const std::string& path) {
+  const JsonValue json = TRY(JsonValue::read(path, kWhat));
+  AppManifest app;
+  static_cast<ListedFiles&>(app) = TRY(read_listed_files(json, path));
+  TRY(read_programs(json, app));
+  app.assets = TRY(read_paths(json, "assets", path));
   return app;
 }
 
@@ -108,7 +114,7 @@ Result<bool> is_app_manifest(const std::string& path) {
   return TRY(JsonValue::read(path, "a manifest")).has("programs");
 }
 
-Status check_app_files(const AppManifest& app, bool verify) {
+Status check_app_files(const ListedFiles& app, bool verify) {
   for (const auto& [name, expected] : app.files) {
     const std::string path = app.folder + name;
     if (!is_file(path)) {

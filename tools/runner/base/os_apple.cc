@@ -1,10 +1,13 @@
 #if defined(__APPLE__)
 
+#include <fcntl.h>
 #include <mach-o/dyld.h>
 #include <mach/mach.h>
 #include <sys/sysctl.h>
+#include <unistd.h>
 
 #include <climits>
+#include <cstdio>
 #include <cstdlib>
 
 #include "tools/runner/base/os.h"
@@ -19,6 +22,15 @@ std::string own_path() {
     return "";
   }
   return resolved;
+}
+
+bool exchange_folders(const std::string& one, const std::string& other) {
+  return renamex_np(one.c_str(), other.c_str(), RENAME_SWAP) == 0;
+}
+
+bool flush_to_disk(int file) {
+  // fsync leaves data in the disk's own memory; some file systems have only that.
+  return fcntl(file, F_FULLFSYNC) == 0 || fsync(file) == 0;
 }
 
 Memory memory_now() {
