@@ -15,6 +15,21 @@ load("//rules/private:checkpoint_files.bzl", "checkpoint_files")
 load("//rules/private:llm_benchmarks.bzl", "llm_benchmarks")
 load("//toolchains/runtime:import_names.bzl", "ABIS", "SLICES")
 
+# Backends whose recipes the YAML file can choose, by the names of its sections: folder and target in //backends.
+_BACKENDS = {
+    "coreml": ("coreml", "coreml"),
+    "ethosu": ("arm", "ethos_u"),
+    "mlx": ("mlx", "mlx"),
+    "mps": ("mps", "mps"),
+    "openvino": ("openvino", "openvino"),
+    "portable": ("portable", "portable"),
+    "qnn": ("qualcomm", "qualcomm"),
+    "tosa": ("arm", "tosa"),
+    "vgf": ("arm", "vgf"),
+    "vulkan": ("vulkan", "vulkan"),
+    "xnnpack": ("xnnpack", "xnnpack"),
+}
+
 # Backends whose programs can ask for weights by name.
 _NAMED = ["portable", "xnnpack"]
 
@@ -78,8 +93,8 @@ def et_llm(
       config: label of the YAML file.
       tokenizer: labels of tokenizer.json, tokenizer_config.json and, if there is one,
         chat_template.jinja; or of a GGUF file. Default: those among the checkpoint's files.
-      backends: names of packages in @rules_executorch//backends. Each gives a program with the recipe that the
-        YAML file selects. The file must enable all of them but "portable".
+      backends: names of the YAML file's sections of backends, "portable" or "mps". Each gives a program with
+        the recipe that the file selects. The file must enable all of them that have a section.
       recipes: more programs: dict of name, which targets have instead of a backend's, to the label of a recipe.
       adapters: LoRA adapters: name to labels of adapter_config.json and adapter_model.safetensors.
       foundation: whether all programs of a backend share one .ptd with the base weights.
@@ -184,6 +199,9 @@ def _check(name, backends, recipes, adapters):
     if not backends and not recipes:
         fail("et_llm %s: no program is declared. Give backends, recipes or both." % name)
     for backend in backends:
+        if backend not in _BACKENDS:
+            fail(("et_llm %s: backends: got \"%s\", expected one of %s. For another backend, name one of its " +
+                  "recipes: recipes = {\"%s\": …}.") % (name, backend, ", ".join(sorted(_BACKENDS)), backend))
         if backend in recipes:
             fail("et_llm %s: \"%s\" is in both backends and recipes. Remove it from one of them." %
                  (name, backend))
@@ -202,15 +220,16 @@ def _check_adapter_data(name, adapter_data, adapters, foundation):
 def _recipe(name, backend, config, common):
     """The recipe of a backend that the YAML file chooses; returns its name."""
     recipe = "%s_%s_recipe" % (name, backend)
+    folder, target = _BACKENDS[backend]
     et_recipe(
         name = recipe,
-        backends = [Label("//backends/" + backend)],
+        backends = [Label("//backends/%s:%s" % (folder, target))],
         builder = "etllm.recipes:build",
         data = [config],
-        option_types = {"backend": "text"},
-        options = {"backend": backend},
+        option_types = {"backend": "text", "folder": "text"},
+        options = {"backend": backend, "folder": folder},
         deps = [
-            Label("//backends/%s:recipes" % backend),
+            Label("//backends/%s:recipes" % folder),
             Label("//tools/etllm"),
         ],
         **common

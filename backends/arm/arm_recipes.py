@@ -5,7 +5,11 @@ Those for Ethos-U take these options, which are vela's:
   system_config: system of Arm/vela.ini: clock and memories; default: the high end of the family.
   memory_mode: memory mode of Arm/vela.ini; default Shared_Sram for U55, Dedicated_Sram_384KB for
     U65, Sram_Only for U85.
-  extra_flags: more flags of vela, with spaces: "--optimize Size".
+  extra_flags: more flags of vela, with spaces: "--optimise Size".
+
+Those that quantize take one more:
+  quantize_scope: full (default), or linear: the layers `torch.nn.Linear` only; what has floats then
+    stays with ExecuTorch.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ from __future__ import annotations
 import shlex
 from typing import Any
 
+import torch
 from etbuild import BuildError, RecipeContext, static_shapes
 from executorch.backends.arm.recipes import ArmRecipeType
 from executorch.export import ExportRecipe
@@ -77,6 +82,27 @@ def _made(ctx: RecipeContext, kind: ArmRecipeType, **values: Any) -> ExportRecip
         recipe = ExportRecipe.get_recipe(kind, **values)
     except ValueError as error:
         raise BuildError(f"{ctx.label}: {error}.") from error
+    if ctx.options.text("quantize_scope", "full", ("full", "linear")) == "linear":
+        for quantizer in recipe.quantization_recipe.quantizers:
+            config = quantizer.global_config
+            quantizer.set_global(None).set_module_type(torch.nn.Linear, config)
+        recipe.quantization_recipe.pre_prepare_passes = [_index_puts]
     passes = recipe.aten_transform_passes or []
     recipe.aten_transform_passes = [static_shapes(ctx.label, "TOSA"), *passes]
     return recipe
+
+
+def _index_puts(graph: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    """Copies to indices, such as a KV cache's, in the form whose indices may have 32 bits.
+
+    Upstream's quantizer gives them 32, and writes out `index_copy` where it quantizes it only.
+    """
+    aten = torch.ops.aten
+    forms = {aten.index_copy.default: aten.index_put, aten.index_copy_.default: aten.index_put_}
+    for node in graph.graph.nodes:
+        if node.target in forms:
+            target, dim, index, source = node.args
+            node.args = (target, [*[None] * dim, index], source)
+            node.target = forms[node.target].default
+    graph.recompile()
+    return graph

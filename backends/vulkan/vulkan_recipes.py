@@ -10,14 +10,27 @@ from __future__ import annotations
 
 from typing import Any
 
-from etbuild import RecipeContext
+import torch
+from etbuild import RecipeContext, groups_fit
 from executorch.backends.vulkan.partitioner.vulkan_partitioner import VulkanPartitioner
 from executorch.backends.vulkan.quantizer.vulkan_quantizer import (
     VulkanQuantizer,
     get_symmetric_quantization_config,
 )
-from executorch.export import ExportRecipe, LoweringRecipe, QuantizationRecipe
+from executorch.export import (
+    AOQuantizationConfig,
+    ExportRecipe,
+    LoweringRecipe,
+    QuantizationRecipe,
+)
+from torchao.quantization.granularity import PerGroup
+from torchao.quantization.quant_api import (
+    Int8DynamicActivationIntxWeightConfig,
+    IntxWeightOnlyConfig,
+)
 
+# Rows of a matrix of 4-bit weights come in steps of this many.
+_ROWS = 4
 _FLAGS = ("small_texture_limits", "require_dynamic_shapes")
 
 
@@ -41,13 +54,45 @@ def int8_dynamic(ctx: RecipeContext) -> ExportRecipe:
     return _made(ctx, "vulkan_int8_dynamic", quantized={"is_dynamic": True, "weight_bits": 8})
 
 
+def int4_weight_only(ctx: RecipeContext) -> ExportRecipe:
+    """4-bit weights of linear layers (torchao).
+
+    Options:
+      group_size: columns that share a scale; a multiple of 8; default 32.
+    """
+    return _in_groups(ctx, "vulkan_int4_weight_only", IntxWeightOnlyConfig, "granularity")
+
+
+def int8_dynamic_act_int4_weight(ctx: RecipeContext) -> ExportRecipe:
+    """4-bit weights of linear layers; activations are quantized to 8 bits as they come (torchao).
+
+    Options:
+      group_size: columns that share a scale; a multiple of 8; default 32.
+    """
+    config = Int8DynamicActivationIntxWeightConfig
+    return _in_groups(ctx, "vulkan_int8_dynamic_act_int4_weight", config, "weight_granularity")
+
+
+def _in_groups(ctx: RecipeContext, name: str, config: Any, granularity: str) -> ExportRecipe:
+    """A recipe for weights of 4 bits; `granularity`: torchao's name of it in a `config`."""
+    group_size = ctx.options.integer("group_size", default=32)
+    made = config(weight_dtype=torch.int4, **{granularity: PerGroup(group_size)})
+    recipe = _made(ctx, name)
+    fits = groups_fit(group_size)
+    # Upstream's pass pads the scales of other layers and then fails.
+    fits.also = lambda module, _name: module.out_features % _ROWS == 0
+    layers = AOQuantizationConfig(made, filter_fn=fits)
+    recipe.quantization_recipe = QuantizationRecipe(ao_quantization_configs=[layers])
+    return recipe
+
+
 def _made(
     ctx: RecipeContext,
     name: str,
     settings: dict[str, Any] | None = None,
     quantized: dict[str, Any] | None = None,
 ) -> ExportRecipe:
-    """A recipe; `settings`: of the partitioner; `quantized`: of the quantizer, None: none."""
+    """A recipe; `settings`: of the partitioner; `quantized`: of PT2E's quantizer, None: none."""
     given = {flag: ctx.options.boolean(flag, default=False) for flag in _FLAGS}
     chosen = {flag: True for flag, is_set in given.items() if is_set}
     quantization = None

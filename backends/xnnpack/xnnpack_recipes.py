@@ -1,13 +1,16 @@
 """Upstream's XNNPACK recipes (executorch/backends/xnnpack/recipes) by the names of our targets.
 
-Each takes the option `share_mutable_buffers`: whether the methods of a program share their state,
-for example a KV cache; default false.
+Each takes these options:
+  share_mutable_buffers: whether the methods of a program share their state, for example a KV cache;
+    default false.
+  enable_bf16: whether XNNPACK gets linear layers in bfloat16, for which the target's processor
+    needs instructions; default false.
 """
 
 from __future__ import annotations
 
-from etbuild import RecipeContext, groups_fit, share_mutable_buffers
-from executorch.backends.xnnpack.partition.config import MaxDimConfig
+from etbuild import RecipeContext, groups_fit, share_mutable_buffers, weight_only
+from executorch.backends.xnnpack.partition.config import LinearConfig, MaxDimConfig
 from executorch.backends.xnnpack.quantizer.xnnpack_quantizer import (
     XNNPACKQuantizer,
     get_symmetric_quantization_config,
@@ -65,6 +68,33 @@ def int8_dynamic_act_int4_weight(ctx: RecipeContext) -> ExportRecipe:
     return _filtered(recipe, group_size)
 
 
+def int8_weight_only(ctx: RecipeContext) -> ExportRecipe:
+    """8-bit weights of linear layers with one scale a row; each call converts them (torchao)."""
+    return weight_only(_computed_weights(ctx), bits=8)
+
+
+def int4_weight_only(ctx: RecipeContext) -> ExportRecipe:
+    """4-bit weights of linear layers; each call unpacks them (torchao).
+
+    Options:
+      group_size: columns that share a scale; even; default 32.
+    """
+    group_size = ctx.options.integer("group_size", default=32)
+    return weight_only(_computed_weights(ctx), bits=4, group_size=group_size)
+
+
+def _computed_weights(ctx: RecipeContext) -> ExportRecipe:
+    """A recipe in whose linear layers XNNPACK takes weights that other operators compute."""
+    recipe = _made(ctx, XNNPackRecipeType.FP32)
+    for partitioner in recipe.lowering_recipe.partitioners:
+        # Upstream's own option concerns the biases of convolutions, too, which then fail.
+        linear = partitioner.target_partitioner_configs[LinearConfig.target_name]
+        linear.force_non_static_weights_for_f32_linear = True
+        # Nor has XNNPACK kernels for computed weights in bfloat16.
+        linear.enable_bf16 = False
+    return recipe
+
+
 def _made(ctx: RecipeContext, kind: XNNPackRecipeType, **values: int) -> ExportRecipe:
     """Upstream's recipe of a kind; `values`: the options that it takes and others don't."""
     recipe = ExportRecipe.get_recipe(kind, **values)
@@ -74,6 +104,10 @@ def _made(ctx: RecipeContext, kind: XNNPackRecipeType, **values: int) -> ExportR
         if upstreams is not None:
             configs[MaxDimConfig.target_name] = ours = _MaxDim()
             ours.enabled_precision_types = upstreams.enabled_precision_types
+        # XNNPACK has kernels in bfloat16 for few others, and programs with others don't load.
+        linear = configs.get(LinearConfig.target_name)
+        if linear is not None:
+            linear.enable_bf16 = ctx.options.boolean("enable_bf16", default=False)
     if ctx.qat and kind in _PT2E:
         quantizer = XNNPACKQuantizer()
         settings = get_symmetric_quantization_config(**_PT2E[kind], is_qat=True)

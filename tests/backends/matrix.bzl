@@ -73,16 +73,22 @@ ROWS = [
     _row("openvino", "int8_transformer", conv = "ran", mlp = "ran", llama = "ran"),
     _row("openvino", "int8_weight_only", conv = "ran", mlp = "ran", llama = "ran"),
     _row("portable", "fp32", conv = "ran", mlp = "ran", llama = "ran"),
+    _row("portable", "int4_weight_only", conv = "ran", mlp = "ran", llama = "ran", often = []),
+    _row("portable", "int8_weight_only", conv = "ran", mlp = "ran", llama = "ran", often = []),
     _row("vulkan", "fp16"),
     _row("vulkan", "fp32"),
+    _row("vulkan", "int4_weight_only", often = []),
     _row("vulkan", "int8_dynamic"),
+    _row("vulkan", "int8_dynamic_act_int4_weight", often = []),
     _row("vulkan", "int8_weight_only"),
     _row("xnnpack", "fp32", conv = "ran", mlp = "ran", llama = "ran"),
+    _row("xnnpack", "int4_weight_only", conv = "ran", mlp = "ran", llama = "ran", often = []),
     _row("xnnpack", "int8_dynamic_act_int4_weight", conv = "ran", mlp = "ran", llama = "ran"),
     _row("xnnpack", "int8_dynamic_act_int4_weight_per_channel", conv = "ran", mlp = "ran", llama = "ran"),
     _row("xnnpack", "int8_dynamic_per_channel", conv = "ran", mlp = "ran", llama = "ran"),
     _row("xnnpack", "int8_static_per_channel", conv = "ran", mlp = "ran", llama = "ran"),
     _row("xnnpack", "int8_static_per_tensor", conv = "ran", mlp = "ran", llama = "ran"),
+    _row("xnnpack", "int8_weight_only", conv = "ran", mlp = "ran", llama = "ran", often = []),
 ] + (
     _without("cuda", ["fp32"], _NO_SDK) +
     _without("mediatek", ["a16w16", "a16w4", "a16w8", "a8w4", "fp16", "int8"], _NO_SDK) +

@@ -18,6 +18,7 @@ from etbuild.context import ModelContext, RecipeContext
 from etbuild.errors import BuildError
 from etbuild.gguf_check import check_gguf
 from etbuild.options import Options
+from etbuild.plain_weights import plain_weights, weight_only
 from etbuild.recipes import groups_fit, share_mutable_buffers, static_shapes
 from etbuild.spec import Method, ModelSpec
 
@@ -31,7 +32,9 @@ __all__ = [
     "check_gguf",
     "groups_fit",
     "load_checkpoint",
+    "plain_weights",
     "qat",
     "share_mutable_buffers",
     "static_shapes",
+    "weight_only",
 ]

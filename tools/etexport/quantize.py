@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from typing import Any
 
 import torch
@@ -46,10 +46,10 @@ class _State:
     def __init__(self) -> None:
         self._before: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
 
-    def keep(self, module: torch.nn.Module) -> None:
-        """Takes note of a module's buffers, except those that are known."""
-        for buffer in module.buffers():
-            if id(buffer) not in self._before:
+    def keep(self, module: torch.nn.Module, names: Set[str]) -> None:
+        """Takes note of a module's buffers of these names, except those that are known."""
+        for name, buffer in module.named_buffers():
+            if name in names and id(buffer) not in self._before:
                 self._before[id(buffer)] = buffer, buffer.detach().clone()
 
     def restore(self) -> None:
@@ -121,8 +121,14 @@ def _observed(
     captured = _captured(name, module, method, label)
     captured = stage._apply_passes(captured, quantization.pre_prepare_passes)
     quantizer = _quantizer(stage, quantization)
-    state.keep(captured)
-    return stage._apply_passes(prepare_pt2e(captured, quantizer), quantization.post_prepare_passes)
+    names = {name for name, _ in captured.named_buffers()}
+    state.keep(captured, names)
+    observed = stage._apply_passes(
+        prepare_pt2e(captured, quantizer), quantization.post_prepare_passes
+    )
+    # Some quantizers make a graph of their own, with buffers of its own.
+    state.keep(observed, names)
+    return observed
 
 
 def _quantizer(stage: Any, quantization: QuantizationRecipe) -> FloatsOnly:

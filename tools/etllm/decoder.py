@@ -10,7 +10,15 @@ from executorch.examples.models.llama.model_args import ModelArgs
 from torch import nn
 
 from etllm.architecture import Architecture
-from etllm.layers import ATTENTION, Block, Norm, Scaled, causal_mask, window_mask
+from etllm.layers import (
+    ATTENTION,
+    Block,
+    Int8Embedding,
+    Norm,
+    Scaled,
+    causal_mask,
+    window_mask,
+)
 
 EMBEDDING = "tok_embeddings.weight"
 # Makes a module of the embedding's shape that replaces a table of floats.
@@ -93,17 +101,45 @@ def finish(model: Transformer, its: Architecture) -> Transformer:
     return model
 
 
+def cast(model: CausalLM, dtype: torch.dtype) -> CausalLM:
+    """Lets a model compute in another type, in place.
+
+    Positions stay in 32 bits, and so does the mean of a norm: 16 do not hold their numbers.
+
+    Args:
+      model: with its weights.
+      dtype: torch.float16 or torch.bfloat16.
+    """
+    model.dtype = dtype
+    for module in model.modules():
+        if isinstance(module, Int8Embedding):
+            module.dtype = dtype
+            continue
+        for parameter in module.parameters(recurse=False):
+            parameter.data = parameter.data.to(dtype)
+        for name, buffer in module.named_buffers(recurse=False):
+            if buffer.is_floating_point() and name != "columns":
+                setattr(module, name, buffer.to(dtype))
+        if hasattr(module, "bitwidth"):
+            # Upstream's embedding of 2 or 4 bits.
+            module.dtype = dtype
+    return model
+
+
 class CausalLM(nn.Module):
     """Logits of the last of some tokens that continue what the KV cache holds.
 
     Args:
       transformer: a Transformer with the attention of `etllm.layers`.
       its: what it is made of, where layers differ; None: they are all alike.
+
+    Attributes:
+      dtype: what it computes in; see `cast`.
     """
 
     def __init__(self, transformer: Transformer, its: Architecture | None = None) -> None:
         super().__init__()
-        self.transformer = transformer
+        self.transformer, self.dtype = transformer, torch.float32
         context = transformer.max_context_len
         columns = torch.arange(context, dtype=torch.float32).view(1, -1)
         self.register_buffer("columns", columns, persistent=False)
@@ -119,12 +155,14 @@ class CausalLM(nn.Module):
         """Reads int64 tokens (1, n) at int64 position input_pos (1,); logits (1, vocabulary)."""
         positions = torch.arange(tokens.shape[1]) + input_pos
         mask = causal_mask(positions, self.columns)
-        options = {"input_pos": positions, "mask": mask}
+        masks = {0: mask} | {
+            window: mask + window_mask(positions, self.columns, window) for window in self.windows
+        }
+        if self.dtype != torch.float32:
+            masks = {window: mask.to(self.dtype) for window, mask in masks.items()}
+        options = {"input_pos": positions, "mask": masks[0]}
         if self.windows:
-            options["masks"] = {0: mask} | {
-                window: mask + window_mask(positions, self.columns, window)
-                for window in self.windows
-            }
+            options["masks"] = masks
         if self.tables:
             options["rotaries"] = [
                 (getattr(self, f"cos_{i}")[positions], getattr(self, f"sin_{i}")[positions])

@@ -19,7 +19,9 @@ from etllm.families import FAMILIES
 from etllm.hf_config import Sizes
 from etllm.settings import Settings
 
-_PORTABLE = "portable"
+_DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
+# Backends for which upstream's LlmConfig has no section.
+_WITHOUT_SECTION = ("mps", "portable")
 
 
 def build(ctx: ModelContext) -> ModelSpec:
@@ -152,7 +154,7 @@ def check_backends(settings: Settings, backends: list[str], label: str) -> None:
                 f'Add "{name}" to backends of the target, or disable it here.',
             )
     for name in backends:
-        if name != _PORTABLE and name not in enabled:
+        if name not in _WITHOUT_SECTION and name not in enabled:
             raise settings.error(
                 f"backend.{name}.enabled",
                 f"true: {label} has a program for it",
@@ -275,7 +277,9 @@ def _module(
     if keys:
         model = source_transforms.transform(model, its, keys)
         return source_transforms.UpstreamCausalLM(model)
-    return decoder.CausalLM(decoder.finish(model, its), its)
+    causal = decoder.CausalLM(decoder.finish(model, its), its)
+    dtype = _DTYPES[settings.llm.model.dtype_override.value]
+    return causal if dtype == torch.float32 else decoder.cast(causal, dtype)
 
 
 def _metadata(

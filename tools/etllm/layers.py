@@ -143,9 +143,12 @@ class Norm(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Norm of (n, width) or (1, n, width), of the same shape."""
-        squares = (x * x).view(1, -1, 1, self.width)
+        # Squares may be too large for 16 bits.
+        wide = x if x.dtype == torch.float32 else x.to(torch.float32)
+        squares = (wide * wide).view(1, -1, 1, self.width)
         mean = squares.mean((-2, -1), keepdim=True).view(*[1] * (x.dim() - 2), -1, 1)
-        return x * torch.rsqrt(mean + self.eps) * self.weight
+        normed = wide * torch.rsqrt(mean + self.eps)
+        return (normed if x.dtype == torch.float32 else normed.to(x.dtype)) * self.weight
 
 
 class FeedForward(nn.Module):
@@ -227,18 +230,22 @@ class Int8Embedding(nn.Module):
     Args:
       rows: int8, (tokens, width).
       scales: float16, (tokens, groups).
+
+    Attributes:
+      dtype: of its results.
     """
 
     def __init__(self, rows: torch.Tensor, scales: torch.Tensor) -> None:
         super().__init__()
+        self.dtype = torch.float32
         self.groups, self.width = scales.shape[1], rows.shape[1]
         self.register_buffer("rows", rows)
         self.register_buffer("scales", scales)
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
-        """Rows of int64 tokens (1, n) as float32 (1, n, width)."""
-        rows = functional.embedding(tokens, self.rows).to(torch.float32)
-        scales = functional.embedding(tokens, self.scales).to(torch.float32)
+        """Rows of int64 tokens (1, n) as floats (1, n, width)."""
+        rows = functional.embedding(tokens, self.rows).to(self.dtype)
+        scales = functional.embedding(tokens, self.scales).to(self.dtype)
         rows = rows.view(1, -1, self.groups, self.width // self.groups)
         return (rows * scales.view(1, -1, self.groups, 1)).view(1, -1, self.width)
 

@@ -24,7 +24,7 @@ _CONFIG = "config.json"
 _APPLY = re.compile(
     r"benchmark|backend\..*|base\.(checkpoint|metadata)|export\.max_(context|seq)_length|"
     r"model\.(dtype_override|enable_dynamic_shape|use_kv_cache)|"
-    r"quantization\.(group_size|pt2e_quantize|qmode|use_hqq)"
+    r"quantization\.(group_size|pt2e_quantize|qmode|quantize_scope|use_hqq)"
 )
 
 
@@ -87,6 +87,8 @@ def _check(ctx: ModelContext, kind: str, settings: Settings) -> None:
         inside = any(other.startswith(key + ".") for other in settings.file.lines)
         if not inside and not _APPLY.fullmatch(key):
             raise settings.error(key, reason, "Remove the key.")
+    if settings.llm.model.dtype_override.value != "fp32":
+        raise settings.error("model.dtype_override", f"fp32, or {reason}")
     if Options(ctx.args, ctx.label).integer("layers", 0):
         raise BuildError(
             f"{ctx.label}: layers: got {ctx.args['layers']}, expected {reason}.",

@@ -20,7 +20,7 @@ from executorch.extension.llm.export.config.llm_config import LlmConfig
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from etllm.unsupported import HONORED, REASONS
+from etllm.unsupported import HONORED, REASONS, VALUES
 from etllm.yaml_lines import YamlFile
 
 _BENCHMARK = "benchmark"
@@ -88,6 +88,26 @@ class Settings:
             for field in dataclasses.fields(backends)
             if getattr(getattr(backends, field.name), "enabled", False)
         )
+
+    def group_size(self, default: int, step: int, rows: bool = False) -> int:
+        """Columns that share a scale, by `quantization.group_size`.
+
+        Args:
+          default: what it is where the file does not say.
+          step: what the number must be a multiple of.
+          rows: whether 0, one scale a row, is possible.
+        """
+        given = self.llm.quantization.group_size
+        group = default if given is None else given
+        if group % step or group < (0 if rows else 1):
+            also = ", or 0 for one scale a row" if rows else ""
+            raise self.error("quantization.group_size", f"a positive multiple of {step}{also}")
+        return group
+
+    def no_group_size(self) -> None:
+        """Fails for a number of columns that no quantization uses."""
+        if self.llm.quantization.group_size is not None:
+            raise self.error("quantization.group_size", 'nothing without qmode: "8da4w" or "4w"')
 
     def metadata(self) -> dict[str, Any]:
         """Metadata methods of `base.metadata`: numbers, texts, truth values and lists of them."""
@@ -177,6 +197,7 @@ class Settings:
         """Fails for the first key whose value differs from the default and has no effect here."""
         default = LlmConfig()
         for key, value in _leaves(self.llm):
+            self._check_value(key, value)
             if re.sub(r"\.\d+\.", ".*.", key) in HONORED or value == _default(default, key):
                 continue
             reason, hint = _reason(key)
@@ -186,6 +207,18 @@ class Settings:
                 hint,
             )
 
+    def _check_value(self, key: str, value: Any) -> None:
+        """Fails for a value that has no effect here, of a key that has one."""
+        for named, (reason, hint) in VALUES.items():
+            prefix = named.removesuffix("…")
+            shown = f"{key}: {getattr(value, 'value', value)}"
+            if shown == named or (prefix != named and shown.startswith(prefix)):
+                raise BuildError(
+                    f"{self.file.position(key)}: {key}: got {_shown(value)}, which is not "
+                    f"supported: {reason}.",
+                    hint,
+                )
+
     def _check_related(self) -> None:
         model, export = self.llm.model, self.llm.export
         if not model.use_kv_cache:
@@ -194,13 +227,8 @@ class Settings:
                 "true: programs hold a conversation in a KV cache of their own",
                 'Add "use_kv_cache: true" to the section "model".',
             )
-        if model.dtype_override.value != "fp32":
-            raise self.error(
-                "model.dtype_override",
-                "fp32: the layers here compute in 32 bits, and backends choose what they store",
-                "Take a backend's recipe in 16 bits, e.g. recipes = "
-                '{"vulkan": "@rules_executorch//backends/vulkan:fp16"}.',
-            )
+        if self.llm.quantization.qmode and self.llm.quantization.pt2e_quantize:
+            raise self.error("quantization.pt2e_quantize", "nothing beside qmode", "Remove one.")
         for key in ("export.max_seq_length", "export.max_context_length"):
             if self.value(key) < 2:
                 raise self.error(key, "at least 2 tokens")

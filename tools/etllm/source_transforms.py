@@ -28,6 +28,10 @@ def requested(settings: Settings) -> list[str]:
             "cannot export the two together",
             "Remove one of them.",
         )
+    if keys and settings.llm.model.dtype_override.value != "fp32":
+        raise settings.error(
+            "model.dtype_override", f"fp32 beside {keys[0]}, whose operators take 32 bits"
+        )
     if keys and settings.llm.model.local_global_attention:
         raise settings.error(
             keys[0], "false beside local_global_attention", "Remove one of the two keys."

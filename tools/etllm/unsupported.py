@@ -29,29 +29,36 @@ HONORED = frozenset(
         "quantization.group_size",
         "quantization.pt2e_quantize",
         "quantization.qmode",
+        "quantization.quantize_scope",
         "quantization.use_hqq",
     }
     | {f"backend.coreml.{key}" for key in ("compute_units", "enabled", "ios", "quantize")}
+    | {
+        f"backend.ethosu.{key}"
+        for key in ("enabled", "extra_flags", "memory_mode", "system_config", "target")
+    }
+    | {"backend.mlx.enabled"}
     | {f"backend.openvino.{key}" for key in ("device", "enabled", "nncf_compression_group_size")}
+    | {f"backend.qnn.{key}" for key in ("enabled", "soc_model")}
+    | {f"backend.tosa.{key}" for key in ("enabled", "version")}
+    | {f"backend.vgf.{key}" for key in ("compile_spec", "enabled", "quantize_scope")}
     | {f"backend.vulkan.{key}" for key in ("enabled", "force_fp16")}
-    | {f"backend.xnnpack.{key}" for key in ("enabled", "extended_ops")}
+    | {f"backend.xnnpack.{key}" for key in ("enable_bf16", "enabled", "extended_ops")}
 )
 
 # Key or section to why not, and what to do instead.
 REASONS: dict[str, tuple[str, str]] = {
     "backend": (
-        "et_llm has no recipe for it that a YAML file chooses",
-        'Name one of the backend\'s recipes in the target: recipes = {"arm": '
-        '"@rules_executorch//backends/arm:tosa_fp"}, and remove the section.',
+        "the recipe of the backend has nothing like it",
+        "Remove the key, or write a recipe of your own and give it in recipes.",
     ),
     "backend.openvino": (
         "these methods of NNCF need data while they compress",
         "Remove the key; OpenVINO's recipes compress weights without data.",
     ),
     "backend.qnn": (
-        "Qualcomm's compiler is part of its SDK, which you declare",
-        'Give recipes = {"qnn": one of @rules_executorch//backends/qualcomm}, and remove the '
-        "section.",
+        "it changes upstream's own attention, which programs here don't have",
+        "Remove the key.",
     ),
     "backend.torchao": (
         "it needs torchao's own kernels, which ExecuTorch's runtime in the wheel lacks",
@@ -126,5 +133,21 @@ REASONS: dict[str, tuple[str, str]] = {
     "quantization.use_spin_quant": (
         "weights are not rotated",
         "Remove the key, or take a checkpoint that was rotated before.",
+    ),
+}
+
+# Values of keys that have an effect; "…": whatever follows.
+VALUES: dict[str, tuple[str, str]] = {
+    "quantization.qmode: 8da4w-gptq": (
+        "upstream's own code for it is gone: its export_llm ends with an error, too",
+        'Take "8da4w"; use_hqq, the default, chooses scales without data.',
+    ),
+    "quantization.qmode: torchao:8da…": (
+        "it needs torchao's own kernels, which ExecuTorch's runtime in the wheel lacks",
+        'Take "8da4w" with XNNPACK.',
+    ),
+    "quantization.qmode: torchao:fpa…": (
+        "it needs torchao's own operators for Apple's GPUs, which no wheel has",
+        'Take "8da4w" or "4w".',
     ),
 }

@@ -413,3 +413,27 @@ def test_other_gguf_files_are_named(folder):
     text = failure(place)
     assert 'general.architecture: got "gemma", expected one of llama, qwen2, qwen3.' in text
     assert "config.json and .safetensors" in text
+
+
+@pytest.mark.parametrize(
+    ("dtype", "sqnr_db", "quantized"),
+    [("fp16", 45, ""), ("bf16", 25, "quantization:\n  embedding_quantize: 8,32\n")],
+)
+def test_models_in_16_bits_compute_what_those_in_32_do(folder, dtype, sqnr_db, quantized) -> None:
+    """Positions of a long context, which 16 bits do not tell apart, are still masked exactly."""
+    yaml = YAML.replace("max_context_length: 32", "max_context_length: 512") + quantized
+    modules = []
+    for name in ("fp32", dtype):
+        key = f"kv_cache: true\n  dtype_override: {name}"
+        place = folder("gemma3_text", yaml=yaml.replace("kv_cache: true", key))
+        change(place / "config.json", max_position_embeddings=512)
+        modules.append(build(place).methods["forward"].module)
+    with torch.no_grad():
+        for start in range(0, 512, 16):
+            tokens = (torch.arange(16) * 7 + start).view(1, -1) % 250
+            wide, half = (module(tokens, torch.tensor([start])) for module in modules)
+    assert str(half.dtype) == {"fp16": "torch.float16", "bf16": "torch.bfloat16"}[dtype]
+    noise = (wide - half.float()).square().sum()
+    assert 10 * torch.log10(wide.square().sum() / noise) > sqnr_db
+    caches = [b for n, b in modules[1].named_buffers() if n.endswith("_cache")]
+    assert caches and all(cache.dtype == half.dtype for cache in caches)

@@ -34,3 +34,16 @@ def test_the_embedding_multiplies_groups_by_their_scales():
     scales = torch.tensor([[1.0, 0.5], [2.0, 0.25]], dtype=torch.float16)
     table = Int8Embedding(rows, scales)
     assert table(torch.tensor([[1, 0]])).tolist() == [[[10, 12, 1.75, 2], [1, 2, 1.5, 2]]]
+
+
+def test_the_norm_of_16_bits_has_a_mean_of_32():
+    """A square of 300 is too large for float16."""
+    norm = Norm(RMSNorm(8, eps=1e-5)).to(torch.float16)
+    x = torch.full((1, 2, 8), 300.0, dtype=torch.float16)
+    assert torch.equal(norm(x), torch.ones(1, 2, 8, dtype=torch.float16))
+
+
+def test_the_embedding_has_the_type_of_the_model():
+    table = Int8Embedding(torch.ones(2, 4, dtype=torch.int8), torch.ones(2, 1).half())
+    table.dtype = torch.bfloat16
+    assert table(torch.tensor([[1]])).dtype == torch.bfloat16

@@ -81,10 +81,6 @@ def test_upstreams_own_file_is_read_but_for_what_is_not_supported(read):
         (MODEL + "quantization:\n  qmode: 5w\n", "llm.yaml:4: quantization.qmode: Got qmode 5w"),
         ("{}\n", "llm.yaml:1: model.use_kv_cache: got false (upstream's default), expected true"),
         ("", "llm.yaml:1: model.use_kv_cache: got false (upstream's default), expected true"),
-        (
-            MODEL + "  dtype_override: bf16\n",
-            'llm.yaml:3: model.dtype_override: got "bf16", expected fp32',
-        ),
         (MODEL + "export:\n  max_seq_length: 1\n", "llm.yaml:4: export.max_seq_length: got 1,"),
     ],
 )
@@ -101,8 +97,7 @@ def test_errors_name_line_and_key(read, text, expected):
         (MODEL + "export:\n  output_name: a.pte\n", "Remove the key."),
         (MODEL + "debug:\n  generate_etrecord: true\n", "--output_groups=etrecord"),
         (MODEL + "quantization:\n  calibration_limit: 3\n", "recipes = "),
-        (MODEL + "backend:\n  tosa:\n    enabled: true\n", "backends/arm:tosa_fp"),
-        (MODEL + "backend:\n  xnnpack:\n    enable_bf16: true\n", "recipes = "),
+        (MODEL + "backend:\n  coreml:\n    enable_state: true\n", "recipes"),
         (MODEL + "base:\n  use_lora: 8\n", "adapters = "),
         (MODEL + "base:\n  tokenizer_path: a.json\n", "tokenizer = "),
         (MODEL + "base:\n  lora_config:\n    adapter_checkpoint: a.pt\n", "adapters = "),
@@ -126,12 +121,14 @@ def test_a_default_that_is_written_down_is_no_error(read):
 
 
 def test_the_page_lists_what_is_refused():
-    from etllm.unsupported import REASONS
+    from etllm.unsupported import REASONS, VALUES
 
     page = Path("docs/start/llm.md").read_text(encoding="utf-8")
     table = page.split("### Keys that are refused")[1].split("\n## ")[0]
     rows = [row for row in table.splitlines() if row.startswith("| `")]
-    assert rows == [f"| `{key}` | {reason} |" for key, (reason, _) in sorted(REASONS.items())]
+    assert rows == [
+        f"| `{key}` | {reason} |" for key, (reason, _) in sorted({**REASONS, **VALUES}.items())
+    ]
 
 
 def test_each_key_of_upstreams_config_is_honored_or_refused(read):
@@ -204,6 +201,10 @@ def test_backends_are_those_of_the_target(read):
         check_backends(settings, ["portable"], "//m:x")
     with pytest.raises(BuildError, match=r"backend.vulkan.enabled: got false \(upstream's default"):
         check_backends(settings, ["xnnpack", "vulkan"], "//m:x")
+
+
+def test_a_backend_without_a_section_needs_none(read):
+    check_backends(read(MODEL), ["mps", "portable"], "//m:x")
 
 
 def test_recipes_of_ones_own_leave_no_quantization_to_the_file(read):

@@ -115,3 +115,35 @@ def test_numbers_that_are_added_to_integers_stay() -> None:
     # None is left of those that were taken out again.
     used = {node.target for node in result.graph.nodes if node.op == "get_attr"}
     assert {name for name, _ in result.named_buffers()} <= used
+
+
+class Copying(Eager):
+    """Annotates a graph of its own, with buffers of its own, as Arm's quantizers do."""
+
+    def transform_for_annotation(self, model: torch.fx.GraphModule) -> torch.fx.GraphModule:
+        for name, buffer in list(model.named_buffers()):
+            holder, _, last = name.rpartition(".")
+            setattr(model.get_submodule(holder), last, buffer.clone())
+        return model
+
+
+class Counting(torch.nn.Module):
+    """A linear layer, and a buffer that each call changes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(4, 4)
+        self.register_buffer("last", torch.zeros(1, 4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.last.copy_(x)
+        return self.linear(x) + self.last
+
+
+def test_calibration_leaves_no_trace_in_a_quantizers_own_graph() -> None:
+    net = Counting().eval()
+    recipe = ExportRecipe(quantization_recipe=QuantizationRecipe(quantizers=[Copying(False)]))
+    spec = ModelSpec({"forward": Method(net, (torch.ones(1, 4),))})
+    (result,) = quantize({"forward": net}, spec, recipe, "//m:net").values()
+    assert not result.last.any()
+    assert not net.last.any()
