@@ -50,6 +50,7 @@ def et_llm(
         layers = 0,
         other_families = False,
         memory_mb = 0,
+        method_adapters = [],
         exec_properties = None,
         features = None,
         tags = [],
@@ -110,6 +111,9 @@ def et_llm(
         report says whose code made the model. Keys of the YAML file that are for et_llm's own decoder,
         adapters and layers are errors then.
       memory_mb: peak of a lowering in MiB, as in et_model.
+      method_adapters: labels of adapter_config.json and adapter_model.safetensors of LoRA adapters that the YAML
+        file gives to methods (multimethod.methods.*.lora_config). All of them are in one program, which holds the
+        base weights once. Not with adapters.
       exec_properties: of all actions, for remote execution, e.g. {"mem": "64g"}.
       features: of the C++ toolchain, for the apps.
       tags: of all targets.
@@ -124,6 +128,9 @@ def et_llm(
     of_apps = of_targets | dict(features = features)
     _check(name, backends, recipes, adapters)
     _check_adapter_data(name, adapter_data, adapters, foundation)
+    if adapters and method_adapters:
+        fail("et_llm %s: method_adapters: got files beside adapters, expected one of the two attributes. Adapters of " %
+             name + "methods are in the base's own programs.")
     named = adapter_data == "by_name"
     checkpoint_files(
         name = name + "_checkpoint",
@@ -135,6 +142,8 @@ def et_llm(
         args["layers"] = str(layers)
     if other_families:
         args["other_families"] = "true"
+    if method_adapters:
+        args["method_adapters"] = "true"
     models = {"": []} | adapters
     for adapter, more in models.items():
         et_model(
@@ -142,7 +151,7 @@ def et_llm(
             adapter = more if named else [],
             adapter_entry_point = "etllm.entry:adapter" if named and more else "",
             args = args,
-            data = [name + "_checkpoint", config] + ([] if named else more),
+            data = [name + "_checkpoint", config] + method_adapters + ([] if named else more),
             entry_point = "etllm.entry:build",
             memory_mb = memory_mb,
             packages = [Label("@executorch_transformers//:packages")] if other_families else [],

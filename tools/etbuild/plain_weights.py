@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from executorch.export import ExportRecipe
     from torch.export import ExportedProgram
 
-# Least number of a signed weight of 4 bits, and the step from its upper half of a byte to the lower.
+# Least number of a signed weight of 4 bits, and the step between the halves of a byte.
 _LEAST, _STEP = -8, 16
 _NUMBERS = (1 / _STEP, _STEP, _LEAST)
 

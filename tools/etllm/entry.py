@@ -12,13 +12,27 @@ from etbuild import BuildError, ModelContext, ModelSpec, Options
 from executorch.examples.models.llama.llama_transformer import Transformer
 from torch import nn
 
-from etllm import decoder, embedding, lora, methods, other_families, source_transforms
+from etllm import (
+    decoder,
+    embedding,
+    lora,
+    method_adapters,
+    methods,
+    other_families,
+    source_transforms,
+)
 from etllm.architecture import Architecture
 from etllm.checkpoint import Checkpoint, open_checkpoint
 from etllm.families import FAMILIES
 from etllm.hf_config import Sizes
 from etllm.settings import Settings
 
+# A method's name, with that of its adapter and how many tokens it reads.
+_METHOD = re.compile(
+    r"(?:([A-Za-z]\w*)_)??(forward|prefill|decode|prefill_([1-9][0-9]{0,6}))", re.ASCII
+)
+# Files of the adapter that the whole model has.
+_OF_MODEL = method_adapters.Files(lora.CONFIG, lora.WEIGHTS)
 _DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 # Backends for which upstream's LlmConfig has no section.
 _WITHOUT_SECTION = ("mps", "portable")
@@ -43,14 +57,14 @@ def build(ctx: ModelContext) -> ModelSpec:
     if kind:
         return other_families.build(ctx, kind, _settings(ctx))
     opened = _open(ctx)
-    settings, keys = opened.settings, opened.keys
+    settings = opened.settings
     its = opened.checkpoint.architecture
     windows = settings.llm.model.local_global_attention
     if windows:
         its = _windowed(settings, its, windows)
     checkpoint = dataclasses.replace(opened.checkpoint, architecture=its)
-    module = _module(ctx, settings, checkpoint, keys)
-    program_methods = methods.make(opened.shapes, module.eval(), its.args.vocab_size)
+    modules = _modules(ctx, opened, checkpoint)
+    program_methods = methods.make(opened.shapes, modules, its.args.vocab_size)
     return ModelSpec(program_methods, _metadata(settings, its, opened.shapes))
 
 
@@ -80,12 +94,14 @@ class _Opened:
       settings: the YAML file.
       shapes: how many tokens each method reads.
       keys: source transforms that the YAML file asks for.
+      adapters: files of the adapter of each method that has one.
       checkpoint: the checkpoint.
     """
 
     settings: Settings
     shapes: Mapping[str, methods.Shape]
     keys: list[str]
+    adapters: Mapping[str, method_adapters.Files]
     checkpoint: Checkpoint
 
 
@@ -93,6 +109,7 @@ def _open(ctx: ModelContext) -> _Opened:
     options = Options(ctx.args, ctx.label)
     settings = _settings(ctx)
     shapes = method_shapes(settings)
+    adapters = method_adapters.files_by_method(ctx, settings)
     keys = source_transforms.requested(settings)
     export = settings.llm.export
     sizes = Sizes(
@@ -105,22 +122,27 @@ def _open(ctx: ModelContext) -> _Opened:
     _check_family(settings, its)
     if keys:
         source_transforms.check_fits(its, settings, keys)
-    return _Opened(settings, shapes, keys, checkpoint)
+    return _Opened(settings, shapes, keys, adapters, checkpoint)
 
 
 def _settings(ctx: ModelContext) -> Settings:
     """The YAML file, as far as the target's other arguments and files can tell what is wrong."""
     options = Options(ctx.args, ctx.label)
-    options.only("backends", "layers", other_families.OPTION)
+    options.only("backends", "layers", method_adapters.OPTION, other_families.OPTION)
     settings = read_settings(ctx.files, ctx.label)
     check_backends(settings, [b for b in options.text("backends", "").split(",") if b], ctx.label)
     _check_files(settings, ctx)
     return settings
 
 
-def _adapter(ctx: ModelContext, model: Transformer, its: Architecture) -> lora.Adapter:
-    files = ctx.file(lora.CONFIG), ctx.file(lora.WEIGHTS)
-    return lora.load_adapter(*files, model, layers=its.depth, halves=its.halves)
+def _adapter(
+    ctx: ModelContext,
+    model: Transformer,
+    its: Architecture,
+    files: method_adapters.Files = _OF_MODEL,
+) -> lora.Adapter:
+    paths = ctx.file(files.config), ctx.file(files.weights)
+    return lora.load_adapter(*paths, model, layers=its.depth, halves=its.halves)
 
 
 def read_settings(files: Mapping, label: str) -> Settings:
@@ -191,14 +213,17 @@ def method_shapes(settings: Settings) -> dict[str, methods.Shape]:
     for i, method in enumerate(several.methods):
         key = f"multimethod.methods.{i}"
         name, length = method.method_name, method.export_seq_len
-        static = re.fullmatch(r"prefill_([1-9][0-9]{0,6})", name)
-        if name not in ("forward", "prefill", "decode") and not static:
+        match = _METHOD.fullmatch(name)
+        has_adapter = method.lora_config is not None
+        if not match or has_adapter != bool(match[1]):
+            before = 'an adapter\'s name and "_" before ' if has_adapter else ""
             raise settings.error(
-                f"{key}.method_name", "forward, prefill, prefill_N (exactly N tokens) or decode"
+                f"{key}.method_name",
+                f"{before}forward, prefill, prefill_N (exactly N tokens) or decode",
             )
         if name in shapes:
             raise settings.error(f"{key}.method_name", "another name: it is there twice")
-        exact = int(static[1]) if static else 1 if name == "decode" else None
+        exact = int(match[3]) if match[3] else 1 if match[2] == "decode" else None
         if exact is None and not is_dynamic:
             raise settings.error(
                 f"{key}.method_name",
@@ -212,14 +237,17 @@ def method_shapes(settings: Settings) -> dict[str, methods.Shape]:
                 f"{key}.method_name",
                 f"at most export.max_context_length ({export.max_context_length}) tokens",
             )
-        shapes[name] = methods.Shape(exact or length or most, dynamic=exact is None)
-    names = set(shapes)
-    reads = "forward" in names or ("decode" in names and any(n.startswith("pre") for n in names))
-    if not reads:
-        raise settings.error(
-            "multimethod.methods",
-            "forward; or decode and a prefill: else no runner can read a prompt and answer",
-        )
+        shapes[name] = methods.Shape(exact or length or most, exact is None, of=match[1] or "")
+    for of in sorted({""} | {shape.of for shape in shapes.values()}):
+        kinds = {name.removeprefix(f"{of}_") for name, shape in shapes.items() if shape.of == of}
+        reads = "decode" in kinds and any(kind.startswith("pre") for kind in kinds)
+        if "forward" not in kinds and not reads:
+            named = f' of "{of}_"' if of else ""
+            raise settings.error(
+                "multimethod.methods",
+                f"forward; or decode and a prefill{named}: else no runner can read a prompt and "
+                "answer",
+            )
     return shapes
 
 
@@ -262,17 +290,29 @@ def _windowed(settings: Settings, its: Architecture, windows: list[int]) -> Arch
     return dataclasses.replace(its, layers=layers)
 
 
+def _modules(ctx: ModelContext, opened: _Opened, checkpoint: Checkpoint) -> dict[str, nn.Module]:
+    """The module of each method; all of them have the same weights and the same KV cache."""
+    model = _module(ctx, opened.settings, checkpoint, opened.keys)
+    adapters = {
+        files: _adapter(ctx, model.transformer, checkpoint.architecture, files)
+        for files in opened.adapters.values()
+    }
+    dtype = _DTYPES[opened.settings.llm.model.dtype_override.value]
+    made = method_adapters.modules(model, adapters, dtype)
+    return {name: made[opened.adapters.get(name)].eval() for name in opened.shapes}
+
+
 def _module(
     ctx: ModelContext, settings: Settings, checkpoint: Checkpoint, keys: list[str]
 ) -> nn.Module:
-    """The module of all methods, with weights, adapter and quantized embedding."""
+    """The module of all methods without an adapter of their own."""
     its = checkpoint.architecture
     its.args.generate_full_logits = settings.llm.debug.generate_full_logits
     model = source_transforms.construct(its, keys) if keys else decoder.construct(its.args)
     checkpoint.check_unused([name for name, _ in model.named_parameters()])
     make = embedding.maker(settings, checkpoint)
     decoder.assign(model, checkpoint.weight, make)
-    if lora.is_given(ctx.files):
+    if lora.is_given(ctx.files) and not method_adapters.is_asked(ctx):
         lora.attach(model, _adapter(ctx, model, its))
     if keys:
         model = source_transforms.transform(model, its, keys)

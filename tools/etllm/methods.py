@@ -17,18 +17,22 @@ class Shape:
     Attributes:
       most: the number, or the largest one.
       dynamic: whether it may be any from 1 to `most`.
+      of: what comes before the kind of method in its name ("poet" of "poet_forward"); "": nothing.
     """
 
     most: int
     dynamic: bool = False
+    of: str = ""
 
 
-def make(shapes: Mapping[str, Shape], module: nn.Module, vocabulary: int) -> dict[str, Method]:
-    """Methods over one module, which share its weights and its KV cache.
+def make(
+    shapes: Mapping[str, Shape], modules: Mapping[str, nn.Module], vocabulary: int
+) -> dict[str, Method]:
+    """Methods that share weights and a KV cache.
 
     Args:
       shapes: how many tokens each method reads, by its name.
-      module: takes int64 tokens (1, n) and an int64 position (1,).
+      modules: by the method's name; takes int64 tokens (1, n) and an int64 position (1,).
       vocabulary: number of different tokens.
 
     Returns:
@@ -39,6 +43,7 @@ def make(shapes: Mapping[str, Shape], module: nn.Module, vocabulary: int) -> dic
     single = (torch.tensor([[1 % vocabulary]]), start)
     methods = {}
     for name, shape in shapes.items():
+        module = modules[name]
         tokens = (torch.arange(shape.most) % vocabulary).view(1, -1)
         if not shape.dynamic:
             inputs = single if shape.most == 1 else (tokens, start)
@@ -47,7 +52,7 @@ def make(shapes: Mapping[str, Shape], module: nn.Module, vocabulary: int) -> dic
         # Half of the range: export would take an example of one token for a constant.
         example = (tokens[:, : max(2, shape.most // 2)].clone(), start)
         sizes = {"tokens": {1: torch.export.Dim("count", min=1, max=shape.most)}, "input_pos": {}}
-        more = ((tokens, start),) if name == "prefill" else (single, (tokens, start))
+        more = ((tokens, start),) if name.endswith("prefill") else (single, (tokens, start))
         # Not strict: tracing 30 layers with Dynamo takes 4 times as long and gives the same graph.
         methods[name] = Method(module, example, sizes, strict=False, test_inputs=more)
     return methods

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from etbuild import BuildError
-from executorch.extension.llm.export.config.llm_config import LlmConfig
+from executorch.extension.llm.export.config.llm_config import LlmConfig, LoraConfig
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
@@ -262,7 +262,9 @@ def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _default(config: LlmConfig, key: str) -> Any:
-    """The default of a key; of an item of a list, that of its class."""
+    """The default of a key; of an item of a list or of a section that may lack, its class's."""
+    if ".lora_config." in key:
+        return getattr(LoraConfig(adapter_checkpoint=""), key.rpartition(".")[2])
     value: Any = config
     for part in key.split("."):
         if part.isdigit() or value is None:
@@ -273,7 +275,7 @@ def _default(config: LlmConfig, key: str) -> Any:
 
 def _reason(key: str) -> tuple[str, str]:
     """Why a key is not supported, and what to do: that of the key or of its section."""
-    parts = ["base", "lora_config"] if ".lora_config" in key else key.split(".")
+    parts = re.sub(r"\.\d+\.", ".*.", key).split(".")
     while parts:
         if ".".join(parts) in REASONS:
             return REASONS[".".join(parts)]

@@ -23,6 +23,8 @@ HONORED = frozenset(
         "model.use_kv_cache",
         "model.use_sdpa_with_kv_cache",
         "multimethod.methods.*.export_seq_len",
+        "multimethod.methods.*.lora_config.adapter_checkpoint",
+        "multimethod.methods.*.lora_config.adapter_config",
         "multimethod.methods.*.method_name",
         "multimethod.share_mutable_buffers",
         "quantization.embedding_quantize",
@@ -66,7 +68,8 @@ REASONS: dict[str, tuple[str, str]] = {
     ),
     "base.lora_config": (
         "adapters are files of the target",
-        'Give et_llm adapters = {"name": [its two files]}: each makes a program of its own.',
+        'Give et_llm adapters = {"name": [its two files]}: each makes a program of its own. Or name '
+        "it in multimethod.methods.",
     ),
     "base.preq_mode": (
         "quantized checkpoints are not read",
@@ -122,6 +125,10 @@ REASONS: dict[str, tuple[str, str]] = {
     ),
     "model.static_quantize_kv_cache_scale": ("see static_quantize_kv_cache", _IN_BUILD),
     "model.use_moe_quantized_op": ("mixtures of experts are not supported", _IN_BUILD),
+    "multimethod.methods.*.lora_config": (
+        "the adapter's own adapter_config.json says it",
+        "Remove the key, and give adapter_config.",
+    ),
     "quantization": (
         "quantization goes by qmode, pt2e_quantize and embedding_quantize alone",
         "Remove the key; for a recipe with its own calibration use recipes = {…}.",

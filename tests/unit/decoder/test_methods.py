@@ -42,7 +42,7 @@ def test_a_prompt_in_pieces_of_fixed_sizes_gives_the_same_logits(tiny, context):
 
 def test_inputs_start_at_position_0_and_stay_in_the_vocabulary():
     shapes = {"forward": Shape(8, dynamic=True), "prefill_16": Shape(16)}
-    methods = make(shapes, torch.nn.Identity(), 5)
+    methods = make(shapes, dict.fromkeys(shapes, torch.nn.Identity()), 5)
     for method in methods.values():
         for tokens, position in (method.example_inputs, *method.test_inputs):
             assert position.tolist() == [0]

@@ -256,7 +256,7 @@ def test_chosen_recipes(chosen, backend, text, recipe):
         (
             "tosa",
             FIXED,
-            'backend.tosa.version: got "TOSA-1.0+INT" (upstream\'s default), expected "TOSA-1.0+FP"',
+            'tosa.version: got "TOSA-1.0+INT" (upstream\'s default), expected "TOSA-1.0+FP"',
         ),
         (
             "tosa",

@@ -103,8 +103,8 @@ def test_errors_name_line_and_key(read, text, expected):
         (MODEL + "base:\n  lora_config:\n    adapter_checkpoint: a.pt\n", "adapters = "),
         (
             MODEL + "multimethod:\n  methods:\n    - method_name: forward\n"
-            "      lora_config:\n        adapter_checkpoint: a.pt\n",
-            "adapters = ",
+            "      lora_config:\n        adapter_checkpoint: a.pt\n        lora_rank: 8\n",
+            "give adapter_config",
         ),
     ],
 )

@@ -1,4 +1,4 @@
-"""plain_weights: torchao's weights in plain operators, with torchao's own numbers. Needs torchao."""
+"""plain_weights: torchao's weights in plain operators, with torchao's own numbers."""
 
 from __future__ import annotations
 
