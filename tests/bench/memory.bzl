@@ -1,0 +1,78 @@
+"""memory_tasks: a base and four tasks, for the benchmark of their memory."""
+
+load("//rules:defs.bzl", "et_assets", "et_model", "et_program", "et_shared_data")
+
+_ADAPTERS = ["assistant", "summarizer"]
+_RECIPE = "//backends/xnnpack:int8_dynamic_act_int4_weight"
+
+def memory_tasks(name):
+    """Declares `memory_llama` and `memory_llama_tiny`: files of apps with a base and four tasks.
+
+    Args:
+      name: prefix of adapters: two more, which are multiples of those in //models/adapters.
+    """
+    adapters = ["//models/adapters:" + adapter for adapter in _ADAPTERS]
+    for adapter in _ADAPTERS:
+        scaled = "%s_%s" % (name, adapter)
+        native.genrule(
+            name = scaled,
+            testonly = True,
+            srcs = ["//models/adapters:" + adapter],
+            outs = [scaled + "/adapter_config.json", scaled + "/adapter_model.safetensors"],
+            cmd = "$(execpath :scaled_adapter) $(RULEDIR)/%s $(execpaths //models/adapters:%s)" % (scaled, adapter),
+            tags = ["manual"],
+            tools = [":scaled_adapter"],
+        )
+        adapters.append(scaled)
+    for model, config, args, memory_mb in [
+        ("llama", "smollm2.yaml", {}, 8000),
+        ("llama_tiny", "smollm2_tiny.yaml", {"layers": "2"}, 4000),
+    ]:
+        _app(model, config, args, memory_mb, adapters)
+
+def _app(model, config, args, memory_mb, adapters):
+    programs = ["memory_%s_base" % model]
+    et_shared_data(
+        name = "memory_%s_foundation" % model,
+        lowerings = ["//models:%s_xnnpack" % model],
+        tags = ["manual"],
+        testonly = True,
+    )
+    et_program(
+        name = programs[0],
+        lowering = "//models:%s_xnnpack" % model,
+        shared_data = ["memory_%s_foundation" % model],
+        tags = ["manual"],
+        testonly = True,
+    )
+    for i, adapter in enumerate(adapters):
+        task = "memory_%s_task_%d" % (model, i + 1)
+        et_model(
+            name = task + "_model",
+            adapter = [adapter],
+            adapter_entry_point = "etllm.entry:adapter",
+            args = {"backends": "xnnpack"} | args,
+            data = ["//models:" + config, "@smollm2//:model.gguf"],
+            entry_point = "etllm.entry:build",
+            memory_mb = memory_mb,
+            tags = ["manual"],
+            testonly = True,
+            deps = ["//tools/etllm"],
+        )
+        et_program(
+            name = task,
+            # Keys by content, so that the weight cache tells the tasks' weights apart.
+            model = task + "_model",
+            recipe = _RECIPE,
+            shared_data = ["memory_%s_foundation" % model],
+            tags = ["manual"],
+            testonly = True,
+            weights = "separate",
+        )
+        programs.append(task)
+    et_assets(
+        name = "memory_" + model,
+        programs = programs,
+        tags = ["manual"],
+        testonly = True,
+    )
