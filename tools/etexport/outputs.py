@@ -17,6 +17,8 @@ from etexport.arrays import Array, of_torch
 if TYPE_CHECKING:
     import torch
 
+    from etexport.expected import Case
+
 
 @dataclass(frozen=True)
 class Tolerance:
@@ -38,6 +40,19 @@ def leaves(value: Any) -> list[Any]:
     import torch
 
     return torch.utils._pytree.tree_leaves(value)
+
+
+def case_differences(case: Case, got: Sequence[Any], tolerance: Tolerance) -> list[str]:
+    """Says how the outputs of a case differ: a sentence per output that does."""
+    if case.constant:
+        problem = constant_difference(got, case.outputs, f'constant method "{case.method}"')
+        return [problem] if problem else []
+    where = f'method "{case.method}", input {case.number}'
+    if len(got) != len(case.outputs):
+        return [f"{where}: got {len(got)} outputs, the eager model gives {len(case.outputs)}"]
+    pairs = enumerate(zip(got, case.outputs, strict=True))
+    problems = (difference(g, e, tolerance, f"{where}, output {n}") for n, (g, e) in pairs)
+    return [problem for problem in problems if problem]
 
 
 def difference(got: Any, expected: Any, tolerance: Tolerance, where: str) -> str:
@@ -80,6 +95,17 @@ def difference(got: Any, expected: Any, tolerance: Tolerance, where: str) -> str
     if tolerance.min_sqnr_db is not None and sqnr < tolerance.min_sqnr_db:
         parts.append(f"the SQNR is {sqnr:.1f} dB, expected {tolerance.min_sqnr_db:g} dB")
     return f"{where}: {'; '.join(parts)}" if parts else ""
+
+
+def largest_difference(got: Any, expected: Any) -> float:
+    """The largest distance between elements of two outputs; infinite: they are of different kinds."""
+    if not isinstance(expected, Array):
+        got = got.item() if isinstance(got, Array) and got.data.size == 1 else got
+        return abs(got - expected) if isinstance(got, float | int) else math.inf
+    if not isinstance(got, Array) or got.shape != expected.shape:
+        return math.inf
+    distance = _distance(got.doubles(), expected.doubles())
+    return float(distance.max()) if distance.size else 0.0
 
 
 def constant_difference(got: Sequence[Any], expected: Sequence[Any], where: str) -> str:
