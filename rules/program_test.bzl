@@ -47,7 +47,7 @@ def _et_program_test_impl(ctx):
             exporter.python_files,
         ] + [layer.files for layer in layers],
     )
-    runfiles = ctx.runfiles(transitive_files = files).merge(older.runfiles)
+    runfiles = ctx.runfiles(transitive_files = files)
     if runner:
         runfiles = runfiles.merge(runner.runfiles)
     return [DefaultInfo(executable = script, runfiles = runfiles)]

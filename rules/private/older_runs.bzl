@@ -1,5 +1,6 @@
 """Runs of a program on older runtimes: what is checked at analysis and in EtOlderFit, and the test's arguments."""
 
+load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
 load("//toolchains/exporter:linker_action.bzl", "linker_action")
 load("//toolchains/runner:older.bzl", "EtOlderRunnerInfo")
 load("//toolchains/runtime:inventory.bzl", "read_inventory")
@@ -24,25 +25,26 @@ def older_runs(ctx, program, layers):
       layers: list of EtPackagesInfo that its backend brings.
 
     Returns:
-      struct(words, files, runfiles): arguments of the test; list of Files; Runfiles of the runners.
+      struct(words, files): arguments of the test; list of Files.
     """
     _check_versions(ctx)
     if not ctx.attr.runtimes:
-        return struct(words = [], files = [], runfiles = ctx.runfiles())
+        return struct(words = [], files = [])
     if layers:
         fail(("%s: runtimes: got %s, expected none: a backend of %s runs only with the packages that it brings. " +
               "Remove runtimes.") % (ctx.label, ", ".join(ctx.attr.runtimes), program.label))
     runners = {version: target[EtOlderRunnerInfo] for version, target in ctx.split_attr._older_runners.items()}
-    words = []
-    runfiles = ctx.runfiles()
+    words = ["--executorch_version", ctx.toolchains[EXPORTER_TOOLCHAIN].exporter.executorch_version]
+    files = []
     for version in ctx.attr.runtimes:
         runner = runners[version]
         if not runner.executable:
             fail(("%s: runtimes: older runtimes run on Linux on x86_64, and need a C++ compiler. Remove runtimes, or " +
                   "set target_compatible_with to that platform.") % ctx.label)
-        words += ["--older", version, runner.executable.short_path, runner.stand_in.short_path]
-        runfiles = runfiles.merge(runner.runfiles)
-    return struct(words = words, files = [_fit(ctx, program, runners)], runfiles = runfiles)
+        words += ["--older", version]
+        words += [file.short_path for file in (runner.executable, runner.libraries[0], runner.stand_in)]
+        files += runner.files
+    return struct(words = words, files = files + [_fit(ctx, program, runners)])
 
 def _check_versions(ctx):
     known = ctx.attr._older_versions[EtOlderVersionsInfo].versions

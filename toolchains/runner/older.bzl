@@ -7,9 +7,9 @@ EtOlderRunnerInfo = provider(
     fields = {
         "executable": "File: the runner; None: it cannot be built on this machine.",
         "libraries": "List of Files: the libraries of its runtime.",
-        "runfiles": "Runfiles of the runner.",
+        "files": "List of Files: executable, libraries and stand-ins.",
         "schema": "List of Files: the schemas of the version's programs.",
-        "stand_in": "File: a library in the folder that LD_LIBRARY_PATH begins with.",
+        "stand_in": "File: a stand-in for one of Python's libraries; the others are beside it.",
     },
 )
 
@@ -17,23 +17,30 @@ def _older_runner_impl(ctx):
     if not ctx.attr.runner:
         return [EtOlderRunnerInfo(executable = None)]
     runtime = ctx.attr.runtime[EtRuntimeInfo]
-    runfiles = ctx.runfiles([ctx.executable.runner] + ctx.files.stand_ins)
+    direct = [runtime.core] + runtime.libraries
+    libraries = [library.file for library in depset(direct, transitive = [x.deps for x in direct]).to_list()]
+
+    # A test has several versions, whose files would have one path in its runfiles.
+    executable = _with_version(ctx, runtime, ctx.executable.runner, "runner")
+    stand_ins = [_with_version(ctx, runtime, file, "stand_ins/" + file.basename) for file in ctx.files.stand_ins]
     return [EtOlderRunnerInfo(
-        executable = ctx.executable.runner,
-        libraries = [library.file for library in depset(
-            [runtime.core] + runtime.libraries,
-            transitive = [library.deps for library in [runtime.core] + runtime.libraries],
-        ).to_list()],
-        runfiles = runfiles.merge(ctx.attr.runner[DefaultInfo].default_runfiles),
+        executable = executable,
+        files = [executable] + libraries + stand_ins,
+        libraries = libraries,
         schema = ctx.files.schema,
-        stand_in = ctx.files.stand_ins[0],
+        stand_in = stand_ins[0],
     )]
+
+def _with_version(ctx, runtime, file, name):
+    link = ctx.actions.declare_file("%s.%s/%s" % (ctx.label.name, runtime.executorch_version, name))
+    ctx.actions.symlink(output = link, target_file = file, is_executable = True)
+    return link
 
 older_runner = rule(
     implementation = _older_runner_impl,
     doc = "EtOlderRunnerInfo of the configuration.",
     attrs = {
-        "runner": attr.label(cfg = "target", executable = True),
+        "runner": attr.label(cfg = "target", executable = True, doc = "None: it cannot be built."),
         "runtime": attr.label(providers = [EtRuntimeInfo]),
         "schema": attr.label_list(allow_files = True),
         "stand_ins": attr.label_list(allow_files = True),

@@ -2,10 +2,11 @@
 
 Contract: `etbundle.inventory --version V --library FILE… --schema FILE… --output OUT.json`
 
-A version has operators and backends, which its libraries register (`scan.py`), and a schema: the kinds of values and
-element types that a program's tables may have, and the kinds of nodes and element types that XNNPACK's payloads may have.
-The schema is read from the version's own .fbs files. Their enums and unions only grow, so a version that lacks a number
-cannot run a program with it. `//toolchains/runtime:inventories.json` has the bundled versions.
+A version has operators and backends, which its libraries register (`scan.py`), and a schema: the
+kinds of values and element types that a program's tables may have, and the kinds of nodes and
+element types that XNNPACK's payloads may have. The schema is read from the version's own .fbs
+files. Their enums and unions only grow, so a version that lacks a number cannot run a program with
+it. `//toolchains/runtime:inventories.json` has the bundled versions.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class Inventory:
 
 
 def members(text: str) -> dict[str, dict[str, str]]:
-    """The members of the enums and unions in an .fbs file that KINDS names: number, as text, to name."""
+    """Members of the enums and unions of an .fbs file that KINDS names: number to name."""
     found = {}
     for kind, name, body in _BLOCK.findall(_COMMENT.sub("", text)):
         if name in KINDS:
@@ -87,8 +88,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         schema |= members(path.read_text(encoding="utf-8"))
     if schema.keys() != KINDS.keys():
         raise BuildError(
-            f"ExecuTorch {args.version}: its schemas: got {', '.join(sorted(schema)) or 'none'}, expected "
-            f"{', '.join(sorted(KINDS))}.",
+            f"ExecuTorch {args.version}: its schemas: got {', '.join(sorted(schema)) or 'none'}, "
+            f"expected {', '.join(sorted(KINDS))}.",
             "Use another version.",
         )
     inventory = Inventory(

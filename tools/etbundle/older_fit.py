@@ -3,7 +3,7 @@
 Contract: `etbundle.older_fit --label TEST --program LABEL FILE.pte --inventories FILE.json
 [--inventory FILE.json]… [--version V]… --output OUT.json`
 
-`--inventories` has the bundled versions, `--inventory` one of those that a tag declares (`inventory.py`).
+`--inventories` has the bundled versions, `--inventory` one that a tag declares (`inventory.py`).
 """
 
 from __future__ import annotations
@@ -111,7 +111,8 @@ def check(
       known: version to its inventory.
 
     Raises:
-      BuildError: an operator, a backend or a kind of the schema is missing; the message names the versions that have it.
+      BuildError: an operator, a backend or a kind of the schema is missing; the message names the
+        oldest version that has it.
     """
     for need in needs:
         if need.fits(known[version]):
@@ -119,7 +120,8 @@ def check(
         having = [v for v in sorted(known, key=numbers) if need.fits(known[v])]
         where = f"ExecuTorch {having[0]} has it" if having else "No known version has it"
         raise BuildError(
-            f"{test}: runtimes: {program} {_described(need, known)}, which ExecuTorch {version} lacks. {where}.",
+            f"{test}: runtimes: {program} {_described(need, known)}, which ExecuTorch {version} "
+            f"lacks. {where}.",
             f'Remove "{version}" from runtimes, or use a recipe or a model without it.',
         )
 

@@ -1,16 +1,17 @@
 """Runs a program in ExecuTorch's runtime and compares it with what the eager model gives.
 
 Contract: `etexport.compare --label L --program PTE [--program_data PTD]… --manifest JSON
---expected FILE [--method M]… [--runner FILE] [--older VERSION RUNNER STAND_IN]… --atol A --rtol R
-[--min_sqnr_db D]`; 1 on a difference. Program and data files are checked against the manifest before they are loaded.
+--expected FILE [--method M]… [--runner FILE] [--executorch_version V [--older VERSION RUNNER
+LIBRARY STAND_IN]…] --atol A --rtol R [--min_sqnr_db D]`; 1 on a difference. Program and data files
+are checked against the manifest before they are loaded.
 
 It imports no torch, which alone takes seconds: people run tests far more often than they lower.
 The eager model's outputs come from EtExpect's file (`expected.py`). The C++ runner runs each case
 in a process of its own, so that a state such as a KV cache is fresh, and a crash is an error like
 others. What the runner lacks (an operator, a backend, a value that its files have no form for)
 runs in the wheel's Python runtime (`python_runtime.py`), whose process imports torch. The choice
-follows from the program's tables and from what the runner has, never from an attempt that failed. On older
-runtimes (`older.py`) there is only the runner.
+follows from the program's tables and from what the runner has, never from an attempt that failed.
+On older runtimes (`older.py`) there is only the runner.
 """
 
 from __future__ import annotations
@@ -57,7 +58,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--program_data", type=Path, action="append", default=[])
     parser.add_argument("--method", action="append", default=[])
     parser.add_argument("--runner", type=Path)
-    parser.add_argument("--older", nargs=3, action="append", default=[])
+    parser.add_argument("--executorch_version", default="")
+    parser.add_argument("--older", nargs=4, action="append", default=[])
     for name in ("atol", "rtol"):
         parser.add_argument(f"--{name}", type=float, required=True)
     parser.add_argument("--min_sqnr_db", type=float)
@@ -94,7 +96,8 @@ def compare(options: argparse.Namespace, progress: Progress, work: Path) -> list
             problems += case_differences(case, got, tolerance)
     if options.older:
         with progress.stage("older runtimes"):
-            problems += older.compare(options.older, run, cases, tolerance, measured)
+            rows = [(options.executorch_version, measured)]
+            problems += older.compare(options.older, run, cases, tolerance, rows)
     return problems
 
 

@@ -1,6 +1,6 @@
-"""Runs a program on older versions of ExecuTorch, in the runner with the runtime of each one's wheel.
+"""Runs a program on older versions of ExecuTorch: in the runner with the runtime of a wheel.
 
-Such a runner finds torch's libraries and stand-ins for Python's in LD_LIBRARY_PATH
+Such a runner finds its runtime, torch's libraries, and stand-ins for Python's in LD_LIBRARY_PATH
 (//toolchains/runtime:older.bzl says why).
 """
 
@@ -20,30 +20,30 @@ from etexport.outputs import Tolerance, case_differences
 
 
 def compare(
-    runtimes: Sequence[tuple[str, str, str]],
+    runtimes: Sequence[tuple[str, str, str, str]],
     run: ProgramRun,
     cases: Sequence[Case],
     tolerance: Tolerance,
-    current: Measured,
+    rows: list[tuple[str, Measured]],
 ) -> list[str]:
     """Runs the cases on each version, and prints a table.
 
     Args:
-      runtimes: version, runner, and a library in the folder of stand-ins, of each.
+      runtimes: of each: version, runner, a library of the runtime, and one of the stand-ins.
       run: the program.
       cases: inputs, and the eager model's outputs.
       tolerance: what is allowed.
-      current: of the exporter's own version.
+      rows: version and measurements of runs before these; grows.
 
     Returns:
       One sentence per output that differs, and per version that cannot run the program.
     """
-    rows = [("exporter's", current)]
     problems = []
-    for version, runner, stand_in in runtimes:
+    for version, runner, *libraries in runtimes:
+        print(f"ExecuTorch {version}:")
         measured = Measured()
         try:
-            found = _compare(version, _runner(runner, stand_in), run, cases, tolerance, measured)
+            found = _compare(version, _runner(runner, libraries), run, cases, tolerance, measured)
         except BuildError as error:
             found = [error.what]
             measured.largest = float("inf")
@@ -66,7 +66,7 @@ def _compare(
         raise BuildError(f"version of the runtime: got {got_version}, expected {version}.")
     if not case_has_forms(cases):
         raise BuildError(
-            "an input or output is neither a tensor nor a number, expected one of these: older runtimes run in the runner."
+            "an input or output is neither a tensor nor a number, and the runner takes no others."
         )
     missing = runner.missing(run.program)
     if missing:
@@ -80,17 +80,17 @@ def _compare(
     return problems
 
 
-def _runner(runner: str, stand_in: str) -> Runner:
+def _runner(runner: str, libraries: Sequence[str]) -> Runner:
     roots = os.environ.get(ROOTS, "").split(os.pathsep)
     torch = [str(folder) for root in roots if (folder := Path(root, "torch/lib")).is_dir()]
-    # Those for Python come first: torch has a library of the same name.
-    folders = [str(Path(stand_in).absolute().parent), *torch]
+    # Before torch's: a stand-in has the name of one of these.
+    folders = [*(str(Path(library).absolute().parent) for library in libraries), *torch]
     return Runner(Path(runner), {"LD_LIBRARY_PATH": os.pathsep.join(folders)})
 
 
 def table(rows: Sequence[tuple[str, Measured]]) -> str:
     """The measurements as a table: a line of titles, and one for each version."""
-    lines = [("runtime", "largest difference", "load ms", "peak MB")]
+    lines = [("ExecuTorch", "largest difference", "load ms", "peak MB")]
     for name, measured in rows:
         load = "-" if measured.load_ms is None else f"{measured.load_ms:.1f}"
         peak = "-" if measured.peak_bytes is None else f"{measured.peak_bytes / 1e6:.1f}"

@@ -98,7 +98,7 @@ def difference(got: Any, expected: Any, tolerance: Tolerance, where: str) -> str
 
 
 def largest_difference(got: Any, expected: Any) -> float:
-    """The largest distance between elements of two outputs; infinite: they are of different kinds."""
+    """The largest distance between elements of two outputs; infinite: they differ in kind."""
     if not isinstance(expected, Array):
         got = got.item() if isinstance(got, Array) and got.data.size == 1 else got
         return abs(got - expected) if isinstance(got, float | int) else math.inf
