@@ -2,14 +2,14 @@
 
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
 load("//toolchains/exporter:linker_action.bzl", "linker_action")
-load("//toolchains/runner:older.bzl", "EtOlderRunnerInfo")
-load("//toolchains/runtime:inventory.bzl", "read_inventory")
+load("//toolchains/older:inventory.bzl", "read_inventory")
+load("//toolchains/older:older_runner.bzl", "EtOlderRunnerInfo")
 load("//toolchains/runtime:older.bzl", "OLDER_RUNTIMES")
 load("//toolchains/runtime:older_versions.bzl", "EtOlderVersionsInfo", "older_transition")
 
 OLDER_ATTRIBUTES = {
-    "_inventories": attr.label(allow_single_file = True, default = "//toolchains/runtime:inventories.json"),
-    "_older_runners": attr.label(cfg = older_transition, default = "//toolchains/runner:older"),
+    "_inventories": attr.label(allow_single_file = True, default = "//toolchains/older:inventories.json"),
+    "_older_runners": attr.label(cfg = older_transition, default = "//toolchains/older:runner"),
     "_older_versions": attr.label(
         default = "@executorch_older_runtimes//:versions",
         providers = [EtOlderVersionsInfo],

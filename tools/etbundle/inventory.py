@@ -6,7 +6,7 @@ A version has operators and backends, which its libraries register (`scan.py`), 
 kinds of values and element types that a program's tables may have, and the kinds of nodes and
 element types that XNNPACK's payloads may have. The schema is read from the version's own .fbs
 files. Their enums and unions only grow, so a version that lacks a number cannot run a program with
-it. `//toolchains/runtime:inventories.json` has the bundled versions.
+it. `//toolchains/older:inventories.json` has the bundled versions.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from etlink.json_file import decode, read_object, write_json
 from etbundle.inventory import KINDS, Inventory
 
 _PROBLEM = "is not an inventory of a version of ExecuTorch"
-_HINT = "Write it again: bazel run //toolchains/runtime:inventories.update"
+_HINT = "Write it again: bazel run //toolchains/older:inventories.update"
 
 
 @dataclass(frozen=True)

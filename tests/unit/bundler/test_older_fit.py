@@ -16,7 +16,7 @@ from etlink import pte, schema
 
 from tests.unit.linker.synthetic import SyntheticProgram
 
-RECORDED = Path("toolchains/runtime/inventories.json")
+RECORDED = Path("toolchains/older/inventories.json")
 NO_KINDS: dict[str, dict[str, str]] = {kind: {} for kind in inventory.KINDS}
 
 

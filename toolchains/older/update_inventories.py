@@ -1,4 +1,4 @@
-"""Writes inventories.json: `bazel run //toolchains/runtime:inventories.update`."""
+"""Writes inventories.json: `bazel run //toolchains/older:inventories.update`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def merged(files: Sequence[Path]) -> str:
 def main(arguments: Sequence[str]) -> None:
     """Writes the file into the source tree."""
     workspace = Path(os.environ["BUILD_WORKSPACE_DIRECTORY"])
-    output = workspace / "toolchains/runtime/inventories.json"
+    output = workspace / "toolchains/older/inventories.json"
     output.write_text(merged([Path(argument) for argument in arguments]), encoding="utf-8")
 
 

@@ -2,7 +2,7 @@
 
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
 load("//toolchains/exporter:linker_action.bzl", "linker_action")
-load("//toolchains/runner:older.bzl", "EtOlderRunnerInfo")
+load("//toolchains/older:older_runner.bzl", "EtOlderRunnerInfo")
 load("//toolchains/runtime:older_versions.bzl", "older_transition")
 
 def read_inventory(ctx, version, runner):
@@ -45,7 +45,7 @@ inventories = rule(
     doc = "The inventories of older runtimes, a file each.",
     attrs = {
         "runtimes": attr.string_list(mandatory = True, doc = "Versions of ExecuTorch."),
-        "_runners": attr.label(cfg = older_transition, default = "//toolchains/runner:older"),
+        "_runners": attr.label(cfg = older_transition, default = "//toolchains/older:runner"),
     },
     toolchains = [EXPORTER_TOOLCHAIN],
 )
