@@ -42,7 +42,7 @@ def older_runs(ctx, program, layers):
             fail(("%s: runtimes: older runtimes run on Linux on x86_64, and need a C++ compiler. Remove runtimes, or " +
                   "set target_compatible_with to that platform.") % ctx.label)
         words += ["--older", version]
-        words += [file.short_path for file in (runner.executable, runner.libraries[0], runner.stand_in)]
+        words += [file.short_path for file in (runner.executable, runner.libraries[0], runner.python_names)]
         files += runner.files
     return struct(words = words, files = files + [_fit(ctx, program, runners)])
 

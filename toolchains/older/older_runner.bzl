@@ -7,9 +7,9 @@ EtOlderRunnerInfo = provider(
     fields = {
         "executable": "File: the runner; None: it cannot be built on this machine.",
         "libraries": "List of Files: the libraries of its runtime.",
-        "files": "List of Files: executable, libraries and stand-ins.",
+        "files": "List of Files: executable, libraries, and those with Python's names.",
         "schema": "List of Files: the schemas of the version's programs.",
-        "stand_in": "File: a stand-in for one of Python's libraries; the others are beside it.",
+        "python_names": "File: a library with Python's names, in place of one of Python's; the others are beside it.",
     },
 )
 
@@ -22,13 +22,13 @@ def _older_runner_impl(ctx):
 
     # A test has several versions, whose files would have one path in its runfiles.
     executable = _with_version(ctx, runtime, ctx.executable.runner, "runner")
-    stand_ins = [_with_version(ctx, runtime, file, "stand_ins/" + file.basename) for file in ctx.files.stand_ins]
+    python_names = [_with_version(ctx, runtime, file, "python_names/" + file.basename) for file in ctx.files.python_names]
     return [EtOlderRunnerInfo(
         executable = executable,
-        files = [executable] + libraries + stand_ins,
+        files = [executable] + libraries + python_names,
         libraries = libraries,
         schema = ctx.files.schema,
-        stand_in = stand_ins[0],
+        python_names = python_names[0],
     )]
 
 def _with_version(ctx, runtime, file, name):
@@ -43,7 +43,7 @@ older_runner = rule(
         "runner": attr.label(cfg = "target", executable = True, doc = "None: it cannot be built."),
         "runtime": attr.label(providers = [EtRuntimeInfo]),
         "schema": attr.label_list(allow_files = True),
-        "stand_ins": attr.label_list(allow_files = True),
+        "python_names": attr.label_list(allow_files = True),
     },
     provides = [EtOlderRunnerInfo],
 )

@@ -3,7 +3,7 @@
 Since 1.5.0 a wheel has C++ libraries. Before that, it has a Python module whose file exports the same C++ API and holds
 kernels and XNNPACK; the runner is linked with that file. So one program measures all versions alike, and no tensor passes
 through torch, whose layout of tensors changes with each version. What the module takes of torch are C functions (BLAS,
-cpuinfo, pthreadpool) of the exporter's torch; `stand_ins` has what it looks for in Python. Before 1.3.0, wheels lack the
+cpuinfo, pthreadpool) of the exporter's torch; `python_names` has what it looks for in Python. Before 1.3.0, wheels lack the
 headers of that API.
 
 A version is a repository of its own. Only what `runtimes` of a test names is fetched: `@executorch_older_runtimes` has

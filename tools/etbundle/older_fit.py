@@ -118,7 +118,7 @@ def check(
         if need.fits(known[version]):
             continue
         having = [v for v in sorted(known, key=numbers) if need.fits(known[v])]
-        where = f"ExecuTorch {having[0]} has it" if having else "No known version has it"
+        where = f"Version {having[0]} has it" if having else "No known version has it"
         raise BuildError(
             f"{test}: runtimes: {program} {_described(need, known)}, which ExecuTorch {version} "
             f"lacks. {where}.",

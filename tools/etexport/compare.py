@@ -2,8 +2,8 @@
 
 Contract: `etexport.compare --label L --program PTE [--program_data PTD]… --manifest JSON
 --expected FILE [--method M]… [--runner FILE] [--executorch_version V [--older VERSION RUNNER
-LIBRARY STAND_IN]…] --atol A --rtol R [--min_sqnr_db D]`; 1 on a difference. Program and data files
-are checked against the manifest before they are loaded.
+LIBRARY PYTHON_NAMES]…] --atol A --rtol R [--min_sqnr_db D]`; 1 on a difference. Program and data
+files are checked against the manifest before they are loaded.
 
 It imports no torch, which alone takes seconds: people run tests far more often than they lower.
 The eager model's outputs come from EtExpect's file (`expected.py`). The C++ runner runs each case
@@ -28,8 +28,8 @@ from typing import Any
 from etlink import manifest, merge, process
 
 from etexport import expected, failure, older
-from etexport.native import Measured, ProgramRun, Runner, case_has_forms
-from etexport.outputs import Tolerance, case_differences
+from etexport.native import Measured, ProgramRun, Runner, case_differences, cases_have_forms
+from etexport.outputs import Tolerance
 from etexport.progress import Progress
 
 
@@ -89,7 +89,7 @@ def compare(options: argparse.Namespace, progress: Progress, work: Path) -> list
     measured = Measured()
     problems = []
     with progress.stage("compare"):
-        native = runner and case_has_forms(cases) and not runner.missing(options.program)
+        native = runner and cases_have_forms(cases) and not runner.missing(options.program)
         outputs = runner.run(run, cases, measured) if native else _in_python(options, data, work)
         for case, got in zip(cases, outputs, strict=True):
             measured.compare(case, got)

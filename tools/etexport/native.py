@@ -1,4 +1,4 @@
-"""Runs a program's cases in the C++ runner, a process for each, and measures them.
+"""Runs a program's cases in the C++ runner, a process for each; measures and compares them.
 
 A fresh process has a fresh state (a KV cache), and its crash is an error like others.
 """
@@ -20,7 +20,7 @@ from etlink import pte, tables
 from etexport import arrays
 from etexport.arrays import Array
 from etexport.expected import Case
-from etexport.outputs import largest_difference
+from etexport.outputs import Tolerance, constant_difference, difference, largest_difference
 
 
 @dataclass(frozen=True)
@@ -142,9 +142,22 @@ class Runner:
         )
 
 
-def case_has_forms(cases: Sequence[Case]) -> bool:
+def cases_have_forms(cases: Sequence[Case]) -> bool:
     """Whether the runner's files have a form for all values."""
     return all(case.has_form() for case in cases)
+
+
+def case_differences(case: Case, got: Sequence[Any], tolerance: Tolerance) -> list[str]:
+    """Says how the outputs of a case differ: a sentence per output that does."""
+    if case.constant:
+        problem = constant_difference(got, case.outputs, f'constant method "{case.method}"')
+        return [problem] if problem else []
+    where = f'method "{case.method}", input {case.number}'
+    if len(got) != len(case.outputs):
+        return [f"{where}: got {len(got)} outputs, the eager model gives {len(case.outputs)}"]
+    pairs = enumerate(zip(got, case.outputs, strict=True))
+    problems = (difference(g, e, tolerance, f"{where}, output {n}") for n, (g, e) in pairs)
+    return [problem for problem in problems if problem]
 
 
 def _outputs(values: Sequence[dict[str, Any]], folder: Path) -> list[Any]:

@@ -1,6 +1,6 @@
 """Runs a program on older versions of ExecuTorch: in the runner with the runtime of a wheel.
 
-Such a runner finds its runtime, torch's libraries, and stand-ins for Python's in LD_LIBRARY_PATH
+Such a runner finds its runtime, torch's libraries and Python's names in LD_LIBRARY_PATH
 (//toolchains/runtime:older.bzl says why).
 """
 
@@ -15,8 +15,8 @@ from etbuild.errors import BuildError
 from etlink.process import ROOTS
 
 from etexport.expected import Case
-from etexport.native import Measured, ProgramRun, Runner, case_has_forms
-from etexport.outputs import Tolerance, case_differences
+from etexport.native import Measured, ProgramRun, Runner, case_differences, cases_have_forms
+from etexport.outputs import Tolerance
 
 
 def compare(
@@ -29,7 +29,7 @@ def compare(
     """Runs the cases on each version, and prints a table.
 
     Args:
-      runtimes: of each: version, runner, a library of the runtime, and one of the stand-ins.
+      runtimes: of each: version, runner, a library of the runtime, and one with Python's names.
       run: the program.
       cases: inputs, and the eager model's outputs.
       tolerance: what is allowed.
@@ -64,7 +64,7 @@ def _compare(
     got_version = runner.info()["version"]
     if got_version != version:
         raise BuildError(f"version of the runtime: got {got_version}, expected {version}.")
-    if not case_has_forms(cases):
+    if not cases_have_forms(cases):
         raise BuildError(
             "an input or output is neither a tensor nor a number, and the runner takes no others."
         )
@@ -83,7 +83,7 @@ def _compare(
 def _runner(runner: str, libraries: Sequence[str]) -> Runner:
     roots = os.environ.get(ROOTS, "").split(os.pathsep)
     torch = [str(folder) for root in roots if (folder := Path(root, "torch/lib")).is_dir()]
-    # Before torch's: a stand-in has the name of one of these.
+    # Before torch's: a library of Python's names is called like one of these.
     folders = [*(str(Path(library).absolute().parent) for library in libraries), *torch]
     return Runner(Path(runner), {"LD_LIBRARY_PATH": os.pathsep.join(folders)})
 

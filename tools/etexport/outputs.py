@@ -17,8 +17,6 @@ from etexport.arrays import Array, of_torch
 if TYPE_CHECKING:
     import torch
 
-    from etexport.expected import Case
-
 
 @dataclass(frozen=True)
 class Tolerance:
@@ -40,19 +38,6 @@ def leaves(value: Any) -> list[Any]:
     import torch
 
     return torch.utils._pytree.tree_leaves(value)
-
-
-def case_differences(case: Case, got: Sequence[Any], tolerance: Tolerance) -> list[str]:
-    """Says how the outputs of a case differ: a sentence per output that does."""
-    if case.constant:
-        problem = constant_difference(got, case.outputs, f'constant method "{case.method}"')
-        return [problem] if problem else []
-    where = f'method "{case.method}", input {case.number}'
-    if len(got) != len(case.outputs):
-        return [f"{where}: got {len(got)} outputs, the eager model gives {len(case.outputs)}"]
-    pairs = enumerate(zip(got, case.outputs, strict=True))
-    problems = (difference(g, e, tolerance, f"{where}, output {n}") for n, (g, e) in pairs)
-    return [problem for problem in problems if problem]
 
 
 def difference(got: Any, expected: Any, tolerance: Tolerance, where: str) -> str:

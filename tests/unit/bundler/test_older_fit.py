@@ -53,7 +53,7 @@ def test_an_operator_that_1_3_1_lacks(tmp_path: Path) -> None:
     needs = older_fit.needs_of(path)
     assert check(needs, "1.3.1", known) == (
         '//t:test: runtimes: //m:net calls the operator "executorch_prim::sym_not.Scalar" in its '
-        'method "forward", which ExecuTorch 1.3.1 lacks. ExecuTorch 1.4.0 has it.\n'
+        'method "forward", which ExecuTorch 1.3.1 lacks. Version 1.4.0 has it.\n'
         'Remove "1.3.1" from runtimes, or use a recipe or a model without it.'
     )
     assert check(needs, "1.4.0", known) == check(needs, "1.5.0", known) == ""
@@ -74,7 +74,7 @@ def test_a_backend_and_the_oldest_version_that_has_it() -> None:
     }
     text = check([Need("backend", "B", "decode")], "1.8.0", known)
     assert 'delegates to the backend "B" in its method "decode", which ExecuTorch 1.8.0' in text
-    assert "ExecuTorch 1.9.0 has it." in text
+    assert "Version 1.9.0 has it." in text
 
 
 def test_kinds_of_the_schema(tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def test_kinds_of_the_schema(tmp_path: Path) -> None:
     new = Inventory("1.1.0", (), (), NO_KINDS | {"KernelTypes": {"2": "Int"}})
     text = check(needs, "1.0.0", {"1.0.0": old, "1.1.0": new})
     assert '//m:net has the kind of value "Int", which ExecuTorch 1.0.0 lacks.' in text
-    assert "ExecuTorch 1.1.0 has it." in text
+    assert "Version 1.1.0 has it." in text
     assert check(needs, "1.1.0", {"1.0.0": old, "1.1.0": new}) == ""
 
 

@@ -1,4 +1,4 @@
-"""et_program_test on older runtimes: table and messages. Shell scripts stand in for runners."""
+"""et_program_test on older runtimes: table and messages. The runners are fakes: shell scripts."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ echo '{REPORT}'
 """
     )
     path.chmod(0o755)
-    return ["1.4.1", str(path), "lib/libcore.so", "stand_ins/libpython.so"]
+    return ["1.4.1", str(path), "lib/libcore.so", "python_names/libpython.so"]
 
 
 def compare(words: list[str], run: ProgramRun, cases: Sequence[Case] = (CASE,)) -> list[str]:
@@ -88,7 +88,7 @@ def test_a_runner_of_another_version(run: ProgramRun, tmp_path: Path) -> None:
     assert problem == "ExecuTorch 1.4.1: version of the runtime: got 1.5.0, expected 1.4.1."
 
 
-def test_the_runner_finds_stand_ins_before_torch(
+def test_the_runner_finds_python_names_before_torch(
     run: ProgramRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "site/torch/lib").mkdir(parents=True)
@@ -97,7 +97,7 @@ def test_the_runner_finds_stand_ins_before_torch(
     words = runner(tmp_path / "runner", "1.4.1", [0.0, 0.0], f'echo "$LD_LIBRARY_PATH" > {shown}')
     assert compare(words, run) == []
     here = Path.cwd()
-    folders = [here / "lib", here / "stand_ins", tmp_path / "site/torch/lib"]
+    folders = [here / "lib", here / "python_names", tmp_path / "site/torch/lib"]
     assert shown.read_text().strip() == ":".join(map(str, folders))
 
 

@@ -1,7 +1,7 @@
 // Names of Python's that the Python modules of ExecuTorch's wheels take an address of when they are loaded.
 //
 // The runner calls the runtime inside such a module and never Python, so nothing reads what lies at these addresses.
-// Functions need no stand-in: they are looked for when they are called first.
+// Functions are looked for when they are called first, so they need no name here.
 
 #define OBJECT(name) char name[1024]
 
