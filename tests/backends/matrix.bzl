@@ -144,6 +144,9 @@ LOWERED = [
     if row.nets[net] in ("lowered", "ran")
 ]
 
+# Those that run on older runtimes, too: each recipe of the backends that the runtimes' wheels have in all versions.
+OLDER = [program for program in LOWERED if program.ran and program.row.backend in ("portable", "xnnpack")]
+
 # Lowest signal-to-noise ratio in dB where it is not that of the precision; see sqnr.
 _NOISE = {
     "conv_openvino_int4_weight_only": 12,

@@ -8,7 +8,12 @@ load("//toolchains/runtime:toolchain.bzl", "RUNTIME_TOOLCHAIN")
 
 _OPTIONAL_RUNTIME = config_common.toolchain_type(RUNTIME_TOOLCHAIN, mandatory = False)
 
+# A runtime where a test asks for an older version.
+_OLDER = {"_older": attr.label(default = "@executorch_older_runtimes//:runtime")}
+
 def _find(ctx):
+    if EtRuntimeInfo in ctx.attr._older:
+        return ctx.attr._older[EtRuntimeInfo]
     toolchain = ctx.toolchains[RUNTIME_TOOLCHAIN]
     if not toolchain:
         fail(("%s: no ExecuTorch runtime for this platform. Bundled runtimes are for the platforms in " +
@@ -21,6 +26,7 @@ def _current_runtime_impl(ctx):
 
 current_runtime = rule(
     implementation = _current_runtime_impl,
+    attrs = _OLDER,
     doc = "EtRuntimeInfo of the platform.",
     provides = [EtRuntimeInfo],
     toolchains = [_OPTIONAL_RUNTIME],
@@ -37,6 +43,7 @@ def _current_runtime_headers_impl(ctx):
 
 current_runtime_headers = rule(
     implementation = _current_runtime_headers_impl,
+    attrs = _OLDER,
     doc = "Headers of the platform's runtime, for cc_library and cc_binary; defines " +
           "EXECUTORCH_RUNTIME_VERSION, a string.",
     provides = [CcInfo],
@@ -90,6 +97,7 @@ def _current_runtime_libraries_impl(ctx):
 
 current_runtime_libraries = rule(
     implementation = _current_runtime_libraries_impl,
+    attrs = _OLDER,
     doc = "All of the platform's runtime, for tools that may run any program.",
     fragments = ["cpp"],
     provides = [CcInfo],

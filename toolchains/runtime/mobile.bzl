@@ -9,12 +9,10 @@ load("//toolchains/npm:npm.bzl", "nodejs_repository", "npm_folders")
 load("//toolchains/runtime:archives.bzl", "archive_runtime")
 load("//toolchains/runtime:import_names.bzl", "ABIS", "SLICES")
 load("//toolchains/runtime:runtimes.bzl", "READY_MADE")
+load("//toolchains/runtime:verified.bzl", "VERIFIED_EXPORTERS")
 
 # Of the libraries; the headers are of the same version.
 _EXECUTORCH_VERSION = "1.3.1"
-
-# Exporters whose programs are run on these runtimes by tests/integration/bionic.
-_VERIFIED_EXPORTERS = ["1.5.1"]
 
 # npm packages that the libraries come from; the first has no file of its license, but names it in package.json.
 _LIBRARIES = "react-native-executorch@0.9.3"
@@ -57,7 +55,7 @@ def _substitutions(platform):
         "%{license}": _LICENSE,
         "%{other_libraries}": "[]",
         "%{platform}": platform,
-        "%{verified_exporters}": str(_VERIFIED_EXPORTERS),
+        "%{verified_exporters}": str(VERIFIED_EXPORTERS[_EXECUTORCH_VERSION]),
     }
 
 def _download_repositories():

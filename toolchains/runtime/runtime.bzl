@@ -3,6 +3,7 @@
 load("//toolchains/exporter:sdist.bzl", "sdist_folders")
 load("//toolchains/exporter:wheel.bzl", "wheel_folders")
 load("//toolchains/runtime:origins.bzl", "NLOHMANN_JSON_VERSION")
+load("//toolchains/runtime:verified.bzl", "VERIFIED_EXPORTERS")
 
 # Platform to the tag of the wheel that has its runtime.
 RUNTIME_PLATFORMS = {
@@ -36,6 +37,7 @@ def runtime_repository(platform, executorch_version, *, sha256 = "", urls = [], 
         substitutions = {
             "%{executorch_version}": executorch_version,
             "%{platform}": platform,
+            "%{verified_exporters}": str(VERIFIED_EXPORTERS.get(executorch_version, [])),
         },
         urls = urls,
     )

@@ -18,7 +18,7 @@ _BACKENDS = {
 # What a library looks for beside itself.
 _RESOURCES = {"mlx": ["lib/mlx.metallib"]}
 
-def wheel_runtime(name, *, platform, executorch_version):
+def wheel_runtime(name, *, platform, executorch_version, verified_exporters = []):
     """Declares the libraries of a wheel's C++ SDK and their et_runtime_toolchain.
 
     Args:
@@ -26,6 +26,7 @@ def wheel_runtime(name, *, platform, executorch_version):
         `kernels_<name>` and `backend_<name>`.
       platform: name of the platform.
       executorch_version: of the wheel.
+      verified_exporters: list of strings.
     """
     file = "lib/libexecutorch%s." + ("dylib" if platform.startswith("macos_") else "so")
     origin = dict(
@@ -81,4 +82,5 @@ def wheel_runtime(name, *, platform, executorch_version):
         libraries = libraries,
         license_files = native.glob(["license/**"]),
         platform = platform,
+        verified_exporters = verified_exporters,
     )

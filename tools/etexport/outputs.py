@@ -82,6 +82,17 @@ def difference(got: Any, expected: Any, tolerance: Tolerance, where: str) -> str
     return f"{where}: {'; '.join(parts)}" if parts else ""
 
 
+def largest_difference(got: Any, expected: Any) -> float:
+    """The largest distance between elements of two outputs; infinite: they differ in kind."""
+    if not isinstance(expected, Array):
+        got = got.item() if isinstance(got, Array) and got.data.size == 1 else got
+        return abs(got - expected) if isinstance(got, float | int) else math.inf
+    if not isinstance(got, Array) or got.shape != expected.shape:
+        return math.inf
+    distance = _distance(got.doubles(), expected.doubles())
+    return float(distance.max()) if distance.size else 0.0
+
+
 def constant_difference(got: Sequence[Any], expected: Sequence[Any], where: str) -> str:
     """Says how the outputs of a constant method differ, which must be the model's own.
 

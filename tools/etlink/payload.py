@@ -147,6 +147,31 @@ def _read(flatbuffer: bytes) -> Payload:
     return Payload(constants, tuple(p for p in packings if p and p.weight))
 
 
+def kinds(data: bytes) -> tuple[frozenset[int], frozenset[int]]:
+    """The kinds of nodes and of element types in a payload, by their numbers in upstream's schema.
+
+    Returns:
+      Numbers of XNodeUnion and of XNNDatatype; both empty: it is not a payload of XNNPACK.
+    """
+    if len(data) < _HEADER.size or data[4:8] != MAGIC:
+        return frozenset(), frozenset()
+    start, size = _HEADER.unpack_from(data)[3:5]
+    try:
+        buffer = Buffer(data[start : start + size])
+        graph = Table(buffer, Table(buffer, 0).Indirect(0))
+        nodes = [number(node, 0, numbers.Uint8Flags) for node in field_tables(graph, 1)]
+        datatypes = [number(_tensor(v), 0, numbers.Int16Flags) for v in field_tables(graph, 2)]
+    except Exception:  # Numbers out of range raise whatever they lead to.
+        return frozenset(), frozenset()
+    return frozenset(nodes), frozenset(datatypes)
+
+
+def _tensor(value: Table) -> Table:
+    inner = field_table(value, 1)
+    is_quantized = number(value, 0, numbers.Uint8Flags) == _QUANTIZED
+    return field_table(inner, 0) if is_quantized else inner
+
+
 @dataclass(frozen=True)
 class _Value:
     id: int
@@ -159,10 +184,9 @@ class _Value:
 
 
 def _value(table: Table) -> _Value:
-    kind = number(table, 0, numbers.Uint8Flags)
     inner = field_table(table, 1)
-    quantized = kind == _QUANTIZED
-    tensor = field_table(inner, 0) if quantized else inner
+    quantized = number(table, 0, numbers.Uint8Flags) == _QUANTIZED
+    tensor = _tensor(table)
     datatype = number(tensor, 0, numbers.Int16Flags)
     return _Value(
         id=number(tensor, 6, numbers.Uint32Flags),

@@ -1,6 +1,7 @@
 """Tests of executorch.runtime(): what its tags say, and the errors of wrong ones."""
 
 load("@bazel_skylib//lib:unittest.bzl", "asserts", "unittest")
+load("//toolchains/runtime:older.bzl", "check_older_version")
 load("//toolchains/runtime:tag.bzl", "runtime_source")
 
 _SHA256 = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
@@ -64,4 +65,18 @@ wrong_runtime = rule(
         "sha256": attr.string(),
         "urls": attr.string_list(),
     },
+)
+
+def _older_versions_impl(ctx):
+    env = unittest.begin(ctx)
+    asserts.equals(env, [1, 3], check_older_version("1.3.1"))
+    asserts.equals(env, [1, 10], check_older_version("1.10.0"))
+    return unittest.end(env)
+
+older_versions_test = unittest.make(_older_versions_impl)
+
+wrong_older_version = rule(
+    implementation = lambda ctx: check_older_version(ctx.attr.version),
+    doc = "Checks the version of a tag, as the module extension does.",
+    attrs = {"version": attr.string()},
 )

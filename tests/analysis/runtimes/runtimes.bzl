@@ -2,7 +2,10 @@
 
 load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts", "unittest")
 load("//rules:providers.bzl", "EtRuntimeInfo")
+load("//toolchains/exporter:providers.bzl", "EtExporterInfo")
 load("//toolchains/runtime:import_names.bzl", "backend_of", "is_core", "library_name", "role_of")
+load("//toolchains/runtime:older.bzl", "OLDER_RUNTIMES")
+load("//toolchains/runtime:verified.bzl", "VERIFIED_EXPORTERS")
 
 def _names(libraries):
     return [library.label.name for library in libraries]
@@ -36,6 +39,17 @@ runtime_test = analysistest.make(
         "platform": attr.string(),
     },
 )
+
+def _verified_impl(ctx):
+    env = analysistest.begin(ctx)
+    exporter = analysistest.target_under_test(env)[EtExporterInfo].executorch_version
+    for version, exporters in VERIFIED_EXPORTERS.items():
+        asserts.true(env, version in OLDER_RUNTIMES, version + " is not bundled")
+        asserts.equals(env, [exporter], exporters, "what the tests of %s show" % version)
+    return analysistest.end(env)
+
+# Whose programs the older runtimes ran: those of the exporter that is here.
+verified_test = analysistest.make(_verified_impl)
 
 def _names_impl(ctx):
     env = unittest.begin(ctx)

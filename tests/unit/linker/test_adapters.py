@@ -288,6 +288,7 @@ def test_renaming_changes_keys_and_nothing_else(builds: Builds) -> None:
     (segment,) = (s for s in builds.base.index.segments if s.kind == "delegate")
     data = (builds.base.folder / "blobs" / segment.sha256).read_bytes()
     before = payload.read(data)
+    assert payload.kinds(data)[0] >= {2}, "a fully connected layer"
     keys = {3: "a", 4: "a.very.long.name." * 20, 8: "näme"}
     renamed = payload.rename(data, keys)
     after = payload.read(renamed)

@@ -1,0 +1,181 @@
+"""EtOlderFit: checks that older versions of ExecuTorch have all that a program uses.
+
+Contract: `etbundle.older_fit --label TEST --program LABEL FILE.pte --inventories FILE.json
+[--inventory FILE.json]… [--version V]… --output OUT.json`
+
+`--inventories` has the bundled versions, `--inventory` one that a tag declares (`inventory.py`).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from etbuild.arguments import ToolParser
+from etbuild.command import tool_main
+from etbuild.errors import BuildError
+from etlink import payload, pte, tables
+from etlink.json_file import decode, read_object, write_json
+
+from etbundle.inventory import KINDS, Inventory
+
+_PROBLEM = "is not an inventory of a version of ExecuTorch"
+_HINT = "Write it again: bazel run //toolchains/older:inventories.update"
+
+
+@dataclass(frozen=True)
+class Need:
+    """Something that a program needs of a runtime.
+
+    Attributes:
+      what: "operator", "backend" or a key of KINDS.
+      name: the name, or the number in the schema, as text.
+      method: that needs it; empty: no one method.
+    """
+
+    what: str
+    name: str
+    method: str = ""
+
+    def fits(self, inventory: Inventory) -> bool:
+        """Whether a version has it."""
+        if self.what == "operator":
+            return self.name in inventory.operators
+        if self.what == "backend":
+            return self.name in inventory.backends
+        return self.name in inventory.schema[self.what]
+
+
+def needs_of(path: Path) -> list[Need]:
+    """What a program needs: operators and backends of its methods, and kinds of the schema.
+
+    Raises:
+      BuildError: it is not a program, or damaged.
+    """
+    file = pte.read(path)
+    needs = [
+        Need(kind, name, method["name"])
+        for method in tables.describe_methods(file.program)
+        for kind in ("operator", "backend")
+        for name in method[kind + "s"]
+    ]
+    values = {int(v.valType) for plan in file.program.executionPlan for v in plan.values or []}
+    types = {int(tensor.scalarType) for _, _, tensor in tables.tensors(file.program)}
+    nodes, datatypes = _payload_kinds(file)
+    schema = {
+        "KernelTypes": values,
+        "ScalarType": types,
+        "XNodeUnion": nodes,
+        "XNNDatatype": datatypes,
+    }
+    return needs + [Need(kind, str(n)) for kind, numbers in schema.items() for n in sorted(numbers)]
+
+
+def _payload_kinds(file: pte.ProgramFile) -> tuple[set[int], set[int]]:
+    nodes: set[int] = set()
+    datatypes: set[int] = set()
+    for data in _payloads(file):
+        of_nodes, of_datatypes = payload.kinds(data)
+        nodes |= of_nodes
+        datatypes |= of_datatypes
+    return nodes, datatypes
+
+
+def _payloads(file: pte.ProgramFile) -> Iterable[bytes]:
+    """The payloads of XNNPACK's delegates: in the tables, or in segments."""
+    for plan in file.program.executionPlan:
+        for delegate in plan.delegates or []:
+            if tables.text(delegate.id) != payload.BACKEND:
+                continue
+            if delegate.processed.location == 0:
+                yield bytes(file.program.backendDelegateData[delegate.processed.index].data or b"")
+            else:
+                offset, size = file.segments[delegate.processed.index]
+                with file.path.open("rb") as opened:
+                    opened.seek(offset)
+                    yield opened.read(size)
+
+
+def check(
+    test: str, program: str, needs: Sequence[Need], version: str, known: Mapping[str, Inventory]
+) -> None:
+    """Fails where a version lacks something.
+
+    Args:
+      test: label of the test, for messages.
+      program: label of the program.
+      needs: of the program.
+      version: of ExecuTorch; a key of `known`.
+      known: version to its inventory.
+
+    Raises:
+      BuildError: an operator, a backend or a kind of the schema is missing; the message names the
+        oldest version that has it.
+    """
+    for need in needs:
+        if need.fits(known[version]):
+            continue
+        having = [v for v in sorted(known, key=numbers) if need.fits(known[v])]
+        where = f"Version {having[0]} has it" if having else "No known version has it"
+        raise BuildError(
+            f"{test}: runtimes: {program} {_described(need, known)}, which ExecuTorch {version} "
+            f"lacks. {where}.",
+            f'Remove "{version}" from runtimes, or use a recipe or a model without it.',
+        )
+
+
+def _described(need: Need, known: Mapping[str, Inventory]) -> str:
+    if need.what == "operator":
+        return f'calls the operator "{need.name}" in its method "{need.method}"'
+    if need.what == "backend":
+        return f'delegates to the backend "{need.name}" in its method "{need.method}"'
+    names = {
+        name for one in known.values() for name in [one.schema[need.what].get(need.name)] if name
+    }
+    return f'has the {KINDS[need.what]} "{min(names, default=need.name)}"'
+
+
+def numbers(version: str) -> list[int]:
+    """A version, for comparison."""
+    return [int(part) if part.isdigit() else 0 for part in version.split(".")]
+
+
+def read(path: Path) -> dict[str, Inventory]:
+    """The inventories in a file, by version: of one version, or a list of several in "versions".
+
+    Raises:
+      BuildError: the file cannot be read or is malformed.
+    """
+    content = read_object(path, _PROBLEM, _HINT)
+    try:
+        entries = [decode(Inventory, entry) for entry in content.get("versions", [content])]
+    except ValueError as error:
+        raise BuildError(f"{path} {_PROBLEM}: {error}.", _HINT) from error
+    return {entry.version: entry for entry in entries}
+
+
+@tool_main
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs EtOlderFit."""
+    parser = ToolParser(prog="etbundle.older_fit", description=__doc__)
+    parser.add_argument("--label", required=True)
+    parser.add_argument("--program", nargs=2, required=True)
+    parser.add_argument("--inventories", type=Path, required=True)
+    parser.add_argument("--inventory", type=Path, action="append", default=[])
+    parser.add_argument("--version", action="append", required=True)
+    parser.add_argument("--output", type=Path, required=True)
+    args = parser.parse_args(arguments)
+    known = read(args.inventories)
+    for path in args.inventory:
+        known |= read(path)
+    label, path = args.program
+    needs = needs_of(Path(path))
+    for version in args.version:
+        check(args.label, label, needs, version, known)
+    write_json(args.output, {"label": args.label, "versions": args.version})
+
+
+if __name__ == "__main__":
+    sys.exit(main())
