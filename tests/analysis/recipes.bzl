@@ -16,7 +16,7 @@ def _extended_impl(ctx):
     asserts.equals(env, None, info.tree.base)
     asserts.equals(
         env,
-        {"group_size": "int*32", "share_mutable_buffers": "bool"},
+        {"enable_bf16": "bool", "group_size": "int*32", "share_mutable_buffers": "bool"},
         info.option_types,
     )
     asserts.equals(env, ["XnnpackBackend"], _ids(info))
@@ -42,7 +42,7 @@ def _rebuilt_impl(ctx):
     asserts.equals(env, ["weights.txt"], [f.basename for f in info.data.to_list()])
     asserts.equals(
         env,
-        {"bits": "int>=2", "group_size": "int*32", "share_mutable_buffers": "bool"},
+        {"bits": "int>=2", "enable_bf16": "bool", "group_size": "int*32", "share_mutable_buffers": "bool"},
         info.option_types,
     )
     asserts.equals(env, ["", "XnnpackBackend"], _ids(info))
