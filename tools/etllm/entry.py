@@ -315,7 +315,7 @@ def _module(
     if lora.is_given(ctx.files) and not method_adapters.is_asked(ctx):
         lora.attach(model, _adapter(ctx, model, its))
     if keys:
-        model = source_transforms.transform(model, its, keys)
+        model = source_transforms.transform(model, its, keys, settings)
         return source_transforms.UpstreamCausalLM(model)
     causal = decoder.CausalLM(decoder.finish(model, its), its)
     dtype = _DTYPES[settings.llm.model.dtype_override.value]

@@ -12,6 +12,10 @@ from etllm.architecture import Architecture
 from etllm.settings import Settings
 
 _SDPA, _CACHE = "model.use_sdpa_with_kv_cache", "model.quantize_kv_cache"
+_STATIC, _SCALE = "model.static_quantize_kv_cache", "model.static_quantize_kv_cache_scale"
+_SPIN = "quantization.use_spin_quant"
+# Sizes of upstream's Hadamard transform: a power of 2, or 28 times one.
+_HADAMARD = 28
 
 
 def requested(settings: Settings) -> list[str]:
@@ -20,14 +24,17 @@ def requested(settings: Settings) -> list[str]:
     Raises:
       BuildError: some of them exclude each other.
     """
-    keys = [key for key in (_SDPA, _CACHE) if settings.value(key)]
-    if len(keys) == 2:
-        raise settings.error(
-            _SDPA,
-            f"false beside {_CACHE} ({settings.file.position(_CACHE)}): this version of ExecuTorch "
-            "cannot export the two together",
-            "Remove one of them.",
-        )
+    keys = [key for key in (_SDPA, _CACHE, _STATIC, _SPIN) if settings.value(key)]
+    for cache in (_CACHE, _STATIC):
+        if _SDPA in keys and cache in keys:
+            raise settings.error(
+                _SDPA,
+                f"false beside {cache} ({settings.file.position(cache)}): this version of "
+                "ExecuTorch cannot export the two together",
+                "Remove one of them.",
+            )
+    if settings.file.has(_SCALE) and _STATIC not in keys:
+        raise settings.error(_SCALE, f"no such key without {_STATIC}: true")
     if keys and settings.llm.model.dtype_override.value != "fp32":
         raise settings.error(
             "model.dtype_override", f"fp32 beside {keys[0]}, whose operators take 32 bits"
@@ -48,6 +55,14 @@ def check_fits(its: Architecture, settings: Settings, keys: Sequence[str]) -> No
             f"changes, lacks {' and '.join(its.only_here)}",
             "Remove the key.",
         )
+    hidden = its.args.hidden_dim
+    size = hidden // _HADAMARD if hidden % _HADAMARD == 0 else hidden
+    if _SPIN in keys and size & (size - 1):
+        raise settings.error(
+            _SPIN,
+            f"no such key for a model whose layers are {hidden} wide inside: the Hadamard "
+            f"transform takes a power of 2, or {_HADAMARD} times one",
+        )
 
 
 def construct(its: Architecture, keys: Sequence[str]) -> Transformer:
@@ -62,15 +77,24 @@ def construct(its: Architecture, keys: Sequence[str]) -> Transformer:
     return model
 
 
-def transform(model: Transformer, its: Architecture, keys: Sequence[str]) -> Transformer:
+def transform(
+    model: Transformer, its: Architecture, keys: Sequence[str], settings: Settings
+) -> Transformer:
     """Applies the transforms and puts in the rotary tables.
 
     Args:
       model: from `construct`, with its weights.
       its: what it is made of.
       keys: from `requested`.
+      settings: the YAML file.
     """
-    from executorch.examples.models.llama.source_transformation import custom_kv_cache, sdpa
+    # Registers the operators.
+    from executorch.examples.models.llama.source_transformation import (
+        custom_kv_cache,
+        sdpa,
+        spin_quant,
+    )
+    from executorch.extension.llm.custom_ops import custom_ops  # noqa: F401
 
     args = its.args
     cos, sin = its.rotaries[0].tables(args.head_dim, args.max_context_len, its.halves)
@@ -90,6 +114,11 @@ def transform(model: Transformer, its: Architecture, keys: Sequence[str]) -> Tra
             custom_kv_cache.replace_kv_cache_with_quantized_kv_cache,
             sdpa.replace_sdpa_with_quantized_sdpa,
         ]
+    if _STATIC in keys:
+        replace = custom_kv_cache.replace_kv_cache_with_static_quantized_kv_cache
+        steps.append(lambda model: replace(model, scale=settings.value(_SCALE)))
+    if _SPIN in keys:
+        steps.append(spin_quant.inject_fast_hadamard_transform_native_for_spin_quant)
     for step in steps:
         model = step(model)
     if _SDPA in keys:

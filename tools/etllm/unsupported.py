@@ -20,6 +20,8 @@ HONORED = frozenset(
         "model.expand_rope_table",
         "model.local_global_attention",
         "model.quantize_kv_cache",
+        "model.static_quantize_kv_cache",
+        "model.static_quantize_kv_cache_scale",
         "model.use_kv_cache",
         "model.use_sdpa_with_kv_cache",
         "multimethod.methods.*.export_seq_len",
@@ -33,6 +35,7 @@ HONORED = frozenset(
         "quantization.qmode",
         "quantization.quantize_scope",
         "quantization.use_hqq",
+        "quantization.use_spin_quant",
     }
     | {f"backend.coreml.{key}" for key in ("compute_units", "enabled", "ios", "quantize")}
     | {
@@ -68,8 +71,7 @@ REASONS: dict[str, tuple[str, str]] = {
     ),
     "base.lora_config": (
         "adapters are files of the target",
-        'Give et_llm adapters = {"name": [its two files]}: each makes a program of its own. Or name '
-        "it in multimethod.methods.",
+        'Give et_llm adapters = {"name": [its two files]}, or name it in multimethod.methods.',
     ),
     "base.preq_mode": (
         "quantized checkpoints are not read",
@@ -119,27 +121,18 @@ REASONS: dict[str, tuple[str, str]] = {
         "it needs torchao's own kernels, which ExecuTorch's runtime in the wheel lacks",
         _IN_BUILD,
     ),
-    "model.static_quantize_kv_cache": (
-        "it needs a calibration of the cache",
-        "Take quantize_kv_cache: true.",
-    ),
-    "model.static_quantize_kv_cache_scale": ("see static_quantize_kv_cache", _IN_BUILD),
     "model.use_moe_quantized_op": ("mixtures of experts are not supported", _IN_BUILD),
     "multimethod.methods.*.lora_config": (
         "the adapter's own adapter_config.json says it",
         "Remove the key, and give adapter_config.",
     ),
     "quantization": (
-        "quantization goes by qmode, pt2e_quantize and embedding_quantize alone",
+        "upstream calibrates with lm_eval, which downloads its data; here the example inputs do",
         "Remove the key; for a recipe with its own calibration use recipes = {…}.",
     ),
     "quantization.use_qat": (
         "a build trains nothing",
         'Train with etbuild.qat, and give et_program quantize = "qat" and the checkpoint.',
-    ),
-    "quantization.use_spin_quant": (
-        "weights are not rotated",
-        "Remove the key, or take a checkpoint that was rotated before.",
     ),
 }
 
@@ -156,5 +149,9 @@ VALUES: dict[str, tuple[str, str]] = {
     "quantization.qmode: torchao:fpa…": (
         "it needs torchao's own operators for Apple's GPUs, which no wheel has",
         'Take "8da4w" or "4w".',
+    ),
+    "quantization.use_spin_quant: cuda": (
+        "it needs operators of NVIDIA's GPUs, which ExecuTorch's runtime lacks",
+        'Take "native".',
     ),
 }
