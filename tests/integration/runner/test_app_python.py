@@ -119,6 +119,19 @@ def test_a_conversation_that_is_saved(app: App, folder: Path, tmp_path: Path) ->
         assert chat.say("ab").text == expected
 
 
+def test_a_session_has_one_chat(app: App, folder: Path) -> None:
+    """Two would write into one KV cache; after the first is closed there may be another."""
+    options = {"tokenizer": folder / "tokenizer.json", "raw": True, "max_new_tokens": 3}
+    with app.session() as session:
+        with session.chat(**options) as chat:
+            first = chat.say("abcde").text
+            with pytest.raises(AppError, match="the session has a chat, expected one") as caught:
+                session.chat(**options)
+            assert caught.value.code == INVALID_ARGUMENT
+        with session.chat(**options) as chat:
+            assert chat.say("abcde").text == first
+
+
 def test_what_a_listener_raises(app: App, folder: Path) -> None:
     def fail(text: str) -> None:
         raise KeyError(text)

@@ -37,6 +37,8 @@ def words(kind: str, path: Path) -> Sequence[str | Path]:
         return ["--app", path.parent, *output]
     if kind == "bundled":
         return ["--bundled", path]
+    if kind == "update":
+        return ["--app", path.parent, "--apply_update", path]
     program = ["--program", PROGRAMS / "portable.pte"]
     if kind in ("data", "manifest"):
         return [*program, f"--{kind}", path, *output]

@@ -32,6 +32,8 @@ struct executorch_app_session {
   size_t index;  // Of the program in the app.
   std::unique_ptr<runner::Program> program;
   std::vector<std::string> methods;
+  // Ends with the session's chat.
+  std::weak_ptr<void> chat;
   // Of the last run.
   std::vector<Array> arrays;
   std::vector<executorch_app_tensor> outputs;
@@ -39,6 +41,7 @@ struct executorch_app_session {
 
 struct executorch_app_chat {
   executorch_app_session* session;
+  std::shared_ptr<void> life = std::make_shared<char>();
   runner::ChatText text;
   std::unique_ptr<runner::Chat> chat;
 };
@@ -346,6 +349,12 @@ executorch_app_code executorch_app_open_chat(
   if (session == nullptr || chat == nullptr) {
     return missing("executorch_app_open_chat", session == nullptr ? "session" : "chat", error);
   }
+  if (!session->chat.expired()) {
+    return fail(
+        EXECUTORCH_APP_INVALID_ARGUMENT,
+        session->program->path() + ": the session has a chat, expected one at a time. Close it, or open another session.",
+        error);
+  }
   runner::Arguments arguments;
   const Status valid = read_chat_options(options == nullptr ? executorch_app_chat_options{} : *options, arguments);
   if (!valid.ok()) {
@@ -363,6 +372,7 @@ executorch_app_code executorch_app_open_chat(
     return fail(EXECUTORCH_APP_NOT_LOADED, model.sentence(), error);
   }
   opened->chat = model.take_value();
+  session->chat = opened->life;
   *chat = opened.release();
   return succeed(error);
 }
