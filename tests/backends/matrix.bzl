@@ -98,7 +98,7 @@ ROWS = [
     _without("samsung", ["fp16", "int8"], _NO_SDK)
 ) + [
     _device("android-arm64-snapdragon-fp16", conv = _NO_SDK),
-    _device("android-arm64-vulkan-fp16", often = ["conv"]),
+    _device("android-arm64-vulkan-fp16"),
     _device("android-arm64-vulkan-fp32"),
     _device("cortex-a-ethos-u65-int8"),
     _device("cortex-a-ethos-u85-int8"),

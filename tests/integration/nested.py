@@ -24,6 +24,9 @@ FOR_APPS = (
     "executorch_runtime_linux_x86_64",
 )
 
+# Other commands have no such flags.
+_OF_BUILDS = ("--incompatible_strict_action_env", "--modify_execution_info")
+
 
 class Workspace:
     """A copy of an example, or of a workspace of tests/e2e, that can be built and changed.
@@ -58,6 +61,8 @@ class Workspace:
             cache = Path(os.environ["TEST_TMPDIR"]).parent / "compiled"
             self.overrides.append(f"--disk_cache={cache}")
             self.overrides.append("--modify_execution_info=^(Et.*|TestRunner)$=+no-cache")
+            # Else PATH is part of each compilation, and tests differ in it.
+            self.overrides.append("--incompatible_strict_action_env")
         self.use(*repositories)
         self.base = folder.parent / f"{base}-of-{folder.name}"
         self._lay(source)
@@ -122,7 +127,7 @@ class Workspace:
         if command in ("shutdown", "clean"):
             return []
         builds = command in ("aquery", "build", "coverage", "cquery", "run", "test")
-        return [f for f in self.overrides if builds or not f.startswith("--modify_execution_info")]
+        return [flag for flag in self.overrides if builds or not flag.startswith(_OF_BUILDS)]
 
     def _bazel(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(

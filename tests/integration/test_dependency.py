@@ -121,6 +121,7 @@ def test_what_a_release_holds(workspace: Workspace) -> None:
     assert f'bazel_dep(name = "rules_executorch", version = "{version}")' in hello
 
 
+@pytest.mark.release
 def test_programs_of_both_modules(workspace: Workspace) -> None:
     """Programs of the root and its dependency run, each with its own name of the rules."""
     printed = workspace.run("test", "//...", "@team_models//:all")

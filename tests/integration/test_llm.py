@@ -98,8 +98,8 @@ def test_what_the_yaml_file_says_is_built(workspace: Workspace) -> None:
         ),
         (
             "backend:\n",
-            "quantization:\n  qmode: int8\n\nbackend:\n",
-            'story.yaml:9: quantization.qmode: got "int8", expected "8da4w"',
+            "quantization:\n  qmode: 8da4w-gptq\n\nbackend:\n",
+            'story.yaml:9: quantization.qmode: got "8da4w-gptq", which is not supported',
         ),
     ],
 )

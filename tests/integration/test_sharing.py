@@ -43,6 +43,7 @@ def added(workspace: Workspace, text: str) -> Path:
     return folder
 
 
+@pytest.mark.release
 def test_all_tests_pass_and_nothing_is_built_twice(workspace: Workspace) -> None:
     """The workspace's own tests; then a null build."""
     printed = workspace.run("test", "//...")
@@ -123,7 +124,9 @@ def other_values(workspace: Workspace, factor: float) -> Iterator[None]:
         path.write_bytes(before)
 
 
-@pytest.mark.parametrize("precision", ["int4", "portable"])
+@pytest.mark.parametrize(
+    "precision", ["int4", pytest.param("portable", marks=pytest.mark.release)]
+)
 def test_new_values_of_an_adapter_lower_nothing(workspace: Workspace, precision: str) -> None:
     """The result has the bytes of a lowering with these values."""
     workspace.build("//...")

@@ -392,6 +392,7 @@ def test_a_model_is_exported_once(workspace: Workspace) -> None:
         workspace.replace(file, new, old)
 
 
+@pytest.mark.release
 def test_a_disk_cache_holds_common_weights_once(workspace: Workspace, tmp_path: Path) -> None:
     """Two programs that differ in one layer, built into an empty cache that leaves links out."""
     cache = tmp_path / "cache"

@@ -86,7 +86,8 @@ def largest_difference(got: Any, expected: Any) -> float:
     """The largest distance between elements of two outputs; infinite: they differ in kind."""
     if not isinstance(expected, Array):
         got = got.item() if isinstance(got, Array) and got.data.size == 1 else got
-        return abs(got - expected) if isinstance(got, float | int) else math.inf
+        both = isinstance(got, float | int) and isinstance(expected, float | int)
+        return abs(got - expected) if both else math.inf
     if not isinstance(got, Array) or got.shape != expected.shape:
         return math.inf
     distance = _distance(got.doubles(), expected.doubles())

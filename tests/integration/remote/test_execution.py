@@ -22,6 +22,7 @@ def test_all_actions_run_remotely(built: Built) -> None:
     assert float(subprocess.run(command, capture_output=True, check=True).stdout)
 
 
+@pytest.mark.release
 def test_a_second_client_runs_nothing(executor: Executor, built: Built, second: Client) -> None:
     """Downloads no outputs first, then the named ones."""
     second.begin(built.adapter)
@@ -42,6 +43,7 @@ def test_a_program_test_runs_remotely(executor: Executor, built: Built) -> None:
     assert "TestRunner" in ran.mnemonics
 
 
+@pytest.mark.release
 def test_a_changed_adapter_moves_no_foundation(executor: Executor, built: Built) -> None:
     """Bytes on the wire, and growth of the store."""
 
@@ -63,6 +65,7 @@ def test_a_changed_adapter_moves_no_foundation(executor: Executor, built: Built)
     assert 3 * ADAPTER_BYTES <= new < 10 * ADAPTER_BYTES
 
 
+@pytest.mark.release
 def test_the_end_of_an_executor_ends_its_actions(engines: Engines, built: Built) -> None:
     """The client reports it, and no process remains."""
 
