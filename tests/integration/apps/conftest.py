@@ -8,10 +8,16 @@ import pytest
 from nested import FOR_APPS, Workspace
 
 
+# Of the outer build, so that they aren't fetched once more: the compiler of the apps, too.
+_REPOSITORIES = (*FOR_APPS, "executorch_libstdcxx_linux_x86_64", "executorch_zig")
+
+
 @pytest.fixture(scope="session")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
     new_workspace = Workspace(
-        tmp_path_factory.mktemp("apps") / "one", source="tests/e2e/apps", repositories=FOR_APPS
+        tmp_path_factory.mktemp("apps") / "one",
+        source="tests/e2e/apps",
+        repositories=_REPOSITORIES,
     )
     new_workspace.run("build", "//...")
     yield new_workspace
