@@ -116,6 +116,20 @@ def growth(measured: Results) -> str:
     )
 
 
+def task_memory(measured: Results) -> str:
+    """Memory and load times of a language model with tasks on its weights."""
+    figures = measured["task_memory"]
+    rows = ["| programs in one process | memory | without the cache | load of the last one |"]
+    rows.append("| --- | --- | --- | --- |")
+    for row in figures["rows"]:
+        programs = "the base" + (f" and {row['tasks']} tasks" if row["tasks"] else "")
+        shared, apart = (
+            row[key]["resident_bytes"] >> 20 for key in ("memory", "without_cache")
+        )
+        rows.append(f"| {programs} | {shared} MiB | {apart} MiB | {row['load_ms'][-1]:.0f} ms |")
+    return "\n".join([*rows, "", f"Measured {_alone(figures)}."])
+
+
 def export_llm(measured: Results) -> str:
     """Upstream's `export_llm` against the action of et_llm."""
     figures = measured["export_llm"]
@@ -238,6 +252,7 @@ SECTIONS: dict[str, Callable[[Results], str]] = {
     "growth": growth,
     "large": large,
     "lowering": lowering,
+    "task_memory": task_memory,
     "rebuilds": rebuilds,
     "shared_memory": shared_memory,
     "sharing": sharing,
