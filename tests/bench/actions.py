@@ -220,9 +220,7 @@ def lower_warm(action: Action, folder: Path) -> dict[str, Any]:
     return {"path": WARM, "seconds": seconds, **_lowered(folder)}
 
 
-def _request(
-    action: Action, path: str, folder: Path, flags: Mapping[str, object]
-) -> list[str]:
+def _request(action: Action, path: str, folder: Path, flags: Mapping[str, object]) -> list[str]:
     own = {"--output": folder / "lowered", "--timings": folder / "timings.json", "--lowering": path}
     return changed(action.request, {**flags, **own})
 

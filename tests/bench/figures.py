@@ -122,10 +122,9 @@ def task_memory(measured: Results) -> str:
     rows = ["| programs in one process | memory | without the cache | load of the last one |"]
     rows.append("| --- | --- | --- | --- |")
     for row in figures["rows"]:
-        programs = "the base" + (f" and {row['tasks']} tasks" if row["tasks"] else "")
-        shared, apart = (
-            row[key]["resident_bytes"] >> 20 for key in ("memory", "without_cache")
-        )
+        tasks = f" and {row['tasks']} task{'s' if row['tasks'] > 1 else ''}"
+        programs = "the base" + (tasks if row["tasks"] else "")
+        shared, apart = (row[key]["resident_bytes"] >> 20 for key in ("memory", "without_cache"))
         rows.append(f"| {programs} | {shared} MiB | {apart} MiB | {row['load_ms'][-1]:.0f} ms |")
     return "\n".join([*rows, "", f"Measured {_alone(figures)}."])
 
@@ -252,11 +251,11 @@ SECTIONS: dict[str, Callable[[Results], str]] = {
     "growth": growth,
     "large": large,
     "lowering": lowering,
-    "task_memory": task_memory,
     "rebuilds": rebuilds,
     "shared_memory": shared_memory,
     "sharing": sharing,
     "speed": speed,
+    "task_memory": task_memory,
     "tests": tests,
     "units": units,
 }

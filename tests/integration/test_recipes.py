@@ -30,9 +30,7 @@ def program(workspace: Workspace, name: str) -> bytes:
     ("name", "has", "has_not"),
     [
         # Vulkan goes first, and leaves nothing to XNNPACK.
-        pytest.param(
-            *("net_gpu", b"VulkanBackend", b"XnnpackBackend"), marks=pytest.mark.release
-        ),
+        pytest.param(*("net_gpu", b"VulkanBackend", b"XnnpackBackend"), marks=pytest.mark.release),
         ("net_int4", b"XnnpackBackend", b"VulkanBackend"),
         ("net_doubled", b"double 1", b"XnnpackBackend"),
         ("net_linear_only", b"XnnpackBackend", b"aten::linear"),

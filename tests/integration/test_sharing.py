@@ -124,9 +124,7 @@ def other_values(workspace: Workspace, factor: float) -> Iterator[None]:
         path.write_bytes(before)
 
 
-@pytest.mark.parametrize(
-    "precision", ["int4", pytest.param("portable", marks=pytest.mark.release)]
-)
+@pytest.mark.parametrize("precision", ["int4", pytest.param("portable", marks=pytest.mark.release)])
 def test_new_values_of_an_adapter_lower_nothing(workspace: Workspace, precision: str) -> None:
     """The result has the bytes of a lowering with these values."""
     workspace.build("//...")

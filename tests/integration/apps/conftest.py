@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import pytest
 from nested import FOR_APPS, Workspace
 
-
 # Of the outer build, so that they aren't fetched once more: the compiler of the apps, too.
 _REPOSITORIES = (*FOR_APPS, "executorch_libstdcxx_linux_x86_64", "executorch_zig")
 

@@ -60,7 +60,13 @@ def bounded(arguments: Sequence[str | Path]) -> subprocess.CompletedProcess[str]
     )
 
 
-@pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
+# What is wrong with them shows after the app is read, if anything is; test_update.py has such.
+_OF_APPS = ("update_signature", "update_whole")
+
+
+@pytest.mark.parametrize(
+    "case", [case for case in cases() if case.name not in _OF_APPS], ids=lambda case: case.name
+)
 def test_one_sentence(case: Case, tmp_path: Path) -> None:
     path = written(case.kind, case.data, tmp_path)
     done = bounded(words(case.kind, path))
