@@ -17,7 +17,6 @@ from torch.fx import GraphModule, Node
 from etexport import operators
 from etexport.delegation import delegates, inside
 from etexport.flops import flops
-from etexport.overrides import module_of
 
 # Module, operator and FLOPs of a delegated node.
 _Call = tuple[str, str, int]
@@ -85,12 +84,12 @@ def _modules(graphs: Sequence[GraphModule]) -> dict[int, str]:
         for _, node in operators.walk(graph):
             handle = node.meta.get("debug_handle")
             if handle is not None and not modules.get(handle):
-                modules[handle] = module_of(node)
+                modules[handle] = operators.module_of(node)
     return modules
 
 
 def _call(node: Node, modules: dict[int, str]) -> _Call:
-    module = module_of(node) or modules.get(node.meta.get("debug_handle", 0), "")
+    module = operators.module_of(node) or modules.get(node.meta.get("debug_handle", 0), "")
     return (module, operators.name(node), flops(node))
 
 

@@ -60,16 +60,11 @@ def _full(name: str, overload: str) -> str:
 
 
 def _modules(graph: Any, operator: str) -> list[str]:
-    modules = {_module(node) for _, node in operators.walk(graph) if _called(node) == operator}
+    calls = (node for _, node in operators.walk(graph) if _called(node) == operator)
+    modules = {operators.module_of(node) for node in calls}
     return sorted(modules - {""})
 
 
 def _called(node: Node) -> str:
     schema = getattr(node.target, "_schema", None)
     return "" if schema is None else _full(schema.name, schema.overload_name)
-
-
-def _module(node: Node) -> str:
-    """Path of the module that a call is in: "encoder.layers.0"."""
-    stack = list((node.meta.get("nn_module_stack") or {}).values())
-    return str(stack[-1][0]).removeprefix("L['self']").removeprefix(".") if stack else ""

@@ -1,4 +1,4 @@
-"""What a node of an edge graph calls, and with what."""
+"""What a node of a graph calls, with what, and in which module."""
 
 from __future__ import annotations
 
@@ -48,3 +48,22 @@ def walk(module: GraphModule) -> Iterator[tuple[GraphModule, Node]]:
                 inner = getattr(module, str(argument.target), None)
                 if argument.op == "get_attr" and isinstance(inner, GraphModule):
                     yield from walk(inner)
+
+
+def module_of(node: Node) -> str:
+    """Qualified name of the module that called a node; empty: the model itself.
+
+    torch keeps the calls from the outermost to the innermost module; a name can have the form of an
+    attribute of "self", as strict export writes it: L['self'].layers[0].
+    """
+    stack = node.meta.get("nn_module_stack") or {}
+    path = next(reversed(stack.values()))[0] if stack else ""
+    return _dotted(str(path))
+
+
+def _dotted(path: str) -> str:
+    for mark in ("L['self']", "L__self__"):
+        path = path.removeprefix(mark)
+    for mark in ("._modules['", "['", "["):
+        path = path.replace(mark, ".")
+    return path.replace("']", "").replace("]", "").lstrip(".")

@@ -32,6 +32,7 @@ from torchao.quantization.pt2e.quantizer.quantizer import (
     SharedQuantizationSpec,
 )
 
+from etexport import operators
 from etexport.annotations import drop_references, places
 
 _PASSES = (
@@ -346,7 +347,7 @@ class MixedQuantizer(Quantizer):
             }
             mine: dict[Node, QuantizationAnnotation] = {}
             for node, annotation in annotations.items():
-                owner = self._owners.of(module_of(_first_of_fused(node, annotations)))
+                owner = self._owners.of(operators.module_of(_first_of_fused(node, annotations)))
                 if owner == number or (owner < 0 and _passes_on(node, annotation, mine)):
                     mine[node] = annotation
                 else:
@@ -395,28 +396,9 @@ def _first_of_fused(node: Node, annotations: Mapping[Node, QuantizationAnnotatio
     return sources[0] if not any((annotations[node].input_qspec_map or {}).values()) else node
 
 
-def module_of(node: Node) -> str:
-    """Qualified name of the module that called a node; empty: the model itself.
-
-    torch keeps the calls from the outermost to the innermost module; a name can have the form of an
-    attribute of "self", as strict export writes it: L['self'].layers[0].
-    """
-    stack = node.meta.get("nn_module_stack") or {}
-    path = next(reversed(stack.values()))[0] if stack else ""
-    return _plain(str(path))
-
-
-def _plain(path: str) -> str:
-    for mark in ("L['self']", "L__self__"):
-        path = path.removeprefix(mark)
-    for mark in ("._modules['", "['", "["):
-        path = path.replace(mark, ".")
-    return path.replace("']", "").replace("]", "").lstrip(".")
-
-
 def _module_names(module: Any) -> Iterable[str]:
     if isinstance(module, torch.export.ExportedProgram):
-        return {module_of(node) for node in module.graph.nodes}
+        return {operators.module_of(node) for node in module.graph.nodes}
     return {name for name, _ in module.named_modules()}
 
 

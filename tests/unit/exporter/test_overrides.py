@@ -9,7 +9,7 @@ import pytest
 import torch
 import xnnpack_recipes
 from etbuild import BuildError, Method, ModelSpec, Options, RecipeContext
-from etexport import capture, overrides, stages
+from etexport import capture, operators, overrides, stages
 from etexport.overrides import Override, Owners, mixed
 from etlink import link, share
 from etlink.lowered import Lowered, data_of
@@ -74,7 +74,7 @@ def weights(recipe: ExportRecipe) -> dict[str, str]:
         graph = programs["forward"].graph
         for node in graph.nodes:
             if "linear" in str(node.target):
-                name = overrides.module_of(node)
+                name = operators.module_of(node)
                 source = node.args[1]
                 seen[name] = "float" if source.op == "placeholder" else str(source.target)
 
