@@ -114,7 +114,8 @@ REASONS: dict[str, tuple[str, str]] = {
     "model.input_prune_map": ("vocabularies are not pruned", _IN_BUILD),
     "model.output_prune_map": ("vocabularies are not pruned", _IN_BUILD),
     "model.use_attention_sink": (
-        "a conversation ends when its context is full",
+        "it needs a runner that counts positions beyond the context; here a conversation ends when "
+        "its context is full",
         "Remove the key, and raise export.max_context_length.",
     ),
     "model.use_shared_embedding": (
