@@ -1,6 +1,7 @@
 """et_app_benchmark: measures an app with its own runner, on a device or on this machine."""
 
 load("//rules:providers.bzl", "EtAppInfo")
+load("//rules/private:companions.bzl", "MEASURING_TOOLS")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
 load("//toolchains/exporter:packages.bzl", "CLI_TOOLCHAIN")
 load("//toolchains/python:python_tool.bzl", "launcher_script", "tool_attributes", "tool_files")
@@ -62,12 +63,7 @@ include the time by operator and module; for a language model, they have its spe
         ),
         "_tools": attr.label_list(
             allow_files = True,
-            default = [
-                "//tools/etcli:core",
-                "//tools/etcli:measure_files",
-                "//tools/etllm/tokenizer:files",
-                "//tools/etreport:files",
-            ],
+            default = MEASURING_TOOLS,
         ),
     } | tool_attributes(),
     executable = True,

@@ -7,6 +7,14 @@ load("//toolchains/exporter:packages.bzl", "CLI_TOOLCHAIN")
 load("//toolchains/python:paths.bzl", "readable_label")
 load("//toolchains/python:python_tool.bzl", "tool_attributes")
 
+# Of the commands of `et` that measure.
+MEASURING_TOOLS = [
+    Label("//tools/etcli:core"),
+    Label("//tools/etcli:measure_files"),
+    Label("//tools/etllm/tokenizer:files"),
+    Label("//tools/etreport:files"),
+]
+
 def _companion_impl(ctx):
     info = ctx.attr.program[EtProgramInfo]
     flags = ctx.actions.declare_file(ctx.label.name + ".flags")
@@ -39,12 +47,7 @@ et_companion = rule(
         "program": attr.label(mandatory = True, providers = [EtProgramInfo], doc = "The et_program."),
         "_tools": attr.label_list(
             allow_files = True,
-            default = [
-                "//tools/etcli:core",
-                "//tools/etcli:measure_files",
-                "//tools/etllm/tokenizer:files",
-                "//tools/etreport:files",
-            ],
+            default = MEASURING_TOOLS,
         ),
     } | tool_attributes(),
     executable = True,

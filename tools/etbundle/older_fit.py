@@ -16,7 +16,7 @@ from pathlib import Path
 from etbuild.arguments import ToolParser
 from etbuild.command import tool_main
 from etbuild.errors import BuildError
-from etlink import payload, pte, tables
+from etlink import payload, pte, schema, tables
 from etlink.json_file import decode, read_object, write_json
 
 from etbundle.inventory import KINDS, Inventory
@@ -64,13 +64,15 @@ def needs_of(path: Path) -> list[Need]:
     values = {int(v.valType) for plan in file.program.executionPlan for v in plan.values or []}
     types = {int(tensor.scalarType) for _, _, tensor in tables.tensors(file.program)}
     nodes, datatypes = _payload_kinds(file)
-    schema = {
+    by_kind = {
         "KernelTypes": values,
         "ScalarType": types,
         "XNodeUnion": nodes,
         "XNNDatatype": datatypes,
     }
-    return needs + [Need(kind, str(n)) for kind, numbers in schema.items() for n in sorted(numbers)]
+    return needs + [
+        Need(kind, str(n)) for kind, numbers in by_kind.items() for n in sorted(numbers)
+    ]
 
 
 def _payload_kinds(file: pte.ProgramFile) -> tuple[set[int], set[int]]:
@@ -85,11 +87,12 @@ def _payload_kinds(file: pte.ProgramFile) -> tuple[set[int], set[int]]:
 
 def _payloads(file: pte.ProgramFile) -> Iterable[bytes]:
     """The payloads of XNNPACK's delegates: in the tables, or in segments."""
+    in_segment = schema.program_class("DataLocation").SEGMENT
     for plan in file.program.executionPlan:
         for delegate in plan.delegates or []:
             if tables.text(delegate.id) != payload.BACKEND:
                 continue
-            if delegate.processed.location == 0:
+            if delegate.processed.location != in_segment:
                 yield bytes(file.program.backendDelegateData[delegate.processed.index].data or b"")
             else:
                 offset, size = file.segments[delegate.processed.index]
