@@ -54,7 +54,9 @@ def test_changed_payloads(tmp_path: Path) -> None:
     for path in paths:
         data = bytearray(runner_files.payload(["", "a.weight", "b", "a.weight"]))
         for _ in range(numbers.choice([1, 1, 2, 5])):
-            struct.pack_into("<i", data, numbers.randrange(len(data) - 3), numbers.randrange(-64, 64))
+            struct.pack_into(
+                "<i", data, numbers.randrange(len(data) - 3), numbers.randrange(-64, 64)
+            )
         path.write_bytes(data)
     reading = read("payload", paths)
     assert not reading.problem
