@@ -83,6 +83,16 @@ def test_programs_of_two_adapters(tmp_path: Path) -> None:
     assert is_on([["--program", one], ["--program", two]], tmp_path)
 
 
+def test_without_manifests(tmp_path: Path) -> None:
+    """Nothing says what is packed, and how."""
+    program = built(tmp_path / "p", lora.Net(1))
+    others = [["--program", program, "--data", other(program, number)] for number in (2, 3)]
+    program.with_name("p.manifest.json").unlink()
+    assert not is_on(others, tmp_path)
+    error = run("--weight_cache", *others[0], *others[1]).error
+    assert 'both load "layers.0.base.bias", a name whose data may differ' in error
+
+
 def test_payloads_in_the_tables(tmp_path: Path) -> None:
     """The loader, which replaces the names, does not load these."""
     program = built(tmp_path / "p", lora.Net(1), extract_delegate_segments=False)

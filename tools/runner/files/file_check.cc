@@ -340,6 +340,10 @@ Result<CheckedFiles> check_files(const ProgramFiles& files, bool verify, OpenDat
   for (const auto& file : checked.data) {
     for (const auto& [key, blob] : file->blobs()) {
       checked.cache_use.keys[key] = blob.size;
+      // The runtime itself loads those with a layout.
+      if (!blob.has_layout && !is_hash_key(key)) {
+        checked.cache_use.names.insert(key);
+      }
     }
   }
   // The runtime reads payloads in the tables without the loader, which replaces keys.

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
-#include <set>
+#include <utility>
 
 #include "tools/runner/base/checksum.h"
 #include "tools/runner/base/result.h"
@@ -93,8 +93,11 @@ std::string content_name(const std::string& name, const Keys& keys, const Conten
   std::set<std::string> replacements;
   for (size_t length = 1; length <= name.size(); ++length) {
     const std::string weight = name.substr(0, length);
+    if (keys.count(weight) == 0) {
+      continue;
+    }
     const std::string bias = name.substr(length);
-    if (keys.count(weight) != 0 && (bias.empty() || keys.count(bias) != 0)) {
+    if (bias.empty() || keys.count(bias) != 0) {
       replacements.insert(seen(weight) + seen(bias));
     }
   }
@@ -114,6 +117,12 @@ Status check_pair(const CacheUse& first, const CacheUse& second) {
       }
     }
     return {};
+  }
+  for (const std::string& name : first.names) {
+    if (second.names.count(name) != 0) {
+      return error("--weight_cache may be unsafe for " + names + " together: both load \"" + name +
+           "\", a name whose data may differ; run them with their manifests, without it, or in two processes.");
+    }
   }
   const std::string weight = common_weight(first.keys, second.keys);
   if (!weight.empty() &&
@@ -160,6 +169,11 @@ void pack_adapter(Manifest& manifest, const AdapterIndex& adapter) {
   }
 }
 
+bool is_hash_key(const std::string& key) {
+  constexpr size_t kHash = 64;
+  return key.size() >= kHash && key.find_first_not_of("0123456789abcdef", key.size() - kHash) == std::string::npos;
+}
+
 ContentKeys use_content_keys(CacheUse& use) {
   if (!use.manifest || !use.manifest->packed || !use.manifest->packed_of_adapter) {
     return {};
@@ -181,14 +195,17 @@ ContentKeys use_content_keys(CacheUse& use) {
     if (replacement.empty()) {
       return {};
     }
-    if (replacement != name && packed.erase(name) != 0) {
-      // Programs of one interface have the same payloads, so they pack the same bytes in the same way.
-      std::string& digest = packed[replacement];
-      digest = manifest.interface;
-      for (const std::string& key : keys) {
-        const auto held = hashes.find(key);
-        digest += " " + (held == hashes.end() ? "" : held->second);
-      }
+    if (replacement == name || packed.erase(name) == 0) {
+      continue;
+    }
+    // Programs of one interface have the same payloads, so they pack the same bytes in the same way.
+    std::string digest = manifest.interface;
+    for (const std::string& key : keys) {
+      const auto held = hashes.find(key);
+      digest += " " + (held == hashes.end() ? "" : held->second);
+    }
+    if (!packed.emplace(replacement, std::move(digest)).second) {
+      return {};
     }
   }
   manifest.packed = std::move(packed);

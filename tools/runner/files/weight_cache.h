@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -23,11 +24,15 @@ namespace runner {
 struct CacheUse {
   std::string program;  // Its file.
   std::map<std::string, uint64_t> keys;  // All data that it may load, with their sizes in bytes.
+  std::set<std::string> names;  // Keys of delegates' data that are no hashes.
   std::optional<Manifest> manifest;
 };
 
 // Updates the manifest for a replacement adapter: the hashes of its keys, and the digests of packed weights.
 void pack_adapter(Manifest& manifest, const AdapterIndex& adapter);
+
+// Whether a delegate's key ends with a sha256.
+bool is_hash_key(const std::string& key);
 
 // An adapter's keys, which are names, to keys of the same length that depend on the bytes, too.
 using ContentKeys = std::map<std::string, std::string>;
@@ -43,8 +48,8 @@ bool replace_keys(uint8_t* payload, uint64_t size, const ContentKeys& content_ke
 
 // An error that says why the cache is unsafe, if it is.
 //
-// Exact if the manifests list packed weights. Otherwise refuses programs with a common weight and unequal
-// scales of the same size; it cannot see scales inside of tables then.
+// Exact if the manifests list packed weights. Otherwise refuses programs with a common name, and those with a common
+// weight and unequal scales of the same size; it cannot see scales inside of tables then.
 Status check_weight_cache(const std::vector<CacheUse>& programs);
 
 // Whether all programs have manifests that list packed weights, so that the check is exact.
