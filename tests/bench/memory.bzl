@@ -8,6 +8,8 @@ _RECIPE = "//backends/xnnpack:int8_dynamic_act_int4_weight"
 def memory_tasks(name):
     """Declares `memory_llama` and `memory_llama_tiny`: files of apps with a base and four tasks.
 
+    Those of `…_by_name` have the tasks' names as keys, those of the others hashes.
+
     Args:
       name: prefix of adapters: two more, which are multiples of those in //models/adapters.
     """
@@ -31,7 +33,9 @@ def memory_tasks(name):
         _app(model, config, args, memory_mb, adapters)
 
 def _app(model, config, args, memory_mb, adapters):
-    programs = ["memory_%s_base" % model]
+    base = "memory_%s_base" % model
+    by_content = [base]
+    by_name = [base]
     et_shared_data(
         name = "memory_%s_foundation" % model,
         lowerings = ["//models:%s_xnnpack" % model],
@@ -39,7 +43,7 @@ def _app(model, config, args, memory_mb, adapters):
         testonly = True,
     )
     et_program(
-        name = programs[0],
+        name = base,
         lowering = "//models:%s_xnnpack" % model,
         shared_data = ["memory_%s_foundation" % model],
         tags = ["manual"],
@@ -61,7 +65,6 @@ def _app(model, config, args, memory_mb, adapters):
         )
         et_program(
             name = task,
-            # Keys by content, so that the weight cache tells the tasks' weights apart.
             model = task + "_model",
             recipe = _RECIPE,
             shared_data = ["memory_%s_foundation" % model],
@@ -69,10 +72,21 @@ def _app(model, config, args, memory_mb, adapters):
             testonly = True,
             weights = "separate",
         )
-        programs.append(task)
-    et_assets(
-        name = "memory_" + model,
-        programs = programs,
-        tags = ["manual"],
-        testonly = True,
-    )
+        by_content.append(task)
+        et_program(
+            name = task + "_by_name",
+            adapter_data = "by_name",
+            lowering = task,
+            shared_data = ["memory_%s_foundation" % model],
+            tags = ["manual"],
+            testonly = True,
+            weights = "separate",
+        )
+        by_name.append(task + "_by_name")
+    for suffix, programs in [("", by_content), ("_by_name", by_name)]:
+        et_assets(
+            name = "memory_" + model + suffix,
+            programs = programs,
+            tags = ["manual"],
+            testonly = True,
+        )

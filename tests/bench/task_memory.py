@@ -5,8 +5,9 @@
 
 Each row is a process of its own, with the runner's defaults. It loads its programs, runs each, and
 reads its memory then. The limit is the foundation, and 1.1 times the tasks' own files: what they
-compute with is not in files, so a row keeps it only if packed weights are shared. Load times are
-the least of several processes. "2nd / 1st": the load of the second program against the first.
+compute with is not in files, so a row keeps it only if packed weights are shared. "By name": the
+same tasks with adapter_data = "by_name". Load times are the least of several processes.
+"2nd / 1st": the load of the second program against the first.
 """
 
 from __future__ import annotations
@@ -30,11 +31,13 @@ def main() -> None:
     """Measures, and prints a table."""
     parser = argparse.ArgumentParser(prog="task_memory", description=__doc__)
     parser.add_argument("--app", type=Path, required=True, help="folder of the app")
+    parser.add_argument("--by_name", type=Path, required=True, help="the same with tasks by name")
     parser.add_argument("--repeat", type=int, default=3, help="processes of each row")
     parser.add_argument("--json", type=Path, help="file to write the figures to")
     options = parser.parse_args()
-    manifest = json.loads((options.app / "manifest.json").read_text())
-    programs = sorted(manifest["programs"], key=lambda program: program["name"])
+    manifest = _manifest(options.app)
+    programs = _programs(manifest)
+    by_name = [program["name"] for program in _programs(_manifest(options.by_name))]
     sizes = {name: about["size"] for name, about in manifest["files"].items()}
     shared = list(programs[0]["data"].values())
     foundation = sum(sizes[file] for file in shared)
@@ -47,12 +50,14 @@ def main() -> None:
             for program in programs[1 : tasks + 1]
         )
         runs = [_run(options.app, names, []) for _ in range(options.repeat)]
+        named = [_run(options.by_name, by_name[: tasks + 1], []) for _ in range(options.repeat)]
         rows.append(
             {
                 "tasks": tasks,
                 "own_bytes": own,
                 "weight_cache": runs[0]["weight_cache"],
-                "memory": min(map(_memory, runs), key=lambda memory: memory["resident_bytes"]),
+                "memory": _least(runs),
+                "by_name": {"weight_cache": named[0]["weight_cache"], "memory": _least(named)},
                 "without_cache": _memory(_run(options.app, names, ["--no_weight_cache"])),
                 "load_ms": [
                     min(run["programs"][i]["load_ms"] for run in runs) for i in range(tasks + 1)
@@ -62,6 +67,15 @@ def main() -> None:
     figures = {"machine": actions.machine(), "foundation_bytes": foundation, "rows": rows}
     print(_table(figures))
     actions.write_json(options.json, figures)
+
+
+def _manifest(app: Path) -> dict[str, Any]:
+    return json.loads((app / "manifest.json").read_text())
+
+
+def _programs(manifest: dict[str, Any]) -> list[dict[str, Any]]:
+    """Sorted by name: the base, then the tasks."""
+    return sorted(manifest["programs"], key=lambda program: program["name"])
 
 
 def _run(app: Path, names: list[str], flags: list[str]) -> dict[str, Any]:
@@ -79,20 +93,25 @@ def _memory(run: dict[str, Any]) -> dict[str, int]:
     return {field: memory[field] for field in FIELDS}
 
 
+def _least(runs: list[dict[str, Any]]) -> dict[str, int]:
+    return min(map(_memory, runs), key=lambda memory: memory["resident_bytes"])
+
+
 def _table(figures: dict[str, Any]) -> str:
     foundation = figures["foundation_bytes"]
     lines = [
         f"foundation: {foundation / MIB:.1f} MiB in one file; memory in MiB, times in ms",
-        "tasks  cache  resident  anonymous   limit  without cache  1st load  2nd load  2nd / 1st",
+        "tasks  cache  resident  anonymous   limit  by name  without cache  1st load  2nd load  "
+        "2nd / 1st",
     ]
     for row in figures["rows"]:
         memory, load = row["memory"], row["load_ms"]
         limit = foundation + 1.1 * row["own_bytes"]
         line = f"{row['tasks']:5}  {'on' if row['weight_cache'] else 'off':>5}"
         line += f"{memory['resident_bytes'] / MIB:10.1f}{memory['anonymous_bytes'] / MIB:11.1f}"
-        line += (
-            f"{limit / MIB:8.1f}{row['without_cache']['resident_bytes'] / MIB:15.1f}{load[0]:10.0f}"
-        )
+        apart = row["without_cache"]["resident_bytes"]
+        named = row["by_name"]["memory"]["resident_bytes"]
+        line += f"{limit / MIB:8.1f}{named / MIB:9.1f}{apart / MIB:15.1f}{load[0]:10.0f}"
         if len(load) > 1:
             line += f"{load[1]:10.0f}{load[1] / load[0]:11.2f}"
         lines.append(line)

@@ -4,6 +4,7 @@
 // each ended by a zero byte, and decodes their tokens.
 
 #include <cstdio>
+#include <cstring>
 #include <map>
 #include <string>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "tools/runner/bundled/bundled_file.h"
 #include "tools/runner/files/executorch_files.h"
 #include "tools/runner/files/manifest.h"
+#include "tools/runner/files/weight_cache.h"
 #include "tools/runner/llm/special_tokens.h"
 #include "tools/runner/llm/tokenizer.h"
 #include "tools/runner/tensors/formats.h"
@@ -49,6 +51,19 @@ Status manifest(const std::string& path) {
 
 Status npy(const std::string& path) {
   TRY(runner::read_npy(path));
+  return {};
+}
+
+// As the loader replaces keys of a payload, in a copy.
+Status payload(const std::string& path) {
+  const runner::MappedFile file = TRY(runner::MappedFile::open(path, "a payload"));
+  std::vector<uint8_t> bytes(file.data(), file.data() + file.size());
+  if (!runner::replace_keys(bytes.data(), bytes.size(), {{"a.weight", "01234567"}, {"b", "c"}, {"", ""}})) {
+    return runner::error(path + " is damaged.");
+  }
+  if (file.text().find("a.weight") != std::string_view::npos && memcmp(bytes.data(), file.data(), file.size()) == 0) {
+    return runner::error(path + " has the same keys as before.");
+  }
   return {};
 }
 
@@ -95,6 +110,7 @@ const std::map<std::string, Status (*)(const std::string&)> kReaders = {
     {"data", data},
     {"manifest", manifest},
     {"npy", npy},
+    {"payload", payload},
     {"program", program},
     {"safetensors", safetensors},
     {"tokenizer", tokenizer},

@@ -44,7 +44,7 @@ class Case:
 
     Attributes:
       name: what is wrong with it.
-      kind: "app", "bundled", "data", "manifest", "npy", "safetensors" or "update".
+      kind: "app", "bundled", "data", "manifest", "npy", "payload", "safetensors" or "update".
       data: its bytes.
       expected: a part of what the runner says of it.
     """
@@ -310,6 +310,44 @@ def _data_files() -> Iterator[Case]:
         data_file([("k", 0)], [(2**64 - 2, 4)], bytes(4)),
         "ends after the file",
     )
+
+
+# Payloads of XNNPACK
+
+
+def payload(keys: Sequence[str], start: int = 32, size: int = -1, repeat: int = 1) -> bytes:
+    """A payload with constants.
+
+    Args:
+      keys: of the constants; "": it lies in the payload.
+      start: of the tables, as the header says.
+      size: of the tables, as the header says; -1: their own.
+      repeat: how many references to each constant there are.
+    """
+    builder = flatbuffers.Builder(_MIB)
+    texts = [builder.CreateString(key) if key else 0 for key in keys]
+    constants = [_table(builder, 3, {2: text} if text else {}, long_0=1) for text in texts]
+    graph = _table(builder, 9, {8: _vector(builder, constants * repeat)})
+    tables = _finished(builder, graph, b"XN01")
+    lengths = (start, len(tables) if size < 0 else size, 32 + len(tables), 0)
+    return struct.pack("<4s4sHIIIQ2x", b"", b"XH00", 30, *lengths) + tables
+
+
+def payloads() -> Iterator[Case]:
+    """Known cases that are no files: a program's segments."""
+    good = payload(["", "a.weight", "b"])
+    yield Case("payload_good", "payload", good, "good")
+    yield Case("payload_truncated", "payload", good[:-40], "is damaged")
+    yield Case("payload_head", "payload", good[:29], "is damaged")
+    yield Case("payload_magic", "payload", good.replace(b"XH00", b"XH99"), "is damaged")
+    for number in (2**31, 2**32 - 1):
+        yield Case(f"payload_start_{number}", "payload", payload(["b"], start=number), "is damaged")
+        yield Case(f"payload_size_{number}", "payload", payload(["b"], size=number), "is damaged")
+    yield Case("payload_repeated", "payload", payload(["b"], repeat=100_000), "is damaged")
+    at = good.index(b"a.weight") - 4
+    for number in (9, 2**31, 2**32 - 1):
+        data = good[:at] + struct.pack("<I", number) + good[at + 4 :]
+        yield Case(f"payload_key_{number}", "payload", data, "is damaged")
 
 
 # Manifests

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 import resource
+import struct
 from pathlib import Path
 
 import pytest
@@ -16,9 +18,10 @@ _TOKENIZERS = 80
 _MOST_MB = 2048
 
 
-@pytest.mark.parametrize("kind", runner_files.KINDS)
+@pytest.mark.parametrize("kind", [*runner_files.KINDS, "payload"])
 def test_known_cases(kind: str, tmp_path: Path) -> None:
-    chosen = [case for case in runner_files.cases() if case.kind == kind]
+    known = [*runner_files.cases(), *runner_files.payloads()]
+    chosen = [case for case in known if case.kind == kind]
     paths = [tmp_path / case.name for case in chosen]
     for path, case in zip(paths, chosen, strict=True):
         path.write_bytes(case.data)
@@ -43,6 +46,21 @@ def test_generated(tmp_path: Path) -> None:
         kind: sentences for kind, sentences in (said | tokenizers).items() if len(sentences) <= 3
     }
     assert not few
+
+
+def test_changed_payloads(tmp_path: Path) -> None:
+    numbers = random.Random(1)
+    paths = [tmp_path / f"payload-{number}" for number in range(1000)]
+    for path in paths:
+        data = bytearray(runner_files.payload(["", "a.weight", "b", "a.weight"]))
+        for _ in range(numbers.choice([1, 1, 2, 5])):
+            struct.pack_into(
+                "<i", data, numbers.randrange(len(data) - 3), numbers.randrange(-64, 64)
+            )
+        path.write_bytes(data)
+    reading = read("payload", paths)
+    assert not reading.problem
+    assert {line == "good" for line in reading.lines} == {True, False}
 
 
 def test_a_failure_is_seen(tmp_path: Path) -> None:

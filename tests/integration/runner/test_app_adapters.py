@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -73,6 +74,33 @@ def test_a_conversation_goes_on(app: App, chat: Chat, tmp_path: Path) -> None:
     chat.rewind(0)
     assert chat.room == room
     assert chat.say(FIRST).text == expected[0]
+
+
+def test_packed_weights_tell_adapters_apart() -> None:
+    """Sessions and switches of one process, whose packed weights XNNPACK finds by key."""
+    names = [f"tiny_int4_{name}" for name in ("assistant", "summarizer", "base")]
+    with App(APP, weight_cache=False) as app:
+        expected = {name: said(app, name, FIRST) for name in names}
+    assert len({*map(tuple, expected.values())}) == len(names)
+    with App(APP, weight_cache=True) as app, ExitStack() as stack:
+        sessions = [stack.enter_context(app.session(name)) for name in names]
+        chats = [stack.enter_context(s.chat(max_new_tokens=12)) for s in sessions]
+        assert [[chat.say(FIRST).text] for chat in chats] == [expected[name] for name in names]
+        # The last one's own program is closed then.
+        for name, data in [
+            (names[0], []),
+            (names[1], []),
+            (names[0], [SUMMARIZER]),
+            (names[0], []),
+            (names[2], []),
+        ]:
+            chats[-1].switch_adapter(name, data)
+            chats[-1].rewind(0)
+            answer = [chats[-1].say(FIRST).text]
+            assert answer == expected[names[1] if data else name], (name, data)
+        for chat, name in zip(chats, names, strict=True):
+            chat.rewind(0)
+            assert [chat.say(FIRST).text] == expected[name]
 
 
 def test_errors(app: App, chat: Chat, tmp_path: Path) -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import random
 import shutil
+import struct
+import zlib
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.integration.runner.runner_process import run
+from tests.integration.runner.runner_process import run, sha256
 
 TASKS = Path("models/tasks").absolute()
 OWN = Path("tests/integration/runner").absolute()
@@ -27,6 +30,8 @@ BASE = arguments(TASKS, "base")
 ASSISTANT = arguments(TASKS, "assistant", "assistant")
 # The same program with the other task's file.
 SUMMARIZER = arguments(TASKS, "assistant", "summarizer")
+# The other task's own program, with either file.
+OTHERS = [arguments(TASKS, "summarizer", adapter) for adapter in ("summarizer", "assistant")]
 
 
 def outputs(*groups: list[str | Path], flags: list[str], folder: Path) -> list[np.ndarray]:
@@ -60,11 +65,39 @@ def test_the_weight_cache_shares_the_foundation(tmp_path: Path) -> None:
     assert added[0] - added[1] > 15_000_000, added
 
 
-def test_the_cache_is_refused_for_two_adapters_of_one_name() -> None:
-    assert run("--json", *ASSISTANT, *SUMMARIZER).report["weight_cache"] is False
-    result = run("--weight_cache", *ASSISTANT, *SUMMARIZER)
+@pytest.mark.parametrize("flags", [[], ["--weight_cache"]])
+def test_adapters_of_one_name_share_the_foundation(flags: list[str], tmp_path: Path) -> None:
+    groups = [BASE, ASSISTANT, SUMMARIZER, *OTHERS]
+    plain = outputs(*groups, flags=["--no_weight_cache"], folder=tmp_path / "plain")
+    cached = outputs(*groups, flags=flags, folder=tmp_path / "cached")
+    for one, two in zip(plain, cached, strict=True):
+        np.testing.assert_array_equal(one, two)
+    _, assistant, summarizer, *others = cached
+    np.testing.assert_array_equal(others, [summarizer, assistant])
+    assert not np.array_equal(assistant, summarizer)
+    report = run("--json", *flags, *[word for group in groups for word in group]).report
+    assert report["weight_cache"] is True
+    first, *_, last = (p["memory_after_load"]["anonymous_bytes"] for p in report["programs"])
+    # Four tasks add less than one fifth of what packing the foundation once takes.
+    assert last - first < first / 5
+
+
+def test_a_damaged_payload_is_refused(tmp_path: Path) -> None:
+    for source in TASKS.glob("tiny_int4_assistant.*"):
+        shutil.copyfile(source, tmp_path / source.name)
+    program, manifest = (tmp_path / f"tiny_int4_assistant.{s}" for s in ("pte", "manifest.json"))
+    data = bytearray(program.read_bytes())
+    # Size of the payload's tables, behind its magic, a length and an offset.
+    struct.pack_into("<I", data, data.index(b"XH00") + 10, 0xFFFFFFF0)
+    program.write_bytes(data)
+    value = json.loads(manifest.read_text())
+    # As of whoever writes a malformed file.
+    value["program"].update(sha256=sha256(data), crc32=zlib.crc32(data))
+    manifest.write_text(json.dumps(value))
+    group = arguments(tmp_path, "assistant", "assistant")[:4]
+    result = run(*group, *BASE[2:], *SUMMARIZER)
     assert result.code == 1
-    assert "lora_a.weight" in result.error and "in different ways" in result.error
+    assert "cannot be loaded: the program is damaged, or of another version" in result.error
 
 
 @pytest.mark.parametrize("program", ["twins_int8_dynamic", "twins_int8_static"])

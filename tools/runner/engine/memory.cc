@@ -36,6 +36,29 @@ et::FreeableBuffer buffer_of(const uint8_t* data, uint64_t size) {
   return et::FreeableBuffer(data, size, free);
 }
 
+bool is_of_xnnpack(const et::DataLoader::SegmentInfo& info) {
+  return info.segment_type == et::DataLoader::SegmentInfo::Type::Backend && info.descriptor != nullptr &&
+      strcmp(info.descriptor, kXnnpack) == 0;
+}
+
+// A copy of a payload, dropped when the runtime no longer needs it.
+et::Result<et::FreeableBuffer> copy_of_payload(
+    const uint8_t* data,
+    uint64_t size,
+    const ContentKeys& content_keys) {
+  void* block = nullptr;
+  if (posix_memalign(&block, kAlignment, std::max<size_t>(size, 1)) != 0) {
+    return et::Error::MemoryAllocationFailed;
+  }
+  memcpy(block, data, size);
+  drop_pages(data, size);
+  et::FreeableBuffer copy(block, size, [](void*, void* bytes, size_t) { free(bytes); });
+  if (!replace_keys(static_cast<uint8_t*>(block), size, content_keys)) {
+    return et::Error::InvalidProgram;
+  }
+  return copy;
+}
+
 }  // namespace
 
 HeapAllocator::~HeapAllocator() {
@@ -147,11 +170,15 @@ Result<std::unique_ptr<Arenas>> ArenaMaker::make(const MethodMeta& method) {
   return std::make_unique<Arenas>(std::move(arenas));
 }
 
-et::Result<et::FreeableBuffer> MappedLoader::load(size_t offset, size_t size, const SegmentInfo&) const {
+et::Result<et::FreeableBuffer> MappedLoader::load(size_t offset, size_t size, const SegmentInfo& info) const {
   if (offset > bytes_.size() || size > bytes_.size() - offset) {
     return et::Error::InvalidProgram;
   }
-  return buffer_of(reinterpret_cast<const uint8_t*>(bytes_.data()) + offset, size);
+  const uint8_t* data = reinterpret_cast<const uint8_t*>(bytes_.data()) + offset;
+  if (!content_keys_.empty() && is_of_xnnpack(info)) {
+    return copy_of_payload(data, size, content_keys_);
+  }
+  return buffer_of(data, size);
 }
 
 et::Error MappedLoader::load_into(size_t offset, size_t size, const SegmentInfo&, void* buffer) const {
@@ -166,16 +193,24 @@ et::Result<size_t> MappedLoader::size() const {
   return bytes_.size();
 }
 
-DataMap::DataMap(DataFiles files, const std::map<std::string, uint64_t>& of_program)
-    : files_(std::move(files)) {
+DataMap::DataMap(DataFiles files, const std::map<std::string, uint64_t>& of_program, ContentKeys content_keys)
+    : files_(std::move(files)), content_keys_(std::move(content_keys)) {
   for (const auto& file : files_) {
     for (const auto& [key, blob] : file->blobs()) {
       if (of_program.count(key) == 0) {
-        blobs_.emplace(key, &blob);
-        keys_.push_back(key.c_str());
+        add(key, blob);
+        const auto replaced = content_keys_.find(key);
+        if (replaced != content_keys_.end()) {
+          add(replaced->second, blob);
+        }
       }
     }
   }
+}
+
+void DataMap::add(const std::string& key, const DataFile::Blob& blob) {
+  blobs_.emplace(key, &blob);
+  keys_.push_back(key.c_str());
 }
 
 const DataFile::Blob* DataMap::find(std::string_view key) const {

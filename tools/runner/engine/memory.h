@@ -20,8 +20,12 @@
 
 #include "tools/runner/base/result.h"
 #include "tools/runner/files/executorch_files.h"
+#include "tools/runner/files/weight_cache.h"
 
 namespace runner {
+
+// XNNPACK's name among the runtime's backends.
+constexpr char kXnnpack[] = "XnnpackBackend";
 
 // Allocates from the heap, and frees everything at once. ExecuTorch's own class for this is in an extension,
 // whose headers not every runtime has.
@@ -92,11 +96,13 @@ class ArenaMaker {
   std::shared_ptr<Arena> shared_;
 };
 
-// Returns the mapped bytes themselves. Memory that the runtime frees returns to the kernel.
+// Returns the mapped bytes themselves, but of XNNPACK's payloads copies with content keys, if there are such keys. Memory
+// that the runtime frees returns to the kernel.
 class MappedLoader final : public executorch::runtime::DataLoader {
  public:
   // The bytes must stay mapped.
-  explicit MappedLoader(std::string_view bytes) : bytes_(bytes) {}
+  MappedLoader(std::string_view bytes, ContentKeys content_keys)
+      : bytes_(bytes), content_keys_(std::move(content_keys)) {}
 
   executorch::runtime::Result<executorch::runtime::FreeableBuffer>
   load(size_t offset, size_t size, const SegmentInfo& info) const override;
@@ -108,12 +114,14 @@ class MappedLoader final : public executorch::runtime::DataLoader {
 
  private:
   std::string_view bytes_;
+  ContentKeys content_keys_;
 };
 
-// All keys of some files, except those in the program itself: the program's data have priority.
+// All keys of some files, except those in the program itself: the program's data have priority. Content keys lead to the
+// same data as the keys that they replace.
 class DataMap final : public executorch::runtime::NamedDataMap {
  public:
-  DataMap(DataFiles files, const std::map<std::string, uint64_t>& of_program);
+  DataMap(DataFiles files, const std::map<std::string, uint64_t>& of_program, ContentKeys content_keys);
 
   executorch::runtime::Result<const executorch::runtime::TensorLayout> get_tensor_layout(
       std::string_view key) const override;
@@ -125,9 +133,11 @@ class DataMap final : public executorch::runtime::NamedDataMap {
   executorch::runtime::Result<const char*> get_key(uint32_t index) const override;
 
  private:
+  void add(const std::string& key, const DataFile::Blob& blob);
   const DataFile::Blob* find(std::string_view key) const;
 
   DataFiles files_;
+  ContentKeys content_keys_;
   // Keys and blobs of the files.
   std::map<std::string_view, const DataFile::Blob*> blobs_;
   std::vector<const char*> keys_;

@@ -17,8 +17,7 @@ using executorch::runtime::LoadBackendOptionsMap;
 using RuntimeMethod = executorch::runtime::Method;
 using RuntimeProgram = executorch::runtime::Program;
 
-// The backend's registered name and option.
-constexpr char kXnnpack[] = "XnnpackBackend";
+// The backend's option.
 constexpr char kWeightCache[] = "weight_cache_enabled";
 // The runtime looks for a method among all of them.
 constexpr size_t kMostMethods = 1000;
@@ -64,9 +63,9 @@ Program::Program(const CheckedFiles& files, const MethodOptions& options)
     : path_(files.program->path()),
       options_(options),
       file_(files.program),
-      loader_(files.program_bytes),
+      loader_(files.program_bytes, options.weight_cache ? files.content_keys : ContentKeys()),
       data_files_(files.data),
-      data_(files.data, files.named_data) {}
+      data_(files.data, files.named_data, options.weight_cache ? files.content_keys : ContentKeys()) {}
 
 Result<std::unique_ptr<Program>> Program::load(
     const CheckedFiles& files,

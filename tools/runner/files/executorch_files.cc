@@ -52,6 +52,7 @@ int64_t read_layout(FlatBuffer& tables, uint64_t layout, DataFile::Blob& blob) {
 // Of a .pte file: magic, u32 length, then u64: size of the tables, segment base and, if long enough, segment bytes.
 constexpr uint64_t kProgramHeadSize = kHeader + 24;
 constexpr uint32_t kLengthWithDataSize = 32;
+constexpr int kInlinePayloadsField = 3;
 constexpr int kSegmentsField = 4;
 constexpr int kNamedDataField = 7;
 
@@ -192,7 +193,7 @@ Result<std::shared_ptr<const DataFile>> OpenDataFiles::open(const std::string& p
   return file;
 }
 
-Result<std::map<std::string, uint64_t>> check_program_file(const std::string& path, std::string_view bytes) {
+Result<ProgramContents> check_program_file(const std::string& path, std::string_view bytes) {
   const uint64_t size = bytes.size();
   const auto* data = reinterpret_cast<const uint8_t*>(bytes.data());
   if (size < kHeader || memcmp(data + 4, "ET12", 4) != 0) {
@@ -228,7 +229,8 @@ Result<std::map<std::string, uint64_t>> check_program_file(const std::string& pa
     }
     sizes.push_back(length);
   }
-  std::map<std::string, uint64_t> named;
+  ProgramContents contents;
+  contents.has_inline_payloads = tables.vector(root, kInlinePayloadsField, 4).length > 0;
   const FlatBuffer::Vector named_data = tables.vector(root, kNamedDataField, 4);
   for (uint32_t i = 0; i < named_data.length && !tables.damaged(); ++i) {
     const uint64_t item = tables.table_in(named_data, i);
@@ -237,14 +239,14 @@ Result<std::map<std::string, uint64_t>> check_program_file(const std::string& pa
       return truncated(path, size);
     }
     const std::string key(tables.string(item, 0));
-    if (!named.emplace(key, sizes[segment]).second && !tables.damaged()) {
+    if (!contents.named_data.emplace(key, sizes[segment]).second && !tables.damaged()) {
       return damaged(path, "it has the key \"" + key + "\" twice");
     }
   }
   if (tables.damaged()) {
     return damaged(path, kBadTables);
   }
-  return named;
+  return contents;
 }
 
 }  // namespace runner

@@ -69,9 +69,13 @@ class OpenDataFiles {
   std::map<std::string, std::shared_ptr<const DataFile>> files_;
 };
 
-// The named data inside of a program: key to size in bytes. `path` is for errors.
-//
-// An error, if it is not a .pte file, or if its segments do not lie in it.
-Result<std::map<std::string, uint64_t>> check_program_file(const std::string& path, std::string_view bytes);
+// What lies inside of a program.
+struct ProgramContents {
+  std::map<std::string, uint64_t> named_data;  // Key to size in bytes.
+  bool has_inline_payloads = false;            // Payloads of delegates in the tables, not in segments.
+};
+
+// `path` is for errors. An error, if it is not a .pte file, or if its segments do not lie in it.
+Result<ProgramContents> check_program_file(const std::string& path, std::string_view bytes);
 
 }  // namespace runner

@@ -332,14 +332,23 @@ Result<CheckedFiles> check_files(const ProgramFiles& files, bool verify, OpenDat
   }
   TRY(files.manifest.empty() ? open_data(files, verify, open, checked)
                              : check_with_manifest(files, verify, open, checked));
-  checked.named_data = TRY(check_program_file(program_file.path(), checked.program_bytes));
+  ProgramContents contents = TRY(check_program_file(program_file.path(), checked.program_bytes));
+  checked.named_data = std::move(contents.named_data);
   drop_pages(program_file.data(), program_file.size());
   TRY(check_no_key_twice(checked.data));
   checked.cache_use.keys = checked.named_data;
   for (const auto& file : checked.data) {
     for (const auto& [key, blob] : file->blobs()) {
       checked.cache_use.keys[key] = blob.size;
+      // The runtime itself loads those with a layout.
+      if (!blob.has_layout && !is_hash_key(key)) {
+        checked.cache_use.names.insert(key);
+      }
     }
+  }
+  // The runtime reads payloads in the tables without the loader, which replaces keys.
+  if (!contents.has_inline_payloads) {
+    checked.content_keys = use_content_keys(checked.cache_use);
   }
   return checked;
 }

@@ -35,6 +35,7 @@ struct CheckedFiles {
   std::map<std::string, uint64_t> named_data;  // Inside of the program: key to bytes.
   DataFiles data;
   CacheUse cache_use;
+  ContentKeys content_keys;  // For loading with the weight cache.
 };
 
 // An error, if a file is missing, damaged or not the one that the program was built with.

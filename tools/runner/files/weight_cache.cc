@@ -1,10 +1,12 @@
 #include "tools/runner/files/weight_cache.h"
 
 #include <algorithm>
-#include <set>
+#include <cstring>
+#include <utility>
 
 #include "tools/runner/base/checksum.h"
 #include "tools/runner/base/result.h"
+#include "tools/runner/files/flatbuffer.h"
 
 namespace runner {
 namespace {
@@ -13,6 +15,12 @@ using Keys = std::map<std::string, uint64_t>;
 
 // As upstream's XNNPACK exporter names the scales of quantized weights.
 constexpr char kScalePrefix[] = "scale_";
+
+// Of an XNNPACK payload: u32, magic, u16 length, then u32: offset and size of the flatbuffer, offset of constants; u64.
+constexpr uint64_t kPayloadHead = 30;
+// Fields of upstream's schema.fbs.
+constexpr int kConstantsField = 8;
+constexpr int kKeyField = 2;
 
 bool is_scale(const std::string& key) {
   return key.rfind(kScalePrefix, 0) == 0;
@@ -56,6 +64,46 @@ bool may_scale_otherwise(const Keys& first, const Keys& second) {
   return false;
 }
 
+// The adapter's keys by name, with the sha256 of their bytes.
+std::map<std::string, std::string> hashes_of_adapter(const Manifest& manifest) {
+  std::map<std::string, std::string> hashes;
+  for (const Manifest::Data& data : manifest.data) {
+    for (const auto& [key, held] : data.keys) {
+      if (data.kind == "adapter" && held.by_name) {
+        hashes[key] = held.sha256;
+      }
+    }
+  }
+  return hashes;
+}
+
+// A key as long as `key`; behind a hash follows the beginning of longer ones.
+std::string content_key(const std::string& interface, const std::string& key, const std::string& digest) {
+  const std::string parts = interface + " " + key + " " + digest;
+  return (sha256(reinterpret_cast<const uint8_t*>(parts.data()), parts.size()) + key).substr(0, key.size());
+}
+
+// XNNPACK's name of a packed weight, the keys of weight and bias in a row, with content keys; "": the name does not
+// tell which keys these are.
+std::string content_name(const std::string& name, const Keys& keys, const ContentKeys& content_keys) {
+  const auto seen = [&content_keys](const std::string& key) {
+    const auto replaced = content_keys.find(key);
+    return replaced == content_keys.end() ? key : replaced->second;
+  };
+  std::set<std::string> replacements;
+  for (size_t length = 1; length <= name.size(); ++length) {
+    const std::string weight = name.substr(0, length);
+    if (keys.count(weight) == 0) {
+      continue;
+    }
+    const std::string bias = name.substr(length);
+    if (bias.empty() || keys.count(bias) != 0) {
+      replacements.insert(seen(weight) + seen(bias));
+    }
+  }
+  return replacements.size() == 1 ? *replacements.begin() : "";
+}
+
 Status check_pair(const CacheUse& first, const CacheUse& second) {
   const bool is_exact =
       first.manifest && first.manifest->packed && second.manifest && second.manifest->packed;
@@ -70,6 +118,12 @@ Status check_pair(const CacheUse& first, const CacheUse& second) {
     }
     return {};
   }
+  for (const std::string& name : first.names) {
+    if (second.names.count(name) != 0) {
+      return error("--weight_cache may be unsafe for " + names + " together: both load \"" + name +
+           "\", a name whose data may differ; run them with their manifests, without it, or in two processes.");
+    }
+  }
   const std::string weight = common_weight(first.keys, second.keys);
   if (!weight.empty() &&
       (may_scale_otherwise(first.keys, second.keys) || may_scale_otherwise(second.keys, first.keys))) {
@@ -83,6 +137,14 @@ Status check_pair(const CacheUse& first, const CacheUse& second) {
 }  // namespace
 
 void pack_adapter(Manifest& manifest, const AdapterIndex& adapter) {
+  for (Manifest::Data& data : manifest.data) {
+    for (auto& [key, held] : data.keys) {
+      const auto other = adapter.entries.find(key);
+      if (data.kind == "adapter" && other != adapter.entries.end()) {
+        held.sha256 = other->second.sha256;
+      }
+    }
+  }
   if (!manifest.packed) {
     return;
   }
@@ -105,6 +167,78 @@ void pack_adapter(Manifest& manifest, const AdapterIndex& adapter) {
       }
     }
   }
+}
+
+bool is_hash_key(const std::string& key) {
+  constexpr size_t kHash = 64;
+  return key.size() >= kHash && key.find_first_not_of("0123456789abcdef", key.size() - kHash) == std::string::npos;
+}
+
+ContentKeys use_content_keys(CacheUse& use) {
+  if (!use.manifest || !use.manifest->packed || !use.manifest->packed_of_adapter) {
+    return {};
+  }
+  Manifest& manifest = *use.manifest;
+  const std::map<std::string, std::string> hashes = hashes_of_adapter(manifest);
+  ContentKeys content_keys;
+  std::set<std::string> unique;
+  for (const auto& [key, digest] : hashes) {
+    content_keys[key] = content_key(manifest.interface, key, digest);
+    // Short keys leave few characters of the hash.
+    if (use.keys.count(content_keys[key]) != 0 || !unique.insert(content_keys[key]).second) {
+      return {};
+    }
+  }
+  std::map<std::string, std::string> packed = *manifest.packed;
+  for (const auto& [name, keys] : *manifest.packed_of_adapter) {
+    const std::string replacement = content_name(name, use.keys, content_keys);
+    if (replacement.empty()) {
+      return {};
+    }
+    if (replacement == name || packed.erase(name) == 0) {
+      continue;
+    }
+    // Programs of one interface have the same payloads, so they pack the same bytes in the same way.
+    std::string digest = manifest.interface;
+    for (const std::string& key : keys) {
+      const auto held = hashes.find(key);
+      digest += " " + (held == hashes.end() ? "" : held->second);
+    }
+    if (!packed.emplace(replacement, std::move(digest)).second) {
+      return {};
+    }
+  }
+  manifest.packed = std::move(packed);
+  return content_keys;
+}
+
+bool replace_keys(uint8_t* payload, uint64_t size, const ContentKeys& content_keys) {
+  if (size < kPayloadHead || memcmp(payload + 4, "XH00", 4) != 0) {
+    return false;
+  }
+  FlatBuffer head(payload, size);
+  const uint64_t start = head.read<uint32_t>(10);
+  const uint64_t length = head.read<uint32_t>(14);
+  if (start > size || length > size - start) {
+    return false;
+  }
+  uint8_t* tables = payload + start;
+  FlatBuffer graph(tables, length);
+  const FlatBuffer::Vector constants = graph.vector(graph.root(), kConstantsField, 4);
+  for (uint32_t i = 0; i < constants.length && !graph.damaged(); ++i) {
+    const uint64_t constant = graph.table_in(constants, i);
+    // Constants without a key lie in the payload.
+    if (graph.field(constant, kKeyField) == 0) {
+      continue;
+    }
+    const std::string_view key = graph.string(constant, kKeyField);
+    const auto replaced = content_keys.find(std::string(key));
+    if (!graph.damaged() && replaced != content_keys.end()) {
+      const auto offset = reinterpret_cast<const uint8_t*>(key.data()) - tables;
+      memcpy(tables + offset, replaced->second.data(), key.size());
+    }
+  }
+  return !graph.damaged();
 }
 
 Status check_weight_cache(const std::vector<CacheUse>& programs) {
