@@ -1,3 +1,9 @@
+// The command line, a program on the C interface: it opens, loads, runs and chats as an app does. Beside that it uses
+// only what is of the process (memory, errors, stages), and readers of its own files: arrays, and the cases of a bundle.
+//
+// At its end it closes nothing: the process ends, and the weight cache's destructor crashes in some versions of the
+// runtime.
+
 #include "tools/runner/entry.h"
 
 #include <unistd.h>
@@ -16,12 +22,6 @@
 #include "tools/runner/conversation.h"
 #include "tools/runner/engine/runtime.h"
 #include "tools/runner/report.h"
-
-// The command line, a program on the C interface: it opens, loads, runs and chats as an app does. Beside that it uses
-// only what is of the process (memory, errors, stages), and readers of its own files: arrays, and the cases of a bundle.
-//
-// Nothing is closed that holds a loaded method: the process ends, and the weight cache's destructor crashes in some
-// versions of the runtime.
 
 namespace runner {
 namespace {

@@ -48,7 +48,7 @@ def test_a_c_program_runs_methods_and_chats_in_two_threads(
     assert "this runner was built without the runtime's library" in no_library
     assert "count: got 0, expected a number from 1 to 1024." in threads
     assert len(long.encode()) < 2048 and long.startswith("ääää") and "ä [...] ä" in long
-    assert long.endswith(".pte cannot be opened: File name too long.")
+    assert long.endswith(".pte cannot be opened: File name too long (a program).")
     assert "input_0: size: got 8 bytes, expected those of int64 (1, 3)." in size
     assert 'has no method "walk"; its methods are: forward, ' in method
     assert full.endswith(

@@ -1,6 +1,7 @@
 // How functions of the C interfaces return errors.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 
@@ -17,6 +18,8 @@ inline void write_sentence(const std::string& sentence, executorch_app_error* er
   constexpr size_t kMost = sizeof(error->sentence) - 1;
   constexpr size_t kEnd = kMost / 4;
   std::string text = sentence;
+  // Of a name in a damaged file.
+  std::replace(text.begin(), text.end(), '\0', ' ');
   if (text.size() > kMost) {
     size_t start = kMost - kEnd - (sizeof(kGap) - 1);
     size_t end = sentence.size() - kEnd;
@@ -28,7 +31,7 @@ inline void write_sentence(const std::string& sentence, executorch_app_error* er
     while (end < sentence.size() && is_inside(end)) {
       ++end;
     }
-    text = sentence.substr(0, start) + kGap + sentence.substr(end);
+    text = text.substr(0, start) + kGap + text.substr(end);
   }
   memcpy(error->sentence, text.c_str(), text.size() + 1);
 }
