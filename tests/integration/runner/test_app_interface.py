@@ -42,7 +42,7 @@ def test_a_c_program_runs_methods_and_chats_in_two_threads(
     dtype, size, method, no_events, index, no_library, threads, long, full, rewound = (
         methods_and_errors[len(methods) :]
     )
-    assert 'the position for ' in dtype and "is int32 (1), expected int64 (1)" in dtype
+    assert "the position for " in dtype and "is int32 (1), expected int64 (1)" in dtype
     assert no_events.endswith("the session records no events. Open it with records_events.")
     assert "index: got 2, expected less than 2, the programs of the app." in index
     assert "this runner was built without the runtime's library" in no_library
