@@ -10,52 +10,6 @@
 namespace runner {
 namespace {
 
-using executorch::runtime::EValue;
-using executorch::runtime::MethodMeta;
-using executorch::runtime::Tag;
-using executorch::runtime::TensorInfo;
-
-const char* name_of(Tag tag) {
-  switch (tag) {
-    case Tag::Tensor:
-      return "tensor";
-    case Tag::Int:
-      return "int";
-    case Tag::Double:
-      return "float";
-    case Tag::Bool:
-      return "bool";
-    case Tag::String:
-      return "string";
-    case Tag::None:
-      return "none";
-    default:
-      return "list";
-  }
-}
-
-std::string dtype_name(executorch::aten::ScalarType type) {
-  const Dtype* dtype = dtype_of(type);
-  return dtype != nullptr ? dtype->name
-                          : "dtype number " + std::to_string(static_cast<int>(type));
-}
-
-template <class Tensor>
-ValueInfo tensor_info(const std::string& name, const Tensor& tensor) {
-  return {name, "tensor", dtype_name(tensor.scalar_type()),
-          {tensor.sizes().begin(), tensor.sizes().end()}};
-}
-
-ValueInfo value_info(
-    const std::string& name,
-    const executorch::runtime::Result<Tag>& tag,
-    const executorch::runtime::Result<TensorInfo>& tensor) {
-  if (tensor.ok()) {
-    return tensor_info(name, *tensor);
-  }
-  return {name, tag.ok() ? name_of(*tag) : "unknown", "", {}};
-}
-
 using Json = nlohmann::ordered_json;
 
 Json to_json(const Memory& memory) {
@@ -80,93 +34,62 @@ double median(std::vector<double> values) {
   return values.size() % 2 != 0 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
 
-Json to_json(const Answer& answer) {
-  return {
-      {"text", answer.text},
-      {"reason", answer.reason},
-      {"prompt_tokens", answer.prompt_tokens},
-      {"tokens", answer.tokens},
-      {"prefill_ms", answer.prefill_ms},
-      {"prefill_tokens_per_second", per_second(answer.prompt_tokens.size(), answer.prefill_ms)},
-      {"decode_ms", answer.decode_ms},
-      {"decode_tokens_per_second", per_second(answer.decode_tokens, answer.decode_ms)},
-  };
-}
-
-Result<std::string> listing_text(const ListedProgram& listed) {
-  std::string text = listed.name + "\n";
-  for (const std::string& name : listed.program->methods()) {
-    const auto method = TRY(listed.program->meta(name));
-    text += "  " + name + "(" + to_text(inputs_of(method)) + ") -> " +
-        to_text(outputs_of(method)) + "\n";
+// "float32 (2, 16), int".
+std::string to_text(const executorch_app_value* values, size_t count) {
+  std::string text;
+  for (size_t i = 0; i < count; ++i) {
+    const auto& [kind, dtype, shape, rank] = values[i];
+    text += text.empty() ? "" : ", ";
+    text += dtype == nullptr ? kind : std::string(dtype) + " " + shape_text({shape, shape + rank});
   }
   return text;
 }
 
-Result<Json> listing_json(const ListedProgram& listed) {
+Result<executorch_app_method> method_of(const OpenProgram& program, size_t index) {
+  const char* name = executorch_app_method_name(program.session, index);
+  executorch_app_method method;
+  TRY(call(executorch_app_describe_method, program.session, name, &method));
+  return method;
+}
+
+Result<std::string> listing_text(const OpenProgram& program) {
+  std::string text = std::string(executorch_app_program_name(program.app, program.index)) + "\n";
+  for (size_t i = 0; i < executorch_app_method_count(program.session); ++i) {
+    const auto method = TRY(method_of(program, i));
+    text += "  " + std::string(method.name) + "(" + to_text(method.inputs, method.input_count) + ") -> " +
+        to_text(method.outputs, method.output_count) + "\n";
+  }
+  return text;
+}
+
+Result<Json> listing_json(const OpenProgram& program) {
   Json methods = Json::array();
-  for (const std::string& name : listed.program->methods()) {
-    const auto method = TRY(listed.program->meta(name));
+  for (size_t i = 0; i < executorch_app_method_count(program.session); ++i) {
+    const auto method = TRY(method_of(program, i));
     methods.push_back({
-        {"name", name},
-        {"inputs", to_json(inputs_of(method))},
-        {"outputs", to_json(outputs_of(method))},
+        {"name", method.name},
+        {"inputs", json_of_values(method.inputs, method.input_count, "input_")},
+        {"outputs", json_of_values(method.outputs, method.output_count, "output_")},
     });
   }
-  return Json{{"name", listed.name}, {"program", listed.program->path()}, {"methods", methods}};
+  const char* name = executorch_app_program_name(program.app, program.index);
+  return Json{{"name", name}, {"program", program.path()}, {"methods", methods}};
 }
 
 }  // namespace
 
-std::vector<ValueInfo> inputs_of(const MethodMeta& method) {
-  std::vector<ValueInfo> values;
-  for (size_t i = 0; i < method.num_inputs(); ++i) {
-    const std::string name = "input_" + std::to_string(i);
-    values.push_back(value_info(name, method.input_tag(i), method.input_tensor_meta(i)));
-  }
-  return values;
-}
-
-std::vector<ValueInfo> outputs_of(const MethodMeta& method) {
-  std::vector<ValueInfo> values;
-  for (size_t i = 0; i < method.num_outputs(); ++i) {
-    const std::string name = "output_" + std::to_string(i);
-    values.push_back(value_info(name, method.output_tag(i), method.output_tensor_meta(i)));
-  }
-  return values;
-}
-
-std::vector<ValueInfo> infos_of(const std::vector<EValue>& values, const std::string& prefix) {
-  std::vector<ValueInfo> infos;
-  for (size_t i = 0; i < values.size(); ++i) {
-    const std::string name = prefix + std::to_string(i);
-    infos.push_back(
-        values[i].isTensor() ? tensor_info(name, values[i].toTensor())
-                             : ValueInfo{name, name_of(values[i].tag), "", {}});
-  }
-  return infos;
-}
-
-nlohmann::ordered_json to_json(const std::vector<ValueInfo>& values) {
-  nlohmann::ordered_json list = nlohmann::ordered_json::array();
-  for (const ValueInfo& value : values) {
-    nlohmann::ordered_json json = {{"name", value.name}, {"kind", value.kind}};
-    if (!value.dtype.empty()) {
-      json["dtype"] = value.dtype;
-      json["shape"] = value.shape;
+nlohmann::ordered_json json_of_values(const executorch_app_value* values, size_t count, const std::string& prefix) {
+  Json list = Json::array();
+  for (size_t i = 0; i < count; ++i) {
+    const auto& [kind, dtype, shape, rank] = values[i];
+    Json json = {{"name", prefix + std::to_string(i)}, {"kind", kind}};
+    if (dtype != nullptr) {
+      json["dtype"] = dtype;
+      json["shape"] = std::vector<int64_t>(shape, shape + rank);
     }
     list.push_back(json);
   }
   return list;
-}
-
-std::string to_text(const std::vector<ValueInfo>& values) {
-  std::string text;
-  for (const ValueInfo& value : values) {
-    text += text.empty() ? "" : ", ";
-    text += value.dtype.empty() ? value.kind : value.dtype + " " + shape_text(value.shape);
-  }
-  return text;
 }
 
 Status print_json(const Report& report) {
@@ -182,26 +105,22 @@ Status print_json(const Report& report) {
         {"run_ms", program.run_ms},
         {"median_run_ms", median(program.run_ms)},
         {"memory_after_run", to_json(program.after_run)},
-        {"inputs", to_json(program.inputs)},
-        {"output_values", to_json(program.outputs)},
+        {"inputs", program.inputs},
+        {"output_values", program.outputs},
         {"outputs", program.output_files},
     });
     if (!program.etdump.empty()) {
       programs.back()["etdump"] = program.etdump;
     }
     if (report.is_chat) {
-      Json answers = Json::array();
-      for (const Answer& answer : program.conversation.answers) {
-        answers.push_back(to_json(answer));
-      }
-      programs.back()["answers"] = answers;
+      programs.back()["answers"] = program.conversation.answers;
       Json unanswered = Json::array();
       for (const auto& [turn, problem] : program.conversation.unanswered) {
         unanswered.push_back({{"turn", turn}, {"error", problem}});
       }
       programs.back()["unanswered"] = unanswered;
     } else if (!program.conversation.answers.empty()) {
-      programs.back()["answer"] = to_json(program.conversation.answers.front());
+      programs.back()["answer"] = program.conversation.answers.front();
     }
     if (program.bundled) {
       programs.back()["bundled"] = {
@@ -248,10 +167,10 @@ Status print_text(const Report& report) {
   return {};
 }
 
-Status print_listing(const std::vector<ListedProgram>& programs, bool as_json) {
+Status print_listing(const std::vector<OpenProgram>& programs, bool as_json) {
   std::string text;
   Json list = Json::array();
-  for (const ListedProgram& program : programs) {
+  for (const OpenProgram& program : programs) {
     if (as_json) {
       list.push_back(TRY(listing_json(program)));
     } else {

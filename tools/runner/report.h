@@ -1,42 +1,20 @@
 // What the runner prints, as text or JSON: times and memory of runs, or the programs with --list.
 #pragma once
 
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include <executorch/runtime/core/evalue.h>
-#include <executorch/runtime/executor/method_meta.h>
-
 #include "tools/runner/base/json.h"
 #include "tools/runner/base/os.h"
 #include "tools/runner/base/result.h"
-#include "tools/runner/engine/program.h"
-#include "tools/runner/llm/prompter.h"
+#include "tools/runner/calls.h"
+#include "tools/runner/conversation.h"
 
 namespace runner {
 
-// An input or output: a tensor's type and largest shape, or another kind of value.
-struct ValueInfo {
-  std::string name;  // "input_0"
-  std::string kind;  // "tensor", "int", "float", "bool", "string", "none" or "list"
-  std::string dtype;
-  std::vector<int64_t> shape;
-};
-
-std::vector<ValueInfo> inputs_of(const executorch::runtime::MethodMeta& method);
-std::vector<ValueInfo> outputs_of(const executorch::runtime::MethodMeta& method);
-
-// Describes values with their current shapes.
-std::vector<ValueInfo> infos_of(
-    const std::vector<executorch::runtime::EValue>& values,
-    const std::string& prefix);
-
-nlohmann::ordered_json to_json(const std::vector<ValueInfo>& values);
-
-// "float32 (2, 16), int".
-std::string to_text(const std::vector<ValueInfo>& values);
+// Inputs ("input_") or outputs ("output_") of a method.
+nlohmann::ordered_json json_of_values(const executorch_app_value* values, size_t count, const std::string& prefix);
 
 // The test cases of a bundle, which all passed.
 struct BundledReport {
@@ -53,8 +31,8 @@ struct ProgramReport {
   Memory after_load;
   std::vector<double> run_ms;  // One per repeat.
   Memory after_run;
-  std::vector<ValueInfo> inputs;
-  std::vector<ValueInfo> outputs;
+  nlohmann::ordered_json inputs = nlohmann::ordered_json::array();
+  nlohmann::ordered_json outputs = nlohmann::ordered_json::array();
   std::vector<std::string> output_files;
   std::string etdump;  // A file; "": none.
   std::optional<BundledReport> bundled;
@@ -72,12 +50,7 @@ struct Report {
 Status print_json(const Report& report);
 Status print_text(const Report& report);
 
-struct ListedProgram {
-  std::string name;  // In the app, or its path.
-  std::unique_ptr<Program> program;
-};
-
 // Prints programs, methods, inputs and outputs, as text or as JSON.
-Status print_listing(const std::vector<ListedProgram>& programs, bool as_json);
+Status print_listing(const std::vector<OpenProgram>& programs, bool as_json);
 
 }  // namespace runner

@@ -1,116 +1,168 @@
+// The command line, a program on the C interface: it opens, loads, runs and chats as an app does. Beside that it uses
+// only what is of the process (memory, errors, stages), and readers of its own files: arrays, and the cases of a bundle.
+//
+// At its end it closes nothing: the process ends, and the weight cache's destructor crashes in some versions of the
+// runtime.
+
 #include "tools/runner/entry.h"
 
 #include <unistd.h>
 
-#include <algorithm>
-#include <memory>
 #include <vector>
 
-#include "tools/runner/app/open_app.h"
+#include "tools/runner/api/executorch_update.h"
+#include "tools/runner/app/app_manifest.h"
 #include "tools/runner/arguments.h"
+#include "tools/runner/array_files.h"
 #include "tools/runner/base/files.h"
 #include "tools/runner/base/os.h"
 #include "tools/runner/base/process.h"
-#include "tools/runner/bundled/bundled_check.h"
-#include "tools/runner/engine/program.h"
+#include "tools/runner/bundled_check.h"
+#include "tools/runner/calls.h"
+#include "tools/runner/conversation.h"
 #include "tools/runner/engine/runtime.h"
-#include "tools/runner/llm/prompter.h"
-#include "tools/runner/llm/text_inputs.h"
 #include "tools/runner/report.h"
-#include "tools/runner/tensors/inputs.h"
-#include "tools/runner/tensors/outputs.h"
-#include "tools/runner/update/apply_update.h"
-#include "tools/runner/update/signature.h"
 
 namespace runner {
 namespace {
 
-Status list(const Chosen& chosen, const std::vector<CheckedFiles>& files, bool as_json) {
-  std::vector<ListedProgram> listed;
-  for (size_t i = 0; i < files.size(); ++i) {
-    const std::string& name = chosen.programs[i].name;
-    listed.push_back({name.empty() ? chosen.programs[i].files.program : name,
-                      TRY(Program::load(files[i], MethodOptions{}))});
-  }
-  return print_listing(listed, as_json);
+const char* text_or_null(const std::string& text) {
+  return text.empty() ? nullptr : text.c_str();
 }
 
-ProgramReport report_of(const ChosenProgram& program, const CheckedFiles& files) {
+std::vector<const char*> pointers_of(const std::vector<std::string>& texts) {
+  std::vector<const char*> pointers;
+  for (const std::string& text : texts) {
+    pointers.push_back(text.c_str());
+  }
+  return pointers;
+}
+
+// --app, or --manifest before the first --program; "": neither.
+Result<std::string> app_path(const Arguments& arguments) {
+  const std::string& manifest = arguments.leading.manifest;
+  if (manifest.empty()) {
+    return arguments.app;
+  }
+  if (!arguments.app.empty()) {
+    return error("--app and a --manifest before the first --program both name an app; use one of them.");
+  }
+  // Reading the manifest reports a missing or malformed one.
+  if (arguments.programs.empty() || TRY(is_app_manifest(manifest))) {
+    return manifest;
+  }
+  return error("--manifest stands before the first --program, which it must follow, and " + manifest +
+       " is not an app's.");
+}
+
+// The first option of a single program before the first --program, without --manifest; "": none.
+std::string leading_option(const Arguments& arguments) {
+  Arguments::Program leading = arguments.leading;
+  leading.manifest = "";
+  return option_of(leading);
+}
+
+// Opens what the command line names. The app stays open.
+Result<executorch_app*> open_programs(const Arguments& arguments) {
+  const std::string path = TRY(app_path(arguments));
+  if (!arguments.programs.empty() && !leading_option(arguments).empty()) {
+    return error(leading_option(arguments) + " stands before the first --program, which it must follow.");
+  }
+  std::vector<std::vector<const char*>> data;
+  std::vector<executorch_app_program_files> programs;
+  for (const Arguments::Program& program : arguments.programs) {
+    data.push_back(pointers_of(program.data));
+    programs.push_back(
+        {program.given.c_str(), text_or_null(program.manifest), data.back().data(), data.back().size(),
+         program.is_bundled});
+  }
+  const std::vector<const char*> leading_data = pointers_of(arguments.leading.data);
+  executorch_app_open_options options = {};
+  options.data = leading_data.data();
+  options.data_count = leading_data.size();
+  options.verify = arguments.verify;
+  options.weight_cache = arguments.weight_cache;
+  options.no_weight_cache = arguments.no_weight_cache;
+  options.programs = programs.data();
+  options.program_count = programs.size();
+  executorch_app* app = nullptr;
+  TRY(call(executorch_app_open, text_or_null(path), &options, &app));
+  return app;
+}
+
+// The options of each program, in the app's order.
+Result<std::vector<Arguments::Program>> options_of(const Arguments& arguments, const executorch_app* app) {
+  if (!arguments.programs.empty()) {
+    return arguments.programs;
+  }
+  const size_t count = executorch_app_program_count(app);
+  std::vector<Arguments::Program> all(count, arguments.leading);
+  for (size_t i = 0; count > 1 && i < count; ++i) {
+    if (!all[i].output.empty()) {
+      all[i].output += "/" + std::string(executorch_app_program_name(app, i));
+    }
+  }
+  Arguments::Program others = arguments.leading;
+  others.manifest = "";
+  others.output = "";
+  others.output_format = "";
+  if (count > 1 && !option_of(others).empty()) {
+    return error(option_of(others) + " is for one program, and " + executorch_app_label(app) +
+         " has several; put it after a --program NAME.");
+  }
+  return all;
+}
+
+Status list(executorch_app* app, bool as_json) {
+  std::vector<OpenProgram> programs;
+  for (size_t i = 0; i < executorch_app_program_count(app); ++i) {
+    programs.push_back({app, i, nullptr});
+    TRY(call(executorch_app_open_session_at, app, i, nullptr, &programs.back().session));
+  }
+  return print_listing(programs, as_json);
+}
+
+ProgramReport report_of(const executorch_app* app, size_t index) {
   ProgramReport report;
-  report.name = program.name;
-  report.program = files.program->path();
-  for (const auto& file : files.data) {
-    report.data.push_back(file->path());
+  const std::string name = executorch_app_program_name(app, index);
+  report.program = executorch_app_program_path(app, index);
+  report.name = name == report.program ? "" : name;
+  for (size_t i = 0; executorch_app_data_path(app, index, i) != nullptr; ++i) {
+    report.data.push_back(executorch_app_data_path(app, index, i));
   }
   return report;
 }
 
-// A program of the command line, and its report.
+// A program of the command line, its options, and its report.
 struct Loaded {
-  const ChosenProgram* chosen;
-  const CheckedFiles* files;
-  bool weight_cache;
+  OpenProgram program;
+  Arguments::Program options;
   ProgramReport report;
-  std::unique_ptr<Recorder> recorder;
-  std::unique_ptr<Program> program;  // nullptr: each of a bundle's cases loads its program.
-
-  MethodOptions method_options() const {
-    return {weight_cache, recorder == nullptr ? nullptr : recorder->tracer()};
-  }
 };
 
 Result<Loaded> load(
-    const ChosenProgram& chosen,
-    const CheckedFiles& files,
-    bool weight_cache,
+    executorch_app* app,
+    size_t index,
+    const Arguments::Program& options,
     const Arguments& arguments) {
-  Loaded loaded = {&chosen, &files, weight_cache, report_of(chosen, files), nullptr, nullptr};
-  if (!chosen.options.etdump.empty()) {
-    loaded.recorder = TRY(make_recorder());
-  }
-  if (chosen.files.is_bundled) {
+  Loaded loaded = {{app, index, nullptr}, options, report_of(app, index)};
+  executorch_app_session_options session_options = {};
+  session_options.records_events = !options.etdump.empty();
+  executorch_app_session*& session = loaded.program.session;
+  const auto start = now();
+  TRY(call(executorch_app_open_session_at, app, index, &session_options, &session));
+  if (options.is_bundled) {
     return loaded;
   }
-  const auto start = now();
-  loaded.program = TRY(Program::load(files, loaded.method_options()));
   if (!arguments.answers()) {
-    loaded.report.method = TRY(loaded.program->choose_method(chosen.options.method));
-    TRY(loaded.program->method(loaded.report.method));
+    executorch_app_method method;
+    TRY(call(executorch_app_describe_method, session, text_or_null(options.method), &method));
+    loaded.report.method = method.name;
+    TRY(call(executorch_app_load_method, session, method.name));
   }
   loaded.report.load_ms = milliseconds_since(start);
   loaded.report.after_load = memory_now();
   return loaded;
-}
-
-Status run_method(
-    const Arguments::Program& options,
-    const TextReader* reader,
-    int repeat,
-    Program& program,
-    ProgramReport& report) {
-  set_stage("creating the inputs of " + program.path());
-  const std::string title = program.title(report.method);
-  Method& method = *TRY(program.method(report.method));
-  const auto meta = TRY(program.meta(report.method));
-  const std::vector<GivenInput> given = TRY(
-      !options.texts.empty()      ? reader->inputs(options.texts, title, meta)
-          : !options.inputs.empty() ? read_inputs(options.inputs, title, meta)
-                                    : example_inputs(title, meta));
-  const Inputs inputs = TRY(make_inputs(title, meta, given));
-  report.inputs = infos_of(inputs.values, "input_");
-  std::vector<executorch::runtime::EValue> outputs;
-  for (int i = 0; i < repeat; ++i) {
-    const auto start = now();
-    outputs = TRY(method.run(inputs.values));
-    report.run_ms.push_back(milliseconds_since(start));
-  }
-  report.after_run = memory_now();
-  report.outputs = infos_of(outputs, "output_");
-  if (!options.output.empty()) {
-    report.output_files =
-        TRY(write_outputs(outputs, title, options.output, options.output_format));
-  }
-  return {};
 }
 
 // Keeps an app's only language model, if the command line names no program.
@@ -121,9 +173,11 @@ Status keep_language_model(const Arguments& arguments, std::vector<Loaded>& load
   std::string names;
   std::vector<Loaded> models;
   for (Loaded& candidate : loaded) {
-    if (LanguageModel::is_language_model(*candidate.program)) {
+    if (executorch_app_is_language_model(candidate.program.session)) {
       names += (names.empty() ? "" : ", ") + candidate.report.name;
       models.push_back(std::move(candidate));
+    } else {
+      executorch_app_close_session(candidate.program.session);
     }
   }
   if (models.size() != 1) {
@@ -135,27 +189,71 @@ Status keep_language_model(const Arguments& arguments, std::vector<Loaded>& load
   return {};
 }
 
-// What reads text; nullptr: nothing does.
-struct Readers {
-  std::unique_ptr<Prompter> prompter;  // Of language models.
-  std::unique_ptr<TextReader> texts;
-};
+// The inputs of a method: of texts, of files, or examples. `arrays` keeps those that the tokenizer does not.
+Result<std::vector<executorch_app_tensor>> make_inputs(
+    const Loaded& loaded,
+    executorch_app_tokenizer* tokenizer,
+    const executorch_app_method& method,
+    std::vector<NamedArray>& arrays) {
+  const Arguments::Program& options = loaded.options;
+  if (!options.texts.empty()) {
+    const std::vector<const char*> texts = pointers_of(options.texts);
+    const executorch_app_tensor* inputs = nullptr;
+    size_t count = 0;
+    TRY(call(
+        executorch_app_text_inputs, tokenizer, loaded.program.session, method.name, texts.data(), texts.size(),
+        &inputs, &count));
+    return std::vector<executorch_app_tensor>(inputs, inputs + count);
+  }
+  const std::string title = loaded.program.title(method.name);
+  arrays = TRY(options.inputs.empty() ? example_inputs(title, method) : read_inputs(options.inputs, title, method));
+  std::vector<executorch_app_tensor> inputs;
+  for (const auto& [array, name] : arrays) {
+    inputs.push_back(tensor_of(array, name));
+  }
+  return inputs;
+}
 
-Status run(const Arguments& arguments, const Readers& readers, Loaded& loaded, ProgramReport& report) {
-  const Arguments::Program& options = loaded.chosen->options;
-  if (readers.prompter != nullptr) {
-    TRY(readers.prompter->converse(*loaded.program, report.conversation));
+Status run_method(const Loaded& loaded, executorch_app_tokenizer* tokenizer, int repeat, ProgramReport& report) {
+  executorch_app_session* const session = loaded.program.session;
+  set_stage("creating the inputs of " + report.program);
+  executorch_app_method method;
+  TRY(call(executorch_app_describe_method, session, report.method.c_str(), &method));
+  std::vector<NamedArray> arrays;
+  const std::vector<executorch_app_tensor> inputs = TRY(make_inputs(loaded, tokenizer, method, arrays));
+  const std::string& folder = loaded.options.output;
+  const executorch_app_tensor* outputs = nullptr;
+  size_t count = 0;
+  for (int i = 0; i < repeat; ++i) {
+    const bool is_written = !folder.empty() && i + 1 == repeat;
+    TRY(call(
+        executorch_app_run, session, method.name, inputs.data(), inputs.size(), is_written ? &outputs : nullptr,
+        &count));
+    report.run_ms.push_back(executorch_app_last_run(session, nullptr));
+  }
+  report.after_run = memory_now();
+  executorch_app_last_run(session, &method);
+  report.inputs = json_of_values(method.inputs, method.input_count, "input_");
+  report.outputs = json_of_values(method.outputs, method.output_count, "output_");
+  if (!folder.empty()) {
+    report.output_files = TRY(write_outputs(outputs, count, folder, loaded.options.output_format));
+  }
+  return {};
+}
+
+Status run(const Arguments& arguments, executorch_app_tokenizer* tokenizer, const Loaded& loaded, ProgramReport& report) {
+  const Arguments::Program& options = loaded.options;
+  if (arguments.answers()) {
+    TRY(converse(arguments, loaded.program, report.conversation));
     report.after_run = memory_now();
   } else if (options.is_bundled) {
-    const Tolerance tolerance = {arguments.atol, arguments.rtol};
-    TRY(check_bundled(
-        *loaded.files, options.method, loaded.method_options(), tolerance, report));
+    TRY(check_bundled(loaded.program, options.method, {arguments.atol, arguments.rtol}, report));
     report.after_run = memory_now();
   } else {
-    TRY(run_method(options, readers.texts.get(), arguments.repeat, *loaded.program, report));
+    TRY(run_method(loaded, tokenizer, arguments.repeat, report));
   }
-  if (loaded.recorder != nullptr) {
-    TRY(loaded.recorder->write(options.etdump));
+  if (!options.etdump.empty()) {
+    TRY(call(executorch_app_write_events, loaded.program.session, options.etdump.c_str()));
     report.etdump = options.etdump;
   }
   return {};
@@ -164,12 +262,12 @@ Status run(const Arguments& arguments, const Readers& readers, Loaded& loaded, P
 // Adds reports before it fills them in: a report that ends with an error keeps its answers.
 Status run_all(
     const Arguments& arguments,
-    const Readers& readers,
-    std::vector<Loaded>& loaded,
+    executorch_app_tokenizer* tokenizer,
+    const std::vector<Loaded>& loaded,
     Report& report) {
-  for (Loaded& program : loaded) {
-    report.programs.push_back(std::move(program.report));
-    TRY(run(arguments, readers, program, report.programs.back()));
+  for (const Loaded& program : loaded) {
+    report.programs.push_back(program.report);
+    TRY(run(arguments, tokenizer, program, report.programs.back()));
   }
   return {};
 }
@@ -199,10 +297,10 @@ Status check_all_answered(const Report& report) {
 // Answers before a failure must not be lost: JSON contains them and the failure.
 Status run_and_report(
     const Arguments& arguments,
-    const Readers& readers,
-    std::vector<Loaded>& loaded,
+    executorch_app_tokenizer* tokenizer,
+    const std::vector<Loaded>& loaded,
     Report& report) {
-  Status done = run_all(arguments, readers, loaded, report);
+  Status done = run_all(arguments, tokenizer, loaded, report);
   if (!done.ok()) {
     if (arguments.json && has_answers(report)) {
       report.failure = done.sentence();
@@ -214,10 +312,19 @@ Status run_and_report(
   return check_all_answered(report);
 }
 
-bool has_texts(const Chosen& chosen) {
-  return std::any_of(chosen.programs.begin(), chosen.programs.end(), [](const ChosenProgram& program) {
-    return !program.options.texts.empty();
-  });
+// Of --text; nullptr: no program reads texts.
+Result<executorch_app_tokenizer*> open_tokenizer(
+    const Arguments& arguments,
+    const executorch_app* app,
+    const std::vector<Arguments::Program>& programs) {
+  executorch_app_tokenizer* tokenizer = nullptr;
+  for (const Arguments::Program& program : programs) {
+    if (!program.texts.empty() && tokenizer == nullptr) {
+      TRY(call(
+          executorch_app_open_tokenizer, app, text_or_null(arguments.tokenizer), arguments.parse_special, &tokenizer));
+    }
+  }
+  return tokenizer;
 }
 
 // A key, or the text of its file; "": none.
@@ -238,26 +345,17 @@ std::string app_folder(const Arguments& arguments) {
 Status update(const Arguments& arguments, const std::string& key) {
   set_stage("applying " + arguments.apply_update);
   const std::string folder = app_folder(arguments);
-  UpdateFailure failure = UpdateFailure::kNotWritten;
-  const UpdateResult result =
-      TRY(apply_update(folder, arguments.apply_update, key.empty() ? nullptr : key.c_str(), failure));
+  const executorch_update_options options = {text_or_null(key)};
+  executorch_update_result result;
+  TRY(call(executorch_update_apply, folder.c_str(), arguments.apply_update.c_str(), &options, &result));
   return write_to_stdout(
       result.is_current ? folder + ": has " + result.label + " of this update already.\n"
                         : folder + ": updated to " + result.label + ": " + std::to_string(result.files) +
               " files written, " + std::to_string(result.written) + " bytes.\n");
 }
 
-// Everything that a command line loads.
-struct Invocation {
-  Arguments arguments;
-  App app;
-  Readers readers;
-  std::vector<Loaded> loaded;
-};
-
-Status run_command_line(int count, char** values, Invocation& invocation) {
-  Arguments& arguments = invocation.arguments;
-  arguments = TRY(parse_arguments(count, values));
+Status run_command_line(int count, char** values) {
+  const Arguments arguments = TRY(parse_arguments(count, values));
   if (arguments.help) {
     return write_to_stdout(kUsage);
   }
@@ -271,43 +369,34 @@ Status run_command_line(int count, char** values, Invocation& invocation) {
   }
   if (!key.empty()) {
     set_stage("checking the signature of the app");
-    TRY(check_signed_folder(app_folder(arguments), key));
+    TRY(call(executorch_update_verify, app_folder(arguments).c_str(), key.c_str()));
   }
-  invocation.app = TRY(open_app(arguments));
-  const auto& [chosen, files, weight_cache] = invocation.app;
+  executorch_app* const app = TRY(open_programs(arguments));
+  const std::vector<Arguments::Program> programs = TRY(options_of(arguments, app));
   if (arguments.list) {
-    return list(chosen, files, arguments.json);
+    return list(app, arguments.json);
   }
   if (arguments.threads > 0) {
-    TRY(set_threads(arguments.threads));
+    TRY(call(executorch_app_set_threads, static_cast<size_t>(arguments.threads)));
   }
-  if (arguments.answers()) {
-    invocation.readers.prompter = TRY(Prompter::create(arguments, chosen.app));
-  }
-  if (has_texts(chosen)) {
-    const std::string tokenizer = TRY(tokenizer_path(arguments, chosen.app));
-    invocation.readers.texts =
-        std::make_unique<TextReader>(TRY(TextReader::read(tokenizer, arguments.parse_special)));
-  }
+  executorch_app_tokenizer* const tokenizer = TRY(open_tokenizer(arguments, app, programs));
   Report report;
   report.is_chat = arguments.chat;
-  report.weight_cache = weight_cache;
+  report.weight_cache = executorch_app_has_weight_cache(app);
   report.at_start = memory_now();
-  std::vector<Loaded>& loaded = invocation.loaded;
-  for (size_t i = 0; i < files.size(); ++i) {
-    loaded.push_back(TRY(load(chosen.programs[i], files[i], weight_cache, arguments)));
+  std::vector<Loaded> loaded;
+  for (size_t i = 0; i < programs.size(); ++i) {
+    loaded.push_back(TRY(load(app, i, programs[i], arguments)));
   }
   TRY(keep_language_model(arguments, loaded));
-  return run_and_report(arguments, invocation.readers, loaded, report);
+  return run_and_report(arguments, tokenizer, loaded, report);
 }
 
 }  // namespace
 
 void main_of_runner(int count, char** values) {
   guard_process();
-  // Never destroyed: the process ends, and the weight cache's destructor crashes in some versions.
-  auto* const invocation = new Invocation;
-  const Status status = run_command_line(count, values, *invocation);
+  const Status status = run_command_line(count, values);
   set_stage("ending");
   if (!status.ok()) {
     print_error(status.sentence());

@@ -82,8 +82,33 @@ def test_zip() -> None:
     }
 
 
+# What the classes do not offer: what the runner's command line needs.
+_NOT_IN_SWIFT = {
+    "executorch_app_" + name
+    for name in (
+        "close_tokenizer",
+        "context",
+        "data_path",
+        "describe_method",
+        "has_weight_cache",
+        "is_language_model",
+        "label",
+        "last_run",
+        "load_method",
+        "open_session_at",
+        "open_tokenizer",
+        "position",
+        "program_path",
+        "reset_session",
+        "set_threads",
+        "text_inputs",
+        "write_events",
+    )
+}
+
+
 def test_interface() -> None:
-    """The framework that the classes import, with the C functions that they call, and no other."""
+    """The framework that the classes import, and the C functions that they call."""
     sources = {path.stem: path.read_text() for path in FILES.parent.glob("*.swift")}
     assert sorted(sources) == ["Chat", "NetsIos", "Program", "Programs"]
     folder = PACKAGE / "ExecutorchApp.xcframework/ios-arm64/ExecutorchApp.framework"
@@ -93,7 +118,7 @@ def test_interface() -> None:
     header = (folder / "Headers/executorch_app.h").read_text()
     declared = set(re.findall(r"\b(executorch_app_\w+)\(", header))
     used = {name for text in sources.values() for name in re.findall(r"\bexecutorch_app_\w+", text)}
-    assert declared <= used
+    assert declared - used == _NOT_IN_SWIFT
     types = set(re.findall(r"\} (executorch_app_\w+);", header))
     assert used - declared <= types
 

@@ -31,13 +31,16 @@ static long resident_pages(void) {
   return resident;
 }
 
-static bool append(const char* text, void* answer) {
-  strncat(answer, text, 63 - strlen(answer));
+enum { kAnswer = 256 };
+
+static bool append(const char* text, size_t size, void* answer) {
+  const size_t room = kAnswer - 1 - strlen(answer);
+  strncat(answer, text, size < room ? size : room);
   return true;
 }
 
-static bool stop_at_once(const char* text, void* user) {
-  (void)text, (void)user;
+static bool stop_at_once(const char* text, size_t size, void* user) {
+  (void)text, (void)size, (void)user;
   return false;
 }
 
@@ -46,10 +49,17 @@ static executorch_app_chat_options options;
 // The text of an answer must be the expected one.
 static void expect(executorch_app_chat* chat, const char* message, const char* expected) {
   executorch_app_error error = {""};
-  char text[64] = "";
-  check(executorch_app_say(chat, message, append, text, NULL, &error) == EXECUTORCH_APP_OK, "say", &error);
+  char text[kAnswer] = "";
+  executorch_app_answer answer;
+  check(executorch_app_say(chat, message, append, text, &answer, &error) == EXECUTORCH_APP_OK, "say", &error);
   strncpy(error.sentence, text, sizeof(error.sentence) - 1);
   check(strcmp(text, expected) == 0, "a wrong answer", &error);
+  // The tokenizer's tokens are characters, after '!'.
+  check(answer.tokens == strlen(text), "the number of tokens", &error);
+  for (size_t i = 0; i < answer.tokens; ++i) {
+    check(answer.token_ids[i] + '!' == (uint32_t)text[i], "a token", &error);
+  }
+  check(answer.prompt_tokens == strlen(message) && answer.prompt_token_ids[0] == 'a' - '!', "a token", &error);
 }
 
 static void check_chat(executorch_app_chat* chat) {
@@ -62,6 +72,7 @@ static void check_chat(executorch_app_chat* chat) {
   check(executorch_app_rewind(chat, 1, &error) == EXECUTORCH_APP_OK && executorch_app_turns(chat) == 1, "rewind", &error);
   expect(chat, "a", ",-./");
   check(executorch_app_room(chat) == 1, "room", &error);
+  check(executorch_app_position(chat) + 1 == executorch_app_context(chat), "position", &error);
   check(executorch_app_say(chat, "aaa", NULL, NULL, NULL, &error) == EXECUTORCH_APP_CONTEXT_FULL, "full", &error);
   printf("%s\n", error.sentence);
   check(executorch_app_turns(chat) == 2, "turns after an error", &error);
@@ -73,19 +84,44 @@ static void check_chat(executorch_app_chat* chat) {
   check(strcmp(answer.reason, "stopped") == 0 && answer.tokens == 1, "stopped", &error);
 }
 
+static void check_shape(const executorch_app_value* value, const char* dtype, int64_t rows, int64_t columns) {
+  const executorch_app_error error = {""};
+  check(strcmp(value->kind, "tensor") == 0 && strcmp(value->dtype, dtype) == 0, "a value", &error);
+  check(value->rank == 2 && value->shape[0] == rows && value->shape[1] == columns, "a shape", &error);
+}
+
 static void check_run(executorch_app_session* session) {
   executorch_app_error error = {""};
+  executorch_app_method method;
+  check(executorch_app_last_run(session, &method) == 0 && method.input_count == 0, "no run", &error);
+  check(executorch_app_describe_method(session, NULL, &method, &error) == EXECUTORCH_APP_OK, "describe", &error);
+  check(strcmp(method.name, "forward") == 0 && method.input_count == 2 && method.output_count == 1, "method", &error);
+  check_shape(&method.inputs[0], "int64", 1, 4);
+  check_shape(&method.outputs[0], "float32", 1, 256);
+  check(executorch_app_load_method(session, method.name, &error) == EXECUTORCH_APP_OK, "load", &error);
   const int64_t tokens[] = {5, 5, 5}, position[] = {4}, shape[] = {1, 3}, one[] = {1};
   const executorch_app_tensor* outputs = NULL;
   size_t count = 0;
   executorch_app_tensor inputs[] = {
-      {"int64", shape, 2, tokens, sizeof(tokens)},
-      {"int64", one, 1, position, sizeof(position)},
+      {"int64", shape, 2, tokens, sizeof(tokens), NULL},
+      {"int64", one, 1, position, sizeof(position), "the position"},
   };
   check(executorch_app_run(session, "forward", inputs, 2, &outputs, &count, &error) == EXECUTORCH_APP_OK, "run", &error);
   check(count == 1 && strcmp(outputs[0].dtype, "float32") == 0 && outputs[0].rank == 2, "outputs", &error);
   // Seven tokens were seen.
   check(((const float*)outputs[0].data)[7] == 1.0f, "the output's number", &error);
+  check(executorch_app_last_run(session, &method) > 0 && strcmp(method.name, "forward") == 0, "last run", &error);
+  check_shape(&method.inputs[0], "int64", 1, 3);
+  check(executorch_app_reset_session(session, &error) == EXECUTORCH_APP_OK, "reset", &error);
+  check(
+      executorch_app_run(session, NULL, inputs, 2, NULL, &count, &error) == EXECUTORCH_APP_OK && count == 0,
+      "run without outputs", &error);
+  inputs[1].dtype = "int32";
+  inputs[1].size = 4;
+  check(
+      executorch_app_run(session, NULL, inputs, 2, NULL, NULL, &error) == EXECUTORCH_APP_INVALID_ARGUMENT, "dtype",
+      &error);
+  printf("%s\n", error.sentence);
   inputs[0].size = 8;
   check(
       executorch_app_run(session, NULL, inputs, 2, NULL, NULL, &error) == EXECUTORCH_APP_INVALID_ARGUMENT, "size",
@@ -147,8 +183,6 @@ static void converse_in_threads(executorch_app* app, long turns) {
   }
 }
 
-enum { kAnswer = 256 };
-
 typedef struct {
   executorch_app* app;
   const char* programs[2];
@@ -156,11 +190,6 @@ typedef struct {
   long turns;
   int own;
 } Conversation;
-
-static bool append_long(const char* text, void* answer) {
-  strncat(answer, text, kAnswer - 1 - strlen(answer));
-  return true;
-}
 
 static void* repeat_or_switch(void* argument) {
   Conversation* work = argument;
@@ -176,7 +205,7 @@ static void* repeat_or_switch(void* argument) {
     char text[kAnswer] = "";
     check(executorch_app_rewind(chat, 0, &error) == EXECUTORCH_APP_OK, "rewind", &error);
     check(
-        executorch_app_say(chat, "What is the capital of France?", append_long, text, NULL, &error) == EXECUTORCH_APP_OK,
+        executorch_app_say(chat, "What is the capital of France?", append, text, NULL, &error) == EXECUTORCH_APP_OK,
         "say", &error);
     char* expected = work->expected[work->own];
     if (expected[0] == '\0') {
@@ -215,6 +244,53 @@ static int converse_with_two(char** values) {
   return 0;
 }
 
+// The same file twice, as two programs, and what is refused.
+static void check_files(const char* path) {
+  executorch_app_error error = {""};
+  const executorch_app_program_files files[] = {{.program = path}, {.program = path}};
+  const executorch_app_open_options two = {.programs = files, .program_count = 2};
+  const executorch_app_session_options recording = {.records_events = true};
+  executorch_app* app = NULL;
+  executorch_app_session* session = NULL;
+  check(executorch_app_open(NULL, &two, &app, &error) == EXECUTORCH_APP_OK, "open two", &error);
+  check(executorch_app_program_count(app) == 2 && executorch_app_label(app) == NULL, "two programs", &error);
+  check(strcmp(executorch_app_program_path(app, 1), path) == 0, "path", &error);
+  check(executorch_app_program_path(app, 2) == NULL && executorch_app_data_path(app, 1, 0) == NULL, "end", &error);
+  check(executorch_app_open_session_at(app, 1, NULL, &session, &error) == EXECUTORCH_APP_OK, "session", &error);
+  check(executorch_app_is_language_model(session), "language model", &error);
+  check(
+      executorch_app_write_events(session, "x.etdp", &error) == EXECUTORCH_APP_INVALID_ARGUMENT, "no events", &error);
+  printf("%s\n", error.sentence);
+  executorch_app_close_session(session);
+  check(
+      executorch_app_open_session_at(app, 2, NULL, &session, &error) == EXECUTORCH_APP_INVALID_ARGUMENT, "index",
+      &error);
+  printf("%s\n", error.sentence);
+  // This binary does not link the library of events.
+  check(
+      executorch_app_open_session_at(app, 0, &recording, &session, &error) == EXECUTORCH_APP_NOT_LOADED, "events",
+      &error);
+  printf("%s\n", error.sentence);
+  check(executorch_app_set_threads(0, &error) == EXECUTORCH_APP_INVALID_ARGUMENT, "no threads", &error);
+  printf("%s\n", error.sentence);
+  check(executorch_app_set_threads(2, &error) == EXECUTORCH_APP_OK, "threads", &error);
+  executorch_app_close(app);
+}
+
+// A sentence that is longer than its array: what is wrong, and what to do.
+static void check_long_sentence(void) {
+  executorch_app_error error = {""};
+  enum { kLong = 3000 };
+  char path[kLong + sizeof(".pte")];
+  for (size_t i = 0; i < kLong; i += 2) {
+    memcpy(path + i, "\xC3\xA4", 2);
+  }
+  memcpy(path + kLong, ".pte", sizeof(".pte"));
+  executorch_app* app = NULL;
+  check(executorch_app_open(path, NULL, &app, &error) == EXECUTORCH_APP_INVALID_FILES, "a long path", &error);
+  printf("%s\n", error.sentence);
+}
+
 int main(int count, char** values) {
   if (count == 5) {
     return converse_with_two(values);
@@ -236,6 +312,8 @@ int main(int count, char** values) {
     printf("%s\n", executorch_app_method_name(session, i));
   }
   check_run(session);
+  check_files(values[1]);
+  check_long_sentence();
   check(executorch_app_open_chat(session, &options, &chat, &error) == EXECUTORCH_APP_OK, "chat", &error);
   check_chat(chat);
   executorch_app_close_chat(chat);

@@ -38,8 +38,17 @@ def test_a_c_program_runs_methods_and_chats_in_two_threads(
     assert "missing.pte" in missing
     assert listed == f"1: {program}"
     methods = ["forward", "get_eos_ids", "get_max_context_len", "get_max_seq_len", *metadata]
-    assert methods_and_errors[:-4] == methods
-    size, method, full, rewound = methods_and_errors[-4:]
+    assert methods_and_errors[: len(methods)] == methods
+    dtype, size, method, no_events, index, no_library, threads, long, full, rewound = (
+        methods_and_errors[len(methods) :]
+    )
+    assert "the position for " in dtype and "is int32 (1), expected int64 (1)" in dtype
+    assert no_events.endswith("the session records no events. Open it with records_events.")
+    assert "index: got 2, expected less than 2, the programs of the app." in index
+    assert "this runner was built without the runtime's library" in no_library
+    assert "count: got 0, expected a number from 1 to 1024." in threads
+    assert len(long.encode()) < 2048 and long.startswith("ääää") and "ä [...] ä" in long
+    assert long.endswith(".pte cannot be opened: File name too long (a program).")
     assert "input_0: size: got 8 bytes, expected those of int64 (1, 3)." in size
     assert 'has no method "walk"; its methods are: forward, ' in method
     assert full.endswith(

@@ -1,5 +1,5 @@
 /* ExecuTorch programs of these rules for apps, in C: open an app or a program's files, run methods with tensors, and
- * chat with language models.
+ * chat with language models. The runner's command line is a program on this interface.
  *
  *     executorch_app* app = NULL;
  *     executorch_app_session* session = NULL;
@@ -19,8 +19,8 @@
  * NULL. Texts are UTF-8 and end with a zero byte.
  *
  * Threads: one app may serve several sessions in several threads. One session, and its chat, belong to one thread at a
- * time; only executorch_app_stop may be called from any thread. Close chats before their session, and sessions before
- * their app.
+ * time, and so does a tokenizer; only executorch_app_stop may be called from any thread. Close chats before their
+ * session, and sessions before their app.
  */
 #ifndef EXECUTORCH_APP_H_
 #define EXECUTORCH_APP_H_
@@ -47,7 +47,7 @@ typedef enum {
   EXECUTORCH_APP_CONTEXT_FULL = 5,
 } executorch_app_code;
 
-/* What is wrong, as one sentence; a longer one is cut. Empty after success. */
+/* What is wrong, as one sentence; the middle of a longer one is left out. Empty after success. */
 typedef struct {
   char sentence[2048];
 } executorch_app_error;
@@ -55,19 +55,32 @@ typedef struct {
 typedef struct executorch_app executorch_app;
 typedef struct executorch_app_session executorch_app_session;
 typedef struct executorch_app_chat executorch_app_chat;
+typedef struct executorch_app_tokenizer executorch_app_tokenizer;
+
+/* A program to open, and its files. Zero is each option's default. */
+typedef struct {
+  const char* program;        /* Its name in the app, or a .pte file. */
+  const char* manifest;       /* NULL: the app's; of a .pte file, FILE.manifest.json beside it, if it exists. */
+  const char* const* data;    /* Data files, if the manifest has other ones or none. */
+  size_t data_count;
+  bool bundled;               /* The file is a .bpte file, which contains the program. */
+} executorch_app_program_files;
 
 /* Zero is each option's default. */
 typedef struct {
   const char* manifest;       /* Of a .pte file; NULL: FILE.manifest.json beside it, if it exists. */
-  const char* const* data;    /* A .pte file's data files, if its manifest has other ones or none. */
+  const char* const* data;    /* Data files of a .pte file, or of an app's only program, as above. */
   size_t data_count;
   bool verify;                /* Also checks the files' SHA-256. */
   bool weight_cache;          /* XNNPACK packs common weights once for all sessions; an error if that is unsafe. */
   bool no_weight_cache;       /* Never; the default is to do so if the manifests prove that it is safe. */
+  const executorch_app_program_files* programs; /* These programs instead of all of the app; or beside the .pte file. */
+  size_t program_count;
 } executorch_app_open_options;
 
-/* Opens an app: its folder, its manifest.json, or a single .pte file. Maps the files and checks them as the runner
- * does. `options` may be NULL. */
+/* Opens an app: its folder, its manifest.json, or a .pte file. Maps the files and checks them before anything is
+ * loaded. `path` may be NULL: .pte files that `options` name, or the app whose folder contains this process's program.
+ * `options` may be NULL. */
 executorch_app_code executorch_app_open(
     const char* path,
     const executorch_app_open_options* options,
@@ -76,25 +89,89 @@ executorch_app_code executorch_app_open(
 
 void executorch_app_close(executorch_app* app);
 
+/* The label of the app's target; NULL: it is no app. */
+const char* executorch_app_label(const executorch_app* app);
+
+/* Whether XNNPACK packs common weights once for all sessions. */
+bool executorch_app_has_weight_cache(const executorch_app* app);
+
+/* In the order of the options, or of the app's manifest. */
 size_t executorch_app_program_count(const executorch_app* app);
 
 /* The name in the app; for a .pte file its path. NULL: there is no such index. */
 const char* executorch_app_program_name(const executorch_app* app, size_t index);
 
+/* The program's .pte or .bpte file. NULL: there is no such index. */
+const char* executorch_app_program_path(const executorch_app* app, size_t index);
+
+/* A data file that the program loads. NULL: there is no such index. */
+const char* executorch_app_data_path(const executorch_app* app, size_t program_index, size_t index);
+
 /* Loads a program with memory of its own; sessions share the mapped files. `program` may be NULL if the app has only
- * one. A method is loaded when it first runs. */
+ * one. A method is loaded when it first runs, unless executorch_app_load_method loads it. */
 executorch_app_code executorch_app_open_session(
     executorch_app* app,
     const char* program,
     executorch_app_session** session,
     executorch_app_error* error);
 
+/* Zero is each option's default. */
+typedef struct {
+  bool records_events;  /* For executorch_app_write_events; the binary must link the runtime's library for it. */
+} executorch_app_session_options;
+
+/* The same for a program by its index, with options, which may be NULL. */
+executorch_app_code executorch_app_open_session_at(
+    executorch_app* app,
+    size_t index,
+    const executorch_app_session_options* options,
+    executorch_app_session** session,
+    executorch_app_error* error);
+
 void executorch_app_close_session(executorch_app_session* session);
+
+/* Loads the program anew: what its methods keep between runs has its initial values again. An error, if the session has
+ * a chat. Descriptions and outputs become invalid. */
+executorch_app_code executorch_app_reset_session(executorch_app_session* session, executorch_app_error* error);
+
+/* Sets the number of threads that kernels and backends use in this process, from 1 to 1024. The default is the
+ * runtime's choice for the machine. */
+executorch_app_code executorch_app_set_threads(size_t count, executorch_app_error* error);
 
 size_t executorch_app_method_count(const executorch_app_session* session);
 
 /* In alphabetical order. NULL: there is no such index. */
 const char* executorch_app_method_name(const executorch_app_session* session, size_t index);
+
+/* An input or output: a tensor, or another kind of value. */
+typedef struct {
+  const char* kind;      /* "tensor", "int", "float", "bool", "string", "none", "list" or "unknown"; a constant. */
+  const char* dtype;     /* NumPy's name; NULL: not a tensor. */
+  const int64_t* shape;
+  size_t rank;           /* Number of dimensions. */
+} executorch_app_value;
+
+typedef struct {
+  const char* name;
+  const executorch_app_value* inputs;
+  size_t input_count;
+  const executorch_app_value* outputs;
+  size_t output_count;
+} executorch_app_method;
+
+/* Describes a method, with the largest shapes that it takes and returns. `method` may be NULL for "forward" or the only
+ * method. The description is valid until the session is reset, switches to another program, or is closed. */
+executorch_app_code executorch_app_describe_method(
+    executorch_app_session* session,
+    const char* method,
+    executorch_app_method* description,
+    executorch_app_error* error);
+
+/* Loads a method before it first runs. `method` as above. */
+executorch_app_code executorch_app_load_method(
+    executorch_app_session* session,
+    const char* method,
+    executorch_app_error* error);
 
 /* An array in row-major order. */
 typedef struct {
@@ -103,10 +180,11 @@ typedef struct {
   size_t rank;           /* Number of dimensions; 0: one number. */
   const void* data;
   size_t size;           /* In bytes. */
+  const char* name;      /* What errors call an input; NULL: input_0, input_1, ... */
 } executorch_app_tensor;
 
 /* Runs a method. `method` may be NULL for "forward" or the only method. `outputs` stay valid until the session runs
- * again, or is closed; it and `output_count` may be NULL. */
+ * again, or is closed; it and `output_count` may be NULL, and then nothing is copied. */
 executorch_app_code executorch_app_run(
     executorch_app_session* session,
     const char* method,
@@ -116,6 +194,42 @@ executorch_app_code executorch_app_run(
     size_t* output_count,
     executorch_app_error* error);
 
+/* How long the session's last run took, in milliseconds, without copies of inputs and outputs; 0: there was none.
+ * `description` receives the method with the shapes of that run, valid until the next one; it may be NULL. */
+double executorch_app_last_run(const executorch_app_session* session, executorch_app_method* description);
+
+/* Writes the events of a session that records them to a file, for ExecuTorch's Inspector (ETDump). */
+executorch_app_code executorch_app_write_events(
+    executorch_app_session* session,
+    const char* path,
+    executorch_app_error* error);
+
+/* Opens a tokenizer.json for executorch_app_text_inputs; `path` may be NULL for the app's. `parse_special`: special
+ * tokens in texts, e.g. "[MASK]", are tokens, not text. */
+executorch_app_code executorch_app_open_tokenizer(
+    const executorch_app* app,
+    const char* path,
+    bool parse_special,
+    executorch_app_tokenizer** tokenizer,
+    executorch_app_error* error);
+
+void executorch_app_close_tokenizer(executorch_app_tokenizer* tokenizer);
+
+/* Makes the inputs of a method that reads tokens, such as an encoder's, from a text or from a pair of texts: tokens, a
+ * mask and segments, or the first of these. `inputs` stay valid until the tokenizer makes others, or is closed. */
+executorch_app_code executorch_app_text_inputs(
+    executorch_app_tokenizer* tokenizer,
+    executorch_app_session* session,
+    const char* method,
+    const char* const* texts,
+    size_t text_count,
+    const executorch_app_tensor** inputs,
+    size_t* input_count,
+    executorch_app_error* error);
+
+/* Whether the session's program may be a language model, which chats. */
+bool executorch_app_is_language_model(const executorch_app_session* session);
+
 /* Zero is each option's default. */
 typedef struct {
   const char* tokenizer;    /* A tokenizer.json, with chat_format.json beside it; NULL: the app's. */
@@ -124,6 +238,8 @@ typedef struct {
   double temperature;       /* 0: the most likely token. */
   uint32_t seed;            /* Up to 2147483647; 0: a random one. */
   uint32_t max_new_tokens;  /* Of an answer; 0: 256. */
+  bool parse_special;       /* Special tokens in messages, e.g. "<|im_end|>", are tokens, not text. */
+  bool multi_turn;          /* An error, if the chat template has no second message. */
 } executorch_app_chat_options;
 
 /* Opens a chat in a session's KV cache; a session has one chat at a time. `options` may be NULL. */
@@ -135,8 +251,9 @@ executorch_app_code executorch_app_open_chat(
 
 void executorch_app_close_chat(executorch_app_chat* chat);
 
-/* Receives parts of an answer, in whole characters. Returns false to stop the answer. */
-typedef bool (*executorch_app_listener)(const char* text, void* user);
+/* Receives parts of an answer, in whole characters: `size` bytes, of which some may be zero. Returns false to stop the
+ * answer. */
+typedef bool (*executorch_app_listener)(const char* text, size_t size, void* user);
 
 typedef struct {
   const char* reason;  /* "end", "length", "context" or "stopped"; a constant. */
@@ -145,6 +262,8 @@ typedef struct {
   double prefill_ms;
   size_t decode_tokens;  /* Calls with one token. */
   double decode_ms;
+  const uint32_t* prompt_token_ids;  /* `prompt_tokens` numbers, valid until the chat answers again, or is closed. */
+  const uint32_t* token_ids;         /* `tokens` numbers, without the one that ended the answer; the same. */
 } executorch_app_answer;
 
 /* Answers a message; the answer is a turn of the chat. `listener` and `answer` may be NULL. After an error the chat is
@@ -199,6 +318,12 @@ executorch_app_code executorch_app_count_tokens(
     const char* message,
     size_t* count,
     executorch_app_error* error);
+
+/* The tokens of the conversation. */
+size_t executorch_app_position(const executorch_app_chat* chat);
+
+/* How many tokens a conversation may have. */
+size_t executorch_app_context(const executorch_app_chat* chat);
 
 /* How many more tokens fit into the chat. */
 size_t executorch_app_room(const executorch_app_chat* chat);

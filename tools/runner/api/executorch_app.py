@@ -63,6 +63,7 @@ class Answer:
       reason: why it ended: "end", "length", "context" or "stopped".
       prompt_tokens, tokens: number of tokens of the message, and of the answer.
       prefill_ms, decode_ms: milliseconds of reading the message, and of `decode_tokens` calls.
+      token_ids: of the answer, without the token that ended it.
     """
 
     text: str
@@ -72,10 +73,21 @@ class Answer:
     prefill_ms: float
     decode_tokens: int
     decode_ms: float
+    token_ids: tuple[int, ...]
 
 
 class _Error(ctypes.Structure):
     _fields_ = (("sentence", c_char * 2048),)
+
+
+class _ProgramFiles(ctypes.Structure):
+    _fields_ = (
+        ("program", c_char_p),
+        ("manifest", c_char_p),
+        ("data", POINTER(c_char_p)),
+        ("data_count", c_size_t),
+        ("bundled", c_bool),
+    )
 
 
 class _OpenOptions(ctypes.Structure):
@@ -86,6 +98,8 @@ class _OpenOptions(ctypes.Structure):
         ("verify", c_bool),
         ("weight_cache", c_bool),
         ("no_weight_cache", c_bool),
+        ("programs", POINTER(_ProgramFiles)),
+        ("program_count", c_size_t),
     )
 
 
@@ -96,6 +110,7 @@ class _Tensor(ctypes.Structure):
         ("rank", c_size_t),
         ("data", c_void_p),
         ("size", c_size_t),
+        ("name", c_char_p),
     )
 
 
@@ -107,6 +122,8 @@ class _ChatOptions(ctypes.Structure):
         ("temperature", c_double),
         ("seed", c_uint32),
         ("max_new_tokens", c_uint32),
+        ("parse_special", c_bool),
+        ("multi_turn", c_bool),
     )
 
 
@@ -118,10 +135,12 @@ class _Answer(ctypes.Structure):
         ("prefill_ms", c_double),
         ("decode_tokens", c_size_t),
         ("decode_ms", c_double),
+        ("prompt_token_ids", POINTER(c_uint32)),
+        ("token_ids", POINTER(c_uint32)),
     )
 
 
-_Listener = ctypes.CFUNCTYPE(c_bool, c_char_p, c_void_p)
+_Listener = ctypes.CFUNCTYPE(c_bool, POINTER(c_char), c_size_t, c_void_p)
 
 # Result and arguments of each function. Those that return a code have the error as last argument.
 _CODE = ctypes.c_int
@@ -374,8 +393,8 @@ class Chat(_Handle):
         parts: list[str] = []
         raised: list[BaseException] = []
 
-        def receive(text: bytes, _user: Any) -> bool:
-            parts.append(text.decode("utf-8", "replace"))
+        def receive(text: Any, size: int, _user: Any) -> bool:
+            parts.append(text[:size].decode("utf-8", "replace"))
             try:
                 return listener is None or listener(parts[-1]) is not False
             except BaseException as error:  # ctypes would print it and go on.
@@ -388,8 +407,16 @@ class Chat(_Handle):
         )
         if raised:
             raise raised[0]
-        values = {name: getattr(answer, name) for name, _ in _Answer._fields_}
-        return Answer("".join(parts), **(values | {"reason": answer.reason.decode()}))
+        return Answer(
+            "".join(parts),
+            answer.reason.decode(),
+            answer.prompt_tokens,
+            answer.tokens,
+            answer.prefill_ms,
+            answer.decode_tokens,
+            answer.decode_ms,
+            tuple(answer.token_ids[: answer.tokens]),
+        )
 
     def stop(self) -> None:
         """Ends the current answer after its next token; for other threads."""

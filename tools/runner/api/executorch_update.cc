@@ -55,7 +55,8 @@ executorch_update_code executorch_update_apply(
     return fail(code_of(failure), applied.sentence(), error);
   }
   if (result != nullptr) {
-    *result = {applied->is_current, applied->files, applied->written};
+    *result = {applied->is_current, applied->files, applied->written, ""};
+    applied->label.copy(result->label, sizeof(result->label) - 1);
   }
   return fail(EXECUTORCH_UPDATE_OK, "", error);
 }

@@ -41,6 +41,7 @@ typedef struct {
   bool is_current;    /* The folder had the newer version already. */
   uint64_t files;     /* That were written; the others are unchanged. */
   uint64_t written;   /* Bytes. */
+  char label[512];    /* Of the newer version; a longer one is cut. */
 } executorch_update_result;
 
 /* Replaces the version of an app in `folder` by a newer one. `update_file` comes from et_update. Needs space for all

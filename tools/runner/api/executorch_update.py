@@ -58,7 +58,12 @@ class _Options(ctypes.Structure):
 
 
 class _Result(ctypes.Structure):
-    _fields_ = (("is_current", c_bool), ("files", c_uint64), ("written", c_uint64))
+    _fields_ = (
+        ("is_current", c_bool),
+        ("files", c_uint64),
+        ("written", c_uint64),
+        ("label", c_char * 512),
+    )
 
 
 def apply(

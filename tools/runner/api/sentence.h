@@ -1,6 +1,7 @@
 // How functions of the C interfaces return errors.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 
@@ -8,21 +9,31 @@
 
 namespace runner {
 
-// Cuts a long sentence; `error` may be nullptr.
+// Without the middle of a long sentence: it begins with what is wrong, and ends with what to do. `error` may be nullptr.
 inline void write_sentence(const std::string& sentence, executorch_app_error* error) {
   if (error == nullptr) {
     return;
   }
-  size_t size = sentence.size();
-  if (size >= sizeof(error->sentence)) {
-    size = sizeof(error->sentence) - 1;
+  constexpr char kGap[] = " [...] ";
+  constexpr size_t kMost = sizeof(error->sentence) - 1;
+  constexpr size_t kEnd = kMost / 4;
+  std::string text = sentence;
+  // Of a name in a damaged file.
+  std::replace(text.begin(), text.end(), '\0', ' ');
+  if (text.size() > kMost) {
+    size_t start = kMost - kEnd - (sizeof(kGap) - 1);
+    size_t end = sentence.size() - kEnd;
     // Whole characters of UTF-8.
-    while (size > 0 && (static_cast<unsigned char>(sentence[size]) & 0xC0) == 0x80) {
-      --size;
+    const auto is_inside = [&sentence](size_t at) { return (static_cast<unsigned char>(sentence[at]) & 0xC0) == 0x80; };
+    while (start > 0 && is_inside(start)) {
+      --start;
     }
+    while (end < sentence.size() && is_inside(end)) {
+      ++end;
+    }
+    text = text.substr(0, start) + kGap + text.substr(end);
   }
-  memcpy(error->sentence, sentence.data(), size);
-  error->sentence[size] = '\0';
+  memcpy(error->sentence, text.c_str(), text.size() + 1);
 }
 
 }  // namespace runner

@@ -10,41 +10,26 @@ namespace {
 
 constexpr char kManifest[] = "manifest.json";
 
-bool is_standalone_file(const Arguments::Program& program) {
+bool is_standalone_file(const OpenOptions::Program& program) {
   const std::string& given = program.given;
   return program.is_bundled || ends_with(given, ".pte") || given.find('/') != std::string::npos || is_file(given);
 }
 
 // The app's manifest; "": no app.
-Result<std::string> app_path(const Arguments& arguments) {
-  if (!arguments.app.empty() && !arguments.leading.manifest.empty()) {
-    return error("--app and a --manifest before the first --program both name an app; use one of them.");
-  }
-  if (!arguments.app.empty()) {
-    return is_folder(arguments.app) ? arguments.app + "/" + kManifest : arguments.app;
-  }
-  if (!arguments.leading.manifest.empty()) {
-    const std::string& path = arguments.leading.manifest;
-    // Reading the manifest reports a missing or malformed one.
-    if (arguments.programs.empty() || TRY(is_app_manifest(path))) {
-      return path;
-    }
-    return error("--manifest stands before the first --program, which it must follow, and " + path +
-         " is not an app's.");
+Result<std::string> app_path(const OpenOptions& options) {
+  if (!options.app.empty()) {
+    return is_folder(options.app) ? options.app + "/" + kManifest : options.app;
   }
   // Files by path need no app.
-  bool needs_app = arguments.programs.empty();
-  for (const Arguments::Program& program : arguments.programs) {
+  bool needs_app = options.programs.empty();
+  for (const OpenOptions::Program& program : options.programs) {
     needs_app = needs_app || !is_standalone_file(program);
   }
   const std::string own = beside(own_path(), kManifest);
-  if (!needs_app) {
-    return std::string();
-  }
-  return TRY(is_app_manifest(own)) ? own : std::string();
+  return needs_app && TRY(is_app_manifest(own)) ? own : std::string();
 }
 
-ProgramFiles files_of(const Arguments::Program& program) {
+ProgramFiles files_of(const OpenOptions::Program& program) {
   ProgramFiles files;
   files.program = program.given;
   files.manifest = program.manifest;
@@ -61,15 +46,15 @@ ProgramFiles files_of(const Arguments::Program& program) {
 ChosenProgram of_app(
     const AppManifest& app,
     const AppManifest::Program& program,
-    const Arguments::Program& options) {
+    const std::string& manifest,
+    const std::vector<std::string>& data) {
   ChosenProgram chosen;
   chosen.name = program.name;
-  chosen.options = options;
   chosen.files.program = app.folder + program.file;
-  chosen.files.manifest = !options.manifest.empty() ? options.manifest
-      : program.manifest.empty()                    ? ""
-                                                    : app.folder + program.manifest;
-  chosen.files.data = options.data;
+  chosen.files.manifest = !manifest.empty() ? manifest
+      : program.manifest.empty()            ? ""
+                                            : app.folder + program.manifest;
+  chosen.files.data = data;
   chosen.files.is_of_app = true;
   for (const auto& [name, file] : program.data) {
     chosen.files.known_data[name] = app.folder + file;
@@ -77,7 +62,7 @@ ChosenProgram of_app(
   return chosen;
 }
 
-Result<ChosenProgram> named(const std::optional<AppManifest>& app, const Arguments::Program& options) {
+Result<ChosenProgram> named(const std::optional<AppManifest>& app, const OpenOptions::Program& options) {
   if (!app) {
     return error("\"" + options.given +
          "\" is neither a file nor a program of an app; name a .pte file, or the app with --app.");
@@ -85,7 +70,7 @@ Result<ChosenProgram> named(const std::optional<AppManifest>& app, const Argumen
   std::string names;
   for (const AppManifest::Program& program : app->programs) {
     if (program.name == options.given) {
-      return of_app(*app, program, options);
+      return of_app(*app, program, options.manifest, options.data);
     }
     names += (names.empty() ? "" : ", ") + program.name;
   }
@@ -93,48 +78,36 @@ Result<ChosenProgram> named(const std::optional<AppManifest>& app, const Argumen
        (names.empty() ? "none" : names) + ".");
 }
 
-// Without a --program.
-Result<std::vector<ChosenProgram>> all_of(const AppManifest& app, const Arguments::Program& leading) {
+Result<std::vector<ChosenProgram>> all_of(const AppManifest& app, const std::vector<std::string>& data) {
   if (app.programs.empty()) {
     return error(app.label + " has no programs; name a .pte file with --program.");
   }
-  Arguments::Program options = leading;
-  options.manifest = "";
-  const bool is_only = app.programs.size() == 1;
+  if (app.programs.size() > 1 && !data.empty()) {
+    return error("--data is for one program, and " + app.label + " has several; put it after a --program NAME.");
+  }
   std::vector<ChosenProgram> chosen;
   for (const AppManifest::Program& program : app.programs) {
-    if (!is_only && !leading.output.empty()) {
-      options.output = leading.output + "/" + program.name;
-    }
-    chosen.push_back(of_app(app, program, options));
-  }
-  options.output = "";
-  options.output_format = "";
-  if (!is_only && !option_of(options).empty()) {
-    return error(option_of(options) + " is for one program, and " + app.label +
-         " has several; put it after a --program NAME.");
+    chosen.push_back(of_app(app, program, "", data));
   }
   return chosen;
 }
 
 }  // namespace
 
-Result<Chosen> choose_programs(const Arguments& arguments) {
+Result<Chosen> choose_programs(const OpenOptions& options) {
   Chosen chosen;
-  const std::string path = TRY(app_path(arguments));
+  const std::string path = TRY(app_path(options));
   if (!path.empty()) {
     chosen.app = TRY(read_app_manifest(path));
   }
-  Arguments::Program leading = arguments.leading;
-  leading.manifest = "";
-  if (arguments.programs.empty() && chosen.app) {
-    chosen.programs = TRY(all_of(*chosen.app, leading));
-  } else if (!option_of(leading).empty()) {
-    return error(option_of(leading) + " stands before the first --program, which it must follow.");
+  if (options.programs.empty() && chosen.app) {
+    chosen.programs = TRY(all_of(*chosen.app, options.data));
+  } else if (!options.data.empty()) {
+    return error("--data stands before the first --program, which it must follow.");
   }
-  for (const Arguments::Program& program : arguments.programs) {
+  for (const OpenOptions::Program& program : options.programs) {
     if (is_standalone_file(program)) {
-      chosen.programs.push_back({"", program, files_of(program)});
+      chosen.programs.push_back({"", files_of(program)});
     } else {
       chosen.programs.push_back(TRY(named(chosen.app, program)));
     }
@@ -145,7 +118,7 @@ Result<Chosen> choose_programs(const Arguments& arguments) {
   for (const ChosenProgram& program : chosen.programs) {
     if (!program.name.empty()) {
       set_stage("checking the files of the app " + chosen.app->label);
-      TRY(check_app_files(*chosen.app, arguments.verify));
+      TRY(check_app_files(*chosen.app, options.verify));
       break;
     }
   }

@@ -1,4 +1,4 @@
-// The programs that a command line selects, and their files.
+// The programs that an app opens, and their files.
 #pragma once
 
 #include <optional>
@@ -6,14 +6,28 @@
 #include <vector>
 
 #include "tools/runner/app/app_manifest.h"
-#include "tools/runner/arguments.h"
 #include "tools/runner/files/file_check.h"
 
 namespace runner {
 
+struct OpenOptions {
+  struct Program {
+    std::string given;  // A path, or the name of an app's program.
+    bool is_bundled = false;
+    std::string manifest;
+    std::vector<std::string> data;
+  };
+
+  std::string app;  // Folder of an app, or its manifest; "": the app that contains this process's program.
+  std::vector<std::string> data;  // Of the app's only program.
+  std::vector<Program> programs;  // None: all of the app.
+  bool weight_cache = false;  // Neither: where the manifests prove that it is safe.
+  bool no_weight_cache = false;
+  bool verify = false;
+};
+
 struct ChosenProgram {
   std::string name;  // In the app; "": not part of an app.
-  Arguments::Program options;
   ProgramFiles files;
 };
 
@@ -22,8 +36,8 @@ struct Chosen {
   std::vector<ChosenProgram> programs;
 };
 
-// Programs by path, and programs of the app that --app names or that contains the runner. Checks the app's
-// files if one of its programs is selected. An error, if there are none.
-Result<Chosen> choose_programs(const Arguments& arguments);
+// Programs by path, and programs of the app. Checks the app's files if one of its programs is selected. An error, if
+// there are none.
+Result<Chosen> choose_programs(const OpenOptions& options);
 
 }  // namespace runner

@@ -7,7 +7,7 @@ namespace runner {
 namespace {
 
 // As asked for; by default, if the manifests prove that it is safe.
-Result<bool> use_weight_cache(const Arguments& arguments, const std::vector<CacheUse>& programs) {
+Result<bool> use_weight_cache(const OpenOptions& arguments, const std::vector<CacheUse>& programs) {
   if (arguments.no_weight_cache) {
     return false;
   }
@@ -20,7 +20,7 @@ Result<bool> use_weight_cache(const Arguments& arguments, const std::vector<Cach
 
 }  // namespace
 
-Result<App> open_app(const Arguments& arguments) {
+Result<App> open_app(const OpenOptions& arguments) {
   App app;
   app.chosen = TRY(choose_programs(arguments));
   OpenDataFiles open;
@@ -36,7 +36,7 @@ Result<App> open_app(const Arguments& arguments) {
 
 Result<OtherData> open_other_data(
     const App& app,
-    const Arguments& arguments,
+    const OpenOptions& arguments,
     size_t index,
     const std::vector<std::string>& data,
     const std::vector<CacheUse>& others) {

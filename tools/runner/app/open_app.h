@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "tools/runner/app/chosen.h"
-#include "tools/runner/arguments.h"
 #include "tools/runner/files/file_check.h"
 
 namespace runner {
@@ -17,7 +16,7 @@ struct App {
 };
 
 // An error, if a program does not exist, if a file is missing or damaged, or if --weight_cache is unsafe.
-Result<App> open_app(const Arguments& arguments);
+Result<App> open_app(const OpenOptions& arguments);
 
 // A program's files with other data files.
 struct OtherData {
@@ -29,7 +28,7 @@ struct OtherData {
 // are uses of the weight cache beside the app's own. Errors as in open_app.
 Result<OtherData> open_other_data(
     const App& app,
-    const Arguments& arguments,
+    const OpenOptions& arguments,
     size_t index,
     const std::vector<std::string>& data,
     const std::vector<CacheUse>& others);

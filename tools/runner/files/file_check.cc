@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "tools/runner/base/checksum.h"
+#include "tools/runner/bundled/bundled_file.h"
 #include "tools/runner/files/manifest.h"
 
 namespace runner {
@@ -326,9 +327,8 @@ Result<CheckedFiles> check_files(const ProgramFiles& files, bool verify, OpenDat
   const MappedFile& program_file = *checked.program;
   checked.program_bytes = program_file.text();
   if (files.is_bundled) {
-    BundledFile bundled = TRY(read_bundled(program_file));
+    const BundledFile bundled = TRY(read_bundled(program_file));
     checked.program_bytes = {reinterpret_cast<const char*>(bundled.program), bundled.program_size};
-    checked.cases = std::move(bundled.cases);
   }
   TRY(files.manifest.empty() ? open_data(files, verify, open, checked)
                              : check_with_manifest(files, verify, open, checked));

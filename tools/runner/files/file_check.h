@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "tools/runner/base/files.h"
-#include "tools/runner/bundled/bundled_file.h"
 #include "tools/runner/files/executorch_files.h"
 #include "tools/runner/files/weight_cache.h"
 
@@ -31,7 +30,6 @@ struct ProgramFiles {
 struct CheckedFiles {
   std::shared_ptr<const MappedFile> program;
   std::string_view program_bytes;  // The whole file, or the program in a bundle.
-  std::vector<BundledCase> cases;  // Of a bundle.
   std::map<std::string, uint64_t> named_data;  // Inside of the program: key to bytes.
   DataFiles data;
   CacheUse cache_use;

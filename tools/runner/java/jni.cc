@@ -63,13 +63,17 @@ class Texts {
 };
 
 // nullptr: an exception is pending.
-jbyteArray to_bytes(JNIEnv* env, const char* text) {
-  const auto size = static_cast<jsize>(strlen(text));
+jbyteArray to_bytes(JNIEnv* env, const char* text, size_t length) {
+  const auto size = static_cast<jsize>(length);
   const jbyteArray bytes = env->NewByteArray(size);
   if (bytes != nullptr) {
     env->SetByteArrayRegion(bytes, 0, size, reinterpret_cast<const jbyte*>(text));
   }
   return bytes;
+}
+
+jbyteArray to_bytes(JNIEnv* env, const char* text) {
+  return to_bytes(env, text, strlen(text));
 }
 
 template <class Name>
@@ -116,10 +120,10 @@ struct Answering {
   jmethodID end;
 };
 
-bool hear(const char* text, void* user) {
+bool hear(const char* text, size_t size, void* user) {
   const auto* answering = static_cast<const Answering*>(user);
   JNIEnv* env = answering->env;
-  const jbyteArray bytes = to_bytes(env, text);
+  const jbyteArray bytes = to_bytes(env, text, size);
   if (bytes == nullptr) {
     return false;
   }
@@ -149,7 +153,8 @@ class Inputs {
            shapes_[i].data(),
            shapes_[i].size(),
            env->GetDirectBufferAddress(buffer),
-           static_cast<size_t>(env->GetDirectBufferCapacity(buffer))});
+           static_cast<size_t>(env->GetDirectBufferCapacity(buffer)),
+           nullptr});
       env->DeleteLocalRef(buffer);
     }
   }
@@ -230,7 +235,9 @@ NATIVE(jlong, open)(
       files.size(),
       verify == JNI_TRUE,
       weight_cache == JNI_TRUE,
-      no_weight_cache == JNI_TRUE};
+      no_weight_cache == JNI_TRUE,
+      nullptr,
+      0};
   executorch_app* app = nullptr;
   executorch_app_error error;
   check(env, executorch_app_open(Text(env, path).get(), &options, &app, &error), error);
@@ -321,7 +328,9 @@ NATIVE(jlong, openChat)(
       raw == JNI_TRUE,
       temperature,
       static_cast<uint32_t>(seed),
-      static_cast<uint32_t>(max_new_tokens)};
+      static_cast<uint32_t>(max_new_tokens),
+      false,
+      false};
   executorch_app_chat* chat = nullptr;
   executorch_app_error error;
   check(

@@ -36,10 +36,6 @@ std::string trimmed(const std::string& text) {
 
 }  // namespace
 
-double per_second(size_t count, double milliseconds) {
-  return milliseconds > 0 ? 1000.0 * static_cast<double>(count) / milliseconds : 0;
-}
-
 Result<ChatFormat> ChatFormat::read(const std::string& path) {
   const JsonValue json = TRY(JsonValue::read(path, "a chat format"));
   const uint64_t version = TRY(json.number("format"));

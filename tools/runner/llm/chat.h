@@ -1,4 +1,4 @@
-// A chat with a language model: messages in, answers token by token. Command line and C interface both use it.
+// A chat with a language model: messages in, answers token by token.
 //
 // The chat's cursor and the KV cache must agree: a failed answer rewinds to the message before it, so the next
 // message never continues an answer that its caller did not get.
@@ -45,15 +45,13 @@ struct Answer {
   std::string text;
   // Why it ended: "end" (the model ended it), "length" (the maximum number of tokens),
   // "context" (the KV cache is full) or "stopped" (by `Chat::stop`).
-  std::string reason;
+  const char* reason = "";
   std::vector<uint32_t> prompt_tokens;
   std::vector<uint32_t> tokens;  // Without the one that ended it.
   double prefill_ms = 0;
   size_t decode_tokens = 0;  // Calls with one token.
   double decode_ms = 0;
 };
-
-double per_second(size_t count, double milliseconds);
 
 // A tokenizer and the model's chat format.
 struct ChatText {

@@ -30,9 +30,9 @@ size_t exact_size(const std::string& method) {
   return *end == '\0' && size <= kLargestSize ? size : 0;
 }
 
-Array integers(const int64_t* values, size_t count, std::vector<int64_t> shape) {
+ArrayView integers(const int64_t* values, size_t count, std::vector<int64_t> shape) {
   const auto* bytes = reinterpret_cast<const uint8_t*>(values);
-  return {dtype_of(ScalarType::Long), std::move(shape), {bytes, bytes + count * sizeof(int64_t)}};
+  return {dtype_of(ScalarType::Long), std::move(shape), bytes, count * sizeof(int64_t)};
 }
 
 template <class T>

@@ -26,14 +26,14 @@ Result<size_t> most_tokens(const std::string& title, const executorch::runtime::
   return most;
 }
 
-GivenInput row(const std::vector<uint32_t>& values) {
+Array row(const std::vector<uint32_t>& values) {
   Array array;
   array.dtype = dtype_of(executorch::aten::ScalarType::Long);
   array.shape = {1, static_cast<int64_t>(values.size())};
   const std::vector<int64_t> wide(values.begin(), values.end());
   array.data.resize(wide.size() * sizeof(int64_t));
   memcpy(array.data.data(), wide.data(), array.data.size());
-  return {std::move(array), "--text"};
+  return array;
 }
 
 }  // namespace
@@ -47,7 +47,7 @@ Result<TextReader> TextReader::read(const std::string& path, bool parse_special)
   return reader;
 }
 
-Result<std::vector<GivenInput>> TextReader::inputs(
+Result<std::vector<Array>> TextReader::inputs(
     const std::vector<std::string>& texts,
     const std::string& title,
     const executorch::runtime::MethodMeta& method) const {
@@ -62,7 +62,7 @@ Result<std::vector<GivenInput>> TextReader::inputs(
     return error("--text has " + std::to_string(count) + " tokens, and " + title + " takes 1 to " + std::to_string(most) +
                  (count == 0 ? "; pass a longer text." : "; shorten it, or build the program with a larger max_length."));
   }
-  std::vector<GivenInput> all = {row(marked.tokens), row(std::vector<uint32_t>(count, 1)), row(marked.segments)};
+  std::vector<Array> all = {row(marked.tokens), row(std::vector<uint32_t>(count, 1)), row(marked.segments)};
   all.resize(method.num_inputs());
   return all;
 }

@@ -9,7 +9,7 @@
 
 #include "tools/runner/llm/special_tokens.h"
 #include "tools/runner/llm/tokenizer.h"
-#include "tools/runner/tensors/inputs.h"
+#include "tools/runner/tensors/array.h"
 
 namespace runner {
 
@@ -20,7 +20,7 @@ struct TextReader {
 
   // One to three inputs int64 (1, n): the tokens, with special tokens around the texts; ones, the mask; and the text
   // that each token belongs to. An error if the method, whose `title` is for errors, takes other inputs or fewer tokens.
-  Result<std::vector<GivenInput>> inputs(
+  Result<std::vector<Array>> inputs(
       const std::vector<std::string>& texts,
       const std::string& title,
       const executorch::runtime::MethodMeta& method) const;

@@ -73,8 +73,9 @@ public final class Chat {
       try ProgramError.check {
         executorch_app_say(
           chat, message,
-          { text, user in
-            Unmanaged<Hearing>.fromOpaque(user!).takeUnretainedValue().hear(String(cString: text!))
+          { text, size, user in
+            let part = String(decoding: UnsafeRawBufferPointer(start: text, count: size), as: UTF8.self)
+            return Unmanaged<Hearing>.fromOpaque(user!).takeUnretainedValue().hear(part)
           },
           Unmanaged.passUnretained(hearing).toOpaque(), &answer, $0)
       }

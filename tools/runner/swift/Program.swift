@@ -103,7 +103,7 @@ private func withTensors<Result>(
       try input.data.withUnsafeBytes { data in
         let tensor = executorch_app_tensor(
           dtype: dtype, shape: shape.baseAddress, rank: shape.count, data: data.baseAddress,
-          size: data.count)
+          size: data.count, name: nil)
         return try withTensors(inputs.dropFirst(), before + [tensor], call)
       }
     }

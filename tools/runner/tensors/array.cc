@@ -141,17 +141,17 @@ bool is_order(const DimOrder& order, size_t rank) {
   return order.size() == rank;
 }
 
-void to_order(const Array& array, const DimOrder& order, uint8_t* to) {
-  if (array.data.empty()) {
+void to_order(const ArrayView& array, const DimOrder& order, uint8_t* to) {
+  if (array.size == 0) {
     return;
   }
   if (is_row_major(order)) {
-    memcpy(to, array.data.data(), array.data.size());
+    memcpy(to, array.data, array.size);
     return;
   }
   const size_t size = array.dtype->size;
   for_each(array.shape, order, [&](size_t row_major, size_t ordered) {
-    memcpy(to + ordered * size, array.data.data() + row_major * size, size);
+    memcpy(to + ordered * size, array.data + row_major * size, size);
   });
 }
 

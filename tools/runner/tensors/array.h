@@ -32,10 +32,20 @@ Result<const Dtype*> known_dtype(executorch::aten::ScalarType type, const std::s
 // The supported types, for errors.
 std::string dtype_names();
 
+// An array whose data are elsewhere.
+struct ArrayView {
+  const Dtype* dtype = nullptr;
+  std::vector<int64_t> shape;
+  const uint8_t* data = nullptr;
+  size_t size = 0;  // Bytes.
+};
+
 struct Array {
   const Dtype* dtype = nullptr;
   std::vector<int64_t> shape;
   std::vector<uint8_t> data;
+
+  ArrayView view() const { return {dtype, shape, data.data(), data.size()}; }
 };
 
 // A number as an array without dimensions.
@@ -62,7 +72,7 @@ using DimOrder = std::vector<uint8_t>;
 bool is_order(const DimOrder& order, size_t rank);
 
 // Writes the bytes of a row-major array to `to` in another order of dimensions, or the reverse.
-void to_order(const Array& array, const DimOrder& order, uint8_t* to);
+void to_order(const ArrayView& array, const DimOrder& order, uint8_t* to);
 void from_order(const uint8_t* from, const DimOrder& order, Array& array);
 
 }  // namespace runner

@@ -129,7 +129,7 @@ Result<Array> read_npy(const std::string& path) {
   return array;
 }
 
-Result<std::string> npy_head(const std::string& path, const Array& array) {
+Result<std::string> npy_head(const std::string& path, const ArrayView& array) {
   if (array.dtype->npy == nullptr) {
     return error(path + " would be " + array.dtype->name +
          ", which .npy files do not have; choose --output_format safetensors or raw.");
@@ -235,14 +235,14 @@ Result<Array> SafetensorsFile::tensor(const std::string& name) const {
   return array;
 }
 
-std::string safetensors_head(const std::vector<std::pair<std::string, const Array*>>& tensors) {
+std::string safetensors_head(const std::vector<std::pair<std::string, ArrayView>>& tensors) {
   // Appends in order. Insertion by name would search all names.
   nlohmann::ordered_json::object_t header;
   uint64_t offset = 0;
   for (const auto& [name, array] : tensors) {
-    const uint64_t end = offset + array->data.size();
+    const uint64_t end = offset + array.size;
     const nlohmann::ordered_json entry = {
-        {"dtype", array->dtype->safetensors}, {"shape", array->shape}, {"data_offsets", {offset, end}}};
+        {"dtype", array.dtype->safetensors}, {"shape", array.shape}, {"data_offsets", {offset, end}}};
     header.push_back({name, entry});
     offset = end;
   }

@@ -17,7 +17,7 @@ namespace runner {
 Result<Array> read_npy(const std::string& path);
 
 // The bytes before the array's data; an error, if the format does not support the array.
-Result<std::string> npy_head(const std::string& path, const Array& array);
+Result<std::string> npy_head(const std::string& path, const ArrayView& array);
 
 // A file with its parsed header.
 class SafetensorsFile {
@@ -45,7 +45,6 @@ class SafetensorsFile {
 };
 
 // The bytes before the tensors' data.
-std::string safetensors_head(
-    const std::vector<std::pair<std::string, const Array*>>& tensors);
+std::string safetensors_head(const std::vector<std::pair<std::string, ArrayView>>& tensors);
 
 }  // namespace runner

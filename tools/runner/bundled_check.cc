@@ -1,14 +1,13 @@
-#include "tools/runner/bundled/bundled_check.h"
+#include "tools/runner/bundled_check.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 
+#include "tools/runner/array_files.h"
 #include "tools/runner/base/os.h"
-#include "tools/runner/base/result.h"
 #include "tools/runner/base/text.h"
-#include "tools/runner/tensors/inputs.h"
-#include "tools/runner/tensors/outputs.h"
+#include "tools/runner/bundled/bundled_file.h"
 
 namespace runner {
 namespace {
@@ -16,7 +15,7 @@ namespace {
 using executorch::aten::ScalarType;
 
 template <class T>
-T read(const uint8_t* from) {
+T number_of(const uint8_t* from) {
   T value;
   memcpy(&value, from, sizeof(T));
   return value;
@@ -27,33 +26,33 @@ bool is_exact(ScalarType type) {
       type != ScalarType::BFloat16;
 }
 
-double number_at(const Array& array, size_t index) {
-  const uint8_t* from = array.data.data() + index * array.dtype->size;
+double number_at(const ArrayView& array, size_t index) {
+  const uint8_t* from = array.data + index * array.dtype->size;
   switch (array.dtype->type) {
     case ScalarType::Float:
-      return read<float>(from);
+      return number_of<float>(from);
     case ScalarType::Half:
-      return static_cast<float>(read<executorch::aten::Half>(from));
+      return static_cast<float>(number_of<executorch::aten::Half>(from));
     case ScalarType::BFloat16:
-      return static_cast<float>(read<executorch::aten::BFloat16>(from));
+      return static_cast<float>(number_of<executorch::aten::BFloat16>(from));
     case ScalarType::Double:
-      return read<double>(from);
+      return number_of<double>(from);
     case ScalarType::Char:
-      return read<int8_t>(from);
+      return number_of<int8_t>(from);
     case ScalarType::Short:
-      return read<int16_t>(from);
+      return number_of<int16_t>(from);
     case ScalarType::Int:
-      return read<int32_t>(from);
+      return number_of<int32_t>(from);
     case ScalarType::Long:
-      return static_cast<double>(read<int64_t>(from));
+      return static_cast<double>(number_of<int64_t>(from));
     case ScalarType::UInt16:
-      return read<uint16_t>(from);
+      return number_of<uint16_t>(from);
     case ScalarType::UInt32:
-      return read<uint32_t>(from);
+      return number_of<uint32_t>(from);
     case ScalarType::UInt64:
-      return static_cast<double>(read<uint64_t>(from));
+      return static_cast<double>(number_of<uint64_t>(from));
     default:
-      return read<uint8_t>(from);
+      return number_of<uint8_t>(from);
   }
 }
 
@@ -72,7 +71,7 @@ struct Comparison {
 };
 
 // Integers and booleans must be equal.
-Comparison compare(const Array& got, const Array& expected, const Tolerance& tolerance) {
+Comparison compare(const ArrayView& got, const ArrayView& expected, const Tolerance& tolerance) {
   Comparison result;
   if (got.dtype != expected.dtype || got.shape != expected.shape) {
     result.problem = std::string("is ") + got.dtype->name + " " + shape_text(got.shape) +
@@ -80,10 +79,10 @@ Comparison compare(const Array& got, const Array& expected, const Tolerance& tol
     return result;
   }
   const size_t size = expected.dtype->size;
-  const size_t count = expected.data.size() / size;
+  const size_t count = expected.size / size;
   size_t wrong = 0, worst = 0;
   for (size_t i = 0; i < count; ++i) {
-    if (memcmp(got.data.data() + i * size, expected.data.data() + i * size, size) == 0) {
+    if (memcmp(got.data + i * size, expected.data + i * size, size) == 0) {
       continue;
     }
     const double mine = number_at(got, i), theirs = number_at(expected, i);
@@ -114,45 +113,38 @@ Comparison compare(const Array& got, const Array& expected, const Tolerance& tol
   return result;
 }
 
-std::vector<GivenInput> given_inputs(const BundledCase& test_case) {
-  std::vector<GivenInput> given;
-  for (size_t i = 0; i < test_case.inputs.size(); ++i) {
-    given.push_back({test_case.inputs[i], "input " + std::to_string(i)});
-  }
-  return given;
-}
-
 // The largest difference of a case's outputs.
 Result<double> run_case(
     const BundledCase& test_case,
-    const CheckedFiles& files,
-    const MethodOptions& options,
+    const OpenProgram& program,
     const Tolerance& tolerance,
     ProgramReport& report) {
+  const std::string name(test_case.method);
   const auto loading = now();
-  const auto loaded = TRY(Program::load(files, options));
-  Program& program = *loaded;
-  const std::string name = TRY(program.choose_method(std::string(test_case.method)));
-  Method& method = *TRY(program.method(name));
+  TRY(call(executorch_app_reset_session, program.session));
+  TRY(call(executorch_app_load_method, program.session, name.c_str()));
   report.load_ms += milliseconds_since(loading);
-  const std::string title =
-      program.title(name) + ", case " + std::to_string(test_case.number);
-  const auto meta = TRY(program.meta(name));
-  const Inputs inputs = TRY(make_inputs(title, meta, given_inputs(test_case)));
-  const auto running = now();
-  const auto outputs = TRY(method.run(inputs.values));
-  report.run_ms.push_back(milliseconds_since(running));
-  if (outputs.size() != test_case.expected.size()) {
-    return error(title + ": returns " + std::to_string(outputs.size()) + " outputs, expected " +
+  const std::string number = std::to_string(test_case.number);
+  const std::string input = "an input of case " + number;
+  std::vector<executorch_app_tensor> tensors;
+  for (const Array& array : test_case.inputs) {
+    tensors.push_back(tensor_of(array, input));
+  }
+  const executorch_app_tensor* outputs = nullptr;
+  size_t count = 0;
+  TRY(call(
+      executorch_app_run, program.session, name.c_str(), tensors.data(), tensors.size(), &outputs, &count));
+  report.run_ms.push_back(executorch_app_last_run(program.session, nullptr));
+  const std::string title = program.title(name) + ", case " + number;
+  if (count != test_case.expected.size()) {
+    return error(title + ": returns " + std::to_string(count) + " outputs, expected " +
          std::to_string(test_case.expected.size()) + ".");
   }
   double largest = 0;
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    const std::string output = title + ": output_" + std::to_string(i);
-    const Array array = TRY(to_array(outputs[i], output));
-    const Comparison compared = compare(array, test_case.expected[i], tolerance);
+  for (size_t i = 0; i < count; ++i) {
+    const Comparison compared = compare(view_of(outputs[i]), test_case.expected[i].view(), tolerance);
     if (!compared.problem.empty()) {
-      return error(output + " " + compared.problem + ".");
+      return error(title + ": output_" + std::to_string(i) + " " + compared.problem + ".");
     }
     largest = std::max(largest, compared.largest);
   }
@@ -162,21 +154,22 @@ Result<double> run_case(
 }  // namespace
 
 Status check_bundled(
-    const CheckedFiles& files,
+    const OpenProgram& program,
     const std::string& method,
-    const MethodOptions& options,
     const Tolerance& tolerance,
     ProgramReport& report) {
   report.bundled.emplace();
-  for (const BundledCase& test_case : files.cases) {
+  const MappedFile file = TRY(MappedFile::open(program.path(), "a program"));
+  const BundledFile bundled = TRY(read_bundled(file));
+  for (const BundledCase& test_case : bundled.cases) {
     if (method.empty() || test_case.method == method) {
-      const double largest = TRY(run_case(test_case, files, options, tolerance, report));
+      const double largest = TRY(run_case(test_case, program, tolerance, report));
       report.bundled->cases += 1;
       report.bundled->largest_difference = std::max(report.bundled->largest_difference, largest);
     }
   }
   if (report.bundled->cases == 0) {
-    return error(files.program->path() + " has no test case" +
+    return error(program.path() + " has no test case" +
          (method.empty() ? "" : " for method \"" + method + "\"") + ".");
   }
   return {};

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "tools/runner/engine/program.h"
+#include "tools/runner/calls.h"
 #include "tools/runner/report.h"
 
 namespace runner {
@@ -14,12 +14,11 @@ struct Tolerance {
   double relative = 1e-4;
 };
 
-// Runs all cases of the file's program, or those of one method, each with the initial state,
-// and fills in the report. An error at the first output that differs.
+// Runs all cases of the program's file, or those of one method, each with the initial state, and fills in the report.
+// An error at the first output that differs.
 Status check_bundled(
-    const CheckedFiles& files,
+    const OpenProgram& program,
     const std::string& method,
-    const MethodOptions& options,
     const Tolerance& tolerance,
     ProgramReport& report);
 

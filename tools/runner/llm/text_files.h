@@ -1,0 +1,30 @@
+// What a chat reads beside its program: the tokenizer and the chat format, named by an option or in the app's assets.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "tools/runner/app/app_manifest.h"
+#include "tools/runner/llm/chat.h"
+
+namespace runner {
+
+struct TextOptions {
+  std::string tokenizer;       // A tokenizer.json, with chat_format.json beside it; "": the app's.
+  std::string system;          // "": the chat template's.
+  bool raw = false;            // Without a chat format.
+  bool parse_special = false;  // Special tokens in messages are tokens, not text.
+  bool multi_turn = false;     // The chat format must have a second message.
+};
+
+// `tokenizer`, or the tokenizer.json of the app's assets; an error, which begins with the option `needed_by`, if there
+// is none.
+Result<std::string> tokenizer_path(
+    const std::string& tokenizer,
+    const std::optional<AppManifest>& app,
+    const std::string& needed_by);
+
+// An error, if a file is missing or malformed, or if the options exclude each other.
+Result<ChatText> read_chat_text(const TextOptions& options, const std::optional<AppManifest>& app);
+
+}  // namespace runner
