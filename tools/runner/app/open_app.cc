@@ -7,11 +7,11 @@ namespace runner {
 namespace {
 
 // As asked for; by default, if the manifests prove that it is safe.
-Result<bool> use_weight_cache(const OpenOptions& arguments, const std::vector<CacheUse>& programs) {
-  if (arguments.no_weight_cache) {
+Result<bool> use_weight_cache(const OpenOptions& options, const std::vector<CacheUse>& programs) {
+  if (options.no_weight_cache) {
     return false;
   }
-  if (arguments.weight_cache) {
+  if (options.weight_cache) {
     TRY(check_weight_cache(programs));
     return true;
   }
@@ -20,23 +20,23 @@ Result<bool> use_weight_cache(const OpenOptions& arguments, const std::vector<Ca
 
 }  // namespace
 
-Result<App> open_app(const OpenOptions& arguments) {
+Result<App> open_app(const OpenOptions& options) {
   App app;
-  app.chosen = TRY(choose_programs(arguments));
+  app.chosen = TRY(choose_programs(options));
   OpenDataFiles open;
   std::vector<CacheUse> cache_uses;
   for (const ChosenProgram& program : app.chosen.programs) {
     set_stage("checking the files of " + program.files.program);
-    app.files.push_back(TRY(check_files(program.files, arguments.verify, open)));
+    app.files.push_back(TRY(check_files(program.files, options.verify, open)));
     cache_uses.push_back(app.files.back().cache_use);
   }
-  app.weight_cache = TRY(use_weight_cache(arguments, cache_uses));
+  app.weight_cache = TRY(use_weight_cache(options, cache_uses));
   return app;
 }
 
 Result<OtherData> open_other_data(
     const App& app,
-    const OpenOptions& arguments,
+    const OpenOptions& options,
     size_t index,
     const std::vector<std::string>& data,
     const std::vector<CacheUse>& others) {
@@ -45,13 +45,13 @@ Result<OtherData> open_other_data(
   set_stage("checking the files of " + files.program);
   OpenDataFiles open;
   OtherData other;
-  other.files = TRY(check_files(files, arguments.verify, open));
+  other.files = TRY(check_files(files, options.verify, open));
   std::vector<CacheUse> cache_uses = others;
   for (const CheckedFiles& own : app.files) {
     cache_uses.push_back(own.cache_use);
   }
   cache_uses.push_back(other.files.cache_use);
-  other.weight_cache = app.weight_cache && TRY(use_weight_cache(arguments, cache_uses));
+  other.weight_cache = app.weight_cache && TRY(use_weight_cache(options, cache_uses));
   return other;
 }
 
