@@ -8,20 +8,7 @@
 
 namespace {
 
-executorch_update_code fail(
-    executorch_update_code code,
-    const std::string& sentence,
-    executorch_app_error* error) {
-  runner::write_sentence(sentence, error);
-  return code;
-}
-
-executorch_update_code missing(const char* function, const char* argument, executorch_app_error* error) {
-  return fail(
-      EXECUTORCH_UPDATE_INVALID_ARGUMENT,
-      std::string(function) + ": " + argument + ": got NULL, expected a value.",
-      error);
-}
+using runner::fail;
 
 executorch_update_code code_of(runner::UpdateFailure failure) {
   switch (failure) {
@@ -46,7 +33,10 @@ executorch_update_code executorch_update_apply(
     executorch_update_result* result,
     executorch_app_error* error) {
   if (folder == nullptr || update_file == nullptr) {
-    return missing("executorch_update_apply", folder == nullptr ? "folder" : "update_file", error);
+    return fail(
+        EXECUTORCH_UPDATE_INVALID_ARGUMENT,
+        runner::missing_argument("executorch_update_apply", folder == nullptr ? "folder" : "update_file"),
+        error);
   }
   const char* const key = options == nullptr ? nullptr : options->public_key;
   runner::UpdateFailure failure = runner::UpdateFailure::kNotWritten;
@@ -66,7 +56,10 @@ executorch_update_code executorch_update_verify(
     const char* public_key,
     executorch_app_error* error) {
   if (folder == nullptr || public_key == nullptr) {
-    return missing("executorch_update_verify", folder == nullptr ? "folder" : "public_key", error);
+    return fail(
+        EXECUTORCH_UPDATE_INVALID_ARGUMENT,
+        runner::missing_argument("executorch_update_verify", folder == nullptr ? "folder" : "public_key"),
+        error);
   }
   const runner::Status valid = runner::check_signed_folder(folder, public_key);
   return valid.ok() ? fail(EXECUTORCH_UPDATE_OK, "", error)

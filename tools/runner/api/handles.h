@@ -35,20 +35,12 @@ class Description {
   std::vector<executorch_app_value> values_;
 };
 
-inline executorch_app_code fail(executorch_app_code code, const std::string& sentence, executorch_app_error* error) {
-  write_sentence(sentence, error);
-  return code;
-}
-
 inline executorch_app_code succeed(executorch_app_error* error) {
   return fail(EXECUTORCH_APP_OK, "", error);
 }
 
 inline executorch_app_code missing(const char* function, const char* argument, executorch_app_error* error) {
-  return fail(
-      EXECUTORCH_APP_INVALID_ARGUMENT,
-      std::string(function) + ": " + argument + ": got NULL, expected a value.",
-      error);
+  return fail(EXECUTORCH_APP_INVALID_ARGUMENT, missing_argument(function, argument), error);
 }
 
 // The value of a Result, or nothing for a Status; an error ends the enclosing function of the interface with `code`.

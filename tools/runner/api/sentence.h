@@ -36,4 +36,15 @@ inline void write_sentence(const std::string& sentence, executorch_app_error* er
   memcpy(error->sentence, text.c_str(), text.size() + 1);
 }
 
+// Returns `code`, one of an interface's enumeration.
+template <typename Code>
+Code fail(Code code, const std::string& sentence, executorch_app_error* error) {
+  write_sentence(sentence, error);
+  return code;
+}
+
+inline std::string missing_argument(const char* function, const char* argument) {
+  return std::string(function) + ": " + argument + ": got NULL, expected a value.";
+}
+
 }  // namespace runner
