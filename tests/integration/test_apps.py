@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+sys.path.insert(0, os.path.dirname(__file__))
 from nested import Workspace
+
+
+@pytest.fixture(scope="module")
+def workspace(apps: Workspace) -> Workspace:
+    return apps
 
 
 def files(app: Path) -> list[str]:

@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ import pytest
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 from license_expression import get_spdx_licensing
+
+sys.path.insert(0, os.path.dirname(__file__))
 from nested import FOR_APPS, Workspace
 
 _FILES = {
@@ -30,10 +33,11 @@ _FILES = {
 }
 
 
-@pytest.fixture(scope="module", autouse=True)
-def build_after_other_tests(workspace: Workspace) -> None:
-    """Tests of apps edit files and restore them."""
-    workspace.run("build", "//:release")
+@pytest.fixture(scope="module")
+def workspace(apps: Workspace) -> Workspace:
+    """With the release: tests of apps edit files and restore them."""
+    apps.run("build", "//:release")
+    return apps
 
 
 def release(workspace: Workspace) -> Path:
