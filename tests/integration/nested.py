@@ -24,6 +24,9 @@ FOR_APPS = (
     "executorch_runtime_linux_x86_64",
 )
 
+# The outer build compiles the runner as users do; that of a nested one runs on small files.
+NOT_OPTIMIZED = "--per_file_copt=rules_executorch./tools/runner/@-O0"
+
 # Other commands have no such flags.
 _OF_BUILDS = (
     "--extra_toolchains",
@@ -44,7 +47,8 @@ class Workspace:
       source: its path in the module; or what writes one, called with its folder and the module's.
       repositories: repositories of the outer build that it uses, too, so that they aren't fetched
         once more; the test needs a file of each.
-      compiled_once: whether C++ comes out of a disk cache that tests of one output base share.
+      compiled_once: whether C++ is not optimized, and comes out of a disk cache that tests of one
+        output base share.
         Actions of these rules never do, and neither do tests: Bazel would hash their inputs, which
         include the exporter environment.
     """
@@ -62,9 +66,8 @@ class Workspace:
         self.folder = folder
         folder.parent.mkdir(parents=True, exist_ok=True)
         self.overrides = [_outer_exporter(folder.parent / f"exporter-of-{folder.name}")]
-        # The outer build compiles the runner as users do; here it runs on small files.
-        self.overrides.append("--per_file_copt=rules_executorch./tools/runner/@-O0")
         if compiled_once:
+            self.overrides.append(NOT_OPTIMIZED)
             cache = Path(os.environ["TEST_TMPDIR"]).parent / "compiled"
             self.overrides.append(f"--disk_cache={cache}")
             self.overrides.append("--modify_execution_info=^(Et.*|TestRunner)$=+no-cache")

@@ -18,7 +18,7 @@ from cyclonedx.validation.json import JsonStrictValidator
 from license_expression import get_spdx_licensing
 
 sys.path.insert(0, os.path.dirname(__file__))
-from nested import FOR_APPS, Workspace
+from nested import FOR_APPS, NOT_OPTIMIZED, Workspace, bazels_compiler
 
 _FILES = {
     "SHA256SUMS",
@@ -195,6 +195,7 @@ def test_the_same_bytes_elsewhere(workspace: Workspace, tmp_path: Path) -> None:
     other = Workspace(
         tmp_path / "some/other", source="tests/e2e/apps", repositories=FOR_APPS, compiled_once=False
     )
+    other.overrides += [NOT_OPTIMIZED, *bazels_compiler()]
     try:
         other.run("build", "//:release")
         assert digests(release(other)) == digests(release(workspace))

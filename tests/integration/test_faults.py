@@ -61,6 +61,12 @@ et_program(
     model = ":large",
     recipe = "@rules_executorch//backends/portable:fp32",
 )
+
+genrule(
+    name = "fails",
+    outs = ["none"],
+    cmd = "sleep 1; exit 1",
+)
 """
 _PROGRAM = "//:slow_portable"
 
@@ -144,6 +150,14 @@ def test_a_killed_lowering(workspace: Workspace, right: bytes) -> None:
     assert running.returncode == 1, printed
     assert "the lowering's process was killed by signal 9" in printed, printed
     assert "memory" in printed, printed
+    check_next_build(workspace, right)
+
+
+def test_a_build_after_a_failed_one(workspace: Workspace, right: bytes) -> None:
+    """Bazel leaves a lowering of a failed build running; it does not answer for the next one."""
+    make_stale(workspace)
+    workspace.failed("//:fails", _PROGRAM)
+    make_stale(workspace)
     check_next_build(workspace, right)
 
 
