@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import pytest
 
 sys.path.insert(0, os.path.dirname(__file__))
-from nested import Workspace
+from nested import EmptyWorkspace, Workspace, bazels_compiler
 
 
 @pytest.fixture(scope="session")
@@ -23,5 +23,22 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
     repositories = ["executorch_cli"]
     folder = tmp_path_factory.mktemp("shared") / "one"
     new_workspace = Workspace(folder, repositories=repositories)
+    new_workspace.overrides += bazels_compiler()
     yield new_workspace
     new_workspace.close()
+
+
+@pytest.fixture(scope="session")
+def empty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmptyWorkspace]:
+    """For tests of repository rules; each file clears it."""
+    new_workspace = EmptyWorkspace(tmp_path_factory.mktemp("empty"))
+    yield new_workspace
+    new_workspace.close()
+
+
+@pytest.fixture(scope="session")
+def apps(shared: Workspace) -> Workspace:
+    """The workspace of apps, built once for the tests of apps and those of releases."""
+    shared.lay("tests/e2e/apps")
+    shared.run("build", "//...")
+    return shared

@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 # Startup flags of all commands of a test, as a server that was started with others begins anew.
@@ -24,8 +24,16 @@ FOR_APPS = (
     "executorch_runtime_linux_x86_64",
 )
 
+# The outer build compiles the runner as users do; that of a nested one runs on small files.
+NOT_OPTIMIZED = "--per_file_copt=rules_executorch./tools/runner/@-O0"
+
 # Other commands have no such flags.
-_OF_BUILDS = ("--incompatible_strict_action_env", "--modify_execution_info")
+_OF_BUILDS = (
+    "--extra_toolchains",
+    "--incompatible_strict_action_env",
+    "--modify_execution_info",
+    "--per_file_copt",
+)
 
 
 class Workspace:
@@ -39,7 +47,8 @@ class Workspace:
       source: its path in the module; or what writes one, called with its folder and the module's.
       repositories: repositories of the outer build that it uses, too, so that they aren't fetched
         once more; the test needs a file of each.
-      compiled_once: whether C++ comes out of a disk cache that tests of one output base share.
+      compiled_once: whether C++ is not optimized, and comes out of a disk cache that tests of one
+        output base share.
         Actions of these rules never do, and neither do tests: Bazel would hash their inputs, which
         include the exporter environment.
     """
@@ -58,6 +67,7 @@ class Workspace:
         folder.parent.mkdir(parents=True, exist_ok=True)
         self.overrides = [_outer_exporter(folder.parent / f"exporter-of-{folder.name}")]
         if compiled_once:
+            self.overrides.append(NOT_OPTIMIZED)
             cache = Path(os.environ["TEST_TMPDIR"]).parent / "compiled"
             self.overrides.append(f"--disk_cache={cache}")
             self.overrides.append("--modify_execution_info=^(Et.*|TestRunner)$=+no-cache")
@@ -177,6 +187,43 @@ class Workspace:
         remove(self.base)
 
 
+class EmptyWorkspace:
+    """A workspace into which tests of repository rules write all files, and its Bazel server.
+
+    Args:
+      top: where the workspace and the output base go.
+    """
+
+    def __init__(self, top: Path) -> None:
+        self.module = Path(os.path.realpath("bazelw")).parent
+        self.top = top
+        self.folder = top / "workspace"
+        self.base = top / "base"
+        self.folder.mkdir()
+
+    def clear(self) -> None:
+        """Removes what other tests wrote; the server, and what it fetched, stay."""
+        for path in self.folder.iterdir():
+            remove(path)
+
+    def run(
+        self, *arguments: str, environment: Mapping[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """Runs Bazel, in the test's environment or another."""
+        return subprocess.run(
+            [self.module / "bazelw", f"--output_base={self.base}", *STARTUP, *arguments],
+            cwd=self.folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+        )
+
+    def close(self) -> None:
+        """Ends the server and makes its files removable."""
+        self.run("shutdown")
+        remove(self.base)
+
+
 def remove(path: Path) -> None:
     """Removes a file, a link or a folder, of which Bazel may have made parts read-only."""
     if path.is_dir() and not path.is_symlink():
@@ -186,17 +233,44 @@ def remove(path: Path) -> None:
         path.unlink()
 
 
+def bazels_compiler() -> list[str]:
+    """Flags with which workspaces that depend on rules_cc themselves compile as others do.
+
+    Bazel 7 takes the C++ toolchain that it configures itself, or that of a direct dependency on
+    rules_cc. Their compilations have nothing in common in a cache. For workspaces that use no
+    portable platform of the machine's own kind, as this toolchain precedes all others.
+    """
+    if _mark(_outer_folder()) == "+":
+        return []
+    return [
+        "--extra_toolchains=@@bazel_tools~cc_configure_extension~local_config_cc_toolchains//:all"
+    ]
+
+
+def _mark(outer: Path) -> str:
+    """What joins the parts of a canonical name: ~ in Bazel 7, + in later ones.
+
+    Args:
+      outer: folder of a repository of the outer build's extension.
+    """
+    return "+" if "+" in outer.name else "~"
+
+
+def _outer_folder() -> Path:
+    """The outer build's exporter environment."""
+    stamps = list(Path("..").glob("*executorch_exporter/environment.json"))
+    assert stamps, "the test needs @executorch_exporter//:environment.json"
+    return Path(os.path.realpath(stamps[0])).parent
+
+
 def _outer_exporter(folder: Path) -> str:
     """The flag that hands the outer build's exporter environment to the nested one.
 
     Args:
       folder: where to lay out a repository of links to it.
     """
-    stamps = list(Path("..").glob("*executorch_exporter/environment.json"))
-    assert stamps, "the test needs @executorch_exporter//:environment.json"
-    outer = Path(os.path.realpath(stamps[0])).parent
-    # Bazel 7 joins the parts of a canonical name with ~, later ones with +.
-    mark = "+" if "+" in outer.name else "~"
+    outer = _outer_folder()
+    mark = _mark(outer)
     folder.mkdir()
     for entry in outer.iterdir():
         if entry.name in ("python", "site-packages", "lite", "environment.json"):
@@ -221,7 +295,7 @@ def _outer_repository(name: str, folder: Path) -> str:
     for entry in outer.iterdir():
         if entry.name not in ("BUILD.bazel", "REPO.bazel"):
             (folder / entry.name).symlink_to(entry)
-    mark = "+" if "+" in outer.name else "~"
+    mark = _mark(outer)
     _write_build_file(outer, folder, mark)
     return _override(name, mark, folder)
 
@@ -241,9 +315,7 @@ def outer_overrides(folder: Path) -> list[str]:
     Args:
       folder: where to lay out repositories of links to it.
     """
-    stamps = list(Path("..").glob("*executorch_exporter/environment.json"))
-    assert stamps, "the test needs @executorch_exporter//:environment.json"
-    external = Path(os.path.realpath(stamps[0])).parent.parent
+    external = _outer_folder().parent
     flags = []
     for outer in sorted(external.glob("_main[~+]*executorch[~+]*")):
         place = folder / outer.name

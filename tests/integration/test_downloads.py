@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, os.path.dirname(__file__))
-from nested import STARTUP
+from nested import EmptyWorkspace
 
 _MODULE = """
 module(name = "downloader")
@@ -64,14 +64,8 @@ class _Index(http.server.SimpleHTTPRequestHandler):
 class Downloader:
     """A workspace whose weights are in a wheel of a private index."""
 
-    def __init__(self, folder: Path) -> None:
-        module = Path(os.path.realpath("bazelw")).parent
-        self._bazelw = module / "bazelw"
-        self._base = folder / "base"
-        self.folder = folder / "workspace"
-        self.folder.mkdir()
-        served = folder / "served"
-        served.mkdir()
+    def __init__(self, empty: EmptyWorkspace, served: Path) -> None:
+        self._workspace = empty
         with zipfile.ZipFile(served / _WHEEL, "w") as wheel:
             wheel.writestr("example_weights/model.bin", _WEIGHTS)
             wheel.writestr(
@@ -83,17 +77,16 @@ class Downloader:
                 "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
             )
         self.sha256 = hashlib.sha256((served / _WHEEL).read_bytes()).hexdigest()
-        self._module = module
         self.choose()
-        (self.folder / "BUILD.bazel").touch()
+        (empty.folder / "BUILD.bazel").touch()
         handler = functools.partial(_Index, directory=str(served))
         self.index = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
         threading.Thread(target=self.index.serve_forever, daemon=True).start()
 
     def choose(self, python: str = "") -> None:
         """Writes the module's file, with an interpreter for all that is fetched."""
-        text = _MODULE.format(module=self._module, python=python, sha256=self.sha256)
-        (self.folder / "MODULE.bazel").write_text(text)
+        text = _MODULE.format(module=self._workspace.module, python=python, sha256=self.sha256)
+        (self._workspace.folder / "MODULE.bazel").write_text(text)
 
     def build(self, fault: str) -> subprocess.CompletedProcess[str]:
         """Builds the weights while the index is broken in this way; "": not broken."""
@@ -101,27 +94,23 @@ class Downloader:
         address = f"http://127.0.0.1:{self.index.server_address[1]}/simple"
         words = ["build", "@weights//:model.bin", f"--repo_env=PIP_INDEX_URL={address}"]
         words += ["--repo_env=PIP_NO_CACHE_DIR=1", "--repo_env=PIP_RETRIES=0"]
-        return self._bazel(*words)
-
-    def _bazel(self, *words: str) -> subprocess.CompletedProcess[str]:
-        command = [self._bazelw, f"--output_base={self._base}", *STARTUP, *words]
-        return subprocess.run(command, cwd=self.folder, capture_output=True, text=True)
+        return self._workspace.run(*words)
 
     def placed(self) -> list[Path]:
         """Path of the weights in Bazel's output base."""
-        return list((self._base / "external").glob("*weights*/model.bin"))
+        return list((self._workspace.base / "external").glob("*weights*/model.bin"))
 
     def close(self) -> None:
-        self._bazel("shutdown")
         self.index.shutdown()
         self.index.server_close()
-        subprocess.run(["chmod", "-R", "u+w", str(self._base)], check=False)
-        shutil.rmtree(self._base, ignore_errors=True)
 
 
 @pytest.fixture(scope="module")
-def downloader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Downloader]:
-    new_downloader = Downloader(tmp_path_factory.mktemp("downloads"))
+def downloader(
+    empty: EmptyWorkspace, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Downloader]:
+    empty.clear()
+    new_downloader = Downloader(empty, tmp_path_factory.mktemp("served"))
     yield new_downloader
     new_downloader.close()
 

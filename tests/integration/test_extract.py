@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import io
 import os
-import shutil
 import subprocess
 import sys
 import tarfile
 import zipfile
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 sys.path.insert(0, os.path.dirname(__file__))
-from nested import STARTUP
+from nested import EmptyWorkspace
 
 _MODULE = """
 module(name = "archive_user")
@@ -70,13 +67,9 @@ ZIPS = {
 class User:
     """A workspace with repositories that unpack archives, and a folder outside of them."""
 
-    def __init__(self, folder: Path) -> None:
-        module = Path(os.path.realpath("bazelw")).parent
-        self._bazelw = module / "bazelw"
-        self.folder = folder / "workspace"
-        self._base = folder / "base"
-        self.folder.mkdir()
-        self.outside = folder / "outside"
+    def __init__(self, empty: EmptyWorkspace) -> None:
+        self._workspace = empty
+        self.outside = empty.top / "outside"
         self.outside.mkdir()
         (self.outside / "precious").write_text("precious")
         # From base/external/<repository>/unpacked.
@@ -90,12 +83,13 @@ class User:
         kinds = [name.replace(".", "_") for name in [*TARS, *ZIPS]]
         names = [f'"{how}__{kind}"' for how in ("checked", "plain") for kind in kinds]
         listed = ", ".join(names)
-        (self.folder / "MODULE.bazel").write_text(_MODULE.format(module=module, names=listed))
-        (self.folder / "archives.bzl").write_text(_ARCHIVES.format(names=listed))
-        (self.folder / "BUILD.bazel").touch()
+        module = _MODULE.format(module=empty.module, names=listed)
+        (empty.folder / "MODULE.bazel").write_text(module)
+        (empty.folder / "archives.bzl").write_text(_ARCHIVES.format(names=listed))
+        (empty.folder / "BUILD.bazel").touch()
 
     def _write_tar(self, name: str, members: list[tuple[str, bytes, str]]) -> None:
-        with tarfile.open(self.folder / name, "w:gz") as archive:
+        with tarfile.open(self._workspace.folder / name, "w:gz") as archive:
             for member, kind, contents in members:
                 info = tarfile.TarInfo(member)
                 info.type = kind
@@ -106,7 +100,7 @@ class User:
                 archive.addfile(info, io.BytesIO(contents.encode()) if kind == FILE else None)
 
     def _write_zip(self, name: str, members: list[tuple[str, int, str]]) -> None:
-        with zipfile.ZipFile(self.folder / name, "w") as archive:
+        with zipfile.ZipFile(self._workspace.folder / name, "w") as archive:
             for member, mode, contents in members:
                 info = zipfile.ZipInfo(member)
                 info.external_attr = mode << 16
@@ -114,11 +108,7 @@ class User:
 
     def fetch(self, name: str) -> subprocess.CompletedProcess[str]:
         """Fetches a repository with Bazel."""
-        return self._bazel("build", f"@{name}//:file")
-
-    def _bazel(self, *words: str) -> subprocess.CompletedProcess[str]:
-        command = [self._bazelw, f"--output_base={self._base}", *STARTUP, *words]
-        return subprocess.run(command, cwd=self.folder, capture_output=True, text=True)
+        return self._workspace.run("build", f"@{name}//:file")
 
     def is_outside_intact(self) -> bool:
         """Whether nothing was written outside of the repositories; cleans up what was."""
@@ -129,17 +119,11 @@ class User:
         (self.outside / "precious").write_text("precious")
         return intact
 
-    def close(self) -> None:
-        self._bazel("shutdown")
-        subprocess.run(["chmod", "-R", "u+w", str(self._base)], check=False)
-        shutil.rmtree(self._base, ignore_errors=True)
-
 
 @pytest.fixture(scope="module")
-def user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[User]:
-    new_user = User(tmp_path_factory.mktemp("archives"))
-    yield new_user
-    new_user.close()
+def user(empty: EmptyWorkspace) -> User:
+    empty.clear()
+    return User(empty)
 
 
 @pytest.mark.parametrize("kind", ["good_tar_gz", "good_zip"])

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -62,24 +61,25 @@ et_program(
     model = ":large",
     recipe = "@rules_executorch//backends/portable:fp32",
 )
+
+genrule(
+    name = "fails",
+    outs = ["none"],
+    cmd = "sleep 1; exit 1",
+)
 """
 _PROGRAM = "//:slow_portable"
 
 
 @pytest.fixture(scope="module")
-def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
-    """A workspace with a copy of the module, which tests may edit."""
-    folder = tmp_path_factory.mktemp("faults")
-    module = Path(os.path.realpath("bazelw")).parent
-    checkout.copy(module, folder / "module")
-    new_workspace = Workspace(folder / "one", compiled_once=False)
-    new_workspace.replace("MODULE.bazel", f'path = "{module}"', f'path = "{folder / "module"}"')
-    (new_workspace.folder / "slow.py").write_text(_SLOW)
-    build = new_workspace.folder / "BUILD.bazel"
+def workspace(shared: Workspace) -> Workspace:
+    """With a program whose lowering takes long enough to be disturbed."""
+    shared.lay("tests/e2e/smoke")
+    (shared.folder / "slow.py").write_text(_SLOW)
+    build = shared.folder / "BUILD.bazel"
     build.write_text(build.read_text() + _TARGETS)
-    new_workspace.run("build", _PROGRAM)
-    yield new_workspace
-    new_workspace.close()
+    shared.run("build", _PROGRAM)
+    return shared
 
 
 @pytest.fixture(scope="module")
@@ -153,6 +153,14 @@ def test_a_killed_lowering(workspace: Workspace, right: bytes) -> None:
     check_next_build(workspace, right)
 
 
+def test_a_build_after_a_failed_one(workspace: Workspace, right: bytes) -> None:
+    """Bazel leaves a lowering of a failed build running; it does not answer for the next one."""
+    make_stale(workspace)
+    workspace.failed("//:fails", _PROGRAM)
+    make_stale(workspace)
+    check_next_build(workspace, right)
+
+
 @pytest.mark.release
 def test_bounded_memory(workspace: Workspace) -> None:
     """A lowering that exceeds the address space gives an error that says so."""
@@ -185,14 +193,14 @@ def test_an_interrupted_build(workspace: Workspace, right: bytes) -> None:
 def test_two_builds_at_once(workspace: Workspace, right: bytes, tmp_path: Path) -> None:
     """Two output bases fill one disk cache at the same time."""
     other = Workspace(tmp_path / "two", base="other", compiled_once=False)
-    other.replace("MODULE.bazel", str(other.module), str(workspace.folder.parent / "module"))
     for name in ("BUILD.bazel", "slow.py"):
         (other.folder / name).write_text((workspace.folder / name).read_text())
-    cache = f"--disk_cache={tmp_path / 'cache'}"
+    # Of the rules' own actions, too.
+    cache = [f"--disk_cache={tmp_path / 'cache'}", "--modify_execution_info="]
     remove_outputs(workspace)
     try:
         together = [
-            threading.Thread(target=one.run, args=("build", cache, _PROGRAM))
+            threading.Thread(target=one.run, args=("build", *cache, _PROGRAM))
             for one in (workspace, other)
         ]
         for thread in together:
@@ -202,7 +210,7 @@ def test_two_builds_at_once(workspace: Workspace, right: bytes, tmp_path: Path) 
         assert program(workspace) == right
         assert program(other) == right
         other.run("clean")
-        assert "2 disk cache hit" in other.run("build", cache, _PROGRAM)
+        assert "2 disk cache hit" in other.run("build", *cache, _PROGRAM)
         assert program(other) == right
     finally:
         other.close()
@@ -261,19 +269,25 @@ exit $code
 
 
 @pytest.mark.release
-def test_code_of_a_worker_that_changes(workspace: Workspace, right: bytes) -> None:
-    """A running worker does not use the old code; later tests use the first code again."""
-    check_next_build(workspace, right)
-    before = workers(workspace.base)
-    source = workspace.folder.parent / "module/tools/etexport/lower.py"
-    text = source.read_text()
-    assert '"label": index.label,' in text
-    source.write_text(text.replace('"label": index.label,', '"label": index.label, "new": 1,'))
-    workspace.run("build", "--output_groups=lowered", _PROGRAM)
-    (index,) = (workspace.folder / "bazel-out").glob("*/bin/slow_portable.lowered/lowering.json")
-    assert '"new": 1' in index.read_text()
-    assert not set(before) & set(workers(workspace.base))
-    source.write_text(text)
+def test_code_of_a_worker_that_changes(workspace: Workspace, right: bytes, tmp_path: Path) -> None:
+    """A running worker does not use the old code."""
+    copy = tmp_path / "module"
+    checkout.copy(workspace.module, copy)
+    workspace.replace("MODULE.bazel", f'path = "{workspace.module}"', f'path = "{copy}"')
+    try:
+        check_next_build(workspace, right)
+        before = workers(workspace.base)
+        source = copy / "tools/etexport/lower.py"
+        text = source.read_text()
+        assert '"label": index.label,' in text
+        source.write_text(text.replace('"label": index.label,', '"label": index.label, "new": 1,'))
+        workspace.run("build", "--output_groups=lowered", _PROGRAM)
+        lowered = (workspace.folder / "bazel-out").glob("*/bin/slow_portable.lowered/lowering.json")
+        (index,) = lowered
+        assert '"new": 1' in index.read_text()
+        assert not set(before) & set(workers(workspace.base))
+    finally:
+        workspace.replace("MODULE.bazel", f'path = "{copy}"', f'path = "{workspace.module}"')
 
 
 @pytest.mark.release

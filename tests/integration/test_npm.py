@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 sys.path.insert(0, os.path.dirname(__file__))
-from nested import STARTUP
+from nested import EmptyWorkspace
 
 _SHA256 = "7b75c1057198cf97696909a9bee176c9c5e9bcb5b03bf3ecef2f484defadd51e"
 
@@ -48,37 +45,23 @@ packages = module_extension(implementation = _impl)
 class User:
     """A workspace with repositories of npm packages."""
 
-    def __init__(self, folder: Path) -> None:
-        self.module = Path(os.path.realpath("bazelw")).parent
-        self.folder = folder / "workspace"
-        self._base = folder / "base"
-        self.folder.mkdir()
-        (self.folder / "MODULE.bazel").write_text(_MODULE.format(module=self.module))
-        (self.folder / "packages.bzl").write_text(_PACKAGES % _SHA256)
-        (self.folder / "package.BUILD").write_text('exports_files(glob(["**"]))\n')
-        (self.folder / "BUILD.bazel").touch()
-
-    def bazel(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [self.module / "bazelw", f"--output_base={self._base}", *STARTUP]
-        return subprocess.run(
-            [*command, *arguments], cwd=self.folder, capture_output=True, text=True
-        )
+    def __init__(self, empty: EmptyWorkspace) -> None:
+        self.bazel = empty.run
+        self.external = empty.base / "external"
+        (empty.folder / "MODULE.bazel").write_text(_MODULE.format(module=empty.module))
+        (empty.folder / "packages.bzl").write_text(_PACKAGES % _SHA256)
+        (empty.folder / "package.BUILD").write_text('exports_files(glob(["**"]))\n')
+        (empty.folder / "BUILD.bazel").touch()
 
     def repository(self, name: str) -> Path:
-        (repository,) = (self._base / "external").glob(f"_main?packages?{name}")
+        (repository,) = self.external.glob(f"_main?packages?{name}")
         return repository
-
-    def close(self) -> None:
-        self.bazel("shutdown")
-        subprocess.run(["chmod", "-R", "u+w", str(self._base)], check=False)
-        shutil.rmtree(self._base, ignore_errors=True)
 
 
 @pytest.fixture(scope="module")
-def user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[User]:
-    new_user = User(tmp_path_factory.mktemp("npm"))
-    yield new_user
-    new_user.close()
+def user(empty: EmptyWorkspace) -> User:
+    empty.clear()
+    return User(empty)
 
 
 def test_files_have_their_places(user: User) -> None:
@@ -99,7 +82,7 @@ def test_a_machine_without_npm_gets_one(user: User, tmp_path: Path) -> None:
                 link.symlink_to(program)
     done = user.bazel("build", f"--repo_env=PATH={tmp_path}", "@no_npm//:LICENSE")
     assert done.returncode == 0, done.stderr
-    assert list((user.folder.parent / "base/external").glob("*executorch_nodejs/nodejs/bin/node"))
+    assert list(user.external.glob("*executorch_nodejs/nodejs/bin/node"))
     assert user.repository("no_npm").joinpath("code/number.js").is_file()
 
 

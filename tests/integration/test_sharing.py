@@ -19,10 +19,30 @@ _FP32 = '"@rules_executorch//backends/xnnpack:fp32"'
 _INT4 = '"@rules_executorch//backends/xnnpack:int8_dynamic_act_int4_weight"'
 
 
+def trio(precision: str) -> list[str]:
+    """A base and two tasks on one foundation."""
+    names = ("foundation", "base", "task1", "task2")
+    return [f"//:{name}_{precision}" for name in names]
+
+
+# What the tests look at and change; //... has more.
+_PROGRAMS = [
+    *trio("fp32"),
+    *trio("int4"),
+    "//:changing_int4",
+    "//:changing_int4_test",
+    "//:foundation_int8_dynamic",
+    "//:rank4_fp32",
+    "//:twins_int8_dynamic",
+    "//:twins_int8_static",
+]
+
+
 @pytest.fixture(scope="module")
 def workspace(shared: Workspace) -> Workspace:
     """One workspace for all tests; each test restores what it changes."""
     shared.lay("tests/e2e/sharing")
+    shared.run("build", *_PROGRAMS)
     return shared
 
 
@@ -60,7 +80,6 @@ def test_more_shapes_and_ranks(workspace: Workspace) -> None:
 
 def test_a_base_and_its_foundation_are_lowered_once(workspace: Workspace) -> None:
     """One et_lowering, or a program that uses the lowering of its shared data."""
-    workspace.build("//...")
     folder = added(
         workspace,
         f"""
@@ -75,7 +94,7 @@ et_program(name = "p", model = "//:base_9", recipe = {_FP32}, shared_data = [":f
 
 def test_a_new_adapter_lowers_itself_only(workspace: Workspace) -> None:
     """Other programs and the foundation's bytes do not change."""
-    workspace.build("//...")
+    workspace.build(*_PROGRAMS)
     before = workspace.outputs()
     folder = added(
         workspace,
@@ -99,7 +118,7 @@ et_program_test(
 """,
     )
     package = f"//{folder.name}"
-    ran = workspace.build("//...")
+    ran = workspace.build(*_PROGRAMS, f"{package}:all")
     names = [("EtExpect", "model"), ("EtLink", "task9"), ("EtLower", "task9.lowering")]
     assert ran == [f"{mnemonic} {package}:{name}" for mnemonic, name in names]
     assert workspace.outputs() == before
@@ -127,7 +146,8 @@ def other_values(workspace: Workspace, factor: float) -> Iterator[None]:
 @pytest.mark.parametrize("precision", ["int4", pytest.param("portable", marks=pytest.mark.release)])
 def test_new_values_of_an_adapter_lower_nothing(workspace: Workspace, precision: str) -> None:
     """The result has the bytes of a lowering with these values."""
-    workspace.build("//...")
+    name = f"changing_{precision}"
+    workspace.build(f"//:{name}", f"//:{name}_test")
     before = workspace.outputs()
     recipe = _INT4 if precision == "int4" else '"@rules_executorch//backends/portable:fp32"'
     args = '{"rank": "2", "task": "4"}'
@@ -151,7 +171,6 @@ et_program(
 )
 """,
     )
-    name = f"changing_{precision}"
     with other_values(workspace, -1.5):
         ran = workspace.build(f"//:{name}")
         lowering = f"//:{name}.lowering"
@@ -192,7 +211,7 @@ et_program(
 
 def test_changed_sharing_never_lowers_again(workspace: Workspace) -> None:
     """Changing what is shared only links."""
-    workspace.build("//...")
+    workspace.build("//:task1_fp32")
     old = '        min_shared = "60%",\n'
     workspace.replace("BUILD.bazel", old, '        min_shared = "61%",\n')
     try:
@@ -202,10 +221,18 @@ def test_changed_sharing_never_lowers_again(workspace: Workspace) -> None:
     assert ran == ["EtLink //:task1_fp32"]
 
 
-@pytest.mark.parametrize("precision", ["fp32", "int4", "int8_dynamic", "portable"])
+@pytest.mark.parametrize(
+    "precision",
+    [
+        "fp32",
+        "int4",
+        pytest.param("int8_dynamic", marks=pytest.mark.release),
+        pytest.param("portable", marks=pytest.mark.release),
+    ],
+)
 def test_programs_carry_no_copy(workspace: Workspace, precision: str) -> None:
     """A base and two tasks are no larger than the foundation and two adapters."""
-    workspace.build("//...")
+    workspace.build(*trio(precision))
     bin_folder = workspace.folder / "bazel-bin"
     size = {p.name: p.stat().st_size for p in bin_folder.iterdir() if p.suffix in (".pte", ".ptd")}
     for task in ("task1", "task2"):

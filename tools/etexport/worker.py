@@ -13,8 +13,9 @@ A request's life: `_take` queues it, `_start_waiting` starts it when `Admission`
 and the machine has a process to give, `_child` executes it and writes one JSON object to its pipe,
 `_read_child` answers Bazel when that pipe closes. A cancelled request (`_cancel`) is answered at
 once while it waits; a running child is killed with all that it started, and answered when its pipe
-closes, which is when its work has stopped and nothing writes to its outputs any more. When Bazel
-closes its end, all children are killed. A child that dies without an answer is reported with its
+closes, which is when its work has stopped and nothing writes to its outputs any more. A request
+whose id comes again was forgotten by Bazel (`_abandon`) and is never answered. When Bazel closes
+its end, all children are killed. A child that dies without an answer is reported with its
 signal or exit code.
 """
 
@@ -94,7 +95,7 @@ class Worker:
                         self._waiting.clear()
                         for child in self._running.values():
                             _kill(child.process)
-                else:
+                elif key.fd in self._running:
                     self._read_child(self._running[key.fd])
             for child in self._running.values():
                 self._bury(child)
@@ -124,10 +125,28 @@ class Worker:
         return True
 
     def _take(self, request: dict[str, Any]) -> None:
+        request_id = request.get("requestId", 0)
         if request.get("cancel"):
-            self._cancel(request.get("requestId", 0))
+            self._cancel(request_id)
         else:
+            self._abandon(request_id)
             self._waiting.append((request, self._admission.need(request)))
+
+    def _abandon(self, request_id: int) -> None:
+        """Ends an earlier request with the id of a new one, without an answer.
+
+        Unless it cancels requests, Bazel forgets those of a build that failed or was interrupted,
+        and uses their ids again: it would take an old answer for the new request's.
+        """
+        for item in list(self._waiting):
+            if item[0].get("requestId", 0) == request_id:
+                self._waiting.remove(item)
+                self._refusals = 0
+        for child in list(self._running.values()):
+            if child.request_id == request_id:
+                self._close_pipe(child)
+                _kill(child.process)
+                self._bury(child, wait=True)
 
     def _cancel(self, request_id: int) -> None:
         for item in list(self._waiting):
@@ -211,9 +230,7 @@ class Worker:
         if data:
             child.output += data
             return
-        self._selector.unregister(child.pipe)
-        os.close(child.pipe)
-        del self._running[child.pipe]
+        self._close_pipe(child)
         if child.status is None:
             _kill(child.process)
             self._bury(child, wait=True)
@@ -225,6 +242,11 @@ class Worker:
         except ValueError:
             answer = {"exitCode": 1, "output": _crash(child.status or 0, self._log)}
         self._respond({**answer, "requestId": child.request_id})
+
+    def _close_pipe(self, child: _Running) -> None:
+        self._selector.unregister(child.pipe)
+        os.close(child.pipe)
+        del self._running[child.pipe]
 
     def _bury(self, child: _Running, wait: bool = False) -> None:
         """Reaps a child that has ended, and ends what it started: that may hold its pipe open."""

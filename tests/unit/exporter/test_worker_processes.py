@@ -36,6 +36,15 @@ def test_nothing_of_a_request_reaches_the_next(worker: FakeWorker) -> None:
     assert worker.ask("state")["output"] == before
 
 
+def test_a_request_of_an_id_that_runs_takes_its_place(worker: FakeWorker, tmp_path: Path) -> None:
+    """As after a failed build: Bazel takes the first answer for that to the new request."""
+    worker.send("sleep", str(tmp_path / "pids"), requestId=1)
+    processes = noted(tmp_path / "pids")
+    assert worker.ask("next") == {"exitCode": 0, "output": "next", "requestId": 1}
+    assert [gone(process) for process in processes] == [True] * 2
+    assert worker.ask("after")["output"] == "after"
+
+
 def test_children_read_nothing_of_the_requests(worker: FakeWorker) -> None:
     worker.send("read", requestId=1)
     worker.send("after", requestId=2)

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+sys.path.insert(0, os.path.dirname(__file__))
 from nested import Workspace
+
+
+@pytest.fixture(scope="module")
+def workspace(apps: Workspace) -> Workspace:
+    return apps
 
 
 def files(app: Path) -> list[str]:
@@ -74,26 +83,36 @@ def test_an_app_moves_as_a_whole(workspace: Workspace, tmp_path: Path) -> None:
     assert run(moved / "runner", moved / "programs/scaled_portable.pte") == "custom main: 1.5\n"
 
 
-def test_an_own_runtime_with_a_static_library(workspace: Workspace) -> None:
+# An app on the user's own runtime: with a small main, and with the runner.
+own_runtime_app = pytest.mark.parametrize(
+    "name",
+    ["scaled_own_runtime", pytest.param("scaled_own_runtime_runner", marks=pytest.mark.release)],
+)
+
+
+@own_runtime_app
+def test_an_own_runtime_with_a_static_library(workspace: Workspace, name: str) -> None:
     """The app omits the object of an operator that no program uses."""
-    app, manifest = app_of(workspace, "scaled_own_runtime")
+    workspace.build(f"//:{name}")
+    app, manifest = app_of(workspace, name)
     assert manifest["platform"] == "own_linux"
     binary = (app / "runner").read_bytes()
     assert b"mine::scale.out\0" in binary
     assert b"mine::shift.out\0" not in binary
-    fit = json.loads((workspace.folder / "bazel-bin/scaled_own_runtime.fit.json").read_text())
+    fit = json.loads((workspace.folder / f"bazel-bin/{name}.fit.json").read_text())
     (extra,) = [one for one in fit["libraries"] if "selected_size" in one]
     assert extra["operators"] == ["mine::scale.out"]
     assert 0 < extra["selected_size"] < extra["size"]
 
 
-def test_sizes_with_and_without_selection(workspace: Workspace) -> None:
-    workspace.run("build", "//:scaled_own_runtime", "--output_groups=report")
+@own_runtime_app
+def test_sizes_with_and_without_selection(workspace: Workspace, name: str) -> None:
+    workspace.run("build", f"//:{name}", "--output_groups=report")
     folder = workspace.folder / "bazel-bin"
-    sizes = json.loads((folder / "scaled_own_runtime.size.json").read_text())
-    binary = folder / "scaled_own_runtime.bin"
+    sizes = json.loads((folder / f"{name}.size.json").read_text())
+    binary = folder / f"{name}.bin"
     assert sizes == {
-        "label": "//:scaled_own_runtime",
+        "label": f"//:{name}",
         "binary_size": (binary / "runner").stat().st_size,
         "whole_binary_size": (binary / "runner_whole").stat().st_size,
     }
@@ -115,8 +134,8 @@ def test_platforms_share_programs(workspace: Workspace) -> None:
     build = workspace.folder / "BUILD.bazel"
     before = build.read_text()
     build.write_text(
-        before + 'et_runner_app(name = "again", platform = "//runtime:own_linux", '
-        'programs = [":task_1", ":task_2"])\n'
+        before + 'et_runner_app(name = "again", srcs = ["main.cc"], '
+        'platform = "//runtime:own_linux", programs = [":task_1", ":task_2"])\n'
     )
     try:
         ran = workspace.build("//:again")

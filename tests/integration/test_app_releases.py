@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,9 @@ import pytest
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 from license_expression import get_spdx_licensing
-from nested import FOR_APPS, Workspace
+
+sys.path.insert(0, os.path.dirname(__file__))
+from nested import FOR_APPS, NOT_OPTIMIZED, Workspace, bazels_compiler
 
 _FILES = {
     "SHA256SUMS",
@@ -30,10 +33,11 @@ _FILES = {
 }
 
 
-@pytest.fixture(scope="module", autouse=True)
-def build_after_other_tests(workspace: Workspace) -> None:
-    """Tests of apps edit files and restore them."""
-    workspace.run("build", "//:release")
+@pytest.fixture(scope="module")
+def workspace(apps: Workspace) -> Workspace:
+    """With the release: tests of apps edit files and restore them."""
+    apps.run("build", "//:release")
+    return apps
 
 
 def release(workspace: Workspace) -> Path:
@@ -191,6 +195,7 @@ def test_the_same_bytes_elsewhere(workspace: Workspace, tmp_path: Path) -> None:
     other = Workspace(
         tmp_path / "some/other", source="tests/e2e/apps", repositories=FOR_APPS, compiled_once=False
     )
+    other.overrides += [NOT_OPTIMIZED, *bazels_compiler()]
     try:
         other.run("build", "//:release")
         assert digests(release(other)) == digests(release(workspace))
