@@ -39,7 +39,9 @@ def test_another_table() -> None:
         Parser(NeverAsked()).load(TABLE + "\n")
 
 
-@pytest.mark.parametrize("lowering", ["fast", "stock"])
+@pytest.mark.parametrize(
+    "lowering", ["fast", pytest.param("stock", marks=pytest.mark.release)]
+)
 def test_import(lowering: str) -> None:
     """Upstream's parser is back, and it was not asked on the fast path."""
     code = f"""if True:
