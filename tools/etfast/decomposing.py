@@ -24,7 +24,6 @@ import contextlib
 import types
 from typing import Any
 
-import torch
 from torch._functorch._aot_autograd.input_output_analysis import create_graph_signature
 from torch.utils import _pytree as pytree
 

@@ -133,7 +133,8 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def net(built: Path, tmp_path: Path) -> dict[str, Path]:
     """What the build hands to a test: the program, its manifest, and the eager model's outputs."""
     program, output = (
-        Path(shutil.copy(built / name, tmp_path)) for name in ("net.pte", "net.expected.safetensors")
+        Path(shutil.copy(built / name, tmp_path))
+        for name in ("net.pte", "net.expected.safetensors")
     )
     return {"program": program, "expected": output, "manifest": manifest_of(program)}
 

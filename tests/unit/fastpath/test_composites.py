@@ -1,4 +1,4 @@
-"""Composed operators: the same ones, with the same kernels, and what was there before comes back."""
+"""Composed operators: the same ones with the same kernels, and what was there before comes back."""
 
 from __future__ import annotations
 
