@@ -3,6 +3,7 @@
 Tests that are marked with `release` run in `//tests:release` only.
 """
 
+import importlib.util
 import os
 import sys
 from pathlib import Path
@@ -20,7 +21,16 @@ class Shard:
             items[:] = items[int(os.environ["TEST_SHARD_INDEX"]) :: shards]
 
 
+def import_executorch() -> None:
+    """As the exporter does: upstream's parser would take a second for its table of operators."""
+    if all(importlib.util.find_spec(name) for name in ("etfast", "torch")):
+        from etfast import path
+
+        path.import_executorch("fast")
+
+
 if __name__ == "__main__":
+    import_executorch()
     scratch = os.environ.get("TEST_TMPDIR", "/tmp")
     options = ["-p", "no:cacheprovider", "-q", "--rootdir=.", f"--basetemp={scratch}/pytest"]
     options += ["-o", "markers=release: takes minutes, and only //tests:release runs it"]

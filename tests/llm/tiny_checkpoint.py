@@ -10,11 +10,13 @@ needs; the same arguments give the same bytes.
 from __future__ import annotations
 
 import argparse
+import functools
 import json
+import math
 import random
 import struct
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -215,7 +217,6 @@ def write(family: str, folder: Path, shards: int = 1, seed: int = 0) -> None:
             "tokenizer_class": "PreTrainedTokenizerFast",
         },
     )
-    source = random.Random(f"{family} {seed}")
     names = sorted(shapes(family, vocabulary).items())
     files = ["model.safetensors"]
     if shards > 1:
@@ -223,8 +224,10 @@ def write(family: str, folder: Path, shards: int = 1, seed: int = 0) -> None:
         placed = {name: files[i % shards] for i, (name, _) in enumerate(names)}
         index = {"metadata": {}, "weight_map": placed}
         _json(folder / "model.safetensors.index.json", index)
-    for i, file in enumerate(files):
-        _safetensors(folder / file, dict(names[i::shards]), source)
+    parts = [dict(names[i::shards]) for i in range(shards)]
+    values = iter(_values(f"{family} {seed}", tuple(s for part in parts for s in part.values())))
+    for file, part in zip(files, parts, strict=True):
+        _safetensors(folder / file, part, values)
 
 
 def write_adapter(family: str, folder: Path, rank: int = 4) -> None:
@@ -241,20 +244,27 @@ def write_adapter(family: str, folder: Path, rank: int = 4) -> None:
                 f"{layer}.lora_A.weight": (rank, WIDTH),
                 f"{layer}.lora_B.weight": (rows, rank),
             }
-    source = random.Random(f"{family} adapter")
-    _safetensors(folder / "adapter_model.safetensors", named, source)
+    values = iter(_values(f"{family} adapter", tuple(named.values())))
+    _safetensors(folder / "adapter_model.safetensors", named, values)
 
 
-def _safetensors(path: Path, named: dict[str, tuple[int, ...]], source: random.Random) -> None:
+@functools.cache
+def _values(seed: str, shapes: tuple[tuple[int, ...], ...]) -> tuple[bytes, ...]:
+    """Random float32 values of tensors; once for all checkpoints that tests write in a process."""
+    source = random.Random(seed)
+    counts = [math.prod(shape) for shape in shapes]
+    return tuple(
+        struct.pack(f"<{count}f", *(source.gauss(0.0, 0.3) for _ in range(count)))
+        for count in counts
+    )
+
+
+def _safetensors(path: Path, named: dict[str, tuple[int, ...]], values: Iterator[bytes]) -> None:
     header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
     data = bytearray()
     for name, shape in named.items():
-        count = 1
-        for size in shape:
-            count *= size
-        values = [source.gauss(0.0, 0.3) for _ in range(count)]
         start = len(data)
-        data += struct.pack(f"<{count}f", *values)
+        data += next(values)
         header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [start, len(data)]}
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)

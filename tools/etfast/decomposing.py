@@ -24,8 +24,6 @@ import contextlib
 import types
 from typing import Any
 
-import torch
-from torch._export import utils as export_utils
 from torch._functorch._aot_autograd.input_output_analysis import create_graph_signature
 from torch.utils import _pytree as pytree
 
@@ -67,10 +65,8 @@ def _install() -> contextlib.AbstractContextManager[None]:
     upstream = _trace._aot_export_joint_with_descriptors
     export = _trace._export_to_aten_ir_make_fx
     generate = _program._gen_edge_manager_for_partitioners
-    materialize = export_utils._materialize_cpp_cia_ops
     # Whether the backends of what is being lowered write no names of nodes down.
     nameless: list[bool] = []
-    known: list[str] = []
 
     def _gen_edge_manager_for_partitioners(partitioner: Any, *args: Any, **kwargs: Any) -> Any:
         partitioners = [p for several in (partitioner or {}).values() for p in several]
@@ -84,14 +80,6 @@ def _install() -> contextlib.AbstractContextManager[None]:
         artifact = export(*args, **kwargs)
         tracing.mark_exported(artifact.gm)
         return artifact
-
-    def _materialize_cpp_cia_ops() -> None:
-        # Upstream looks each of a thousand operators up, once for each namespace.
-        key = "CompositeImplicitAutograd"
-        registered = torch._C._dispatch_get_registrations_for_dispatch_key(key)
-        if registered != known:
-            materialize()
-            known[:] = registered
 
     def _aot_export_joint_with_descriptors(
         stack: Any,
@@ -124,7 +112,6 @@ def _install() -> contextlib.AbstractContextManager[None]:
 
     return replaced(
         (_program, "_gen_edge_manager_for_partitioners", _gen_edge_manager_for_partitioners),
-        (export_utils, "_materialize_cpp_cia_ops", _materialize_cpp_cia_ops),
         (_trace, "_export_to_aten_ir_make_fx", _export_to_aten_ir_make_fx),
         (_trace, "_aot_export_joint_with_descriptors", _aot_export_joint_with_descriptors),
     )
@@ -154,7 +141,6 @@ UNIT = Unit(
             "track_tensor_tree": "c6de8aaed9c07643",
         },
         "torch._export.utils": {
-            "_materialize_cpp_cia_ops": "51472f6b4e2c3782",
             "_special_op_to_preserve_cia": "00b0665a2cdc0355",
         },
         "executorch.exir.program._program": {

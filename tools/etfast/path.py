@@ -39,6 +39,7 @@ UNITS = (
     "checking",
     "codegen",
     "collecting",
+    "composites",
     "decomposing",
     "encoding",
     "node_sources",

@@ -8,13 +8,33 @@ this module costs nothing; opening a program imports torch.
 from __future__ import annotations
 
 import contextlib
+import importlib.util
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from etbuild.errors import BuildError
 
+_COMPILER = "executorch.exir"
 _LACKS = "et inspect --runtime lists backends and operators that this runtime lacks."
+
+
+def upstream() -> Any:
+    """ExecuTorch's Runtime, without its compiler.
+
+    The runtime takes a class of a small module from the compiler's package, which would import the
+    whole compiler: four seconds, and 130 MB. So that package is empty for this import.
+    """
+    compiler = None if _COMPILER in sys.modules else importlib.util.find_spec(_COMPILER)
+    if compiler:
+        sys.modules[_COMPILER] = importlib.util.module_from_spec(compiler)
+    try:
+        from executorch.runtime import Runtime
+    finally:
+        if compiler:
+            del sys.modules[_COMPILER]
+    return Runtime.get()
 
 
 class Program:
@@ -41,11 +61,12 @@ class Program:
     def __init__(
         self, path: Path, data: Path | None = None, name: str = "", events: bool = False
     ) -> None:
-        from executorch.runtime import Runtime, Verification
+        runtime = upstream()
+        from executorch.runtime import Verification
 
         self.name = name or path.name
         try:
-            self._program = Runtime.get().load_program(
+            self._program = runtime.load_program(
                 path, verification=Verification.Minimal, data_path=data, enable_etdump=events
             )
         except RuntimeError as error:
@@ -162,9 +183,7 @@ def missing(needs: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
     Returns:
       "missing_backends" and "missing_operators".
     """
-    from executorch.runtime import Runtime
-
-    runtime = Runtime.get()
+    runtime = upstream()
     backends = set(runtime.backend_registry.registered_backend_names)
     operators = runtime.operator_registry.operator_names
     return {

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import functools
 import json
 import re
 import typing
@@ -24,6 +25,12 @@ from etllm.unsupported import HONORED, REASONS, VALUES
 from etllm.yaml_lines import YamlFile
 
 _BENCHMARK = "benchmark"
+
+
+@functools.cache
+def _schema() -> Any:
+    """All keys with their types and defaults; a merge copies it."""
+    return OmegaConf.structured(LlmConfig)
 
 
 class Settings:
@@ -140,9 +147,8 @@ class Settings:
 
     def _parsed(self) -> LlmConfig:
         self._check_keys(self.file.values, LlmConfig)
-        schema = OmegaConf.structured(LlmConfig)
         try:
-            merged = OmegaConf.merge(schema, OmegaConf.create(dict(self.file.values)))
+            merged = OmegaConf.merge(_schema(), OmegaConf.create(dict(self.file.values)))
             result = OmegaConf.to_object(merged)
         except OmegaConfBaseException as error:
             raise self._wrong(error) from None

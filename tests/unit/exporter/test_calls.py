@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 import torch
 from etbuild import Method, ModelSpec
 from etexport import stages
@@ -87,10 +88,15 @@ def test_kernels_and_delegates_have_modules() -> None:
     assert first[0][2] == 2 * 2 * 8 * 8
 
 
-def test_nodes_of_quantization_have_the_module_of_their_layer() -> None:
-    """They have none of their own; and both paths record the same."""
+@pytest.mark.release
+def test_both_paths_record_the_same() -> None:
     result = calls(Net(), xnnpack("int8_static_per_channel"))
     assert result == calls(Net(), xnnpack("int8_static_per_channel"), "stock")
+
+
+def test_nodes_of_quantization_have_the_module_of_their_layer() -> None:
+    """They have none of their own."""
+    result = calls(Net(), xnnpack("int8_static_per_channel"))
     nodes = [node for nodes in result["delegates"].values() for node in nodes]
     assert operators(nodes, "linear") == ["layers.0", "head", "head"]
     assert {"layers.0", "head"} <= set(operators(nodes, "quantize_per_tensor"))

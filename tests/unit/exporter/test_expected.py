@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -109,12 +110,13 @@ def test_types_without_a_form() -> None:
         expected.plain([object()], "x")
 
 
-@pytest.fixture
-def net(tmp_path: Path) -> dict[str, Path]:
-    """What the build hands to a test: the program, its manifest, and the eager model's outputs."""
-    tree = install(tmp_path, net=NET)
-    output = tmp_path / "net.expected.safetensors"
-    sources = {"_main/net.py": tmp_path / "workspace" / "net.py"}
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the program and the eager model's outputs."""
+    folder = tmp_path_factory.mktemp("built")
+    tree = install(folder, net=NET)
+    output = folder / "net.expected.safetensors"
+    sources = {"_main/net.py": folder / "workspace" / "net.py"}
     asked = request(command="expect", output=output, sources=sources, roots=("_main",))
     lower.run(asked, Progress(), tree)
     scope: dict[str, Any] = {}
@@ -123,8 +125,17 @@ def net(tmp_path: Path) -> dict[str, Path]:
     method = spec.methods["forward"]
     exported = torch.export.export(method.module, method.example_inputs)
     edge = to_edge({"forward": exported}, constant_methods=dict(spec.constant_methods))
-    program = tmp_path / "net.pte"
-    program.write_bytes(edge.to_executorch().buffer)
+    (folder / "net.pte").write_bytes(edge.to_executorch().buffer)
+    return folder
+
+
+@pytest.fixture
+def net(built: Path, tmp_path: Path) -> dict[str, Path]:
+    """What the build hands to a test: the program, its manifest, and the eager model's outputs."""
+    program, output = (
+        Path(shutil.copy(built / name, tmp_path))
+        for name in ("net.pte", "net.expected.safetensors")
+    )
     return {"program": program, "expected": output, "manifest": manifest_of(program)}
 
 
@@ -277,6 +288,18 @@ def test_a_test_imports_no_torch() -> None:
         [sys.executable, "-c", code.format(sys.path)], capture_output=True, text=True, check=True
     )
     assert done.stdout == "False\n"
+
+
+def test_the_python_runtime_imports_no_compiler() -> None:
+    """It would take most of the time of a test."""
+    code = (
+        "import sys; sys.path[:0] = {}; from etlink import runtime; runtime.upstream();"
+        "print('torch' in sys.modules, 'executorch.exir' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code.format(sys.path)], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "True False\n"
 
 
 def test_a_bundle_has_the_same_cases(net: dict[str, Path], tmp_path: Path) -> None:

@@ -93,7 +93,11 @@ def ratio_of_program(layer: str, name: str, folder: Path) -> float:
 # PT2E quantizes the output of a layer with its activation, and only the layer is measured.
 @pytest.mark.parametrize(
     ("recipe", "within", "step"),
-    [(INT4, 0.5, 1), pytest.param(INT8, 3.0, 2, marks=pytest.mark.release)],
+    [
+        (INT4, 0.5, 2),
+        pytest.param(INT4, 0.5, 1, marks=pytest.mark.release),
+        pytest.param(INT8, 3.0, 2, marks=pytest.mark.release),
+    ],
 )
 def test_the_ranking_is_that_of_real_programs(
     recipe: str, within: float, step: int, tmp_path: Path
@@ -258,6 +262,7 @@ def test_impossible_bounds(bound: str, value: str, message: str) -> None:
     assert choose.choose(result, bound, met, "//x:tuned")["layers"] == {"a": 1, "also.a": 1}
 
 
+@pytest.mark.release
 def test_the_hash_seed_changes_nothing() -> None:
     """A process with another seed measures the same."""
     script = "import json, test_sensitivity as t; print(json.dumps(t.measured('fp32', t.INT4)))"

@@ -23,6 +23,9 @@ from executorch.export import ExportRecipe
 from executorch.runtime import Runtime
 
 X = torch.arange(4.0)
+LOWERINGS = pytest.mark.parametrize(
+    "lowering", ["fast", pytest.param("stock", marks=pytest.mark.release)]
+)
 
 
 class Inner(torch.nn.Module):
@@ -81,7 +84,7 @@ def run(net: torch.nn.Module, program: Path, data: Path | None = None) -> list[b
         return [torch.allclose(method.execute([X])[0], eager(X)) for _ in range(3)]
 
 
-@pytest.mark.parametrize("lowering", ["fast", "stock"])
+@LOWERINGS
 @pytest.mark.parametrize("persistent", [True, False])
 def test_lost_values(lowering: str, persistent: bool) -> None:
     with pytest.raises(BuildError) as caught:
@@ -116,7 +119,7 @@ def test_state_that_begins_with_zeros(tmp_path: Path) -> None:
         assert run(net, program) == [True, True, True]
 
 
-@pytest.mark.parametrize("lowering", ["fast", "stock"])
+@LOWERINGS
 def test_the_way_out(lowering: str, tmp_path: Path) -> None:
     """What the message says gives eager's numbers, with weights inside and beside the program."""
     net = Net(torch.linspace(1, 2, 4))
@@ -161,7 +164,7 @@ class InPlace(torch.nn.Module):
         return x * 2
 
 
-@pytest.mark.parametrize("lowering", ["fast", "stock"])
+@LOWERINGS
 @pytest.mark.parametrize(
     ("net", "changed"),
     [(Learning(), 'parameter "weight"'), (InPlace(), 'input "x"')],

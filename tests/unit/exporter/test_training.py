@@ -24,6 +24,8 @@ from torch import Tensor, nn
 
 lower.settle()
 
+pytestmark = pytest.mark.usefixtures("fast_path")
+
 BATCH = 16
 # A link to the source tree, as an example is a workspace of its own.
 EXAMPLE = Path(os.path.realpath("bazelw")).parent / "examples/qat"

@@ -39,6 +39,7 @@ def test_another_table() -> None:
         Parser(NeverAsked()).load(TABLE + "\n")
 
 
+@pytest.mark.release
 @pytest.mark.parametrize("lowering", ["fast", "stock"])
 def test_import(lowering: str) -> None:
     """Upstream's parser is back, and it was not asked on the fast path."""

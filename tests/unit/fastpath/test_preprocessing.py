@@ -9,6 +9,7 @@ import nets
 import pytest
 import recipes
 import torch
+from etbuild import Method, ModelSpec
 from etexport.names import FoldedNames, watching_xnnpack
 from etfast import beside, path, preprocessing
 from executorch.backends.xnnpack.xnnpack_preprocess import XnnpackBackend
@@ -21,12 +22,19 @@ def _two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(preprocessing, "_WORTH", 0)
 
 
+def two_methods() -> ModelSpec:
+    net = nets.Diamond().eval()
+    return ModelSpec(
+        {name: Method(net, (torch.randn(rows, 32),)) for name, rows in (("many", 4), ("one", 1))}
+    )
+
+
 def named(lowering: str) -> tuple[str, list[list[tuple[str, ...]]]]:
     """The digest of a program of several partitions, and the names of their constants in order."""
     names: dict[str, list[tuple[str, ...]]] = {}
     torch.manual_seed(0)
     with watching_xnnpack(names, FoldedNames()):
-        program = digest(nets.methods(), recipes.ALL["fp32"](), lowering)
+        program = digest(two_methods(), recipes.ALL["fp32"](), lowering)
     return program, list(names.values())
 
 

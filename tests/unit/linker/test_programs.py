@@ -95,12 +95,19 @@ def test_link(name: str, tmp_path: Path) -> None:
     assert (tmp_path / "s.pte").stat().st_size < upstream.stat().st_size - weights / 2
 
 
-def test_portable_names(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def portable_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The data file of a portable program."""
+    folder = tmp_path_factory.mktemp("portable")
+    lowered("portable", folder)
+    link(Lowered(folder / "lowered"), folder / "s.pte", folder / "s.ptd")
+    return folder / "s.ptd"
+
+
+def test_portable_names(portable_data: Path) -> None:
     """Weights of portable programs have their qualified names, shapes and bytes."""
-    lowered("portable", tmp_path)
-    link(Lowered(tmp_path / "lowered"), tmp_path / "s.pte", tmp_path / "s.ptd")
-    data = (tmp_path / "s.ptd").read_bytes()
-    result = ptd.read(tmp_path / "s.ptd")
+    data = portable_data.read_bytes()
+    result = ptd.read(portable_data)
     state = Net().state_dict()
     assert set(result) == set(state)
     for name, tensor in state.items():
@@ -109,12 +116,10 @@ def test_portable_names(tmp_path: Path) -> None:
         assert layout is not None and layout.sizes == tuple(tensor.shape)
 
 
-def test_upstream_reads_our_data_files(tmp_path: Path) -> None:
+def test_upstream_reads_our_data_files(portable_data: Path) -> None:
     """Upstream's own reader finds the same keys."""
-    lowered("portable", tmp_path)
-    link(Lowered(tmp_path / "lowered"), tmp_path / "s.pte", tmp_path / "s.ptd")
     from executorch.exir._serialize._cord import Cord
 
-    payload = FlatTensorSerializer().deserialize(Cord((tmp_path / "s.ptd").read_bytes()))
+    payload = FlatTensorSerializer().deserialize(Cord(portable_data.read_bytes()))
     assert set(payload.named_data) == set(Net().state_dict())
     assert payload.named_data["a.weight"].tensor_layout.sizes == [64, 64]

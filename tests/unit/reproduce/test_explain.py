@@ -15,6 +15,7 @@ from etcli.files.archives import sha256_of
 from etcli.files.explain import MOST, explain
 from etcli.reproduce.build import Output
 from etcli.reproduce.command import compare
+from etfast import path as fast_path
 from etlink import ptd
 from etlink.container import Piece
 from etlink.data_index import describe_key
@@ -74,9 +75,11 @@ def program(path: Path, delegated: bool, weight: float, cut: float = 6.0) -> Pat
         net.linear.weight[1, 2] = weight
     exported = torch.export.export(net, (torch.zeros(3, 4),))
     partitioners = [XnnpackPartitioner()] if delegated else []
-    edge = to_edge_transform_and_lower(exported, partitioner=partitioners)
+    with fast_path.chosen("fast"):
+        edge = to_edge_transform_and_lower(exported, partitioner=partitioners)
+        manager = edge.to_executorch()
     path.parent.mkdir(exist_ok=True)
-    path.write_bytes(bytes(edge.to_executorch().buffer))
+    path.write_bytes(manager.buffer)
     return path
 
 

@@ -21,8 +21,7 @@ from typing import Any
 import torch
 from etexport.progress import peak_memory
 from etlink.process import serve
-from etlink.runtime import Method, Program
-from executorch.runtime import Runtime
+from etlink.runtime import Method, Program, upstream
 
 from etcli import inputs
 
@@ -49,7 +48,7 @@ def measure(request: Mapping[str, Any]) -> dict[str, Any]:
     """Does what a request asks for; times are seconds, memory is bytes."""
     program = Path(request["program"])
     data = Path(request["data"]) if request["data"] else None
-    Runtime.get()
+    upstream()
     # The first load of any program also starts threads and the like.
     before = resident()
     begin = time.perf_counter()
