@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import shlex
 import shutil
 import signal
 import subprocess
@@ -249,7 +250,7 @@ def test_a_full_disk(workspace: Workspace, right: bytes, tmp_path: Path) -> None
     bazel = f"{workspace.module}/bazelw --output_base={base}"
     script = f"""
 mount -t tmpfs -o size=170m none {small} || exit 99
-{bazel} build {" ".join(workspace.overrides)} //:large_portable
+{bazel} build {shlex.join(workspace.overrides)} //:large_portable
 code=$?
 find {base} -name large_portable.pte
 {bazel} shutdown
