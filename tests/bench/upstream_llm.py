@@ -1,6 +1,6 @@
 """Upstream's export_llm without hydra, for the benchmarks `export_llm` and `speed`.
 
-    upstream_llm prepare --gguf FILE --layers N --folder FOLDER
+    upstream_llm prepare --data NAME=FILE [--data NAME=FILE ...] --layers N --folder FOLDER
     upstream_llm export --config FILE --folder FOLDER --program FILE
 
 The first writes a checkpoint as upstream reads it; the second does all that
@@ -13,8 +13,10 @@ import argparse
 import json
 import sys
 import types
+from collections.abc import Mapping
 from pathlib import Path
 
+PARAMS = "params.json"
 _SIZES = (
     "dim",
     "n_layers",
@@ -35,29 +37,33 @@ def main() -> None:
     parser.add_argument("--config", type=Path)
     parser.add_argument("--program", type=Path)
     parser.add_argument("--folder", type=Path, required=True)
-    parser.add_argument("--gguf", type=Path)
-    parser.add_argument("--layers", type=int, default=0)
+    parser.add_argument("--data", action="append", help="a file of the checkpoint: NAME=FILE")
+    parser.add_argument("--layers", type=int, default=0, help="0: all")
     given = parser.parse_args()
     if given.command == "prepare":
-        _prepare(given.gguf, given.layers, given.folder)
+        data = dict(entry.rsplit("=", 1) for entry in given.data)
+        files = {name: Path(path) for name, path in data.items()}
+        _prepare(files, given.layers, given.folder)
     else:
         _export(given.config, given.folder, given.program)
 
 
-def _prepare(gguf: Path, layers: int, folder: Path) -> None:
+def _prepare(files: Mapping[str, Path], layers: int, folder: Path) -> None:
     """Writes checkpoint.pth, of float32, and params.json."""
     import torch
-    from etllm import decoder, gguf_checkpoint
-    from etllm.gguf_file import GgufFile
+    from etbuild import ModelContext
+    from etllm import decoder
+    from etllm.checkpoint import open_checkpoint
     from etllm.hf_config import Sizes
 
-    file = GgufFile(gguf)
-    its = gguf_checkpoint.architecture(file, Sizes(context=512, most=128, layers=layers), str(gguf))
+    context = ModelContext({}, files, "//tests/bench:upstream_llm")
+    checkpoint = open_checkpoint(context, Sizes(context=512, most=128, layers=layers))
+    its = checkpoint.architecture
     names = decoder.construct(its.args).named_parameters()
-    weights = {n: gguf_checkpoint.weight(file, n, p.shape).clone() for n, p in names}
+    weights = {n: checkpoint.weight(n, p.shape).clone() for n, p in names}
     torch.save(weights, folder / "checkpoint.pth")
     sizes = {name: getattr(its.args, name) for name in _SIZES}
-    (folder / "params.json").write_text(json.dumps(sizes, indent=1) + "\n", encoding="utf-8")
+    (folder / PARAMS).write_text(json.dumps(sizes, indent=1) + "\n", encoding="utf-8")
 
 
 def _export(config: Path, folder: Path, program: Path) -> None:
@@ -74,7 +80,7 @@ def _export(config: Path, folder: Path, program: Path) -> None:
     merged = OmegaConf.merge(OmegaConf.structured(LlmConfig), OmegaConf.load(config))
     wanted = OmegaConf.to_object(merged)
     wanted.base.checkpoint = str(folder / "checkpoint.pth")
-    wanted.base.params = str(folder / "params.json")
+    wanted.base.params = str(folder / PARAMS)
     wanted.export.output_dir = str(program.parent)
     # A name that ends so is taken as a path.
     wanted.export.output_name = str(program.absolute())
