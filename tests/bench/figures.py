@@ -86,7 +86,17 @@ def lowering(measured: Results) -> str:
 def large(measured: Results) -> str:
     """A model of a billion parameters, stage by stage."""
     figures = measured["large"]
-    return "\n".join([*_stages(figures["runs"]), "", f"Measured {_alone(figures)}."])
+    pair = figures["export_llm"]
+    took = {
+        run["by"]: f"{run['seconds']:.0f} s and {run['peak_memory_bytes'] >> 20:,} MiB"
+        for run in pair["runs"]
+    }
+    compared = (
+        f"Upstream's `export_llm` took {took['export_llm']} for the same files, the action "
+        f"{took['action']}: {pair['ratio']:.1f} times less time, and {pair['memory_ratio']:.2f} of "
+        f"the memory. Its program has {pair['size_ratio']:.3f} times as many bytes."
+    )
+    return "\n".join([*_stages(figures["runs"]), "", f"{compared} Measured {_alone(figures)}."])
 
 
 def _stages(runs: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -119,13 +129,14 @@ def growth(measured: Results) -> str:
 def task_memory(measured: Results) -> str:
     """Memory and load times of a language model with tasks on its weights."""
     figures = measured["task_memory"]
-    rows = ["| programs in one process | memory | without the cache | load of the last one |"]
-    rows.append("| --- | --- | --- | --- |")
+    rows = ["| programs in one process | memory | by name | without the cache | last load |"]
+    rows.append("| --- | --- | --- | --- | --- |")
     for row in figures["rows"]:
         tasks = f" and {row['tasks']} task{'s' if row['tasks'] > 1 else ''}"
         programs = "the base" + (tasks if row["tasks"] else "")
-        shared, apart = (row[key]["resident_bytes"] >> 20 for key in ("memory", "without_cache"))
-        rows.append(f"| {programs} | {shared} MiB | {apart} MiB | {row['load_ms'][-1]:.0f} ms |")
+        memory = (row["memory"], row["by_name"]["memory"], row["without_cache"])
+        cells = [f"{one['resident_bytes'] >> 20} MiB" for one in memory]
+        rows.append(f"| {programs} | {' | '.join(cells)} | {row['load_ms'][-1]:.0f} ms |")
     return "\n".join([*rows, "", f"Measured {_alone(figures)}."])
 
 
