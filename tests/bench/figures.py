@@ -94,7 +94,7 @@ def large(measured: Results) -> str:
     compared = (
         f"Upstream's `export_llm` took {took['export_llm']} for the same files, the action "
         f"{took['action']}: {pair['ratio']:.1f} times less time, and {pair['memory_ratio']:.2f} of "
-        f"the memory. Its program has {pair['size_ratio']:.3f} times as many bytes."
+        f"the memory. The action's program is {pair['size_ratio']:.3f} times as large."
     )
     return "\n".join([*_stages(figures["runs"]), "", f"{compared} Measured {_alone(figures)}."])
 
