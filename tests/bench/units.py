@@ -74,7 +74,8 @@ def main() -> None:
 
     lower.settle()
     if not options.cold:
-        lower.preload()
+        for lowering in ("fast", "stock"):
+            lower.preload(lowering)
     names = [ALL, NONE, *(options.unit or path.UNITS)]
     models = {}
     for model in options.model or MODELS:

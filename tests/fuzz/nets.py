@@ -73,7 +73,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.source:
         print(generate(options.seed, options.size))
         return 0
-    lower.preload()
+    for lowering in ("fast", "stock"):
+        lower.preload(lowering)
     end = time.monotonic() + options.seconds
     outcomes: Counter[str] = Counter()
     failures = 0

@@ -56,8 +56,8 @@ UNITS = (
     "stack_traces",
     "symbols",
 )
-# ExecuTorch reads its table as it is imported.
-_IMPORTING = ("operator_table",)
+# ExecuTorch reads its table, and torch's compiler, as it is imported.
+_IMPORTING = ("compiler_import", "operator_table")
 # Embeddings are quantized as they are loaded.
 _LOADING = ("hqq",)
 

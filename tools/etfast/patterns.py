@@ -39,6 +39,14 @@ def may_match(graph_module: GraphModule, operators: frozenset[str]) -> bool:
     )
 
 
+def make() -> None:
+    """Makes the patterns for processes that are forked later."""
+    from executorch.backends.xnnpack.partition.graphs import bilinear_2d, sdpa
+
+    bilinear_2d.get_graphs_dict()
+    sdpa.get_graphs()
+
+
 def _looking(owner: Any, operators: frozenset[str]) -> tuple[Any, str, Any]:
     """The replacement of a pass's `call`."""
     upstream = owner.call

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <map>
 
+#include "tools/runner/api/tensors.h"
 #include "tools/runner/base/files.h"
 #include "tools/runner/base/os.h"
 #include "tools/runner/tensors/formats.h"
@@ -144,17 +145,6 @@ Result<std::vector<NamedArray>> read_inputs(
     inputs.push_back({std::move(array), each[i]});
   }
   return inputs;
-}
-
-executorch_app_tensor tensor_of(const Array& array, const std::string& name) {
-  return {
-      array.dtype->name, array.shape.data(), array.shape.size(), array.data.data(), array.data.size(), name.c_str()};
-}
-
-ArrayView view_of(const executorch_app_tensor& tensor) {
-  return {
-      dtype_of_name(tensor.dtype), {tensor.shape, tensor.shape + tensor.rank},
-      static_cast<const uint8_t*>(tensor.data), tensor.size};
 }
 
 Result<std::vector<std::string>> write_outputs(

@@ -27,12 +27,6 @@ Result<std::vector<NamedArray>> read_inputs(
     const std::string& title,
     const executorch_app_method& method);
 
-// Valid as long as both.
-executorch_app_tensor tensor_of(const Array& array, const std::string& name);
-
-// The same array.
-ArrayView view_of(const executorch_app_tensor& tensor);
-
 // Writes outputs as DIR/output_0.npy, ... ("npy"), DIR/outputs.safetensors ("safetensors") or
 // DIR/output_0.bin, ... ("raw": the bytes alone); returns the files.
 Result<std::vector<std::string>> write_outputs(

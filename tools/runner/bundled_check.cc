@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "tools/runner/array_files.h"
+#include "tools/runner/api/tensors.h"
 #include "tools/runner/base/os.h"
 #include "tools/runner/base/text.h"
 #include "tools/runner/bundled/bundled_file.h"
@@ -128,7 +128,7 @@ Result<double> run_case(
   const std::string input = "an input of case " + number;
   std::vector<executorch_app_tensor> tensors;
   for (const Array& array : test_case.inputs) {
-    tensors.push_back(tensor_of(array, input));
+    tensors.push_back(tensor_of(array, input.c_str()));
   }
   const executorch_app_tensor* outputs = nullptr;
   size_t count = 0;

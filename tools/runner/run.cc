@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tools/runner/api/executorch_update.h"
+#include "tools/runner/api/tensors.h"
 #include "tools/runner/app/app_manifest.h"
 #include "tools/runner/arguments.h"
 #include "tools/runner/array_files.h"
@@ -209,7 +210,7 @@ Result<std::vector<executorch_app_tensor>> make_inputs(
   arrays = TRY(options.inputs.empty() ? example_inputs(title, method) : read_inputs(options.inputs, title, method));
   std::vector<executorch_app_tensor> inputs;
   for (const auto& [array, name] : arrays) {
-    inputs.push_back(tensor_of(array, name));
+    inputs.push_back(tensor_of(array, name.c_str()));
   }
   return inputs;
 }

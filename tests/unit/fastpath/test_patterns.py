@@ -27,6 +27,16 @@ def test_each_pattern_has_one_of_the_operators() -> None:
     assert all(patterns.may_match(graph, patterns.ATTENTION) for graph in graphs)
 
 
+@pytest.mark.parametrize("make", [bilinear_2d._get_bilinear_2d_graphs, sdpa.get_graphs])
+def test_the_fast_path_makes_the_same_patterns(make: Any) -> None:
+    make = getattr(make, "__wrapped__", make)
+    texts = []
+    for lowering in ("fast", "stock"):
+        with path.chosen(lowering):
+            texts.append([str(graph.graph) for graph in make()])
+    assert texts[0] == texts[1] and texts[0]
+
+
 @pytest.mark.parametrize(("net", "result"), [(nets.picture, True), (nets.diamond, False)])
 def test_patterns_are_made_where_they_may_match(
     net: Any, result: bool, monkeypatch: pytest.MonkeyPatch

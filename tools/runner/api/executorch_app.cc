@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tools/runner/api/handles.h"
+#include "tools/runner/api/tensors.h"
 #include "tools/runner/base/lock.h"
 #include "tools/runner/base/os.h"
 #include "tools/runner/llm/language_model.h"
@@ -74,10 +75,6 @@ Result<ArrayView> array_of(const executorch_app_tensor& tensor, const std::strin
         shape_text(shape) + ".");
   }
   return ArrayView{dtype, std::move(shape), static_cast<const uint8_t*>(tensor.data), tensor.size};
-}
-
-executorch_app_tensor tensor_of(const Array& array, const char* name) {
-  return {array.dtype->name, array.shape.data(), array.shape.size(), array.data.data(), array.data.size(), name};
 }
 
 Result<Inputs> copied_inputs(
@@ -261,8 +258,8 @@ executorch_app_code executorch_app_open_session(
     const char* program,
     executorch_app_session** session,
     executorch_app_error* error) {
-  if (app == nullptr) {
-    return missing("executorch_app_open_session", "app", error);
+  if (app == nullptr || session == nullptr) {
+    return missing("executorch_app_open_session", app == nullptr ? "app" : "session", error);
   }
   const size_t index = TRY_OR_FAIL(
       EXECUTORCH_APP_INVALID_ARGUMENT, runner::find_program(*app, program, "executorch_app_open_session"));
@@ -276,7 +273,7 @@ executorch_app_code executorch_app_open_session_at(
     executorch_app_session** session,
     executorch_app_error* error) {
   if (app == nullptr || session == nullptr) {
-    return missing("executorch_app_open_session", app == nullptr ? "app" : "session", error);
+    return missing("executorch_app_open_session_at", app == nullptr ? "app" : "session", error);
   }
   if (index >= app->files.files.size()) {
     return fail(

@@ -193,8 +193,8 @@ et::Result<size_t> MappedLoader::size() const {
   return bytes_.size();
 }
 
-DataMap::DataMap(DataFiles files, const std::map<std::string, uint64_t>& of_program, ContentKeys content_keys)
-    : files_(std::move(files)), content_keys_(std::move(content_keys)) {
+DataMap::DataMap(DataFiles files, const std::map<std::string, uint64_t>& of_program, const ContentKeys& content_keys)
+    : files_(std::move(files)), content_keys_(content_keys) {
   for (const auto& file : files_) {
     for (const auto& [key, blob] : file->blobs()) {
       if (of_program.count(key) == 0) {

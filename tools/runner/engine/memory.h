@@ -100,9 +100,8 @@ class ArenaMaker {
 // that the runtime frees returns to the kernel.
 class MappedLoader final : public executorch::runtime::DataLoader {
  public:
-  // The bytes must stay mapped.
-  MappedLoader(std::string_view bytes, ContentKeys content_keys)
-      : bytes_(bytes), content_keys_(std::move(content_keys)) {}
+  // The bytes must stay mapped, and the keys exist.
+  MappedLoader(std::string_view bytes, const ContentKeys& content_keys) : bytes_(bytes), content_keys_(content_keys) {}
 
   executorch::runtime::Result<executorch::runtime::FreeableBuffer>
   load(size_t offset, size_t size, const SegmentInfo& info) const override;
@@ -114,14 +113,14 @@ class MappedLoader final : public executorch::runtime::DataLoader {
 
  private:
   std::string_view bytes_;
-  ContentKeys content_keys_;
+  const ContentKeys& content_keys_;
 };
 
 // All keys of some files, except those in the program itself: the program's data have priority. Content keys lead to the
-// same data as the keys that they replace.
+// same data as the keys that they replace; they must exist as long as it.
 class DataMap final : public executorch::runtime::NamedDataMap {
  public:
-  DataMap(DataFiles files, const std::map<std::string, uint64_t>& of_program, ContentKeys content_keys);
+  DataMap(DataFiles files, const std::map<std::string, uint64_t>& of_program, const ContentKeys& content_keys);
 
   executorch::runtime::Result<const executorch::runtime::TensorLayout> get_tensor_layout(
       std::string_view key) const override;
@@ -137,7 +136,7 @@ class DataMap final : public executorch::runtime::NamedDataMap {
   const DataFile::Blob* find(std::string_view key) const;
 
   DataFiles files_;
-  ContentKeys content_keys_;
+  const ContentKeys& content_keys_;
   // Keys and blobs of the files.
   std::map<std::string_view, const DataFile::Blob*> blobs_;
   std::vector<const char*> keys_;

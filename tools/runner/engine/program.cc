@@ -63,9 +63,10 @@ Program::Program(const CheckedFiles& files, const MethodOptions& options)
     : path_(files.program->path()),
       options_(options),
       file_(files.program),
-      loader_(files.program_bytes, options.weight_cache ? files.content_keys : ContentKeys()),
+      content_keys_(options.weight_cache ? files.content_keys : ContentKeys()),
+      loader_(files.program_bytes, content_keys_),
       data_files_(files.data),
-      data_(files.data, files.named_data, options.weight_cache ? files.content_keys : ContentKeys()) {}
+      data_(files.data, files.named_data, content_keys_) {}
 
 Result<std::unique_ptr<Program>> Program::load(
     const CheckedFiles& files,

@@ -95,6 +95,7 @@ class Program {
   std::string path_;
   MethodOptions options_;
   std::shared_ptr<const MappedFile> file_;
+  ContentKeys content_keys_;  // Empty without the weight cache.
   MappedLoader loader_;
   DataFiles data_files_;
   DataMap data_;
