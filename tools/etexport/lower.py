@@ -357,8 +357,6 @@ def preload(lowering: str = "fast") -> None:
     from etexport import kernels, stages
 
     kernels.registered()
-    for unit in path.units():
-        unit.mismatches()
     spec = ModelSpec({"forward": Method(torch.nn.Linear(8, 8), (torch.zeros(1, 8),))})
     recipe = ExportRecipe.get_recipe(xnnpack.XNNPackRecipeType.FP32)
     with path.chosen(lowering) as used:

@@ -59,9 +59,9 @@ def decompose_auto_functionalized(graph: Any) -> None:
 @contextlib.contextmanager
 def _install() -> Iterator[None]:
     if _PASS not in sys.modules and _COMPILER not in sys.modules and all(map(is_known, _KNOWN)):
-        stand_in = ModuleType(_COMPILER)
-        stand_in.decompose_auto_functionalized = decompose_auto_functionalized  # type: ignore[attr-defined]
-        sys.modules[_COMPILER] = stand_in
+        replacement = ModuleType(_COMPILER)
+        replacement.decompose_auto_functionalized = decompose_auto_functionalized  # type: ignore[attr-defined]
+        sys.modules[_COMPILER] = replacement
         try:
             importlib.import_module(_PASS)
         finally:

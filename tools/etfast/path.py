@@ -55,6 +55,7 @@ UNITS = (
     "retracing",
     "stack_traces",
     "symbols",
+    "vulkan_patterns",
 )
 # ExecuTorch reads its table, and torch's compiler, as it is imported.
 _IMPORTING = ("compiler_import", "operator_table")

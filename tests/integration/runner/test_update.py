@@ -170,19 +170,25 @@ def test_a_kill_at_each_step(installed: Installed) -> None:
 
 def test_kills_at_any_time(installed: Installed) -> None:
     """By another process."""
-    start = time.monotonic()
-    client(installed, DELAY=DELAY)
-    lasts = time.monotonic() - start
+    durations = []
+    for _ in range(3):
+        installed.install()
+        start = time.monotonic()
+        client(installed, DELAY=DELAY)
+        durations.append(time.monotonic() - start)
     times = random.Random(0)
     seen = {"older": 0, "newer": 0}
     killed = 0
-    for _ in range(KILLS // 2):
+    # On a busy machine many kills come too late.
+    for _ in range(10 * KILLS):
+        if killed > KILLS // 4 and min(seen.values()) > 0:
+            break
         installed.install()
         command = [CLIENT, installed.path, UPDATE]
         with subprocess.Popen(
             command, env={"DELAY": str(DELAY)}, stdout=subprocess.DEVNULL
         ) as process:
-            time.sleep(times.uniform(0, lasts))
+            time.sleep(times.uniform(0, min(durations)))
             process.kill()
         killed += process.returncode == -signal.SIGKILL
         seen[installed.version] += 1

@@ -24,10 +24,13 @@ from torch.fx.passes import tools_common
 lower.settle()
 
 UNITS = {unit.name: unit for unit in path.units()}
+# Each unit has something to do in one of them.
+_NETS = [(nets.attention, "hqq"), (nets.picture, "static"), (nets.diamond, "vulkan")]
 
 
 def _functions() -> dict[str, Any]:
     """What units replace."""
+    from executorch.backends.vulkan import patterns
     from executorch.backends.xnnpack.partition.config import gemm_configs
     from executorch.backends.xnnpack.quantizer import xnnpack_quantizer_utils
     from executorch.exir import lowered_backend_module, pass_base, pass_manager
@@ -56,6 +59,7 @@ def _functions() -> dict[str, Any]:
         "retracing": pass_base._ExportPassBase._fx,
         "stack_traces": proxy.CapturedTraceback,
         "symbols": SymNode._mul,
+        "vulkan_patterns": patterns.get_all_fusable_subgraphs,
     }
 
 
@@ -68,9 +72,10 @@ def test_knows_the_locked_versions(name: str) -> None:
 def test_every_unit_runs() -> None:
     """A function that upstream still has, and no longer calls, would lose the speed unseen."""
     profiler = cProfile.Profile(builtins=False)
+    _functions()
     with path.installed() as used:
         profiler.enable()
-        for net, recipe in ((nets.attention, "hqq"), (nets.picture, "static")):
+        for net, recipe in _NETS:
             torch.manual_seed(0)
             stages.run(net(), recipes.ALL[recipe](), Progress(), "//t:net", etrecord=False)
         profiler.disable()
@@ -92,6 +97,7 @@ def test_is_installed_and_removed(name: str) -> None:
 
 def test_all_at_once() -> None:
     """What one unit replaces another one may rely on."""
+    _functions()
     with path.installed() as used:
         assert used.as_json() == {"lowering": "fast", "units": [*path.UNITS], "stood_aside": {}}
 
