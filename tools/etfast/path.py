@@ -57,7 +57,7 @@ UNITS = (
     "symbols",
     "vulkan_patterns",
 )
-# ExecuTorch reads its table, and torch's compiler, as it is imported.
+# As ExecuTorch is imported, it imports torch's compiler and reads its table.
 _IMPORTING = ("compiler_import", "operator_table")
 # Embeddings are quantized as they are loaded.
 _LOADING = ("hqq",)

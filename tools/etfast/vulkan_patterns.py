@@ -27,18 +27,15 @@ def _making_few(owner: Any, name: str) -> tuple[Any, str, Any]:
     from executorch.backends.vulkan.patterns.rope_hf import get_hf_rope_graphs
 
     upstream = getattr(owner, name)
-    llama, hugging_face = (
-        owner.fusable_patterns[pattern] for pattern in ("export_llama_rope", "hf_rope")
-    )
+    makers = {"export_llama_rope": get_rope_graphs, "hf_rope": get_hf_rope_graphs}
 
     def call(*arguments: Any) -> Any:
-        if may_match(arguments[-1], ROTATION):
-            makers = get_rope_graphs, get_hf_rope_graphs
-        else:
-            makers = list, list
-        with replaced(
-            (llama, "get_graphs_fn", makers[0]), (hugging_face, "get_graphs_fn", makers[1])
-        ):
+        rotates = may_match(arguments[-1], ROTATION)
+        chosen = (
+            (owner.fusable_patterns[pattern], "get_graphs_fn", make if rotates else list)
+            for pattern, make in makers.items()
+        )
+        with replaced(*chosen):
             return upstream(*arguments)
 
     return owner, name, call
