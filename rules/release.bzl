@@ -15,7 +15,6 @@ load(
     "program_description",
 )
 load("//rules/private:stamping.bzl", "STAMPING_ATTRIBUTES", "status_files")
-load("//rules/private:version_files.bzl", "version_manifest")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
 load("//toolchains/exporter:linker_action.bzl", "linker_action")
 load("//toolchains/python:paths.bzl", "readable_label", "runfiles_path")
@@ -23,8 +22,7 @@ load("//toolchains/python:paths.bzl", "readable_label", "runfiles_path")
 _MANIFEST = "manifest.json"
 _SBOM = "sbom.cdx.json"
 _CHECKSUMS = "SHA256SUMS"
-_UPDATE = "update.json"
-_UPDATE_TEXT = "update.txt"
+_CHANGES = "changes.json"
 
 def _et_release_impl(ctx):
     apps = [t[EtAppInfo] for t in ctx.attr.apps if EtAppInfo in t]
@@ -39,7 +37,7 @@ def _et_release_impl(ctx):
     if programs or ctx.files.data:
         loose = ctx.actions.declare_file(ctx.label.name + ".programs.json")
         describe_programs(ctx, manifest = loose, programs = programs, files = ctx.files.data)
-    names = [_MANIFEST, _SBOM, _CHECKSUMS] + ([_UPDATE, _UPDATE_TEXT] if ctx.attr.previous else [])
+    names = [_MANIFEST, _SBOM, _CHECKSUMS] + ([_CHANGES] if ctx.attr.previous else [])
     lists = {name: ctx.actions.declare_file(root + name) for name in names}
     _describe(ctx, entries, apps, packages, programs, files, loose, lists)
     every = files + [struct(path = name, file = file) for name, file in lists.items()]
@@ -52,10 +50,10 @@ def _et_release_impl(ctx):
             runfiles = ctx.runfiles(outputs),
         ),
         OutputGroupInfo(
+            changes = depset([lists[_CHANGES]] if _CHANGES in lists else []),
             checksums = depset([lists[_CHECKSUMS]]),
             manifest = depset([lists[_MANIFEST]]),
             sbom = depset([lists[_SBOM]]),
-            update = depset([lists[name] for name in (_UPDATE, _UPDATE_TEXT) if name in lists]),
         ),
         EtReleaseInfo(
             label = ctx.label,
@@ -147,10 +145,9 @@ def _describe(ctx, entries, apps, packages, programs, files, loose, lists):
     args.add("--checksums", lists[_CHECKSUMS])
     previous = []
     if ctx.attr.previous:
-        previous.append(version_manifest(ctx, ctx.attr.previous, "previous"))
+        previous.append(_previous_manifest(ctx, ctx.attr.previous))
         args.add("--previous", previous[0])
-        args.add("--update", lists[_UPDATE])
-        args.add("--update_text", lists[_UPDATE_TEXT])
+        args.add("--changes", lists[_CHANGES])
     status = status_files(ctx)
     if status:
         args.add("--stable_status", status.stable)
@@ -171,6 +168,20 @@ def _describe(ctx, entries, apps, packages, programs, files, loose, lists):
         maps_paths = False,
         progress_message = "Listing what is in %{label}",
     )
+
+def _previous_manifest(ctx, target):
+    """The manifest.json of an earlier release."""
+    if EtReleaseInfo in target:
+        return target[EtReleaseInfo].manifest
+    manifests = [
+        (file.short_path.count("/"), file.short_path, file)
+        for file in target[DefaultInfo].files.to_list()
+        if file.basename == _MANIFEST
+    ]
+    if not manifests:
+        fail(("%s: previous: got %s without a %s, expected an earlier release: its %s, a folder with it, or an " +
+              "et_release.") % (ctx.label, target.label, _MANIFEST, _MANIFEST))
+    return sorted(manifests, key = lambda entry: entry[:2])[0][2]
 
 def _copy(ctx, checksums):
     """The script that `bazel run` starts."""
@@ -194,7 +205,7 @@ et_release = rule(
 et_release(
     name = "release",
     apps = [":chat_linux_arm64", ":chat_macos_arm64", ":chat_apk"],
-    programs = [":assistant_xnnpack"],    # updates for apps that are out already
+    programs = [":assistant_xnnpack"],    # for apps that are out already
     version = "1.4.0",
 )
 ```
@@ -208,10 +219,10 @@ Outputs, in the folder `<name>`:
     manifest.json                all files with size and sha256, versions, recipes, who shares which weights
     sbom.cdx.json                CycloneDX 1.6: libraries, weights, and the packages that made them
     SHA256SUMS                   for `sha256sum -c`
-    update.json, update.txt      with `previous`: what a device has to fetch, per file and blob
+    changes.json                 with `previous`: the files that changed since, with size and sha256
 
 The same inputs give the same bytes. Only stamped builds contain the source's revision.
-`bazel run //x:release -- FOLDER` copies the release. Output groups: `manifest`, `sbom`, `checksums`, `update`. See
+`bazel run //x:release -- FOLDER` copies the release. Output groups: `manifest`, `sbom`, `checksums`, `changes`. See
 docs/howto/apps.md.
 """,
     attrs = STAMPING_ATTRIBUTES | {

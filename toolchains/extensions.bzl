@@ -15,7 +15,7 @@ load("//toolchains/remote:repositories.bzl", "remote_repositories")
 load("//toolchains/runner:compiler.bzl", "compiler_repository")
 load("//toolchains/runtime:mobile.bzl", "archive_runtime_repository", "mobile_runtime_repositories")
 load("//toolchains/runtime:older.bzl", "older_runtime_repositories")
-load("//toolchains/runtime:runtime.bzl", "RUNTIME_PLATFORMS", "json_repository", "libunicode_repository", "monocypher_repository", "oniguruma_repository", "runtime_repository")
+load("//toolchains/runtime:runtime.bzl", "RUNTIME_PLATFORMS", "json_repository", "libunicode_repository", "oniguruma_repository", "runtime_repository")
 load("//toolchains/runtime:tag.bzl", "TAG_PLATFORMS", "runtime_source")
 
 _OWN = "rules_executorch"
@@ -225,7 +225,6 @@ def _executorch_impl(module_ctx):
     json_repository()
     compiler_repository(name = "executorch_compiler")
     libunicode_repository()
-    monocypher_repository()
     oniguruma_repository()
     android_repositories()
     qemu_repository()

@@ -6,7 +6,6 @@ load("//toolchains/python:paths.bzl", "pair")
 RUNNER_LICENSES = [
     Label("//:LICENSE"),
     Label("@executorch_libunicode//:license/libunicode.h"),
-    Label("@executorch_monocypher//:license/monocypher.h"),
     Label("@executorch_oniguruma//:license/COPYING"),
     Label("@executorch_runner_json//:license/LICENSE"),
 ]

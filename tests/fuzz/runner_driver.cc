@@ -17,8 +17,6 @@
 #include "tools/runner/llm/special_tokens.h"
 #include "tools/runner/llm/tokenizer.h"
 #include "tools/runner/tensors/formats.h"
-#include "tools/runner/update/signature.h"
-#include "tools/runner/update/update_file.h"
 
 namespace {
 
@@ -94,16 +92,6 @@ Status tokenizer(const std::string& path) {
   return {};
 }
 
-Status update(const std::string& path) {
-  // Of nobody.
-  constexpr char kKey[] = "RWQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
-  const runner::Update update = TRY(runner::read_update(path, nullptr));
-  if (!update.signature.empty()) {
-    TRY(runner::check_signature(update.manifest, update.signature, kKey, path));
-  }
-  return {};
-}
-
 const std::map<std::string, Status (*)(const std::string&)> kReaders = {
     {"app", app},
     {"bundled", bundled},
@@ -114,7 +102,6 @@ const std::map<std::string, Status (*)(const std::string&)> kReaders = {
     {"program", program},
     {"safetensors", safetensors},
     {"tokenizer", tokenizer},
-    {"update", update},
 };
 
 }  // namespace

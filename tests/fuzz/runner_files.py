@@ -6,7 +6,6 @@ of the same kinds: numbers, names and references are chosen so that exactly one 
 
 from __future__ import annotations
 
-import hashlib
 import io
 import json
 import random
@@ -44,7 +43,7 @@ class Case:
 
     Attributes:
       name: what is wrong with it.
-      kind: "app", "bundled", "data", "manifest", "npy", "payload", "safetensors" or "update".
+      kind: "app", "bundled", "data", "manifest", "npy", "payload" or "safetensors".
       data: its bytes.
       expected: a part of what the runner says of it.
     """
@@ -64,7 +63,6 @@ def cases() -> list[Case]:
         *_data_files(),
         *_manifests(),
         *_apps(),
-        *_updates(),
     ]
 
 
@@ -435,70 +433,6 @@ def _apps() -> Iterator[Case]:
     yield case("many_programs", app(programs=many), "has 20000 programs, expected at most 1000")
 
 
-# Updates
-
-
-def update(
-    files: Any = None,
-    blobs: Any = None,
-    data: bytes = b"blob",
-    manifest: Any = None,
-    signature: bytes = b"",
-    **change: Any,
-) -> bytes:
-    """An update of one file, with its header's members."""
-    listed = app(files={"a": {"size": 4, "sha256": ""}}) if manifest is None else manifest
-    text = json.dumps(listed).encode()
-    own = {"label": "//a:b", "sha256": hashlib.sha256(text).hexdigest(), "size": len(text)}
-    header = {
-        "format": 1,
-        "previous": {"label": "//a:b", "sha256": "0"},
-        "current": own,
-        "signature": len(signature),
-        "blobs": [{"size": 4, "sha256": hashlib.sha256(b"blob").hexdigest()}]
-        if blobs is None
-        else blobs,
-        "files": {"a": {"parts": [{"blob": 0}]}} if files is None else files,
-        **change,
-    }
-    head = json.dumps(header).encode()
-    return b"ETUPDATE" + struct.pack("<Q", len(head)) + head + text + signature + data
-
-
-def _updates() -> Iterator[Case]:
-    def case(name: str, data: bytes, expected: str) -> Case:
-        return Case(f"update_{name}", "update", data, expected)
-
-    def parts(*parts: Any) -> dict[str, Any]:
-        return {"a": {"parts": list(parts)}}
-
-    whole = update()
-    yield case("whole", whole, "good")
-    for size in (2**63, 2**64 - 1, len(whole)):
-        data = whole[:8] + struct.pack("<Q", size) + whole[16:]
-        yield case(f"header_{size}", data, "its header ends after the file")
-        sized = update(blobs=[{"size": size, "sha256": ""}])
-        yield case(f"blob_{size}", sized, "a blob ends after the file")
-    yield case("no_head", b"ETUPDATE", "is not an update")
-    yield case("more", whole + b"x", "is damaged: got")
-    yield case("deep", b"ETUPDATE" + struct.pack("<Q", 10**5) + b"[" * 10**5, "its header")
-    yield case("blob_number", update(files=parts({"blob": 2**63})), "of 1")
-    # Sizes whose sum is right if it overflows.
-    overflow = [{"file": "a", "offset": 0, "size": 2**63}] * 2 + [{"blob": 0}]
-    yield case("overflow", update(files=parts(*overflow)), "that are not 4 bytes together")
-    large = app(files={"a": {"size": 2**63, "sha256": ""}})
-    many = parts(*[{"blob": 0}] * 1000)
-    yield case("sizes", update(files=many, manifest=large), "that are not 9223372036854775808")
-    yield case("unlisted", update(files={"b": {"parts": []}}), "its manifest does not list")
-    yield case("signature", update(signature=b"\n" * 4), "its signature is malformed")
-    for number, name in enumerate(BAD_NAMES):
-        part = {"file": name, "offset": 0, "size": 4}
-        yield case(f"part_{number}", update(files=parts(part)), "expected a path below")
-        listed = app(files={name: {"size": 4, "sha256": ""}})
-        files = {name: {"parts": [{"blob": 0}]}}
-        yield case(f"file_{number}", update(files=files, manifest=listed), "expected a path below")
-
-
 # Others of these kinds
 
 
@@ -599,27 +533,6 @@ def _random_app(generator: random.Random) -> bytes:
     return _random_json(app(files=files, assets=["a"], libraries=["b"], binary="c"), generator)
 
 
-def _random_update(generator: random.Random) -> bytes:
-    def part() -> dict[str, Any]:
-        if generator.random() < 0.5:
-            return {"blob": _size(generator)}
-        return {"file": _name(generator), "offset": _size(generator), "size": _size(generator)}
-
-    files = {"a": {"parts": [part() for _ in range(generator.choice([0, 1, 2, 1000]))]}}
-    blobs = [{"size": 4, "sha256": hashlib.sha256(b"blob").hexdigest()}] * generator.choice(
-        [0, 1, 2]
-    )
-    data = b"blob" * generator.choice([0, 1, 1, 2])
-    listed = app(files={"a": {"size": generator.choice([4, _size(generator)]), "sha256": ""}})
-    whole = update(files, blobs, data, listed, generator.choice([b"", b"\n" * 3, b"x"]))
-    size = int.from_bytes(whole[8:16], "little")
-    if generator.random() < 0.5:
-        return whole
-    # Another header, whose manifest may still fit.
-    header = _random_json(json.loads(whole[16 : 16 + size]), generator)
-    return whole[:8] + struct.pack("<Q", len(header)) + header + whole[16 + size :]
-
-
 _GENERATORS: dict[str, Callable[[random.Random], bytes]] = {
     "app": _random_app,
     "bundled": _random_bundle,
@@ -627,6 +540,5 @@ _GENERATORS: dict[str, Callable[[random.Random], bytes]] = {
     "manifest": _random_manifest,
     "npy": _random_npy,
     "safetensors": _random_safetensors,
-    "update": _random_update,
 }
 KINDS = tuple(_GENERATORS)

@@ -18,7 +18,6 @@ STARTUP = ("--max_idle_secs=300", "--host_jvm_args=-XX:TieredStopAtLevel=1")
 # Repositories of the outer build that nested builds of apps use, too.
 FOR_APPS = (
     "executorch_libunicode",
-    "executorch_monocypher",
     "executorch_oniguruma",
     "executorch_runner_json",
     "executorch_runtime_linux_x86_64",

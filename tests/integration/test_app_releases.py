@@ -138,9 +138,6 @@ def test_the_versions_of_libraries(workspace: Workspace) -> None:
     header = next(Path("..").glob("*executorch_libunicode/license/libunicode.h"))
     quickjs = (Path(os.path.realpath(header)).parents[1] / "src/VERSION").read_text().strip()
     assert f"pkg:generic/quickjs@{quickjs}" in refs
-    header = next(Path("..").glob("*executorch_monocypher/license/monocypher.h"))
-    version = re.match(r"// Monocypher version (\S+)", header.read_text()).group(1)
-    assert f"pkg:github/LoupVaillant/Monocypher@{version}" in refs
 
 
 def test_a_null_build(workspace: Workspace) -> None:

@@ -87,17 +87,3 @@ def libunicode_repository():
         requirement = "quickjs==1.19.4",
         sha256 = "1205953abc24ff757f4a795304d5d61e4bf1e555c9ef6ec96a132d4b95535484",
     )
-
-def monocypher_repository():
-    """Monocypher, which checks signatures of updates: its source, out of that of its Python bindings."""
-    sdist_folders(
-        name = "executorch_monocypher",
-        build_file = Label("//toolchains/runtime:monocypher.BUILD"),
-        folders = {
-            # Its license is at the head of it.
-            "license/monocypher.h": "monocypher.h",
-            "src/monocypher.c": "monocypher.c",
-        },
-        requirement = "pymonocypher==4.0.2.5",
-        sha256 = "472babbf218773bb6d3e396aac20749beaeb3bea505da0df992dbd97410bef98",
-    )

@@ -23,7 +23,6 @@ from etlink import manifest as program_manifest
 from etlink.container import REBUILD, Piece, sha256_of
 from etlink.json_file import fields_of, read_object, write_json
 
-from etbundle.blobs import blobs_of, in_manifest
 from etbundle.entries import check_name
 
 BINARY = "runner"
@@ -181,12 +180,6 @@ def describe_files(files: Mapping[str, Path]) -> dict[str, Any]:
     }
 
 
-def describe_blobs(files: Mapping[str, Path], described: Mapping[str, Any]) -> dict[str, Any]:
-    """What a manifest says of the blobs of files: by sha256, of each file that has several."""
-    blobs = {described[path]["sha256"]: blobs_of(file) for path, file in sorted(files.items())}
-    return {sha256: in_manifest(parts) for sha256, parts in blobs.items() if len(parts) > 1}
-
-
 def write(app: App, manifest: Mapping[str, Any], directory: Path) -> dict[str, Any]:
     """Copies all files of an app and writes its manifest.
 
@@ -204,14 +197,13 @@ def write(app: App, manifest: Mapping[str, Any], directory: Path) -> dict[str, A
             os.chmod(target, 0o755 if path in app.executables else 0o644)
         written = {path: directory / path for path in app.files}
         described = describe_files(written)
-        blobs = describe_blobs(written, described)
     except OSError as error:
         raise BuildError(
             f"{app.identity['label']}: the app cannot be written to {directory}: "
             f"{error.strerror or error}.",
             "Check that there is space left on the disk.",
         ) from error
-    complete = {"format": 1, **app.identity, **manifest, "files": described, "blobs": blobs}
+    complete = {"format": 1, **app.identity, **manifest, "files": described}
     write_json(directory / MANIFEST, complete)
     return complete
 

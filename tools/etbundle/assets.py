@@ -14,7 +14,7 @@ from etbuild.arguments import ToolParser, split_pair
 from etbuild.command import tool_main
 from etlink.json_file import write_json
 
-from etbundle.app import App, Program, add_programs, describe_blobs, describe_files
+from etbundle.app import App, Program, add_programs, describe_files
 from etbundle.fit import by_program, uses_of
 
 
@@ -42,7 +42,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     versions = {"exporter": args.exporter_version}
     if args.runtime_version:
         versions["runtime"] = args.runtime_version
-    files = describe_files(app.files)
     manifest = {
         "format": 1,
         "app": args.name,
@@ -51,8 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "programs": described,
         "data": sorted(p for p in app.files if p.startswith("data/")),
         "assets": sorted(assets),
-        "blobs": describe_blobs(app.files, files),
-        "files": files,
+        "files": describe_files(app.files),
     }
     if args.platform:
         manifest["platforms"] = args.platform

@@ -54,7 +54,6 @@ class Contents:
         data: data files by label of the target that makes them.
         apps: manifests of apps by label.
         loose: manifest of the programs that are files of the release; None: there are none.
-        blobs: of programs and data files, by the file's sha256, as manifests of apps have them.
     """
 
     files: dict[str, Digest]
@@ -63,7 +62,6 @@ class Contents:
     data: dict[str, Digest] = field(default_factory=dict)
     apps: dict[str, dict[str, Any]] = field(default_factory=dict)
     loose: dict[str, Any] | None = None
-    blobs: dict[str, list[str]] = field(default_factory=dict)
 
     def users(self) -> dict[str, list[str]]:
         """Data file to the programs that load it; all by label."""
@@ -107,7 +105,6 @@ def read(release: Release) -> Contents:
 def _add(contents: Contents, manifest: Mapping[str, Any]) -> None:
     """Adds the programs and data files that an app's manifest lists."""
     files = manifest["files"]
-    contents.blobs.update(manifest["blobs"])
     for entry in manifest["programs"]:
         program = Program(
             label=entry["label"],

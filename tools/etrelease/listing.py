@@ -62,7 +62,6 @@ def make(
             }
             for label, digest in sorted(contents.data.items())
         ],
-        "blobs": contents.blobs,
         "files": {
             path: {
                 **digest,

@@ -2,7 +2,7 @@
 
 Contract: `etrelease.release --description IN.json --origins IN.json --manifest OUT.json
 --sbom OUT.cdx.json --checksums OUT [--repository LABEL LABEL]…
-[--previous IN.json --update OUT.json --update_text OUT.txt]
+[--previous IN.json --changes OUT.json]
 [--stable_status IN.txt --volatile_status IN.txt]`
 """
 
@@ -31,8 +31,7 @@ def write(
     bill: Path,
     checksums: Path,
     previous: Path | None = None,
-    update: Path | None = None,
-    update_text: Path | None = None,
+    changes: Path | None = None,
 ) -> None:
     """Writes all lists.
 
@@ -43,8 +42,7 @@ def write(
         bill: the same for the bill of materials.
         checksums: the same for the checksums of all others.
         previous: manifest of an earlier release; None: there is none.
-        update: the same for the difference to that, as JSON.
-        update_text: the same for the difference as text.
+        changes: the same for the files that changed since that.
 
     Raises:
         BuildError: apps of the release contradict each other, or a package's METADATA is malformed.
@@ -62,11 +60,9 @@ def write(
     inventory.files[bill.name] = contents.digest(bill)
     _write_json(manifest, listing.make(release, inventory, environment, stamp))
     inventory.files[manifest.name] = contents.digest(manifest)
-    if previous and update and update_text:
-        changes = difference.of_releases(previous, manifest)
-        _write_json(update, changes)
-        write_text(update_text, difference.as_text(changes))
-        inventory.files.update({path.name: contents.digest(path) for path in (update, update_text)})
+    if previous and changes:
+        _write_json(changes, difference.of_releases(previous, manifest))
+        inventory.files[changes.name] = contents.digest(changes)
     lines = [f"{digest['sha256']}  {path}\n" for path, digest in sorted(inventory.files.items())]
     write_text(checksums, "".join(lines))
 
@@ -95,8 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--sbom", type=Path, required=True, help="CycloneDX to write")
     parser.add_argument("--checksums", type=Path, required=True, help="SHA256SUMS to write")
     parser.add_argument("--previous", type=Path, help="manifest of an earlier release")
-    parser.add_argument("--update", type=Path, help="JSON to write: what changed since that")
-    parser.add_argument("--update_text", type=Path, help="the same as text")
+    parser.add_argument("--changes", type=Path, help="JSON to write: files that changed since that")
     parser.add_argument("--stable_status", type=Path, help="of a stamped build")
     parser.add_argument("--volatile_status", type=Path, help="of a stamped build")
     args = parser.parse_args(arguments)
@@ -108,8 +103,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         bill=args.sbom,
         checksums=args.checksums,
         previous=args.previous,
-        update=args.update,
-        update_text=args.update_text,
+        changes=args.changes,
     )
 
 

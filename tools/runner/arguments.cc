@@ -30,9 +30,7 @@ constexpr Option<ProgramArguments, std::vector<std::string>> kProgramLists[] = {
 
 constexpr Option<Arguments, std::string> kTexts[] = {
     {"--app", &Arguments::app},
-    {"--apply_update", &Arguments::apply_update},
     {"--prompt", &Arguments::prompt},
-    {"--public_key", &Arguments::public_key},
     {"--system", &Arguments::system},
     {"--tokenizer", &Arguments::tokenizer},
 };
@@ -181,8 +179,6 @@ const char kUsage[] =
     "  --weight_cache        XNNPACK packs equal weights of all programs once; an error if that is unsafe\n"
     "  --no_weight_cache     never; default: if the manifests prove that it is safe\n"
     "  --verify              checks the sha256 of all files in a manifest\n"
-    "  --public_key KEY      checks the signature of the app, or of --apply_update; minisign's key, or its file\n"
-    "  --apply_update FILE   replaces the app by a newer version, and runs nothing\n"
     "  --json                prints times and memory as JSON\n";
 
 Result<Arguments> parse_arguments(int count, char** values) {

@@ -26,8 +26,6 @@ struct Arguments {
   // Options before the first program: for the only program of an app.
   Program leading;
   std::vector<Program> programs;
-  std::string apply_update;  // An update of the app, instead of running it.
-  std::string public_key;    // Minisign's, or its file; "": signatures are not checked.
   std::string app;  // Folder of an app, or its manifest; "": the app that contains the runner.
   int repeat = 1;
   int threads = 0;  // 0: the runtime's choice.

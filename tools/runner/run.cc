@@ -10,7 +10,6 @@
 
 #include <vector>
 
-#include "tools/runner/api/executorch_update.h"
 #include "tools/runner/api/tensors.h"
 #include "tools/runner/app/app_manifest.h"
 #include "tools/runner/arguments.h"
@@ -328,33 +327,6 @@ Result<executorch_app_tokenizer*> open_tokenizer(
   return tokenizer;
 }
 
-// A key, or the text of its file; "": none.
-Result<std::string> public_key(const Arguments& arguments) {
-  if (!is_file(arguments.public_key)) {
-    return arguments.public_key;
-  }
-  const MappedFile file = TRY(MappedFile::open(arguments.public_key, "--public_key"));
-  return std::string(file.text());
-}
-
-// Of --app, or the one that contains the runner.
-std::string app_folder(const Arguments& arguments) {
-  const bool is_folder_or_own = arguments.app.empty() || is_folder(arguments.app);
-  return !is_folder_or_own ? beside(arguments.app, ".") : arguments.app.empty() ? beside(own_path(), ".") : arguments.app;
-}
-
-Status update(const Arguments& arguments, const std::string& key) {
-  set_stage("applying " + arguments.apply_update);
-  const std::string folder = app_folder(arguments);
-  const executorch_update_options options = {text_or_null(key)};
-  executorch_update_result result;
-  TRY(call(executorch_update_apply, folder.c_str(), arguments.apply_update.c_str(), &options, &result));
-  return write_to_stdout(
-      result.is_current ? folder + ": has " + result.label + " of this update already.\n"
-                        : folder + ": updated to " + result.label + ": " + std::to_string(result.files) +
-              " files written, " + std::to_string(result.written) + " bytes.\n");
-}
-
 Status run_command_line(int count, char** values) {
   const Arguments arguments = TRY(parse_arguments(count, values));
   if (arguments.help) {
@@ -364,14 +336,6 @@ Status run_command_line(int count, char** values) {
     return write_to_stdout(runtime_info());
   }
   TRY(check_prompt_options(arguments));
-  const std::string key = TRY(public_key(arguments));
-  if (!arguments.apply_update.empty()) {
-    return update(arguments, key);
-  }
-  if (!key.empty()) {
-    set_stage("checking the signature of the app");
-    TRY(call(executorch_update_verify, app_folder(arguments).c_str(), key.c_str()));
-  }
   executorch_app* const app = TRY(open_programs(arguments));
   const std::vector<Arguments::Program> programs = TRY(options_of(arguments, app));
   if (arguments.list) {

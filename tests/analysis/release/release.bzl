@@ -66,26 +66,3 @@ stamped_release_test = analysistest.make(
     attrs = _STAMPED,
     config_settings = {"//command_line_option:stamp": True},
 )
-
-def _update_impl(ctx):
-    """The options of EtUpdate that name the older version, without the files' paths, and its one output."""
-    env = analysistest.begin(ctx)
-    action = actions_by_mnemonic(env)["EtUpdate"][0]
-    argv = action.argv
-    options = []
-    for option, value in zip(argv, argv[1:]):
-        if option == "--previous_file":
-            options.append(option + " " + value.split("=")[0])
-        elif option.startswith("--previous_"):
-            options.append(option)
-    asserts.equals(env, ctx.attr.previous, sorted(options))
-    asserts.equals(env, 1, len([option for option in argv if option == "--current_folder"]))
-    name = analysistest.target_under_test(env).label.name
-    files = analysistest.target_under_test(env)[DefaultInfo].files.to_list()
-    asserts.equals(env, [name + ".update"], [file.basename for file in files])
-    return analysistest.end(env)
-
-update_test = analysistest.make(
-    _update_impl,
-    attrs = {"previous": attr.string_list(mandatory = True, doc = "Sorted.")},
-)

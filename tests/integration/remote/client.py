@@ -15,7 +15,6 @@ from nested import Workspace, remove
 REPOSITORIES = (
     "executorch_libstdcxx_linux_x86_64",
     "executorch_libunicode",
-    "executorch_monocypher",
     "executorch_oniguruma",
     "executorch_runner_json",
     "executorch_runtime_linux_x86_64",

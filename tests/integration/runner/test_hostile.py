@@ -37,8 +37,6 @@ def words(kind: str, path: Path) -> Sequence[str | Path]:
         return ["--app", path.parent, *output]
     if kind == "bundled":
         return ["--bundled", path]
-    if kind == "update":
-        return ["--app", path.parent, "--apply_update", path]
     program = ["--program", PROGRAMS / "portable.pte"]
     if kind in ("data", "manifest"):
         return [*program, f"--{kind}", path, *output]
@@ -60,13 +58,7 @@ def bounded(arguments: Sequence[str | Path]) -> subprocess.CompletedProcess[str]
     )
 
 
-# What is wrong with them shows after the app is read, if anything is; test_update.py has such.
-_OF_APPS = ("update_signature", "update_whole")
-
-
-@pytest.mark.parametrize(
-    "case", [case for case in cases() if case.name not in _OF_APPS], ids=lambda case: case.name
-)
+@pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
 def test_one_sentence(case: Case, tmp_path: Path) -> None:
     path = written(case.kind, case.data, tmp_path)
     done = bounded(words(case.kind, path))

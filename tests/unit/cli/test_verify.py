@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
 from pathlib import Path
 
 import pytest
 from commands import Et, Linked
-from nacl.signing import SigningKey
 
 
 def test_a_whole_app(et: Et, app: Path) -> None:
@@ -97,45 +94,3 @@ def test_a_manifest_that_is_none(et: Et, app: Path, text: str) -> None:
     assert (result.code, result.out) == (2, "")
     assert result.err.startswith("error: ") and result.err.count("\n") == 1
     assert "manifest.json" in result.err
-
-
-# Signatures
-
-
-@pytest.fixture(scope="module")
-def keys(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """A secret key as minisign writes it without a password, and the public key."""
-    seed, key_id = bytes(range(32)), b"identity"
-    public = bytes(SigningKey(seed).verify_key)
-    secret = b"Ed\0\0B2" + bytes(48) + key_id + seed + public + bytes(32)
-    path = tmp_path_factory.mktemp("keys") / "minisign.key"
-    path.write_text(f"untrusted comment: test\n{base64.b64encode(secret).decode()}\n")
-    return path, base64.b64encode(b"Ed" + key_id + public).decode()
-
-
-def test_a_signed_app(et: Et, app: Path, keys: tuple[Path, str]) -> None:
-    secret, public = keys
-    unsigned = et("verify", app, "--public_key", public)
-    assert unsigned.code == 1 and "wrong: manifest.json is not signed." in unsigned.out
-    signed = et("sign", app, "--key", secret)
-    sha256 = hashlib.sha256((app / "manifest.json").read_bytes()).hexdigest()
-    assert signed.out.endswith(f"signed the manifest with sha256 {sha256}.\n")
-    assert et("verify", app, "--public_key", public).code == 0
-    assert et("verify", app).code == 0, "the signature is no file that the manifest must list"
-    manifest = app / "manifest.json"
-    manifest.write_bytes(manifest.read_bytes() + b"\n")
-    changed = et("verify", app, "--public_key", public)
-    assert changed.code == 1
-    assert "wrong: manifest.json: its signature does not fit" in changed.out
-
-
-def test_what_has_no_signature(et: Et, app: Path, keys: tuple[Path, str]) -> None:
-    secret, public = keys
-    program = app / "programs/p.pte"
-    assert "programs have no signature" in et("verify", program, "--public_key", public).err
-    assert "public key: got" in et("verify", app, "--public_key", "RW").err
-    assert "is not an update" in et("sign", program, "--key", secret).err
-    assert "is not a secret key of minisign" in et("sign", app, "--key", program).err
-    assert "are for updates" in et("sign", app, "--key", secret, "--output", app / "x").err
-    (app / "manifest.json").unlink()
-    assert "manifest.json not found" in et("sign", app, "--key", secret).err

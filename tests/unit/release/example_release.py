@@ -181,7 +181,6 @@ class Release:
             "programs": described,
             "assets": [],
             "data": [],
-            "blobs": {},
             "files": describe_files(app.files),
         }
         self.description["loose"] = str(self.file("loose.json", json.dumps(whole)))
@@ -210,11 +209,7 @@ class Release:
             "checksums": self.folder / "SHA256SUMS",
         }
         if previous:
-            lists |= {
-                "previous": previous,
-                "update": self.folder / "update.json",
-                "update_text": self.folder / "update.txt",
-            }
+            lists |= {"previous": previous, "changes": self.folder / "changes.json"}
         lists |= {name: self.file(name, text) for name, text in status.items()}
         flags = [f"--{name}={path}" for name, path in lists.items()]
         return release.main(flags + (["--repository", *repository] if repository else []))

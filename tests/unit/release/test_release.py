@@ -211,3 +211,43 @@ def test_an_app_alone(tmp_path: Path) -> None:
     made.app("own", "linux_arm64", [], file="own-linux_arm64.tar.zst")
     assert manifest(made)["programs"] == []
     assert manifest(made)["data"] == []
+
+
+def test_what_changed(release: Release, tmp_path: Path) -> None:
+    """A program with other bytes and a new file are listed, and what the newer release lacks."""
+    assert release.make() == 0
+    older = tmp_path / "older.json"
+    listed = release.json("manifest.json")
+    removed = {"size": 1, "sha256": "0" * 64}
+    listed["files"]["data/gone.ptd"] = removed
+    del listed["files"]["sbom.cdx.json"]
+    listed["files"]["programs/update.pte"] = removed
+    older.write_text(json.dumps(listed))
+    assert release.make(previous=older) == 0
+    changes = release.json("changes.json")
+    assert changes["changed"] == [
+        {"file": name, **digest(release.folder / name)}
+        for name in ("programs/update.pte", "sbom.cdx.json")
+    ]
+    assert changes["removed"] == ["data/gone.ptd"]
+    assert changes["previous"]["sha256"] == digest(older)["sha256"]
+    assert changes["current"]["sha256"] == digest(release.folder / "manifest.json")["sha256"]
+    assert "  changes.json\n" in (release.folder / "SHA256SUMS").read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[]", "is not a manifest of a release"),
+        ('{"format": 2}', "got format 2, expected 1"),
+        ('{"format": 1, "label": "//a:b", "files": {"a": {"size": 1}}}', "sha256"),
+        ('{"format": 1, "label": "//a:b", "files": {"a": {"size": 1, "sha256": "x"}}}', "sha256"),
+    ],
+)
+def test_a_previous_manifest_that_is_none(
+    release: Release, tmp_path: Path, text: str, says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    older = tmp_path / "older.json"
+    older.write_text(text)
+    assert release.make(previous=older) != 0
+    assert says in capsys.readouterr().err

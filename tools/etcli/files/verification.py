@@ -1,4 +1,4 @@
-"""`et verify`: whether an app, an update or a program is what was built, and who signed it."""
+"""`et verify`: checks that an app, a release or a program is what was built."""
 
 from __future__ import annotations
 
@@ -15,13 +15,10 @@ from etbundle.app import MANIFEST
 from etlink import manifest
 from etlink.container import REBUILD, Piece, sha256_of
 from etlink.json_file import FormError, decode
-from etrelease import update_file
 
 from etcli import paths
 from etcli.command import Outcome, add_data_option
 from etcli.console import Printer, bar
-from etcli.files import minisign
-from etcli.files.signing import SIGNATURE
 
 
 @dataclass(frozen=True)
@@ -53,31 +50,24 @@ class _Manifest:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's options."""
     parser.add_argument(
-        "path", metavar="APP_DIR", help="the folder of an app or a release, an update, or a .pte"
-    )
-    parser.add_argument(
-        "--public_key",
-        metavar="KEY",
-        help="also checks the signature of the manifest: minisign's public key, or its file",
+        "path", metavar="APP_DIR", help="the folder of an app or a release, or a .pte"
     )
     add_data_option(parser)
 
 
 def command(options: argparse.Namespace) -> Outcome:
     """Checks an app or a program; exit code 1: something is not what was built."""
-    key = minisign.read_public_key(options.public_key) if options.public_key else None
     data = [paths.existing(p) for p in options.data]
-    result = verify(paths.existing(options.path), data, key)
+    result = verify(paths.existing(options.path), data)
     return Outcome(result, lambda out: show(result, out), code=0 if result["ok"] else 1)
 
 
-def verify(path: Path, data: list[Path], key: minisign.PublicKey | None = None) -> dict[str, Any]:
+def verify(path: Path, data: list[Path]) -> dict[str, Any]:
     """Checks all bytes.
 
     Args:
-      path: the folder of an app or a release, an update, or a .pte with its manifest beside it.
+      path: the folder of an app or a release, or a .pte with its manifest beside it.
       data: of a .pte: its data files; without any those beside it.
-      key: who must have signed; None: signatures are not checked.
 
     Returns:
       "ok", "checked" (numbers of files, programs, keys, bytes), and "problems": a sentence each.
@@ -86,34 +76,8 @@ def verify(path: Path, data: list[Path], key: minisign.PublicKey | None = None) 
       BuildError: there is no manifest, or it cannot be read.
     """
     if path.is_dir():
-        return _app(path, key)
-    if update_file.is_update(path):
-        return _update(path, key)
-    if key:
-        raise BuildError(
-            f"{path}: programs have no signature.", "Give the folder of the app or the release."
-        )
+        return _app(path)
     return _program(path, data)
-
-
-def _signature_problems(
-    text: bytes, signature: bytes | None, key: minisign.PublicKey | None, what: str
-) -> list[str]:
-    if key is None:
-        return []
-    if not signature:
-        return [f"{what} is not signed."]
-    problem = minisign.problem(text, signature, key, what)
-    return [problem] if problem else []
-
-
-def _update(path: Path, key: minisign.PublicKey | None) -> dict[str, Any]:
-    update = update_file.read(path)
-    problems = _signature_problems(update.manifest, update.signature, key, path.name)
-    problems += update_file.blob_problems(update)
-    checked = {"files": len(update.header["files"]), "programs": 0, "keys": 0}
-    checked["bytes"] = path.stat().st_size
-    return {"ok": not problems, "what": path.name, "checked": checked, "problems": problems}
 
 
 def _program(path: Path, data: list[Path]) -> dict[str, Any]:
@@ -132,23 +96,19 @@ def _program(path: Path, data: list[Path]) -> dict[str, Any]:
     return {"ok": not problems, "what": path.name, "checked": checked, "problems": problems}
 
 
-def _app(path: Path, key: minisign.PublicKey | None) -> dict[str, Any]:
+def _app(path: Path) -> dict[str, Any]:
     app = apps.read(path)
-    signature = app.files.pop(SIGNATURE, None)
-    signed = _signature_problems(
-        (path / MANIFEST).read_bytes(), signature and signature.read_bytes(), key, MANIFEST
-    )
     # Lists the manifest, too.
     app.files.pop("SHA256SUMS", None)
     if "release" in app.manifest:
-        return _release(path, app, signed)
+        return _release(path, app)
     try:
         listed = decode(_Manifest, app.manifest, extra=True)
     except FormError as error:
         raise BuildError(
             f"{path / MANIFEST} is not the manifest of an app: {error}.", REBUILD
         ) from error
-    problems = signed + _file_problems(app, listed.files)
+    problems = _file_problems(app, listed.files)
     for name in (listed.binary, *listed.libraries):
         if name in app.files and not os.access(app.files[name], os.X_OK):
             problems.append(f"{name} cannot be executed: it has lost its permissions.")
@@ -168,17 +128,16 @@ def _app(path: Path, key: minisign.PublicKey | None) -> dict[str, Any]:
     }
 
 
-def _release(path: Path, app: apps.App, signed: list[str]) -> dict[str, Any]:
+def _release(path: Path, app: apps.App) -> dict[str, Any]:
     try:
         files = decode(dict[str, _File], app.manifest["files"], extra=True)
     except (FormError, LookupError) as error:
         raise BuildError(
             f"{path / MANIFEST} is not the manifest of a release: {error}.", REBUILD
         ) from error
-    # What changed since an earlier release, which follows from the manifests.
-    for name in ("update.json", "update.txt"):
-        app.files.pop(name, None)
-    problems = signed + _file_problems(app, files)
+    # The files that changed since an earlier release, which follow from the manifests.
+    app.files.pop("changes.json", None)
+    problems = _file_problems(app, files)
     checked = {"files": len(files), "programs": len(app.manifest.get("programs", ())), "keys": 0}
     checked["bytes"] = sum(p.stat().st_size for p in app.files.values())
     return {"ok": not problems, "what": app.name, "checked": checked, "problems": problems}

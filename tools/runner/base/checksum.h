@@ -1,7 +1,6 @@
-// CRC-32, and SHA-256 and SHA-512 (FIPS 180-4). The registries that this is built from have no small C++ library for them.
+// CRC-32 and SHA-256 (FIPS 180-4). The registries that this is built from have no small C++ library for them.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <string>
 
@@ -13,7 +12,5 @@ uint32_t crc32_of_mapped(const uint8_t* data, uint64_t size);
 
 // The digest in lower-case hexadecimal.
 std::string sha256(const uint8_t* data, uint64_t size);
-
-std::array<uint8_t, 64> sha512(const uint8_t* data, uint64_t size);
 
 }  // namespace runner

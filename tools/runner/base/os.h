@@ -33,9 +33,6 @@ Memory memory_now();
 // Bytes that the system could give to a process now, without swapping; all memory, if the system does not tell.
 uint64_t available_memory();
 
-// Exchanges the names of two folders in one step. False: this system or file system cannot; see last_error().
-bool exchange_folders(const std::string& one, const std::string& other);
-
 // Writes what the system keeps of an open file or folder to the disk.
 bool flush_to_disk(int file);
 

@@ -24,10 +24,6 @@ std::string own_path() {
   return resolved;
 }
 
-bool exchange_folders(const std::string& one, const std::string& other) {
-  return renamex_np(one.c_str(), other.c_str(), RENAME_SWAP) == 0;
-}
-
 bool flush_to_disk(int file) {
   // fsync leaves data in the disk's own memory; some file systems have only that.
   return fcntl(file, F_FULLFSYNC) == 0 || fsync(file) == 0;

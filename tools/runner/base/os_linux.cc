@@ -1,6 +1,5 @@
 #if defined(__linux__)
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -9,15 +8,8 @@
 #include "tools/runner/base/files.h"
 #include "tools/runner/base/os.h"
 
-// In C libraries since glibc 2.28 and Android 11. Older Androids end a process that calls the kernel instead.
-extern "C" int renameat2(int from_folder, const char* from, int to_folder, const char* to, unsigned flags)
-    __attribute__((weak));
-
 namespace runner {
 namespace {
-
-// Of linux/fs.h.
-constexpr unsigned kExchange = 2;
 
 // The number after "name" in a file of the kernel with lines such as "VmRSS:  123 kB".
 uint64_t field(const std::string& text, const char* name, uint64_t otherwise) {
@@ -43,14 +35,6 @@ Memory memory_now() {
   memory.file = field(status, "RssFile:", 0);
   memory.peak = field(status, "VmHWM:", 0);
   return memory;
-}
-
-bool exchange_folders(const std::string& one, const std::string& other) {
-  if (renameat2 == nullptr) {
-    errno = ENOSYS;
-    return false;
-  }
-  return renameat2(AT_FDCWD, one.c_str(), AT_FDCWD, other.c_str(), kExchange) == 0;
 }
 
 bool flush_to_disk(int file) {
