@@ -50,7 +50,7 @@ def et_lowering(
 
     Args:
       name: of the lowering.
-      model: label of the et_model, or an et_exported_program of it.
+      model: label of the et_model.
       recipe: label of the et_recipe.
       methods: methods of the model to include; default: all.
       quantize: "none" skips the recipe's quantization, for a model that is already quantized. "qat" quantizes

@@ -5,26 +5,7 @@ load("//rules:providers.bzl", "EtModelInfo", "EtPackagesInfo")
 load("//rules/private:expect_action.bzl", "with_expected")
 load("//rules/private:lowerable.bzl", "LowerableInfo", "model_info")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
-load("//toolchains/python:paths.bzl", "first_repeated", "python_sources")
-
-def _exported(ctx):
-    """The .pt2 files of a model by method, or an error that says what is missing."""
-    exported = [
-        struct(method = method, file = file)
-        for target, method in ctx.attr.exported_programs.items()
-        for file in target[DefaultInfo].files.to_list()
-        if file.extension == "pt2"
-    ]
-    in_srcs = [f for f in ctx.files.srcs if f.extension == "pt2"]
-    if len(in_srcs) > 1:
-        fail(("%s: srcs: got %d .pt2 files, expected one. Name the methods of several: " +
-              "exported_programs = {\"%s\": \"forward\", …}.") %
-             (ctx.label, len(in_srcs), in_srcs[0].basename))
-    exported += [struct(method = "forward", file = f) for f in in_srcs]
-    repeated = first_repeated([e.method for e in exported])
-    if repeated:
-        fail("%s: method \"%s\": got two .pt2 files, expected one." % (ctx.label, repeated))
-    return exported
+load("//toolchains/python:paths.bzl", "python_sources")
 
 def _check_function(ctx, attribute, example):
     """Fails where an attribute does not name a function of a module."""
@@ -50,21 +31,12 @@ def _adapter(ctx):
     return struct(files = values, rest = depset(ctx.files.data + others), entry_point = entry_point)
 
 def _et_model_impl(ctx):
-    exported = _exported(ctx)
-    if exported and ctx.attr.entry_point:
-        fail(("%s: got both an entry_point and exported programs (%s), expected one of them. Remove one or " +
-              "the other.") % (ctx.label, exported[0].file.basename))
-    if not exported and not ctx.attr.entry_point:
-        fail(("%s: entry_point is missing. Write entry_point = \"module:function\" " +
-              "(models/llama.py is the module models.llama), or give a .pt2 file in srcs.") % ctx.label)
-    if not exported:
-        _check_function(ctx, "entry_point", "models.llama:build")
+    _check_function(ctx, "entry_point", "models.llama:build")
     python = python_sources(ctx, ctx.files.data)
     model = with_expected(ctx, LowerableInfo(
         label = ctx.label,
         entry_point = ctx.attr.entry_point,
         args = ctx.attr.args,
-        exported = exported,
         adapter = _adapter(ctx),
         sources = python.sources,
         roots = python.roots,
@@ -83,8 +55,7 @@ et_model = rule(
     doc = """An eager PyTorch model: code and weights, without a recipe.
 
 The entry point is a Python function that is called with an `etbuild.ModelContext` and returns
-`(module, example_inputs)` or an `etbuild.ModelSpec`. Instead of code, `srcs` may be a `.pt2` file of
-`torch.export.save`, checked in or built by another target.
+`(module, example_inputs)`, an `etbuild.ModelSpec` or a `torch.export.ExportedProgram`.
 
 ```starlark
 et_model(
@@ -101,10 +72,11 @@ its programs).
 """,
     attrs = {
         "srcs": attr.label_list(
-            allow_files = [".py", ".pt2"],
-            doc = "Python sources, or one .pt2 file, which becomes the method \"forward\".",
+            allow_files = [".py"],
+            doc = "Python sources.",
         ),
         "entry_point": attr.string(
+            mandatory = True,
             doc = "\"module:function\". The module's name is its path from the workspace's root: " +
                   "models/llama.py is models.llama, nets.py at the root is nets.",
         ),
@@ -132,10 +104,6 @@ its programs).
             providers = [PyInfo],
             doc = "Python libraries that the sources import. Torch, executorch and `etbuild` are always " +
                   "available.",
-        ),
-        "exported_programs": attr.label_keyed_string_dict(
-            allow_files = [".pt2"],
-            doc = ".pt2 files to method names, for models of several methods.",
         ),
         "imports": attr.string_list(
             doc = "More import roots, relative to the package, as in py_library.",

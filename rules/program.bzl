@@ -9,7 +9,6 @@ load(
 load("//rules/private:amounts.bzl", "check_amount", "check_percentage")
 load("//rules/private:companions.bzl", "companions")
 load("//rules/private:exporter_action.bzl", "LOWERING_FLAG", "exporter_action")
-load("//rules/private:exporter_flags.bzl", "eager")
 load("//rules/private:link_action.bzl", "link", "report")
 load("//rules/private:lower_action.bzl", "same_lowering")
 load("//rules/private:lowerable.bzl", "LowerableInfo")
@@ -126,9 +125,9 @@ def _etrecord(ctx, lowered):
         command = "etrecord",
         label = ctx.label,
         # With the positions in the source, which exported programs do not keep.
-        model = eager(lowered).model,
+        model = lowered.model.lowerable,
         recipe = lowered.recipe,
-        methods = eager(lowered).methods,
+        methods = lowered.methods,
         settings = lowered.settings,
         output = record,
         mnemonic = "EtRecord",
@@ -143,9 +142,9 @@ def _sensitivity(ctx, lowered):
         ctx,
         label = ctx.label,
         # Layers of an exported program cannot be replaced.
-        model = eager(lowered).model,
+        model = lowered.model.lowerable,
         recipe = lowered.recipe,
-        methods = eager(lowered).methods,
+        methods = lowered.methods,
         output = measured,
     )
     sensitivity_page(ctx, measured = measured, page = page)
@@ -158,7 +157,7 @@ def _bundled(ctx, lowered, program, data_files):
         whole = lowered.adapter.whole if lowered.adapter else lowered.directory
         link(ctx, lowered = whole, program = program)
     bundled = ctx.actions.declare_file(ctx.label.name + ".bpte")
-    model = eager(lowered).model
+    model = lowered.model.lowerable
     exporter_action(
         ctx,
         command = "bundle",
@@ -166,7 +165,7 @@ def _bundled(ctx, lowered, program, data_files):
         # It has run already: none of its files is needed.
         model = LowerableInfo(label = model.label, memory_mb = model.memory_mb),
         recipe = None,
-        methods = eager(lowered).methods,
+        methods = lowered.methods,
         program = program,
         expected = model.expected,
         output = bundled,
@@ -285,7 +284,7 @@ def et_program(
 
     Args:
       name: of the program.
-      model: label of the et_model, or an et_exported_program of it.
+      model: label of the et_model.
       recipe: label of the et_recipe.
       methods: methods of the model to include; default: all.
       quantize: "none" skips the recipe's quantization, for a model that is already quantized. "qat" quantizes

@@ -3,7 +3,6 @@
 load("//rules:providers.bzl", "EtProgramInfo")
 load("//rules/private:amounts.bzl", "check_at_least_zero", "check_number")
 load("//rules/private:backend_packages.bzl", "recipe_packages")
-load("//rules/private:exporter_flags.bzl", "eager")
 load("//rules/private:older_runs.bzl", "OLDER_ATTRIBUTES", "older_runs")
 load("//rules/private:program_run.bzl", "program_files")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
@@ -24,7 +23,7 @@ def _et_program_test_impl(ctx):
     run = program_files(ctx.label, info, adapter)
     runner = _runner(ctx, layers)
     older = older_runs(ctx, info, layers)
-    expected = eager((adapter or info).lowered).model.expected
+    expected = (adapter or info).lowered.model.lowerable.expected
 
     # The folder without torch first: what reads programs finds ExecuTorch's tables there, and NumPy behind it.
     roots = exporter.package_roots + [root for layer in layers for root in layer.roots]
@@ -63,7 +62,7 @@ def _words(ctx, info, run, expected, runner):
     for file in run.data:
         words += ["--program_data", file.short_path]
     words += ["--expected", expected.short_path]
-    for method in eager(info.lowered).methods:
+    for method in info.lowered.methods:
         words += ["--method", method]
     if runner:
         words += ["--runner", runner.executable.short_path]

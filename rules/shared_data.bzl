@@ -111,7 +111,7 @@ def et_shared_data(
 
     Args:
       name: of the file.
-      model: label of the et_model, or an et_exported_program of it, whose weights the file contains.
+      model: label of the et_model, whose weights the file contains.
       recipe: label of the et_recipe.
       methods: methods of the model to lower; default: all.
       quantize: "none" skips the recipe's quantization. "qat" quantizes the module that `trained_checkpoint` is the

@@ -8,9 +8,6 @@ load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
 def _target_training_impl(ctx):
     label = ctx.label.same_package_label(ctx.attr.of)
     model = ctx.attr.model[EtModelInfo].lowerable
-    if model.programs or model.exported:
-        fail("%s: model: %s is exported already, and training takes an eager module. Give the et_model." %
-             (label, model.label))
     checkpoint = ctx.actions.declare_file(label.name + ".safetensors")
     exporter_action(
         ctx,

@@ -63,8 +63,7 @@ def _measured_choices_impl(ctx):
     sensitivity(
         ctx,
         label = label,
-        # An exported program's layers cannot be replaced.
-        model = model.original or model,
+        model = model,
         recipe = _combined(label, [choice[EtRecipeInfo] for choice in ctx.attr.choices]),
         output = output,
         measured_with = struct(

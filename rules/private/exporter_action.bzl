@@ -1,4 +1,4 @@
-"""Actions that need torch: EtLower, EtExport, EtRecord, EtExpect, EtTrain, EtBundleProgram, EtPlaceholder, EtAdapt, EtSensitivity.
+"""Actions that need torch: EtLower, EtRecord, EtExpect, EtTrain, EtBundleProgram, EtPlaceholder, EtAdapt, EtSensitivity.
 One worker serves them all."""
 
 load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
@@ -46,7 +46,7 @@ def exporter_action(
 
     Args:
       ctx: rule context with the exporter toolchain, and with LOWERING_FLAG for what quantizes or lowers.
-      command: of etexport.flags: "lower", "export", "expect" and so on.
+      command: of etexport.flags: "lower", "expect" and so on.
       label: Label for messages.
       model: LowerableInfo.
       recipe: EtRecipeInfo, or None.
@@ -96,7 +96,7 @@ def exporter_action(
     inputs = inputs + [pair.placeholder for pair in placeholders]
     if measured_with:
         inputs = inputs + add_measured_with(args, measured_with)
-    if command in ("lower", "export", "etrecord", "sensitivity", "train"):
+    if command in ("lower", "etrecord", "sensitivity", "train"):
         lowering = ctx.attr._lowering[BuildSettingInfo].value
         args.add("--lowering=%s" % ("stock" if recipe and recipe.lowering == "stock" else lowering))
     add_request(args, label = label, model = model, recipe = recipe, methods = methods)

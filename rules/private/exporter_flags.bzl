@@ -23,13 +23,6 @@ def add_request(args, *, label, model, recipe, methods, in_runfiles = False):
 
     # Encoded where the line is written: what analysis keeps is the providers' own values.
     args.add_all([model.args], map_each = _encoded, format_each = "--args=%s")
-    args.add_all(
-        model.exported,
-        map_each = _exported_in_runfiles if in_runfiles else _exported,
-        format_each = "--exported=%s",
-    )
-    if model.programs:
-        args.add_all([model.programs], expand_directories = False, format_each = "--programs=%s")
     args.add_all(methods, format_each = "--method=%s")
     _add_files(args, "--data=%s", model.data, as_pair)
     args.add_all(model.placeholders, map_each = placeholder_flag, format_each = "--data=%s")
@@ -74,18 +67,6 @@ def request_files(*, model, recipe):
     """
     return depset(transitive = [lowerable_files(model)] + ([recipe.sources, recipe.data] if recipe else []))
 
-def eager(lowered):
-    """What a lowering is compared with: the model's own code, where it was exported before.
-
-    Args:
-      lowered: EtLoweredInfo.
-
-    Returns:
-      struct(model, methods): LowerableInfo, and the methods to take of it; none: all.
-    """
-    model = lowered.model.lowerable
-    return struct(model = model.original or model, methods = lowered.methods or model.methods)
-
 def placeholder_flag(pair_of_files):
     """A placeholder as "runfiles path of the file=execution path of the placeholder", for Args.add_all.
 
@@ -99,12 +80,6 @@ def placeholder_flag(pair_of_files):
 
 def _encoded(value):
     return json.encode(value)
-
-def _exported(exported):
-    return pair(exported.method, exported.file.path)
-
-def _exported_in_runfiles(exported):
-    return pair(exported.method, exported.file.short_path)
 
 def _add_files(args, flag, files, as_pair):
     args.add_all(files, map_each = as_pair, format_each = flag, expand_directories = False)

@@ -1,7 +1,7 @@
 """Runs of a program in ExecuTorch's Python runtime: their files, and scripts that compare it with its model."""
 
 load("//rules/private:backend_packages.bzl", "recipe_packages")
-load("//rules/private:exporter_flags.bzl", "add_request", "eager", "request_files")
+load("//rules/private:exporter_flags.bzl", "add_request", "request_files")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
 load("//toolchains/python:python_tool.bzl", "launcher_script", "tool_files")
 
@@ -44,7 +44,7 @@ def run_beside_model(ctx, *, label, program, flags, words, recipe = None, packag
       DefaultInfo of an executable target.
     """
     exporter = ctx.toolchains[EXPORTER_TOOLCHAIN].exporter
-    model = eager(program.lowered).model
+    model = program.lowered.model.lowerable
     run = struct(data = [], files = []) if recipe else program_files(ctx.label, program)
     args = ctx.actions.args()
     add_request(
@@ -52,7 +52,7 @@ def run_beside_model(ctx, *, label, program, flags, words, recipe = None, packag
         label = label,
         model = model,
         recipe = recipe,
-        methods = eager(program.lowered).methods,
+        methods = program.lowered.methods,
         in_runfiles = True,
     )
     if not recipe:

@@ -70,10 +70,10 @@ EtLoweredInfo = provider(
 )
 
 EtModelInfo = provider(
-    doc = "A model, without a recipe. Created by `et_model` and `et_exported_program`.",
+    doc = "A model, without a recipe. Created by `et_model`.",
     fields = {
         "label": "Label of the model.",
-        "entry_point": "String \"module:function\"; empty: the model is given as .pt2 files, or exported before.",
+        "entry_point": "String \"module:function\".",
         "files": "Depset of Files that a lowering of the model reads.",
         "lowerable": "What lowers the model. Private: it may change with any version.",
     },

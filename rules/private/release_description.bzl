@@ -1,6 +1,5 @@
 """What analysis knows of a release, as JSON for EtRelease."""
 
-load("//rules/private:exporter_flags.bzl", "eager")
 load("//toolchains/python:paths.bzl", "readable_label")
 
 # A repository of the module extension. The names of its others begin as its name does.
@@ -87,7 +86,7 @@ def model_of(program):
     Returns:
       LowerableInfo.
     """
-    return eager(program.lowered).model
+    return program.lowered.model.lowerable
 
 def model_description(model):
     """The files of a model.
@@ -121,7 +120,7 @@ def model_files(model):
     Returns:
       List of Files.
     """
-    return [e.file for e in model.exported] + model.data.to_list()
+    return model.data.to_list()
 
 def backend_packages(programs):
     """What the backends of programs took beside the exporter's packages.

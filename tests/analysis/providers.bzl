@@ -64,21 +64,7 @@ def _model_impl(ctx):
         ["_main/tests/analysis/more", "_main", "_main/tests/analysis/imported"],
         info.roots,
     )
-    asserts.equals(env, [], info.exported)
     asserts.equals(env, 3000, info.memory_mb)
     return analysistest.end(env)
 
 model_test = analysistest.make(_model_impl)
-
-def _exported_model_impl(ctx):
-    env = analysistest.begin(ctx)
-    info = analysistest.target_under_test(env)[EtModelInfo].lowerable
-    found = sorted(["%s=%s" % (e.method, e.file.basename) for e in info.exported])
-    asserts.equals(env, sorted(ctx.attr.exported), found)
-    asserts.equals(env, "", info.entry_point)
-    return analysistest.end(env)
-
-exported_model_test = analysistest.make(
-    _exported_model_impl,
-    attrs = {"exported": attr.string_list(doc = "\"method=file\".")},
-)

@@ -29,12 +29,12 @@ def flags(output: Path, entry_point: str, recipe: dict[str, Any], *more: str) ->
 
     Args:
       output: directory to write.
-      entry_point: in faulty.py, or in a module that `more` adds; empty: `more` names .pt2 files.
+      entry_point: in faulty.py, or in a module that `more` adds.
       recipe: the tree of a recipe.
       *more: further flags.
     """
     arguments = ["lower", "--label=//x:program", "--model_label=//x:model", f"--output={output}"]
-    arguments += [f"--entry_point={entry_point}"] if entry_point else []
+    arguments += [f"--entry_point={entry_point}"]
     arguments += [f"--source={place}={REPOSITORY / file}" for place, file in _SOURCES.items()]
     arguments += ["--root=_main", "--root=re", f"--recipe={json.dumps(recipe)}"]
     return arguments + list(more)

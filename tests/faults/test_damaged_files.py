@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import struct
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -59,26 +57,6 @@ def test_no_gguf(exporter: Exporter, tmp_path: Path, contents: bytes) -> None:
     assert "model.gguf: expected a " in said
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [_cut, _one_bit_changed, lambda contents: b"", lambda contents: b"no archive"],
-    ids=["cut", "changed", "empty", "other"],
-)
-def test_damaged_exported_program(
-    exporter: Exporter, tmp_path: Path, damage: Callable[[bytes], bytes]
-) -> None:
-    """A .pt2 file that is cut off, changed, or none."""
-    path = tmp_path / "model.pt2"
-    net = torch.nn.Linear(64, 64)
-    torch.export.save(torch.export.export(net, (torch.ones(1, 64),)), path)
-    exported = f"--exported=forward={path}"
-    assert exporter.ask(flags(tmp_path / "whole", "", PORTABLE, exported))["exitCode"] == 0
-    path.write_bytes(damage(path.read_bytes()))
-    said = exporter.refuse(flags(tmp_path / "out", "", PORTABLE, exported))
-    assert 'the exported program for "forward", model.pt2, cannot be read' in said
-    assert "Write it with torch.export.save" in said
-
-
 class _Runs:
     """A value whose pickle makes a file."""
 
@@ -101,22 +79,6 @@ def test_a_checkpoint_that_would_run_code(exporter: Exporter, tmp_path: Path) ->
     said = exporter.refuse(flags(tmp_path / "out", "faulty:checkpoint", PORTABLE, data))
     assert "net.pt: a pickle that would run code: it names" in said
     assert "safetensors.torch.save_file" in said
-    assert not marker.exists()
-
-
-def test_an_exported_program_that_would_run_code(exporter: Exporter, tmp_path: Path) -> None:
-    """Its example inputs are a pickle, too."""
-    path, marker = tmp_path / "model.pt2", tmp_path / "made_by_a_pickle"
-    net = torch.nn.Linear(8, 4)
-    torch.export.save(torch.export.export(net, (torch.ones(1, 8),)), path)
-    inputs = io.BytesIO()
-    torch.save(_Runs(marker), inputs)
-    with zipfile.ZipFile(io.BytesIO(path.read_bytes())) as old, zipfile.ZipFile(path, "w") as new:
-        for name in old.namelist():
-            is_inputs = name.endswith("sample_inputs/model.pt")
-            new.writestr(name, inputs.getvalue() if is_inputs else old.read(name))
-    said = exporter.refuse(flags(tmp_path / "out", "", PORTABLE, f"--exported=forward={path}"))
-    assert "model.pt2, cannot be read: a pickle in it would run code: it names" in said
     assert not marker.exists()
 
 

@@ -214,10 +214,6 @@ def _with_torch(output: Path) -> None:
     torch.save(net.state_dict(), _written(output, "checkpoint", "net.pt"))
     torch.jit.script(net).save(_written(output, "checkpoint", "net.jit"))
     save_file(net.state_dict(), _written(output, "checkpoint", "net.safetensors"))
-    batch = torch.export.Dim("batch", min=2, max=8)
-    for name, shapes in (("static", None), ("dynamic", {"x": {0: batch}})):
-        program = torch.export.export(net, (torch.ones(3, 4),), dynamic_shapes=shapes)
-        torch.export.save(program, _written(output, "exported", f"{name}.pt2"))
     _bundle(_written(output, "bundle", "net.bpte"), net)
     metadata = _gguf(_written(output, "gguf", "tiny.gguf"))
     tokenizer = build_tokenizer(metadata, "tiny.gguf")

@@ -213,24 +213,6 @@ def _checkpoint(path: Path, folders: Folders) -> None:
         assert not hasattr(sys, "ran_from_a_file"), "something in the file ran"
 
 
-def _exported(path: Path, folders: Folders) -> None:
-    import sys
-
-    from etbuild import BuildError
-    from etexport import pt2_read
-
-    try:
-        pt2_read.load(path)
-    except MemoryError:
-        raise
-    except Exception as error:
-        # As etexport.model has it.
-        text = str(error).strip().splitlines() or [type(error).__name__]
-        raise BuildError(f"{path.name} can't be read: {text[0].rstrip('.')}.") from error
-    finally:
-        assert not hasattr(sys, "ran_from_a_file"), "something in the file ran"
-
-
 def _tokenizer(path: Path, folders: Folders) -> None:
     from etllm.tokenizer.text import load_tokenizer
 
@@ -284,7 +266,6 @@ KINDS = {
     "chat_config": Kind(".json", _chat_config, torch=True),
     "checkpoint": Kind(".pt", _checkpoint, torch=True),
     "data": Kind(".ptd", _data),
-    "exported": Kind(".pt2", _exported, torch=True),
     "facts": Kind(".json", _facts),
     "gguf": Kind(".gguf", _gguf, torch=True),
     "hf_config": Kind(".json", _language_model("config.json"), torch=True),

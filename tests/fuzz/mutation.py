@@ -50,7 +50,6 @@ def mutator(suffix: str, plain: Plain) -> Mutator:
         ".gguf": _words,
         ".json": _json,
         ".pt": _archive,
-        ".pt2": _archive,
         ".pte": _words,
         ".ptd": _words,
         ".safetensors": _safetensors,

@@ -235,7 +235,7 @@ def test_configurations_share_a_lowering(workspace: Workspace) -> None:
 
 def test_paths_without_configurations(workspace: Workspace) -> None:
     """Actions find their files where `--experimental_output_paths=strip` puts them."""
-    targets = ["//:once_int8", "//:two_methods_separate"]
+    targets = ["//:two_methods_int8", "//:two_methods_separate"]
     workspace.build(*targets)
     programs = workspace.outputs()
     ran = workspace.build("--experimental_output_paths=strip", *targets)
@@ -360,36 +360,6 @@ def test_too_little_delegated_is_an_error(workspace: Workspace) -> None:
     finally:
         workspace.replace("BUILD.bazel", 'min_delegated = "96%"', old)
     assert ran == ["EtLink //:mixed_xnnpack"]
-
-
-def test_a_model_is_exported_once(workspace: Workspace) -> None:
-    """One export for several recipes gives the model's own bytes; a changed export re-lowers.
-
-    One of the last tests: the others lower these programs once.
-    """
-    targets = ["//:once_int8", "//:once_own"]
-    workspace.build(*targets, "//:two_methods_int8", "//:two_methods_xnnpack")
-    programs = workspace.outputs()
-    assert programs["once_int8.pte"] == programs["two_methods_int8.pte"]
-    assert programs["once_own.pte"] == programs["two_methods_xnnpack.pte"]
-
-    everything = [f"EtLink {target}" for target in targets]
-    everything += [f"EtLower {target}.lowering" for target in targets]
-    one = [everything[1], everything[3]]
-    changes = [
-        # An option of a recipe.
-        ("own/BUILD.bazel", '{"name": "smoke"}', '{"name": "other"}', one),
-        # A comment, which moves the lines of the model's code.
-        ("nets.py", "        self.small =", "        # A comment.\n        self.small =", []),
-        # Other weights.
-        ("nets.py", "Classifier(64, seed=1)", "Classifier(64, seed=3)", everything),
-    ]
-    for number, (file, old, new, expected) in enumerate(changes):
-        workspace.replace(file, old, new)
-        exported = ["EtExport //:two_methods_once.export"] if number else []
-        assert workspace.build(*targets) == exported + expected
-    for file, old, new, _ in changes:
-        workspace.replace(file, new, old)
 
 
 @pytest.mark.release

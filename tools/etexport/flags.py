@@ -14,7 +14,6 @@ from etbuild.errors import BuildError
 
 COMMANDS = (
     "lower",
-    "export",
     "etrecord",
     "expect",
     "bundle",
@@ -35,9 +34,7 @@ class Request:
       model_label: of the model, for messages.
       output: the directory or file to write.
       timings: JSON file to write what depends on the machine to: seconds, memory, accuracy.
-      entry_point: "module:function"; empty: the model is given as .pt2 files.
-      exported: method name to .pt2 file.
-      programs: instead of all these: a folder that the command "export" wrote.
+      entry_point: "module:function".
       sources: path in the workspace ("_main/models/llama.py") to file: what may be imported.
       roots: folders of such paths that go on the import path.
       data: path in the workspace to file, for ModelContext.file.
@@ -67,8 +64,6 @@ class Request:
     output: Path
     timings: Path | None
     entry_point: str
-    exported: dict[str, Path]
-    programs: Path | None
     sources: dict[str, Path]
     roots: tuple[str, ...]
     data: dict[str, Path]
@@ -106,8 +101,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--timings", type=Path)
     parser.add_argument("--entry_point", default="")
-    parser.add_argument("--programs", type=Path)
-    for name in ("exported", "source", "data", "placeholder", "recipe_data"):
+    for name in ("source", "data", "placeholder", "recipe_data"):
         parser.add_argument(f"--{name}", action="append", default=[], metavar="NAME=VALUE")
     for name in ("root", "method"):
         parser.add_argument(f"--{name}", action="append", default=[])
@@ -140,8 +134,6 @@ def parse(arguments: Sequence[str]) -> Request:
         output=raw.output.absolute(),
         timings=raw.timings.absolute() if raw.timings else None,
         entry_point=raw.entry_point,
-        exported=_paths(raw.exported),
-        programs=raw.programs.absolute() if raw.programs else None,
         sources=_paths(raw.source),
         roots=tuple(raw.root),
         data=_paths(raw.data),

@@ -153,7 +153,6 @@ def declared(request: Any, work: Path, more: Iterable[Path] = ()) -> list[Path]:
         request.data,
         request.placeholders,
         request.recipe_data,
-        request.exported,
     )
     single = (
         request.calibration,
@@ -164,7 +163,6 @@ def declared(request: Any, work: Path, more: Iterable[Path] = ()) -> list[Path]:
         request.timings,
         request.output,
         request.program,
-        request.programs,
     )
     return [
         *(path for files in named for path in files.values()),

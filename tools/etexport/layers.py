@@ -75,7 +75,7 @@ def copies(spec: ModelSpec, label: str) -> dict[str, torch.nn.Module]:
     for name, module in modules.items():
         if isinstance(module, torch.export.ExportedProgram):
             raise BuildError(
-                f'{label}: the method "{name}" is an exported program (.pt2), whose layers cannot '
+                f'{label}: the method "{name}" is an exported program, whose layers cannot '
                 "be replaced: expected an eager model.",
                 "Measure a program of the model's code.",
             )

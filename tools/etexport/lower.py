@@ -88,7 +88,6 @@ def run(request: Request, progress: Progress, tree: Path) -> None:
             qat.with_checkpoint(export_recipe, spec, request)
     commands = {
         "lower": _lower,
-        "export": _export,
         "etrecord": _etrecord,
         "train": _train,
         "expect": _expect,
@@ -262,15 +261,6 @@ def sensitivity(
     with path.chosen(request.lowering):
         measured = sensitivity.measure(spec, choices, data, request.label, advance)
     return {"label": request.label, "model": request.model_label, **measured}
-
-
-def _export(request: Request, spec: Any, recipe: Any, progress: Progress, tree: Path) -> None:
-    from etfast import path
-
-    from etexport import exporting
-
-    with path.chosen(request.lowering), _whole(request.output):
-        exporting.write(request, spec, progress)
 
 
 def _etrecord(request: Request, spec: Any, recipe: Any, progress: Progress, tree: Path) -> None:

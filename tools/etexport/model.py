@@ -1,10 +1,10 @@
-"""Loads a model: calls its entry point, or reads .pt2 files, and checks what comes back."""
+"""Loads a model: calls its entry point, and checks what comes back."""
 
 from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
@@ -26,14 +26,9 @@ def load_spec(request: Request) -> ModelSpec:
 
     Raises:
       BuildError: the entry point is missing or returns something else; a method is missing; an
-        input or a weight has a type that programs can't have; a .pt2 file is damaged.
+        input or a weight has a type that programs can't have.
     """
-    if request.programs:
-        spec = exported.read(request.programs, request)
-    elif request.exported:
-        spec = _from_files(request)
-    else:
-        spec = _normalized(call(request), request)
+    spec = _normalized(call(request), request)
     return _checked(_ordered(_chosen(spec, request), request), request)
 
 
@@ -120,22 +115,21 @@ def _as_in_a_program(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.detach().contiguous()
 
 
-def _from_files(request: Request) -> ModelSpec:
-    methods = {}
-    hint = (
-        f"Write it with torch.export.save of the exporter's torch ({torch.__version__}); is it "
-        "complete?"
-    )
-    for name, path in request.exported.items():
-        program = exported.read_program(path, name, request, hint)
-        methods[name] = Method(program, exported.inputs_of(program))
-    return ModelSpec(methods)
+def _check_names(request: Request, known: Iterable[str]) -> None:
+    """Fails for a method that is asked for and is not in the model."""
+    for name in request.methods:
+        if name not in known:
+            raise BuildError(
+                f'{request.label}: the model {request.model_label} has no method "{name}". '
+                f"Available: {', '.join(sorted(known))}.",
+                "Correct the program's methods attribute.",
+            )
 
 
 def _chosen(spec: ModelSpec, request: Request) -> ModelSpec:
     if not request.methods:
         return spec
-    exported.check_names(request, spec.methods)
+    _check_names(request, spec.methods)
     methods = {n: m for n, m in spec.methods.items() if n in request.methods}
     return ModelSpec(methods, spec.constant_methods, spec.calibration)
 

@@ -12,7 +12,6 @@ from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e, 
 
 from etexport import calibration, training
 from etexport.annotations import FloatsOnly
-from etexport.exported import Exported
 from etexport.inputs import deep_copy
 from etexport.methods import export_module
 
@@ -142,13 +141,11 @@ def capture(name: str, module: Any, method: Method, label: str) -> torch.export.
 
 def _captured(name: str, module: Any, method: Method, label: str) -> Any:
     # Guards are a call of a module, which the passes of some quantizers don't know.
-    if isinstance(method, Exported) and method.exported_strict is not None and method.captured:
-        return method.captured().module(check_guards=False)
     if not isinstance(module, torch.export.ExportedProgram):
         return capture(name, module, method, label).module(check_guards=False)
     if module.range_constraints:
         raise BuildError(
-            f'{label}: the method "{name}" is an exported program (.pt2) with dynamic shapes, and '
+            f'{label}: the method "{name}" is an exported program with dynamic shapes, and '
             "the recipe quantizes it, which needs a new export.",
             "Give the model's code instead, or an exported program with static shapes.",
         )

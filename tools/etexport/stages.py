@@ -39,7 +39,6 @@ from torchao.quantization.quant_api import _is_linear
 from torchao.utils import unwrap_tensor_subclass
 
 from etexport import bounds, control_flow, state, training, writes
-from etexport.exported import check_recipe
 from etexport.inputs import deep_copy
 from etexport.methods import check_eager, export
 from etexport.overrides import MixedQuantization, OwnedLayers
@@ -96,7 +95,6 @@ def run(
       Upstream's ExecutorchProgramManager.
     """
     watch = watch or Watch()
-    check_recipe(spec, recipe, label)
     modules: dict[str, Any] = {name: method.module for name, method in spec.methods.items()}
     requested = set(recipe.pipeline_stages or _DEFAULT)
     if isinstance(recipe.quantization_recipe, MixedQuantization):
@@ -174,7 +172,7 @@ def quantized_sources(
     for name, module in modules.items():
         if isinstance(module, torch.export.ExportedProgram):
             raise BuildError(
-                f'{label}: the method "{name}" is an exported program (.pt2), and the recipe '
+                f'{label}: the method "{name}" is an exported program, and the recipe '
                 "quantizes the layers of an eager model (torchao).",
                 "Use a PT2E recipe (int8_…), an fp32 recipe, or quantize before exporting.",
             )

@@ -20,7 +20,7 @@ def _one_lowering_impl(ctx):
     env = analysistest.begin(ctx)
     target = analysistest.target_under_test(env)
     paths = _paths(target)
-    asserts.true(env, paths[0].endswith(".lowered") or paths[0].endswith(".exported"), "no lowering: %s" % paths)
+    asserts.true(env, paths[0].endswith(".lowered"), "no lowering: %s" % paths)
     asserts.equals(env, _paths(ctx.attr.plain), paths)
     if EtProgramInfo in target:
         # Links are those of the configuration.

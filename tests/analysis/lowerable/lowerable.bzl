@@ -1,19 +1,6 @@
-"""Rules that construct LowerableInfo, for tests of what it refuses."""
+"""A rule that constructs LowerableInfo, for a test of what it refuses."""
 
 load("//rules/private:lowerable.bzl", "LowerableInfo")
-
-def _of_two_kinds_impl(ctx):
-    return LowerableInfo(label = ctx.label, entry_point = "net:build", exported = [struct(method = "forward")])
-
-of_two_kinds = rule(implementation = _of_two_kinds_impl, doc = "A model that is code and a .pt2 file.")
-
-def _without_original_impl(ctx):
-    return LowerableInfo(label = ctx.label, programs = ctx.actions.declare_directory(ctx.label.name))
-
-without_original = rule(
-    implementation = _without_original_impl,
-    doc = "Exported programs without the model that they were exported from.",
-)
 
 def _of_an_unknown_field_impl(ctx):
     return LowerableInfo(label = ctx.label, entrypoint = "net:build")

@@ -33,6 +33,11 @@ def classifier(ctx: ModelContext) -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
     return Classifier(int(ctx.arg("width", "64"))), (scale * torch.ones(1, 64),)
 
 
+def exported(ctx: ModelContext) -> torch.export.ExportedProgram:
+    """A program that torch.export.save wrote, which brings its example inputs."""
+    return torch.export.load(ctx.file("exported.pt2"))
+
+
 def two_methods(ctx: ModelContext) -> ModelSpec:
     """The full form: two methods over the same weights, one of them for any batch up to 32."""
     net = Classifier(64, seed=1)

@@ -18,8 +18,6 @@ def request(**fields: Any) -> flags.Request:
         "output": Path("/nowhere/out"),
         "timings": None,
         "entry_point": "net:build",
-        "exported": {},
-        "programs": None,
         "sources": {},
         "roots": (),
         "data": {},

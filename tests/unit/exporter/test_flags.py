@@ -18,7 +18,7 @@ def test_the_least_that_is_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert (result.command, result.label, result.model_label) == ("lower", "//m:p", "//m:p")
     assert result.output == tmp_path / "out/p.lowered"
     assert (result.timings, result.program, result.program_data) == (None, None, ())
-    assert (result.exported, result.sources, result.data, result.arguments) == ({}, {}, {}, {})
+    assert (result.sources, result.data, result.arguments) == ({}, {}, {})
 
 
 def test_all_flags(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -32,7 +32,6 @@ def test_all_flags(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             "--output=/abs/out",
             "--timings=timings.json",
             "--entry_point=models.net:build",
-            "--exported=decode=a/d.pt2",
             "--source=_main/net.py=src/net.py",
             "--source=_main/b%3Dc.py=src/b=c.py",
             "--root=_main",
@@ -56,7 +55,6 @@ def test_all_flags(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     )
     assert (result.output, result.timings) == (Path("/abs/out"), tmp_path / "timings.json")
     assert result.entry_point == "models.net:build"
-    assert result.exported == {"decode": tmp_path / "a/d.pt2"}
     assert result.sources["_main/net.py"] == tmp_path / "src/net.py"
     assert result.roots == ("_main", "other")
     assert result.sources["_main/b=c.py"] == tmp_path / "src/b=c.py"

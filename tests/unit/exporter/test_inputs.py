@@ -130,11 +130,14 @@ def test_programs_that_were_exported_with_keywords(tmp_path: Path) -> None:
     x = torch.ones(2)
     named = {"b": {"d": x * 2, "c": x * 3}, "a": x * 4}
     exported = torch.export.export(Net(), (x,), named)
-    torch.export.save(exported, tmp_path / "net.pt2")
+    file = tmp_path / "net.pt2"
+    torch.export.save(exported, file)
+    install(
+        tmp_path, net=f"import torch\ndef build():\n    return torch.export.load({str(file)!r})\n"
+    )
     program = tmp_path / "net.pte"
     program.write_bytes(to_edge(exported).to_executorch().buffer)
-    asked = request(entry_point="", exported={"forward": tmp_path / "net.pt2"})
-    assert differences(program, asked) == []
+    assert differences(program, request()) == []
 
 
 class Computed(torch.nn.Module):

@@ -1,9 +1,8 @@
-"""Loading models: what an entry point may return, .pt2 files, types that programs lack. Torch."""
+"""Loading models: what an entry point may return, types that programs lack. Torch."""
 
 from __future__ import annotations
 
 import inspect
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -255,75 +254,18 @@ def test_types_that_programs_have(load: Callable[..., ModelSpec], dtype: str) ->
     load((Net(kind, kind), (X.to(kind), 3, None, "text")))
 
 
-@pytest.fixture(scope="module")
-def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A .pt2 file with two inputs, one by keyword."""
+def test_exported_programs_bring_their_inputs(load: Callable[..., ModelSpec]) -> None:
+    """An entry point may return exported programs, with inputs or without; one is by keyword."""
 
     class Two(torch.nn.Module):
         def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
             return x + y
 
-    path = tmp_path_factory.mktemp("exported") / "two.pt2"
-    torch.export.save(torch.export.export(Two(), (X,), {"y": X + 1}), path)
-    return path
-
-
-def test_exported_programs_bring_their_inputs(
-    exported: Path, load: Callable[..., ModelSpec]
-) -> None:
-    spec = model.load_spec(request(exported={"decode": exported}))
-    method = spec.methods["decode"]
-    assert isinstance(method.module, torch.export.ExportedProgram)
-    assert [v.tolist() for v in method.example_inputs] == [X.tolist(), (X + 1).tolist()]
-    # An entry point may return one as well, with inputs or without.
-    program = method.module
+    program = torch.export.export(Two(), (X,), {"y": X + 1})
     for value in (program, Method(program), (program, ()), ModelSpec({"forward": program})):  # type: ignore[dict-item]
-        assert len(load(value).methods["forward"].example_inputs) == 2
+        inputs = load(value).methods["forward"].example_inputs
+        assert [v.tolist() for v in inputs] == [X.tolist(), (X + 1).tolist()]
     own = load((program, (X, X))).methods["forward"].example_inputs
     assert torch.equal(own[1], X)
     with pytest.raises(BuildError, match=r"a torch\.Tensor as example_inputs, expected a tuple"):
         load((program, X))
-
-
-def broken(kind: str, good: Path, folder: Path) -> Path:
-    """A .pt2 file that is not whole."""
-    path, whole = folder / "two.pt2", good.read_bytes()
-    if kind == "truncated":
-        path.write_bytes(whole[: len(whole) // 2])
-    elif kind == "no zip":
-        path.write_text("not a zip file")
-    elif kind == "empty":
-        path.touch()
-    elif kind == "flipped":
-        with zipfile.ZipFile(good) as archive:
-            largest = max(archive.infolist(), key=lambda i: i.file_size)
-        at = largest.header_offset + 200
-        path.write_bytes(whole[:at] + bytes([whole[at] ^ 255]) + whole[at + 1 :])
-    elif kind == "another zip":
-        with zipfile.ZipFile(path, "w") as archive:
-            archive.writestr("readme.txt", "hello")
-    elif kind == "weights":
-        torch.save({"w": X}, path)
-    elif kind == "no json":
-        with zipfile.ZipFile(good) as source, zipfile.ZipFile(path, "w") as archive:
-            for item in source.infolist():
-                text = b"{" if item.filename.endswith(".json") else source.read(item)
-                archive.writestr(item.filename, text)
-    return path
-
-
-@pytest.mark.parametrize(
-    "kind",
-    ["truncated", "no zip", "empty", "flipped", "another zip", "weights", "no json", "missing"],
-)
-def test_damaged_exported_programs_are_named(kind: str, exported: Path, tmp_path: Path) -> None:
-    path = broken(kind, exported, tmp_path)
-    with pytest.raises(BuildError) as caught:
-        model.load_spec(request(exported={"forward": path}))
-    assert caught.value.what.startswith(
-        '//m:net: the exported program for "forward", two.pt2, cannot be read: '
-    )
-    assert caught.value.hint == (
-        "Write it with torch.export.save of the exporter's torch "
-        f"({torch.__version__}); is it complete?"
-    )

@@ -24,7 +24,7 @@ from etcli.reproduce import checkout
 from etcli.reproduce.build import Build, Output
 
 # Mnemonics of the actions whose results could depend on a worker.
-_WORKERS = ("EtBundleProgram", "EtExpect", "EtExport", "EtLower", "EtRecord")
+_WORKERS = ("EtBundleProgram", "EtExpect", "EtLower", "EtRecord")
 _HASH_SEED = "4242"
 
 # Differences of the second build, besides its paths and the number of jobs.
