@@ -6,7 +6,6 @@ import collections
 import dataclasses
 import hashlib
 import itertools
-import math
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from functools import partial
@@ -32,12 +31,9 @@ _TYPES = {
 _SCALE = 0.01
 # Elements: fewer of them may by chance have the bytes of another weight.
 _TELLING = 8
-# Of marks of tensors, relative: that of sums of float32 values with a factor.
-_PRECISION = 1e-6
 
 # A file's name among a target's, and a tensor's in it.
 _Key = tuple[str, str]
-_Mark = tuple[float, ...]
 
 
 def write_placeholder(request: Request) -> None:
@@ -175,14 +171,15 @@ def _left_out(
 ) -> list[_Key]:
     """The tensors of an adapter that nothing depends on that its entry point returns, sorted.
 
-    Each trial runs the entry point again, so they are for what no comparison proves.
+    A tensor that is returned with its bytes needs no proof. For the others the entry point runs
+    again with other values: what it returns must change.
 
     Args:
       request: the request.
       before: what the entry point returns for the placeholders, by qualified name.
       placeholders: by file and name in it; none is empty.
     """
-    left = _without_likeness(before, placeholders)
+    left = _not_returned(before, placeholders)
     trial = partial(_changed, request, {n: _digest(t) for n, t in before.items()})
     if not left or not trial(left):
         return left
@@ -208,41 +205,15 @@ def _ineffective(keys: Sequence[_Key], trial: Callable[[Sequence[_Key]], Set[str
     )
 
 
-def _without_likeness(
+def _not_returned(
     before: Mapping[str, torch.Tensor], placeholders: Mapping[_Key, torch.Tensor]
 ) -> list[_Key]:
-    """The placeholders that are not returned as they are, scaled, or in another order, sorted."""
+    """The placeholders whose bytes are not among those that are returned, sorted."""
     digests = {key: _digest(tensor) for key, tensor in placeholders.items()}
+    # Files of an adapter may have tensors of one name and shape, and so of equal values.
     count = collections.Counter(digests.values())
     returned = {_digest(tensor) for tensor in before.values()}
-    marks: dict[int, list[_Mark]] = {}
-    for tensor in before.values():
-        marks.setdefault(tensor.numel(), []).append(_mark(tensor))
-    left = []
-    for key, tensor in sorted(placeholders.items(), key=lambda item: item[0]):
-        alike = digests[key] in returned
-        if not alike and tensor.numel() >= _TELLING:
-            mark = _mark(tensor)
-            alike = any(_close(mark, other) for other in marks.get(tensor.numel(), ()))
-        # Files of an adapter may have tensors of one name and shape, and so of equal values.
-        if not alike or count[digests[key]] > 1:
-            left.append(key)
-    return left
-
-
-def _mark(tensor: torch.Tensor) -> _Mark:
-    """What neither a factor nor another order changes, of random values; nothing for zeros."""
-    sizes = tensor.detach().cpu().double().abs()
-    if not sizes.any():
-        return ()
-    sizes = sizes / sizes.max()
-    return tuple((sizes**power).sum().item() for power in (1, 2, 4))
-
-
-def _close(mark: _Mark, other: _Mark) -> bool:
-    return len(mark) == len(other) and all(
-        math.isclose(a, b, rel_tol=_PRECISION) for a, b in zip(mark, other, strict=True)
-    )
+    return sorted(key for key, d in digests.items() if d not in returned or count[d] > 1)
 
 
 def _changed(request: Request, before: Mapping[str, str], keys: Collection[_Key]) -> set[str]:
