@@ -7,7 +7,6 @@ load("//rules/private:app_files.bzl", "RUNNER_LICENSES", "add_programs", "below_
 load("//rules/private:app_fit.bzl", "check_fit", "fit")
 load("//rules/private:app_link.bzl", "cc_infos", "compile_main", "link_app")
 load("//rules/private:app_report.bzl", "app_report")
-load("//rules/private:app_size.bzl", "selection_size")
 load("//rules/private:kernels.bzl", "check_kernels", "kernels_aspect")
 load("//rules/private:platform_transition.bzl", "platform_transition")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
@@ -35,17 +34,6 @@ def _et_runner_app_impl(ctx):
     name = ctx.label.name
     binary = link_app(ctx, runtime = runtime, fitted = fitted, name = name + ".bin/runner", **main)
     report = [fitted.json]
-    if fitted.whole_link_flags:
-        # Linked only if somebody asks for the report.
-        whole = link_app(
-            ctx,
-            runtime = runtime,
-            fitted = fitted,
-            name = name + ".bin/runner_whole",
-            whole = True,
-            **main
-        )
-        report.append(selection_size(ctx, binary = binary, whole = whole))
     directory = ctx.actions.declare_directory(name)
     manifest = ctx.actions.declare_file(name + ".manifest.json")
     _write_app(ctx, programs, runtime, exporter_version, fitted, binary, directory, manifest)
@@ -245,8 +233,7 @@ Outputs: the directory `<name>`, and the same as `<name>.tar.zst` (`.zip` for Ap
     manifest.json              programs, files, sizes and sha256
 
 Output groups: `archive`, `binary`, `directory`, `manifest`, `report`: a page and JSON on the app's bytes and
-programs, JSON on which library has what the programs use, and for static libraries `<name>.size.json`, the
-binary's size with the used objects and with all. `bazel run` starts the app if the machine can: see
+programs, and JSON on which library has what the programs use. `bazel run` starts the app if the machine can: see
 docs/howto/apps.md.
 
 Before linking, the build checks that the runtime has the programs' backends (at analysis) and operators, that

@@ -71,8 +71,7 @@ def fit(ctx, *, programs, runtime, kernels, etdump):
 
     Returns:
       struct(json = File, link_flags = File, linked = list of Files that those flags name, libraries =
-      list of EtRuntimeLibraryInfo, whole_link_flags = File: the same with all of each static library,
-      or None: there is none).
+      list of EtRuntimeLibraryInfo).
     """
     always = runtime.always + ([_etdump_of(ctx, runtime)] if etdump else [])
     fit_file = ctx.actions.declare_file(ctx.label.name + ".fit.json")
@@ -88,12 +87,11 @@ def fit(ctx, *, programs, runtime, kernels, etdump):
         inputs.append(program.program)
     roles = {runtime.core.label: "core"}
     roles.update({library.label: "always" for library in always})
-    static = []
     libraries = depset(
         [runtime.core] + runtime.libraries + always,
         transitive = [l.deps for l in [runtime.core] + runtime.libraries + always],
     ).to_list()
-    for number, library in enumerate(libraries):
+    for library in libraries:
         deps = [d.label for d in library.deps.to_list()]
         args.add("--" + roles.get(library.label, "library"))
         args.add_all([library.label, library.file, library.registered])
@@ -101,33 +99,18 @@ def fit(ctx, *, programs, runtime, kernels, etdump):
         # No label has a line feed.
         args.add_joined(deps, join_with = "\n", omit_if_empty = False)
         inputs.append(library.registered)
-        if not library.folder and library.label not in roles:
-            parts = [
-                # Libraries of two packages may have one name.
-                ctx.actions.declare_file("%s.static/%d.%s.%s.a" % (ctx.label.name, number, library.label.name, part))
-                for part in ("kept", "rest")
-            ]
-            args.add_all("--static", [library.label] + parts)
-            inputs.append(library.file)
-            static += parts
     for kernel in kernels:
         info = kernel[KernelsInfo]
         args.add_all("--kernels", [kernel.label, info.files[0] if info.files else "none.a", info.registered, ""])
         inputs.append(info.registered)
     args.add("--fit", fit_file)
     args.add("--link_flags", flags)
-    outputs = [fit_file, flags] + static
-    whole_flags = None
-    if static:
-        whole_flags = ctx.actions.declare_file(ctx.label.name + ".whole_link_flags")
-        args.add("--whole_link_flags", whole_flags)
-        outputs.append(whole_flags)
     linker_action(
         ctx,
         module = "etbundle.fit",
         arguments = args,
         inputs = inputs,
-        outputs = outputs,
+        outputs = [fit_file, flags],
         # They are in the linker's flags.
         maps_paths = False,
         mnemonic = "EtFit",
@@ -136,9 +119,8 @@ def fit(ctx, *, programs, runtime, kernels, etdump):
     return struct(
         json = fit_file,
         link_flags = flags,
-        linked = [library.file for library in libraries] + static,
+        linked = [library.file for library in libraries],
         libraries = libraries,
-        whole_link_flags = whole_flags,
     )
 
 def _etdump_of(ctx, runtime):

@@ -45,7 +45,7 @@ def compile_main(ctx, *, cc_toolchain, sources, infos):
             outputs.append(compiled)
     return cc_common.merge_compilation_outputs(compilation_outputs = outputs)
 
-def link_app(ctx, *, cc_toolchain, mains, runtime, fitted, name, compiled = None, shared = False, install_name = None, whole = False):
+def link_app(ctx, *, cc_toolchain, mains, runtime, fitted, name, compiled = None, shared = False, install_name = None):
     """Links.
 
     Args:
@@ -58,12 +58,11 @@ def link_app(ctx, *, cc_toolchain, mains, runtime, fitted, name, compiled = None
       compiled: what `compile_main` returned.
       shared: whether to link a shared library instead of an executable.
       install_name: Mach-O's name of a shared library, by which others load it; None: the default.
-      whole: whether static libraries are linked with all that they register, used or not.
 
     Returns:
       File.
     """
-    link_flags = fitted.whole_link_flags if whole else fitted.link_flags
+    link_flags = fitted.link_flags
     linked = cc_common.link(
         actions = ctx.actions,
         additional_inputs = fitted.linked + [link_flags],

@@ -18,7 +18,6 @@ import gguf
 import numpy as np
 import tiny_checkpoint
 import torch
-from etbundle import static_library
 from etlink import data_index, ptd, pte, schema, share
 from etlink.__main__ import main as link
 from etlink.container import chunks
@@ -177,13 +176,6 @@ def _other_data(path: Path) -> None:
 
 
 def _without_torch(output: Path) -> None:
-    members = [
-        static_library.Member("one.o", b"\x7fELF" + bytes(60), ("one",)),
-        static_library.Member("a_name_of_more_than_sixteen_letters.o", b"two", ("two", "three")),
-    ]
-    for bsd in (False, True):
-        path = _written(output, "static_library", f"{'bsd' if bsd else 'gnu'}.a")
-        static_library.write(path, members, bsd)
     config: dict[str, Any] = {
         "peft_type": "LORA",
         "r": 8,

@@ -166,16 +166,6 @@ def _facts(path: Path, folders: Folders) -> None:
     delegated.read(lowered)
 
 
-def _static_library(path: Path, folders: Folders) -> None:
-    from etbundle import scan, static_library
-
-    scan.scan(path)
-    members = static_library.read(path)
-    static_library.write(folders.scratch / "out.a", members)
-    again = static_library.read(folders.scratch / "out.a")
-    assert [m.data for m in again] == [m.data for m in members]
-
-
 def _gguf(path: Path, folders: Folders) -> None:
     from etllm import gguf_checkpoint
     from etllm.gguf_file import GgufFile
@@ -279,6 +269,5 @@ KINDS = {
     "payload": Kind(".bin", _payload),
     "program": Kind(".pte", _program),
     "shared_index": Kind(".json", _shared_index),
-    "static_library": Kind(".a", _static_library),
     "tokenizer": Kind(".json", _tokenizer, torch=True),
 }

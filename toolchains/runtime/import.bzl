@@ -227,7 +227,7 @@ et_runtime_import(
 ```
 
 The import recognizes libraries by the names that ExecuTorch's build gives them; `backends` adds others. An app
-links only the objects of static libraries that register what its programs use.
+links a static library as a whole if it registers an operator or a backend that its programs use.
 """,
     attrs = {
         "aar_core": attr.string(

@@ -2,17 +2,15 @@
 
 Contract: `etbundle.fit --label APP --runtime LABEL --platform P --runtime_version V
 --program LABEL FILE.pte … --core|--library|--always|--kernels LABEL FILE SCAN.json DEPS …
---static LABEL KEPT.a REST.a … --fit OUT.json --link_flags OUT.params
---whole_link_flags OUT.params`
+--fit OUT.json --link_flags OUT.params`
 """
 
 from __future__ import annotations
 
-import dataclasses
 import difflib
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,9 +23,7 @@ from etlink.container import write_text
 from etlink.json_file import write_json
 
 from etbundle import library as libraries
-from etbundle import static_library
 from etbundle.library import Library
-from etbundle.select import Selected, select
 
 # A library that registers itself when loaded has no symbol that is called, so linkers would drop
 # it. Mach-O linkers keep every shared library that they are given.
@@ -197,47 +193,6 @@ def link_flags(chosen: Sequence[Library], macho: bool) -> list[str]:
     return flags + paths
 
 
-def split_static(
-    chosen: Sequence[Library],
-    uses: Sequence[Use],
-    outputs: Mapping[str, tuple[Path, Path]],
-    macho: bool,
-) -> tuple[list[Library], dict[str, Selected]]:
-    """Replaces static libraries with the parts of them that an app needs.
-
-    Args:
-        chosen: the libraries.
-        uses: of all programs of the app.
-        outputs: label of a static library to the two files that are written for it; those of
-            libraries that are not chosen become empty.
-        macho: whether the linker is for Apple's platforms.
-
-    Returns:
-        The libraries to link, and by label what is kept of the static ones.
-
-    Raises:
-        BuildError: a static library is damaged.
-    """
-    operators = {o for use in uses for o in use.operators}
-    backends = {b for use in uses for b in use.backends}
-    linked: list[Library] = []
-    selected: dict[str, Selected] = {}
-    for library in chosen:
-        label = library.label
-        if label not in outputs:
-            linked.append(library)
-            continue
-        kept, rest = outputs[label]
-        selected[label] = select(Path(library.path), operators, backends, kept, rest, macho)
-        linked.append(dataclasses.replace(library, path=str(kept)))
-        linked.append(Library(f"{label}.rest", str(rest), library.deps, frozenset(), frozenset()))
-    for label, files in outputs.items():
-        if label not in selected:
-            for file in files:
-                static_library.write(file, [], macho)
-    return linked, selected
-
-
 def by_program(uses: Iterable[Use]) -> dict[str, dict[str, Any]]:
     """Program to method to what it needs, for JSON."""
     programs: dict[str, dict[str, Any]] = {}
@@ -250,11 +205,7 @@ def by_program(uses: Iterable[Use]) -> dict[str, dict[str, Any]]:
 
 
 def describe(
-    app: str,
-    runtime: Runtime,
-    uses: Sequence[Use],
-    chosen: Sequence[Library],
-    selected: Mapping[str, Selected],
+    app: str, runtime: Runtime, uses: Sequence[Use], chosen: Sequence[Library]
 ) -> dict[str, Any]:
     """The output of EtFit, as one JSON object."""
     used = {
@@ -267,11 +218,7 @@ def describe(
         "platform": runtime.platform,
         "runtime": {"label": runtime.label, "executorch_version": runtime.version},
         "programs": by_program(uses),
-        "libraries": [
-            libraries.describe(library, used)
-            | (dataclasses.asdict(selected[library.label]) if library.label in selected else {})
-            for library in chosen
-        ],
+        "libraries": [libraries.describe(library, used) for library in chosen],
     }
 
 
@@ -284,12 +231,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--program", nargs=2, action="append", default=[])
     for role in ("core", "library", "always", "kernels"):
         parser.add_argument(f"--{role}", nargs=4, action="append", default=[])
-    parser.add_argument("--static", nargs=3, action="append", default=[])
     parser.add_argument("--fit", type=Path, required=True, help="JSON to write")
     parser.add_argument("--link_flags", type=Path, required=True, help="linker arguments to write")
-    parser.add_argument(
-        "--whole_link_flags", type=Path, help="the same with whole static libraries, to write"
-    )
     args = parser.parse_args(arguments)
     runtime = Runtime(
         args.runtime,
@@ -306,12 +249,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     # The app's own kernels are linked as its deps.
     own = {library.label for library in runtime.kernels}
     linked = [library for library in chosen if library.label not in own]
-    outputs = {label: (Path(kept), Path(rest)) for label, kept, rest in args.static}
-    parts, selected = split_static(linked, uses, outputs, macho)
-    write_json(args.fit, describe(args.label, runtime, uses, chosen, selected))
-    _write_flags(args.link_flags, link_flags(parts, macho))
-    if args.whole_link_flags:
-        _write_flags(args.whole_link_flags, link_flags(linked, macho))
+    write_json(args.fit, describe(args.label, runtime, uses, chosen))
+    _write_flags(args.link_flags, link_flags(linked, macho))
 
 
 def _write_flags(path: Path, flags: Sequence[str]) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from etbuild.errors import BuildError
-from etbundle import fit, static_library
+from etbundle import fit
 from etbundle.fit import Runtime, Use, choose, describe, link_flags
 from etbundle.library import Library
 
@@ -134,7 +134,7 @@ def test_two_own_libraries_of_the_same_operators() -> None:
 
 def test_what_is_said_of_a_fit() -> None:
     uses = [use("aten::add.out", "XnnpackBackend"), use("aten::mul.out", method="decode")]
-    result = describe("//a:app", runtime(), uses, choose("//a:app", runtime(), uses), {})
+    result = describe("//a:app", runtime(), uses, choose("//a:app", runtime(), uses))
     assert result["programs"]["//m:net"]["decode"]["operators"] == ["aten::mul.out"]
     by_label = {one["label"]: one for one in result["libraries"]}
     assert by_label["//r:kernels"]["operators"] == ["aten::add.out", "aten::mul.out"]
@@ -154,27 +154,3 @@ def test_a_damaged_program(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert code == 1
     assert "net.pte is not an ExecuTorch program" in capsys.readouterr().err
     assert sorted(p.name for p in tmp_path.iterdir()) == ["core.json", "net.pte"]
-
-
-def test_flags_with_all_of_static_libraries(tmp_path: Path) -> None:
-    """Beside those that name the parts that are used."""
-    scan = tmp_path / "scan.json"
-    scan.write_text(json.dumps({"operators": [], "backends": []}))
-    core = tmp_path / "libcore.a"
-    static_library.write(core, [])
-    flags, whole = tmp_path / "flags", tmp_path / "whole"
-    facts = ["--label=//a:app", "--runtime=//r:r", "--platform=own", "--runtime_version=1.5.1"]
-    static = ["--static", "//r:core", str(tmp_path / "kept.a"), str(tmp_path / "rest.a")]
-    code = fit.main(
-        [
-            *facts,
-            *("--core", "//r:core", str(core), str(scan), ""),
-            *static,
-            *("--fit", str(tmp_path / "fit.json"), "--link_flags", str(flags)),
-            *("--whole_link_flags", str(whole)),
-        ]
-    )
-    assert code == 0
-    assert str(tmp_path / "kept.a") in flags.read_text().splitlines()
-    assert str(core) in whole.read_text().splitlines()
-    assert str(core) not in flags.read_text()
