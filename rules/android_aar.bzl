@@ -21,13 +21,17 @@ def _et_android_aar_impl(ctx):
     args.add("--manifest", manifest)
     args.add("--classes", classes)
     add_apps(args, apps)
+    inputs = [manifest, classes]
+    if libraries:
+        args.add("--keep_rules", ctx.file._keep_rules)
+        inputs.append(ctx.file._keep_rules)
     for abi, library in libraries.items():
         args.add("--library", library, format = abi + "=%s")
     linker_action(
         ctx,
         module = "etbundle.aar",
         arguments = args,
-        inputs = [manifest, classes] + [app.directory for app in apps.values()] + libraries.values(),
+        inputs = inputs + [app.directory for app in apps.values()] + libraries.values(),
         outputs = [aar],
         mnemonic = "EtAar",
         progress_message = "Packing %{output}",
@@ -80,6 +84,10 @@ code can map, and the classes `rulesexecutorch.Programs`, `Program`, `Chat` and 
         "_classes": attr.label(
             allow_single_file = True,
             default = "//tools/runner/android:library",
+        ),
+        "_keep_rules": attr.label(
+            allow_single_file = True,
+            default = "//tools/runner/java:proguard.txt",
         ),
         "_manifest": attr.label(
             allow_single_file = True,

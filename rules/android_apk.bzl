@@ -144,7 +144,8 @@ adb logcat -s ExecuTorch
 Without arguments, an app with a language model and an llm_tokenizer is a chat with a text field. Other apps run all
 programs. The app's screen has not been tried on a device: tests run its native code in a desktop's Java.
 
-The APK contains programs, data and libraries uncompressed and aligned. On its first start, the app copies
+The APK contains programs, data and libraries uncompressed and aligned: libraries to pages of 16 KiB, which targetSdk
+35 needs. The build refuses a library that cannot be aligned. On its first start, the app copies
 programs and data to files. Without `key`, a public debug key signs the APK: never release it. RSA keys give the
 same bytes in each build, other keys do not.
 

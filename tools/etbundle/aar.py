@@ -1,7 +1,7 @@
 """EtAar: programs, data and the runtime as an Android library, for aar_import.
 
 Contract: `etbundle.aar --output OUT.aar --name NAME --manifest AndroidManifest.xml --classes JAR
---app ABI=DIR… [--library ABI=FILE…]`
+[--keep_rules FILE] --app ABI=DIR… [--library ABI=FILE…]`
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ def write_aar(
     classes: Path,
     apps: Mapping[str, App],
     libraries: Mapping[str, Path],
+    keep_rules: Path | None = None,
 ) -> None:
     """Writes an AAR.
 
@@ -39,6 +40,7 @@ def write_aar(
         classes: a .jar.
         apps: ABI to app.
         libraries: ABI to the native functions of the classes.
+        keep_rules: what R8 must keep of the classes in an app's release build.
 
     Raises:
         BuildError: the apps differ in more than the platform.
@@ -48,8 +50,10 @@ def write_aar(
         Entry("R.txt", b""),
         Entry("classes.jar", classes),
     ]
-    entries += native_libraries("jni", apps)
-    entries += [Entry(f"jni/{abi}/{_LIBRARY}", file) for abi, file in libraries.items()]
+    if keep_rules:
+        entries.append(Entry("proguard.txt", keep_rules))
+    # An AAR has no targetSdk: that of the app decides.
+    entries += native_libraries("jni", apps, (_LIBRARY, libraries), must_align=False)
     entries += common(list(apps.values()), name).entries("assets")
     write_zip(output, entries)
 
@@ -62,12 +66,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--name", required=True, help="of the package")
     parser.add_argument("--manifest", type=Path, required=True, help="AndroidManifest.xml")
     parser.add_argument("--classes", type=Path, required=True, help=".jar")
+    parser.add_argument("--keep_rules", type=Path, help="for R8")
     parser.add_argument("--app", action="append", required=True, metavar="ABI=DIR")
     parser.add_argument("--library", action="append", default=[], metavar="ABI=FILE")
     args = parser.parse_args(arguments)
     libraries = by_abi(args.library)
     apps = {abi: read(path) for abi, path in by_abi(args.app).items()}
-    write_aar(args.output, args.name, args.manifest, args.classes, apps, libraries)
+    write_aar(args.output, args.name, args.manifest, args.classes, apps, libraries, args.keep_rules)
 
 
 if __name__ == "__main__":

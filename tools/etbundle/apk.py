@@ -18,6 +18,7 @@ from etbuild.errors import BuildError
 from etbuild.zip_check import UNREADABLE
 from etlink.container import REBUILD
 
+from etbundle import pages
 from etbundle.apps import App, common, read
 from etbundle.archives import stored_by_suffix, write_zip
 from etbundle.entries import Entry, tree
@@ -28,11 +29,23 @@ _LIMIT = 2**31 - 1
 _JNI_LIBRARY = "librunner.so"
 
 
-def native_libraries(folder: str, apps: Mapping[str, App]) -> list[Entry]:
-    """The shared libraries of apps by ABI.
+def native_libraries(
+    folder: str,
+    apps: Mapping[str, App],
+    own: tuple[str, Mapping[str, Path]],
+    *,
+    must_align: bool,
+) -> list[Entry]:
+    """The shared libraries of a package by ABI, aligned to pages of 16 KiB.
+
+    Args:
+        folder: of the package.
+        apps: ABI to app.
+        own: name of a further library in the package, and ABI to its file.
+        must_align: whether a library that cannot be aligned is an error; else it is a warning.
 
     Raises:
-        BuildError: an app has no library.
+        BuildError: an app has no library, or one that cannot be aligned.
     """
     entries = []
     for abi, app in apps.items():
@@ -46,7 +59,28 @@ def native_libraries(folder: str, apps: Mapping[str, App]) -> list[Entry]:
             Entry(f"{folder}/{abi}/{path.removeprefix('lib/')}", app.files[path])
             for path in libraries
         ]
-    return entries
+    name, files = own
+    entries += [Entry(f"{folder}/{abi}/{name}", file) for abi, file in files.items()]
+    return [_aligned(entry, must_align) for entry in entries]
+
+
+def _aligned(entry: Entry, must_align: bool) -> Entry:
+    """A library for pages of 16 KiB, which Google Play asks for from apps with targetSdk 35."""
+    with entry.open() as file:
+        data = file.read()
+    try:
+        changed = pages.aligned(data)
+    except pages.CannotAlign as reason:
+        error = BuildError(
+            f"{entry.name}: cannot be aligned to pages of 16 KiB, which apps with targetSdk 35 "
+            f"need: {reason}.",
+            "Link it with -Wl,-z,max-page-size=16384, or use one that NDK r28 or later built.",
+        )
+        if must_align:
+            raise error from None
+        print(f"WARNING: {error}", file=sys.stderr)
+        return entry
+    return entry if changed is data else Entry(entry.name, changed)
 
 
 def _stored(name: str) -> bool:
@@ -73,7 +107,8 @@ def write_apk(
         jni: ABI to the runner as a shared library.
 
     Raises:
-        BuildError: the apps differ in more than the platform, or are too large.
+        BuildError: the apps differ in more than the platform, are too large, or have a library that
+            cannot be aligned to pages of 16 KiB.
     """
     try:
         with zipfile.ZipFile(base) as archive:
@@ -81,8 +116,7 @@ def write_apk(
     except (*UNREADABLE, zlib.error) as error:
         raise BuildError(f"{base} is damaged: {error}.", REBUILD) from error
     entries += tree(dex)
-    entries += native_libraries("lib", apps)
-    entries += [Entry(f"lib/{abi}/{_JNI_LIBRARY}", file) for abi, file in jni.items()]
+    entries += native_libraries("lib", apps, (_JNI_LIBRARY, jni), must_align=True)
     entries += common(list(apps.values()), name).entries("assets")
     size = sum(entry.size() for entry in entries)
     if size > _LIMIT:

@@ -23,6 +23,7 @@ from etlink import manifest as program_manifest
 from etlink.container import REBUILD, Piece, sha256_of
 from etlink.json_file import fields_of, read_object, write_json
 
+from etbundle import pages
 from etbundle.entries import check_name
 
 BINARY = "runner"
@@ -55,12 +56,14 @@ class App:
         fit: the output of EtFit.
         files: path in the app to the file that is copied there.
         executables: paths of the files that can be run.
+        aligned: paths of the libraries that are aligned to Android's largest pages.
     """
 
     identity: Mapping[str, Any]
     fit: Mapping[str, Any]
     files: dict[str, Path] = field(default_factory=dict)
     executables: set[str] = field(default_factory=set)
+    aligned: set[str] = field(default_factory=set)
 
     def add(self, path: str, file: Path) -> str:
         """Puts a file into the app.
@@ -193,7 +196,10 @@ def write(app: App, manifest: Mapping[str, Any], directory: Path) -> dict[str, A
         for path, file in sorted(app.files.items()):
             target = directory / path
             target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(file, target)
+            if path in app.aligned:
+                _write_aligned(file, target)
+            else:
+                shutil.copyfile(file, target)
             os.chmod(target, 0o755 if path in app.executables else 0o644)
         written = {path: directory / path for path in app.files}
         described = describe_files(written)
@@ -206,6 +212,15 @@ def write(app: App, manifest: Mapping[str, Any], directory: Path) -> dict[str, A
     complete = {"format": 1, **app.identity, **manifest, "files": described}
     write_json(directory / MANIFEST, complete)
     return complete
+
+
+def _write_aligned(file: Path, target: Path) -> None:
+    data = file.read_bytes()
+    try:
+        target.write_bytes(pages.aligned(data))
+    except pages.CannotAlign:
+        # Devices with small pages load it. An APK refuses it.
+        target.write_bytes(data)
 
 
 @tool_main
@@ -237,6 +252,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     app.executables.add(app.add(BINARY, args.binary))
     libraries = add_libraries(app, args.library)
     app.executables.update(libraries)
+    if args.platform.startswith("android"):
+        app.aligned.update(libraries)
     programs = [Program(a, b, Path(c), Path(d)) for a, b, c, d in args.program]
     data = [(label, Path(file)) for label, file in args.data]
     described = add_programs(app, programs, data)

@@ -37,6 +37,19 @@ def offsets(path: Path) -> dict[str, int]:
     return offset_by_name
 
 
+def page_sizes(path: Path) -> dict[str, int]:
+    """For each library of a zip, the largest pages that all its segments allow."""
+    sizes = {}
+    with zipfile.ZipFile(path) as archive:
+        for name in archive.namelist():
+            if name.endswith(".so"):
+                data = archive.read(name)
+                (count,) = struct.unpack_from("<H", data, 56)
+                rows = [struct.unpack_from("<IIQQQQQQ", data, 64 + 56 * i) for i in range(count)]
+                sizes[name] = min(row[-1] for row in rows if row[0] == 1)
+    return sizes
+
+
 def manifest_of(path: Path) -> dict:
     """The manifest of an APK or AAR."""
     with zipfile.ZipFile(path) as archive:
@@ -90,11 +103,17 @@ def ones(path: Path) -> Path:
 
 
 def run_library(
-    folder: Path, arguments: list[str], environment: Mapping[str, str] | None = None
+    folder: Path,
+    arguments: list[str],
+    environment: Mapping[str, str] | None = None,
+    classes: str = "",
 ) -> subprocess.CompletedProcess[str]:
-    """Runs ProgramsMain with the classes and libraries of an AAR that was unpacked to a folder."""
+    """Runs ProgramsMain with the classes and libraries of an AAR that was unpacked to a folder.
+
+    `classes` replaces the class path.
+    """
     libraries = folder / "jni/x86_64"
-    classes = f"{folder / 'classes.jar'}:{HERE / 'programs_main.jar'}"
+    classes = classes or f"{folder / 'classes.jar'}:{HERE / 'programs_main.jar'}"
     return java(
         [
             *("--enable-native-access=ALL-UNNAMED", f"-Djava.library.path={libraries}"),

@@ -17,6 +17,7 @@ from packed import (
     manifest_of,
     offsets,
     ones,
+    page_sizes,
     program_arguments,
     run_in_java,
     run_library,
@@ -101,6 +102,15 @@ def test_alignment() -> None:
         else:
             continue
         assert name in stored, name
+
+
+@pytest.mark.parametrize("package", [APK, AAR])
+def test_pages(package: Path) -> None:
+    """Libraries that were linked for pages of 4 KiB, as this machine's are, load with 16 KiB."""
+    with zipfile.ZipFile(package) as archive:
+        libraries = [name for name in archive.namelist() if name.endswith(".so")]
+    assert len(libraries) >= 8
+    assert page_sizes(package) == dict.fromkeys(libraries, 16384)
 
 
 def test_aar() -> None:

@@ -7,6 +7,8 @@ correctly and that Java reaches it, but it is not Android.
 from __future__ import annotations
 
 import json
+import os
+import re
 import shutil
 import struct
 import subprocess
@@ -14,7 +16,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from packed import HERE, ones, program_arguments, run_in_java, run_library, say
+from packed import HERE, TOOLS, ones, page_sizes, program_arguments, run_in_java, run_library, say
 
 BENCH = Path("tests/bionic")
 
@@ -59,6 +61,18 @@ def test_outputs(unpacked: Path) -> None:
         )
 
 
+@pytest.mark.parametrize("package", ["device.apk", "device_library.aar"])
+def test_pages(package: str) -> None:
+    """The bundled runtime's libraries load with pages of 16 KiB."""
+    sizes = page_sizes(HERE / package)
+    assert {Path(name).name for name in sizes} > {
+        "libc++_shared.so",
+        "libexecutorch_jni.so",
+        "libfbjni.so",
+    }
+    assert set(sizes.values()) == {16384}
+
+
 def test_errors(unpacked: Path) -> None:
     """Errors reach the reader of the output."""
     done = run(unpacked, ["--program", str(unpacked / "assets/programs/none.pte")])
@@ -96,3 +110,112 @@ def test_classes_of_the_aar(tmp_path: Path) -> None:
     )
     answer = json.loads(desktop)["programs"][0]["answer"]["text"]
     assert done.stdout == f"[one, llama_tiny_xnnpack] llama_tiny_xnnpack {answer}\n"
+
+
+def members(data: bytes) -> set[tuple[str, str]]:
+    """Names and descriptors of a class file's methods."""
+    (count,) = struct.unpack_from(">H", data, 8)
+    texts: dict[int, str] = {}
+    sizes = {
+        3: 4,
+        4: 4,
+        5: 8,
+        6: 8,
+        7: 2,
+        8: 2,
+        9: 4,
+        10: 4,
+        11: 4,
+        12: 4,
+        15: 3,
+        16: 2,
+        17: 4,
+        18: 4,
+    }
+    at, index = 10, 1
+    while index < count:
+        tag = data[at]
+        if tag == 1:
+            (size,) = struct.unpack_from(">H", data, at + 1)
+            texts[index] = data[at + 3 : at + 3 + size].decode()
+            at += 3 + size
+        else:
+            at += 1 + sizes[tag]
+            index += tag in (5, 6)
+        index += 1
+    (interfaces,) = struct.unpack_from(">H", data, at + 6)
+    at += 8 + 2 * interfaces
+    found: set[tuple[str, str]] = set()
+    # Fields, then methods.
+    for _ in range(2):
+        found = set()
+        (count,) = struct.unpack_from(">H", data, at)
+        at += 2
+        for _ in range(count):
+            _, name, kind, attributes = struct.unpack_from(">HHHH", data, at)
+            found.add((texts[name], texts[kind]))
+            at += 8
+            for _ in range(attributes):
+                at += 6 + struct.unpack_from(">I", data, at + 2)[0]
+    return found
+
+
+def test_release_build(tmp_path: Path) -> None:
+    """After R8 with the AAR's own rules, native code finds the classes that it looks up."""
+    with zipfile.ZipFile(HERE / "device_library.aar") as archive:
+        archive.extractall(tmp_path)
+    rules = tmp_path / "app.txt"
+    rules.write_text(
+        "-keep class ProgramsMain { public static void main(java.lang.String[]); }\n"
+        "-repackageclasses app\n-allowaccessmodification\n"
+    )
+    jar = tmp_path / "app.jar"
+    say(
+        *[
+            TOOLS / "r8",
+            "--release",
+            "--classfile",
+            "--output",
+            jar,
+            "--lib",
+            os.environ["ANDROID_JAR"],
+        ],
+        *["--pg-conf", rules, "--pg-conf", tmp_path / "proguard.txt"],
+        *[tmp_path / "classes.jar", HERE / "programs_main.jar"],
+    )
+    with zipfile.ZipFile(jar) as archive:
+        classes = {
+            name.removesuffix(".class"): members(archive.read(name))
+            for name in archive.namelist()
+            if name.endswith(".class")
+        }
+    assert [name for name in classes if name.startswith("app/")], "R8 renamed nothing"
+    source = Path("tools/runner/java/jni.cc").read_text()
+    native = re.findall(r"^NATIVE\(\w+, (\w+)\)", source, re.MULTILINE)
+    assert len(native) > 10
+    assert set(native) & {name for name, _ in classes["rulesexecutorch/Native"]} >= {
+        "open",
+        "openSession",
+        "run",
+        "openChat",
+        "say",
+    }
+    for name in re.findall(r'FindClass\("(rulesexecutorch/\w+)"\)', source):
+        assert name in classes
+    ours = {method for name, methods in classes.items() for method in methods if "/" in name}
+    looked_up = re.findall(r'MethodID\(\w+, "(\w+)", "(\S+)"\)', source)
+    for name, kind in looked_up:
+        if name != "allocateDirect":
+            assert (name, kind) in ours
+    assert len(looked_up) == len(re.findall(r"MethodID\(", source))
+    libraries = tmp_path / "jni/x86_64"
+    for library in BENCH.glob("lib*.so"):
+        shutil.copy(library, libraries)
+    bench = {"LD_PRELOAD": str(libraries / "libbench.so")}
+    for arguments in (["one"], ["llama_tiny_xnnpack", "What is 🦊?"]):
+        done = run_library(tmp_path, arguments, bench, str(jar))
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert done.stdout == run_library(tmp_path, arguments, bench).stdout
+    assert 'program: got "none", expected one of: ' in (
+        run_library(tmp_path, ["none"], bench, str(jar)).stderr
+    )
