@@ -1,7 +1,7 @@
 """et_ios_xcframework: the runtime as XCFrameworks, with programs and data, for Xcode and rules_apple."""
 
 load("//rules:providers.bzl", "EtAppInfo", "EtAppPackageInfo")
-load("//rules/private:app_files.bzl", "RUNNER_LICENSES", "license_paths")
+load("//rules/private:app_files.bzl", "RUNNER_LICENSES", "license_paths", "needed_resources")
 load("//rules/private:programs_folder.bzl", "link_file", "programs_folder")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
 load("//toolchains/exporter:linker_action.bzl", "linker_action")
@@ -157,7 +157,7 @@ def _frameworks(ctx, apps):
             folder = "%s.xcframework/%s/%s.framework/" % (name, SLICES[platform], name)
             part = frameworks.setdefault(name, {})
             part[folder + library.file.basename] = library.file
-            for file in list(library.resources):
+            for file in needed_resources(library, app.programs):
                 part[folder + file.path.removeprefix(library.file.dirname + "/")] = file
     first = apps.values()[0]
     if not frameworks:

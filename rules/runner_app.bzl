@@ -3,7 +3,7 @@
 load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//rules:providers.bzl", "EtAppInfo", "EtProgramInfo", "EtRuntimeInfo")
-load("//rules/private:app_files.bzl", "RUNNER_LICENSES", "add_programs", "below_its_package", "license_paths")
+load("//rules/private:app_files.bzl", "RUNNER_LICENSES", "add_programs", "below_its_package", "license_paths", "needed_resources")
 load("//rules/private:app_fit.bzl", "check_fit", "fit")
 load("//rules/private:app_link.bzl", "cc_infos", "compile_main", "link_app")
 load("//rules/private:app_report.bzl", "app_report")
@@ -156,8 +156,9 @@ def _write_app(ctx, programs, runtime, exporter_version, fitted, binary, directo
     inputs = [fitted.json, binary]
     for library in fitted.libraries:
         if library.folder:
-            args.add_all("--library", [library.label, library.folder, library.file] + list(library.resources))
-            inputs += [library.file] + list(library.resources)
+            files = [library.file] + needed_resources(library, programs)
+            args.add_all("--library", [library.label, library.folder] + files)
+            inputs += files
     inputs += add_programs(args, programs)
     args.add_all(ctx.files.data, map_each = below_its_package, before_each = "--asset")
     inputs += ctx.files.data

@@ -10,6 +10,23 @@ RUNNER_LICENSES = [
     Label("@executorch_runner_json//:license/LICENSE"),
 ]
 
+# Resources that a single backend of a library reads, by file name.
+_RESOURCES_OF_BACKENDS = {"mlx.metallib": "MLXBackend"}
+
+def needed_resources(library, programs):
+    """The resources of a library that programs need.
+
+    Args:
+      library: EtRuntimeLibraryInfo.
+      programs: list of EtProgramInfo.
+
+    Returns:
+      List of Files.
+    """
+    used = {backend.id: True for program in programs for backend in program.backends.to_list()}
+    unused = [name for name, backend in _RESOURCES_OF_BACKENDS.items() if backend not in used]
+    return [file for file in library.resources if file.basename not in unused]
+
 def data_files(programs):
     """The .ptd files that programs may load, each once, with the label of its target.
 

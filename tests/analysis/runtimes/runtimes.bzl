@@ -2,6 +2,7 @@
 
 load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts", "unittest")
 load("//rules:providers.bzl", "EtRuntimeInfo")
+load("//rules/private:app_files.bzl", "needed_resources")
 load("//toolchains/exporter:providers.bzl", "EtExporterInfo")
 load("//toolchains/runtime:import_names.bzl", "backend_of", "is_core", "library_name", "role_of")
 load("//toolchains/runtime:older.bzl", "OLDER_RUNTIMES")
@@ -79,3 +80,19 @@ def _names_impl(ctx):
     return unittest.end(env)
 
 names_test = unittest.make(_names_impl)
+
+def _resources_impl(ctx):
+    env = unittest.begin(ctx)
+    library = struct(resources = [struct(basename = name) for name in ("Info.plist", "mlx.metallib")])
+    for backends, wanted in [
+        ([], ["Info.plist"]),
+        (["XnnpackBackend", "CoreMLBackend"], ["Info.plist"]),
+        (["XnnpackBackend", "MLXBackend"], ["Info.plist", "mlx.metallib"]),
+    ]:
+        # One program for each backend: those of all programs count.
+        programs = [struct(backends = depset([struct(id = backend)])) for backend in backends]
+        got = [file.basename for file in needed_resources(library, programs)]
+        asserts.equals(env, wanted, got, ", ".join(backends))
+    return unittest.end(env)
+
+resources_test = unittest.make(_resources_impl)
