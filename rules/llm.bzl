@@ -47,6 +47,7 @@ def et_llm(
         app = True,
         platforms = [],
         android_package = "",
+        benchmark = False,
         layers = 0,
         other_families = False,
         memory_mb = 0,
@@ -72,11 +73,11 @@ def et_llm(
 
     | target | |
     |---|---|
-    | `<name>` | all programs, the tokenizer, and the measurements if the YAML file says `benchmark: true` |
+    | `<name>` | all programs, the tokenizer and, with `benchmark`, the measurements |
     | `<name>_<backend>`, `<name>_<adapter>_<backend>` | programs (et_program) |
     | `<name>_<backend>_foundation` | with `foundation`: the weights of a backend's programs (et_shared_data) |
     | `<name>_tokenizer` | tokenizer.json, tokenizer_config.json, chat_format.json |
-    | `<name>_benchmark` | with `benchmark: true` in the YAML file: a page, a table and JSON for each program |
+    | `<name>_benchmark` | with `benchmark`: a page, a table and JSON for each program |
     | `<name>_chat`, `<name>_<adapter>_chat` | `bazel run`: a conversation on this machine |
     | `<name>_app`, `<name>_app_<platform>` | apps (et_runner_app) with all programs of the first backend |
     | `<name>_app….benchmark` | measures such an app, on a device or here (et_app_benchmark) |
@@ -105,6 +106,8 @@ def et_llm(
       platforms: more apps, by names in @rules_executorch//toolchains/platforms; a dict also selects the backend
         of each ({"ios_arm64": "coreml"}).
       android_package: package name of `<name>_apk`, such as "com.example.chat"; default: "com.example.<name>".
+      benchmark: whether to build `<name>_benchmark` with `<name>`. It runs each program on this machine and
+        measures it; without the attribute there is no such target.
       layers: use only the first N layers, for tests; 0: all.
       other_families: whether a checkpoint whose family et_llm does not have is built by the code of
         transformers, as by et_transformers. Its Python packages are fetched only with this attribute; the
@@ -188,15 +191,15 @@ def et_llm(
     if app:
         _app(name, programs[first], of_apps)
     built = [p for of in programs.values() for p in of]
-    llm_benchmarks(
-        name = name + "_benchmark",
-        benchmarks = [p + ".benchmark" for p in built],
-        config = config,
-        **of_targets
-    )
+    if benchmark:
+        llm_benchmarks(
+            name = name + "_benchmark",
+            benchmarks = [p + ".benchmark" for p in built],
+            **of_targets
+        )
     native.filegroup(
         name = name,
-        srcs = built + [name + "_tokenizer", name + "_benchmark"],
+        srcs = built + [name + "_tokenizer"] + ([name + "_benchmark"] if benchmark else []),
         tags = tags,
         target_compatible_with = target_compatible_with,
         testonly = testonly,

@@ -1,8 +1,4 @@
-"""What an et_llm measures if its YAML file says `benchmark: true`.
-
-No file can be read before actions run, so the action always exists, with the programs' `.benchmark`
-targets as its tools, and its folder stays empty without the key. `etllm.settings` checks the key's value.
-"""
+"""What an et_llm with `benchmark = True` measures."""
 
 load("//toolchains/python:paths.bzl", "readable_label")
 
@@ -14,11 +10,9 @@ _LOCAL = {
 
 _SCRIPT = """
 set -eu
-config=$1 folder=$2
-shift 2
+folder=$1
+shift
 mkdir -p "$folder"
-# YAML's ways to write true.
-grep -Eiq '^benchmark:[[:space:]]+(true|yes|on)[[:space:]]*(#.*)?$' "$config" || exit 0
 for tool; do
   name=${tool##*/}
   name=${name%.benchmark}
@@ -30,13 +24,11 @@ def _llm_benchmarks_impl(ctx):
     folder = ctx.actions.declare_directory(ctx.label.name)
     tools = [benchmark[DefaultInfo].files_to_run for benchmark in ctx.attr.benchmarks]
     args = ctx.actions.args()
-    args.add(ctx.file.config)
     args.add_all([folder], expand_directories = False)
     args.add_all([tool.executable for tool in tools])
     ctx.actions.run_shell(
         command = _SCRIPT,
         arguments = [args],
-        inputs = [ctx.file.config],
         tools = tools,
         outputs = [folder],
         mnemonic = "EtBenchmark",
@@ -49,16 +41,11 @@ def _llm_benchmarks_impl(ctx):
 
 llm_benchmarks = rule(
     implementation = _llm_benchmarks_impl,
-    doc = "A folder with a page, a table and JSON for each program; empty without `benchmark: true`.",
+    doc = "A folder with a page, a table and JSON for each program.",
     attrs = {
         "benchmarks": attr.label_list(
             mandatory = True,
             doc = "The programs' `.benchmark` targets.",
-        ),
-        "config": attr.label(
-            allow_single_file = True,
-            mandatory = True,
-            doc = "The YAML file of the et_llm.",
         ),
     },
 )

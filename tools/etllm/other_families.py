@@ -22,7 +22,7 @@ OPTION = "other_families"
 _CONFIG = "config.json"
 # Keys that say what a program holds, whosever code makes the model, and those of recipes.
 _APPLY = re.compile(
-    r"benchmark|backend\..*|base\.(checkpoint|metadata)|export\.max_(context|seq)_length|"
+    r"backend\..*|base\.(checkpoint|metadata)|export\.max_(context|seq)_length|"
     r"model\.(dtype_override|enable_dynamic_shape|use_kv_cache)|"
     r"quantization\.(group_size|pt2e_quantize|qmode|quantize_scope|use_hqq)"
 )

@@ -54,9 +54,7 @@ class Settings:
 
     def __init__(self, file: YamlFile) -> None:
         _check_benchmark(file)
-        self.file = dataclasses.replace(
-            file, values={k: v for k, v in file.values.items() if k != _BENCHMARK}
-        )
+        self.file = file
         self.llm = self._parsed()
         self._check_supported()
         self._check_related()
@@ -243,13 +241,12 @@ class Settings:
 
 
 def _check_benchmark(file: YamlFile) -> None:
-    """Checks the one key that is not upstream's, which rules/private/llm_benchmarks.bzl reads."""
-    value = file.values.get(_BENCHMARK, False)
-    if not isinstance(value, bool):
+    """Refuses the key of what an attribute decides: rules cannot read the file."""
+    if _BENCHMARK in file.values:
         raise BuildError(
-            f"{file.position(_BENCHMARK)}: {_BENCHMARK}: got {_shown(value)}, expected "
-            "true or false.",
-            "With true, the target of et_llm measures its programs, too.",
+            f"{file.position(_BENCHMARK)}: {_BENCHMARK}: got "
+            f"{_shown(file.values[_BENCHMARK])}, expected no such key.",
+            "Set it as an attribute: et_llm(benchmark = True).",
         )
 
 

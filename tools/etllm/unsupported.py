@@ -122,7 +122,11 @@ REASONS: dict[str, tuple[str, str]] = {
         "it needs torchao's own kernels, which ExecuTorch's runtime in the wheel lacks",
         _IN_BUILD,
     ),
-    "model.use_moe_quantized_op": ("mixtures of experts are not supported", _IN_BUILD),
+    "model.use_moe_quantized_op": (
+        "upstream's operator is for its own decoder, and et_llm builds mixtures of experts with "
+        "the code of transformers",
+        "Remove the key, and give et_llm other_families = True.",
+    ),
     "multimethod.methods.*.lora_config": (
         "the adapter's own adapter_config.json says it",
         "Remove the key, and give adapter_config.",
@@ -132,8 +136,10 @@ REASONS: dict[str, tuple[str, str]] = {
         "Remove the key; for a recipe with its own calibration use recipes = {…}.",
     ),
     "quantization.use_qat": (
-        "a build trains nothing",
-        'Train with etbuild.qat, and give et_program quantize = "qat" and the checkpoint.',
+        "it reads weights that a training has quantized; here a build trains floats for the "
+        "recipe, and quantizes them",
+        "Train with et_trained_checkpoint or etbuild.qat, and give et_program the checkpoint and "
+        'quantize = "qat".',
     ),
 }
 

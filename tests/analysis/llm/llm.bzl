@@ -1,6 +1,6 @@
 """Tests of what et_llm declares."""
 
-load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts")
+load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts", "unittest")
 load("//rules:providers.bzl", "EtAppInfo", "EtAppPackageInfo", "EtModelInfo", "EtProgramInfo")
 
 def _model_impl(ctx):
@@ -107,3 +107,11 @@ llm_attributes_test = analysistest.make(
     },
     extra_target_under_test_aspects = [_attributes_aspect],
 )
+
+def _absent_impl(ctx):
+    env = unittest.begin(ctx)
+    asserts.equals(env, [], ctx.attr.existing)
+    return unittest.end(env)
+
+# For names of targets that must not exist: give those that do.
+absent_test = unittest.make(_absent_impl, attrs = {"existing": attr.string_list()})

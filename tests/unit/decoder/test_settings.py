@@ -64,7 +64,12 @@ def test_upstreams_own_file_is_read_but_for_what_is_not_supported(read):
         ("model: [\n", "llm.yaml:2: no YAML:"),
         ("model:\0\n", "llm.yaml:1: no YAML: unacceptable character #x0000: special characters"),
         ("a:\n  b: 1\n c: 2\n", "Keys of one section begin in the same column"),
-        (MODEL + "benchmark: 3\n", "llm.yaml:3: benchmark: got 3, expected true or false."),
+        (
+            MODEL + "benchmark: true\n",
+            "llm.yaml:3: benchmark: got true, expected no such key.\n"
+            "Set it as an attribute: et_llm(benchmark = True).",
+        ),
+        (MODEL + "benchmark: false\n", "llm.yaml:3: benchmark: got false, expected no such key."),
         ("- 1\n", "llm.yaml:1: got list, expected a mapping."),
         ("a: &a [*a]\n", "llm.yaml:1: the file is nested too deeply, or in itself."),
         (MODEL + "export:\n", "llm.yaml:3: export:"),

@@ -16,7 +16,6 @@ from etllm import entry, recipes
 from executorch.runtime import Runtime
 
 YAML = f"""
-benchmark: true
 model:
   use_kv_cache: true
 export:
