@@ -20,14 +20,15 @@ def _et_size_test_impl(ctx):
         ctx,
         script,
         interpreter = exporter.interpreter,
-        roots = exporter.package_roots,
         words = ["etlink.size", "--label", str(ctx.label), "--summary", info.summary.short_path] +
                 limits,
         enter = True,
     )
+
+    # The comparison imports nothing but our own packages and Python's.
     files = depset(
         [info.summary, exporter.interpreter],
-        transitive = [tool_files(ctx), exporter.packages, exporter.python_files],
+        transitive = [tool_files(ctx), exporter.python_files],
     )
     return [DefaultInfo(executable = script, runfiles = ctx.runfiles(transitive_files = files))]
 

@@ -75,3 +75,14 @@ shared_data_test = analysistest.make(
         "lowered": attr.string_list(doc = "Names of the lowered targets."),
     },
 )
+
+def _size_test_files_impl(ctx):
+    env = analysistest.begin(ctx)
+    files = analysistest.target_under_test(env)[DefaultInfo].default_runfiles.files.to_list()
+    exporter = [f.basename for f in files if "executorch_exporter" in f.owner.repo_name]
+    asserts.true(env, len(exporter) > 0, "the interpreter is missing")
+    for name in ("site-packages", "lite"):
+        asserts.false(env, name in exporter, "a comparison of two numbers needs no " + name)
+    return analysistest.end(env)
+
+size_test_files_test = analysistest.make(_size_test_files_impl)
