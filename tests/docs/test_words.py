@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import prose
@@ -26,6 +27,21 @@ def test_the_whole_tree_is_read(paths: list[str]) -> None:
 def test_retired_words(paths: list[str]) -> None:
     uses = words.retired(_ROOT, paths)
     assert not uses, "\n".join(map(str, uses))
+
+
+def test_labels_of_interpreters(paths: list[str]) -> None:
+    """Targets that rules_python's repositories of interpreters have."""
+    known = {
+        "": "files includes libpython pip py3_runtime python3 python_headers python_runtimes",
+        "_host": "python",
+    }
+    found = []
+    for path in paths:
+        text = (_ROOT / path).read_text(encoding="utf-8")
+        for kind, target in re.findall(r"@python_3_\d+(_host)?//:(\w+)", text):
+            found.append(target)
+            assert target in known[kind].split(), f"{path}: @python_3_…{kind}//:{target}"
+    assert {"python3", "files", "python"} <= set(found)
 
 
 def test_spelling(paths: list[str]) -> None:

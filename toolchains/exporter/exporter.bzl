@@ -167,7 +167,7 @@ def et_exporter(name, **kwargs):
     ```starlark
     et_exporter(
         name = "exporter",
-        interpreter = "@python_3_11//:python",
+        interpreter = "@python_3_11//:python3",
         python_files = ["@python_3_11//:files"],
         deps = ["@pypi//executorch", "@pypi//torch"],
         stamp = "requirements.txt",

@@ -60,7 +60,7 @@ def _wrong_python(rctx, got):
             got,
             _EXPECTED,
         ),
-        "- Install it, and put it on PATH as python{}.".format(PYTHON_VERSION),
+        "- Install it, and put it on PATH as python{0}: apt-get install python{0} (Debian 12, Ubuntu 22.04), dnf install python{0} (Fedora, RHEL 9), or uv python install {0} anywhere.".format(PYTHON_VERSION),
         "- Name one by its path: executorch.exporter(python = \"/path/to/python{0}\"), or --repo_env={1}=/path/to/python{0}.".format(
             PYTHON_VERSION,
             PYTHON_VARIABLE,
