@@ -11,16 +11,12 @@ from pathlib import Path
 
 from etbuild.errors import BuildError
 
+from etexport import sources
 from etexport.flags import MAIN
 from etexport.progress import Progress
 
 # torch has no exception of its own for this.
 _NO_MEMORY = "DefaultCPUAllocator: can't allocate memory"
-
-_ABSENT = (
-    "Add a py_library that provides it to deps of the model or recipe, or the package to the lock "
-    "of the exporter environment."
-)
 
 
 def message(
@@ -93,7 +89,8 @@ def _headline(error: BaseException, progress: Progress) -> str:
     if isinstance(error, SystemExit):
         return f"the model's code called exit({error.code}){stage}."
     text = str(error).strip() or "no message"
-    hint = f"\n{_ABSENT}" if isinstance(error, ModuleNotFoundError) else ""
+    is_absent = isinstance(error, ImportError) and sources.absent_module(error)
+    hint = f"\n{sources.absence_hint(error)}" if is_absent else ""
     return f"failed{stage}: {type(error).__name__}: {_shortened(text)}{hint}"
 
 

@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import re
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from etbuild.errors import BuildError
+
+from etexport.flags import MAIN
+
+# Module and package to its path in the workspace, for messages.
+_declared: dict[str, str] = {}
+
+_ABSENT = (
+    "Add a py_library that provides it to deps of the model or recipe, or the package to the lock "
+    "of the exporter environment."
+)
 
 
 def install(tree: Path, sources: Mapping[str, Path], roots: Iterable[str]) -> None:
@@ -29,6 +40,25 @@ def install(tree: Path, sources: Mapping[str, Path], roots: Iterable[str]) -> No
     # Before all others: a user's module wins over one of the exporter environment.
     sys.path[:0] = [p for p in paths if p not in sys.path]
     importlib.invalidate_caches()
+    _declared.clear()
+    _declared.update(_modules(sources, roots))
+
+
+def _modules(sources: Iterable[str], roots: Iterable[str]) -> dict[str, str]:
+    """Modules of the workspace, and the packages around them."""
+    modules: dict[str, str] = {}
+    for path in sorted(sources):
+        if not (path.startswith(MAIN) and path.endswith(".py")):
+            continue
+        for root in roots:
+            if path.startswith(root + "/"):
+                name = path[len(root) + 1 :].removesuffix(".py").replace("/", ".")
+                file = path.removeprefix(MAIN)
+                modules[name.removesuffix(".__init__")] = file
+                while "." in name:
+                    name, file = name.rpartition(".")[0], file.rpartition("/")[0]
+                    modules.setdefault(name, file)
+    return modules
 
 
 def load(reference: str, label: str, attribute: str) -> Any:
@@ -50,8 +80,11 @@ def load(reference: str, label: str, attribute: str) -> Any:
         )
     try:
         module = importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        raise _missing(error, module_name, label, attribute) from error
+    except ImportError as error:
+        absent = absent_module(error)
+        if not absent:
+            raise
+        raise _missing(error, absent, reference, label, attribute) from error
     function: Any = module
     for part in function_name.split("."):
         if not hasattr(function, part):
@@ -73,18 +106,73 @@ def load(reference: str, label: str, attribute: str) -> Any:
     return function
 
 
+def absent_module(error: ImportError) -> str:
+    """The module that an import did not find; "" if the module was found, and lacks a name."""
+    if isinstance(error, ModuleNotFoundError):
+        return error.name or ""
+    name = re.match(r"cannot import name '(\w+)'", error.msg or "")
+    # Of a folder of modules: it has no file, and no names but theirs.
+    return f"{error.name}.{name[1]}" if name and error.name and not error.path else ""
+
+
+def absence_hint(error: ImportError) -> str:
+    """What to do about a module that code of a model or recipe imports, and that was not found."""
+    absent = absent_module(error)
+    named = _named_like(absent)
+    if named:
+        return f"{_explained(named)} Import that name."
+    if "." in absent and absent.rpartition(".")[0] in _declared:
+        folder = _declared[absent.rpartition(".")[0]].removesuffix("/__init__.py")
+        return f"Add {folder}/{absent.rpartition('.')[2]}.py to srcs, or its py_library to deps."
+    importer = _importer(error)
+    if importer not in _declared or "." in absent:
+        return _ABSENT
+    package, dot, _ = importer.rpartition(".")
+    name = f' and import it as "{package}.{absent}"' if dot else ""
+    return f"{_ABSENT} If it is {absent}.py beside {_declared[importer]}, add it to srcs{name}."
+
+
+def _named_like(absent: str) -> list[str]:
+    return sorted(name for name in _declared if absent and name.endswith("." + absent))
+
+
+def _explained(names: list[str]) -> str:
+    modules = " and ".join(f'{_declared[name]} is "{name}"' for name in names)
+    return f"Names of modules begin at the workspace's root: {modules}."
+
+
+def _importer(error: ImportError) -> str:
+    """The module whose code imports what was not found."""
+    trace, name = error.__traceback__, ""
+    while trace is not None:
+        if not trace.tb_frame.f_code.co_filename.startswith("<frozen "):
+            name = str(trace.tb_frame.f_globals.get("__name__", ""))
+        trace = trace.tb_next
+    return name
+
+
 def _missing(
-    error: ModuleNotFoundError, module_name: str, label: str, attribute: str
+    error: ImportError, absent: str, reference: str, label: str, attribute: str
 ) -> BuildError:
-    absent = error.name or module_name
-    if module_name == absent or module_name.startswith(absent + "."):
+    module_name, _, function_name = reference.partition(":")
+    if module_name != absent and not module_name.startswith(absent + "."):
+        importer = _importer(error)
+        importer = importer if importer in _declared else module_name
         return BuildError(
-            f'{label}: {attribute} names the module "{module_name}", which was not found.',
-            "A source's module name is its path from the workspace's root: models/llama.py is "
-            '"models.llama", nets.py at the root is "nets". Is the file in srcs?',
+            f'{label}: "{importer}" imports "{absent}", which was not found.', absence_hint(error)
         )
+    what = f'{label}: {attribute} names the module "{module_name}", which was not found.'
+    named = _named_like(module_name)
+    if named:
+        return BuildError(
+            what, f'{_explained(named)} Write {attribute} = "{named[0]}:{function_name}".'
+        )
+    package = label.rpartition(":")[0].rpartition("//")[2]
+    example, name = ("models/llama", "models.llama")
+    if package and "." not in module_name:
+        example, name = f"{package}/{module_name}", f"{package}.{module_name}".replace("/", ".")
     return BuildError(
-        f'{label}: "{module_name}" imports "{absent}", which was not found.',
-        "Add a py_library that provides it to deps, or, for a package, to the exporter "
-        "environment's lock.",
+        what,
+        f'A source\'s module name is its path from the workspace\'s root: {example}.py is "{name}", '
+        f'nets.py at the root is "nets". Is the file in srcs?',
     )

@@ -46,7 +46,8 @@ def install(folder: Path, **files: str) -> Path:
 
     Args:
       folder: an empty folder.
-      **files: source text by module; "__" stands for the slash: models__llama.
+      **files: source text by module; "__" stands for the slash: models__llama,
+        models____init__.
 
     Returns:
       The import tree.
@@ -54,11 +55,12 @@ def install(folder: Path, **files: str) -> Path:
     tree = folder / "work" / "sources"
     result = {}
     for name, text in files.items():
-        place = name.replace("__", "/") + ".py"
+        module = name.removesuffix("____init__")
+        place = module.replace("__", "/") + ("/__init__.py" if module != name else ".py")
         file = folder / "workspace" / place
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")
         result[f"_main/{place}"] = file
-        sys.modules.pop(name.replace("__", "."), None)
+        sys.modules.pop(module.replace("__", "."), None)
     sources.install(tree, result, ("_main",))
     return tree

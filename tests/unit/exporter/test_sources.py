@@ -60,7 +60,7 @@ def test_roots_come_before_everything_else(tmp_path: Path) -> None:
 def test_a_missing_module_explains_module_names(name: str) -> None:
     error = fails(f"{name}:build")
     assert error.what == f'//m:net: entry_point names the module "{name}", which was not found.'
-    assert 'models/llama.py is "models.llama"' in error.hint
+    assert "A source's module name is its path from the workspace's root: m" in error.hint
     assert error.hint.endswith("Is the file in srcs?")
 
 
@@ -71,14 +71,114 @@ def test_a_missing_dependency_is_named(tmp_path: Path) -> None:
     assert error.hint.startswith("Add a py_library that provides it to deps")
 
 
-def test_a_missing_sibling_is_a_missing_dependency(tmp_path: Path) -> None:
-    install(tmp_path, family__child="from family import parent_module\nimport family.other")
-    with pytest.raises(ImportError, match="parent_module"):
-        sources.load("family.child:build", "//m:net", "entry_point")
-    install(tmp_path / "b", kin__child="import kin.other")
-    assert fails("kin.child:build").what == (
-        '//m:net: "kin.child" imports "kin.other", which was not found.'
-    )
+_ROOT = "Names of modules begin at the workspace's root: "
+_UNKNOWN = "Add a py_library that provides it to deps of the model or recipe, or the package to the"
+
+
+@pytest.mark.parametrize(
+    ("files", "reference", "what", "hint"),
+    [
+        # The entry point is in a package.
+        (
+            {"tidy__nets": ""},
+            "nets:f",
+            'entry_point names the module "nets"',
+            f'{_ROOT}tidy/nets.py is "tidy.nets". Write entry_point = "tidy.nets:f".',
+        ),
+        (
+            {"apps__tidier__nets": ""},
+            "tidier.nets:f",
+            'entry_point names the module "tidier.nets"',
+            f'{_ROOT}apps/tidier/nets.py is "apps.tidier.nets". Write entry_point = "apps.tidier.',
+        ),
+        (
+            {"one__twice": "", "two__twice": ""},
+            "twice:f",
+            'entry_point names the module "twice"',
+            f'{_ROOT}one/twice.py is "one.twice" and two/twice.py is "two.twice". Write ',
+        ),
+        (
+            {"made__init____init__": ""},
+            "init:f",
+            'entry_point names the module "init"',
+            f'{_ROOT}made/init/__init__.py is "made.init". Write entry_point = "made.init:f".',
+        ),
+        # The source is not declared: the package of the target says its name.
+        (
+            {},
+            "unknown_nets:f",
+            'entry_point names the module "unknown_nets"',
+            "A source's module name is its path from the workspace's root: m/unknown_nets.py is "
+            '"m.unknown_nets", nets.py at the root is "nets". Is the file in srcs?',
+        ),
+        # A module imports one beside it by its short name.
+        (
+            {"a__net": "import blocks_a", "a__blocks_a": ""},
+            "a.net:f",
+            '"a.net" imports "blocks_a"',
+            f'{_ROOT}a/blocks_a.py is "a.blocks_a". Import that name.',
+        ),
+        (
+            {"b__net": "import b.middle", "b__middle": "import blocks_b.x", "b__blocks_b__x": ""},
+            "b.net:f",
+            '"b.middle" imports "blocks_b"',
+            f'{_ROOT}b/blocks_b is "b.blocks_b". Import that name.',
+        ),
+        # The one beside it is not declared.
+        (
+            {"c__net": "import blocks_c"},
+            "c.net:f",
+            '"c.net" imports "blocks_c"',
+            f"{_UNKNOWN} lock of the exporter environment. If it is blocks_c.py beside c/net.py, "
+            'add it to srcs and import it as "c.blocks_c".',
+        ),
+        (
+            {"net_d": "import blocks_d"},
+            "net_d:f",
+            '"net_d" imports "blocks_d"',
+            f"{_UNKNOWN} lock of the exporter environment. If it is blocks_d.py beside net_d.py, "
+            "add it to srcs.",
+        ),
+        (
+            {"e__net": "import e.blocks"},
+            "e.net:f",
+            '"e.net" imports "e.blocks"',
+            "Add e/blocks.py to srcs, or its py_library to deps.",
+        ),
+        (
+            {"g__net": "from . import blocks"},
+            "g.net:f",
+            '"g.net" imports "g.blocks"',
+            "Add g/blocks.py to srcs, or its py_library to deps.",
+        ),
+        (
+            {"h__net": "from .blocks import Block"},
+            "h.net:f",
+            '"h.net" imports "h.blocks"',
+            "Add h/blocks.py to srcs, or its py_library to deps.",
+        ),
+        (
+            {"j____init__": "", "j__net": "import j.blocks"},
+            "j.net:f",
+            '"j.net" imports "j.blocks"',
+            "Add j/blocks.py to srcs, or its py_library to deps.",
+        ),
+    ],
+)
+def test_mistakes_with_names(
+    tmp_path: Path, files: dict[str, str], reference: str, what: str, hint: str
+) -> None:
+    """Modules are named from the workspace's root; what was meant is proposed."""
+    install(tmp_path, **files)
+    error = fails(reference)
+    assert error.what == f"//m:net: {what}, which was not found."
+    assert error.hint.startswith(hint)
+
+
+def test_a_name_that_a_module_lacks_is_pythons_error(tmp_path: Path) -> None:
+    install(tmp_path, k____init__="", k__net="from k import nothing")
+    with pytest.raises(ImportError, match="cannot import name 'nothing'"):
+        sources.load("k.net:build", "//m:net", "entry_point")
 
 
 def test_a_missing_function_lists_those_that_are_there(tmp_path: Path) -> None:
