@@ -25,8 +25,22 @@ def _given(ctx):
     names = [n for n in ("model", "recipe", "calibration", "methods", "trained_checkpoint") if getattr(ctx.attr, n)]
     return names + (["quantize"] if ctx.attr.quantize != "recipe" else [])
 
+def _check_calibration(ctx, label):
+    """One file: Bazel's own errors would name an attribute of this rule, or no way out."""
+    got = ""
+    if ctx.attr.listed_calibrations >= 0:
+        got = "a list of %d" % ctx.attr.listed_calibrations
+    elif ctx.attr.calibration and ctx.file.calibration.extension != "safetensors":
+        got = ctx.file.calibration.basename
+    if got:
+        fail(("%s: calibration: got %s, expected the label of one .safetensors file. Write it with " +
+              "safetensors.torch.save_file({\"0\": torch.stack(samples)}, \"samples.safetensors\"), or list files of " +
+              "other kinds in data of the et_model and return inputs from ModelSpec(calibration = …).") %
+             (label, got))
+
 def _target_lowering_impl(ctx):
     label = ctx.label.same_package_label(ctx.attr.of)
+    _check_calibration(ctx, label)
     if ctx.attr.lowering:
         if _given(ctx):
             fail("%s: a lowering has its own model, recipe and methods: got %s. Remove what lowering has." %
@@ -62,7 +76,11 @@ target_lowering = rule(
             values = ["by_content", "by_name"],
             doc = "\"by_name\": a model with an adapter is lowered with placeholders of its values.",
         ),
-        "calibration": attr.label(allow_single_file = [".safetensors"], doc = "Inputs for static quantization."),
+        "calibration": attr.label(allow_single_file = True, doc = "Inputs for static quantization."),
+        "listed_calibrations": attr.int(
+            default = -1,
+            doc = "How many labels were given for `calibration` instead of one, for the error.",
+        ),
         "lowering": attr.label(
             providers = [EtLoweredInfo],
             doc = "Instead of model and recipe: a lowered program.",
@@ -109,6 +127,8 @@ def declare_lowering(name, attributes, **lowering):
     Returns:
       The lowering's label, for an attribute with `cfg = "exec"`.
     """
+    if type(lowering.get("calibration")) == "list":
+        lowering["listed_calibrations"] = len(lowering.pop("calibration"))
     target_lowering(
         name = name + ".lowering",
         of = name,

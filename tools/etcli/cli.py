@@ -7,6 +7,7 @@ torch, and what runs one command does not depend on the modules of the others.
 from __future__ import annotations
 
 import argparse
+import difflib
 import importlib
 import json
 import os
@@ -62,8 +63,24 @@ NO_COLOR turns colors off.
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command; returns the exit code."""
     words = sys.argv[1:] if arguments is None else list(arguments)
-    options = _parser(words[0] if words else "").parse_args(words)
+    parser = _parser(words[0] if words else "")
+    options, unknown = parser.parse_known_args(words)
+    if unknown:
+        return _guarded(lambda: _refuse(words[0], unknown[0], options.known))
     return _guarded(lambda: _finish(options.command(options), options))
+
+
+def _refuse(command: str, word: str, options: Sequence[str]) -> int:
+    """Fails for a word that a command does not take; argparse would say what `et` takes."""
+    if not word.startswith("-"):
+        raise BuildError(
+            f"et {command}: got {word}, expected no more files or targets.",
+            f"Example: {EXAMPLES[command]}",
+        )
+    name = word.partition("=")[0]
+    similar = difflib.get_close_matches(name, options, n=1)
+    hint = f"Did you mean {similar[0]}?" if similar else f"Options: {', '.join(options)}."
+    raise BuildError(f"et {command}: unknown option {name}.", hint)
 
 
 def _parser(name: str) -> argparse.ArgumentParser:
@@ -88,7 +105,10 @@ def _parser(name: str) -> argparse.ArgumentParser:
             code.add_arguments(inner)
             inner.add_argument("--json", action="store_true", help="print one JSON object")
             inner.add_argument("--save", metavar="FILE", help="write that object to a file")
-            inner.set_defaults(command=code.command)
+            names = [name for name in inner._option_string_actions if name.startswith("--")]
+            hidden = [name for name in names if name.startswith("--target_")]
+            shown = sorted(set(names) - set(hidden))
+            inner.set_defaults(command=code.command, known=shown)
     return parser
 
 

@@ -62,6 +62,10 @@ def read(
         tensor whose dtype or shape isn't that of the input.
     """
     where = f"{label}: {attribute}: {file.name}"
+    if file.suffix != ".safetensors":
+        raise BuildError(
+            f"{where}: got a {file.suffix or 'nameless'} file, expected .safetensors.", _FORM
+        )
     try:
         tensors = load_file(file)
     except (OSError, SafetensorError) as error:

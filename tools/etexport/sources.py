@@ -173,6 +173,6 @@ def _missing(
         example, name = f"{package}/{module_name}", f"{package}.{module_name}".replace("/", ".")
     return BuildError(
         what,
-        f'A source\'s module name is its path from the workspace\'s root: {example}.py is "{name}", '
-        f'nets.py at the root is "nets". Is the file in srcs?',
+        f"A source's module name is its path from the workspace's root: {example}.py is "
+        f'"{name}", nets.py at the root is "nets". Is the file in srcs?',
     )

@@ -45,7 +45,42 @@ def test_the_options_of_examples_exist(
     program, name, *rest = shlex.split(words)
     assert (program, name) == ("et", command)
     # Wrong options end the command with its usage before it reads a file.
-    assert "usage:" not in et(name, *rest).err
+    said = et(name, *rest).err
+    assert "usage:" not in said
+    assert f"et {command}:" not in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("evaluate", "--input", "x"), ""),
+        (
+            ("evaluate", "--imputs=x"),
+            "et evaluate: unknown option --imputs. Did you mean --inputs?",
+        ),
+        (
+            ("run", "x.pte", "--inputs", "x.npy"),
+            "et run: unknown option --inputs. Did you mean --input?",
+        ),
+        (
+            ("verify", "x", "--frobnicate"),
+            "et verify: unknown option --frobnicate. Options: --",
+        ),
+        (
+            ("benchmark", "x.pte", "y.pte"),
+            "et benchmark: got y.pte, expected no more files or targets. Example: et benchmark net",
+        ),
+    ],
+)
+def test_words_that_a_command_does_not_take(
+    et: Et, arguments: tuple[str, ...], message: str
+) -> None:
+    """The message is about the command, and names no option of the rules' own."""
+    result = et(*arguments)
+    assert result.code == 2
+    assert "--target_" not in result.err
+    assert "usage:" not in result.err
+    assert result.err.startswith(f"error: {message}" if message else "error: et evaluate needs")
 
 
 @pytest.mark.parametrize("arguments", [(), ("inspect",), ("look", "x"), ("run", "x", "--repeat=0")])

@@ -104,6 +104,30 @@ def test_outputs(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert rows["program", 0]["largest_difference"] < 1e-4
 
 
+def test_own_inputs(words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Those of a file instead of the model's, each sample a row of the worst."""
+    from safetensors.torch import save_file
+
+    file = tmp_path / "inputs.safetensors"
+    save_file({"0": torch.cat([torch.zeros(1, 3, 16), 1e6 * torch.ones(1, 3, 16)])}, file)
+    assert cli.main(["evaluate", *words, "--inputs", str(file), "--json"]) == 0
+    own = json.loads(capsys.readouterr().out)["outputs"]
+    assert cli.main(["evaluate", *words, "--json"]) == 0
+    models = json.loads(capsys.readouterr().out)["outputs"]
+    assert own[0]["largest_difference"] > 100 * models[0]["largest_difference"]
+    array = tmp_path / "inputs.npy"
+    array.write_bytes(b"")
+    text = tmp_path / "text.txt"
+    text.write_text("words")
+    for arguments, message in [
+        (["--inputs", array], "inputs: inputs.npy: got a .npy file, expected .safetensors."),
+        (["--inputs", file, "--text", text], "Got --text and --inputs, expected one of them."),
+        (["--inputs", tmp_path / "none"], "none"),
+    ]:
+        assert cli.main(["evaluate", *words, *map(str, arguments)]) == 2
+        assert message in capsys.readouterr().err
+
+
 def test_a_program_of_other_weights_is_noticed(
     words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

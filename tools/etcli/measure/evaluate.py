@@ -33,6 +33,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--tokenizer", metavar="FILE", help="tokenizer.json; default: the model's")
     parser.add_argument(
+        "--inputs", metavar="FILE", help=".safetensors with inputs; default: the model's"
+    )
+    parser.add_argument(
         "--precision",
         action="append",
         default=[],
@@ -47,7 +50,10 @@ def command(options: argparse.Namespace) -> Outcome:
         raise BuildError(
             "et evaluate needs the program's model.", "Run it as: bazel run //x:program.evaluate"
         )
+    if options.text and options.inputs:
+        raise BuildError("Got --text and --inputs, expected one of them.", "Remove one.")
     # Before a model is loaded, which takes its time.
+    inputs = paths.existing(options.inputs) if options.inputs else None
     text = _read(options.text) if options.text else ""
     tokenizer = paths.existing(options.tokenizer) if options.tokenizer else None
     with tempfile.TemporaryDirectory(prefix="evaluate-") as work:
@@ -58,6 +64,8 @@ def command(options: argparse.Namespace) -> Outcome:
         if options.text:
             rows = evaluation.of_text(program, spec, text, tokenizer, options)
         else:
+            if inputs:
+                spec = evaluation.with_inputs(spec, inputs, program.label)
             rows = evaluation.of_outputs(program, spec, options.precision)
     result = {"label": program.label, "recipe": program.recipe, **rows}
     return Outcome(result, lambda out: show(result, out))

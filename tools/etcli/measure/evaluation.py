@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 import torch
 from etbuild import BuildError, Method, ModelSpec
-from etexport import texts
+from etexport import calibration, texts
 from etexport.exported import eager_outputs
 from etexport.inputs import deep_copy
 from etexport.outputs import sqnr_db
@@ -75,6 +76,24 @@ def of_text(
         )
     file = Path(options.text).name
     return {"text": file, "tokens": len(tokens), "window": window, "perplexity": rows}
+
+
+def with_inputs(spec: ModelSpec, file: Path, label: str) -> ModelSpec:
+    """A model whose methods have a file's samples as inputs; methods that it leaves out go.
+
+    Args:
+      spec: the model.
+      file: .safetensors, as et_program's `calibration`.
+      label: of the program.
+
+    Raises:
+      BuildError: it is damaged, or does not fit the methods.
+    """
+    methods = {}
+    for name, (first, *more) in calibration.read(file, spec.methods, label, "--inputs").items():
+        method = spec.methods[name]
+        methods[name] = dataclasses.replace(method, example_inputs=first, test_inputs=more)
+    return dataclasses.replace(spec, methods=methods)
 
 
 def of_outputs(program: Target, spec: ModelSpec, precisions: Sequence[str]) -> dict[str, Any]:
