@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.integration.runner.runner_process import PROGRAMS, run, write_manifest
+from tests.integration.runner.runner_process import PROGRAMS, run, run_binary, write_manifest
 
 ROUNDS = 150
+FAULTY = Path("tests/integration/runner/faulty_runner").absolute()
 SEPARATE = ["xnnpack", "portable"]
 
 
@@ -137,6 +138,47 @@ def test_missing_data(name: str, copied: Callable[[str], Path]) -> None:
     assert "cannot be loaded" in result.error and ".ptd files" in result.error
     missing = run("--program", program, "--data", program.with_name("none.ptd"))
     assert "none.ptd cannot be opened: No such file" in missing.error
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (
+            b"XnnpackBackend",
+            b"UnknownBackend",
+            "needs the backend UnknownBackend, which this runtime does not have; it has: ",
+        ),
+        (
+            b"XnnpackBackend",
+            b"UnavailableOne",
+            "needs the backend UnavailableOne, which does not work on this machine; install its "
+            "driver or library",
+        ),
+        (
+            b"XnnpackBackend",
+            b"ThrowingOneOne",
+            'while loading {program}: method "forward" (no device found); a backend lacks its '
+            "driver or an operator, a file is damaged, or memory has run out",
+        ),
+        (
+            b"aten::",
+            b"none::",
+            'method "forward" cannot be loaded: it uses an operator that this runtime does not '
+            "have (ExecuTorch error 0x14: kernel 'none::",
+        ),
+    ],
+)
+def test_what_the_runtime_lacks(
+    old: bytes, new: bytes, message: str, copied: Callable[[str], Path]
+) -> None:
+    """A backend, its driver or an operator: no message says only that a file is damaged."""
+    program = copied("xnnpack" if b"Xnnpack" in old else "portable")
+    changed = program.read_bytes()
+    assert old in changed
+    program.write_bytes(changed.replace(old, new))
+    result = run_binary(FAULTY, "--program", program, *data_options(program))
+    assert result.code == 1
+    assert message.format(program=program) in result.error, result.error
 
 
 def test_program_given_as_data_and_data_as_program(copied: Callable[[str], Path]) -> None:

@@ -52,16 +52,30 @@ void copy_line(char* to, size_t capacity, const char* from, size_t length) {
   to[count] = '\0';
 }
 
+// What may be the cause of an end, and what to do.
+constexpr char kAnyCause[] =
+    "a backend lacks its driver or an operator, a file is damaged, or memory has run out: compare --runtime_info with "
+    "what the manifest needs, and check the files with --manifest and --verify.";
+constexpr char kFile[] = "the file has become shorter: copy it again, and check it with --manifest and --verify.";
+constexpr char kMemory[] =
+    "the program needs more memory than there is, or a file is damaged: check the files with --manifest and --verify.";
+
 // Without allocating: the heap may be corrupted.
-[[noreturn]] void fail_in_runtime(const char* what) {
+[[noreturn]] void fail_in_runtime(const char* what, const char* cause = kAnyCause) {
   claim_the_end();
   write_text("error: ExecuTorch's runtime ");
   write_text(what);
   write_text(" while ");
   write_text(stage);
-  write_text(
-      "; a file is damaged, or memory has run out: check the files with --manifest and "
-      "--verify.\n");
+  // Ends with a zero, even if a thread writes it now.
+  if (message[0] != '\0') {
+    write_text(" (");
+    write_text(message);
+    write_text(")");
+  }
+  write_text("; ");
+  write_text(cause);
+  write_text("\n");
   _exit(1);
 }
 
@@ -113,7 +127,7 @@ void handle_signal(int number, void (*handler)(int)) {
 void on_signal(int number) {
   switch (number) {
     case SIGBUS:
-      fail_in_runtime("read past the end of a file (SIGBUS)");
+      fail_in_runtime("read past the end of a file (SIGBUS)", kFile);
     case SIGFPE:
       fail_in_runtime("crashed (SIGFPE)");
     case SIGILL:
@@ -179,7 +193,7 @@ void guard_process() {
   // So is a file at its size limit.
   signal(SIGXFSZ, SIG_IGN);
   std::set_terminate([] { fail_in_runtime("aborted"); });
-  std::set_new_handler([] { fail_in_runtime("ran out of memory"); });
+  std::set_new_handler([] { fail_in_runtime("ran out of memory", kMemory); });
   executorch::runtime::register_pal(executorch::runtime::PalImpl::create(
       nullptr, on_runtime_abort, nullptr, nullptr, on_log, nullptr, nullptr, __FILE__));
 }

@@ -32,6 +32,7 @@ Result<std::unique_ptr<Method>> Method::load(
     const executorch::runtime::NamedDataMap* data,
     const MethodOptions& options) {
   set_stage("loading " + name);
+  TRY(check_backends(meta, name));
   std::unique_ptr<Method> method(new Method(std::move(name), std::move(arenas)));
   BackendOptions<1> xnnpack;
   LoadBackendOptionsMap backends;

@@ -47,8 +47,8 @@ const char* words(RuntimeError error) {
     case RuntimeError::OperatorMissing:
       return "it uses an operator that this runtime does not have";
     case RuntimeError::NotFound:
-      return "not found: constant data is missing from the data files, or a backend from this "
-             "runtime; name all .ptd files with --data, or pass the --manifest";
+      return "not found: constant data is missing from the data files; name all .ptd files with "
+             "--data, or pass the --manifest";
     case RuntimeError::MemoryAllocationFailed:
     case RuntimeError::OutOfResources:
     case RuntimeError::DelegateMemoryAllocationFailed:
@@ -91,6 +91,17 @@ bool reset(int count) {
 
 MakeRecorder maker = nullptr;
 
+std::set<std::string> registered_backends() {
+  std::set<std::string> backends;
+  for (size_t i = 0; i < executorch::runtime::get_num_registered_backends(); ++i) {
+    const auto name = executorch::runtime::get_backend_name(i);
+    if (name.ok()) {
+      backends.insert(*name);
+    }
+  }
+  return backends;
+}
+
 }  // namespace
 
 Status check(RuntimeError code, const std::string& what) {
@@ -105,15 +116,30 @@ Status check(RuntimeError code, const std::string& what) {
        (message.empty() ? "" : ": " + message) + ").");
 }
 
-std::string runtime_info() {
-  executorch::runtime::runtime_init();
-  std::set<std::string> backends;
-  for (size_t i = 0; i < executorch::runtime::get_num_registered_backends(); ++i) {
-    const auto name = executorch::runtime::get_backend_name(i);
-    if (name.ok()) {
-      backends.insert(*name);
+Status check_backends(const executorch::runtime::MethodMeta& meta, const std::string& what) {
+  for (size_t i = 0; i < meta.num_backends(); ++i) {
+    const auto name = meta.get_backend_name(i);
+    TRY(check(name.error(), what + ": the names of its backends cannot be read"));
+    const auto* backend = executorch::runtime::get_backend_class(*name);
+    if (backend == nullptr) {
+      std::string list;
+      for (const std::string& known : registered_backends()) {
+        list += (list.empty() ? "" : ", ") + known;
+      }
+      return error(what + " needs the backend " + *name + ", which this runtime does not have; it has: " +
+           (list.empty() ? "none" : list) + "; use a runtime with it, or lower the model for one of these.");
+    }
+    if (!backend->is_available()) {
+      return error(what + " needs the backend " + *name + ", which does not work on this machine; install its driver or "
+           "library, or lower the model for another backend.");
     }
   }
+  return {};
+}
+
+std::string runtime_info() {
+  executorch::runtime::runtime_init();
+  const std::set<std::string> backends = registered_backends();
   // An operator may have several kernels, for tensors of several types.
   std::set<std::string> operators;
   for (const auto& kernel : executorch::runtime::get_registered_kernels()) {

@@ -6,6 +6,7 @@
 
 #include <executorch/runtime/core/error.h>
 #include <executorch/runtime/core/event_tracer.h>
+#include <executorch/runtime/executor/method_meta.h>
 
 #include "tools/runner/base/result.h"
 
@@ -13,6 +14,9 @@ namespace runner {
 
 // "<what>: <the error in words>.", if `code` is one.
 Status check(executorch::runtime::Error code, const std::string& what);
+
+// An error, if a method needs a backend that the runtime lacks, or that lacks its driver; `what` is the method.
+Status check_backends(const executorch::runtime::MethodMeta& meta, const std::string& what);
 
 // Its version, backends and operators as one JSON object.
 std::string runtime_info();
