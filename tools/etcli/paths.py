@@ -6,7 +6,10 @@ import os
 from pathlib import Path
 
 from etbuild.errors import BuildError
-from etlink import manifest
+from etlink import data_index, manifest
+from etlink.container import REBUILD
+from etlink.json_file import read_object
+from etlink.named_data import titles
 
 
 def existing(path: str) -> Path:
@@ -39,3 +42,15 @@ def data_beside(program: Path) -> list[Path]:
     if path is not None:
         names = [entry["file"] for entry in manifest.read(path)["data"]]
     return [file for name in names if (file := program.with_name(name)).is_file()]
+
+
+def titles_beside(file: Path) -> dict[str, str]:
+    """Keys to names of weights, from what the linker wrote beside a .pte or .ptd file."""
+    index = file.with_name(f"{file.stem}.index.json")
+    if file.suffix == ".ptd" and index.is_file():
+        return titles(data_index.read_index(index).entries)
+    summary = file.with_name(f"{file.stem}.link.json")
+    if file.suffix != ".pte" or not summary.is_file():
+        return {}
+    found = read_object(summary, "is not a summary of a program", REBUILD).get("titles")
+    return {str(key): str(title) for key, title in (found or {}).items()}

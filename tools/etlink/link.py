@@ -28,7 +28,7 @@ from etlink.container import Digest, Piece, digest_of, write_atomically
 from etlink.data_index import DataIndex, write_data_file, write_index
 from etlink.lowered import Index, Lowered, check_digest, data_of, tensors_of
 from etlink.matching import Matching
-from etlink.named_data import NamedData, unique_bytes
+from etlink.named_data import NamedData, titles, unique_bytes
 from etlink.payload import Packing
 from etlink.weight_cache import WeightCache, weight_cache
 
@@ -73,6 +73,7 @@ class Linked:
       shared: per shared file that the program loads its target, its file, keys and bytes.
       unused: targets of shared files that it does not load.
       unshared: data that no shared file holds, the largest first: name, bytes, reason.
+      titles: keys to names of weights, where keys are hashes.
       manifest: see `manifest.make`.
     """
 
@@ -83,6 +84,7 @@ class Linked:
     shared: tuple[dict[str, Any], ...] = ()
     unused: tuple[str, ...] = ()
     unshared: tuple[dict[str, Any], ...] = ()
+    titles: dict[str, str] = field(default_factory=dict)
     manifest: dict[str, Any] = field(default_factory=dict)
 
 
@@ -139,6 +141,7 @@ def link(
         shared=tuple(_summary(options.shared[n], taken) for n, taken in matched.shared.items()),
         unused=tuple(i.label for n, i in enumerate(options.shared) if n not in matched.shared),
         unshared=_unshared(matched) if options.shared else (),
+        titles=titles(index.named_data),
         manifest=program_manifest,
     )
 

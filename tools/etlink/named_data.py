@@ -17,6 +17,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -102,6 +103,18 @@ class NamedData:
         """Type, shape and size, for messages: "qcint4 [576, 576], 165888 bytes"."""
         shape = f" {list(self.shape)}" if self.shape else ""
         return f"{self.dtype or 'data'}{shape}, {self.size} bytes"
+
+
+def titles(data: Iterable[NamedData]) -> dict[str, str]:
+    """Key to what people call it, of data whose key says nothing; a title is of one key."""
+    named = {d.key: d for d in data if d.names and d.key not in d.names}
+    shared = Counter(d.title() for d in named.values())
+    titled = {
+        key: d.title() if shared[d.title()] == 1 else f"{d.title()} ({d.dtype or 'data'})"
+        for key, d in named.items()
+    }
+    uses = Counter(titled.values())
+    return {key: title for key, title in sorted(titled.items()) if uses[title] == 1}
 
 
 def is_stable(name: str) -> bool:

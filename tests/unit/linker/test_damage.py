@@ -136,6 +136,7 @@ def test_the_command_line_writes_a_summary(tmp_path: Path) -> None:
         "embedded": [],
         "separate": ["a.bias", "a.weight", "b.weight", "k1", "k2", "same"],
         "shared": [],
+        "titles": {},
         "unshared": [],
         "unused": [],
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -59,12 +60,15 @@ def compare(before: Path, after: Path) -> dict[str, Any]:
     }
     if whole["same"]:
         return whole
+    titles = [paths.titles_beside(p) for p in (before, after)]
+    # With the names of one file alone, each name would be new.
+    titles = titles if all(titles) else [{}, {}]
     kinds = [None if p.is_dir() else inspection.kind_of(p) for p in (before, after)]
     if kinds == [inspection.PROGRAM] * 2:
-        return whole | _of_programs(pte.read(before), pte.read(after))
+        return whole | _of_programs(pte.read(before), pte.read(after), titles)
     if kinds == [inspection.DATA_FILE] * 2:
         data = inspection.data_of_file(before), inspection.data_of_file(after)
-        return whole | {"data": _of_data(*data)}
+        return whole | {"data": _of_data(*map(_titled, data, titles))}
     if kinds == [inspection.BUNDLE] * 2:
         return whole | _of_bundles(bundled_file.read(before), bundled_file.read(after))
     return whole | {"other": explain(before, after)}
@@ -83,11 +87,20 @@ def _of_bundles(before: bundled_file.Bundled, after: bundled_file.Bundled) -> di
     return differences
 
 
-def _of_programs(before: pte.ProgramFile, after: pte.ProgramFile) -> dict[str, Any]:
+def _titled(data: Sequence[contents.Datum], titles: Mapping[str, str]) -> list[contents.Datum]:
+    """Data by names of weights instead of hashes, which change with the bytes."""
+    return [dataclasses.replace(d, name=titles.get(d.name, d.name)) for d in data]
+
+
+def _of_programs(
+    before: pte.ProgramFile,
+    after: pte.ProgramFile,
+    titles: Sequence[Mapping[str, str]] = ({}, {}),
+) -> dict[str, Any]:
     lines = of_fields("program", before.program, after.program)
     fields = list(itertools.islice((f for f in lines if not f.startswith(_LAYOUT)), MOST + 1))
     return {
-        "data": _of_data(contents.data_of(before), contents.data_of(after)),
+        "data": _of_data(*map(_titled, map(contents.data_of, (before, after)), titles)),
         "methods": list(_of_methods(before.program, after.program)),
         "other": fields if len(fields) <= MOST else [*fields[:MOST], "… and more"],
     }

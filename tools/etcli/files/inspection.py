@@ -43,6 +43,12 @@ def command(options: argparse.Namespace) -> Outcome:
     if not data and checked_kind(path) == PROGRAM:
         data = paths.data_beside(path)
     result = inspect(path, data)
+    titles = {k: t for file in (*data, path) for k, t in paths.titles_beside(file).items()}
+    for datum, key in [(d, d["name"]) for d in result["data"]] + [
+        (d, d["key"]) for d in result.get("missing", [])
+    ]:
+        if key in titles:
+            datum["title"] = titles[key]
     if options.runtime and "needs" in result:
         request = {"command": "missing", **result["needs"]}
         with tempfile.TemporaryDirectory(prefix="et-") as folder:
@@ -227,7 +233,8 @@ def _show_missing(result: Mapping[str, Any], out: Printer) -> None:
             "name their .ptd files with --data:"
         )
         for key in missing[:5]:
-            out.warning(f"  {shortened(key['key'])}  {_tensor(key)}".rstrip())
+            name = key.get("title") or shortened(key["key"])
+            out.warning(f"  {name}  {_tensor(key)}".rstrip())
         if len(missing) > 5:
             out.warning(f"  and {len(missing) - 5} more")
     for kind in ("backends", "operators"):
@@ -274,13 +281,20 @@ def _show_data(data: Sequence[Mapping[str, Any]], out: Printer, everything: bool
             human_bytes(d["bytes"]),
             *([d["kind"]] if kinds else []),
             _tensor(d),
-            d["name"] if everything else shortened(d["name"]),
+            _title(d, everything),
         ]
         for d in shown
     ]
     out.table(columns, rows, numbers=[0])
     if len(shown) < len(data):
         out.line(f"and {len(data) - len(shown)} smaller ones; --all shows them")
+
+
+def _title(datum: Mapping[str, Any], everything: bool) -> str:
+    title, name = datum.get("title", ""), datum["name"]
+    if everything:
+        return f"{title}  {name}" if title else name
+    return title or shortened(name)
 
 
 def values(described: Sequence[Mapping[str, Any]]) -> str:
