@@ -362,7 +362,7 @@ executorch.runtime(
         "sha256": attr.string(
             doc = "Of executorch's wheel for CPython 3.11 on that platform, or of the AAR of `maven`.",
         ),
-        "urls": attr.string_list(doc = "Of that wheel, for Bazel's downloader; default: pip fetches it."),
+        "urls": attr.string_list(doc = "Of that wheel, for Bazel's downloader; default: from where pip's settings lead."),
     },
 )
 
@@ -385,7 +385,7 @@ executorch.older_runtime(
             mandatory = True,
             doc = "Of executorch's wheel for CPython 3.11 and manylinux_2_28_x86_64.",
         ),
-        "urls": attr.string_list(doc = "Of that wheel, for Bazel's downloader; default: pip fetches it."),
+        "urls": attr.string_list(doc = "Of that wheel, for Bazel's downloader; default: from where pip's settings lead."),
     },
 )
 
@@ -419,7 +419,7 @@ executorch.wheel(
         "requirement": attr.string(mandatory = True, doc = "\"package==version\"."),
         "sha256": attr.string(mandatory = True, doc = "Of the wheel."),
         "urls": attr.string_list(
-            doc = "Of the wheel, for Bazel's downloader; default: pip fetches it.",
+            doc = "Of the wheel, for Bazel's downloader; default: from where pip's settings lead.",
         ),
     },
 )
@@ -462,7 +462,8 @@ _file_urls = tag_class(
     doc = """URLs of files that are fetched by hash, for Bazel's downloader. Only the root module's tags count.
 
 Each line of a list is `<URL>#sha256=<64 hex digits>`; lines that begin with `#` are comments. A file of any kind may
-be in it: wheels, source archives, npm packages, Debian packages. What has no URL comes through pip, npm or apt.
+be in it: wheels, source archives, npm packages, Debian packages. What has no URL comes from where pip's settings lead, or
+through npm or apt.
 
 ```starlark
 executorch.file_urls(lists = ["//:executorch_urls.txt"])

@@ -1,7 +1,7 @@
 """Files with a hash and a URL come through Bazel's downloader, with all of its settings.
 
 One workspace and one server of files: a wheel, a layer's wheel, an npm package and a Debian
-package. pip's index is on that server, too, and is never asked.
+package. The index of pip's settings is on that server, too, and is never asked.
 """
 
 from __future__ import annotations
@@ -139,7 +139,6 @@ class Fetcher:
             f"--repository_cache={self.top / cache}",
             f"--repo_env=NETRC={self.workspace.folder}/netrc",
             f"--repo_env=PIP_INDEX_URL={self.address}/simple",
-            "--repo_env=PIP_NO_CACHE_DIR=1",
             f"--experimental_downloader_config={self.workspace.folder}/downloader.cfg",
         ]
         self.server.asked.clear()  # type: ignore[attr-defined]

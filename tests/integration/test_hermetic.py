@@ -73,4 +73,4 @@ def test_downloads_run_in_it(workspace: Workspace, interpreter: Path) -> None:
     """The header of the runner's JSON library is a small one."""
     workspace.replace("MODULE.bazel", "executorch.exporter(", f"{_IMPORTED}executorch.exporter(")
     workspace.run("build", "@executorch_runner_json//...", "--nobuild")
-    assert "pip" in (interpreter.parent / "log").read_text()
+    assert "/fetch " in (interpreter.parent / "log").read_text()

@@ -13,11 +13,11 @@ _SHA256 = {
 }
 
 def _zig_repository_impl(rctx):
+    host = host_platform(rctx)
     folder = unpack_wheel(
         rctx,
         _REQUIREMENT,
-        _SHA256.values(),
-        host_sha256 = _SHA256.get(host_platform(rctx), ""),
+        [_SHA256[host]] if host in _SHA256 else _SHA256.values(),
     )
     source_by_path = {
         "LICENSE": "ziglang/LICENSE",

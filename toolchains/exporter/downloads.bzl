@@ -3,7 +3,8 @@
 A hash says what a file is, a URL only where it lies: any URL that has the hash will do, and a change of URLs
 fetches nothing again. Tags, comments of locks and the lists of the root module's `executorch.file_urls()` have
 URLs, always as `<URL>#sha256=<64 hex digits>` where the hash is not beside them. What has a URL
-never asks pip, npm or apt; what has none comes from these. A repository rule that fetches a pinned file asks
+never asks another place; what has none comes from where pip's settings lead (package_file.bzl), or through npm or
+apt. A repository rule that fetches a pinned file asks
 `download_known` first.
 """
 

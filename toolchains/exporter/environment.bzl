@@ -31,11 +31,20 @@ _INSTALLER = [
         "lite.py",
         "locks.py",
         "manifest.py",
+        "markers.py",
         "packages.py",
-        "pip_tool.py",
         "prune.py",
         "relocation.py",
         "scripts.py",
+    ]
+] + [
+    Label("//toolchains/exporter/fetch:" + file)
+    for file in [
+        "__init__.py",
+        "index.py",
+        "network.py",
+        "settings.py",
+        "tags.py",
     ]
 ] + [
     Label("//toolchains/exporter/locks:prune.toml"),

@@ -42,7 +42,7 @@ def _python_attributes(cfg):
             allow_single_file = True,
             cfg = cfg,
             mandatory = True,
-            doc = "The Python interpreter, 3.10 or later.",
+            doc = "The Python interpreter, 3.11 or later.",
         ),
         "python_files": attr.label_list(
             allow_files = True,

@@ -1,4 +1,4 @@
-"""The host's Python interpreter, which repository rules copy and run pip with."""
+"""The host's Python interpreter, which repository rules copy and fetch with."""
 
 load("//toolchains/exporter:downloads.bzl", "merged_file_urls", "parse_file_urls")
 

@@ -1,16 +1,13 @@
 """Repositories of what a wheel holds, pinned by hash: single files, or whole folders."""
 
-load("//toolchains/exporter:downloads.bzl", "download_known", "reproducible")
+load("//toolchains/exporter:downloads.bzl", "reproducible")
 load("//toolchains/exporter:extract.bzl", "extract")
 load("//toolchains/exporter:host_python.bzl", "PYTHON_VARIABLE")
 load("//toolchains/exporter:lock_hashes.bzl", "locked_file")
-load("//toolchains/exporter:pip_download.bzl", "pip_download")
+load("//toolchains/exporter:package_file.bzl", "package_file")
 
-# pip wants it named where the wheel may be of another system.
-_PYTHON_TAG = "3.11"
-
-def unpack_wheel(rctx, requirement, sha256, platform = "", urls = {}, host_sha256 = ""):
-    """Downloads a wheel, from its URL or else through pip and its settings on the machine, and unpacks it.
+def unpack_wheel(rctx, requirement, sha256, platform = "", urls = {}):
+    """Fetches a wheel and unpacks it.
 
     Args:
       rctx: repository context.
@@ -18,35 +15,16 @@ def unpack_wheel(rctx, requirement, sha256, platform = "", urls = {}, host_sha25
       sha256: of the wheel, a list: one of them must be its hash.
       platform: platform tag of the wheel; empty: the host's.
       urls: dict of sha256 to URLs, before those of the root module's lists.
-      host_sha256: of several hashes that of the host's wheel, which may have a URL.
 
     Returns:
       A path: the folder `unpacked`.
     """
 
     # Bazel tells an archive's kind by its name; a wheel is a zip.
-    if not download_known(
-        rctx,
-        output = "wheel.zip",
-        platform = platform,
-        sha256 = [host_sha256] if host_sha256 else sha256,
-        urls = urls,
-    ):
-        rctx.symlink(_pip_wheel(rctx, requirement, sha256, platform), "wheel.zip")
+    package_file(rctx, requirement = requirement, sha256 = sha256, output = "wheel.zip", platform = platform, urls = urls)
     extract(rctx, "wheel.zip", "unpacked", "the wheel of " + requirement)
-    for leftover in ("wheel.zip", "download"):
-        rctx.delete(leftover)
+    rctx.delete("wheel.zip")
     return rctx.path("unpacked")
-
-def _pip_wheel(rctx, requirement, sha256, platform):
-    foreign = ["--platform=" + platform, "--python-version=" + _PYTHON_TAG] if platform else []
-    return pip_download(
-        rctx,
-        requirement = requirement,
-        sha256 = sha256,
-        what = "wheel",
-        options = ["--only-binary=:all:"] + foreign,
-    )
 
 def move_unpacked(rctx, folder, source_by_path, origin):
     """Moves files and folders of an unpacked archive to their paths in the repository.
@@ -99,7 +77,7 @@ def _wheel_files_impl(rctx):
 
 wheel_files = repository_rule(
     implementation = _wheel_files_impl,
-    doc = "Files and folders out of a wheel, from its URL or else through pip and its settings on the machine.",
+    doc = "Files and folders out of a wheel, from its URL or else from where pip's settings on the machine lead.",
     attrs = {
         "files": attr.string_dict(mandatory = True),
         "platform": attr.string(),

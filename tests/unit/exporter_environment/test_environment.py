@@ -11,15 +11,15 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from conftest import COMMAND
+from fetch.index import FetchError
 from helpers import INSTALLER, REPOSITORY, MakeWheel, entry, sha256
 from install import bytecode, environment, interpreter, scripts
 from install.errors import InstallError
-from install.pip_tool import Pip
+from install.packages import Origin
 
 
 @pytest.fixture
-def wheels(pip: Pip, make_wheel: MakeWheel, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+def wheels(origin: Origin, make_wheel: MakeWheel, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """What an environment with a lite folder needs, where pip finds it."""
     generated = "executorch/exir/_serialize/generated"
     wheels = [
@@ -55,7 +55,7 @@ def wheels(pip: Pip, make_wheel: MakeWheel, monkeypatch: pytest.MonkeyPatch) -> 
         ),
     ]
 
-    def copy(source: interpreter.Interpreter, output: Path, pip: Pip) -> None:
+    def copy(source: interpreter.Interpreter, output: Path, origin: Origin) -> None:
         (output / "bin").mkdir(parents=True)
         (output / "bin" / source.name).write_bytes(b"")
         (output / source.libdir / source.name).mkdir(parents=True)
@@ -173,22 +173,13 @@ def test_nothing_stays_after_a_failure(wheels: list[Path], lock: Path, tmp_path:
     assert "Available: mark, native." in str(e.value)
     assert list((tmp_path / "env").iterdir()) == []
     lock.write_text(lock.read_text().replace(sha256(wheels[1]), "0" * 64))
-    with pytest.raises(InstallError, match="the file is not the one in the lock"):
+    with pytest.raises(FetchError, match="the file is not the one in the lock"):
         create(lock, tmp_path / "env")
     assert list((tmp_path / "env").iterdir()) == []
     wheels[0].unlink()
-    with pytest.raises(InstallError, match="no wheel of executorch==1.5.1 for this machine"):
+    with pytest.raises(FetchError, match="executorch==1.5.1: no wheel for this machine found in"):
         create(lock, tmp_path / "env")
     assert list((tmp_path / "env").iterdir()) == []
-
-
-_PROGRAM = """
-import functools, sys
-sys.path[:0] = {path!r}
-from install import cli, environment, pip_tool
-environment.Pip = functools.partial(pip_tool.Pip, command={command!r})
-sys.exit(cli.main(sys.argv[1:]))
-"""
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
@@ -196,8 +187,16 @@ def test_an_install_that_is_ended(
     lock: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     """No part of an environment, and the next install is right."""
-    program = _PROGRAM.format(path=sys.path, command=COMMAND)
-    command = [sys.executable, "-c", program, "--locks", str(lock), "--output", str(tmp_path / "e")]
+    command = [
+        sys.executable,
+        "-I",
+        "-B",
+        str(INSTALLER),
+        "--locks",
+        str(lock),
+        "--output",
+        str(tmp_path / "e"),
+    ]
     running = subprocess.Popen(
         [*command, "--lite"], stderr=subprocess.PIPE, text=True, start_new_session=True
     )

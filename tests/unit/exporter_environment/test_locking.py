@@ -4,10 +4,21 @@ from __future__ import annotations
 
 import tomllib
 
+import pytest
 from helpers import LOCKS
 from install import locks
 from install.locks import Requirement
 from lock import locking
+
+OFFERS_CPU = """\
+torch (2.15.0)
+Available versions: 2.15.0, 2.14.1, 2.13.0+cpu, 2.13.0, 2.12.1+cpu
+WARNING: pip index is currently an experimental command.
+"""
+OFFERS_CUDA = "torch (2.15.0)\nAvailable versions: 2.15.0, 2.13.0, 2.12.1+cpu\n"
+OFFERS_OTHERS = "torch (2.15.0)\nAvailable versions: 2.15.0\n"
+NOTHING = "ERROR: No matching distribution found for torch\n"
+INDEX = "https://cpu.example/whl"
 
 A = frozenset({"a" * 64})
 
@@ -61,3 +72,34 @@ def test_inputs() -> None:
     recorded = settings["cpu_only"]["torch"][torch.version]
     assert set(recorded) == {target.name for target in locking.TARGETS}
     assert torch.hashes == frozenset(recorded.values())
+
+
+@pytest.mark.parametrize(
+    ("answer", "platform", "index", "options"),
+    [
+        # A CPU build is there: an additional index that may not be reached is never asked.
+        (OFFERS_CPU, "linux", INDEX, ()),
+        (OFFERS_CPU, "linux", "", ()),
+        # The registry's build for Linux is a CUDA build.
+        (OFFERS_CUDA, "linux", INDEX, ("--index-url", INDEX)),
+        (OFFERS_CUDA, "linux", "", None),
+        # Its build for macOS is what is expected.
+        (OFFERS_CUDA, "darwin", INDEX, ()),
+        # Not there at all, or pip could not tell.
+        (OFFERS_OTHERS, "darwin", INDEX, ("--index-url", INDEX)),
+        (OFFERS_OTHERS, "linux", INDEX, ("--index-url", INDEX)),
+        (NOTHING, "linux", INDEX, ("--index-url", INDEX)),
+    ],
+)
+def test_torch_options(
+    answer: str, platform: str, index: str, options: tuple[str, ...] | None
+) -> None:
+    """The index of CPU builds is used where pip's own settings have none, and only there."""
+    assert locking.torch_options("2.13.0", answer, platform, index) == options
+
+
+def test_local_version_in_the_lock() -> None:
+    """A lock may name the CPU build itself."""
+    offers = "Available versions: 2.13.0+cpu\n"
+    assert locking.torch_options("2.13.0+cpu", offers, "linux", INDEX) == ()
+    assert locking.torch_options("2.13.0+cpu", OFFERS_CUDA, "linux", INDEX)

@@ -1,4 +1,4 @@
-"""Failures of pip and of the wrong interpreter, as a person gets to see them."""
+"""Failures of the wrong interpreter, and of pip where locks are written, as a person sees them."""
 
 from __future__ import annotations
 
@@ -9,20 +9,8 @@ from pathlib import Path
 
 import pytest
 from helpers import INSTALLER
-from install import cli, pip_tool
-from lock import locking
-
-GOT, EXPECTED, OTHER = "1" * 64, "2" * 64, "3" * 64
-
-MISMATCH = f"""\
-Looking in links: /somewhere
-WARNING: something else
-ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE. If you have updated …
-    pluggy==1.7.0 from https://files.example/pluggy-1.7.0-py3-none-any.whl#sha256=77 (from -r x):
-        Expected sha256 {EXPECTED}
-        Expected     or {OTHER}
-             Got        {GOT}
-"""
+from install import cli
+from lock import locking, pip_tool
 
 UNREACHABLE = """\
 Looking in indexes: https://cpu.example/whl
@@ -32,27 +20,14 @@ WARNING: There was an error checking the latest version of pip.
 ERROR: Could not find a version that satisfies the requirement torch==2.13.0 (from versions: none)
 ERROR: No matching distribution found for torch==2.13.0
 """
-FULL = "ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device\n"
-
-
-def test_hash_mismatch() -> None:
-    """File, got, expected and what to do."""
-    message = str(pip_tool.explain(MISMATCH, "pip install of pluggy"))
-    assert message.startswith(
-        "https://files.example/pluggy-1.7.0-py3-none-any.whl: the file is not the one in the lock: "
-        f"got sha256 {GOT}, expected {EXPECTED} or one of 1 more of the lock. "
-    )
-    assert "cut short" in message
-    assert "pip cache purge" in message
 
 
 def test_an_index_that_cannot_be_reached() -> None:
-    """What pip did, its reason once, and the additional hint."""
-    message = str(pip_tool.explain(UNREACHABLE, "pip install of torch", "Use a mirror."))
+    """What pip did, and its reason once."""
+    message = str(pip_tool.explain(UNREACHABLE, "pip install of torch"))
     assert message.startswith("pip install of torch: the package index cannot be reached. Check ")
     assert message.count("Connection refused") == 1
     assert "checking the latest version" not in message
-    assert message.endswith("\nUse a mirror.")
 
 
 def test_not_found() -> None:
@@ -61,11 +36,6 @@ def test_not_found() -> None:
     message = str(pip_tool.explain(output, "pip install of 3 packages"))
     assert message.startswith("pip install of 3 packages: no wheel of torch==2.13.0 for this mach")
     assert "\n  ERROR: Could not find a version that satisfies" in message
-
-
-def test_a_full_disk() -> None:
-    message = str(pip_tool.explain(FULL, "pip install of a"))
-    assert message.startswith("pip install of a: the disk is full. Free about 4 GB and try again.")
 
 
 def test_other_failure() -> None:
@@ -81,10 +51,10 @@ def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True)
 
 
-@pytest.mark.parametrize("folder", ["install", "lock"])
-def test_no_pip(folder: str) -> None:
-    """This test's interpreter has neither pip, nor ensurepip to get one."""
-    done = run(INSTALLER.parent / folder, "--help")
+def test_no_pip() -> None:
+    """This test's interpreter has neither pip, nor ensurepip to get one; only locks need one."""
+    assert run(INSTALLER, "--help").returncode == 0
+    done = run(INSTALLER.parent / "lock", "--help")
     assert done.returncode == 1
     assert done.stderr.startswith(f"error: {sys.executable}: no usable pip: got pip 0 and no ensu")
     assert "RULES_EXECUTORCH_PYTHON" in done.stderr
@@ -95,7 +65,7 @@ def test_old_pip(tmp_path: Path) -> None:
     (tmp_path / "pip").mkdir()
     (tmp_path / "pip/__init__.py").write_text("__version__ = '20.3.4'\n")
     code = f"import sys, runpy; sys.path.insert(0, {str(tmp_path)!r}); sys.argv = ['x', '--help']; "
-    code += f"runpy.run_path({str(INSTALLER)!r}, run_name='__main__')"
+    code += f"runpy.run_path({str(INSTALLER.parent / 'lock')!r}, run_name='__main__')"
     command = [sys.executable, "-I", "-B", "-c", code]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 1

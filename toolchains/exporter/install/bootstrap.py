@@ -1,4 +1,4 @@
-"""Starts a program with the right Python, and with a pip in it.
+"""Starts a program with the right Python, and where it needs it with a pip in it.
 
 This file keeps to syntax that old interpreters understand, so that a wrong one gets a message and
 not a SyntaxError.
@@ -29,10 +29,12 @@ def wrong_version(version, executable):
     ) + _NAME
 
 
-def start(module):
-    """Runs a module's `main` and exits with its code; without pip, in a virtual environment."""
+def start(module, needs_pip=False):
+    """Runs a module's `main` and exits with its code; a pip may be one of a virtual environment."""
     if sys.version_info[:2] != EXPECTED:
         sys.exit(wrong_version(sys.version_info, sys.executable))
+    if not needs_pip:
+        sys.exit(importlib.import_module(module).main(sys.argv[1:]))
     try:
         from pip import __version__ as version
     except ImportError:

@@ -7,6 +7,8 @@ import json
 import sys
 from pathlib import Path
 
+from fetch.index import FetchError
+
 from . import environment
 from .errors import InstallError
 
@@ -28,7 +30,7 @@ def main(arguments: list[str]) -> int:
     flag("--lite", action="store_true", help="create lite/, for torch-free tools")
     text = "a lock of the environment that this one is a layer of"
     flag("--base_locks", action="append", type=Path, help=text)
-    text = "folder of downloaded wheels, <sha256>/<name>, which pip is not asked for"
+    text = "folder of downloaded wheels, <sha256>/<name>, which are not fetched"
     flag("--files", type=Path, help=text)
     text = "install nothing: print as JSON which files of URLS to download, as sha256 to name; "
     text += "URLS is a JSON file of sha256 to URLs"
@@ -40,7 +42,7 @@ def main(arguments: list[str]) -> int:
             print(json.dumps(environment.wanted_files(request)))
         else:
             environment.create(request)
-    except InstallError as error:
+    except (FetchError, InstallError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

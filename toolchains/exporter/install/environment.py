@@ -16,9 +16,10 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from fetch import tags
+
 from . import bytecode, files, interpreter, lite, locks, manifest, packages, relocation, scripts
 from .errors import InstallError
-from .pip_tool import Pip
 
 # What an environment consists of, below the output folder.
 PARTS = ("python", "site-packages", "lite", "bin", "environment.json")
@@ -45,7 +46,7 @@ def wanted_files(request: Request) -> dict[str, str]:
     requirements = [*_requirements(request).values()]
     if not request.base_locks:
         requirements += locks.load([relocation.TOOLS_LOCK]).values()
-    return files.wanted(requirements, urls_by_sha256, files.preference())
+    return files.wanted(requirements, urls_by_sha256, tags.order(tags.platforms()))
 
 
 def create(request: Request) -> None:
@@ -78,18 +79,19 @@ def create(request: Request) -> None:
 def _create(request: Request, root: Path, executor: Executor) -> None:
     start = time.monotonic()
     source = interpreter.inspect(request.python)
-    pip = Pip(root.parent, files=files.downloaded(request.files) if request.files else {})
+    downloaded = files.downloaded(request.files) if request.files else {}
+    origin = packages.Origin(root.parent / "fetched", downloaded)
     requirements = _requirements(request)
     _report(f"Python {source.version}, {len(requirements)} packages", start)
     site_packages = root / "site-packages"
-    installed = packages.install(pip, requirements, request.torch_index, site_packages)
+    installed = packages.install(origin, requirements, request.torch_index, site_packages)
     if request.scripts:
         python = "" if request.base_locks else source.name
         scripts.create(request.scripts, installed, root / "bin", python)
     roots = [site_packages]
     if not request.base_locks:
         _report("copying the interpreter", start)
-        interpreter.copy(source, root / "python", pip)
+        interpreter.copy(source, root / "python", origin)
         roots.append(root / "python" / source.libdir / source.name)
     if request.lite:
         lite.create(site_packages, root / "lite")

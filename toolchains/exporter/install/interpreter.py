@@ -12,7 +12,7 @@ from pathlib import Path
 
 from . import prune, relocation
 from .errors import InstallError
-from .pip_tool import Pip
+from .packages import Origin
 
 # The version that the installer runs with, and so the one that it copies.
 RUNNING = ".".join(map(str, sys.version_info[:2]))
@@ -63,7 +63,7 @@ def inspect(python: str) -> Interpreter:
     )
 
 
-def copy(source: Interpreter, output: Path, pip: Pip) -> None:
+def copy(source: Interpreter, output: Path, origin: Origin) -> None:
     """Copies an interpreter and its standard library to `output` and makes it independent."""
     program = output / "bin" / source.name
     program.parent.mkdir(parents=True)
@@ -81,7 +81,7 @@ def copy(source: Interpreter, output: Path, pip: Pip) -> None:
             names = [f"lib-dynload/{module.name}" for module in modules]
             originals = [folder / name for folder in source.stdlib for name in names]
             loaded = relocation.loaded_libraries(source.executable, originals)
-            relocation.relocate_linux(pip, loaded, [program, *modules], output / "lib")
+            relocation.relocate_linux(origin, loaded, [program, *modules], output / "lib")
     except subprocess.CalledProcessError as error:
         tool = os.path.basename(error.cmd[0])
         text = f"{error.cmd[-1]}: {tool} failed: {error.stderr.strip()}. {_OTHER}"

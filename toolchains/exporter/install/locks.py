@@ -7,10 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-# pip's own, so that both agree.
-from pip._vendor.packaging.markers import InvalidMarker, Marker
-from pip._vendor.packaging.utils import canonicalize_name as canonical
+from fetch.tags import canonical
 
+from . import markers
 from .errors import InstallError
 
 _PIN = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)(?:\[[^\]]*\])?\s*==\s*([^\s;]+)\s*(?:;\s*|$)(.*)")
@@ -27,18 +26,16 @@ class Requirement:
     marker: str
     hashes: frozenset[str]
 
-    def line(self, files: Mapping[str, Path] | None = None) -> str:
-        """The requirement as pip reads it; where its file is among those by sha256, that one."""
-        for sha256 in sorted(self.hashes & (files or {}).keys()):
-            return f"{self.name} @ {files[sha256].as_uri()} --hash=sha256:{sha256}\n"
+    def line(self) -> str:
+        """The requirement as pip reads it."""
         marker = f" ; {self.marker}" if self.marker else ""
         hashes = "".join(f" \\\n    --hash=sha256:{h}" for h in sorted(self.hashes))
         return f"{self.name}=={self.version}{marker}{hashes}\n"
 
 
 def matches(marker: str, environment: Mapping[str, str] | None = None) -> bool:
-    """Whether a marker holds, on this machine or with the values of `environment`."""
-    return not marker or Marker(marker).evaluate({"extra": "", **(environment or {})})
+    """Returns whether a marker holds, on this machine or with the values of `environment`."""
+    return not marker or markers.evaluate(marker, environment)
 
 
 def parse(text: str, path: object) -> list[Requirement]:
@@ -65,9 +62,10 @@ def parse(text: str, path: object) -> list[Requirement]:
 
 def _is_marker(text: str) -> bool:
     try:
-        return not text or bool(Marker(text))
-    except InvalidMarker:
+        matches(text)
+    except ValueError:
         return False
+    return True
 
 
 def load(

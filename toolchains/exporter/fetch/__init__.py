@@ -1,0 +1,1 @@
+"""Fetches files of Python packages by hash, from where pip would; see index.py."""

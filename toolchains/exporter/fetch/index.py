@@ -1,0 +1,275 @@
+"""Finds files of Python packages by hash and fetches them; none of them runs.
+
+The places are those of pip's settings: folders and pages of `find-links`, then simple indexes, as
+HTML or JSON. A hash says which file is right, so the first place that has it is as good as any. A
+place that tells no hashes is asked for a file of the right name, whose hash is then compared.
+Wheels and source archives come in the same way.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import html.parser
+import http.client
+import json
+import tempfile
+import urllib.error
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import parse_qs, unquote, urljoin, urlsplit
+from urllib.request import url2pathname
+
+from . import tags
+from .network import Network, reason_of, without_login
+from .settings import Settings
+from .tags import canonical
+
+_ACCEPT = (
+    "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, "
+    "text/html;q=0.1"
+)
+_ARCHIVES = (".tar.gz", ".zip", ".tar.bz2", ".tgz", ".tar.xz")
+_CHECK = "Check the network and pip's index, mirror and proxy settings (`pip config list`)."
+
+
+class FetchError(Exception):
+    """A message: `<package or file>: <what is wrong>: got <x>, expected <y>. <what to do>`."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A file of a package: one of the hashes is its own. A wheel has an order of tags."""
+
+    name: str
+    version: str
+    hashes: frozenset[str]
+    order: tags.Order | None = None
+
+    def __str__(self) -> str:
+        return f"{self.name}=={self.version}"
+
+
+@dataclass(frozen=True)
+class File:
+    """A file that a place has, and its hash if the place tells it."""
+
+    url: str
+    name: str
+    sha256: str = ""
+
+
+@dataclass
+class _Search:
+    """What was found where, for messages."""
+
+    problems: list[str] = field(default_factory=list)
+    places: list[str] = field(default_factory=list)
+    others: list[str] = field(default_factory=list)
+
+
+class _Links(html.parser.HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.base, self.links = "", []  # type: tuple[str, list[str]]
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        href = dict(attrs).get("href") or ""
+        if tag == "base":
+            self.base = self.base or href
+        elif tag == "a" and href:
+            self.links.append(href)
+
+
+def links_of(page: bytes, kind: str, url: str) -> list[File]:
+    """The files that a page of an index links to.
+
+    Args:
+      kind: the page's content type.
+      url: of the page, which links are relative to.
+    """
+    if kind.endswith("json"):
+        entries = json.loads(page)["files"]
+        pairs = [(e["url"], (e.get("hashes") or {}).get("sha256", "")) for e in entries]
+    else:
+        parser = _Links()
+        parser.feed(page.decode("utf-8", "replace"))
+        url = urljoin(url, parser.base)
+        pairs = [(link, "") for link in parser.links]
+    found = []
+    for link, sha256 in pairs:
+        whole = urljoin(url, link)
+        parts = urlsplit(whole)
+        told = parse_qs(parts.fragment).get("sha256", [""])[0]
+        found.append(File(whole, unquote(parts.path).rpartition("/")[2], sha256 or told))
+    return found
+
+
+def _folder(path: Path) -> list[File]:
+    return [File(file.absolute().as_uri(), file.name) for file in sorted(path.iterdir())]
+
+
+def _local(place: str) -> Path | None:
+    """The path of a place that is no URL, or a file's URL."""
+    parts = urlsplit(place)
+    if parts.scheme == "file":
+        return Path(url2pathname(parts.path))
+    return None if parts.scheme and "://" in place else Path(place).expanduser()
+
+
+class Index:
+    """Looks for files where the settings lead."""
+
+    def __init__(self, settings: Settings, more: Iterable[str] = ()) -> None:
+        """`more` are URLs of indexes that are asked last."""
+        self._more = tuple(url.rstrip("/") + "/" for url in more)
+        self._settings = settings
+        self.network = Network(settings, self._more)
+
+    def _page(self, url: str) -> list[File]:
+        path = _local(url)
+        if path is None:
+            return links_of(*self.network.read(url, _ACCEPT))
+        if path.is_dir() and not (path / "index.html").is_file():
+            return _folder(path)
+        path = path / "index.html" if path.is_dir() else path
+        base = path.parent.absolute().as_uri() + "/"
+        if path.name.endswith((".whl", *_ARCHIVES)):
+            return [File(path.absolute().as_uri(), path.name)] if path.exists() else []
+        return links_of(path.read_bytes(), "text/html", base) if path.exists() else []
+
+    def listings(self, name: str, search: _Search | None = None) -> Iterator[list[File]]:
+        """What each place has of a package, one after the other."""
+        search = search or _Search()
+        indexes = [*self._settings.index_urls, *self._more]
+        for place in [*self._settings.find_links, *(f"{i}{canonical(name)}/" for i in indexes)]:
+            search.places.append(without_login(place))
+            try:
+                yield self._page(place)
+            except urllib.error.HTTPError as error:
+                if error.code not in (404, 410):
+                    search.problems.append(f"{without_login(place)}: {reason_of(error)}")
+            except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError) as error:
+                search.problems.append(f"{without_login(place)}: {reason_of(error)}")
+
+    def candidates(self, wanted: Wanted, search: _Search) -> Iterator[File]:
+        """Files that may be the right one: of each place the best first."""
+        for files in self.listings(wanted.name, search):
+            ranked = []
+            for file in files:
+                place = _place(file, wanted)
+                if place is None:
+                    continue
+                if file.sha256 and file.sha256 not in wanted.hashes:
+                    search.others.append(f"{file.name} (sha256 {file.sha256})")
+                    continue
+                ranked.append((not file.sha256, place, file.name, file.url, file))
+            for *_, file in sorted(ranked):
+                yield file
+
+    def fetch(self, wanted: Wanted, folder: Path) -> Path:
+        """Puts the file into a folder, or raises FetchError."""
+        folder.mkdir(parents=True, exist_ok=True)
+        search = _Search()
+        for file in self.candidates(wanted, search):
+            if path := self._get(file, wanted.hashes, folder, search):
+                return path
+        raise _not_found(wanted, search)
+
+    def fetch_newest(
+        self, name: str, key: Callable[[str], tuple[int, ...] | None], folder: Path
+    ) -> Path:
+        """Puts this machine's wheel of a package's newest version into a folder; no hash is known.
+
+        Args:
+          key: of a version: what versions are compared by; None for those that do not count.
+        """
+        folder.mkdir(parents=True, exist_ok=True)
+        search, order = _Search(), tags.order(tags.platforms())
+        for files in self.listings(name, search):
+            ranked = []
+            for file in files:
+                parts, place = tags.wheel_parts(file.name), tags.rank(file.name, order)
+                version = parts and parts[0] == canonical(name) and key(parts[1])
+                if version and place is not None:
+                    ranked.append((version, -place, file.name, file.url, file))
+            for *_, file in sorted(ranked, reverse=True):
+                hashes = frozenset([file.sha256] if file.sha256 else ())
+                if path := self._get(file, hashes, folder, search):
+                    return path
+        found = "".join(f"\n  {problem}" for problem in [*search.problems, *search.others])
+        places = ", ".join(search.places) or "no place"
+        raise FetchError(f"{name}: no wheel for this machine found in {places}. {_CHECK}{found}")
+
+    def _get(
+        self, file: File, hashes: Collection[str], folder: Path, search: _Search
+    ) -> Path | None:
+        """Downloads a file, or notes why not; where there are no hashes, any file will do."""
+        with tempfile.TemporaryDirectory(dir=folder, prefix=".fetching-") as scratch:
+            path = Path(scratch, "file")
+            try:
+                self.network.download(file.url, path)
+            except (OSError, http.client.HTTPException) as error:
+                if getattr(error, "errno", None) == errno.ENOSPC:
+                    raise
+                search.problems.append(f"{without_login(file.url)}: {reason_of(error)}")
+                return None
+            got = sha256_of(path)
+            if got in hashes or not hashes:
+                return path.replace(folder / file.name)
+            search.others.append(f"{file.name} (sha256 {got})")
+            return None
+
+
+def _place(file: File, wanted: Wanted) -> int | None:
+    """The place of a file among those of its package, or None if it is none that is wanted."""
+    if wanted.order is None:
+        if not file.name.endswith(_ARCHIVES):
+            return None
+        stem = next(file.name[: -len(a)] for a in _ARCHIVES if file.name.endswith(a))
+        name, _, version = stem.rpartition("-")
+        place: int | None = 0
+    else:
+        parts = tags.wheel_parts(file.name)
+        if parts is None:
+            return None
+        name, version, place = parts[0], parts[1], tags.rank(file.name, wanted.order)
+    # A lock's version without a local part has all builds of it.
+    version = version if "+" in wanted.version else version.partition("+")[0]
+    same = canonical(name) == canonical(wanted.name) and version == wanted.version
+    return place if same or file.sha256 in wanted.hashes else None
+
+
+def _not_found(wanted: Wanted, search: _Search) -> FetchError:
+    kind = "source archive" if wanted.order is None else "wheel for this machine"
+    expected = sorted(wanted.hashes)
+    others = f" or one of {len(expected) - 1} more" if expected[1:] else ""
+    expects = f"expected sha256 {expected[0]}{others}"
+    problems = "".join(f"\n  {problem}" for problem in search.problems)
+    if search.others:
+        return FetchError(
+            f"{wanted}: the file is not the one in the lock: got {', '.join(search.others[:3])}, "
+            f"{expects}. Use the package index that the lock was written from, or write the lock "
+            f"again.{problems}"
+        )
+    if search.problems:
+        return FetchError(f"{wanted}: no {kind} could be fetched, {expects}. {_CHECK}{problems}")
+    if not search.places:
+        return FetchError(
+            f"{wanted}: no place to fetch it from: pip's settings name no index, and no pip is "
+            f"found that has one by default, {expects}. Set PIP_INDEX_URL to a package index, or "
+            "install pip (on Debian and Ubuntu: python3-pip)."
+        )
+    return FetchError(
+        f"{wanted}: no {kind} found in {', '.join(search.places)}, {expects}. {_CHECK}"
+    )
+
+
+def sha256_of(path: Path) -> str:
+    """A file's hash."""
+    total = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            total.update(block)
+    return total.hexdigest()
