@@ -14,7 +14,7 @@ import archive
 import pytest
 
 sys.path.insert(0, os.path.dirname(__file__))
-from nested import FOR_APPS, Workspace
+from nested import FOR_APPS, STARTUP, Workspace, outer_overrides, remove
 
 _USER = """\
 module(name = "user")
@@ -119,6 +119,39 @@ def test_what_a_release_holds(workspace: Workspace) -> None:
     assert path.stat().st_size < 5_000_000
     version = top.removeprefix("rules_executorch-")
     assert f'bazel_dep(name = "rules_executorch", version = "{version}")' in hello
+
+
+def test_workspaces_name_the_tested_bazel(workspace: Workspace) -> None:
+    """Without a .bazelversion, Bazelisk takes the newest, with which nothing was tested."""
+    module = workspace.module
+    expected = (module / ".bazelversion").read_text()
+    folders = [
+        path.parent
+        for top in ("examples", "tests/e2e")
+        for path in module.glob(f"{top}/*/MODULE.bazel")
+    ]
+    assert len(folders) > 10
+    assert {(folder / ".bazelversion").read_text() for folder in folders} == {expected}
+
+
+def test_the_archive_is_a_workspace(workspace: Workspace, tmp_path: Path) -> None:
+    """Unpacked, it builds its own models, apps and tools, and none of its files needs another."""
+    (path,) = (workspace.folder.parent / "dist").iterdir()
+    subprocess.run(["tar", "-xzf", str(path), "-C", str(tmp_path)], check=True)
+    (folder,) = tmp_path.iterdir()
+    overrides = outer_overrides(tmp_path / "repositories")
+    command = ["./bazelw", f"--output_base={tmp_path / 'base'}", *STARTUP]
+    try:
+        for words in (
+            ["query", *overrides, "--output=package", "//..."],
+            ["build", *overrides, "--nobuild", "//models:llama_xnnpack", "//models:llama_chat"],
+        ):
+            done = subprocess.run([*command, *words], cwd=folder, capture_output=True, text=True)
+            assert done.returncode == 0, done.stderr
+            assert words[0] == "build" or "rules\n" in done.stdout
+    finally:
+        subprocess.run([*command, "shutdown"], cwd=folder, check=False, capture_output=True)
+        remove(tmp_path / "base")
 
 
 @pytest.mark.release

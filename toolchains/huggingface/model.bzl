@@ -37,7 +37,8 @@ def _read_netrc(rctx):
 
 def _authorization(rctx, endpoint, urls):
     """What Bazel sends with requests to these addresses, and to no others."""
-    token = rctx.getenv("HF_TOKEN", "").strip()
+    # Bazel writes what getenv reads into a file beside the repository.
+    token = rctx.execute(["printenv", "HF_TOKEN"]).stdout.strip()
     if token:
         return {url: {"password": token, "pattern": _PATTERN, "type": "pattern"} for url in urls}
     host = endpoint.split("://")[-1].split("/")[0].split(":")[0]

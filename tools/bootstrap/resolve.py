@@ -141,7 +141,7 @@ def _warn_of_other_version(file: Path, version: Version) -> None:
         requested = parse_version(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return
-    if requested is not None and requested != version:
+    if requested is not None and requested[:2] != version[:2]:
         warn(
             f"{file}: not available here: got {format_version(requested)}, expected "
             f"{format_version(version)}, which was assembled. That one is used."
@@ -150,6 +150,13 @@ def _warn_of_other_version(file: Path, version: Version) -> None:
 
 def _decide_installed(request: Request, candidate: Candidate) -> Decision:
     decision = Decision(candidate.program, unchanged=[candidate.program])
+    tested = parse_version(_tested_version(request.self_path))
+    if tested and candidate.version and candidate.version[0] > tested[0]:
+        warn(
+            f"{candidate.program}: not tested with Bazel {candidate.version[0]}: got "
+            f"{format_version(candidate.version)}, expected {format_version(tested)}. Bazelisk "
+            "takes the version in .bazelversion or USE_BAZEL_VERSION."
+        )
     if request.workspace is None:
         return decision
     choice = os.environ.get(_MODULES_VARIABLE, "auto")
@@ -166,6 +173,14 @@ def _decide_installed(request: Request, candidate: Candidate) -> Decision:
         return decision
     _take_from_debian(request, decision, prefix, tools, candidate.version or MINIMUM)
     return decision
+
+
+def _tested_version(self_path: Path) -> str:
+    """The version in .bazelversion beside bazelw."""
+    try:
+        return (self_path.resolve().parent / ".bazelversion").read_text(encoding="utf-8")
+    except OSError:
+        return ""
 
 
 def _registry_answers(request: Request, decision: Decision) -> bool:

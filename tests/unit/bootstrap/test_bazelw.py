@@ -103,7 +103,7 @@ def test_bazelisk_when_bazel_is_old(machine: Machine) -> None:
 
 def test_bazelisk_from_npm(machine: Machine) -> None:
     """Bazelisk is fetched once if Bazel's host answers, and then used."""
-    bazelisk = machine.fake("npm/bazelisk", version="8.1.0")
+    bazelisk = machine.fake("npm/bazelisk")
     machine.environment["BAZELISK_BASE_URL"] = "file:///mirror"
     package = "node_modules/@bazel/bazelisk"
     machine.fake(
@@ -120,6 +120,40 @@ exit""",
     machine.fake("bin/npm", body="exit 1")
     assert machine.bazelw("info", cwd=machine.root).stderr == ""
     assert sorted(path.name for path in machine.cache.glob("bazelisk-*/*")) == ["bazelisk"]
+
+
+_ASKED = """
+version=${USE_BAZEL_VERSION:-}
+[[ -n $version ]] || read -r version 2>/dev/null <.bazelversion || version=9.1.0
+[[ $* != --version ]] || { echo "bazel $version"; exit; }
+echo "ran $version"; exit
+"""
+_TESTED = (REPOSITORY / ".bazelversion").read_text().strip()
+
+
+@pytest.mark.parametrize(
+    ("files", "variable", "expected"),
+    [
+        ({}, "", _TESTED),
+        ({".bazelversion": "8.2.0\n"}, "", "8.2.0"),
+        ({}, "7.8.0", "7.8.0"),
+        # Bazelisk reads it itself; this one does not.
+        ({".bazeliskrc": "USE_BAZEL_VERSION=8.1.0\n"}, "", "9.1.0"),
+    ],
+)
+def test_version_for_bazelisk(
+    machine: Machine, files: dict[str, str], variable: str, expected: str
+) -> None:
+    """The user's, else the tested one; never just the newest. Other majors get a line, once."""
+    machine.fake("bin/bazelisk", body=_ASKED)
+    for name, text in files.items():
+        (machine.workspace / name).write_text(text)
+    if variable:
+        machine.environment["USE_BAZEL_VERSION"] = variable
+    result = machine.bazelw("info")
+    assert result.stdout == f"ran {expected}\n", result.stderr
+    assert ("not tested with Bazel" in result.stderr) == (expected[0] > _TESTED[0])
+    assert machine.bazelw("info").stderr == ""
 
 
 def test_upgraded_bazel_is_looked_at_again(machine: Machine) -> None:

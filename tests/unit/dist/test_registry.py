@@ -51,6 +51,16 @@ def test_the_presubmit_builds_an_example() -> None:
     assert in_table("Bazel").split(".")[0] + ".x" in matrix["bazel"]
 
 
+def test_the_archive_has_what_the_module_registers() -> None:
+    """Else no target of an unpacked release can be built."""
+    ignored = re.findall(r"^(\S+) export-ignore$", Path(".gitattributes").read_text(), re.MULTILINE)
+    calls = re.findall(r"^register_\w+\((.*?)^\)", _MODULE, re.MULTILINE | re.DOTALL)
+    folders = [f for call in calls for f in re.findall(r'"//([^/:"]+)', call)]
+    assert "tests" in ignored
+    assert folders
+    assert not set(folders) & set(ignored)
+
+
 def in_table(column: str) -> str:
     """The newest row of the table of what works together."""
     lines = Path("docs/support/versions.md").read_text().splitlines()
@@ -63,5 +73,6 @@ def test_the_table_of_versions() -> None:
     assert in_table("rules_executorch") == _VERSION
     assert in_table("ExecuTorch (exporter)") == attribute("executorch_version")
     assert in_table("PyTorch") == attribute("torch_version") + " (CPU)"
+    assert in_table("Bazel") == Path(".bazelversion").read_text().strip()
     minimum = attribute("bazel_compatibility").split(".")
     assert in_table("Bazel").split(".")[:2] >= minimum[:2]
