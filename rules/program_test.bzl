@@ -87,8 +87,9 @@ et_program_test(name = "llama_test", program = ":llama_xnnpack", atol = "1e-3", 
 
 The eager model runs once, in the action `EtExpect`, for the tests of all its programs. A test runs the program
 in the C++ runner. Programs run in the slower Python runtime if the runner lacks one of their operators or
-backends, or if their backend brings packages. So do all programs on machines without a C++ compiler, and with
-`--@rules_executorch//toolchains/runner:test_runtime=python`.
+backends, or if their backend brings packages. So do all programs with
+`--@rules_executorch//toolchains/runner:test_runtime=python`. On a machine without a C++ compiler, zig compiles the
+runner.
 
 **Older runtimes.** With `runtimes`, the test runs the program on ExecuTorch's own wheels of those versions, too. It
 prints one table: the largest difference to the eager model, the time to load (ms), and the peak of what loading and

@@ -74,5 +74,5 @@ def test_downloads_run_in_it(workspace: Workspace, interpreter: Path) -> None:
     workspace.replace("MODULE.bazel", "executorch.exporter(", f"{_IMPORTED}executorch.exporter(")
     # Bazel's own cache has what other workspaces fetched.
     empty = f"--repository_cache={interpreter.parent / 'cache'}"
-    workspace.run("build", "@executorch_runner_json//...", "--nobuild", empty)
+    workspace.run("fetch", "--force", "--repo=@executorch_runner_json", empty)
     assert "/fetch " in (interpreter.parent / "log").read_text()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import shutil
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -22,6 +23,8 @@ from bootstrap.debian import MIRROR_VARIABLE, Apt, unpack
 _INSTEAD = (
     "Register your own toolchains (docs/howto/runtimes.md): then these packages are not fetched."
 )
+# Names the distribution.
+_RELEASE = Path("/etc/os-release")
 
 
 def _sha256(path: Path) -> str:
@@ -93,6 +96,26 @@ def check_versions(
         )
 
 
+def no_apt(sha256_by_package: Mapping[str, str]) -> BootstrapError:
+    """The message for a machine that is not of Debian's kind."""
+    pins = "".join(f"\n{pin}: #sha256={sha256}" for pin, sha256 in sha256_by_package.items())
+    try:
+        release = _RELEASE.read_text(encoding="utf-8")
+    except OSError:
+        release = ""
+    remedies = [
+        "Add a line `<URL>#sha256=<sha256>` for each of these files to a list of "
+        f"executorch.file_urls() in your MODULE.bazel; Bazel then downloads them:{pins}",
+        _INSTEAD,
+    ]
+    if "fedora" in release or "rhel" in release:
+        remedies[:0] = [
+            "Install apt and Debian's keys (`dnf install apt debian-keyring`), and set "
+            f"{MIRROR_VARIABLE} to a Debian mirror."
+        ]
+    return BootstrapError("apt-get: not found on PATH; it fetches Debian packages", remedies)
+
+
 def fetch(
     output: Path,
     suite: str,
@@ -108,6 +131,8 @@ def fetch(
     with tempfile.TemporaryDirectory(prefix="apt-", dir=output) as scratch:
         archives = list(downloaded)
         if sha256_by_package:
+            if not shutil.which("apt-get"):
+                raise no_apt(sha256_by_package)
             apt = Apt(Path(scratch) / "apt", suite, architecture, _INSTEAD)
             apt.update()
             names = [pin.partition("=")[0] for pin in sha256_by_package]

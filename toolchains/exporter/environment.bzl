@@ -36,6 +36,7 @@ _INSTALLER = [
         "prune.py",
         "relocation.py",
         "scripts.py",
+        "shared.py",
     ]
 ] + [
     Label("//toolchains/exporter/fetch:" + file)
@@ -152,7 +153,7 @@ def _python_environment_impl(rctx):
     if hasattr(rctx, "watch"):
         rctx.watch(rctx.path(python).realpath)
 
-    arguments = [python, "-I", "-B", installer, "--python", python, "--output", "."]
+    arguments = [python, "-I", "-B", installer, "--python", python, "--output", ".", "--share"]
     for lock in locks:
         arguments += ["--locks", lock]
     if rctx.attr.torch_index:

@@ -1,21 +1,29 @@
-"""compiler_repository: whether this machine has a C++ compiler.
+"""compiler_repository: whether this machine has a C++ compiler that works.
 
-Bazel's own search ends the build where it finds none, and only a program's test asks for it: such a machine can run
-tests without a compiler.
+Bazel's own search ends the build where it finds none. Then zig compiles for this machine, with the toolchain of the
+portable platform of its kind: see with_compiler.bzl.
 """
+
+load("//toolchains/exporter:host_python.bzl", "host_platform")
 
 _NAMES = ["cc", "gcc", "clang"]
 
+def _works(rctx, path):
+    # macOS has a cc that only asks to install one.
+    return bool(path) and path.exists and rctx.execute([path, "--version"]).return_code == 0
+
 def _compiler_repository_impl(rctx):
     given = rctx.getenv("CC")
-    found = any([rctx.which(name) for name in ([given] if given and "/" not in given else []) + _NAMES])
-    found = found or bool(given and "/" in given and rctx.path(given).exists)
+    if given and "/" in given:
+        found = _works(rctx, rctx.path(given))
+    else:
+        found = any([_works(rctx, rctx.which(name)) for name in ([given] if given else []) + _NAMES])
     rctx.file("BUILD.bazel", "")
-    rctx.file("found.bzl", "COMPILER_FOUND = %s\n" % found)
+    rctx.file("found.bzl", "COMPILER_FOUND = %s\nHOST_PLATFORM = \"%s\"\n" % (found, host_platform(rctx)))
 
 compiler_repository = repository_rule(
     implementation = _compiler_repository_impl,
-    doc = "The file found.bzl with COMPILER_FOUND.",
+    doc = "The file found.bzl with COMPILER_FOUND and HOST_PLATFORM, a name in toolchains/platforms.",
     configure = True,
     environ = ["CC", "PATH"],
 )

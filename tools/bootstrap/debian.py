@@ -7,11 +7,15 @@ merged into one tree, and no package can write outside of it.
 
 from __future__ import annotations
 
+import io
+import lzma
 import os
 import re
 import shutil
 import stat
+import tarfile
 import tempfile
+import zlib
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -193,11 +197,54 @@ def unpack(archives: Sequence[Path], target: Path) -> None:
 
 
 def _extract(archive: Path, folder: Path) -> None:
-    result = run(["dpkg-deb", "-x", archive, folder])
-    if result.returncode:
+    if shutil.which("dpkg-deb"):
+        result = run(["dpkg-deb", "-x", archive, folder])
+        problem = result.stderr.strip() if result.returncode else ""
+    else:
+        try:
+            extract_here(archive, folder)
+            problem = ""
+        except (
+            OSError,
+            EOFError,
+            ValueError,
+            tarfile.TarError,
+            lzma.LZMAError,
+            zlib.error,
+        ) as error:
+            problem = str(error) or type(error).__name__
+    if problem:
         remedy = "Check the free disk space, and fetch the package again."
-        raise BootstrapError(f"{archive.name}: damaged package:\n{result.stderr.strip()}", [remedy])
+        raise BootstrapError(f"{archive.name}: damaged package:\n{problem}", [remedy])
     archive.unlink()
+
+
+def extract_here(archive: Path, folder: Path) -> None:
+    """Unpacks a package without Debian's programs; no member leaves the folder."""
+    data = archive.read_bytes()
+    if not data.startswith(b"!<arch>\n"):
+        raise ValueError("no archive of ar")
+    position, found = 8, None
+    while position + 60 <= len(data) and found is None:
+        name = data[position : position + 16].decode("latin-1").strip().rstrip("/")
+        size = int(data[position + 48 : position + 58])
+        if name.startswith("data.tar"):
+            found = data[position + 60 : position + 60 + size]
+        position += 60 + size + size % 2
+    if found is None:
+        raise ValueError("no data.tar in it")
+    folder.mkdir(parents=True, exist_ok=True)
+    root = Path(os.path.realpath(folder))
+    with tarfile.open(fileobj=io.BytesIO(found)) as opened:
+        for member in opened:
+            target = root / member.name
+            if target == root:
+                continue
+            for path in [target.parent, *([root / member.linkname] if member.islnk() else [])]:
+                real = Path(os.path.realpath(path))
+                if ".." in target.parts or root not in (real, *real.parents):
+                    raise ValueError(f"{member.name}: a path that leads out of the package")
+            opened.extract(member, root, set_attrs=not member.issym())
 
 
 def merge(source: Path, target: Path, package: str) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from bootstrap import debian
 from bootstrap.console import BootstrapError
 from bootstrap.debian import Apt, find_archive, merge, unpack
 
@@ -220,7 +221,13 @@ def test_without_apt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         Apt(tmp_path / "apt")
 
 
-needs_dpkg = pytest.mark.skipif(not shutil.which("dpkg-deb"), reason="this machine has no dpkg")
+@pytest.fixture(params=["dpkg-deb", "without it"])
+def either_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Packages are unpacked by Debian's program, or where it is not, here."""
+    if request.param == "without it":
+        monkeypatch.setattr(debian.shutil, "which", lambda name: None)
+    elif not shutil.which("dpkg-deb"):
+        pytest.skip("this machine has no dpkg")
 
 
 def tar(members: Sequence[tarfile.TarInfo | tuple[str, bytes]]) -> bytes:
@@ -260,7 +267,7 @@ def other(name: str, kind: bytes, target: str = "") -> tarfile.TarInfo:
     return info
 
 
-@needs_dpkg
+@pytest.mark.usefixtures("either_way")
 def test_packages_are_put_together(tmp_path: Path) -> None:
     """Directories of several packages become one; links inside of the tree are followed."""
     first = deb(
@@ -279,7 +286,7 @@ def test_packages_are_put_together(tmp_path: Path) -> None:
     assert sorted(p.name for p in (tmp_path / "out").iterdir()) == ["lib", "usr"]
 
 
-@needs_dpkg
+@pytest.mark.usefixtures("either_way")
 @pytest.mark.parametrize("link", ["../elsewhere", "{tmp}/elsewhere"])
 def test_a_link_of_another_package_leads_nowhere(tmp_path: Path, link: str) -> None:
     """One package brings a link that leads out, the other a file that would go through it."""
@@ -296,7 +303,7 @@ def test_a_link_of_another_package_leads_nowhere(tmp_path: Path, link: str) -> N
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
-@needs_dpkg
+@pytest.mark.usefixtures("either_way")
 @pytest.mark.parametrize("name", ["../evil", "./a/../../evil", "/{tmp}/evil"])
 def test_paths_that_leave(tmp_path: Path, name: str) -> None:
     """They are refused, or lose what would lead them out."""
@@ -308,7 +315,7 @@ def test_paths_that_leave(tmp_path: Path, name: str) -> None:
     assert not (tmp_path / "evil").exists()
 
 
-@needs_dpkg
+@pytest.mark.usefixtures("either_way")
 def test_a_link_and_a_file_through_it_in_one_package(tmp_path: Path) -> None:
     """dpkg's own tar makes links last, so that nothing goes through them."""
     (tmp_path / "elsewhere").mkdir()
@@ -342,7 +349,7 @@ def test_a_file_in_the_place_of_a_directory(tmp_path: Path, file_first: bool) ->
         merge(tmp_path / "two", tmp_path / "out", "two.deb")
 
 
-@needs_dpkg
+@pytest.mark.usefixtures("either_way")
 def test_a_damaged_package_is_named(tmp_path: Path) -> None:
     """Half of one."""
     archive = deb(tmp_path / "a.deb", ("./a", b"a" * 999))

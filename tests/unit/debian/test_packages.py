@@ -91,3 +91,17 @@ def test_downloaded_packages_ask_no_archive(
     arguments = [f"--output={tmp_path}/out", "--suite=bookworm", "--architecture=amd64"]
     assert packages.main([*arguments, f"--archives={deb}"]) == 0
     assert (tmp_path / "out/file").read_text() == "contents"
+
+
+@pytest.mark.parametrize(
+    ("release", "first"), [("ID=fedora\n", "Install apt"), ("ID=x\n", "Add a line")]
+)
+def test_no_apt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, release: str, first: str) -> None:
+    """The remedies of that system; with URLs no apt is needed, and each file is listed."""
+    (tmp_path / "os-release").write_text(release)
+    monkeypatch.setattr(packages, "_RELEASE", tmp_path / "os-release")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(BootstrapError, match="apt-get: not found on PATH") as caught:
+        packages.fetch(tmp_path, "bookworm", "amd64", {"libx=1": "a" * 64})
+    assert caught.value.remedies[0].startswith(first)
+    assert f"libx=1: #sha256={'a' * 64}" in "".join(caught.value.remedies)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -35,3 +36,17 @@ def entry(wheel: Path) -> str:
     """The entry of a lock for a wheel."""
     name, version = wheel.name.split("-")[:2]
     return f"{name}=={version.partition('+')[0]} --hash=sha256:{sha256(wheel)}\n"
+
+
+def create(lock: Path, output: Path, **settings: object) -> dict[str, object]:
+    """Installs an environment and reads its environment.json."""
+    settings = {"lite": True, **settings}
+    from install import environment
+
+    environment.create(environment.Request(locks=[lock], output=output, **settings))  # type: ignore[arg-type]
+    return json.loads((output / "environment.json").read_text())
+
+
+def snapshot(root: Path) -> dict[str, bytes]:
+    """All files below a folder."""
+    return {str(p.relative_to(root)): p.read_bytes() for p in root.rglob("*") if p.is_file()}

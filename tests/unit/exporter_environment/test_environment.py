@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -12,77 +11,9 @@ from pathlib import Path
 
 import pytest
 from fetch.index import FetchError
-from helpers import INSTALLER, REPOSITORY, MakeWheel, entry, sha256
-from install import bytecode, environment, interpreter, scripts
+from helpers import INSTALLER, REPOSITORY, MakeWheel, create, sha256, snapshot
+from install import bytecode, environment, scripts
 from install.errors import InstallError
-from install.packages import Origin
-
-
-@pytest.fixture
-def wheels(origin: Origin, make_wheel: MakeWheel, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    """What an environment with a lite folder needs, where pip finds it."""
-    generated = "executorch/exir/_serialize/generated"
-    wheels = [
-        make_wheel(
-            "executorch-1.5.1",
-            {
-                "executorch/exir/__init__.py": b"import torch\n",
-                "executorch/exir/tests/test_a.py": b"",
-                f"{generated}/__init__.py": b"import torch\n",
-                f"{generated}/executorch_flatbuffer/__init__.py": b"",
-                f"{generated}/executorch_flatbuffer/Program.py": b"class ProgramT: pass\n",
-            },
-        ),
-        make_wheel("flatbuffers-25.12.19", {"flatbuffers/__init__.py": b""}),
-        make_wheel("jinja2-3.1.6", {"jinja2/__init__.py": b"", "jinja2/py.typed": b""}),
-        make_wheel(
-            "zstandard-0.25.0",
-            {
-                "zstandard/__init__.py": b"",
-                "zstandard/backend_c.so": b"",
-                "zstandard/backend_cffi.py": b"",
-                "zstandard/py.typed": b"",
-            },
-        ),
-        make_wheel(
-            "markupsafe-3.0.4",
-            {
-                "markupsafe/__init__.py": b"",
-                "markupsafe/_speedups.so": b"",
-                "markupsafe-3.0.4.dist-info/entry_points.txt": b"[console_scripts]\nmark=m:main\n",
-                "markupsafe-3.0.4.data/scripts/native": b"#!/bin/sh\n",
-            },
-        ),
-    ]
-
-    def copy(source: interpreter.Interpreter, output: Path, origin: Origin) -> None:
-        (output / "bin").mkdir(parents=True)
-        (output / "bin" / source.name).write_bytes(b"")
-        (output / source.libdir / source.name).mkdir(parents=True)
-        (output / source.libdir / source.name / "os.py").write_text("name = 'os'\n")
-
-    monkeypatch.setattr(interpreter, "copy", copy)
-    return wheels
-
-
-@pytest.fixture
-def lock(wheels: list[Path], tmp_path: Path) -> Path:
-    """A lock of all these wheels."""
-    path = tmp_path / "lock.txt"
-    path.write_text("".join(entry(wheel) for wheel in wheels))
-    return path
-
-
-def create(lock: Path, output: Path, **settings: object) -> dict[str, object]:
-    """Installs an environment and reads its environment.json."""
-    settings = {"lite": True, **settings}
-    environment.create(environment.Request(locks=[lock], output=output, **settings))  # type: ignore[arg-type]
-    return json.loads((output / "environment.json").read_text())
-
-
-def snapshot(root: Path) -> dict[str, bytes]:
-    """All files below a folder."""
-    return {str(p.relative_to(root)): p.read_bytes() for p in root.rglob("*") if p.is_file()}
 
 
 def test_contents(lock: Path, tmp_path: Path) -> None:

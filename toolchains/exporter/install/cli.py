@@ -35,6 +35,8 @@ def main(arguments: list[str]) -> int:
     text = "install nothing: print as JSON which files of URLS to download, as sha256 to name; "
     text += "URLS is a JSON file of sha256 to URLs"
     flag("--wanted_files", type=Path, metavar="URLS", help=text)
+    text = "link packages that another install left in the user's cache, and leave these there"
+    flag("--share", action="store_true", help=text)
     flag("--scripts", action="append", metavar="NAME", help="create a program of a package in bin/")
     try:
         parser.parse_args(arguments, request)

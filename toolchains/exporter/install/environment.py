@@ -18,7 +18,18 @@ from pathlib import Path
 
 from fetch import tags
 
-from . import bytecode, files, interpreter, lite, locks, manifest, packages, relocation, scripts
+from . import (
+    bytecode,
+    files,
+    interpreter,
+    lite,
+    locks,
+    manifest,
+    packages,
+    relocation,
+    scripts,
+    shared,
+)
 from .errors import InstallError
 
 # What an environment consists of, below the output folder.
@@ -37,6 +48,7 @@ class Request:
     base_locks: list[Path] = field(default_factory=list)
     scripts: list[str] = field(default_factory=list)
     files: Path | None = None
+    share: bool = False
     wanted_files: Path | None = None
 
 
@@ -83,33 +95,83 @@ def _create(request: Request, root: Path, executor: Executor) -> None:
     origin = packages.Origin(root.parent / "fetched", downloaded)
     requirements = _requirements(request)
     _report(f"Python {source.version}, {len(requirements)} packages", start)
-    site_packages = root / "site-packages"
-    installed = packages.install(origin, requirements, request.torch_index, site_packages)
-    if request.scripts:
-        python = "" if request.base_locks else source.name
-        scripts.create(request.scripts, installed, root / "bin", python)
-    roots = [site_packages]
+    entry = _entry(request, requirements)
+    shared_trees, versions = _restore(entry, root, executor) if entry else ({}, {})
+    roots = []
+    if versions:
+        _report(f"linked the packages that another workspace installed: {entry}", start)
+    else:
+        versions = _install_packages(request, origin, requirements, source.name, root)
+        roots += [root / name for name in ("site-packages", "lite") if (root / name).is_dir()]
     if not request.base_locks:
         _report("copying the interpreter", start)
         interpreter.copy(source, root / "python", origin)
         roots.append(root / "python" / source.libdir / source.name)
-    if request.lite:
-        lite.create(site_packages, root / "lite")
-        roots.append(root / "lite")
     _report("compiling bytecode", start)
     bytecode.compile_trees(roots, executor, request.python, _every(10, "compiling bytecode", start))
     libraries = [f"python/{p.name}" for p in (root / "python").glob("*") if p.name != "bin"]
-    trees = {
+    trees = shared_trees | {
         folder: manifest.read_tree(root, folder, executor)
-        for folder in (*libraries, "site-packages", "lite", "bin")
-        if (root / folder).is_dir()
+        for folder in (*libraries, *shared.PARTS)
+        if (root / folder).is_dir() and folder not in shared_trees
     }
     for folder, tree in trees.items():
         manifest.stamp(root / folder, tree)
     digest = manifest.digest(tree for name, tree in trees.items() if name not in libraries)
     path = root / "environment.json"
-    manifest.write(path, source.version, installed.versions, request.locks, digest)
+    manifest.write(path, source.version, versions, request.locks, digest)
+    if entry and not shared_trees:
+        shared.save(entry, root, path)
     _report(f"environment ready: {sum(map(len, trees.values()))} files", start)
+
+
+def _install_packages(
+    request: Request,
+    origin: packages.Origin,
+    requirements: dict[str, locks.Requirement],
+    python: str,
+    root: Path,
+) -> dict[str, str]:
+    """Installs what workspaces share; returns the packages' versions."""
+    site_packages = root / "site-packages"
+    installed = packages.install(origin, requirements, request.torch_index, site_packages)
+    if request.scripts:
+        python = "" if request.base_locks else python
+        scripts.create(request.scripts, installed, root / "bin", python)
+    if request.lite:
+        lite.create(site_packages, root / "lite")
+    return installed.versions
+
+
+def _entry(request: Request, requirements: dict[str, locks.Requirement]) -> Path | None:
+    """The entry of the user's cache for these packages; None: nothing is shared."""
+    folder = shared.folder() if request.share else None
+    if folder is None:
+        return None
+    settings = [request.lite, sorted(request.scripts), bool(request.base_locks)]
+    texts = [json.dumps(settings), *(requirement.line() for requirement in requirements.values())]
+    return folder / shared.key(text.encode() for text in texts)
+
+
+def _restore(
+    entry: Path, root: Path, executor: Executor
+) -> tuple[dict[str, manifest.Tree], dict[str, str]]:
+    """Links an entry and checks its contents; returns its trees and versions, or nothing."""
+    if not shared.restore(entry, root):
+        return {}, {}
+    trees = {
+        part: manifest.read_tree(root, part, executor)
+        for part in shared.PARTS
+        if (root / part).is_dir()
+    }
+    try:
+        description = json.loads((entry / "environment.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        description = {}
+    if description.get("digest") == manifest.digest(trees.values()):
+        return trees, description["versions"]
+    shared.forget(root, entry)
+    return {}, {}
 
 
 def _requirements(request: Request) -> dict[str, locks.Requirement]:
