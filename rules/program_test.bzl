@@ -71,42 +71,9 @@ def _words(ctx, info, run, expected, runner):
         words += ["--min_sqnr_db", ctx.attr.min_sqnr_db]
     return words
 
-et_program_test = rule(
+et_program_test_rule = rule(
     implementation = _et_program_test_impl,
-    doc = """Runs a program in ExecuTorch's runtime and compares every method with the eager model.
-
-First, the test checks the program and each key of its data files against the manifest. A missing, damaged or
-wrong file fails the test with the reason.
-
-Each method runs on its example inputs and test inputs; every output element must satisfy
-`|got - expected| <= atol + rtol * |expected|`. A failure reports the largest difference and its position.
-
-```starlark
-et_program_test(name = "llama_test", program = ":llama_xnnpack", atol = "1e-3", rtol = "1e-3")
-```
-
-The eager model runs once, in the action `EtExpect`, for the tests of all its programs. A test runs the program
-in the C++ runner. Programs run in the slower Python runtime if the runner lacks one of their operators or
-backends, or if their backend brings packages. So do all programs with
-`--@rules_executorch//toolchains/runner:test_runtime=python`. On a machine without a C++ compiler, zig compiles the
-runner.
-
-**Older runtimes.** With `runtimes`, the test runs the program on ExecuTorch's own wheels of those versions, too. It
-prints one table: the largest difference to the eager model, the time to load (ms), and the peak of what loading and
-running add to the process's memory (MB).
-
-```starlark
-et_program_test(
-    name = "llama_older_test",
-    program = ":llama_xnnpack",
-    runtimes = ["1.3.1", "1.4.1"],
-)
-```
-
-A failure names the version. If a version lacks an operator, a backend or a part of the schema that the program uses,
-the build fails and names the oldest version that has it. Older runtimes run on Linux on x86_64, and need a C++
-compiler: each is a runner of its own. Bazel fetches a wheel only if a test names it.
-""",
+    doc = "A program's test. `et_program_test` declares it.",
     attrs = {
         "adapter": attr.label(
             providers = [EtProgramInfo],
@@ -136,3 +103,45 @@ compiler: each is a runner of its own. Bazel fetches a wheel only if a test name
         config_common.toolchain_type(RUNNER_TOOLCHAIN, mandatory = False),
     ],
 )
+
+def et_program_test(name, size = "small", **kwargs):
+    """Runs a program in ExecuTorch's runtime and compares every method with the eager model.
+
+    First, the test checks the program and each key of its data files against the manifest. A missing, damaged or
+    wrong file fails the test with the reason.
+
+    Each method runs on its example inputs and test inputs; every output element must satisfy
+    `|got - expected| <= atol + rtol * |expected|`. A failure reports the largest difference and its position.
+
+    ```starlark
+    et_program_test(name = "llama_test", program = ":llama_xnnpack", atol = "1e-3", rtol = "1e-3")
+    ```
+
+    The eager model runs once, in the action `EtExpect`, for the tests of all its programs. A test runs the program
+    in the C++ runner. Programs run in the slower Python runtime if the runner lacks one of their operators or
+    backends, or if their backend brings packages. So do all programs with
+    `--@rules_executorch//toolchains/runner:test_runtime=python`. On a machine without a C++ compiler, zig compiles the
+    runner.
+
+    **Older runtimes.** With `runtimes`, the test runs the program on ExecuTorch's own wheels of those versions, too. It
+    prints one table: the largest difference to the eager model, the time to load (ms), and the peak of what loading and
+    running add to the process's memory (MB).
+
+    ```starlark
+    et_program_test(
+        name = "llama_older_test",
+        program = ":llama_xnnpack",
+        runtimes = ["1.3.1", "1.4.1"],
+    )
+    ```
+
+    A failure names the version. If a version lacks an operator, a backend or a part of the schema that the program uses,
+    the build fails and names the oldest version that has it. Older runtimes run on Linux on x86_64, and need a C++
+    compiler: each is a runner of its own. Bazel fetches a wheel only if a test names it.
+
+    Args:
+      name: of the target.
+      size: Bazel's size of the test, which sets its time limit: 60 s by default. Large programs need "medium".
+      **kwargs: the attributes of the rule, in the table below, and those of all tests.
+    """
+    et_program_test_rule(name = name, size = size, **kwargs)
