@@ -71,7 +71,7 @@ def _words(ctx, info, run, expected, runner):
         words += ["--min_sqnr_db", ctx.attr.min_sqnr_db]
     return words
 
-et_program_test_rule = rule(
+et_program_rule_test = rule(
     implementation = _et_program_test_impl,
     doc = "A program's test. `et_program_test` declares it.",
     attrs = {
@@ -144,4 +144,4 @@ def et_program_test(name, size = "small", **kwargs):
       size: Bazel's size of the test, which sets its time limit: 60 s by default. Large programs need "medium".
       **kwargs: the attributes of the rule, in the table below, and those of all tests.
     """
-    et_program_test_rule(name = name, size = size, **kwargs)
+    et_program_rule_test(name = name, size = size, **kwargs)

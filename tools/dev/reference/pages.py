@@ -40,6 +40,13 @@ def label_of(file: str) -> str:
     return "@rules_executorch//" + file.partition("//")[2]
 
 
+def rule_name(macro: str) -> str:
+    """The name of the rule beneath a macro; Bazel wants `_test` at the end of a test's."""
+    return (
+        f"{macro.removesuffix('_test')}_rule_test" if macro.endswith("_test") else f"{macro}_rule"
+    )
+
+
 class Page:
     """What a page shows.
 
@@ -48,7 +55,7 @@ class Page:
       modules: `ModuleInfo` messages.
       symbols: names that it shows; empty: all.
       without: names that it leaves out.
-      rules: `ModuleInfo` messages with the rules beneath macros: `et_program_rule` of `et_program`.
+      rules: `ModuleInfo` messages with the rules beneath macros: `et_program_rule` of `et_program`, `et_x_rule_test` of `et_x_test`.
     """
 
     def __init__(
@@ -91,11 +98,11 @@ class Page:
             return entry
         if not takes_attributes(item):
             return entry | {"attributes": [], "parameters": item.parameter}
-        rule = self._rules.get(name + "_rule")
+        rule = self._rules.get(rule_name(name))
         if rule is None:
             raise ValueError(
                 f"{name}: the rule whose attributes it takes is not among the page's rules: "
-                f"expected {name}_rule."
+                f"expected {rule_name(name)}."
             )
         attributes = [a for a in rule.attribute if not a.doc_string.startswith(_SET_BY_MACRO)]
         of_rule = {attribute.name for attribute in attributes} | {"kwargs"}
