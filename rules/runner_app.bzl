@@ -12,6 +12,7 @@ load("//rules/private:platform_transition.bzl", "platform_transition")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
 load("//toolchains/exporter:linker_action.bzl", "linker_action")
 load("//toolchains/python:paths.bzl", "pair_format", "runfiles_path")
+load("//toolchains/runner:with_compiler.bzl", "CC_TOOLCHAINS")
 load("//toolchains/runtime:import_names.bzl", "API_FRAMEWORK")
 load("//toolchains/runtime:origins.bzl", "RUNNER_PACKAGES")
 
@@ -318,9 +319,11 @@ Apps for all platforms share the programs of the build's configuration.
             cfg = platform_transition,
             default = "//toolchains/runtime:current",
         ),
+        # Each action runs on a platform that fits its toolchain: links where the C++ compiler runs.
+        "_use_auto_exec_groups": attr.bool(default = True),
     },
     executable = True,
     fragments = ["cpp"],
     provides = [EtAppInfo],
-    toolchains = [EXPORTER_TOOLCHAIN],
+    toolchains = [EXPORTER_TOOLCHAIN] + CC_TOOLCHAINS,
 )

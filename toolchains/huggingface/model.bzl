@@ -37,6 +37,7 @@ def _read_netrc(rctx):
 
 def _authorization(rctx, endpoint, urls):
     """What Bazel sends with requests to these addresses, and to no others."""
+
     # Bazel writes what getenv reads into a file beside the repository.
     token = rctx.execute(["printenv", "HF_TOKEN"]).stdout.strip()
     if token:

@@ -6,6 +6,17 @@ portable platform of its kind: see with_compiler.bzl.
 
 load("//toolchains/exporter:host_python.bzl", "host_platform")
 
+# For pages of the rules that load found.bzl.
+_BUILD = """\
+load("@bazel_skylib//:bzl_library.bzl", "bzl_library")
+
+bzl_library(
+    name = "found_bzl",
+    srcs = ["found.bzl"],
+    visibility = ["//visibility:public"],
+)
+"""
+
 _NAMES = ["cc", "gcc", "clang"]
 
 def _works(rctx, path):
@@ -18,7 +29,7 @@ def _compiler_repository_impl(rctx):
         found = _works(rctx, rctx.path(given))
     else:
         found = any([_works(rctx, rctx.which(name)) for name in ([given] if given else []) + _NAMES])
-    rctx.file("BUILD.bazel", "")
+    rctx.file("BUILD.bazel", _BUILD)
     rctx.file("found.bzl", "COMPILER_FOUND = %s\nHOST_PLATFORM = \"%s\"\n" % (found, host_platform(rctx)))
 
 compiler_repository = repository_rule(

@@ -55,7 +55,7 @@ class Page:
       modules: `ModuleInfo` messages.
       symbols: names that it shows; empty: all.
       without: names that it leaves out.
-      rules: `ModuleInfo` messages with the rules beneath macros: `et_program_rule` of `et_program`, `et_x_rule_test` of `et_x_test`.
+      rules: `ModuleInfo` messages with the rules beneath macros, which `rule_name` names.
     """
 
     def __init__(
