@@ -118,7 +118,9 @@ def test_pages_of_indexes(server: Server, tmp_path: Path, kind: str, text: str) 
     assert [p.name for p in tmp_path.iterdir()] == [NAME]
 
 
-@pytest.mark.parametrize("form", ["folder", "folder URL", "file", "page on disk", "page", "index"])
+@pytest.mark.parametrize(
+    "form", ["folder", "folder URL", "file", "file URL", "page on disk", "page", "index"]
+)
 def test_places(server: Server, tmp_path: Path, form: str) -> None:
     """find-links as a folder, a file, a page; an index on disk."""
     shelf = tmp_path / "a shelf"
@@ -132,6 +134,7 @@ def test_places(server: Server, tmp_path: Path, form: str) -> None:
         "folder": Settings(find_links=(str(shelf),)),
         "folder URL": Settings(find_links=(shelf.as_uri(),)),
         "file": Settings(find_links=(str(shelf / NAME),)),
+        "file URL": Settings(find_links=(f"{server.url}/files/{NAME}#sha256={SHA256}",)),
         "page on disk": Settings(find_links=(str(tmp_path / "list.html"),)),
         "page": Settings(find_links=(f"{server.url}/list.html",)),
         "index": Settings(index_urls=((tmp_path / "simple").as_uri() + "/",)),
@@ -205,7 +208,10 @@ def test_messages(server: Server, tmp_path: Path) -> None:
     assert f"found in {server.url}/simple/demo-pkg/, expected sha256" in text
     server.page("/bad/demo-pkg/", "{", "application/json")
     assert f"\n  {server.url}/bad/demo-pkg/: " in message(f"{server.url}/bad")
-    assert "no place to fetch it from" in message()
+    assert "no wheel for this machine found in no place, expected" in message()
+    unknown = Settings(find_links=(str(tmp_path),), index_is_unknown=True)
+    with pytest.raises(FetchError, match="name no package index, and no pip is found"):
+        Index(unknown).fetch(wanted(), tmp_path)
 
 
 def test_nothing_of_a_package_runs(tmp_path: Path) -> None:
@@ -327,7 +333,10 @@ def test_the_default_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     environment = {"PIP_CONFIG_FILE": os.devnull}
     assert settings.read(environment).index_urls == ("https://default/simple/",)
     monkeypatch.setattr(settings.subprocess, "run", lambda *_, **__: _Failed())
-    assert settings.read(environment).index_urls == ()
+    found = settings.read(environment)
+    assert (found.index_urls, found.index_is_unknown) == ((), True)
+    assert not settings.read({**environment, "PIP_NO_INDEX": "1"}).index_is_unknown
+    assert not settings.read({**environment, "PIP_INDEX_URL": "x"}).index_is_unknown
 
 
 class _Failed:

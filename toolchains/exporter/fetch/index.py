@@ -33,6 +33,11 @@ _ACCEPT = (
 _ARCHIVES = (".tar.gz", ".zip", ".tar.bz2", ".tgz", ".tar.xz")
 _CHECK = "Check the network and pip's index, mirror and proxy settings (`pip config list`)."
 
+_UNKNOWN = (
+    "pip's settings name no package index, and no pip is found that has one by default: set "
+    "PIP_INDEX_URL, or install pip (on Debian and Ubuntu: python3-pip)."
+)
+
 
 class FetchError(Exception):
     """A message: `<package or file>: <what is wrong>: got <x>, expected <y>. <what to do>`."""
@@ -129,6 +134,8 @@ class Index:
 
     def _page(self, url: str) -> list[File]:
         path = _local(url)
+        if path is None and urlsplit(url).path.endswith((".whl", *_ARCHIVES)):
+            return links_of(f'<a href="{url}">'.encode(), "text/html", url)
         if path is None:
             return links_of(*self.network.read(url, _ACCEPT))
         if path.is_dir() and not (path / "index.html").is_file():
@@ -175,7 +182,7 @@ class Index:
         for file in self.candidates(wanted, search):
             if path := self._get(file, wanted.hashes, folder, search):
                 return path
-        raise _not_found(wanted, search)
+        raise _not_found(wanted, search, _UNKNOWN if self._settings.index_is_unknown else _CHECK)
 
     def fetch_newest(
         self, name: str, key: Callable[[str], tuple[int, ...] | None], folder: Path
@@ -200,7 +207,8 @@ class Index:
                     return path
         found = "".join(f"\n  {problem}" for problem in [*search.problems, *search.others])
         places = ", ".join(search.places) or "no place"
-        raise FetchError(f"{name}: no wheel for this machine found in {places}. {_CHECK}{found}")
+        advice = _UNKNOWN if self._settings.index_is_unknown else _CHECK
+        raise FetchError(f"{name}: no wheel for this machine found in {places}. {advice}{found}")
 
     def _get(
         self, file: File, hashes: Collection[str], folder: Path, search: _Search
@@ -241,7 +249,7 @@ def _place(file: File, wanted: Wanted) -> int | None:
     return place if same or file.sha256 in wanted.hashes else None
 
 
-def _not_found(wanted: Wanted, search: _Search) -> FetchError:
+def _not_found(wanted: Wanted, search: _Search, advice: str) -> FetchError:
     kind = "source archive" if wanted.order is None else "wheel for this machine"
     expected = sorted(wanted.hashes)
     others = f" or one of {len(expected) - 1} more" if expected[1:] else ""
@@ -254,16 +262,9 @@ def _not_found(wanted: Wanted, search: _Search) -> FetchError:
             f"again.{problems}"
         )
     if search.problems:
-        return FetchError(f"{wanted}: no {kind} could be fetched, {expects}. {_CHECK}{problems}")
-    if not search.places:
-        return FetchError(
-            f"{wanted}: no place to fetch it from: pip's settings name no index, and no pip is "
-            f"found that has one by default, {expects}. Set PIP_INDEX_URL to a package index, or "
-            "install pip (on Debian and Ubuntu: python3-pip)."
-        )
-    return FetchError(
-        f"{wanted}: no {kind} found in {', '.join(search.places)}, {expects}. {_CHECK}"
-    )
+        return FetchError(f"{wanted}: no {kind} could be fetched, {expects}. {advice}{problems}")
+    places = ", ".join(search.places) or "no place"
+    return FetchError(f"{wanted}: no {kind} found in {places}, {expects}. {advice}")
 
 
 def sha256_of(path: Path) -> str:

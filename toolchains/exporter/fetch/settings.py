@@ -33,6 +33,8 @@ class Settings:
 
     index_urls: tuple[str, ...] = ()
     find_links: tuple[str, ...] = ()
+    # Whether pip's settings name no index, and no pip is there that has one by default.
+    index_is_unknown: bool = False
     cert: str = ""
     client_cert: str = ""
     proxy: str = ""
@@ -87,14 +89,16 @@ def _options(environment: Mapping[str, str]) -> dict[str, str]:
 def read(environment: Mapping[str, str] = os.environ) -> Settings:
     """The settings of this machine and this environment."""
     options = _options(environment)
-    indexes = []
+    indexes, is_unknown = [], False
     if options.get("no-index", "").lower() not in ("1", "true", "yes", "on", "y", "t"):
         index = options.get("index-url") or default_index()
+        is_unknown = not index
         indexes = [*([index] if index else []), *options.get("extra-index-url", "").split()]
     bundle = environment.get("REQUESTS_CA_BUNDLE") or environment.get("CURL_CA_BUNDLE") or ""
     return Settings(
         index_urls=tuple(dict.fromkeys(url.rstrip("/") + "/" for url in indexes)),
         find_links=tuple(dict.fromkeys(options.get("find-links", "").split())),
+        index_is_unknown=is_unknown,
         cert=options.get("cert") or bundle,
         client_cert=options.get("client-cert", ""),
         proxy=options.get("proxy", ""),
