@@ -32,21 +32,9 @@ def _et_size_test_impl(ctx):
     )
     return [DefaultInfo(executable = script, runfiles = ctx.runfiles(transitive_files = files))]
 
-et_size_test = rule(
+et_size_rule_test = rule(
     implementation = _et_size_test_impl,
-    doc = """Fails if a program is larger than a limit.
-
-```starlark
-et_size_test(
-    name = "assistant_size_test",
-    max_bytes = "120 MB",             # all that the program loads
-    max_unshared_bytes = "2 MB",      # what an update of it alone moves
-    program = ":assistant",
-)
-```
-
-The message of a failure lists the largest weights that are not shared, and why.
-""",
+    doc = "A size test. `et_size_test` declares it.",
     attrs = {
         "max_bytes": attr.string(
             doc = "Maximum bytes of the .pte and all .ptd files that it loads: \"1000000\", \"120 MB\", \"115 " +
@@ -64,3 +52,24 @@ The message of a failure lists the largest weights that are not shared, and why.
     test = True,
     toolchains = [EXPORTER_TOOLCHAIN],
 )
+
+def et_size_test(name, size = "small", **kwargs):
+    """Fails if a program is larger than a limit.
+
+    ```starlark
+    et_size_test(
+        name = "assistant_size_test",
+        max_bytes = "120 MB",             # all that the program loads
+        max_unshared_bytes = "2 MB",      # what an update of it alone moves
+        program = ":assistant",
+    )
+    ```
+
+    The message of a failure lists the largest weights that are not shared, and why.
+
+    Args:
+      name: of the target.
+      size: Bazel's size of the test, which sets its time limit: 60 s by default.
+      **kwargs: the attributes of the rule, in the table below, and those of all tests.
+    """
+    et_size_rule_test(name = name, size = size, **kwargs)

@@ -36,7 +36,10 @@ RETIRED = {
 }
 
 # Names that codespell takes for mistakes: formats, functions, identifiers of others.
-_NAMES = ("ptd", "modell", "nd", "te", "sme", "caf", "cancelled", "unequality", "modle", "practise")
+_NAMES = (
+    *("ptd", "modell", "nd", "te", "sme", "caf", "cancelled", "unequality", "modle", "practise"),
+    "notin",
+)
 _DICTIONARIES = "clear,rare,en-GB_to_en-US"
 
 # Data, texts of others, and what tools write.
