@@ -13,6 +13,7 @@ from tests.integration.runner.counting import Counting, Stateful, write, write_t
 
 CLASSES = Path("tools/runner/java/executorch_app.jar").absolute()
 LIBRARY = Path("tools/runner/java/libexecutorch_app.so").absolute()
+JAVA = Path(os.environ["JAVA"]).absolute()
 MAIN = Path("tests/integration/runner/app_main.jar").absolute()
 TURNS = os.environ.get("TURNS", "100")  # In each of two threads.
 
@@ -29,7 +30,7 @@ def test_a_java_program_runs_methods_and_chats(
     tokenizer = write_tokenizer(tmp_path / "tokenizer.json")
     result = subprocess.run(
         [
-            *(os.environ["JAVA"], "-Xcheck:jni", "--enable-native-access=ALL-UNNAMED"),
+            *(JAVA, "-Xcheck:jni", "--enable-native-access=ALL-UNNAMED"),
             *(f"-Drulesexecutorch.library={LIBRARY}", "-cp", f"{CLASSES}:{MAIN}", "AppMain"),
             *(program, tokenizer, tmp_path, TURNS),
         ],
@@ -74,7 +75,7 @@ def test_each_method_in_each_wrong_way(tmp_path: Path) -> None:
     tokenizer = write_tokenizer(tmp_path / "tokenizer.json")
     result = subprocess.run(
         [
-            *(os.environ["JAVA"], "-Xcheck:jni", "--enable-native-access=ALL-UNNAMED"),
+            *(JAVA, "-Xcheck:jni", "--enable-native-access=ALL-UNNAMED"),
             *(f"-Drulesexecutorch.library={LIBRARY}", "-cp", f"{CLASSES}:{MAIN}", "Misuse"),
             *(program, tokenizer, tmp_path),
         ],
