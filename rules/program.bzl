@@ -256,7 +256,7 @@ def et_program(
 
     With embedded weights and no shared data, the file has the bytes that upstream's `executorch.export` writes
     for the same model and recipe. A model that writes into buffers, such as a KV cache, is an exception: its program
-    writes in place where nothing else reads them, as with upstream's `run_reinplace_pass`.
+    writes in place where that is proven right, as with upstream's `run_reinplace_pass`.
 
     The program and its own .ptd omit what files in `shared_data` contain:
 

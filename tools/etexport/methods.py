@@ -7,6 +7,10 @@ from typing import Any
 import torch
 from etbuild import BuildError, Method
 from executorch.export import ExportRecipe
+from torch.export.graph_signature import ConstantArgument, InputKind
+
+from etexport import bodies
+from etexport.outputs import leaves
 
 
 def export(
@@ -19,6 +23,8 @@ def export(
         strict = recipe.strict if method.strict is None else method.strict
         with torch.no_grad():
             program = export_module(name, module, method, strict, label)
+    _check_constants(name, program, method, label)
+    _check_dropout(name, program, label)
     for transform in recipe.aten_transform_passes or []:
         program = transform(name, program)
     return program
@@ -56,6 +62,53 @@ def check_eager(name: str, module: Any, method: Method, label: str) -> None:
             f"{type(error).__name__}: {error}",
             "Correct example_inputs, or the model's forward.",
         ) from error
+
+
+def _check_constants(
+    name: str, program: torch.export.ExportedProgram, method: Method, label: str
+) -> None:
+    """Fails where a number that callers give would be that of the example in every call."""
+    inputs = [s for s in program.graph_signature.input_specs if s.kind is InputKind.USER_INPUT]
+    tests = [leaves(tuple(inputs)) for inputs in method.test_inputs]
+    for number, spec in enumerate(inputs):
+        if not isinstance(spec.arg, ConstantArgument):
+            continue
+        value = spec.arg.value
+        others = [test[number] for test in tests if len(test) > number and test[number] != value]
+        if isinstance(value, float) or others:
+            raise BuildError(
+                f'{label}: the method "{name}": input {number} ("{spec.arg.name}") is the number '
+                f"{value}, which its program would keep in every call: got a "
+                f"{type(value).__name__}, expected a tensor.",
+                f"Give torch.tensor({value}) in example_inputs, or make it an attribute of the "
+                "module and leave it out of the inputs.",
+            )
+
+
+def _check_dropout(name: str, program: torch.export.ExportedProgram, label: str) -> None:
+    """Fails where dropout is left on: a program would draw other numbers in each call."""
+    for module in bodies.graphs(program.graph_module):
+        for node in module.graph.nodes:
+            if _drops(node):
+                raise BuildError(
+                    f'{label}: the method "{name}"{bodies.line(node)}: {node.target} is in '
+                    "training mode: its program would draw other numbers in each call.",
+                    "Give the function the module's mode, as in F.dropout(x, p, self.training) "
+                    "or dropout_p = self.p if self.training else 0.0; the modules are exported "
+                    "in eval mode.",
+                )
+
+
+def _drops(node: torch.fx.Node) -> bool:
+    schema = getattr(node.target, "_schema", None)
+    arguments = {a.name: a.default_value for a in schema.arguments} if schema else {}
+    probability = next((n for n in ("p", "dropout", "dropout_p") if n in arguments), None)
+    named = "dropout" in (probability or "") or (schema and "dropout" in schema.name)
+    if not probability or not named:
+        return False
+    arguments.update(zip(arguments, node.args, strict=False))
+    arguments.update(node.kwargs)
+    return bool(arguments[probability]) and arguments.get("train", True) is not False
 
 
 def _explain_shapes(name: str, method: Method, error: Exception, label: str) -> None:

@@ -38,7 +38,7 @@ from torchao.quantization import quantize_
 from torchao.quantization.quant_api import _is_linear
 from torchao.utils import unwrap_tensor_subclass
 
-from etexport import bounds, control_flow, state, training, writes
+from etexport import bodies, bounds, control_flow, state, training, writes
 from etexport.inputs import deep_copy
 from etexport.methods import check_eager, export
 from etexport.overrides import MixedQuantization, OwnedLayers
@@ -95,6 +95,7 @@ def run(
       Upstream's ExecutorchProgramManager.
     """
     watch = watch or Watch()
+    spec, changes = state.exportable(spec, label)
     modules: dict[str, Any] = {name: method.module for name, method in spec.methods.items()}
     requested = set(recipe.pipeline_stages or _DEFAULT)
     if isinstance(recipe.quantization_recipe, MixedQuantization):
@@ -119,7 +120,8 @@ def run(
     watch.exported(programs)
     with progress.stage("lower"):
         try:
-            edge = _lower(programs, spec, recipe, etrecord)
+            with bodies.without_gradients(programs):
+                edge = _lower(bodies.prepared(programs, recipe, label), spec, recipe, etrecord)
         except Exception:
             # Tracing accepts some inputs that the model itself does not.
             for name, method in spec.methods.items():
@@ -129,10 +131,12 @@ def run(
     with progress.stage("emit"):
         config = recipe.executorch_backend_config or ExecutorchBackendConfig()
         passes = [*config.passes, control_flow.CopyResults()]
-        config = writes.in_place(dataclasses.replace(config, passes=passes), edge)
-        manager = edge.to_executorch(config)
+        state.check_shared(spec, edge, config, label)
+        config = writes.in_place(dataclasses.replace(config, passes=passes), edge, programs)
+        with bodies.without_gradients(programs):
+            manager = edge.to_executorch(config)
     bounds.check_lowered(manager, inputs, label)
-    state.check(manager, programs, label)
+    state.check(manager, programs, changes, label)
     return manager
 
 

@@ -11,7 +11,8 @@ import pytest
 import torch
 import xnnpack_recipes
 from etbuild import BuildError, Method, ModelSpec, Options, RecipeContext
-from etexport import capture, lower, stages
+from etbuild.recipes import share_mutable_buffers
+from etexport import capture, lower, stages, state
 from etexport.progress import Progress
 from etfast import path
 from etlink.link import link
@@ -178,3 +179,140 @@ def test_what_else_changes(net: torch.nn.Module, changed: str, lowering: str) ->
         f'//t:net: the method "forward" changes the {changed}: ExecuTorch would give it as an '
         "output, before those of the model."
     )
+
+
+class Assigned(torch.nn.Module):
+    """A buffer that is assigned, which a strict export would forget."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.layer = torch.nn.Linear(4, 4)
+        self.register_buffer("h", torch.zeros(4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.h = torch.tanh(self.layer(x) + self.h)
+        return self.h * 2
+
+
+class Part:
+    """What is no module."""
+
+    def __init__(self) -> None:
+        self.rows = [torch.zeros(4)]
+
+
+class Kept(torch.nn.Module):
+    """Attributes that forward changes, each in a way of its own."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        self.kind, self.count, self.first = kind, 0, True
+        self.total = torch.zeros(4)
+        self.seen: dict[str, int] = {}
+        self.part = Part()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.kind == "count":
+            self.count += 1
+            return x + self.count
+        if self.kind == "first":
+            x = x + 1 if self.first else x
+            self.first = False
+            return x
+        if self.kind == "total":
+            self.total = self.total + x
+            return self.total * 2
+        if self.kind == "seen":
+            self.seen["x"] = self.seen.get("x", 0) + 1
+            return x * self.seen["x"]
+        self.part.rows = [self.part.rows[0] + x]
+        return self.part.rows[0] * 2
+
+
+@pytest.mark.parametrize("strict", [True, False, None])
+def test_a_buffer_that_is_assigned(strict: bool | None, tmp_path: Path) -> None:
+    net, program = Assigned(), tmp_path / "net.pte"
+    spec = ModelSpec({"forward": Method(net.eval(), (X,), strict=strict)})
+    manager = stages.run(spec, ExportRecipe(name="p"), Progress(), "//t:net", etrecord=False)
+    program.write_bytes(manager.buffer)
+    assert run(net, program) == [True, True, True]
+
+
+def test_a_change_that_the_program_lacks() -> None:
+    """It has the name of the buffer: here the export is of a module that changes less."""
+    net = Net(torch.zeros(4))
+    manager = lowered(net, recipe())
+    programs = {"forward": torch.export.export(net, (X,))}
+    state.check(manager, programs, {"forward": ["inner.sum"]}, "//t:net")
+    with pytest.raises(BuildError, match=r'changes the buffer "other", and its export does not'):
+        state.check(manager, programs, {"forward": ["inner.sum", "other"]}, "//t:net")
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        ("count", "count"),
+        ("first", "first"),
+        ("total", "total"),
+        ("seen", "seen['x']"),
+        ("part", "part.rows[0]"),
+    ],
+)
+@pytest.mark.parametrize("strict", [True, False])
+def test_attributes_that_change(kind: str, name: str, strict: bool) -> None:
+    spec = ModelSpec({"forward": Method(Kept(kind), (X,), strict=strict)})
+    with pytest.raises(BuildError) as caught:
+        stages.run(spec, recipe(), Progress(), "//t:net", etrecord=False)
+    assert f'the method "forward" changes the attribute "{name}"' in caught.value.what
+    assert "register_buffer" in caught.value.hint
+
+
+class Remembers(torch.nn.Module):
+    """An attribute that the first call computes, and no output depends on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table: torch.Tensor | None = None
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.table is None:
+            self.table = torch.arange(4.0)
+        return x + self.table
+
+
+def test_an_attribute_that_is_computed_once() -> None:
+    stages.run(
+        ModelSpec({"forward": Method(Remembers(), (X,), strict=False)}),
+        recipe(),
+        Progress(),
+        "//t:net",
+        etrecord=False,
+    )
+
+
+class Holds(torch.nn.Module):
+    def __init__(self, name: str, buffer: torch.Tensor, factor: float) -> None:
+        super().__init__()
+        self.name, self.factor = name, factor
+        self.register_buffer(name, buffer)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        getattr(self, self.name).add_(x * self.factor)
+        return getattr(self, self.name) * 1.0
+
+
+def shared(first: torch.nn.Module, second: torch.nn.Module) -> Any:
+    spec = ModelSpec({"a": Method(first, (X,)), "b": Method(second, (X,))})
+    chosen = share_mutable_buffers(ExportRecipe(name="portable"), "//t:recipe")
+    return stages.run(spec, chosen, Progress(), "//t:net", etrecord=False)
+
+
+def test_buffers_that_methods_share() -> None:
+    """By name and by identity: others of the same name would be one."""
+    buffer = torch.zeros(4)
+    shared(Holds("h", buffer, 1.0), Holds("h", buffer, 2.0))
+    with pytest.raises(BuildError, match=r'different buffers with the name "h"'):
+        shared(Holds("h", buffer, 1.0), Holds("h", torch.zeros(4), 2.0))
+    with pytest.raises(BuildError, match=r'is called "h" in one and "g" in the other'):
+        shared(Holds("h", buffer, 1.0), Holds("g", buffer, 2.0))

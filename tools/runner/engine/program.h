@@ -16,7 +16,6 @@
 
 #include "tools/runner/base/result.h"
 #include "tools/runner/engine/memory.h"
-#include "tools/runner/engine/runtime.h"
 #include "tools/runner/files/file_check.h"
 
 namespace runner {
@@ -93,8 +92,6 @@ class Program {
   Program(const CheckedFiles& files, const MethodOptions& options);
   Status load();
 
-  // Ends after the methods.
-  LoadedProgram loaded_program_;
   std::string path_;
   MethodOptions options_;
   std::shared_ptr<const MappedFile> file_;
