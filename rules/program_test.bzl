@@ -112,6 +112,7 @@ def et_program_test(name, size = "small", **kwargs):
 
     Each method runs on its example inputs and test inputs; every output element must satisfy
     `|got - expected| <= atol + rtol * |expected|`. A failure reports the largest difference and its position.
+    A method that changes its module's state, such as a KV cache, also runs three times in a row on each input.
 
     ```starlark
     et_program_test(name = "llama_test", program = ":llama_xnnpack", atol = "1e-3", rtol = "1e-3")

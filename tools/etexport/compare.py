@@ -5,12 +5,13 @@ Contract: `etexport.compare --label L --program PTE [--program_data PTD]… --ma
 LIBRARY PYTHON_NAMES]…] --atol A --rtol R [--min_sqnr_db D]`; 1 on a difference. Program and data
 files are checked against the manifest before they are loaded.
 
-It imports no torch, which alone takes seconds: people run tests far more often than they lower.
-The eager model's outputs come from EtExpect's file (`expected.py`). The C++ runner runs each case
-in a process of its own, so that a state such as a KV cache is fresh, and a crash is an error like
-others. What the runner lacks (an operator, a backend, a value that its files have no form for)
-runs in the wheel's Python runtime (`python_runtime.py`), whose process imports torch. The choice
-follows from the program's tables and from what the runner has, never from an attempt that failed.
+It imports no torch, which alone takes seconds: people run tests far more often than they lower. The
+eager model's outputs come from EtExpect's file (`expected.py`). The C++ runner runs each case in a
+process of its own, so that a state such as a KV cache is fresh, and a crash is an error like
+others; a case of several calls in a row shows whether the state survives. What the runner lacks (an
+operator, a backend, a value that its files have no form for) runs in the wheel's Python runtime
+(`python_runtime.py`), whose process imports torch. The choice follows from the program's tables and
+from what the runner has, never from an attempt that failed.
 On older runtimes (`older.py`) there is only the runner.
 """
 

@@ -9,11 +9,14 @@ number of Python is a tensor without dimensions (int64, float64 or bool), so tha
 reads all inputs by name. The file's note is JSON: `{"format": 1, "cases": […]}`, where a case has
 `method`, `number`, `constant`, and for each value of `inputs` and `outputs` its `kind`: "tensor"
 (with `order`, where the tensor does not lie row by row), "int", "float", "bool", "none", or "text"
-(with `text`). Values are flat, in the order of a program's inputs and outputs.
+(with `text`). Values are flat, in the order of a program's inputs and outputs. Where a call changes
+the model's state, the method is called three times in a row on each input: those cases have
+`calls`, 2 and 3, and outputs named `<method>/<number>/call_<calls>/output_<position>`.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -45,6 +48,8 @@ class Case:
       constant: whether it is a constant method, which returns the same without inputs.
       inputs: flat: `Array`s, numbers, None and texts.
       outputs: of the eager model, flat.
+      calls: how often the method is called in a row, on the same inputs; the outputs are the last
+        call's.
     """
 
     method: str
@@ -52,10 +57,16 @@ class Case:
     constant: bool
     inputs: tuple[Any, ...]
     outputs: tuple[Any, ...]
+    calls: int = 1
 
     def input_names(self) -> list[str]:
         """Names of the inputs in the file."""
         return [_name(self, "input", position) for position in range(len(self.inputs))]
+
+    def where(self) -> str:
+        """The call, for messages."""
+        call = f", call {self.calls} in a row" if self.calls > 1 else ""
+        return f'method "{self.method}", input {self.number}{call}'
 
     def has_form(self) -> bool:
         """Whether each value is a tensor or a number."""
@@ -72,15 +83,21 @@ def of_model(spec: ModelSpec) -> Iterator[Case]:
     Raises:
       BuildError: a method takes or returns what no program has.
     """
-    from etexport import exported
+    from etexport import exported, state
     from etexport.outputs import leaves
 
     for name, method in spec.methods.items():
         module = exported.eager(method.module)
         for number, inputs in enumerate((method.example_inputs, *method.test_inputs)):
             where = f'method "{name}", input {number}'
-            outputs = exported.eager_outputs(module, inputs)
-            yield Case(name, number, False, plain(leaves(inputs), where), plain(outputs, where))
+            given = plain(leaves(inputs), where)
+            run = state.Run(module)
+            case = Case(name, number, False, given, plain(run(inputs), where))
+            yield case
+            if state.changed(module, run.module):
+                for calls in (2, 3):
+                    outputs = plain(run(inputs), where)
+                    yield dataclasses.replace(case, outputs=outputs, calls=calls)
     for name, value in spec.constant_methods.items():
         where = f'constant method "{name}"'
         yield Case(name, 0, True, (), plain(leaves(value), where))
@@ -138,6 +155,7 @@ def write(path: Path, cases: Sequence[Case]) -> None:
             "constant": case.constant,
             "inputs": forms(case, "input", case.inputs),
             "outputs": forms(case, "output", case.outputs),
+            **({"calls": case.calls} if case.calls > 1 else {}),
         }
         for case in cases
     ]
@@ -165,7 +183,8 @@ def read(path: Path) -> list[Case]:
 
 
 def _case(form: Mapping[str, Any], tensors: Mapping[str, Array]) -> Case:
-    case = Case(form["method"], form["number"], form["constant"], (), ())
+    calls = form.get("calls", 1)
+    case = Case(form["method"], form["number"], form["constant"], (), (), calls)
 
     def values(kind: str) -> tuple[Any, ...]:
         return tuple(
@@ -173,11 +192,12 @@ def _case(form: Mapping[str, Any], tensors: Mapping[str, Array]) -> Case:
             for position, value in enumerate(form[f"{kind}s"])
         )
 
-    return Case(case.method, case.number, case.constant, values("input"), values("output"))
+    return dataclasses.replace(case, inputs=values("input"), outputs=values("output"))
 
 
 def _name(case: Case, kind: str, position: int) -> str:
-    return f"{case.method}/{case.number}/{kind}_{position}"
+    call = f"call_{case.calls}/" if case.calls > 1 and kind == "output" else ""
+    return f"{case.method}/{case.number}/{call}{kind}_{position}"
 
 
 def _form(tensors: dict[str, Array], name: str, value: Any) -> dict[str, Any]:

@@ -108,6 +108,7 @@ class Runner:
             words = ["--program", str(run.program), *loaded, "--method", case.method]
             for name in case.input_names():
                 words += ["--input", f"{run.expected}:{name}"]
+            words += ["--repeat", str(case.calls)]
             words += ["--output", str(folder), "--output_format", "safetensors", "--json"]
             report = json.loads(self._start(words))
             measured.add(report)
@@ -152,7 +153,7 @@ def case_differences(case: Case, got: Sequence[Any], tolerance: Tolerance) -> li
     if case.constant:
         problem = constant_difference(got, case.outputs, f'constant method "{case.method}"')
         return [problem] if problem else []
-    where = f'method "{case.method}", input {case.number}'
+    where = case.where()
     if len(got) != len(case.outputs):
         return [f"{where}: got {len(got)} outputs, the eager model gives {len(case.outputs)}"]
     pairs = enumerate(zip(got, case.outputs, strict=True))

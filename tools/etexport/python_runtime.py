@@ -37,8 +37,8 @@ def answer(request: Mapping[str, Any]) -> dict[str, Any]:
 
 def _outputs(program: Path, data: Path | None, case: expected.Case) -> Sequence[Any]:
     inputs = [arrays.to_torch(v) if isinstance(v, Array) else v for v in case.inputs]
-    outputs = runtime.call(program, data, case.method, inputs)
-    return expected.plain(outputs, f'method "{case.method}", input {case.number}')
+    outputs = runtime.call(program, data, case.method, inputs, times=case.calls)
+    return expected.plain(outputs, case.where())
 
 
 if __name__ == "__main__":

@@ -152,7 +152,9 @@ class Method:
         return self._loaded.metadata
 
 
-def call(path: Path, data: Path | None, method: str, inputs: Sequence[Any]) -> list[Any]:
+def call(
+    path: Path, data: Path | None, method: str, inputs: Sequence[Any], times: int = 1
+) -> list[Any]:
     """Runs a method of a program that is loaded anew.
 
     A program with a state (a KV cache) must meet every input as the eager model does: fresh.
@@ -162,14 +164,17 @@ def call(path: Path, data: Path | None, method: str, inputs: Sequence[Any]) -> l
       data: the .ptd file that it loads; None: it needs none.
       method: its name.
       inputs: tensors and numbers, flat.
+      times: how often it is called in a row.
 
     Returns:
-      Its outputs, flat.
+      The outputs of the last call, flat.
 
     Raises:
       BuildError: the runtime cannot load the program, lacks the method, or failed.
     """
-    outputs = Program(path, data).method(method)(inputs)
+    loaded = Program(path, data).method(method)
+    for _ in range(times):
+        outputs = loaded(inputs)
     # The runtime's outputs are in its memory, which goes with the program.
     return [output.clone() if hasattr(output, "clone") else output for output in outputs]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import shutil
@@ -155,17 +156,38 @@ def run(files: Mapping[str, Path], *more: str) -> int:
     return compare.main(["--label=//m:test", "--atol=1e-6", "--rtol=0", *words, *more])
 
 
-def test_a_state_is_fresh_in_each_case(
+def test_a_state_is_fresh_in_each_case_and_survives_in_a_row(
     net: dict[str, Path], capfd: pytest.CaptureFixture[str]
 ) -> None:
     """In the eager model and in the program, whose process has torch."""
     cases = expected.read(net["expected"])
-    names = [(case.method, case.number, case.constant) for case in cases]
-    calls = [("forward", 0, False), ("forward", 1, False)]
-    assert names == [*calls, ("get_max_seq_len", 0, True), ("get_eos_ids", 0, True)]
-    assert cases[1].outputs[0].data.tolist() == [[2.0, 1.0, 1.0], [1.0, 2.0, 1.0]]
+    names = [(case.method, case.number, case.calls) for case in cases]
+    calls = [("forward", number, calls) for number in (0, 1) for calls in (1, 2, 3)]
+    assert names == [*calls, ("get_max_seq_len", 0, 1), ("get_eos_ids", 0, 1)]
+    assert cases[3].outputs[0].data.tolist() == [[2.0, 1.0, 1.0], [1.0, 2.0, 1.0]]
+    assert cases[5].outputs[0].data.tolist() == [[4.0, 3.0, 3.0], [3.0, 4.0, 3.0]]
+    assert same(cases[5].inputs[0], cases[3].inputs[0])
     assert run(net) == 0
-    assert 'method "forward", input 1, output 0: largest difference 0' in capfd.readouterr().out
+    printed = capfd.readouterr().out
+    assert 'method "forward", input 1, output 0: largest difference 0' in printed
+    assert 'method "forward", input 1, call 3 in a row, output 0: largest difference 0' in printed
+
+
+def test_a_state_that_is_lost_fails(
+    net: dict[str, Path], capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Of a model whose second call gives what the first one gave."""
+    cases = expected.read(net["expected"])
+    cases[1] = dataclasses.replace(cases[1], outputs=cases[0].outputs)
+    expected.write(net["expected"], cases)
+    assert run(net) == 1
+    text = 'method "forward", input 0, call 2 in a row, output 0: the largest difference is 1 at'
+    assert text in capfd.readouterr().err
+
+
+def test_a_method_without_state_is_called_once() -> None:
+    spec = ModelSpec({"forward": Method(torch.nn.Linear(2, 2), (torch.ones(1, 2),))})
+    assert [case.calls for case in expected.of_model(spec)] == [1]
 
 
 def test_a_difference_is_named(net: dict[str, Path], capfd: pytest.CaptureFixture[str]) -> None:
@@ -173,8 +195,8 @@ def test_a_difference_is_named(net: dict[str, Path], capfd: pytest.CaptureFixtur
     cases = expected.read(net["expected"])
     wrong = arrays.of_torch(torch.tensor([[2.0, 2.5, 2.0], [2.0, 2.0, 2.0]]))
     cases[0] = Case("forward", 0, False, cases[0].inputs, (wrong, cases[0].outputs[1]))
-    cases[1] = Case("forward", 1, False, cases[1].inputs, cases[1].outputs[:1])
-    cases[2] = Case("get_max_seq_len", 0, True, (), (64,))
+    cases[3] = Case("forward", 1, False, cases[3].inputs, cases[3].outputs[:1])
+    cases[6] = Case("get_max_seq_len", 0, True, (), (64,))
     expected.write(net["expected"], cases)
     assert run(net) == 1
     printed = capfd.readouterr().err
