@@ -13,8 +13,10 @@ from typing import Any
 import torch
 from etbuild import Method, ModelSpec
 
+from etexport.arrays import of_torch
 from etexport.exported import eager_outputs
 from etexport.outputs import sqnr_db
+from etexport.slices import Slices
 
 
 def measure(spec: ModelSpec, quantized: Mapping[str, Any]) -> dict[str, Any]:
@@ -29,7 +31,8 @@ def measure(spec: ModelSpec, quantized: Mapping[str, Any]) -> dict[str, Any]:
 
     Returns:
       Per method its `outputs` with the ratio as `sqnr_db`, rounded to 0.1 dB, or None and a
-      `note`; or `skipped`, the reason why it was not compared.
+      `note`; or `skipped`, the reason why it was not compared. `weak` lists the parts of outputs
+      that are dead or far worse than the rest, where there are any: `output` and `text`.
     """
     comparisons: dict[str, Any] = {}
     with torch.random.fork_rng(devices=[]):
@@ -48,7 +51,18 @@ def _compare(method: Method, quantized: Any) -> dict[str, Any]:
     got = eager_outputs(quantized, method.example_inputs)
     if len(got) != len(expected):
         return {"skipped": f"got {len(got)} outputs, the eager model gives {len(expected)}"}
-    return {"outputs": [_ratio(g, e) for g, e in zip(got, expected, strict=True)]}
+    compared: dict[str, Any] = {
+        "outputs": [_ratio(g, e) for g, e in zip(got, expected, strict=True)]
+    }
+    slices = Slices()
+    slices.add("", *([_array(value) for value in side] for side in (got, expected)))
+    weak = [{"output": part.output, "text": part.text} for part in slices.weak()]
+    return compared | ({"weak": weak} if weak else {})
+
+
+def _array(value: Any) -> Any:
+    known = isinstance(value, torch.Tensor) and value.dtype.is_floating_point
+    return of_torch(value) if known else None
 
 
 def _ratio(got: Any, expected: Any) -> dict[str, Any]:

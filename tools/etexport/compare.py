@@ -2,8 +2,9 @@
 
 Contract: `etexport.compare --label L --program PTE [--program_data PTD]… --manifest JSON
 --expected FILE [--method M]… [--runner FILE] [--executorch_version V [--older VERSION RUNNER
-LIBRARY PYTHON_NAMES]…] --atol A --rtol R [--min_sqnr_db D]`; 1 on a difference. Program and data
-files are checked against the manifest before they are loaded.
+LIBRARY PYTHON_NAMES]…] --atol A --rtol R [--min_sqnr_db D] [--allow_weak_slices]`; 1 on a
+difference, and for a part of an output that is dead (`slices.py`). Program and data files are
+checked against the manifest before they are loaded.
 
 It imports no torch, which alone takes seconds: people run tests far more often than they lower. The
 eager model's outputs come from EtExpect's file (`expected.py`). The C++ runner runs each case in a
@@ -32,6 +33,7 @@ from etexport import expected, failure, older
 from etexport.native import Measured, ProgramRun, Runner, case_differences, cases_have_forms
 from etexport.outputs import Tolerance
 from etexport.progress import Progress
+from etexport.slices import Slices, Weak
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -64,6 +66,7 @@ def _parser() -> argparse.ArgumentParser:
     for name in ("atol", "rtol"):
         parser.add_argument(f"--{name}", type=float, required=True)
     parser.add_argument("--min_sqnr_db", type=float)
+    parser.add_argument("--allow_weak_slices", action="store_true")
     return parser
 
 
@@ -87,7 +90,7 @@ def compare(options: argparse.Namespace, progress: Progress, work: Path) -> list
     tolerance = Tolerance(options.atol, options.rtol, options.min_sqnr_db)
     runner = Runner(options.runner) if options.runner else None
     run = ProgramRun(options.program, data, options.expected, work)
-    measured = Measured()
+    measured, slices = Measured(), Slices()
     problems = []
     with progress.stage("compare"):
         native = runner and cases_have_forms(cases) and not runner.missing(options.program)
@@ -96,11 +99,23 @@ def compare(options: argparse.Namespace, progress: Progress, work: Path) -> list
             if options.older:
                 measured.compare(case, got)
             problems += case_differences(case, got, tolerance)
+            if not case.constant:
+                slices.add(case.method, got, case.outputs)
+    if not options.allow_weak_slices:
+        problems += map(_weak, slices.weak())
     if options.older:
         with progress.stage("older runtimes"):
             rows = [(options.executorch_version, measured)]
             problems += older.compare(options.older, run, cases, tolerance, rows)
     return problems
+
+
+def _weak(part: Weak) -> str:
+    return (
+        f'method "{part.method}", output {part.output}, {part.text}. Values of very different '
+        "ranges may have one scale there: quantize them apart, or leave that layer in float. If "
+        "the part does not matter, set allow_weak_slices = True"
+    )
 
 
 def _in_python(

@@ -74,6 +74,8 @@ def _accuracy(methods: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
                     "tenth of noise.",
                     "accuracy",
                 )
+        for part in method.get("weak", ()):
+            yield f"Output {part['output']} of {name}, {part['text']}.", "accuracy"
 
 
 def _delegation(methods: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

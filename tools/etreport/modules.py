@@ -12,6 +12,8 @@ from etreport.treemap import Node
 
 # Fewer are shown side by side.
 _MANY = 12
+# End of the names that XNNPACK's partitioner makes up.
+_FUSED = "_fused_bn"
 
 
 def by_module(nodes: Sequence[Node]) -> tuple[Node, ...]:
@@ -100,7 +102,15 @@ def _called(method: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _owner(name: str, known: Set[str]) -> str:
-    """The module of a weight; a scale "fc.weight.scale" belongs to the module "fc"."""
+    """The module of a weight; a scale "fc.weight.scale" belongs to the module "fc".
+
+    Upstream calls the weights of a convolution that a batch norm was folded into by its name with
+    "_" for dots: "_features_0_weight_fused_bn".
+    """
+    if name.endswith(_FUSED):
+        flat = name.removesuffix(_FUSED).lstrip("_")
+        modules = (m for m in known if flat.startswith(f"{m.replace('.', '_').lstrip('_')}_"))
+        return max(modules, key=len, default="")
     around = above(name)[:-1]
     return next((module for module in reversed(around) if module in known), around[-1])
 

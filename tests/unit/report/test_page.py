@@ -184,14 +184,18 @@ def test_contents_are_where_the_bytes_are(tmp_path: Path) -> None:
 def test_bytes_by_module(tmp_path: Path) -> None:
     """A scale belongs to the module of its weight; a module need not be called to have weights."""
     weights = {"net.fc.weight": b"w" * 400, "net.table": b"t" * 40, "alone.bias": b"a" * 8}
-    named = {"net.fc.weight.scale": b"s" * 64}
+    named = {
+        "net.fc.weight.scale": b"s" * 64,
+        "_net_fc_weight_fused_bn": b"f" * 6,
+        "net_fc_weight_bias_fused_bn": b"f" * 2,
+    }
     lowered = program(tmp_path / "base", "//m:base", weights, named)
     nodes = [["net.fc", "aten.linear.default", 1]]
     calls = {"forward": {"kernels": {"0": "net"}, "delegates": {"1": nodes}}}
     linked = dataclasses.asdict(link_with(lowered, tmp_path / "out")[0])
     described = report.describe("//m:task", lowered, {**FACTS, "calls": calls}, RUN, linked)
     found = described["modules"]
-    assert found["bytes"] == {"net": 40, "net.fc": 464, "alone": 8}
+    assert found["bytes"] == {"net": 40, "net.fc": 472, "alone": 8}
     assert found["calls"] == calls
     assert found["unnamed_bytes"] == 0
 
@@ -202,16 +206,18 @@ def test_warnings_come_first(tmp_path: Path) -> None:
     little = json.loads(json.dumps(DELEGATION))
     little["forward"]["delegates"][0]["flops"] = 400_000
     lowering = {**FACTS, "delegation": little, "not_quantized": {"head": "too <small>"}}
-    accuracy = {"forward": {"outputs": [{"sqnr_db": 12.34}]}}
+    weak = [{"output": 0, "text": "dim 1, rows 4 to 8: constant 0"}]
+    accuracy = {"forward": {"outputs": [{"sqnr_db": 12.34}], "weak": weak}}
     described = report.describe("//m:task", base, lowering, {**RUN, "accuracy": accuracy}, linked)
     texts = [f["text"] for f in findings(described)]
     assert texts == [
         "Quantization leaves 12.3 dB in output 0 of forward; 20 dB are a tenth of noise.",
+        "Output 0 of forward, dim 1, rows 4 to 8: constant 0.",
         "20.0% of 2.0 MFLOP in forward are delegated; most of the rest is aten.sin.default.",
         "A layer was left unquantized: head.",
     ]
     page = pages.of_program(described)
-    assert page.index("3 to look at") < page.index('id="bytes"')
+    assert page.index("4 to look at") < page.index('id="bytes"')
     assert "too &lt;small&gt;" in page
     for finding in findings(described):
         assert f'id="{finding["section"]}"' in page
