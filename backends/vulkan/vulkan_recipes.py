@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from etbuild import RecipeContext, groups_fit
+from etbuild import BuildError, RecipeContext, groups_fit
 from executorch.backends.vulkan.partitioner.vulkan_partitioner import VulkanPartitioner
 from executorch.backends.vulkan.quantizer.vulkan_quantizer import (
     VulkanQuantizer,
@@ -50,8 +50,12 @@ def int8_weight_only(ctx: RecipeContext) -> ExportRecipe:
 
 
 def int8_dynamic(ctx: RecipeContext) -> ExportRecipe:
-    """8-bit weights of linear layers; activations are quantized as they come (PT2E)."""
-    return _made(ctx, "vulkan_int8_dynamic", quantized={"is_dynamic": True, "weight_bits": 8})
+    """Refused: Vulkan's runtime (ExecuTorch 1.5.1) aborts while it loads such a program."""
+    raise BuildError(
+        f"{ctx.label}: Vulkan's runtime (ExecuTorch 1.5.1) aborts while it loads a program with "
+        "8-bit weights and dynamic activations.",
+        "Use int8_weight_only, int8_dynamic_act_int4_weight or fp16 of //backends/vulkan.",
+    )
 
 
 def int4_weight_only(ctx: RecipeContext) -> ExportRecipe:
