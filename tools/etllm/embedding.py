@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 import torch
@@ -60,7 +61,8 @@ def in_8_bits(table: torch.Tensor, group: int) -> tuple[torch.Tensor, torch.Tens
     grouped = table.view(table.shape[0], -1, group)
     scales = (grouped.abs().amax(-1) / 127.0).to(torch.float16)
     # What is too small for a scale becomes 0.
-    steps = scales.float().clamp(min=torch.finfo(torch.float16).tiny).unsqueeze(-1)
+    steps = scales.float().unsqueeze(-1)
+    steps = torch.where(steps > 0, steps, math.inf)
     numbers = (grouped / steps).round().clamp(-128, 127)
     return numbers.to(torch.int8).view(table.shape), scales
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
+from etllm.embedding import in_8_bits
 from etllm.layers import Int8Embedding, Norm, causal_mask, quarter_turns
 from executorch.examples.models.llama.norm import RMSNorm
 
@@ -47,3 +49,19 @@ def test_the_embedding_has_the_type_of_the_model():
     table = Int8Embedding(torch.ones(2, 4, dtype=torch.int8), torch.ones(2, 1).half())
     table.dtype = torch.bfloat16
     assert table(torch.tensor([[1]])).dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize("group", [1, 2, 8, 32])
+@pytest.mark.parametrize("size", [1.0, 0.02, 1e-3, 1e-4])
+def test_8_bits_of_small_numbers(group: int, size: float) -> None:
+    """Each is within half a step of its group's scale, which is rounded to 16 bits."""
+    torch.manual_seed(0)
+    table = torch.randn(64, 32) * size
+    table[0] = 0.0
+    numbers, scales = in_8_bits(table, group)
+    steps = scales.float().repeat_interleave(group, 1)
+    error = (numbers * steps - table).abs()
+    # A scale below the normal numbers of 16 bits is a multiple of 2 ** -24.
+    rounding = 127 * torch.maximum(steps * 2**-11, torch.tensor(2.0**-25))
+    assert (error <= steps / 2 + rounding).all()
+    assert not error[0].any()
