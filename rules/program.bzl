@@ -145,6 +145,7 @@ def _sensitivity(ctx, lowered):
         model = lowered.model.lowerable,
         recipe = lowered.recipe,
         methods = lowered.methods,
+        calibration = lowered.settings.calibration,
         output = measured,
     )
     sensitivity_page(ctx, measured = measured, page = page)

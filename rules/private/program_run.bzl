@@ -55,6 +55,9 @@ def run_beside_model(ctx, *, label, program, flags, words, recipe = None, packag
         methods = program.lowered.methods,
         in_runfiles = True,
     )
+    calibration = program.lowered.settings.calibration if recipe else None
+    if calibration:
+        args.add(calibration.short_path, format = "--calibration=%s")
     if not recipe:
         args.add(program.program.short_path, format = "--program=%s")
     args.add_all([f.short_path for f in run.data], format_each = "--program_data=%s")
@@ -72,7 +75,7 @@ def run_beside_model(ctx, *, label, program, flags, words, recipe = None, packag
         enter = True,
     )
     files = depset(
-        [flags, exporter.interpreter] + run.files + tools,
+        [flags, exporter.interpreter] + run.files + tools + ([calibration] if calibration else []),
         transitive = [
             request_files(model = model, recipe = recipe),
             tool_files(ctx),

@@ -3,7 +3,7 @@
 load("//rules/private:exporter_action.bzl", "exporter_action")
 load("//toolchains/exporter:linker_action.bzl", "linker_action")
 
-def sensitivity(ctx, *, label, model, recipe, output, methods = [], measured_with = None):
+def sensitivity(ctx, *, label, model, recipe, output, methods = [], calibration = None, measured_with = None):
     """Declares the action EtSensitivity.
 
     Args:
@@ -13,9 +13,10 @@ def sensitivity(ctx, *, label, model, recipe, output, methods = [], measured_wit
       recipe: EtRecipeInfo; its tree may have choices, of which all are measured.
       output: File to write: JSON.
       methods: list of strings; empty: all.
-      measured_with: None: the model's inputs; or struct(inputs, text, tokens, tokenizer, packages): a File of
-        inputs or None, a File of text or None, the number of its tokens, Files of the tokenizer's code, and
-        list of EtPackagesInfo that it needs.
+      calibration: File of inputs that static recipes are calibrated with, or None: the model's.
+      measured_with: None: the inputs that calibrate, or else the model's; or struct(inputs, text, tokens,
+        tokenizer, packages): a File of inputs or None, a File of text or None, the number of its tokens, Files
+        of the tokenizer's code, and list of EtPackagesInfo that it needs.
     """
     exporter_action(
         ctx,
@@ -24,6 +25,7 @@ def sensitivity(ctx, *, label, model, recipe, output, methods = [], measured_wit
         model = model,
         recipe = recipe,
         methods = methods,
+        settings = struct(quantize = "recipe", trained_checkpoint = None, calibration = calibration),
         measured_with = measured_with,
         output = output,
         mnemonic = "EtSensitivity",

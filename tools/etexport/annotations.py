@@ -5,6 +5,11 @@ annotate every input of an operator that they know, token indices and masks of l
 included (Core ML's and OpenVINO's in 1.5.1); calibration then fails with '"histogram_cpu" not
 implemented for Long'. Others turn the number of each `x + 1` into a tensor of float32 (XNNPACK's
 and Vulkan's), so that positions and indices become floats.
+
+Nor is a layer quantized dynamically whose input is a weight, such as a learned query: its scale
+would be computed by operators that no delegate takes, as they have no input of the program, and
+that the runtime lacks. The same holds for a weight that is computed from an input, whatever the
+recipe, as its scales are those of channels.
 """
 
 from __future__ import annotations
@@ -24,10 +29,17 @@ from torchao.quantization.pt2e.quantizer.quantizer import (
 
 
 class FloatsOnly(Quantizer):
-    """A quantizer that annotates as another one does, floating-point tensors only."""
+    """A quantizer that annotates as another one does, floating-point tensors only.
 
-    def __init__(self, inner: Quantizer) -> None:
-        self._inner = inner
+    Args:
+      inner: the other one.
+      then: is called with the annotated graph, and may remove annotations.
+    """
+
+    def __init__(
+        self, inner: Quantizer, then: Callable[[GraphModule], None] = lambda _: None
+    ) -> None:
+        self._inner, self._then = inner, then
 
     def transform_for_annotation(self, model: GraphModule) -> GraphModule:
         """As the other one, but numbers that are added to integers stay numbers."""
@@ -49,9 +61,13 @@ class FloatsOnly(Quantizer):
         """As the other one, without what is not of floats, or shares its scale with such."""
         annotated = self._inner.annotate(model)
         removed: set[Any] = set()
+        reached = _of_inputs(model)
         for node in model.graph.nodes:
-            removed |= _drop(node, _of_integers)
+            removed |= drop(node, _of_integers)
+            if _is_unfit(node, reached):
+                removed |= drop(node)
         drop_references(model, removed)
+        self._then(model)
         return annotated
 
     def validate(self, model: GraphModule) -> None:
@@ -94,7 +110,7 @@ def drop_references(model: GraphModule, removed: set[Any]) -> None:
     while removed:
         gone, removed = removed, set()
         for node in model.graph.nodes:
-            removed |= _drop(node, lambda _, spec, gone=gone: _refers(spec, gone))
+            removed |= drop(node, lambda _, spec, gone=gone: _refers(spec, gone))
 
 
 def places(node: Node, annotation: QuantizationAnnotation) -> set[Any]:
@@ -105,7 +121,7 @@ def places(node: Node, annotation: QuantizationAnnotation) -> set[Any]:
     return edges | ({node} if annotation.output_qspec is not None else set())
 
 
-def _drop(node: Node, unwanted: Callable[[Node, Any], bool]) -> set[Any]:
+def drop(node: Node, unwanted: Callable[[Node, Any], bool] = lambda *_: True) -> set[Any]:
     """Removes a node's unwanted annotations; the edges and nodes that had one."""
     annotation = node.meta.get(Q_ANNOTATION_KEY)
     if annotation is None:
@@ -117,6 +133,28 @@ def _drop(node: Node, unwanted: Callable[[Node, Any], bool]) -> set[Any]:
     if annotation.output_qspec is not None and unwanted(node, annotation.output_qspec):
         annotation.output_qspec = None
     return before - places(node, annotation)
+
+
+def _of_inputs(model: GraphModule) -> set[Node]:
+    """The nodes whose values depend on the inputs."""
+    reached: set[Node] = set()
+    for node in model.graph.nodes:
+        if node.op == "placeholder" or not reached.isdisjoint(node.all_input_nodes):
+            reached.add(node)
+    return reached
+
+
+def _is_unfit(node: Node, reached: set[Node]) -> bool:
+    """Whether an annotation takes a weight for a dynamic input, or an input for a weight."""
+    annotation = node.meta.get(Q_ANNOTATION_KEY)
+    specs = {n: s for n, s in (annotation.input_qspec_map or {}).items() if s} if annotation else {}
+    is_dynamic = any(getattr(spec, "is_dynamic", False) for spec in specs.values())
+    return any(
+        source in reached
+        if getattr(spec, "ch_axis", None) is not None
+        else is_dynamic and getattr(spec, "is_dynamic", False) != (source in reached)
+        for source, spec in specs.items()
+    )
 
 
 def _of_integers(node: Node, _spec: Any = None) -> bool:

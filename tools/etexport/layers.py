@@ -3,12 +3,14 @@
 torchao's recipes replace layers of the eager model, so a layer is taken from a copy that was
 quantized whole. PT2E's recipes quantize a graph: a graph that has the layers side by side, under
 their names and with the inputs that they have in the model, is quantized as a program would be.
-What PT2E does beyond layers with weights (an addition between two of them) is not measured, nor are
-its fusions.
+Which layers that are is asked of the whole graph, where what stands before and behind a layer
+decides, too. What PT2E does beyond layers with weights (an addition between two of them) is not
+measured, nor are its fusions.
 """
 
 from __future__ import annotations
 
+import copy
 import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +22,7 @@ from executorch.export import ExportRecipe
 
 from etexport import stages
 from etexport.inputs import deep_copy
-from etexport.quantize import quantize
+from etexport.quantize import quantize, quantized_weights
 
 # Positional arguments of one call.
 Call = tuple[Any, ...]
@@ -101,7 +103,9 @@ def find(modules: Mapping[str, torch.nn.Module]) -> list[Layer]:
             for child, module in parent._modules.items():
                 if module is None or not _has_matrix(module):
                     continue
-                own = [p for p in module.parameters() if len(users[id(p)]) == 1]
+                # What layers in it have is theirs.
+                parameters = module.parameters(recurse=False)
+                own = [p for p in parameters if len(users[id(p)]) == 1]
                 layer = found.setdefault(id(module), Layer([], module, sum(map(_stored, own)), []))
                 name = f"{prefix}.{child}" if prefix else child
                 layer.names = sorted({*layer.names, name})
@@ -162,7 +166,13 @@ def add_variants(
     others = [layer for layer in layers if by_torchao[id(layer.module)] is None]
     graphs: dict[int, torch.nn.Module] = {}
     if quantization is not None and quantization.quantizers:
-        graphs = _apart(others, recipe, calls, label)
+        weights = {_place(w) for w in quantized_weights(modules, spec, recipe, label)}
+        quantized = [
+            layer
+            for layer in others
+            if any(_place(p) in weights for p in layer.module.parameters(recurse=False))
+        ]
+        graphs = _apart(quantized, recipe, calls, label)
     for layer in layers:
         variant = by_torchao[id(layer.module)] or graphs.get(id(layer.module))
         layer.variants.append(variant)
@@ -178,9 +188,17 @@ def _transformed(layer: Layer, modules: Mapping[str, Any]) -> torch.nn.Module | 
                 candidate = module.get_submodule(name)
             except AttributeError:
                 continue
-            if any(map(_is_quantized, candidate.parameters())):
-                return candidate
+            if any(map(_is_quantized, candidate.parameters(recurse=False))):
+                # The layers in it are put there one by one.
+                variant = copy.copy(candidate)
+                variant._modules = layer.module._modules
+                return variant
     return None
+
+
+def _place(tensor: torch.Tensor) -> int:
+    """Where a weight is, which graphs of the model share."""
+    return tensor.untyped_storage().data_ptr()
 
 
 def _is_quantized(tensor: torch.Tensor) -> bool:
@@ -295,7 +313,7 @@ def _tensors(module: torch.nn.Module) -> Iterable[torch.Tensor]:
     if isinstance(module, torch.fx.GraphModule):
         targets = {str(node.target) for node in module.graph.nodes if node.op == "get_attr"}
         return [operator.attrgetter(target)(module) for target in sorted(targets)]
-    return {id(tensor): tensor for tensor in module.parameters()}.values()
+    return {id(tensor): tensor for tensor in module.parameters(recurse=False)}.values()
 
 
 def _stored(tensor: torch.Tensor) -> int:

@@ -135,7 +135,7 @@ def _lower(request: Request, spec: Any, recipe: Any, progress: Progress, tree: P
             hints = capture.hints(manager, names, program, scratch, config)
             index = split(program, request.output, request.label, versions(), hints)
             lowering = {
-                **_described(index, spec, recipe, request, overridden),
+                **_described(index, spec, recipe, request, overridden, lowered.notes),
                 "calls": lowered.calls.of_program(manager),
                 "delegation": lowered.delegation,
                 "without_kernel": kernels.missing(manager),
@@ -159,6 +159,7 @@ class _Lowered:
       calls: modules of its nodes.
       used: what became of the fast path's units.
       accuracy: as `accuracy.measure` has it; None: training changes the model to compare with.
+      notes: on what stays in float although the recipe quantizes it.
     """
 
     manager: Any
@@ -166,6 +167,7 @@ class _Lowered:
     calls: Calls
     used: Used
     accuracy: Beside[dict[str, Any]] | None
+    notes: list[str]
 
 
 def _run(
@@ -199,7 +201,8 @@ def _run(
         delegated.update(delegation.of_program(edge, reasons, recipe))
         calls.keep(edge)
 
-    watch = stages.Watch(quantized, names.keep, lowered)
+    notes: list[str] = []
+    watch = stages.Watch(quantized, names.keep, lowered, notes.append)
     with (
         path.chosen(request.lowering) as used,
         names.watching(),
@@ -208,11 +211,16 @@ def _run(
         manager = stages.run(
             spec, recipe, progress, request.model_label, etrecord=False, watch=watch
         )
-    return _Lowered(manager, delegated, calls, used, compared[0] if compared else None)
+    return _Lowered(manager, delegated, calls, used, compared[0] if compared else None, notes)
 
 
 def _described(
-    index: Index, spec: Any, recipe: Any, request: Request, overridden: list[dict[str, Any]]
+    index: Index,
+    spec: Any,
+    recipe: Any,
+    request: Request,
+    overridden: list[dict[str, Any]],
+    notes: list[str],
 ) -> dict[str, Any]:
     """What the report says of a lowering, beside the index: deterministic."""
     from etexport import overrides
@@ -221,7 +229,7 @@ def _described(
     return {
         "label": index.label,
         "model": request.model_label,
-        "notes": list(spec.notes),
+        "notes": [*spec.notes, *notes],
         "recipe": {
             "label": request.recipe["label"],
             "name": recipe.name or "",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import collections
 from typing import Any
 
 import torch
 from etbuild import BuildError, Method
 from executorch.export import ExportRecipe
 from torch.export.graph_signature import ConstantArgument, InputKind
+from torch.utils import _pytree as pytree
 
 from etexport import bodies
 from etexport.outputs import leaves
@@ -27,7 +29,31 @@ def export(
     _check_dropout(name, program, label)
     for transform in recipe.aten_transform_passes or []:
         program = transform(name, program)
+    _make_tuples_plain(program)
     return program
+
+
+def _make_tuples_plain(program: torch.export.ExportedProgram) -> None:
+    """Makes tuples of the named ones that a method returns, such as torch.topk's.
+
+    A program returns them one after the other, and upstream's emitter knows no named ones.
+    """
+    signature = program.module_call_graph[0].signature
+    if signature is not None:
+        signature.out_spec = _plain(signature.out_spec)
+
+
+def _plain(spec: Any) -> Any:
+    if spec.is_leaf():
+        return spec
+    children = [_plain(child) for child in spec.children()]
+    # A model's own are of pytree's kind `namedtuple`; torch's are classes of their own.
+    is_named = (
+        isinstance(spec.type, type) and issubclass(spec.type, tuple) and spec.type is not tuple
+    )
+    if is_named or spec.type is collections.namedtuple:
+        return pytree.treespec_tuple(children)
+    return pytree.TreeSpec(spec.type, spec.context, children)
 
 
 def export_module(

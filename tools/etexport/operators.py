@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -67,3 +68,14 @@ def _dotted(path: str) -> str:
     for mark in ("._modules['", "['", "["):
         path = path.replace(mark, ".")
     return path.replace("']", "").replace("]", "").lstrip(".")
+
+
+def line_of(node: Node) -> str:
+    """The line of the model's code that called a node: "net.py:12"; empty: unknown."""
+    trace = node.meta.get("stack_trace") or ""
+    frames = re.findall(r'File "([^"]+)", line (\d+)', trace)
+    own = [(file, line) for file, line in frames if "site-packages" not in file]
+    if not (own or frames):
+        return ""
+    file, line = (own or frames)[-1]
+    return f"{file}:{line}"

@@ -42,7 +42,8 @@ _PASSES = (
     "post_convert_passes",
 )
 # Of a recipe, and of its quantization: they are for all layers.
-_WHOLE = ("pipeline_stages", "strict", "mode", "aten_transform_passes")
+_WHOLE = ("pipeline_stages", "strict", "mode")
+_TRANSFORMS = "aten_transform_passes"
 _SETTINGS = ("is_qat", "dynamic_batch_size", "train_fn", "calibration_inputs_fn", "fold_quantize")
 
 
@@ -221,6 +222,8 @@ def mixed(base: ExportRecipe, overrides: Sequence[Override], label: str) -> Expo
 def _check_agree(base: ExportRecipe, override: Override, label: str, one: Any, other: Any) -> None:
     where = f'{label}: overrides: "{override.pattern}" ({override.label})'
     pairs = [(name, base, override.recipe) for name in _WHOLE]
+    if getattr(base, _TRANSFORMS) and getattr(override.recipe, _TRANSFORMS):
+        pairs.append((_TRANSFORMS, base, override.recipe))
     if one is not None and other is not None:
         pairs += [(name, one, other) for name in _SETTINGS]
     for name, left, right in pairs:

@@ -2,24 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Set
+from operator import attrgetter
 from typing import Any
 
 import torch
 from etbuild import BuildError, Method, ModelSpec
 from executorch.export import ExportRecipe, QuantizationRecipe, stages
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e, prepare_qat_pt2e
+from torchao.quantization.pt2e.quantizer.quantizer import Q_ANNOTATION_KEY
 
-from etexport import calibration, training
+from etexport import apart, calibration, training
 from etexport.annotations import FloatsOnly
 from etexport.inputs import deep_copy
 from etexport.methods import export_module
 
 
 def quantize(
-    modules: Mapping[str, Any], spec: ModelSpec, recipe: ExportRecipe, label: str
+    modules: Mapping[str, Any],
+    spec: ModelSpec,
+    recipe: ExportRecipe,
+    label: str,
+    note: Callable[[str], None] = lambda _: None,
 ) -> dict[str, Any]:
     """Applies PT2E quantization of a recipe: capture, prepare, calibrate, convert.
+
+    Args:
+      modules: by method.
+      spec: the model.
+      recipe: with quantizers; others change nothing.
+      label: of the model, for messages.
+      note: is told what stays in float although the recipe quantizes it.
 
     Raises:
       BuildError: calibration inputs are missing or don't fit.
@@ -31,12 +44,43 @@ def quantize(
     state = _State()
     quantized = {
         name: _quantize_module(
-            name, module, spec.methods[name], recipe, inputs.get(name), state, label
+            name, module, spec.methods[name], recipe, inputs.get(name), state, label, note
         )
         for name, module in modules.items()
     }
     state.restore()
     return quantized
+
+
+def quantized_weights(
+    modules: Mapping[str, Any], spec: ModelSpec, recipe: ExportRecipe, label: str
+) -> list[torch.Tensor]:
+    """The weights that PT2E quantization of a recipe would quantize; nothing is calibrated.
+
+    Args:
+      modules: by method.
+      spec: the model.
+      recipe: with quantizers.
+      label: of the model, for messages.
+
+    Returns:
+      The tensors of the modules.
+    """
+    quantization = recipe.quantization_recipe
+    stage = stages.QuantizeStage(quantization)
+    found: dict[str, torch.Tensor] = {}
+    for name, module in modules.items():
+        captured = _captured(name, module, spec.methods[name], label)
+        captured = stage._apply_passes(captured, quantization.pre_prepare_passes)
+        quantizer = _quantizer(stage, quantization)
+        graph = quantizer.transform_for_annotation(captured)
+        quantizer.annotate(graph)
+        for node in graph.graph.nodes:
+            annotation = node.meta.get(Q_ANNOTATION_KEY)
+            for source, qspec in ((annotation and annotation.input_qspec_map) or {}).items():
+                if source.op == "get_attr" and qspec is not None:
+                    found[f"{name}.{source.target}"] = attrgetter(str(source.target))(graph)
+    return list(found.values())
 
 
 class _State:
@@ -65,6 +109,7 @@ def _quantize_module(
     inputs: Iterable[tuple[Any, ...]] | None,
     state: _State,
     label: str,
+    note: Callable[[str], None],
 ) -> Any:
     quantization = recipe.quantization_recipe
     stage = stages.QuantizeStage(quantization)
@@ -73,8 +118,15 @@ def _quantize_module(
         training.train(quantization, module_of_graph, label)
         stages.move_exported_model_to_eval(module_of_graph)
     else:
-        module_of_graph = _observed(name, module, method, recipe, label, state)
-        calibration.calibrate(name, module_of_graph, inputs, method, label)
+
+        def run(graph: Callable[..., Any]) -> None:
+            calibration.calibrate(name, graph, inputs, method, label)
+
+        def keep_apart(graph: torch.fx.GraphModule) -> None:
+            apart.keep(graph, run, note)
+
+        module_of_graph = _observed(name, module, method, recipe, label, state, keep_apart)
+        run(module_of_graph)
     module_of_graph = stage._apply_passes(module_of_graph, quantization.pre_convert_passes)
     # Some backends want weights as they were, with the operators that quantize them. Upstream's
     # QuantizationRecipe has no field for it; a recipe of theirs may have.
@@ -112,14 +164,20 @@ def prepared(name: str, module: Any, method: Method, recipe: ExportRecipe, label
 
 
 def _observed(
-    name: str, module: Any, method: Method, recipe: ExportRecipe, label: str, state: _State
+    name: str,
+    module: Any,
+    method: Method,
+    recipe: ExportRecipe,
+    label: str,
+    state: _State,
+    annotated: Callable[[torch.fx.GraphModule], None],
 ) -> Any:
-    """A method's graph with observers, to be calibrated."""
+    """A method's graph with observers, to be calibrated; `annotated`: sees it without them."""
     quantization = recipe.quantization_recipe
     stage = stages.QuantizeStage(quantization)
     captured = _captured(name, module, method, label)
     captured = stage._apply_passes(captured, quantization.pre_prepare_passes)
-    quantizer = _quantizer(stage, quantization)
+    quantizer = _quantizer(stage, quantization, annotated)
     names = {name for name, _ in captured.named_buffers()}
     state.keep(captured, names)
     observed = stage._apply_passes(
@@ -130,8 +188,13 @@ def _observed(
     return observed
 
 
-def _quantizer(stage: Any, quantization: QuantizationRecipe) -> FloatsOnly:
-    return FloatsOnly(stage._get_quantizer_for_prepare_pt2e(quantization.quantizers))
+def _quantizer(
+    stage: Any,
+    quantization: QuantizationRecipe,
+    annotated: Callable[[torch.fx.GraphModule], None] = lambda _: None,
+) -> FloatsOnly:
+    inner = stage._get_quantizer_for_prepare_pt2e(quantization.quantizers)
+    return FloatsOnly(inner, annotated)
 
 
 def capture(name: str, module: Any, method: Method, label: str) -> torch.export.ExportedProgram:

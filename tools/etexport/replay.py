@@ -6,7 +6,10 @@ returns these outputs until the replaced layer is called. On average that halves
 layer near the end costs almost nothing.
 
 The invariant: a call that ended before the first call of a replaced layer began has the same
-output in both runs. State would break it, so buffers (a KV cache) are put back before each run.
+output in both runs. State would break it, so buffers (a KV cache) are put back before each run. A
+call that does more than to return new tensors is never left out: one that changes its inputs or a
+buffer in place, one that returns an input or a buffer, and one that has arguments of other kinds,
+such as a cache.
 A layer whose weight is used without a call of the layer is never seen: the replay then runs all.
 """
 
@@ -40,10 +43,17 @@ class Sample:
 
 @dataclass
 class _Call:
-    """A call of a module: it and the calls within it have the numbers from its own up to `end`."""
+    """A call of a module: it and the calls within it have the numbers from its own up to `end`.
+
+    Attributes:
+      output: a copy of what it returned.
+      end: number of the next call behind it.
+      pure: whether it did nothing but to return new tensors.
+    """
 
     output: Any
     end: int
+    pure: bool
 
 
 @dataclass
@@ -88,7 +98,7 @@ class Replay:
         runs, outputs = [], []
         for sample in self._samples:
             run = _Run()
-            outputs.append(self._outputs(sample, _recorder(run, see)))
+            outputs.append(self._outputs(sample, _recorder(run, see, self._state.buffers)))
             runs.append(run)
         return Recording(outputs, runs)
 
@@ -114,7 +124,11 @@ class Replay:
         return outputs
 
 
-def _recorder(run: _Run, see: Callable[[Any, tuple[Any, ...], Any], None] | None) -> Any:
+def _recorder(
+    run: _Run,
+    see: Callable[[Any, tuple[Any, ...], Any], None] | None,
+    buffers: Callable[[], list[torch.Tensor]],
+) -> Any:
     original = torch.nn.Module.__call__
     count = 0
 
@@ -124,8 +138,9 @@ def _recorder(run: _Run, see: Callable[[Any, tuple[Any, ...], Any], None] | None
         run.first.setdefault(id(self), number)
         if see is not None:
             see(self, args, kwargs)
+        before = _Before([*args, *kwargs.values()], buffers())
         output = original(self, *args, **kwargs)
-        run.calls[number] = _Call(_copied(output), count)
+        run.calls[number] = _Call(_copied(output), count, before.is_pure(output, buffers()))
         return output
 
     return call
@@ -138,13 +153,48 @@ def _replayer(run: _Run, first: int) -> Any:
     def call(self: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
         nonlocal count
         known = run.calls.get(count) if count < first else None
-        if known is not None and known.end <= first:
+        if known is not None and known.pure and known.end <= first:
             count = known.end
             return _copied(known.output)
         count += 1
         return original(self, *args, **kwargs)
 
     return call
+
+
+# Arguments that a call cannot change.
+_PLAIN = (int, float, complex, str, bytes, torch.dtype, torch.device, torch.Size, type(None))
+
+
+class _Before:
+    """What a call could change, as it is before the call."""
+
+    def __init__(self, arguments: Any, buffers: Sequence[torch.Tensor]) -> None:
+        parts = leaves(arguments)
+        self._tensors = [part for part in parts if isinstance(part, torch.Tensor)]
+        self._known = all(isinstance(part, (torch.Tensor, *_PLAIN)) for part in parts)
+        self._buffers = list(buffers)
+        self._versions = [_version(tensor) for tensor in (*self._tensors, *self._buffers)]
+
+    def is_pure(self, output: Any, buffers: Sequence[torch.Tensor]) -> bool:
+        """Whether nothing has changed, and the output shares no memory with anything."""
+        if not self._known or [*map(id, buffers)] != [*map(id, self._buffers)]:
+            return False
+        held = (*self._tensors, *self._buffers)
+        if [_version(tensor) for tensor in held] != self._versions:
+            return False
+        parts = leaves(output)
+        memory = [_memory(part) for part in parts if isinstance(part, torch.Tensor)]
+        is_new = len(set(memory)) == len(memory) and not set(memory) & set(map(_memory, held))
+        return is_new and all(isinstance(part, (torch.Tensor, *_PLAIN)) for part in parts)
+
+
+def _version(tensor: torch.Tensor) -> int:
+    return -1 if tensor.is_inference() else tensor._version
+
+
+def _memory(tensor: torch.Tensor) -> int:
+    return tensor.untyped_storage().data_ptr()
 
 
 def _copied(value: Any) -> Any:
@@ -163,6 +213,10 @@ class _State:
             for name, buffer in module._buffers.items()
             if buffer is not None
         }
+
+    def buffers(self) -> list[torch.Tensor]:
+        """What the modules have as their buffers now."""
+        return [module._buffers[name] for module, name, _, _ in self._before.values()]
 
     def restore(self) -> None:
         """Gives each module its own buffers, with the values that they had."""

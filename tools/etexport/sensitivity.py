@@ -52,11 +52,13 @@ class Data:
 
     Attributes:
       samples: inputs of its methods.
+      calibration: inputs that static recipes are calibrated with; empty: the samples.
       text: name of the text that the samples are pieces of; empty: there is none.
     """
 
     samples: Sequence[Sample]
     text: str = ""
+    calibration: Sequence[Sample] = ()
 
     @property
     def tokens(self) -> int:
@@ -65,27 +67,44 @@ class Data:
 
 
 def inputs_of(spec: ModelSpec, request: Request) -> Data:
-    """The inputs of a request's file, or else those of the model.
+    """The inputs of a request's file, or else those that calibrate, or else those of the model.
 
     Raises:
-      BuildError: the file does not fit the model.
+      BuildError: a file does not fit the model.
     """
+    calibrating = calibration_of(spec, request)
     if request.inputs is not None:
-        by_method: Mapping[str, Any] = calibration.read(
-            request.inputs, spec.methods, request.label, "data"
-        )
-    elif spec.calibration is not None:
-        by_method = calibration.of_model(spec, request.model_label)
+        by_method = calibration.read(request.inputs, spec.methods, request.label, "data")
+        samples = _samples(by_method)
+    elif request.calibration is not None or spec.calibration is not None:
+        samples = calibrating
     else:
-        by_method = {n: [m.example_inputs, *m.test_inputs] for n, m in spec.methods.items()}
-    samples = [
-        Sample(name, tuple(inputs)) for name, many in sorted(by_method.items()) for inputs in many
-    ]
+        samples = _samples({n: [m.example_inputs, *m.test_inputs] for n, m in spec.methods.items()})
     if not samples:
         raise BuildError(
             f"{request.label}: there are no inputs to measure with.", "Give the model some."
         )
-    return Data(samples)
+    return Data(samples, calibration=calibrating)
+
+
+def calibration_of(spec: ModelSpec, request: Request) -> list[Sample]:
+    """The inputs that a program of the request would be calibrated with.
+
+    Raises:
+      BuildError: the calibration file does not fit the model.
+    """
+    by_method: dict[str, Any] = {n: [m.example_inputs] for n, m in spec.methods.items()}
+    if request.calibration is not None:
+        by_method |= calibration.read(request.calibration, spec.methods, request.label)
+    elif spec.calibration is not None:
+        by_method |= calibration.of_model(spec, request.model_label)
+    return _samples({name: by_method[name] for name in spec.methods})
+
+
+def _samples(by_method: Mapping[str, Iterable[Any]]) -> list[Sample]:
+    return [
+        Sample(name, tuple(inputs)) for name, many in sorted(by_method.items()) for inputs in many
+    ]
 
 
 def text_of(spec: ModelSpec, tokens: Sequence[int], name: str, label: str) -> Data:
@@ -163,7 +182,9 @@ class _Model:
         found = layers.find(self._modules)
         self._replay = Replay(self._modules, data.samples)
         calls: dict[int, list[Call]] = {id(layer.module): [] for layer in found}
-        self._float = self._replay.record(_collector(calls))
+        if data.calibration:
+            Replay(self._modules, data.calibration).record(_collector(calls))
+        self._float = self._replay.record(None if data.calibration else _collector(calls))
         self._check_logits()
         for choice in choices:
             layers.add_variants(found, spec, choice.recipe, calls, label)

@@ -38,7 +38,7 @@ from torchao.quantization import quantize_
 from torchao.quantization.quant_api import _is_linear
 from torchao.utils import unwrap_tensor_subclass
 
-from etexport import bodies, bounds, control_flow, state, training, writes
+from etexport import bodies, bounds, control_flow, runnable, state, training, writes
 from etexport.inputs import deep_copy
 from etexport.methods import check_eager, export
 from etexport.overrides import MixedQuantization, OwnedLayers
@@ -66,11 +66,13 @@ class Watch:
         exported: modules, or exported programs.
       exported: called with the exported programs by method, before they are lowered.
       lowered: called with upstream's EdgeProgramManager, before it is emitted.
+      noted: called with a sentence on what stays in float although the recipe quantizes it.
     """
 
     quantized: Callable[[Mapping[str, Any]], None] = _unwatched
     exported: Callable[[Mapping[str, Any]], None] = _unwatched
     lowered: Callable[[Any], None] = _unwatched
+    noted: Callable[[str], None] = _unwatched
 
 
 def run(
@@ -104,7 +106,7 @@ def run(
         if StageType.SOURCE_TRANSFORM in requested:
             modules = transform_sources(modules, recipe, label)
         if StageType.QUANTIZE in requested:
-            modules = quantize(modules, spec, recipe, label)
+            modules = quantize(modules, spec, recipe, label, watch.noted)
     if any(module is not spec.methods[name].module for name, module in modules.items()):
         watch.quantized(modules)
     with progress.stage("export"):
@@ -132,9 +134,12 @@ def run(
         config = recipe.executorch_backend_config or ExecutorchBackendConfig()
         passes = [*config.passes, control_flow.CopyResults()]
         state.check_shared(spec, edge, config, label)
-        config = writes.in_place(dataclasses.replace(config, passes=passes), edge, programs)
+        rows = runnable.Rows(config.to_out_var_pass)
+        config = dataclasses.replace(config, passes=passes, to_out_var_pass=rows)
+        config = writes.in_place(config, edge, programs)
         with bodies.without_gradients(programs):
             manager = edge.to_executorch(config)
+    runnable.check(manager, label)
     bounds.check_lowered(manager, inputs, label)
     state.check(manager, programs, changes, label)
     return manager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pkgutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 from etbuild import BuildError, ModelSpec
 
 from etexport.flags import Request
-from etexport.sensitivity import Data, text_of
+from etexport.sensitivity import Data, calibration_of, text_of
 
 
 def read(spec: ModelSpec, request: Request, tokenizer: Path | None = None) -> Data:
@@ -33,7 +34,8 @@ def read(spec: ModelSpec, request: Request, tokenizer: Path | None = None) -> Da
             f"{request.label}: {name} is not UTF-8: {error.reason}.", "Convert it."
         ) from error
     ids = tokenizer_of(tokenizer, request.data).encode(text, add_special_tokens=False).ids
-    return text_of(spec, ids[: request.tokens], name, request.label)
+    data = text_of(spec, ids[: request.tokens], name, request.label)
+    return dataclasses.replace(data, calibration=calibration_of(spec, request))
 
 
 def tokenizer_of(given: Path | None, data: Mapping[str, Path]) -> Any:
