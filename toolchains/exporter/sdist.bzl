@@ -11,6 +11,15 @@ def _unpack(rctx, archive, folder, origin):
     extract(rctx, archive, folder, origin)
     return rctx.path(folder).readdir()[0]
 
+def _change(rctx, path, changes):
+    """Replaces texts in a file of the repository."""
+    text = rctx.read(path)
+    for i in range(0, len(changes), 2):
+        if changes[i] not in text:
+            fail("@%s: %s lacks a text to replace, of another version: %s" % (rctx.name, path, changes[i]))
+        text = text.replace(changes[i], changes[i + 1])
+    rctx.file(path, text, executable = False)
+
 def _sdist_folders_impl(rctx):
     # Bazel tells an archive's kind by its name.
     archive = rctx.path("source.tar.gz")
@@ -30,6 +39,8 @@ def _sdist_folders_impl(rctx):
         top = _unpack(rctx, inner, "unpacked/inner", rctx.attr.archive + " in " + origin)
     rctx.delete(archive)
     move_unpacked(rctx, top, rctx.attr.folders, origin)
+    for path, changes in rctx.attr.changes.items():
+        _change(rctx, path, changes)
     rctx.template("BUILD.bazel", rctx.attr.build_file, executable = False)
     return reproducible(rctx)
 
@@ -42,6 +53,9 @@ sdist_folders = repository_rule(
             doc = "Path of an archive in the archive, whose files they are.",
         ),
         "build_file": attr.label(mandatory = True, allow_single_file = True),
+        "changes": attr.string_list_dict(
+            doc = "Path of a file in the repository to texts in it, each followed by what replaces it.",
+        ),
         "folders": attr.string_dict(
             mandatory = True,
             doc = "Path in the repository to path in the archive; what lies inside of another one first.",

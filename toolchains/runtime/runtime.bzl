@@ -2,6 +2,7 @@
 
 load("//toolchains/exporter:sdist.bzl", "sdist_folders")
 load("//toolchains/exporter:wheel.bzl", "wheel_folders")
+load("//toolchains/runtime:oniguruma.bzl", "ONIGURUMA_CHANGES")
 load("//toolchains/runtime:origins.bzl", "NLOHMANN_JSON_VERSION")
 load("//toolchains/runtime:verified.bzl", "VERIFIED_EXPORTERS")
 
@@ -65,6 +66,7 @@ def oniguruma_repository():
         name = "executorch_oniguruma",
         archive = "deps/jq-1.8.1.tar.gz",
         build_file = Label("//toolchains/runtime:oniguruma.BUILD"),
+        changes = ONIGURUMA_CHANGES,
         folders = {
             "include/oniguruma.h": source + "src/oniguruma.h",
             "license/COPYING": source + "COPYING",

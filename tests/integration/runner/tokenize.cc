@@ -56,7 +56,7 @@ Result<std::string> marked(
 
 Status tokenize(const std::string& path, const std::string& mode) {
   const runner::JsonValue root = TRY(runner::Tokenizer::read_file(path));
-  const auto tokenizer = TRY(runner::Tokenizer::read(root));
+  const auto tokenizer = TRY(runner::Tokenizer::read(root, /*has_lengths=*/mode == "marked"));
   const auto special = TRY(runner::SpecialTokens::read(root));
   std::string input;
   char piece[4096];

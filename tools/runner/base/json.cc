@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "tools/runner/base/files.h"
+#include "tools/runner/base/text.h"
 
 namespace runner {
 namespace {
@@ -24,7 +25,10 @@ class Builder final : public nlohmann::json_sax<json> {
   bool boolean(bool value) override { return add(value); }
   bool number_integer(number_integer_t value) override { return add(value); }
   bool number_unsigned(number_unsigned_t value) override { return add(value); }
-  bool number_float(number_float_t value, const string_t&) override { return add(value); }
+  bool number_float(number_float_t value, const string_t& digits) override {
+    const bool is_whole = digits.find_first_of(".eE") == std::string::npos;
+    return is_whole ? stop("it has the number " + shortened(digits) + ", which 64 bits do not hold") : add(value);
+  }
   bool string(string_t& value) override { return add(std::move(value)); }
   bool binary(binary_t&) override { return stop("it has binary data"); }
   bool start_object(size_t) override { return open(json::object()); }
@@ -35,7 +39,7 @@ class Builder final : public nlohmann::json_sax<json> {
   bool key(string_t& name) override {
     const auto [member, is_new] = open_.back()->get_ref<json::object_t&>().emplace(name, nullptr);
     member_ = &member->second;
-    return is_new || stop("it has the key \"" + name + "\" twice");
+    return is_new || stop("it has the key \"" + shortened(name) + "\" twice");
   }
 
   bool parse_error(size_t position, const std::string&, const json::exception&) override {
@@ -92,6 +96,12 @@ class Builder final : public nlohmann::json_sax<json> {
 
 }  // namespace
 
+std::string shortened(const std::string& name) {
+  constexpr size_t kMostShown = 200;
+  const std::string_view shown = std::string_view(name).substr(0, kMostShown);
+  return name.size() <= kMostShown ? name : repaired(without_cut_end(shown)) + "...";
+}
+
 Result<json> parse_json(std::string_view text) {
   Builder builder;
   if (!json::sax_parse(text.begin(), text.end(), &builder)) {
@@ -109,53 +119,56 @@ Result<JsonValue> JsonValue::read(const std::string& path, const std::string& wh
   if (!value.ok()) {
     return error(path + " is not " + what + ": " + value.sentence() + "; build it again.");
   }
-  return of(value.take_value(), path + " is not " + what + " of this version");
+  return of(value.take_value(), path + " is not " + what + " of this version", file.size());
 }
 
-JsonValue JsonValue::of(json document, std::string where) {
-  const auto shared = std::make_shared<const json>(std::move(document));
-  return {shared, *shared, std::move(where)};
+JsonValue JsonValue::of(json document, std::string where, uint64_t bytes) {
+  Budget budget(where, "reading it takes too long", "It is malformed: build it again.", bytes);
+  const auto shared = std::make_shared<Document>(Document{std::move(document), std::move(budget)});
+  return {shared, shared->root, std::move(where)};
 }
 
 Status JsonValue::error_with(const std::string& problem) const {
   return error(where_ + " " + problem + ".");
 }
 
-const json* JsonValue::find(const char* key) const {
+const json* JsonValue::find(const std::string& key) const {
   const auto member = value_->is_object() ? value_->find(key) : value_->end();
   return member == value_->end() ? nullptr : &*member;
 }
 
-bool JsonValue::has(const char* key) const {
+bool JsonValue::has(const std::string& key) const {
   const json* member = find(key);
   return member != nullptr && !member->is_null();
 }
 
 Result<const json*> JsonValue::member(
-    const char* key,
+    const std::string& key,
     const char* type,
     bool (json::*is)() const noexcept) const {
   const json* member = find(key);
   if (member == nullptr || !(member->*is)()) {
-    return error(where_ + ": \"" + key + "\" is missing or not of type " + type + ".");
+    return error(where_ + ": \"" + shortened(key) + "\" is missing or not of type " + type + ".");
   }
+  // A caller goes through a list, and copies a text.
+  TRY(budget().spend(where_.size() + (member->is_string() ? member->get_ref<const std::string&>().size() : member->size())));
   return member;
 }
 
-Result<JsonValue> JsonValue::at(const char* key) const {
+Result<JsonValue> JsonValue::at(const std::string& key) const {
   const json* object = TRY(member(key, "object", &json::is_object));
-  return part(*object, std::string(", ") + key);
+  return part(*object, ", " + shortened(key));
 }
 
-Result<std::string> JsonValue::text(const char* key) const {
+Result<std::string> JsonValue::text(const std::string& key) const {
   return TRY(member(key, "string", &json::is_string))->get<std::string>();
 }
 
-Result<std::string> JsonValue::text(const char* key, const std::string& fallback) const {
+Result<std::string> JsonValue::text(const std::string& key, const std::string& fallback) const {
   return has(key) ? text(key) : Result<std::string>(fallback);
 }
 
-Result<uint64_t> JsonValue::number(const char* key, uint64_t most) const {
+Result<uint64_t> JsonValue::number(const std::string& key, uint64_t most) const {
   const auto number =
       TRY(member(key, "number", &json::is_number_unsigned))->get<uint64_t>();
   if (number > most) {
@@ -165,20 +178,20 @@ Result<uint64_t> JsonValue::number(const char* key, uint64_t most) const {
   return number;
 }
 
-Result<bool> JsonValue::flag(const char* key) const {
+Result<bool> JsonValue::flag(const std::string& key) const {
   return TRY(member(key, "boolean", &json::is_boolean))->get<bool>();
 }
 
-Result<bool> JsonValue::flag(const char* key, bool fallback) const {
+Result<bool> JsonValue::flag(const std::string& key, bool fallback) const {
   return has(key) ? flag(key) : Result<bool>(fallback);
 }
 
-Result<JsonParts<JsonValue>> JsonValue::items(const char* key) const {
+Result<JsonParts<JsonValue>> JsonValue::items(const std::string& key) const {
   const json* list = TRY(member(key, "list", &json::is_array));
-  return JsonParts<JsonValue>(part(*list, std::string(", ") + key));
+  return JsonParts<JsonValue>(part(*list, ", " + shortened(key)));
 }
 
-Result<JsonParts<std::pair<std::string, JsonValue>>> JsonValue::members(const char* key) const {
+Result<JsonParts<std::pair<std::string, JsonValue>>> JsonValue::members(const std::string& key) const {
   return JsonParts<std::pair<std::string, JsonValue>>(TRY(at(key)));
 }
 

@@ -11,6 +11,7 @@
 #define JSON_NO_IO 1
 #include <nlohmann/json.hpp>
 
+#include "tools/runner/base/budget.h"
 #include "tools/runner/base/result.h"
 
 namespace runner {
@@ -18,14 +19,19 @@ namespace runner {
 // Parses an object. An error is the second half of a sentence: "it is not JSON at byte 7".
 //
 // Takes time and memory in proportion to the text. Refuses duplicate keys, because readers differ in which one
-// they use, and deeper nesting than in any file of these rules, because the library copies values recursively.
+// they use, numbers without a fraction that 64 bits do not hold, because readers differ in what they become, and deeper
+// nesting than in any file of these rules, because the library copies values recursively.
 Result<nlohmann::json> parse_json(std::string_view text);
+
+// A name for errors: names of a file may be as long as the file, and are part of each entry's position.
+std::string shortened(const std::string& name);
 
 template <class Entry>
 class JsonParts;
 
 // A value in a JSON file, which knows its position. Missing members and members of another type are
-// errors. Example:
+// errors. So is work that is not proportional to the file: what is read of it counts in the file's budget, each time, and
+// readers count there what they make of it. Example:
 //
 //     const JsonValue json = TRY(JsonValue::read("a.json", "a manifest"));
 //     const std::string label = TRY(json.text("label"));
@@ -36,27 +42,29 @@ class JsonValue {
  public:
   // Reads a file with an object; `what` names it in errors: "a manifest".
   static Result<JsonValue> read(const std::string& path, const std::string& what);
-  // `where` begins errors.
-  static JsonValue of(nlohmann::json document, std::string where);
+  // `where` begins errors; `bytes` is the size of the file.
+  static JsonValue of(nlohmann::json document, std::string where, uint64_t bytes);
 
   const nlohmann::json& value() const { return *value_; }
   // Begins errors: the file, and the part of it.
   const std::string& where() const { return where_; }
+  // Of the whole file.
+  Budget& budget() const { return document_->budget; }
   // "<where> <problem>."
   Status error_with(const std::string& problem) const;
 
   // Whether the member exists and is not null.
-  bool has(const char* key) const;
+  bool has(const std::string& key) const;
   // A member of that type; `fallback` if it is missing or null.
-  Result<JsonValue> at(const char* key) const;
-  Result<std::string> text(const char* key) const;
-  Result<std::string> text(const char* key, const std::string& fallback) const;
-  Result<uint64_t> number(const char* key, uint64_t most = UINT64_MAX) const;
-  Result<bool> flag(const char* key) const;
-  Result<bool> flag(const char* key, bool fallback) const;
+  Result<JsonValue> at(const std::string& key) const;
+  Result<std::string> text(const std::string& key) const;
+  Result<std::string> text(const std::string& key, const std::string& fallback) const;
+  Result<uint64_t> number(const std::string& key, uint64_t most = UINT64_MAX) const;
+  Result<bool> flag(const std::string& key) const;
+  Result<bool> flag(const std::string& key, bool fallback) const;
   // For iteration: the items of a list, and the members of an object with their names.
-  Result<JsonParts<JsonValue>> items(const char* key) const;
-  Result<JsonParts<std::pair<std::string, JsonValue>>> members(const char* key) const;
+  Result<JsonParts<JsonValue>> items(const std::string& key) const;
+  Result<JsonParts<std::pair<std::string, JsonValue>>> members(const std::string& key) const;
   // This value, which must be a string.
   Result<std::string> as_text() const;
 
@@ -64,18 +72,23 @@ class JsonValue {
   template <class Entry>
   friend class JsonParts;
 
-  JsonValue(std::shared_ptr<const nlohmann::json> document, const nlohmann::json& value, std::string where)
+  struct Document {
+    nlohmann::json root;
+    Budget budget;
+  };
+
+  JsonValue(std::shared_ptr<Document> document, const nlohmann::json& value, std::string where)
       : document_(std::move(document)), value_(&value), where_(std::move(where)) {}
 
-  const nlohmann::json* find(const char* key) const;
+  const nlohmann::json* find(const std::string& key) const;
   Result<const nlohmann::json*>
-  member(const char* key, const char* type, bool (nlohmann::json::*is)() const noexcept) const;
+  member(const std::string& key, const char* type, bool (nlohmann::json::*is)() const noexcept) const;
   JsonValue part(const nlohmann::json& value, const std::string& where) const {
     return {document_, value, where_ + where};
   }
 
   // Shared by all parts: copies would multiply the memory.
-  std::shared_ptr<const nlohmann::json> document_;
+  std::shared_ptr<Document> document_;
   const nlohmann::json* value_;
   std::string where_;
 };
@@ -100,7 +113,7 @@ class JsonParts {
       if constexpr (std::is_same_v<Entry, JsonValue>) {
         return whole_.part(*at_, "[" + std::to_string(number_) + "]");
       } else {
-        return {at_.key(), whole_.part(*at_, ", \"" + at_.key() + "\"")};
+        return {at_.key(), whole_.part(*at_, ", \"" + shortened(at_.key()) + "\"")};
       }
     }
 

@@ -50,7 +50,7 @@ Status read_weight_cache(const JsonValue& json, Manifest& manifest) {
     const JsonValue listed = TRY(json.at("packed_of_adapter"));
     for (auto item = listed.value().begin(); item != listed.value().end(); ++item) {
       std::vector<std::string>& of_weight = (*manifest.packed_of_adapter)[item.key()];
-      for (const JsonValue& key : TRY(listed.items(item.key().c_str()))) {
+      for (const JsonValue& key : TRY(listed.items(item.key()))) {
         of_weight.push_back(TRY(key.as_text()));
       }
     }

@@ -16,9 +16,11 @@ Result<AddedToken> read_token(const JsonValue& json, const Normalizer* normalize
   token.content = TRY(json.text("content"));
   token.is_special = TRY(json.flag("special", false));
   token.is_normalized = TRY(json.flag("normalized", false));
-  token.searched = token.is_normalized && normalizer != nullptr
-      ? TRY(normalizer->normalize(token.content, budget))
-      : token.content;
+  SourcedText searched = {token.content, {}};
+  if (token.is_normalized && normalizer != nullptr) {
+    TRY(normalizer->normalize(searched, budget));
+  }
+  token.searched = std::move(searched.text);
   token.strips_left = TRY(json.flag("lstrip", false));
   token.strips_right = TRY(json.flag("rstrip", false));
   token.is_word = TRY(json.flag("single_word", false));
@@ -75,15 +77,32 @@ std::vector<Range> said_within(const std::vector<Range>& said, size_t start, siz
 Result<std::unique_ptr<AddedTokens>> AddedTokens::read(
     const JsonValue& json,
     const Normalizer* normalizer,
-    Budget& budget) {
+    const TokenModel& model) {
   auto added = std::make_unique<AddedTokens>();
   std::vector<uint32_t> ids;
   if (!json.has("added_tokens")) {
     return added;
   }
+  std::set<std::string> contents;
+  uint64_t next = model.size();
   for (const JsonValue& item : TRY(json.items("added_tokens"))) {
-    AddedToken token = TRY(read_token(item, normalizer, budget));
-    TRY(budget.spend(token.searched.size()));
+    AddedToken token = TRY(read_token(item, normalizer, json.budget()));
+    TRY(json.budget().spend(token.searched.size()));
+    if (token.content.empty()) {
+      continue;  // As in Hugging Face's.
+    }
+    if (!contents.insert(token.content).second) {
+      return item.error_with("has the content \"" + shortened(token.content) + "\", which another one has, too");
+    }
+    const int64_t known = model.id_of(token.content);
+    const uint64_t expected = known >= 0 ? static_cast<uint64_t>(known) : next;
+    if (token.id != expected) {
+      return item.error_with(
+          "(\"" + shortened(token.content) + "\") has the id " + std::to_string(token.id) + ", expected " +
+          std::to_string(expected) + (known >= 0 ? ", as in the model's vocabulary" : ", the next one") +
+          ". Hugging Face's tokenizers ignore the number in the file; write it with the number that they use");
+    }
+    next = std::max(next, expected + 1);
     ids.push_back(token.id);
     if (token.is_special) {
       added->special_.insert(token.content);
@@ -138,25 +157,14 @@ Result<const AddedToken*> AddedTokens::token_at(
     size_t at,
     const Sorted& tokens,
     Budget& budget) const {
+  const auto text_of = [](const AddedToken* token) -> const std::string& { return token->searched; };
+  Prefixes candidates(tokens.begin(), tokens.end(), text_of);
   const AddedToken* longest = nullptr;
-  // The tokens that begin like the text, which are neighbors: fewer with each byte.
-  auto first = tokens.begin(), last = tokens.end();
   size_t size = 0;
-  while (at + size < text.size()) {
-    const auto byte = static_cast<uint8_t>(text[at + size]);
-    first = std::lower_bound(first, last, byte, [size](const AddedToken* token, uint8_t value) {
-      return static_cast<uint8_t>(token->searched[size]) < value;
-    });
-    last = std::upper_bound(first, last, byte, [size](uint8_t value, const AddedToken* token) {
-      return value < static_cast<uint8_t>(token->searched[size]);
-    });
-    if (first == last) {
-      break;
-    }
+  while (at + size < text.size() && candidates.add(text[at + size])) {
     ++size;
-    // The shortest token is the first.
-    if ((*first)->searched.size() == size) {
-      longest = *first++;
+    if (const auto token = candidates.whole()) {
+      longest = **token;
     }
   }
   if (size > 0) {

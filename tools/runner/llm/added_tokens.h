@@ -15,6 +15,7 @@
 #include "tools/runner/base/json.h"
 #include "tools/runner/llm/matching.h"
 #include "tools/runner/llm/normalizer.h"
+#include "tools/runner/llm/token_model.h"
 
 namespace runner {
 
@@ -29,12 +30,6 @@ struct AddedToken {
   bool is_word = false;  // Only between word boundaries.
 };
 
-// Bytes of a text, from `start` to before `end`.
-struct Range {
-  size_t start;
-  size_t end;
-};
-
 // A piece of text, or one of the tokens.
 struct Piece {
   std::string text;
@@ -45,11 +40,12 @@ struct Piece {
 
 class AddedTokens {
  public:
-  // From a tokenizer.json with this normalizer; nullptr: none.
+  // From a tokenizer.json with this normalizer, nullptr: none, and model. An error if a token's number is not the one
+  // that Hugging Face's gives it: that of the model's vocabulary, else the next one.
   static Result<std::unique_ptr<AddedTokens>> read(
       const JsonValue& json,
       const Normalizer* normalizer,
-      Budget& budget);
+      const TokenModel& model);
 
   // nullptr: not an added token.
   const AddedToken* find(uint32_t id) const;

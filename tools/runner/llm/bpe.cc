@@ -1,6 +1,7 @@
 #include "tools/runner/llm/bpe.h"
 
 #include <algorithm>
+#include <numeric>
 #include <queue>
 
 #include "tools/runner/base/text.h"
@@ -13,10 +14,6 @@ using nlohmann::json;
 // More tokens than any vocabulary has; a damaged file may contain any number. Vocabularies have few gaps.
 constexpr uint64_t kMostTokens = 1 << 24;
 constexpr uint64_t kMostGaps = 1 << 16;
-
-uint64_t pair_of(uint32_t left, uint32_t right) {
-  return uint64_t{left} << 32 | right;
-}
 
 }  // namespace
 
@@ -89,9 +86,21 @@ Status Bpe::read_merges(const JsonValue& json) {
       return merges.whole().error_with("has number " + std::to_string(rank) + " (\"" + left + "\" and \"" + right +
                      "\"), which are not two tokens that merge into a third");
     }
-    merges_[pair_of(static_cast<uint32_t>(left_id), static_cast<uint32_t>(right_id))] = {
-        rank++, static_cast<uint32_t>(both)};
+    merges_.push_back({static_cast<uint32_t>(left_id), static_cast<uint32_t>(right_id), rank++, static_cast<uint32_t>(both)});
   }
+  // Of equal pairs, the last one counts.
+  const auto key = [](const Merge& merge) { return std::make_pair(merge.left, merge.right); };
+  std::sort(merges_.begin(), merges_.end(), [&](const Merge& first, const Merge& second) {
+    return std::make_pair(key(first), second.rank) < std::make_pair(key(second), first.rank);
+  });
+  merges_.erase(std::unique(merges_.begin(), merges_.end(), [&](const Merge& first, const Merge& second) {
+    return key(first) == key(second);
+  }), merges_.end());
+  starts_.resize(tokens_.size() + 1);
+  for (const Merge& merge : merges_) {
+    ++starts_[merge.left + 1];
+  }
+  std::partial_sum(starts_.begin(), starts_.end(), starts_.begin());
   return {};
 }
 
@@ -101,6 +110,31 @@ int64_t Bpe::id_of(std::string_view token) const {
         return entry.first < key;
       });
   return position != ids_.end() && position->first == token ? int64_t{position->second} : -1;
+}
+
+Result<std::pair<size_t, uint32_t>> Bpe::longest(
+    const std::string& prefix, const std::string& word, size_t start, Budget& budget) const {
+  const auto text_of = [](const auto& entry) -> const std::string& { return entry.first; };
+  Prefixes tokens(ids_.begin(), ids_.end(), text_of);
+  std::pair<size_t, uint32_t> best = {0, 0};
+  bool has_any = std::all_of(prefix.begin(), prefix.end(), [&](char byte) { return tokens.add(byte); });
+  size_t size = 0;
+  while (has_any && start + size < word.size() && tokens.add(word[start + size])) {
+    ++size;
+    const bool is_whole = start + size == word.size() || character_size(word, start + size) > 0;
+    if (const auto token = is_whole ? tokens.whole() : std::nullopt) {
+      best = {size, (*token)->second};
+    }
+  }
+  TRY(budget.spend((prefix.size() + size) * kStepsOfSearch));
+  return best;
+}
+
+const Bpe::Merge* Bpe::merge_of(uint32_t left, uint32_t right) const {
+  const auto first = merges_.begin() + starts_[left], last = merges_.begin() + starts_[left + 1];
+  const auto merge = std::lower_bound(
+      first, last, right, [](const Merge& entry, uint32_t value) { return entry.right < value; });
+  return merge != last && merge->right == right ? &*merge : nullptr;
 }
 
 const std::string* Bpe::token_of(uint32_t id) const {
@@ -174,12 +208,12 @@ std::vector<uint32_t> Bpe::merged(std::vector<uint32_t> ids) const {
   };
   std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>> queue;
   const auto find = [&](size_t at) {
-    return next[at] < count ? merges_.find(pair_of(ids[at], ids[next[at]])) : merges_.end();
+    return next[at] < count ? merge_of(ids[at], ids[next[at]]) : nullptr;
   };
   const auto consider = [&](size_t at) {
-    const auto merge = find(at);
-    if (merge != merges_.end()) {
-      queue.push({merge->second.rank, at, merge->second.id});
+    const Merge* merge = find(at);
+    if (merge != nullptr) {
+      queue.push({merge->rank, at, merge->id});
     }
   };
   for (size_t i = 0; i < count; ++i) {
@@ -192,9 +226,9 @@ std::vector<uint32_t> Bpe::merged(std::vector<uint32_t> ids) const {
   while (!queue.empty()) {
     const Candidate best = queue.top();
     queue.pop();
-    const auto merge = gone[best.at] ? merges_.end() : find(best.at);
+    const Merge* merge = gone[best.at] ? nullptr : find(best.at);
     // The symbol may have been merged meanwhile.
-    if (merge == merges_.end() || merge->second.id != best.id) {
+    if (merge == nullptr || merge->id != best.id) {
       continue;
     }
     const size_t right = next[best.at];

@@ -5,7 +5,6 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -24,13 +23,19 @@ class Bpe final : public TokenModel {
 
   Status encode(const std::string& word, std::vector<uint32_t>& tokens, Budget& budget) const override;
 
-  // -1: no such token.
-  int64_t id_of(std::string_view token) const;
-
   const std::string* token_of(uint32_t id) const override;
+  int64_t id_of(std::string_view token) const override;
+  size_t size() const override { return ids_.size(); }
+
+  // The longest token that is `prefix` and whole characters of a word from `start` on: how many bytes of the word, and
+  // the token; 0 bytes: none.
+  Result<std::pair<size_t, uint32_t>> longest(
+      const std::string& prefix, const std::string& word, size_t start, Budget& budget) const;
 
  private:
   struct Merge {
+    uint32_t left;
+    uint32_t right;
     uint32_t rank;
     uint32_t id;
   };
@@ -39,12 +44,16 @@ class Bpe final : public TokenModel {
   Status read_merges(const JsonValue& json);
   std::vector<uint32_t> characters_of(const std::string& word) const;
   std::vector<uint32_t> merged(std::vector<uint32_t> ids) const;
+  // nullptr: there is none.
+  const Merge* merge_of(uint32_t left, uint32_t right) const;
 
   // Sorted by token.
   std::vector<std::pair<std::string, uint32_t>> ids_;
   std::vector<const std::string*> tokens_;
-  // Two tokens, the first one in the upper half.
-  std::unordered_map<uint64_t, Merge> merges_;
+  // Sorted by left, then right token, each pair once. A hash table would be slow for pairs that were made to collide.
+  std::vector<Merge> merges_;
+  // By left token, and one more: where its merges begin.
+  std::vector<uint32_t> starts_;
   int64_t unknown_ = -1;
   bool fuses_unknown_ = false;
   bool has_byte_fallback_ = false;

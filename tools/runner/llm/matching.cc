@@ -3,21 +3,23 @@
 #include <oniguruma.h>
 
 #include <algorithm>
+#include <climits>
 #include <cstdint>
 #include <utility>
 
-#include "tools/runner/base/os.h"
 #include "tools/runner/base/text.h"
+
+// Of our build of the library: toolchains/runtime/oniguruma.bzl.
+extern "C" {
+void onig_limit_steps_of_match_param(OnigMatchParam* limits, unsigned long most);
+unsigned long onig_get_steps_of_match_param(OnigMatchParam* limits);
+}
 
 namespace runner {
 namespace {
 
 // More than a million tokens, which is more than any model's context.
 constexpr size_t kMostText = 4 << 20;
-constexpr size_t kMostWork = size_t{1} << 30;
-constexpr double kMostMilliseconds = 5000;
-// The cost of a step without work.
-constexpr size_t kStep = 64;
 
 // Bytes of a pattern; known tokenizers have less than 1000.
 constexpr size_t kMostPattern = 8 << 10;
@@ -26,9 +28,6 @@ constexpr unsigned kMostDepth = 200;
 constexpr unsigned long kMostSteps = 10'000'000;
 // Entries of about 40 bytes.
 constexpr unsigned kMostStack = 8 << 20;
-// Positions to search between checks of the budget.
-constexpr size_t kPositions = 32;
-
 const OnigUChar* bytes(std::string_view text) {
   return reinterpret_cast<const OnigUChar*>(text.data());
 }
@@ -104,31 +103,23 @@ std::vector<Part> contiguous(const std::vector<Part>& parts) {
 
 }  // namespace
 
-Budget::Budget(std::string where) : where_(std::move(where)), began_(now()) {}
-
-Status Budget::spend(size_t bytes) {
-  spent_ += bytes < kMostWork ? bytes + kStep : kMostWork;
-  if (spent_ >= kMostWork || (has_time_limit_ && milliseconds_since(began_) > kMostMilliseconds)) {
-    return error(where_ + ": the tokenizer takes too long for a text: got more than " +
-         (spent_ >= kMostWork ? std::to_string(kMostWork) + " bytes of work"
-                              : std::to_string(kMostMilliseconds / 1000).substr(0, 1) + " seconds") +
-         ". Check the file's regular expressions and steps, or shorten the text.");
-  }
-  return {};
+Budget text_budget(const std::string& where, size_t bytes) {
+  return {where, "the tokenizer takes too long for a text",
+          "Check the file's regular expressions and steps, or shorten the text.", bytes};
 }
 
-Status Budget::check_text(size_t size) const {
+Status check_text(size_t size, const Budget& budget) {
   if (size > kMostText) {
-    return error(where_ + ": the tokenizer makes a text too long: got " + std::to_string(size) +
+    return error(budget.where() + ": the tokenizer makes a text too long: got " + std::to_string(size) +
          " bytes, expected at most " + std::to_string(kMostText) +
          ". Check the file's steps, or shorten the text.");
   }
   return {};
 }
 
-Status Budget::make_text(size_t size) {
-  TRY(check_text(size));
-  return spend(size);
+Status make_text(size_t size, Budget& budget) {
+  TRY(check_text(size, budget));
+  return budget.spend(size);
 }
 
 struct Regex::Compiled {
@@ -160,7 +151,7 @@ Result<Regex> Regex::compile(const std::string& pattern, const std::string& wher
          std::to_string(pattern.size()) + " bytes, expected at most " +
          std::to_string(kMostPattern) + ".");
   }
-  // The first refers to the start of a search, and here each position starts one; the second has no limit of steps.
+  // The first refers to the start of a search, and here each position starts one; of the second, not all steps count.
   for (const char* construct : {"\\G", "(?~"}) {
     if (pattern.find(construct) != std::string::npos) {
       return error(where + ": the regular expression \"" + shown + "\" has " + construct +
@@ -196,33 +187,32 @@ Result<Regex> Regex::compile(const std::string& pattern, const std::string& wher
   return regex;
 }
 
-Result<bool> Regex::search(std::string_view text, size_t start, Budget& budget) const {
+Result<bool> Regex::match(std::string_view text, size_t start, Budget& budget) const {
   const OnigUChar* const begin = bytes(text);
-  // Position by position, because Oniguruma's own search cannot be interrupted.
-  size_t positions = 0;
+  onig_limit_steps_of_match_param(compiled_->limits, static_cast<unsigned long>(std::min<uint64_t>(budget.left(), ULONG_MAX)));
+  const int result = onig_match_with_param(
+      compiled_->regex,
+      begin,
+      begin + text.size(),
+      begin + start,
+      compiled_->region,
+      ONIG_OPTION_NONE,
+      compiled_->limits);
+  TRY(budget.spend(onig_get_steps_of_match_param(compiled_->limits)));
+  if (result >= 0 || result == ONIG_MISMATCH) {
+    return result >= 0;
+  }
+  OnigUChar words[ONIG_MAX_ERROR_MESSAGE_LEN] = {};
+  onig_error_code_to_str(words, result);
+  return error(where_ + ": the regular expression takes too long for a text: " +
+       reinterpret_cast<const char*>(words) + ". Check the file, or shorten the text.");
+}
+
+Result<bool> Regex::search(std::string_view text, size_t start, Budget& budget) const {
+  // Position by position, because Oniguruma's own search does not count what it skips.
   for (size_t at = start; at <= text.size(); ++at) {
-    if (!is_boundary(text, at)) {
-      continue;
-    }
-    if (positions++ % kPositions == 0) {
-      TRY(budget.spend(std::min(kPositions, text.size() - at)));
-    }
-    const int result = onig_match_with_param(
-        compiled_->regex,
-        begin,
-        begin + text.size(),
-        begin + at,
-        compiled_->region,
-        ONIG_OPTION_NONE,
-        compiled_->limits);
-    if (result >= 0) {
+    if (is_boundary(text, at) && TRY(match(text, at, budget))) {
       return true;
-    }
-    if (result != ONIG_MISMATCH) {
-      OnigUChar words[ONIG_MAX_ERROR_MESSAGE_LEN] = {};
-      onig_error_code_to_str(words, result);
-      return error(where_ + ": the regular expression takes too long for a text: " +
-           reinterpret_cast<const char*>(words) + ". Check the file, or shorten the text.");
     }
   }
   return false;
@@ -230,31 +220,32 @@ Result<bool> Regex::search(std::string_view text, size_t start, Budget& budget) 
 
 Result<std::vector<std::pair<size_t, size_t>>> Regex::matches(std::string_view text, Budget& budget) const {
   std::vector<std::pair<size_t, size_t>> all;
-  // As in Hugging Face's: the next empty match after a match does not count.
-  bool skips_empty = false;
-  size_t last = 0;
-  for (size_t at = 0; at <= text.size() && TRY(search(text, at, budget));) {
+  // As in Hugging Face's: nothing matches an empty text.
+  for (size_t at = 0; !text.empty() && at <= text.size() && TRY(search(text, at, budget));) {
     const int first = compiled_->region->beg[0], second = compiled_->region->end[0];
     const auto start = static_cast<size_t>(first), end = static_cast<size_t>(second);
+    const size_t last = all.empty() ? 0 : all.back().second;
     if (first < 0 || second < first || start < last || !is_boundary(text, start) ||
         !is_boundary(text, end)) {
       return error(where_ + ": the regular expression matches outside of what is searched (\\K in a "
            "look-around?), which the runner does not support.");
     }
-    at = end;
-    if (start == end) {
-      at += end < text.size() ? character_size(text, end) : 1;
-      if (skips_empty) {
-        skips_empty = false;
-        continue;
-      }
-    } else {
-      skips_empty = true;
+    // As in Hugging Face's: an empty match at the end of the match before it does not count.
+    if (start == end && !all.empty() && end == last) {
+      at += at < text.size() ? character_size(text, at) : 1;
+      continue;
     }
+    at = end;
     all.emplace_back(start, end);
-    last = end;
   }
   return all;
+}
+
+Result<std::optional<size_t>> Regex::match_size(std::string_view text, Budget& budget) const {
+  if (!TRY(match(text, 0, budget))) {
+    return std::optional<size_t>();
+  }
+  return std::optional(static_cast<size_t>(compiled_->region->end[0]));
 }
 
 std::optional<SplitBehavior> split_behavior(const std::string& name) {
@@ -308,22 +299,26 @@ std::string literal(const std::string& text) {
   return pattern;
 }
 
+std::vector<std::pair<size_t, size_t>> occurrences(std::string_view text, const std::string& pattern) {
+  std::vector<std::pair<size_t, size_t>> all;
+  for (size_t at = 0; (at = text.find(pattern, at)) != std::string_view::npos; at += pattern.size()) {
+    all.emplace_back(at, at + pattern.size());
+  }
+  return all;
+}
+
 Result<std::string> replaced(
     const std::string& text,
     const std::string& pattern,
     const std::string& by,
     Budget& budget) {
-  size_t count = 0;
-  for (size_t match = 0; (match = text.find(pattern, match)) != std::string::npos;
-       match += pattern.size()) {
-    ++count;
-  }
-  TRY(budget.make_text(text.size() - count * pattern.size() + count * by.size()));
+  const auto all = occurrences(text, pattern);
+  TRY(make_text(text.size() - all.size() * pattern.size() + all.size() * by.size(), budget));
   std::string result;
   size_t at = 0;
-  for (size_t match = 0; (match = text.find(pattern, at)) != std::string::npos;
-       at = match + pattern.size()) {
-    result.append(text, at, match - at).append(by);
+  for (const auto& [start, end] : all) {
+    result.append(text, at, start - at).append(by);
+    at = end;
   }
   return std::move(result.append(text, at, std::string::npos));
 }

@@ -1,11 +1,9 @@
-// How tokenizers match, split and replace text, and their limits.
-//
-// A tokenizer.json determines the steps for a text, and each step can make the text longer. So limits for
-// single steps are useless: all steps share one budget, and a text that exceeds it is an error.
+// How tokenizers match, split and replace text.
 #pragma once
 
-#include <chrono>
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,37 +11,53 @@
 #include <utility>
 #include <vector>
 
+#include "tools/runner/base/budget.h"
 #include "tools/runner/base/json.h"
 #include "tools/runner/base/result.h"
 
 namespace runner {
 
-// The limits of a tokenizer for one text.
-class Budget {
+// A budget for the work that a tokenizer does for a text of so many bytes. `where` begins errors: the tokenizer's file.
+Budget text_budget(const std::string& where, size_t bytes);
+
+// An error if a text is too long.
+Status check_text(size_t size, const Budget& budget);
+
+// Counts the bytes of a text that a step is about to create; an error if it is too long.
+Status make_text(size_t size, Budget& budget);
+
+// The entries of a sorted list that begin like a text. They are neighbors, and fewer with each byte of the text.
+template <class Iterator, class TextOf>
+class Prefixes {
  public:
-  // `where` begins errors: the tokenizer's file.
-  explicit Budget(std::string where);
+  // `text_of` gives an entry's text, by which the list is sorted.
+  Prefixes(Iterator first, Iterator last, TextOf text_of) : first_(first), last_(last), text_of_(text_of) {}
 
-  // Counts bytes that a step reads or writes. An error if there are too many, or if the steps took too long.
-  Status spend(size_t bytes);
+  // False: no entry begins like the text so far and this byte.
+  bool add(char byte) {
+    const int value = static_cast<uint8_t>(byte);
+    const auto byte_of = [this](const auto& entry) {
+      const std::string& text = text_of_(entry);
+      return size_ < text.size() ? int{static_cast<uint8_t>(text[size_])} : -1;
+    };
+    first_ = std::partition_point(first_, last_, [&](const auto& entry) { return byte_of(entry) < value; });
+    last_ = std::partition_point(first_, last_, [&](const auto& entry) { return byte_of(entry) <= value; });
+    ++size_;
+    return first_ != last_;
+  }
 
-  // An error if a text is too long.
-  Status check_text(size_t size) const;
-
-  // "<where>: <problem>."
-  Status error_with(const std::string& problem) const { return error(where_ + ": " + problem + "."); }
-
-  // Both checks, for a text that a step is about to create.
-  Status make_text(size_t size);
-
-  // For steps that alternate with the model's own computation, whose time does not count.
-  void without_time_limit() { has_time_limit_ = false; }
+  // The last entry that is the text so far; none: there is none.
+  std::optional<Iterator> whole() const {
+    const auto longer = std::partition_point(
+        first_, last_, [this](const auto& entry) { return text_of_(entry).size() == size_; });
+    return longer == first_ ? std::nullopt : std::optional<Iterator>(longer - 1);
+  }
 
  private:
-  std::string where_;
-  std::chrono::steady_clock::time_point began_;
-  size_t spent_ = 0;
-  bool has_time_limit_ = true;
+  Iterator first_;
+  Iterator last_;
+  TextOf text_of_;
+  size_t size_ = 0;
 };
 
 // A regular expression over UTF-8 with Oniguruma, the library of Hugging Face's tokenizers, so that
@@ -55,14 +69,19 @@ class Regex {
   ~Regex();
   Regex(Regex&&) noexcept;
 
-  // Start and end of each match, from left to right, including empty ones. Matches never overlap, and begin and end
-  // between characters. The text must be UTF-8.
+  // Start and end of each match, from left to right, including empty ones, but for one where the match before it ends.
+  // Matches never overlap, and begin and end between characters. The text must be UTF-8.
   Result<std::vector<std::pair<size_t, size_t>>> matches(std::string_view text, Budget& budget) const;
+
+  // Bytes of the match at the start of a text; none: it does not match there.
+  Result<std::optional<size_t>> match_size(std::string_view text, Budget& budget) const;
 
  private:
   struct Compiled;
   explicit Regex(std::string where);
-  // Whether a match begins at or after `start`; stores it in `compiled_`'s region.
+  // Whether a match begins at `start`; stores it in `compiled_`'s region.
+  Result<bool> match(std::string_view text, size_t start, Budget& budget) const;
+  // Whether a match begins at or after `start`; likewise.
   Result<bool> search(std::string_view text, size_t start, Budget& budget) const;
 
   std::unique_ptr<Compiled> compiled_;
@@ -84,6 +103,9 @@ std::vector<std::string_view> split(
 
 // A regular expression that matches exactly this text.
 std::string literal(const std::string& text);
+
+// Start and end of each `pattern`, from left to right; `pattern` must not be empty.
+std::vector<std::pair<size_t, size_t>> occurrences(std::string_view text, const std::string& pattern);
 
 // The text with each `pattern` replaced; `pattern` must not be empty.
 Result<std::string> replaced(

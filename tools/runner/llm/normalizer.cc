@@ -119,7 +119,7 @@ std::optional<NormalForm> normal_form(const std::string& name) {
 
 // A text in a normal form, as in Hugging Face's tokenizers. The text must be UTF-8.
 Result<std::string> normalized(const std::string& text, NormalForm form, Budget& budget) {
-  TRY(budget.make_text(text.size()));
+  TRY(make_text(text.size(), budget));
   std::string result;
   std::vector<uint32_t> points;
   const auto flush = [&]() -> Status {
@@ -143,24 +143,44 @@ Result<std::string> normalized(const std::string& text, NormalForm form, Budget&
     i += size;
   }
   TRY(flush());
-  TRY(budget.make_text(result.size()));
+  TRY(make_text(result.size(), budget));
   return result;
+}
+
+// Whether a character may combine with the one before it; includes some that do not.
+bool may_combine(uint32_t point) {
+  constexpr CharacterRange kKorean = {0x1160, 0x11FF};
+  return point >= kFirstMark &&
+      ((point >= kKorean.first && point <= kKorean.last) || (lre_is_id_continue(point) && !lre_is_id_start(point)));
+}
+
+bool may_combine_at(std::string_view text, size_t position) {
+  return position < text.size() && may_combine(code_point(text.substr(position, character_size(text, position))));
+}
+
+// The ranges, extended to where nothing combines with them.
+std::vector<Range> whole_ranges(const SourcedText& text) {
+  std::vector<Range> ranges;
+  for (Range range : text.said) {
+    const size_t least = ranges.empty() ? 0 : ranges.back().end;
+    while (range.start > least && (character_size(text.text, range.start) == 0 || may_combine_at(text.text, range.start))) {
+      --range.start;
+    }
+    range.end = std::max(range.end, least);
+    while (may_combine_at(text.text, range.end)) {
+      range.end += character_size(text.text, range.end);
+    }
+    if (!ranges.empty() && range.start <= least) {
+      ranges.back().end = range.end;
+    } else {
+      ranges.push_back(range);
+    }
+  }
+  return ranges;
 }
 
 // Appends what replaces a character of a text.
 using Mapping = void (*)(uint32_t point, std::string_view character, std::string& result);
-
-Result<std::string> mapped(const std::string& text, Mapping map, Budget& budget) {
-  TRY(budget.make_text(text.size()));
-  std::string result;
-  for (size_t i = 0; i < text.size();) {
-    const std::string_view one = std::string_view(text).substr(i, character_size(text, i));
-    map(code_point(one), one, result);
-    i += one.size();
-  }
-  TRY(budget.make_text(result.size()));
-  return result;
-}
 
 void add_lower(uint32_t point, std::string_view, std::string& result) {
   for (const NewCase& range : kNewCases) {
@@ -204,8 +224,19 @@ class Mapped final : public Normalizer {
  public:
   explicit Mapped(Mapping map) : map_(map) {}
 
-  Result<std::string> normalize(const std::string& text, Budget& budget) const override {
-    return mapped(text, map_, budget);
+  Status normalize(SourcedText& text, Budget& budget) const override {
+    TRY(make_text(text.text.size(), budget));
+    Rewriting result(text);
+    std::string mapped;
+    for (size_t i = 0; i < text.text.size();) {
+      const std::string_view one = std::string_view(text.text).substr(i, character_size(text.text, i));
+      mapped.clear();
+      map_(code_point(one), one, mapped);
+      result.put(mapped, i, i + one.size());
+      i += one.size();
+    }
+    text = result.take();
+    return make_text(text.text.size(), budget);
   }
 
   bool may_remove_start() const override { return map_ != add_lower && map_ != add_chinese; }
@@ -218,19 +249,22 @@ class Strip final : public Normalizer {
  public:
   Strip(bool left, bool right) : left_(left), right_(right) {}
 
-  Result<std::string> normalize(const std::string& text, Budget& budget) const override {
-    TRY(budget.make_text(text.size()));
+  Status normalize(SourcedText& text, Budget& budget) const override {
+    TRY(make_text(text.text.size(), budget));
     size_t start = 0, end = 0;
     bool is_inside = !left_;
-    for (size_t i = 0; i < text.size();) {
-      const size_t size = character_size(text, i);
-      const bool is_kept = !is_space(code_point(std::string_view(text).substr(i, size)));
+    for (size_t i = 0; i < text.text.size();) {
+      const size_t size = character_size(text.text, i);
+      const bool is_kept = !is_space(code_point(std::string_view(text.text).substr(i, size)));
       start = is_inside || is_kept ? start : i + size;
       is_inside = is_inside || is_kept;
       i += size;
       end = is_kept || !right_ ? i : end;
     }
-    return start < end ? text.substr(start, end - start) : std::string();
+    Rewriting result(text);
+    result.keep(start, std::max(start, end));
+    text = result.take();
+    return {};
   }
 
   bool may_remove_start() const override { return left_; }
@@ -244,58 +278,79 @@ class Prepend final : public Normalizer {
  public:
   explicit Prepend(std::string text) : text_(std::move(text)) {}
 
-  Result<std::string> normalize(const std::string& text, Budget& budget) const override {
-    TRY(budget.make_text(text_.size() + text.size()));
-    return text.empty() ? text : text_ + text;
+  Status normalize(SourcedText& text, Budget& budget) const override {
+    TRY(make_text(text_.size() + text.text.size(), budget));
+    if (!text.text.empty()) {
+      Rewriting result(text);
+      result.put(text_, 0, 0);
+      result.keep(0, text.text.size());
+      text = result.take();
+    }
+    return {};
   }
 
  private:
   std::string text_;
 };
 
-class ReplaceMatches final : public Normalizer {
+// Replaces the matches of a regular expression, or a text.
+class Replace final : public Normalizer {
  public:
-  ReplaceMatches(Regex pattern, std::string content) : pattern_(std::move(pattern)), content_(std::move(content)) {}
+  Replace(std::optional<Regex> regex, std::string pattern, std::string content)
+      : regex_(std::move(regex)), pattern_(std::move(pattern)), content_(std::move(content)) {}
 
-  Result<std::string> normalize(const std::string& text, Budget& budget) const override {
-    const auto matches = TRY(pattern_.matches(text, budget));
-    TRY(budget.make_text(text.size() + matches.size() * content_.size()));
-    std::string result;
+  Status normalize(SourcedText& text, Budget& budget) const override {
+    TRY(budget.spend(text.text.size()));
+    const auto matches = regex_ ? TRY(regex_->matches(text.text, budget)) : occurrences(text.text, pattern_);
+    TRY(make_text(text.text.size() + matches.size() * content_.size(), budget));
+    Rewriting result(text);
     size_t at = 0;
     for (const auto& [start, end] : matches) {
-      result.append(text, at, start - at).append(content_);
+      result.keep(at, start);
+      result.put(content_, start, end);
       at = end;
     }
-    return std::move(result.append(text, at, std::string::npos));
+    result.keep(at, text.text.size());
+    text = result.take();
+    return {};
   }
 
   bool may_remove_start() const override { return content_.empty(); }
 
  private:
-  Regex pattern_;
+  std::optional<Regex> regex_;  // None: it replaces `pattern_`.
+  std::string pattern_;
   std::string content_;
-};
-
-class Replace final : public Normalizer {
- public:
-  explicit Replace(Replacement replacement) : replacement_(std::move(replacement)) {}
-
-  Result<std::string> normalize(const std::string& text, Budget& budget) const override {
-    return replaced(text, replacement_.pattern, replacement_.content, budget);
-  }
-
-  bool may_remove_start() const override { return replacement_.content.empty(); }
-
- private:
-  Replacement replacement_;
 };
 
 class Unicode final : public Normalizer {
  public:
   explicit Unicode(NormalForm form) : form_(form) {}
 
-  Result<std::string> normalize(const std::string& text, Budget& budget) const override {
-    return normalized(text, form_, budget);
+  Status normalize(SourcedText& text, Budget& budget) const override {
+    SourcedText result = {TRY(normalized(text.text, form_, budget)), {}};
+    std::string parts;
+    size_t at = 0;
+    const auto add = [&](size_t end) -> Status {
+      parts += TRY(normalized(text.text.substr(at, end - at), form_, budget));
+      at = end;
+      return {};
+    };
+    for (const Range& range : whole_ranges(text)) {
+      TRY(add(range.start));
+      const size_t start = parts.size();
+      TRY(add(range.end));
+      result.said.push_back({start, parts.size()});
+    }
+    if (!result.said.empty()) {
+      TRY(add(text.text.size()));
+      if (parts != result.text) {
+        // User text combines with other text in a way that is not known here: treats all as user text.
+        result.said = {{0, result.text.size()}};
+      }
+    }
+    text = std::move(result);
+    return {};
   }
 
  private:
@@ -306,12 +361,11 @@ class Sequence final : public Normalizer {
  public:
   explicit Sequence(std::vector<std::unique_ptr<Normalizer>> parts) : parts_(std::move(parts)) {}
 
-  Result<std::string> normalize(const std::string& text, Budget& budget) const override {
-    std::string result = text;
+  Status normalize(SourcedText& text, Budget& budget) const override {
     for (const auto& part : parts_) {
-      result = TRY(part->normalize(result, budget));
+      TRY(part->normalize(text, budget));
     }
-    return result;
+    return {};
   }
 
   bool may_remove_start() const override {
@@ -344,14 +398,54 @@ Result<std::unique_ptr<Normalizer>> make_bert(const JsonValue& json) {
 
 Result<std::unique_ptr<Normalizer>> make_replace(const JsonValue& json) {
   const JsonValue pattern = TRY(json.at("pattern"));
-  if (!pattern.has("Regex")) {
-    return std::make_unique<Replace>(TRY(Replacement::read(json)));
+  std::optional<Regex> regex;
+  std::string text;
+  if (pattern.has("Regex")) {
+    regex.emplace(TRY(Regex::compile(TRY(pattern.text("Regex")), json.where())));
+  } else {
+    text = TRY(Replacement::read(json)).pattern;
   }
-  Regex regex = TRY(Regex::compile(TRY(pattern.text("Regex")), json.where()));
-  return std::make_unique<ReplaceMatches>(std::move(regex), TRY(json.text("content")));
+  return std::make_unique<Replace>(std::move(regex), std::move(text), TRY(json.text("content")));
 }
 
 }  // namespace
+
+void Rewriting::add_said(size_t start, size_t end) {
+  if (start == end) {
+    return;
+  }
+  if (!to_.said.empty() && to_.said.back().end == start) {
+    to_.said.back().end = end;
+  } else {
+    to_.said.push_back({start, end});
+  }
+}
+
+void Rewriting::put(std::string_view text, size_t start, size_t end) {
+  while (next_ < from_.said.size() && from_.said[next_].end <= start) {
+    ++next_;
+  }
+  const size_t before = to_.text.size();
+  to_.text += text;
+  if (next_ < from_.said.size() && from_.said[next_].start < end) {
+    add_said(before, to_.text.size());
+  }
+}
+
+void Rewriting::keep(size_t start, size_t end) {
+  const size_t before = to_.text.size();
+  to_.text.append(from_.text, start, end - start);
+  while (next_ < from_.said.size() && from_.said[next_].start < end) {
+    const Range& range = from_.said[next_];
+    if (range.end > start) {
+      add_said(before + std::max(range.start, start) - start, before + std::min(range.end, end) - start);
+    }
+    if (range.end > end) {
+      break;
+    }
+    ++next_;
+  }
+}
 
 Result<std::unique_ptr<Normalizer>> make_normalizer(const JsonValue& json, Budget& budget) {
   TRY(budget.spend(0));

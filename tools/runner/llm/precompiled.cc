@@ -85,21 +85,25 @@ class Precompiled final : public Normalizer {
     return normalizer;
   }
 
-  Result<std::string> normalize(const std::string& text, Budget& budget) const override {
-    const std::string_view whole = text;
-    std::string result;
-    for (const auto& [start, end] : TRY(clusters_.matches(text, budget))) {
-      const std::string_view cluster = whole.substr(start, end - start);
-      const auto replaced = cluster.size() <= kMostClusterBytes ? replacement(cluster) : std::nullopt;
+  Status normalize(SourcedText& text, Budget& budget) const override {
+    const std::string_view whole = text.text;
+    Rewriting result(text);
+    for (size_t at = 0; at < whole.size();) {
+      // As if the text began here: what a cluster is depends on nothing before it. The library would look back, in a
+      // row of flags to the first one.
+      const size_t size = TRY(clusters_.match_size(whole.substr(at), budget)).value_or(character_size(whole, at));
+      const std::string_view cluster = whole.substr(at, size);
+      const auto replaced = size <= kMostClusterBytes ? replacement(cluster) : std::nullopt;
       if (replaced) {
-        result += *replaced;
+        result.put(*replaced, at, at + size);
       } else {
-        add_characters(cluster, result);
+        put_characters(whole, at, at + size, result);
       }
-      TRY(budget.check_text(result.size()));
+      TRY(check_text(result.text().size(), budget));
+      at += size;
     }
-    TRY(budget.make_text(result.size()));
-    return result;
+    text = result.take();
+    return budget.spend(text.text.size());
   }
 
   bool may_remove_start() const override { return true; }
@@ -107,11 +111,11 @@ class Precompiled final : public Normalizer {
  private:
   explicit Precompiled(Regex clusters) : clusters_(std::move(clusters)) {}
 
-  void add_characters(std::string_view cluster, std::string& result) const {
-    for (size_t i = 0; i < cluster.size();) {
-      const std::string_view one = cluster.substr(i, character_size(cluster, i));
-      result += replacement(one).value_or(one);
-      i += one.size();
+  void put_characters(std::string_view text, size_t at, size_t end, Rewriting& result) const {
+    while (at < end) {
+      const std::string_view one = text.substr(at, character_size(text, at));
+      result.put(replacement(one).value_or(one), at, at + one.size());
+      at += one.size();
     }
   }
 

@@ -100,7 +100,7 @@ class ByteLevel final : public Pretokenizer {
       piece = to_byte_level(piece);
       size += piece.size();
     }
-    return budget.make_text(size);
+    return make_text(size, budget);
   }
 
  private:
@@ -124,7 +124,7 @@ class Metaspace final : public Pretokenizer {
       pieces[i] = prepends && !has_it ? mark + text : text;
       size += pieces[i].size();
     }
-    TRY(budget.make_text(size));
+    TRY(make_text(size, budget));
     return words_ == nullptr ? Status() : words_->cut(pieces, is_start, budget);
   }
 

@@ -98,7 +98,7 @@ Result<SavedChat> restore_chat(
   if (!value.ok()) {
     return error(path + " is not a saved chat: " + value.sentence() + ".");
   }
-  const JsonValue header = JsonValue::of(value.take_value(), path);
+  const JsonValue header = JsonValue::of(value.take_value(), path, end);
   const uint64_t format = TRY(header.number("format"));
   if (format != kSavedFormat) {
     return error(path + " has format " + std::to_string(format) + ", expected " + std::to_string(kSavedFormat) + ".");

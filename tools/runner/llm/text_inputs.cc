@@ -1,5 +1,6 @@
 #include "tools/runner/llm/text_inputs.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -41,7 +42,7 @@ Array row(const std::vector<uint32_t>& values) {
 Result<TextReader> TextReader::read(const std::string& path, bool parse_special) {
   const JsonValue root = TRY(Tokenizer::read_file(path));
   TextReader reader;
-  reader.tokenizer = TRY(Tokenizer::read(root));
+  reader.tokenizer = TRY(Tokenizer::read(root, /*has_lengths=*/true));
   reader.special = TRY(SpecialTokens::read(root));
   reader.parse_special = parse_special;
   return reader;
@@ -62,7 +63,10 @@ Result<std::vector<Array>> TextReader::inputs(
     return error("--text has " + std::to_string(count) + " tokens, and " + title + " takes 1 to " + std::to_string(most) +
                  (count == 0 ? "; pass a longer text." : "; shorten it, or build the program with a larger max_length."));
   }
-  std::vector<Array> all = {row(marked.tokens), row(std::vector<uint32_t>(count, 1)), row(marked.segments)};
+  if (method.num_inputs() == 1 && std::count(marked.mask.begin(), marked.mask.end(), 0U) > 0) {
+    return error("--text: the tokenizer pads texts, and " + title + " takes no mask; set the file's \"padding\" to null.");
+  }
+  std::vector<Array> all = {row(marked.tokens), row(marked.mask), row(marked.segments)};
   all.resize(method.num_inputs());
   return all;
 }

@@ -100,7 +100,7 @@ struct Replace {
         if (byte != pattern[seen_]) {
           result += byte;
         } else if (++seen_ == pattern.size()) {
-          TRY(budget_.check_text(result.size() + kind_.replacement.content.size()));
+          TRY(check_text(result.size() + kind_.replacement.content.size(), budget_));
           TRY(budget_.spend(kind_.replacement.content.size()));
           result += kind_.replacement.content;
           seen_ = 0;
@@ -250,7 +250,7 @@ struct Strip {
 
    private:
     Status give(size_t times, std::string& result) {
-      TRY(budget_.make_text(times * kind_.content.size()));
+      TRY(make_text(times * kind_.content.size(), budget_));
       for (size_t i = 0; i < times; ++i) {
         result += kind_.content;
       }
@@ -305,7 +305,7 @@ struct WordPiece {
         : Step(next), kind_(kind), budget_(budget) {}
 
     Status add(std::string_view text) override {
-      TRY(budget_.check_text(token_.size() + text.size()));
+      TRY(check_text(token_.size() + text.size(), budget_));
       token_ += text;
       return {};
     }

@@ -11,8 +11,6 @@
 namespace runner {
 namespace {
 
-// The longest known token of a word has some hundred bytes; a longer search would take quadratic time.
-constexpr size_t kMostTokenBytes = 4096;
 // What an unknown character costs more than the least likely token, as in Hugging Face's.
 constexpr double kUnknownPenalty = 10;
 
@@ -40,11 +38,12 @@ class WordPiece final : public TokenModel {
         word.begin(), word.end(), [](char byte) { return (byte & 0xC0) != 0x80; }));
     const size_t before = tokens.size();
     for (size_t start = 0; characters <= most_characters_ && start < word.size();) {
-      const size_t size = TRY(add_longest(word, start, tokens, budget));
+      const auto [size, id] = TRY(vocabulary_->longest(start > 0 ? prefix_ : "", word, start, budget));
       if (size == 0) {
         tokens.resize(before);
         break;
       }
+      tokens.push_back(id);
       start += size;
     }
     if (tokens.size() == before && !word.empty()) {
@@ -54,27 +53,10 @@ class WordPiece final : public TokenModel {
   }
 
   const std::string* token_of(uint32_t id) const override { return vocabulary_->token_of(id); }
+  int64_t id_of(std::string_view token) const override { return vocabulary_->id_of(token); }
+  size_t size() const override { return vocabulary_->size(); }
 
  private:
-  // The bytes of the longest token there, which it adds; 0: none.
-  Result<size_t> add_longest(
-      const std::string& word, size_t start, std::vector<uint32_t>& tokens, Budget& budget) const {
-    const size_t most = std::min(word.size() - start, kMostTokenBytes);
-    for (size_t size = most; size > 0; --size) {
-      if (start + size < word.size() && character_size(word, start + size) == 0) {
-        continue;
-      }
-      TRY(budget.spend(size));
-      const std::string piece = word.substr(start, size);
-      const int64_t id = vocabulary_->id_of(start > 0 ? prefix_ + piece : piece);
-      if (id >= 0) {
-        tokens.push_back(static_cast<uint32_t>(id));
-        return size;
-      }
-    }
-    return size_t{0};
-  }
-
   std::unique_ptr<Bpe> vocabulary_;
   uint32_t unknown_ = 0;
   std::string prefix_;
@@ -118,6 +100,17 @@ class Unigram final : public TokenModel {
     return id < tokens_.size() ? &tokens_[id].first : nullptr;
   }
 
+  // The last of equal ones, as in Hugging Face's.
+  int64_t id_of(std::string_view token) const override {
+    const auto after = std::upper_bound(
+        sorted_.begin(), sorted_.end(), token, [this](std::string_view text, uint32_t id) {
+          return text < tokens_[id].first;
+        });
+    return after != sorted_.begin() && tokens_[*(after - 1)].first == token ? int64_t{*(after - 1)} : -1;
+  }
+
+  size_t size() const override { return tokens_.size(); }
+
  private:
   // The best tokens up to a byte of the word: the last one of them begins at `start`.
   struct Node {
@@ -153,15 +146,6 @@ class Unigram final : public TokenModel {
     return {};
   }
 
-  // -1: no such token. The last of equal ones, as in Hugging Face's.
-  int64_t id_of(const std::string& token) const {
-    const auto after = std::upper_bound(
-        sorted_.begin(), sorted_.end(), token, [this](const std::string& text, uint32_t id) {
-          return text < tokens_[id].first;
-        });
-    return after != sorted_.begin() && tokens_[*(after - 1)].first == token ? int64_t{*(after - 1)} : -1;
-  }
-
   static void improve(Node& node, double score, size_t start, bool is_unknown) {
     if (!node.is_reached || score > node.score) {
       node = {score, start, true, is_unknown};
@@ -184,31 +168,19 @@ class Unigram final : public TokenModel {
   // Whether one of the tokens that begin there is one character.
   Result<bool> try_tokens(
       const std::string& word, size_t start, size_t character, std::vector<Node>& best, Budget& budget) const {
-    auto first = sorted_.begin(), last = sorted_.end();
+    const auto text_of = [this](uint32_t id) -> const std::string& { return tokens_[id].first; };
+    Prefixes tokens(sorted_.begin(), sorted_.end(), text_of);
     bool has_character = false;
     size_t size = 0;
-    while (start + size < word.size()) {
-      // The tokens that begin like the text are neighbors: fewer with each byte.
-      const auto byte = static_cast<uint8_t>(word[start + size]);
-      const auto byte_of = [this, size](uint32_t id) {
-        const std::string& token = tokens_[id].first;
-        return size < token.size() ? static_cast<uint8_t>(token[size]) : -1;
-      };
-      first = std::partition_point(first, last, [&](uint32_t id) { return byte_of(id) < byte; });
-      last = std::partition_point(first, last, [&](uint32_t id) { return byte_of(id) <= byte; });
-      if (first == last) {
-        break;
-      }
+    while (start + size < word.size() && tokens.add(word[start + size])) {
       ++size;
-      const auto longer = std::partition_point(
-          first, last, [this, size](uint32_t id) { return tokens_[id].first.size() == size; });
-      if (longer != first) {
-        const double score = tokens_[*(longer - 1)].second;
-        improve(best[start + size], best[start].score + score, start, *(longer - 1) == unknown_);
+      if (const auto token = tokens.whole()) {
+        const double score = tokens_[**token].second;
+        improve(best[start + size], best[start].score + score, start, **token == unknown_);
         has_character = has_character || size == character;
       }
     }
-    TRY(budget.spend(size));
+    TRY(budget.spend(size * kStepsOfSearch));
     return has_character;
   }
 

@@ -12,15 +12,6 @@ namespace {
 // Twice the largest known file; parsing takes ten to twenty times the memory.
 constexpr size_t kMostBytes = 64 << 20;
 
-// A private-use character that is not in the text: normal forms do not change it.
-std::string unused_character(const std::string& text) {
-  uint32_t point = 0xF0000;
-  while (text.find(character(point)) != std::string::npos) {
-    ++point;
-  }
-  return character(point);
-}
-
 }  // namespace
 
 Result<JsonValue> Tokenizer::read_file(const std::string& path) {
@@ -34,19 +25,27 @@ Result<JsonValue> Tokenizer::read_file(const std::string& path) {
   if (!value.ok()) {
     return error(path + " is not Hugging Face's tokenizer.json: " + value.sentence() + ".");
   }
-  return JsonValue::of(value.take_value(), path);
+  return JsonValue::of(value.take_value(), path, text.size());
 }
 
-Result<std::unique_ptr<Tokenizer>> Tokenizer::read(const JsonValue& root) {
+Result<std::unique_ptr<Tokenizer>> Tokenizer::read(const JsonValue& root, bool has_lengths) {
   const std::string& path = root.where();
   auto tokenizer = std::make_unique<Tokenizer>();
   tokenizer->path_ = path;
-  // For all added tokens together.
-  Budget budget(path);
+  if (!has_lengths) {
+    for (const char* key : {"padding", "truncation"}) {
+      if (root.has(key)) {
+        return error(path + " has a \"" + key + "\", which would change the tokens of a conversation. The runner has it "
+                     "for --text only, and transformers ignores it in chats: set it to null.");
+      }
+    }
+  }
+  Budget& budget = root.budget();
   if (root.has("normalizer")) {
     tokenizer->normalizer_ = TRY(make_normalizer(TRY(root.at("normalizer")), budget));
   }
-  tokenizer->added_ = TRY(AddedTokens::read(root, tokenizer->normalizer_.get(), budget));
+  tokenizer->model_ = TRY(make_token_model(TRY(root.at("model"))));
+  tokenizer->added_ = TRY(AddedTokens::read(root, tokenizer->normalizer_.get(), *tokenizer->model_));
   if (root.has("pre_tokenizer")) {
     const JsonValue pretokenizer = TRY(root.at("pre_tokenizer"));
     tokenizer->pretokenizer_ = TRY(make_pretokenizer(pretokenizer, budget));
@@ -58,45 +57,21 @@ Result<std::unique_ptr<Tokenizer>> Tokenizer::read(const JsonValue& root) {
       );
     }
   }
-  tokenizer->model_ = TRY(make_token_model(TRY(root.at("model"))));
   if (root.has("decoder")) {
     tokenizer->decoder_ = TRY(make_token_decoder(TRY(root.at("decoder")), budget));
   }
   return tokenizer;
 }
 
-// Marks at both ends of user text locate it in the normalized text.
 Status Tokenizer::normalize(Piece& piece, Budget& budget) const {
-  if (piece.said.empty() || !added_->has_normalized_special()) {
-    piece.text = TRY(normalizer_->normalize(piece.text, budget));
-    return {};
+  SourcedText text = {std::move(piece.text), {}};
+  // Where user text ends matters to special tokens only.
+  if (added_->has_normalized_special()) {
+    text.said = std::move(piece.said);
   }
-  const std::string mark = unused_character(piece.text);
-  std::string marked;
-  size_t at = 0;
-  for (const Range& range : piece.said) {
-    marked.append(piece.text, at, range.start - at).append(mark);
-    marked.append(piece.text, range.start, range.end - range.start).append(mark);
-    at = range.end;
-  }
-  marked = TRY(normalizer_->normalize(marked + piece.text.substr(at), budget));
-  piece.text.clear();
-  std::vector<size_t> marks;
-  size_t start = 0;
-  for (size_t end = 0; (end = marked.find(mark, start)) != std::string::npos;
-       start = end + mark.size()) {
-    piece.text.append(marked, start, end - start);
-    marks.push_back(piece.text.size());
-  }
-  piece.text.append(marked, start, std::string::npos);
-  if (marks.size() != 2 * piece.said.size()) {
-    // The marks are lost: treats all of it as user text.
-    piece.said = {{0, piece.text.size()}};
-    return {};
-  }
-  for (size_t i = 0; i < piece.said.size(); ++i) {
-    piece.said[i] = {marks[2 * i], marks[2 * i + 1]};
-  }
+  TRY(normalizer_->normalize(text, budget));
+  piece.text = std::move(text.text);
+  piece.said = std::move(text.said);
   return {};
 }
 
@@ -113,8 +88,8 @@ Result<std::vector<uint32_t>> Tokenizer::encode(const std::vector<TextPart>& par
   if (!is_utf8(whole.text)) {
     return error(path_ + ": a text is not UTF-8.");
   }
-  Budget budget(path_);
-  TRY(budget.make_text(whole.text.size()));
+  Budget budget = text_budget(path_, whole.text.size());
+  TRY(make_text(whole.text.size(), budget));
   std::vector<Piece> pieces = TRY(added_->cut({whole}, /*is_normalized=*/false, budget));
   for (Piece& piece : pieces) {
     if (piece.token == nullptr && normalizer_ != nullptr) {
@@ -160,7 +135,7 @@ class Decoding::Text final : public TokenSink {
       is_next_ = false;
     }
     size_ += text.size();
-    TRY(budget_.check_text(size_));
+    TRY(check_text(size_, budget_));
     TRY(budget_.spend(text.size()));
     text_ += text;
     return {};
@@ -183,8 +158,7 @@ class Decoding::Text final : public TokenSink {
   std::string text_;
 };
 
-Decoding::Decoding(const Tokenizer& tokenizer) : tokenizer_(tokenizer), budget_(tokenizer.path_) {
-  budget_.without_time_limit();
+Decoding::Decoding(const Tokenizer& tokenizer) : tokenizer_(tokenizer), budget_(text_budget(tokenizer.path_, 0)) {
   // As in Hugging Face's format: without a decoder, tokens are words.
   text_ = std::make_unique<Text>(tokenizer.decoder_ == nullptr ? " " : "", budget_);
   if (tokenizer.decoder_ != nullptr) {
@@ -197,6 +171,9 @@ Decoding::~Decoding() = default;
 Result<std::string> Decoding::add(uint32_t token) {
   const AddedToken* added = tokenizer_.added_->find(token);
   const std::string* text = added != nullptr ? &added->searched : tokenizer_.model_->token_of(token);
+  // A token's share of the steps, even if its text is short.
+  constexpr uint64_t kLeastBytes = 64;
+  budget_.grow(kLeastBytes + (text != nullptr ? text->size() : 0));
   if (text != nullptr && !tokenizer_.added_->is_special(*text)) {
     TokenSink& first = steps_ != nullptr ? *steps_ : *text_;
     TRY(first.add(*text));

@@ -33,8 +33,9 @@ class Tokenizer {
   // The values of a tokenizer.json; an error if the file is none.
   static Result<JsonValue> read_file(const std::string& path);
 
-  // An error if the file has unsupported parts.
-  static Result<std::unique_ptr<Tokenizer>> read(const JsonValue& root);
+  // An error if the file has unsupported parts. With `has_lengths`, SpecialTokens cuts and pads as the file says;
+  // without, such a file is an error.
+  static Result<std::unique_ptr<Tokenizer>> read(const JsonValue& root, bool has_lengths = false);
 
   // The tokens of one text, without the special tokens that SpecialTokens adds around it. An error if the
   // text is not UTF-8, or needs too much time or memory.
