@@ -2,6 +2,7 @@
 
 Its own limit counts retries only, so a possessive loop, a reference to a group or a row of flags takes quadratic time
 unnoticed. Here each instruction is a step, and so is each byte or entry that one instruction visits in a loop.
+It also counts the bytes that it allocates, of which a short pattern may need many.
 """
 
 _STEPS = "steps++;"
@@ -63,7 +64,7 @@ onig_initialize_match_param(OnigMatchParam* mp)
         "      tlen = p->step_back_start.initial;\n",
         "      tlen = p->step_back_start.initial;\n      steps += tlen;\n",
         "        if (p->text_segment_boundary.not != 0)\n",
-        "        steps += onig_looked_around;\n        onig_looked_around = 0;\n" +
+        "        steps += 16 * onig_looked_around;\n        onig_looked_around = 0;\n" +
         "        if (p->text_segment_boundary.not != 0)\n",
         # Instructions that search their stack.
         "    k--;\\\n",
@@ -75,9 +76,20 @@ onig_initialize_match_param(OnigMatchParam* mp)
         "    k++;\\\n",
         "    k++; %s\\\n" % _STEPS,
     ],
+    "src/regint.h": [
+        "#define xmalloc    malloc\n#define xrealloc   realloc\n#define xcalloc    calloc\n",
+        """\
+extern __thread unsigned long onig_allocated_bytes;
+#define xmalloc(size)          (onig_allocated_bytes += (size), malloc(size))
+#define xrealloc(memory, size) (onig_allocated_bytes += (size), realloc((memory), (size)))
+#define xcalloc(count, size)   (onig_allocated_bytes += (count) * (size), calloc((count), (size)))
+""",
+    ],
     "src/unicode.c": [
         "#include \"regint.h\"\n",
-        "#include \"regint.h\"\n\n__thread unsigned long onig_looked_around;\n",
+        "#include \"regint.h\"\n\n__thread unsigned long onig_looked_around;\n" +
+        "__thread unsigned long onig_allocated_bytes;\n\n" +
+        "extern unsigned long\nonig_allocated(void)\n{\n  return onig_allocated_bytes;\n}\n",
         "onigenc_get_prev_char_head(enc, start, prev)) != NULL) {\n",
         "onigenc_get_prev_char_head(enc, start, prev)) != NULL) {\n      onig_looked_around++;\n",
         "  while (TRUE) {\n    p += enclen(enc, p);\n",

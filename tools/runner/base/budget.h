@@ -21,7 +21,10 @@ class Budget {
  public:
   // For each byte of the input, and for small inputs. Tokenizers that people use take 5 to 60 steps a byte.
   static constexpr uint64_t kStepsPerByte = 256;
-  static constexpr uint64_t kFreeSteps = 128 << 20;
+  static constexpr uint64_t kFreeSteps = 256 << 20;
+
+  // For a byte of memory that stays in use.
+  static constexpr uint64_t kStepsPerHeldByte = 64;
 
   // `where` begins errors: the file. `work` is the rest of the sentence: "reading it takes too long"; `advice` is a
   // sentence of what to do.

@@ -16,6 +16,8 @@ constexpr int kSuites = 1;
 constexpr int kProgram = 2;
 // Each loads the program once.
 constexpr size_t kMostCases = 10000;
+// Of all cases: each takes 25 times the memory of its reference in the file.
+constexpr size_t kMostValues = 100'000;
 enum : uint8_t { kTensor = 1, kInt = 2, kBool = 3, kDouble = 4 };
 
 Status damaged(const MappedFile& file, const std::string& how) {
@@ -95,6 +97,16 @@ Result<BundledFile> read_bundled(const MappedFile& file) {
   const FlatBuffer::Vector program = tables.vector(root, kProgram, 1);
   bundled.program = file.data() + program.start;
   bundled.program_size = program.length;
+  size_t values = 0;
+  const auto read_counted = [&](uint64_t test_case, int field) -> Result<std::vector<Array>> {
+    const FlatBuffer::Vector references = tables.vector(test_case, field, 4);
+    values += references.length;
+    if (values > kMostValues) {
+      return damaged(file, "its test cases have more than the " + std::to_string(kMostValues) +
+                        " inputs and outputs that are expected at most");
+    }
+    return read_values(tables, references, file);
+  };
   const FlatBuffer::Vector suites = tables.vector(root, kSuites, 4);
   for (uint32_t i = 0; i < suites.length && !tables.damaged(); ++i) {
     const uint64_t suite = tables.table_in(suites, i);
@@ -105,8 +117,8 @@ Result<BundledFile> read_bundled(const MappedFile& file) {
     }
     for (uint32_t j = 0; j < cases.length && !tables.damaged(); ++j) {
       const uint64_t test_case = tables.table_in(cases, j);
-      std::vector<Array> inputs = TRY(read_values(tables, tables.vector(test_case, 0, 4), file));
-      std::vector<Array> expected = TRY(read_values(tables, tables.vector(test_case, 1, 4), file));
+      std::vector<Array> inputs = TRY(read_counted(test_case, 0));
+      std::vector<Array> expected = TRY(read_counted(test_case, 1));
       bundled.cases.push_back({method, j, std::move(inputs), std::move(expected)});
     }
   }

@@ -185,12 +185,31 @@ std::string DataFile::sha256_of(const std::string& key) const {
   });
 }
 
-Result<std::shared_ptr<const DataFile>> OpenDataFiles::open(const std::string& path) {
-  std::shared_ptr<const DataFile>& file = files_[path];
-  if (file == nullptr) {
-    file = std::make_shared<DataFile>(TRY(DataFile::open(path)));
+namespace {
+
+// What `read` makes of a path, once.
+template <class Value, class Read>
+Result<std::shared_ptr<const Value>> read_once(
+    std::map<std::string, std::shared_ptr<const Value>>& known, const std::string& path, const Read& read) {
+  std::shared_ptr<const Value>& value = known[path];
+  if (value == nullptr) {
+    value = std::make_shared<Value>(TRY(read(path)));
   }
-  return file;
+  return value;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const DataFile>> OpenDataFiles::open(const std::string& path) {
+  return read_once(files_, path, DataFile::open);
+}
+
+Result<std::shared_ptr<const AdapterIndex>> OpenDataFiles::adapter_index(const std::string& path) {
+  return read_once(indices_, path, read_adapter_index);
+}
+
+Result<std::shared_ptr<const Manifest>> OpenDataFiles::manifest(const std::string& path) {
+  return read_once(manifests_, path, read_manifest);
 }
 
 Result<ProgramContents> check_program_file(const std::string& path, std::string_view bytes) {

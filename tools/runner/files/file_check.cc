@@ -60,17 +60,16 @@ Status assign(DataFiles& left, const Manifest& manifest, DataFiles& assigned, co
 }
 
 // Assigns each file of the command line to an entry; the remaining ones do not belong to the program.
-Status assign_all(DataFiles& left, const Manifest& manifest, DataFiles& assigned) {
+Status assign_all(DataFiles& left, const Manifest& manifest, DataFiles& assigned, OpenDataFiles& open) {
   using Entry = Manifest::Data;
   const auto has_name_and_content = [](const DataFile& file, const Entry& entry) {
     return has_name(file, entry) && has_content(file, entry);
   };
-  const auto is_adapter = [&manifest](const DataFile& file, const Entry& entry) -> Result<bool> {
+  const auto is_adapter = [&manifest, &open](const DataFile& file, const Entry& entry) -> Result<bool> {
     if (!may_be_adapter(file, entry)) {
       return false;
     }
-    const AdapterIndex index = TRY(read_adapter_index(adapter_index_path(file.path())));
-    return index.interface == manifest.interface;
+    return TRY(open.adapter_index(adapter_index_path(file.path())))->interface == manifest.interface;
   };
   const auto has_name_and_keys = [](const DataFile& file, const Entry& entry) {
     return has_name(file, entry) && has_all_keys(file, entry);
@@ -117,7 +116,7 @@ Result<DataFiles> match_data(
     left.push_back(TRY(open.open(path)));
   }
   DataFiles assigned(manifest.data.size());
-  TRY(assign_all(left, manifest, assigned));
+  TRY(assign_all(left, manifest, assigned, open));
   for (const auto& file : left) {
     if (file != nullptr) {
       return error(file->path() + " is not a data file of " + manifest.label + " (" +
@@ -133,6 +132,14 @@ Result<DataFiles> match_data(
              "; put it there or name it with --data.");
       }
       assigned[i] = TRY(open.open(path));
+    }
+  }
+  std::map<const DataFile*, size_t> entries;
+  for (size_t i = 0; i < assigned.size(); ++i) {
+    const auto [other, is_new] = entries.emplace(assigned[i].get(), i);
+    if (!is_new) {
+      return error(assigned[i]->path() + " is the data of both " + manifest.data[other->second].label + " and " +
+           manifest.data[i].label + ", for which " + manifest.label + " needs two files; name them with --data.");
     }
   }
   return assigned;
@@ -180,18 +187,20 @@ std::string misfit(const AdapterIndex& index, const Manifest::Data& entry) {
   return "its program has other base weights, layers or activation scales";
 }
 
-Result<AdapterIndex> check_other_adapter(
+Result<std::shared_ptr<const AdapterIndex>> check_other_adapter(
     const DataFile& file,
     const Manifest::Data& entry,
     const Manifest& manifest,
     bool verify,
+    OpenDataFiles& open,
     const std::string& why) {
   const std::string index_path = adapter_index_path(file.path());
   if (!is_file(index_path)) {
     return error(file.path() + " is not the adapter that " + manifest.label + " was built with: " + why +
          "; another adapter needs its index, " + index_path + ", which is missing.");
   }
-  AdapterIndex index = TRY(read_adapter_index(index_path));
+  const std::shared_ptr<const AdapterIndex> shared = TRY(open.adapter_index(index_path));
+  const AdapterIndex& index = *shared;
   if (index.interface != manifest.interface) {
     return error(file.path() + " does not fit " + manifest.label + ": " + misfit(index, entry) + ", and " +
          index.path + " has another interface than that program; build it for the model, recipe " +
@@ -210,24 +219,24 @@ Result<AdapterIndex> check_other_adapter(
       return error(file.path() + " is damaged, or not the adapter of " + index.path + ": " + wrong + ".");
     }
   }
-  return index;
+  return shared;
 }
 
 // An error, if the file lacks a key of `entry`, or has other bytes for it.
 //
 // Hashes keys that do not depend on their bytes; with `verify`, all keys. Another adapter may replace the
-// entry's, if its index has the program's interface; the result is that index.
-Result<std::optional<AdapterIndex>> check_keys(
+// entry's, if its index has the program's interface; the result is that index, else nullptr.
+Result<std::shared_ptr<const AdapterIndex>> check_keys(
     const DataFile& file,
     const Manifest::Data& entry,
     const Manifest& manifest,
-    bool verify) {
+    bool verify,
+    OpenDataFiles& open) {
   const std::string index_path = adapter_index_path(file.path());
   if (entry.kind == "adapter" && is_file(index_path)) {
-    const std::string label = TRY(read_adapter_index(index_path)).label;
+    const std::string& label = TRY(open.adapter_index(index_path))->label;
     if (!label.empty() && label != entry.label) {
-      return std::optional(
-          TRY(check_other_adapter(file, entry, manifest, verify, "it is that of " + label)));
+      return check_other_adapter(file, entry, manifest, verify, open, "it is that of " + label);
     }
   }
   for (const auto& [key, expected] : entry.keys) {
@@ -236,12 +245,12 @@ Result<std::optional<AdapterIndex>> check_keys(
       continue;
     }
     if (entry.kind == "adapter") {
-      return std::optional(TRY(check_other_adapter(file, entry, manifest, verify, wrong)));
+      return check_other_adapter(file, entry, manifest, verify, open, wrong);
     }
     return error(file.path() + " is damaged, or not the data that " + manifest.label + " was built with: " +
          wrong + "; build " + entry.label + " and the program together.");
   }
-  return std::optional<AdapterIndex>();
+  return std::shared_ptr<const AdapterIndex>();
 }
 
 Status check_program(
@@ -309,8 +318,8 @@ Status check_with_manifest(
   TRY(check_program(checked.program->path(), checked.program_bytes, manifest, verify));
   checked.data = TRY(match_data(manifest, files.program, files.data, files.known_data, open));
   for (size_t i = 0; i < checked.data.size(); ++i) {
-    const auto adapter = TRY(check_keys(*checked.data[i], manifest.data[i], manifest, verify));
-    if (adapter) {
+    const auto adapter = TRY(check_keys(*checked.data[i], manifest.data[i], manifest, verify, open));
+    if (adapter != nullptr) {
       pack_adapter(manifest, *adapter);
     }
   }

@@ -108,7 +108,7 @@ Result<std::unique_ptr<AddedTokens>> AddedTokens::read(
       added->special_.insert(token.content);
     }
     if (token.is_word && !added->word_character_) {
-      added->word_character_.emplace(TRY(Regex::compile(kWordCharacter, item.where())));
+      added->word_character_.emplace(TRY(Regex::compile(kWordCharacter, item)));
     }
     added->tokens_[token.id] = std::move(token);
   }

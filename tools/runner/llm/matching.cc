@@ -13,6 +13,7 @@
 extern "C" {
 void onig_limit_steps_of_match_param(OnigMatchParam* limits, unsigned long most);
 unsigned long onig_get_steps_of_match_param(OnigMatchParam* limits);
+unsigned long onig_allocated();
 }
 
 namespace runner {
@@ -144,7 +145,8 @@ Regex::Regex(Regex&&) noexcept = default;
 
 Regex::~Regex() = default;
 
-Result<Regex> Regex::compile(const std::string& pattern, const std::string& where) {
+Result<Regex> Regex::compile(const std::string& pattern, const JsonValue& json) {
+  const std::string& where = json.where();
   const std::string shown = pattern.size() <= 1000 ? pattern : pattern.substr(0, 1000) + "...";
   if (pattern.size() > kMostPattern) {
     return error(where + ": the regular expression \"" + repaired(shown) + "\" is too long: got " +
@@ -162,6 +164,7 @@ Result<Regex> Regex::compile(const std::string& pattern, const std::string& wher
   Regex regex(where);
   Compiled& compiled = *regex.compiled_;
   OnigErrorInfo info;
+  const unsigned long before = onig_allocated();
   const int result = onig_new(
       &compiled.regex,
       bytes(pattern),
@@ -176,6 +179,7 @@ Result<Regex> Regex::compile(const std::string& pattern, const std::string& wher
     return error(where + ": the regular expression \"" + shown + "\" is malformed: " +
          repaired(reinterpret_cast<const char*>(words)) + ".");
   }
+  TRY(json.budget().spend((onig_allocated() - before + where.size()) * Budget::kStepsPerHeldByte));
   compiled.region = onig_region_new();
   compiled.limits = onig_new_match_param();
   if (compiled.region == nullptr || compiled.limits == nullptr) {

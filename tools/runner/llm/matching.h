@@ -64,8 +64,8 @@ class Prefixes {
 // each pattern has the same meaning.
 class Regex {
  public:
-  // An error, which begins with `where`, if the pattern is invalid.
-  static Result<Regex> compile(const std::string& pattern, const std::string& where);
+  // An error if the pattern is invalid, or needs much more memory than its file; `json` is the part that has it.
+  static Result<Regex> compile(const std::string& pattern, const JsonValue& json);
   ~Regex();
   Regex(Regex&&) noexcept;
 

@@ -401,7 +401,7 @@ Result<std::unique_ptr<Normalizer>> make_replace(const JsonValue& json) {
   std::optional<Regex> regex;
   std::string text;
   if (pattern.has("Regex")) {
-    regex.emplace(TRY(Regex::compile(TRY(pattern.text("Regex")), json.where())));
+    regex.emplace(TRY(Regex::compile(TRY(pattern.text("Regex")), json)));
   } else {
     text = TRY(Replacement::read(json)).pattern;
   }

@@ -74,7 +74,7 @@ class Precompiled final : public Normalizer {
       return json.error_with("has a precompiled_charsmap that is damaged: it does not begin with a table");
     }
     auto normalizer = std::unique_ptr<Precompiled>(
-        new Precompiled(TRY(Regex::compile("\\X", json.where()))));
+        new Precompiled(TRY(Regex::compile("\\X", json))));
     for (size_t at = kSize; at < kSize + trie; at += kSize) {
       normalizer->units_.emplace_back(little_endian(*table, at));
     }

@@ -161,7 +161,7 @@ Result<std::unique_ptr<Pretokenizer>> make_splitter(
     const std::string& pattern,
     SplitBehavior behavior,
     bool invert) {
-  return std::make_unique<Splitter>(TRY(Regex::compile(pattern, json.where())), behavior, invert);
+  return std::make_unique<Splitter>(TRY(Regex::compile(pattern, json)), behavior, invert);
 }
 
 Result<SplitBehavior> read_behavior(const JsonValue& json, const std::string& name) {
