@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
+import jinja2.nodes
 from etbuild import BuildError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from tokenizers import Tokenizer
@@ -139,8 +140,17 @@ class ChatTemplate:
             )
         try:
             self._template = environment.from_string(source) if source else None
+            self._tree = environment.parse(source) if source else None
         except Exception as error:  # jinja2 compiles to Python, which may raise anything.
             raise self._failure(error) from None
+
+    def texts(self) -> list[str]:
+        """The texts in the template's expressions, such as `</think>`, in its order, each once."""
+        if self._tree is None:
+            return []
+        texts = (constant.value for constant in self._tree.find_all(jinja2.nodes.Const))
+        stripped = (text.strip() for text in texts if isinstance(text, str))
+        return list(dict.fromkeys(text for text in stripped if text))
 
     def render(self, messages: Sequence[Mapping[str, str]]) -> str:
         """The conversation as text that ends where the assistant begins to speak.

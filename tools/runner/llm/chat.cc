@@ -1,5 +1,7 @@
 #include "tools/runner/llm/chat.h"
 
+#include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include "tools/runner/base/json.h"
@@ -9,8 +11,6 @@
 
 namespace runner {
 namespace {
-
-constexpr char kSpace[] = " \t\n\v\f\r";
 
 Result<std::vector<std::string>> texts(
     const JsonValue& json,
@@ -28,10 +28,22 @@ Result<std::vector<std::string>> texts(
   return all;
 }
 
+// As the filter "trim" of a template, which is Python's str.strip: it has four more characters than Unicode.
+bool is_trimmed_character(uint32_t point) {
+  return is_space(point) || (point >= 0x1C && point <= 0x1F);
+}
+
 std::string trimmed(const std::string& text) {
-  const size_t start = text.find_first_not_of(kSpace);
-  const size_t end = text.find_last_not_of(kSpace);
-  return start == std::string::npos ? "" : text.substr(start, end + 1 - start);
+  size_t start = text.size(), end = 0;
+  for (size_t i = 0; i < text.size();) {
+    const size_t size = std::max<size_t>(character_size(text, i), 1);
+    if (!is_trimmed_character(code_point(std::string_view(text).substr(i, size)))) {
+      start = std::min(start, i);
+      end = i + size;
+    }
+    i += size;
+  }
+  return start < end ? text.substr(start, end - start) : "";
 }
 
 }  // namespace
@@ -57,6 +69,16 @@ Result<ChatFormat> ChatFormat::read(const std::string& path) {
   if (json.has("next")) {
     format.around_next_ = TRY(texts(json, "next", 2, path));
   }
+  if (json.has("next_unless")) {
+    const JsonValue unless = TRY(json.at("next_unless"));
+    format.changes_system_ = TRY(unless.flag("system"));
+    format.changes_empty_ = TRY(unless.flag("empty_answer"));
+    format.changes_start_ = TRY(unless.flag("answer_starts_with_space"));
+    format.changes_end_ = TRY(unless.flag("answer_ends_with_space"));
+    for (const JsonValue& text : TRY(unless.items("contains"))) {
+      format.changes_texts_.push_back(TRY(text.as_text()));
+    }
+  }
   return format;
 }
 
@@ -77,16 +99,40 @@ Result<std::vector<TextPart>> ChatFormat::render(const std::string& prompt, cons
 }
 
 Result<std::vector<TextPart>> ChatFormat::render_next(const std::string& prompt) const {
-  TRY(check_has_next());
   return std::vector<TextPart>{{(*around_next_)[0]}, said(prompt), {(*around_next_)[1]}};
 }
 
-Status ChatFormat::check_has_next() const {
+Status ChatFormat::check_has_next(const std::string& system) const {
   if (!around_next_) {
-    return error("--chat: " + path_ + " has no chat format for a second message, because its template changes earlier "
-         "messages; use --prompt, once for each question.");
+    return no_next("earlier messages");
   }
-  return {};
+  return changes_system_ && !system.empty() ? no_next("the system message") : Status();
+}
+
+Status ChatFormat::no_next(const std::string& change) const {
+  return error("--chat: " + path_ + " has no chat format for a second message, because its template changes " + change +
+       "; begin a new conversation, or use --prompt, once for each question.");
+}
+
+std::string ChatFormat::change_of(const std::string& prompt, const std::string& answer) const {
+  for (const std::string& text : changes_texts_) {
+    // The template's own text may have it, too.
+    const bool is_own = std::any_of(around_prompt_.begin(), around_prompt_.end(), [&](const std::string& own) {
+      return own.find(text) != std::string::npos;
+    });
+    if (answer.find(text) != std::string::npos || (!is_own && prompt.find(text) != std::string::npos)) {
+      return "earlier messages that have \"" + text + "\"";
+    }
+  }
+  if (changes_empty_ && answer.empty()) {
+    return "empty answers";
+  }
+  const std::string inner = trimmed(answer);
+  const size_t start = answer.find(inner);
+  const bool has_start = start > 0, has_end = start + inner.size() < answer.size();
+  const bool is_changed = inner.empty() ? !answer.empty() && (changes_start_ || changes_end_)
+                                        : (changes_start_ && has_start) || (changes_end_ && has_end);
+  return is_changed ? "the white space around earlier answers" : "";
 }
 
 Result<std::vector<uint32_t>> ChatText::tokens_of(const std::string& message, bool is_first) const {
@@ -96,6 +142,9 @@ Result<std::vector<uint32_t>> ChatText::tokens_of(const std::string& message, bo
   // A raw prompt contains its special tokens.
   std::vector<TextPart> parts = {{message}};
   if (format) {
+    if (!is_first) {
+      TRY(format->check_has_next(system));
+    }
     parts = TRY(is_first ? format->render(message, system) : format->render_next(message));
   }
   for (TextPart& part : parts) {
@@ -124,7 +173,13 @@ Result<std::unique_ptr<Chat>> Chat::open(
 }
 
 Result<std::vector<uint32_t>> Chat::tokens_of(const std::string& message) const {
-  return text_.tokens_of(message, session_.position() == 0);
+  const bool is_first = session_.position() == 0;
+  for (const std::string& change : changes_) {
+    if (!is_first && !change.empty()) {
+      return text_.format->no_next(change);
+    }
+  }
+  return text_.tokens_of(message, is_first);
 }
 
 Result<Answer> Chat::say(const std::vector<uint32_t>& tokens, const Listener& listener) {
@@ -133,6 +188,7 @@ Result<Answer> Chat::say(const std::vector<uint32_t>& tokens, const Listener& li
   Result<Answer> answer = generate(tokens, listener);
   if (answer.ok()) {
     turns_.push_back(start);
+    changes_.push_back(text_.format ? text_.format->change_of(TRY(text_.tokenizer->decode(tokens)), answer->text) : "");
   } else {
     session_.rewind(start);
   }
@@ -143,6 +199,7 @@ void Chat::rewind(size_t turn) {
   if (turn < turns_.size()) {
     session_.rewind(turns_[turn]);
     turns_.resize(turn);
+    changes_.resize(turn);
   }
 }
 
@@ -164,10 +221,33 @@ Status Chat::save(const std::string& path) const {
   return save_chat(path, model_.program().identity(), saved, TRY(model_.memory()));
 }
 
+std::vector<std::string> Chat::restored_changes() const {
+  const Session::Cursor& cursor = session_.cursor();
+  std::vector<uint32_t> tokens = session_.history();
+  tokens.resize(std::min<size_t>(tokens.size(), cursor.read));
+  tokens.insert(tokens.end(), cursor.unread.begin(), cursor.unread.end());
+  std::vector<std::string> changes;
+  for (size_t i = 0; text_.format && i < turns_.size(); ++i) {
+    const auto start_of = [&](size_t turn) {
+      return turn < turns_.size() ? std::min<size_t>(turns_[turn].read + turns_[turn].unread.size(), tokens.size()) : tokens.size();
+    };
+    const auto begin = tokens.begin() + static_cast<std::ptrdiff_t>(std::min(start_of(i), start_of(i + 1)));
+    const auto text = text_.tokenizer->decode({begin, tokens.begin() + static_cast<std::ptrdiff_t>(start_of(i + 1))});
+    if (!text.ok()) {
+      changes.emplace_back("earlier messages");
+      continue;
+    }
+    const std::string inner = trimmed(*text);
+    changes.push_back(text_.format->change_of(*text, "x" + text->substr(text->find(inner) + inner.size())));
+  }
+  return changes;
+}
+
 Status Chat::restore(const std::string& path) {
   SavedChat saved = TRY(restore_chat(path, model_.program().identity(), context(), TRY(model_.memory())));
   session_.restore(std::move(saved.cursor), std::move(saved.history));
   turns_ = std::move(saved.turns);
+  changes_ = restored_changes();
   return {};
 }
 

@@ -29,7 +29,13 @@ class ChatFormat {
 
   // The next prompt of a conversation, after an answer. An error, if the template does not support that.
   Result<std::vector<TextPart>> render_next(const std::string& prompt) const;
-  Status check_has_next() const;
+  // `system` as in render.
+  Status check_has_next(const std::string& system) const;
+
+  // What the template changes of a turn when another message follows; "": nothing.
+  std::string change_of(const std::string& prompt, const std::string& answer) const;
+  // An error that says that no message can follow such a change.
+  Status no_next(const std::string& change) const;
 
  private:
   TextPart said(const std::string& text) const;
@@ -38,6 +44,12 @@ class ChatFormat {
   std::vector<std::string> around_prompt_;  // Two texts.
   std::optional<std::vector<std::string>> around_system_and_prompt_;  // Three texts.
   std::optional<std::vector<std::string>> around_next_;  // Two texts.
+  // What the template changes of earlier turns.
+  bool changes_system_ = false;
+  bool changes_empty_ = false;
+  bool changes_start_ = false;  // White space there.
+  bool changes_end_ = false;
+  std::vector<std::string> changes_texts_;
   bool trims_ = false;
 };
 
@@ -113,6 +125,8 @@ class Chat {
 
  private:
   Chat(Program& program, LanguageModel model, const ChatText& text, const ChatOptions& options);
+  // Those of a conversation that was restored, of which only the tokens are known: not where an answer begins.
+  std::vector<std::string> restored_changes() const;
   Result<Answer> generate(const std::vector<uint32_t>& said, const Listener& listener);
 
   std::string program_;  // For errors.
@@ -122,6 +136,7 @@ class Chat {
   Sampler sampler_;
   size_t max_new_tokens_;
   std::vector<Session::Cursor> turns_;  // Where each begins.
+  std::vector<std::string> changes_;  // Of each turn: what the chat template changes when another message follows.
   std::atomic<bool> is_stopped_{false};
 };
 

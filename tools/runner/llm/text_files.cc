@@ -64,7 +64,7 @@ Result<std::optional<ChatFormat>> format_for(
   }
   ChatFormat format = TRY(ChatFormat::read(path));
   if (options.multi_turn) {
-    TRY(format.check_has_next());
+    TRY(format.check_has_next(options.system));
   }
   return std::optional(std::move(format));
 }
