@@ -107,6 +107,36 @@ def test_the_runner_and_python_have_the_same_tokens(
     assert tokens != parsed
 
 
+NORMALIZERS = {
+    "strip": normalizers.Strip(),
+    "strip_right": normalizers.Strip(left=False),
+    "start": normalizers.Replace(Regex(r"^\s+"), ""),
+    "spaces": normalizers.Sequence(
+        [normalizers.Strip(), normalizers.Replace(Regex(" {2,}"), " "), normalizers.NFKC()]
+    ),
+    "composed": normalizers.NFC(),
+    "decomposed": normalizers.Sequence([normalizers.NFD(), normalizers.StripAccents()]),
+    "prepended": normalizers.Sequence(
+        [normalizers.Prepend("▁"), normalizers.Replace(" ", "▁"), normalizers.Lowercase()]
+    ),
+    "bert": normalizers.BertNormalizer(),
+}
+
+
+@pytest.mark.parametrize("name", NORMALIZERS)
+def test_the_ends_of_user_text(name: str, tmp_path: Path) -> None:
+    """A normalized special token changes nothing of how user text is normalized."""
+    new_tokenizer = tokenizer(NORMALIZERS[name], normalized=True)
+    path = tmp_path / "tokenizer.json"
+    new_tokenizer.save(str(path))
+    new_tokenizer.encode_special_tokens = True
+    generator = random.Random(8)
+    letters = ["a", "b", " ", "\t", "\r", "\u00a0", "e\u0301", "\u0344\u200d", "中", "</s>", "</S>"]
+    texts = ["".join(generator.choices(letters, k=generator.randrange(1, 9))) for _ in range(500)]
+    expected = [new_tokenizer.encode(text, add_special_tokens=False).ids for text in texts]
+    assert in_runner(path, [f"\1{text}\1" for text in texts], "said") == expected
+
+
 @pytest.mark.parametrize("name", TOKENIZERS)
 def test_a_prompt_has_no_special_tokens(name: str) -> None:
     """Any message keeps the template's number of special tokens, and all of the text remains."""

@@ -655,6 +655,156 @@ def test_regular_expressions(name: str, tmp_path: Path) -> None:
     compare(tokenizer, path, [*given, *texts(5)])
 
 
+def added(number: int, content: str, **flags: bool) -> dict[str, Any]:
+    return {
+        "id": number,
+        "content": content,
+        "single_word": False,
+        "lstrip": False,
+        "rstrip": False,
+        "normalized": False,
+        "special": True,
+    } | flags
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_ids_of_added_tokens(seed: int, tmp_path: Path) -> None:
+    """Either those of Hugging Face's, which ignore the number in the file, or an error."""
+    generator = random.Random(seed)
+    path = tmp_path / "tokenizer.json"
+    accepted = 0
+    for _ in range(15):
+        values = bytes_only()
+        values["model"]["vocab"]["he"] = 256
+        contents = generator.sample(["he", "a", "<a>", "<b>", "<c>"], generator.randrange(1, 4))
+        known = {"he": 256, "a": values["model"]["vocab"]["a"]}
+        number = 257
+        values["added_tokens"] = []
+        for content in contents:
+            right = known.get(content, number)
+            number += content not in known
+            wrong = generator.choice([right + 1, 300, 64])
+            chosen = wrong if generator.random() < 0.2 else right
+            values["added_tokens"].append(added(chosen, content))
+        path.write_text(json.dumps(values))
+        given = "he a<a>b<b> <c>he"
+        expected = Tokenizer.from_file(str(path)).encode(given).ids
+        done = subprocess.run([TOKENIZE, path], input=f"{given}\0".encode(), capture_output=True)
+        if done.returncode == 0:
+            accepted += 1
+            assert json.loads(done.stdout.decode().split("\n")[0]) == expected, values
+        else:
+            assert b"has the id" in done.stderr, done.stderr
+    assert accepted > 2
+
+
+def test_an_added_token_twice(tmp_path: Path) -> None:
+    values = bytes_only() | {"added_tokens": [added(256, "<a>"), added(256, "<a>", special=False)]}
+    message = fail(tmp_path / "tokenizer.json", values)
+    assert 'added_tokens[1] has the content "<a>", which another one has, too' in message
+
+
+LENGTHS: list[tuple[Any, Any]] = [
+    ({"max_length": n, "strategy": strategy, "stride": 0, "direction": direction}, padding)
+    for n in (2, 3, 4, 7, 40)
+    for strategy in ("LongestFirst", "OnlyFirst")
+    for direction, padding in (("Right", None), ("Left", {"strategy": {"Fixed": 12}}))
+]
+LENGTHS += [
+    (None, {"strategy": "BatchLongest", "pad_to_multiple_of": 8}),
+    (None, {"strategy": {"Fixed": 9}, "direction": "Left", "pad_id": 3, "pad_type_id": 5}),
+]
+
+
+@pytest.mark.parametrize(("truncation", "padding"), LENGTHS)
+def test_lengths(truncation: Any, padding: Any, tmp_path: Path) -> None:
+    """Cuts and pads as Hugging Face's; a conversation is refused."""
+    made = word_piece()
+    made.post_processor = PROCESSORS["bert"]
+    values = json.loads(made.to_str())
+    values["truncation"] = truncation
+    defaults = {"direction": "Right", "pad_id": 0, "pad_type_id": 0, "pad_token": "[PAD]"}
+    values["padding"] = padding and {"pad_to_multiple_of": None} | defaults | padding
+    path = tmp_path / "tokenizer.json"
+    path.write_text(json.dumps(values))
+    tokenizer = Tokenizer.from_file(str(path))
+    texts = ["", "a", "hello world", "a b c d e f g h i j k l m n o p"]
+    for one in [(text,) for text in texts] + [(a, b) for a in texts for b in texts]:
+        try:
+            expected = tokenizer.encode(*one)
+        except Exception:  # Only one text is shortened, and is too short.
+            expected = None
+        given = "\1".join(one).encode() + b"\0"
+        done = subprocess.run([TOKENIZE, path, "marked"], input=given, capture_output=True)
+        if expected is None:
+            assert b"shortens one text only" in done.stderr
+            continue
+        if b"leaves none for a text" in done.stderr:
+            assert truncation["max_length"] <= 3
+            continue
+        tokens, segments = map(json.loads, done.stdout.decode().split("\n")[:2])
+        assert (tokens, segments) == (expected.ids, expected.type_ids), one
+    assert "which would change the tokens of a conversation" in fail(path, values)
+
+
+EMPTY = (
+    "a|(?=c)",
+    r"\s+|\b",
+    r"(?<=[a-z])(?=[A-Z])|\s+",
+    r"\d|(?<=[a-z])(?=[A-Z])",
+    "a|(?<=b)",
+    r"(?<=\d)|[a-c]+",
+    r"\s|$|^",
+    "x*",
+    r"\b|a*?",
+    "(?=b)|(?<=b)|é",
+)
+
+
+@pytest.mark.parametrize("pattern", EMPTY)
+def test_empty_matches(pattern: str, tmp_path: Path) -> None:
+    """An empty match is lost only where the match before it ends."""
+    path = tmp_path / "tokenizer.json"
+    generator = random.Random(7)
+    letters = "abcABC 12é\n"
+    given = ["".join(generator.choices(letters, k=generator.randrange(12))) for _ in range(400)]
+    values = json.loads(split_by("x").to_str())
+    for behavior in ("Isolated", "Removed", "MergedWithPrevious", "MergedWithNext", "Contiguous"):
+        part = {"type": "Split", "pattern": {"Regex": pattern}, "behavior": behavior}
+        values["pre_tokenizer"]["pretokenizers"][0] = part | {"invert": False}
+        path.write_text(json.dumps(values))
+        hugging_face = Tokenizer.from_file(str(path))
+        compare(hugging_face, path, [text for text in given if is_encoded(hugging_face, text)])
+    replaces = {"type": "Replace", "pattern": {"Regex": pattern}, "content": "_"}
+    path.write_text(json.dumps(bytes_only() | {"normalizer": replaces}))
+    hugging_face = Tokenizer.from_file(str(path))
+    compare(hugging_face, path, [text for text in given if is_encoded(hugging_face, text)])
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"type": "Digits", "individual_digits": False},
+        {"type": "Whitespace"},
+        *(
+            {"type": "Split", "pattern": {"Regex": r}, "behavior": "Isolated", "invert": False}
+            for r in (r"\d", r"\p{N}", r"\p{L}", r"\s", r"\w")
+        ),
+    ],
+    ids=lambda part: str(part.get("pattern", part["type"])),
+)
+def test_classes_of_characters(part: dict[str, Any], tmp_path: Path) -> None:
+    """All characters, in the version of Unicode that Hugging Face's have for each pre-tokenizer."""
+    vocabulary = {"[UNK]": 0, "a": 1, "##a": 2, "b": 3, "##b": 4}
+    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
+    values = json.loads(tokenizer.to_str()) | {"pre_tokenizer": part}
+    values["decoder"] = {"type": "WordPiece", "prefix": "##", "cleanup": False}
+    path = tmp_path / "tokenizer.json"
+    path.write_text(json.dumps(values))
+    given = ["".join(f" aa{c}bb" for c in characters) for characters in parts_of(ALL)]
+    compare(Tokenizer.from_file(str(path)), path, given)
+
+
 @pytest.mark.parametrize("seed", range(0, 300, 50))
 def test_made_tokenizers(seed: int, tmp_path: Path) -> None:
     """Steps in unusual order, missing bytes, incomplete characters, overlapping tokens."""

@@ -137,6 +137,68 @@ def test_the_command_line(tmp_path, capsys):
     assert "expected a JSON object" in capsys.readouterr().err
 
 
+THOUGHTS = (
+    "{% for m in messages %}{% set c = m.content %}"
+    "{% if m.role == 'assistant' and '</think>' in c and not loop.last %}"
+    "{% set c = c.split('</think>')[-1].lstrip('\n') %}{% endif %}"
+    "<|im_start|>{{ m.role }}\n{{ c }}<|im_end|>\n{% endfor %}<|im_start|>assistant{{ '\\n' }}"
+)
+SYSTEM_LAST = (
+    "{% set system = messages[0].content if messages[0].role == 'system' else '' %}"
+    "{% for m in (messages[1:] if system else messages) %}{% if m.role == 'user' %}[INST]"
+    "{% if loop.last and system %}{{ system + '\n\n' }}{% endif %}{{ m.content }}[/INST]"
+    "{% else %}{{ m.content }}</s>{% endif %}{% endfor %}"
+)
+TOOLS = (
+    "{% for m in messages %}{% if not (m.content.startswith('<tool>') and "
+    "m.content.endswith('</tool>') and not loop.last) %}"
+    "<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endif %}{% endfor %}"
+    "<|im_start|>assistant{{ '\\n' }}"
+)
+EMPTY = (
+    "{% for m in messages %}{% if m.content %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n"
+    "{% endif %}{% endfor %}<|im_start|>assistant{{ '\\n' }}"
+)
+NOTHING = {
+    "answer_ends_with_space": False,
+    "answer_starts_with_space": False,
+    "contains": [],
+    "empty_answer": False,
+    "system": False,
+}
+TRIMS = {"answer_ends_with_space": True, "answer_starts_with_space": True}
+
+
+@pytest.mark.parametrize(
+    ("source", "changes"),
+    [
+        (CHATML, {}),
+        (WITH_DEFAULT, {}),
+        (THOUGHTS, {"contains": ["</think>"]}),
+        (SYSTEM_LAST, {"system": True}),
+        (GEMMA, TRIMS),
+        (TOOLS, {"contains": ["<tool>"]}),
+        (EMPTY, {"empty_answer": True}),
+    ],
+)
+def test_what_no_message_can_follow(source, changes):
+    assert format_of(source)["next_unless"] == NOTHING | changes
+
+
+@pytest.mark.parametrize("turn", [3, 5, 7])
+def test_a_template_that_differs_from_a_later_turn_on(turn):
+    later = f"{{% if messages | length >= {turn} %}}Later. {{% endif %}}"
+    values = format_of(later + CHATML)
+    assert values["next"] is None and values["next_unless"] is None
+
+
+def test_all_white_space_is_trimmed():
+    assert format_of(GEMMA)["trims"] is True
+    some = GEMMA.replace("m.content | trim", "m.content.strip(' \n')")
+    with pytest.raises(BuildError, match="changes more of a message than the white space"):
+        format_of(some)
+
+
 @pytest.mark.parametrize("source", [CHATML, WITH_DEFAULT, GEMMA])
 def test_the_next_turn_equals_that_of_the_template(source):
     values = format_of(source)

@@ -20,6 +20,9 @@ constexpr char kWordsAndMarks[] =
     R"([\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}]+)"
     R"(|[^\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}\p{White_Space}]+)";
 
+// Hugging Face's have Unicode 17 for "Digits", and Oniguruma has 16.
+constexpr char kDigits[] = R"([\p{N}\x{11DE0}-\x{11DE9}\x{16FF4}-\x{16FF6}])";
+
 class Splitter final : public Pretokenizer {
  public:
   Splitter(Regex regex, SplitBehavior behavior, bool invert)
@@ -235,7 +238,7 @@ Result<std::unique_ptr<Pretokenizer>> make_pretokenizer(const JsonValue& json, B
   if (type == "Digits") {
     const bool each = TRY(json.flag("individual_digits", false));
     return make_splitter(
-        json, "\\p{N}", each ? SplitBehavior::kIsolated : SplitBehavior::kContiguous, false);
+        json, kDigits, each ? SplitBehavior::kIsolated : SplitBehavior::kContiguous, false);
   }
   if (type == "Whitespace") {
     return make_splitter(json, kWordsAndMarks, SplitBehavior::kRemoved, true);

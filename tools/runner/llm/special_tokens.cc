@@ -185,8 +185,10 @@ Status SpecialTokens::truncate(std::vector<std::vector<uint32_t>>& texts, const 
     return {};
   }
   if (most == 0) {
-    sizes.assign(sizes.size(), 0);
-  } else if (truncation_->shortens == Shortens::kLongest) {
+    return error(where_ + ": its truncation to " + std::to_string(truncation_->most) +
+                 " tokens leaves none for a text beside special tokens. Set the file's \"truncation\" to null.");
+  }
+  if (truncation_->shortens == Shortens::kLongest) {
     // As in Hugging Face's: the shorter text, of equal ones the first, stays whole if it takes at most half.
     const size_t small = sizes.size() == 2 && sizes[1] < sizes[0] ? 1 : 0;
     if (sizes.size() == 1) {
