@@ -65,6 +65,58 @@ std::string position_text(const std::vector<int64_t>& shape, size_t index) {
   return shape_text(at);
 }
 
+// Two numbers' difference, which orders them exactly, and as a number for reports.
+struct Difference {
+  double value = 0;
+  uint64_t exact = 0;  // Of integers.
+
+  bool operator>(const Difference& other) const {
+    return exact != other.exact ? exact > other.exact : value > other.value;
+  }
+};
+
+// The number in all its digits, if it is an integer.
+std::string number_text(const ArrayView& array, size_t index) {
+  const uint8_t* from = array.data + index * array.dtype->size;
+  switch (array.dtype->type) {
+    case ScalarType::Long:
+      return std::to_string(number_of<int64_t>(from));
+    case ScalarType::UInt64:
+      return std::to_string(number_of<uint64_t>(from));
+    default:
+      return is_exact(array.dtype->type) ? std::to_string(static_cast<int64_t>(number_at(array, index)))
+                                         : short_text(number_at(array, index));
+  }
+}
+
+// The bits of an integer as a number of 64 bits.
+uint64_t bits_at(const ArrayView& array, size_t index) {
+  const uint8_t* from = array.data + index * array.dtype->size;
+  switch (array.dtype->type) {
+    case ScalarType::Long:
+    case ScalarType::UInt64:
+      return number_of<uint64_t>(from);
+    default:
+      return static_cast<uint64_t>(static_cast<int64_t>(number_at(array, index)));
+  }
+}
+
+// Of two integers that are not equal. Differences of 64 bits fit into a number without sign.
+Difference integer_difference(const ArrayView& mine, const ArrayView& theirs, size_t index) {
+  const uint64_t one = bits_at(mine, index), other = bits_at(theirs, index);
+  const bool is_less = mine.dtype->type == ScalarType::UInt64
+      ? one < other
+      : static_cast<int64_t>(one) < static_cast<int64_t>(other);
+  const uint64_t exact = is_less ? other - one : one - other;
+  return {static_cast<double>(exact), exact};
+}
+
+// Of two numbers that are not integers; NaN, if only one of them is NaN, counts as the largest.
+Difference float_difference(double mine, double theirs) {
+  const double raw = std::fabs(mine - theirs);
+  return {std::isnan(raw) ? INFINITY : raw, 0};
+}
+
 struct Comparison {
   double largest = 0;   // Difference.
   std::string problem;  // "": each number is within the tolerance.
@@ -80,33 +132,31 @@ Comparison compare(const ArrayView& got, const ArrayView& expected, const Tolera
   }
   const size_t size = expected.dtype->size;
   const size_t count = expected.size / size;
+  const bool exact = is_exact(expected.dtype->type);
   size_t wrong = 0, worst = 0;
+  Difference largest;
   for (size_t i = 0; i < count; ++i) {
     if (memcmp(got.data + i * size, expected.data + i * size, size) == 0) {
       continue;
     }
     const double mine = number_at(got, i), theirs = number_at(expected, i);
-    const bool both_nan = std::isnan(mine) && std::isnan(theirs);
-    if (both_nan || mine == theirs) {
-      wrong += !both_nan && is_exact(expected.dtype->type) ? 1 : 0;
+    // Bytes of floats may differ although they are equal: two zeros, or two NaNs.
+    if (!exact && (mine == theirs || (std::isnan(mine) && std::isnan(theirs)))) {
       continue;
     }
-    // NaN, if one of them is NaN: counts as the largest difference.
-    const double raw = std::fabs(mine - theirs);
-    const double difference = std::isnan(raw) ? INFINITY : raw;
-    if (difference > result.largest) {
-      result.largest = difference;
+    const Difference difference = exact ? integer_difference(got, expected, i) : float_difference(mine, theirs);
+    if (difference > largest) {
+      largest = difference;
       worst = i;
     }
-    const double allowed = is_exact(expected.dtype->type)
-        ? 0
-        : tolerance.absolute + tolerance.relative * std::fabs(theirs);
-    wrong += std::isfinite(difference) && difference <= allowed ? 0 : 1;
+    const double allowed = exact ? 0 : tolerance.absolute + tolerance.relative * std::fabs(theirs);
+    wrong += std::isfinite(difference.value) && difference.value <= allowed ? 0 : 1;
   }
+  result.largest = largest.value;
   if (wrong > 0) {
-    result.problem = "differs by up to " + short_text(result.largest) + ", at " +
-        position_text(expected.shape, worst) + ": got " + short_text(number_at(got, worst)) + ", expected " +
-        short_text(number_at(expected, worst)) + "; " + std::to_string(wrong) + " of " +
+    const std::string up_to = exact ? std::to_string(largest.exact) : short_text(largest.value);
+    result.problem = "differs by up to " + up_to + ", at " + position_text(expected.shape, worst) + ": got " +
+        number_text(got, worst) + ", expected " + number_text(expected, worst) + "; " + std::to_string(wrong) + " of " +
         std::to_string(count) + " numbers are outside of " + short_text(tolerance.absolute) +
         " + " + short_text(tolerance.relative) + " * |expected|";
   }

@@ -273,7 +273,9 @@ static void check_files(const char* path) {
   printf("%s\n", error.sentence);
   check(executorch_app_set_threads(0, &error) == EXECUTORCH_APP_INVALID_ARGUMENT, "no threads", &error);
   printf("%s\n", error.sentence);
-  check(executorch_app_set_threads(2, &error) == EXECUTORCH_APP_OK, "threads", &error);
+  // Another session is open.
+  check(executorch_app_set_threads(2, &error) == EXECUTORCH_APP_INVALID_ARGUMENT, "threads in use", &error);
+  printf("%s\n", error.sentence);
   executorch_app_close(app);
 }
 
@@ -305,6 +307,7 @@ int main(int count, char** values) {
   options = (executorch_app_chat_options){.tokenizer = values[2], .raw = true, .max_new_tokens = 4};
   check(executorch_app_open("missing.pte", NULL, &app, &error) == EXECUTORCH_APP_INVALID_FILES, "missing", &error);
   printf("%s\n", error.sentence);
+  check(executorch_app_set_threads(2, &error) == EXECUTORCH_APP_OK, "threads", &error);
   check(executorch_app_open(values[1], NULL, &app, &error) == EXECUTORCH_APP_OK, "open", &error);
   printf("%zu: %s\n", executorch_app_program_count(app), executorch_app_program_name(app, 0));
   check(executorch_app_open_session(app, NULL, &session, &error) == EXECUTORCH_APP_OK, "session", &error);

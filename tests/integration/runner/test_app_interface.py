@@ -39,8 +39,12 @@ def test_a_c_program_runs_methods_and_chats_in_two_threads(
     assert listed == f"1: {program}"
     methods = ["forward", "get_eos_ids", "get_max_context_len", "get_max_seq_len", *metadata]
     assert methods_and_errors[: len(methods)] == methods
-    dtype, size, method, no_events, index, no_library, threads, long, full, rewound = (
+    (dtype, size, method, no_events, index, no_library, threads, in_use, long, full, rewound) = (
         methods_and_errors[len(methods) :]
+    )
+    assert in_use == (
+        "executorch_app_set_threads: a session of this process is open, expected none: loaded "
+        "methods keep the threads. Set the threads before the first session, or close all sessions."
     )
     assert "the position for " in dtype and "is int32 (1), expected int64 (1)" in dtype
     assert no_events.endswith("the session records no events. Open it with records_events.")

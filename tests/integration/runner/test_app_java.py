@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from tests.integration.runner.counting import Counting, Stateful, write, write_t
 
 CLASSES = Path("tools/runner/java/executorch_app.jar").absolute()
 LIBRARY = Path("tools/runner/java/libexecutorch_app.so").absolute()
+JAVA = Path(os.environ["JAVA"]).absolute()
 MAIN = Path("tests/integration/runner/app_main.jar").absolute()
 TURNS = os.environ.get("TURNS", "100")  # In each of two threads.
 
@@ -28,7 +30,7 @@ def test_a_java_program_runs_methods_and_chats(
     tokenizer = write_tokenizer(tmp_path / "tokenizer.json")
     result = subprocess.run(
         [
-            *(os.environ["JAVA"], "-Xcheck:jni", "--enable-native-access=ALL-UNNAMED"),
+            *(JAVA, "-Xcheck:jni", "--enable-native-access=ALL-UNNAMED"),
             *(f"-Drulesexecutorch.library={LIBRARY}", "-cp", f"{CLASSES}:{MAIN}", "AppMain"),
             *(program, tokenizer, tmp_path, TURNS),
         ],
@@ -66,3 +68,24 @@ def test_a_java_program_runs_methods_and_chats(
     assert len(sentences) == len(expected), result.stdout
     for sentence, words in zip(sentences, expected, strict=True):
         assert words in sentence
+
+
+def test_each_method_in_each_wrong_way(tmp_path: Path) -> None:
+    program = write(tmp_path / "counting.pte", Counting(), {"forward": None})
+    tokenizer = write_tokenizer(tmp_path / "tokenizer.json")
+    result = subprocess.run(
+        [
+            *(JAVA, "-Xcheck:jni", "--enable-native-access=ALL-UNNAMED"),
+            *(f"-Drulesexecutorch.library={LIBRARY}", "-cp", f"{CLASSES}:{MAIN}", "Misuse"),
+            *(program, tokenizer, tmp_path),
+        ],
+        capture_output=True,
+        check=False,
+        encoding="utf-8",
+        env={"LC_ALL": "C.UTF-8"},
+        cwd=tmp_path,
+    )
+    assert result.returncode == 0, result.stdout[-6000:] + result.stderr
+    assert "WARNING in native method" not in result.stdout
+    calls = re.search(r"^(\d+) calls, 0 wrong$", result.stdout, re.MULTILINE)
+    assert calls and int(calls[1]) >= 150, result.stdout

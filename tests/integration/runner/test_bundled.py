@@ -87,6 +87,22 @@ def test_integers_have_to_be_equal(tmp_path: Path) -> None:
     assert "output_3 differs by up to 1, at (0, 4): got 2, expected 3" in result.error
 
 
+@pytest.mark.parametrize(
+    ("expected", "words"),
+    [
+        ([2, 2, 2, 2, 2**60 + 1], f"up to {2**60 - 1}, at (0, 4): got 2, expected {2**60 + 1}"),
+        ([2 + 2**60, 2, 2, 2, 11 + 2**60], f"up to {2**60 + 9}, at (0, 4): got 2, "),
+        ([2, -(2**63), 2, 2, 1], f"up to {2**63 + 2}, at (0, 1): got 2, expected {-(2**63)}; 2 of"),
+        ([2, 2**63 - 1, 2, 2, 1], f"up to {2**63 - 3}, at (0, 1): got 2, expected {2**63 - 1}; 2"),
+    ],
+)
+def test_integers_that_no_double_has(expected: list[int], words: str, tmp_path: Path) -> None:
+    bundle = tmp_path / "x.bpte"
+    data = (PROGRAMS / "types.bpte").read_bytes()
+    bundle.write_bytes(data.replace(struct.pack("<5q", *[2] * 5), struct.pack("<5q", *expected)))
+    assert f"output_3 differs by {words}" in run("--bundled", bundle, "--atol", "100").error
+
+
 def test_wrong_bounds() -> None:
     for value in ("-1", "x", "nan"):
         result = run("--bundled", PROGRAMS / "xnnpack.bpte", "--atol", value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import resource
 import subprocess
 from collections.abc import Callable
@@ -14,6 +15,8 @@ import torch
 
 from tests.integration.runner.nets import Mlp
 from tests.integration.runner.runner_process import PROGRAMS, RUNNER, run
+
+WRITE_ORDER = Path("tests/integration/runner/libwrite_order.so").absolute()
 
 
 def saved(path: Path, array: np.ndarray) -> Path:
@@ -238,3 +241,30 @@ def test_output_folder_that_can_not_be_made(tmp_path: Path) -> None:
     result = run(*files_of("xnnpack"), "--output", tmp_path / "file" / "out")
     assert result.code == 1
     assert "cannot be created" in result.error
+
+
+@pytest.mark.parametrize("form", ["npy", "safetensors"])
+def test_files_are_on_the_disk_before_they_get_their_names(form: str, tmp_path: Path) -> None:
+    """A loss of power leaves the old file or the new one, never an empty one."""
+    order, out = tmp_path / "order", tmp_path / "out"
+    environment = {"LD_PRELOAD": str(WRITE_ORDER), "WRITE_ORDER": str(order)}
+    command = [RUNNER, *files_of("types"), "--output", out, "--output_format", form]
+    subprocess.run(command, env=os.environ | environment, check=True, capture_output=True)
+    calls = [line.split(" ", 1) for line in order.read_text().splitlines()]
+    names = {path for what, path in calls if what == "rename"}
+    assert names == {str(path) for path in out.iterdir()} and names
+    first = next(i for i, (what, _) in enumerate(calls) if what == "rename")
+    flushed = {re.sub(r"\.\d+\.part$", "", path) for what, path in calls[:first] if what == "fsync"}
+    assert flushed == names
+    assert calls[-1] == ["fsync", str(out)]
+
+
+def test_a_part_of_a_process_that_was_killed(tmp_path: Path) -> None:
+    """In a container each process has the number 1: here it is known before the runner starts."""
+    out = tmp_path / "out"
+    out.mkdir()
+    script = f'echo half > {out}/output_0.npy.$$.part; exec "$@"'
+    command = [RUNNER, *files_of("embedded"), "--output", out]
+    subprocess.run(["/bin/sh", "-c", script, "sh", *command], check=True, capture_output=True)
+    assert [path.name for path in out.iterdir()] == ["output_0.npy"]
+    assert np.load(out / "output_0.npy").shape[0] > 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import functools
+import itertools
 import json
 import random
 import subprocess
@@ -878,6 +879,34 @@ def test_characters_that_are_cut(decoder: dict[str, Any], tmp_path: Path) -> Non
     compare(
         Tokenizer.from_file(str(path)), path, ["😀é中ā", "a😀", "ああÀ", "\U0001f600\U0001f601"]
     )
+
+
+def nested(steps: list[dict[str, Any]], depth: int) -> dict[str, Any]:
+    """A sequence of the steps, half of which are in a sequence of their own, and so on."""
+    inner = steps if depth == 0 else [*steps[::2], nested(steps[1::2], depth - 1)]
+    return {"type": "Sequence", "decoders": inner}
+
+
+def test_the_number_of_decoders(tmp_path: Path) -> None:
+    """Sequences in sequences count, too; their steps are in the same order as in one."""
+    step = {"type": "Replace", "pattern": {"String": "a"}, "content": "b"}
+    path = tmp_path / "tokenizer.json"
+    for decoder in (nested([step] * 65, 0), nested([step] * 65, 4), nested([step] * 9_000, 0)):
+        assert "has more than 64 decoders" in fail(path, bytes_only() | {"decoder": decoder})
+    path.write_text(json.dumps(bytes_only() | {"decoder": nested([step] * 64, 0)}))
+    assert subprocess.run([TOKENIZE, path], input=b"aba\0", check=False).returncode == 0
+    letters = "abcdefgh"
+    steps = [
+        {"type": "Replace", "pattern": {"String": one}, "content": next_one}
+        for one, next_one in itertools.pairwise(letters)
+    ]
+    values = bytes_only() | {"decoder": nested(steps, 3)}
+    compare(Tokenizer.from_str(json.dumps(values)), path_of(path, values), ["abcdefgh", "hgfe"])
+
+
+def path_of(path: Path, values: dict[str, Any]) -> Path:
+    path.write_text(json.dumps(values))
+    return path
 
 
 def test_damaged_files(tmp_path: Path) -> None:

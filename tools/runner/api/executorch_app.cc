@@ -17,6 +17,9 @@ namespace {
 // More than machines have cores; other processes need threads, too.
 constexpr size_t kMostThreads = 1024;
 
+// As in an app's manifest.
+constexpr size_t kMostPrograms = 1000;
+
 const std::string& name_of(const ChosenProgram& program) {
   return program.name.empty() ? program.files.program : program.name;
 }
@@ -31,24 +34,31 @@ void remember(const CacheUse& use, std::vector<CacheUse>& uses) {
   }
 }
 
-std::vector<std::string> texts_of(const char* const* texts, size_t count) {
-  return std::vector<std::string>(texts, texts + count);
+Result<OpenOptions::Program> program_of(const executorch_app_program_files& files, const std::string& what) {
+  if (files.program == nullptr) {
+    return error(what + "program: got NULL, expected a program's name, or a .pte file.");
+  }
+  OpenOptions::Program program = {files.program, files.bundled, text_or_empty(files.manifest), {}};
+  program.data = TRY(texts_of(files.data, files.data_count, what + "data"));
+  return program;
 }
 
-OpenOptions::Program program_of(const executorch_app_program_files& files) {
-  return {text_or_empty(files.program), files.bundled, text_or_empty(files.manifest), texts_of(files.data, files.data_count)};
-}
-
-OpenOptions open_options(const char* path, const executorch_app_open_options& given) {
+Result<OpenOptions> open_options(const char* path, const executorch_app_open_options& given, const char* function) {
+  const std::string what = std::string(function) + ": ";
   OpenOptions options;
   if (path != nullptr && ends_with(path, ".pte")) {
-    options.programs.push_back(program_of({path, given.manifest, given.data, given.data_count, false}));
+    options.programs.push_back(TRY(program_of({path, given.manifest, given.data, given.data_count, false}, what)));
   } else {
     options.app = text_or_empty(path);
-    options.data = texts_of(given.data, given.data_count);
+    options.data = TRY(texts_of(given.data, given.data_count, what + "data"));
+  }
+  if (given.program_count > kMostPrograms || (given.programs == nullptr && given.program_count > 0)) {
+    return error(
+        what + "programs: got " + (given.programs == nullptr ? "NULL and a" : "a") + " count of " +
+        std::to_string(given.program_count) + ", expected a list of at most " + std::to_string(kMostPrograms) + ".");
   }
   for (size_t i = 0; i < given.program_count; ++i) {
-    options.programs.push_back(program_of(given.programs[i]));
+    options.programs.push_back(TRY(program_of(given.programs[i], what + "programs[" + std::to_string(i) + "].")));
   }
   options.verify = given.verify;
   options.weight_cache = given.weight_cache;
@@ -82,6 +92,8 @@ Result<Inputs> copied_inputs(
     const executorch::runtime::MethodMeta& meta,
     const executorch_app_tensor* tensors,
     size_t count) {
+  // Before the array is read: a count may be no count.
+  TRY(check_input_count(title, meta, count));
   std::vector<GivenInput> given;
   for (size_t i = 0; i < count; ++i) {
     const std::string name = tensors[i].name == nullptr ? "input_" + std::to_string(i) : tensors[i].name;
@@ -188,19 +200,26 @@ void set_program(
     size_t index,
     std::vector<std::string> data,
     std::unique_ptr<Program> program) {
+  std::vector<std::string> methods(program->methods().begin(), program->methods().end());
+  // From here on nothing fails.
   session.index = index;
   session.data = std::move(data);
   session.program = std::move(program);
-  session.methods.assign(session.program->methods().begin(), session.program->methods().end());
+  session.methods = std::move(methods);
   session.descriptions.clear();
 }
 
 }  // namespace runner
 
 using runner::fail;
+using runner::find_program;
+using runner::give;
+using runner::guarded;
+using runner::look;
 using runner::missing;
 using runner::succeed;
 using runner::text_or_empty;
+using runner::use;
 
 extern "C" {
 
@@ -209,48 +228,58 @@ executorch_app_code executorch_app_open(
     const executorch_app_open_options* options,
     executorch_app** app,
     executorch_app_error* error) {
-  if (app == nullptr) {
-    return missing("executorch_app_open", "app", error);
-  }
-  auto opened = std::make_unique<executorch_app>();
-  opened->options = runner::open_options(path, options == nullptr ? executorch_app_open_options{} : *options);
-  opened->files = TRY_OR_FAIL(EXECUTORCH_APP_INVALID_FILES, runner::open_app(opened->options));
-  *app = opened.release();
-  return succeed(error);
+  return guarded("executorch_app_open", error, [&](const char* function) {
+    if (app == nullptr) {
+      return missing(function, "app", error);
+    }
+    const executorch_app_open_options given = options == nullptr ? executorch_app_open_options{} : *options;
+    auto opened = std::make_shared<executorch_app>();
+    opened->options = TRY_OR_FAIL(EXECUTORCH_APP_INVALID_ARGUMENT, runner::open_options(path, given, function));
+    opened->files = TRY_OR_FAIL(EXECUTORCH_APP_INVALID_FILES, runner::open_app(opened->options));
+    return give(std::move(opened), nullptr, app, function, error);
+  });
 }
 
-void executorch_app_close(executorch_app* app) {
-  delete app;
+executorch_app_code executorch_app_close(executorch_app* app) {
+  return runner::close_handle(runner::Kind::kApp, app);
 }
 
 const char* executorch_app_label(const executorch_app* app) {
-  const auto& manifest = app->files.chosen.app;
-  return manifest ? manifest->label.c_str() : nullptr;
+  return look(app, static_cast<const char*>(nullptr), [](const executorch_app& opened) {
+    const auto& manifest = opened.files.chosen.app;
+    return manifest ? manifest->label.c_str() : nullptr;
+  });
 }
 
 bool executorch_app_has_weight_cache(const executorch_app* app) {
-  return app->files.weight_cache;
+  return look(app, false, [](const executorch_app& opened) { return opened.files.weight_cache; });
 }
 
 size_t executorch_app_program_count(const executorch_app* app) {
-  return app->files.chosen.programs.size();
+  return look(app, size_t{0}, [](const executorch_app& opened) { return opened.files.chosen.programs.size(); });
 }
 
 const char* executorch_app_program_name(const executorch_app* app, size_t index) {
-  const auto& programs = app->files.chosen.programs;
-  return index < programs.size() ? runner::name_of(programs[index]).c_str() : nullptr;
+  return look(app, static_cast<const char*>(nullptr), [&](const executorch_app& opened) {
+    const auto& programs = opened.files.chosen.programs;
+    return index < programs.size() ? runner::name_of(programs[index]).c_str() : nullptr;
+  });
 }
 
 const char* executorch_app_program_path(const executorch_app* app, size_t index) {
-  const auto& files = app->files.files;
-  return index < files.size() ? files[index].program->path().c_str() : nullptr;
+  return look(app, static_cast<const char*>(nullptr), [&](const executorch_app& opened) {
+    const auto& files = opened.files.files;
+    return index < files.size() ? files[index].program->path().c_str() : nullptr;
+  });
 }
 
 const char* executorch_app_data_path(const executorch_app* app, size_t program_index, size_t index) {
-  const auto& files = app->files.files;
-  return program_index < files.size() && index < files[program_index].data.size()
-      ? files[program_index].data[index]->path().c_str()
-      : nullptr;
+  return look(app, static_cast<const char*>(nullptr), [&](const executorch_app& opened) {
+    const auto& files = opened.files.files;
+    return program_index < files.size() && index < files[program_index].data.size()
+        ? files[program_index].data[index]->path().c_str()
+        : nullptr;
+  });
 }
 
 executorch_app_code executorch_app_open_session(
@@ -258,12 +287,14 @@ executorch_app_code executorch_app_open_session(
     const char* program,
     executorch_app_session** session,
     executorch_app_error* error) {
-  if (app == nullptr || session == nullptr) {
-    return missing("executorch_app_open_session", app == nullptr ? "app" : "session", error);
-  }
-  const size_t index = TRY_OR_FAIL(
-      EXECUTORCH_APP_INVALID_ARGUMENT, runner::find_program(*app, program, "executorch_app_open_session"));
-  return executorch_app_open_session_at(app, index, nullptr, session, error);
+  return guarded("executorch_app_open_session", error, [&](const char* function) {
+    if (session == nullptr) {
+      return missing(function, "session", error);
+    }
+    const auto opened = TRY_OR_FAIL(EXECUTORCH_APP_INVALID_ARGUMENT, use(app, function, "app"));
+    const size_t index = TRY_OR_FAIL(EXECUTORCH_APP_INVALID_ARGUMENT, find_program(*opened, program, function));
+    return executorch_app_open_session_at(app, index, nullptr, session, error);
+  });
 }
 
 executorch_app_code executorch_app_open_session_at(
@@ -272,65 +303,78 @@ executorch_app_code executorch_app_open_session_at(
     const executorch_app_session_options* options,
     executorch_app_session** session,
     executorch_app_error* error) {
-  if (app == nullptr || session == nullptr) {
-    return missing("executorch_app_open_session_at", app == nullptr ? "app" : "session", error);
-  }
-  if (index >= app->files.files.size()) {
-    return fail(
-        EXECUTORCH_APP_INVALID_ARGUMENT,
-        "executorch_app_open_session_at: index: got " + std::to_string(index) + ", expected less than " +
-            std::to_string(app->files.files.size()) + ", the programs of the app.",
-        error);
-  }
-  auto opened = std::make_unique<executorch_app_session>();
-  opened->app = app;
-  if (options != nullptr && options->records_events) {
-    opened->recorder = TRY_OR_FAIL(EXECUTORCH_APP_NOT_LOADED, runner::make_recorder());
-  }
-  auto program = TRY_OR_FAIL(EXECUTORCH_APP_NOT_LOADED, runner::load_program(*opened, index, {}));
-  runner::set_program(*opened, index, {}, std::move(program));
-  *session = opened.release();
-  return succeed(error);
+  return guarded("executorch_app_open_session_at", error, [&](const char* function) {
+    if (session == nullptr) {
+      return missing(function, "session", error);
+    }
+    const auto used = TRY_OR_FAIL(EXECUTORCH_APP_INVALID_ARGUMENT, use(app, function, "app"));
+    const size_t count = used->files.files.size();
+    if (index >= count) {
+      return fail(
+          EXECUTORCH_APP_INVALID_ARGUMENT,
+          std::string(function) + ": index: got " + std::to_string(index) + ", expected less than " +
+              std::to_string(count) + ", the programs of the app.",
+          error);
+    }
+    auto opened = std::make_shared<executorch_app_session>();
+    opened->app = used.shared();
+    if (options != nullptr && options->records_events) {
+      opened->recorder = TRY_OR_FAIL(EXECUTORCH_APP_NOT_LOADED, runner::make_recorder());
+    }
+    auto program = TRY_OR_FAIL(EXECUTORCH_APP_NOT_LOADED, runner::load_program(*opened, index, {}));
+    runner::set_program(*opened, index, {}, std::move(program));
+    return give(std::move(opened), app, session, function, error);
+  });
 }
 
-void executorch_app_close_session(executorch_app_session* session) {
-  delete session;
+executorch_app_code executorch_app_close_session(executorch_app_session* session) {
+  return runner::close_handle(runner::Kind::kSession, session);
 }
 
 executorch_app_code executorch_app_reset_session(executorch_app_session* session, executorch_app_error* error) {
-  if (session == nullptr) {
-    return missing("executorch_app_reset_session", "session", error);
-  }
-  if (!session->chat.expired()) {
-    return fail(
-        EXECUTORCH_APP_INVALID_ARGUMENT,
-        session->program->path() + ": the session has a chat, expected none. Rewind the chat, or close it.",
-        error);
-  }
-  auto program =
-      TRY_OR_FAIL(EXECUTORCH_APP_NOT_LOADED, runner::load_program(*session, session->index, session->data));
-  runner::set_program(*session, session->index, session->data, std::move(program));
-  return succeed(error);
+  return guarded("executorch_app_reset_session", error, [&](const char* function) {
+    const auto used = TRY_OR_FAIL(EXECUTORCH_APP_INVALID_ARGUMENT, use(session, function, "session"));
+    if (!used->chat.expired()) {
+      return fail(
+          EXECUTORCH_APP_INVALID_ARGUMENT,
+          used->program->path() + ": the session has a chat, expected none. Rewind the chat, or close it.",
+          error);
+    }
+    auto program = TRY_OR_FAIL(EXECUTORCH_APP_NOT_LOADED, runner::load_program(*used, used->index, used->data));
+    runner::set_program(*used, used->index, used->data, std::move(program));
+    return succeed(error);
+  });
 }
 
 executorch_app_code executorch_app_set_threads(size_t count, executorch_app_error* error) {
-  if (count < 1 || count > runner::kMostThreads) {
-    return fail(
-        EXECUTORCH_APP_INVALID_ARGUMENT,
-        "executorch_app_set_threads: count: got " + std::to_string(count) + ", expected a number from 1 to " +
-            std::to_string(runner::kMostThreads) + ".",
-        error);
-  }
-  TRY_OR_FAIL(EXECUTORCH_APP_FAILED, runner::set_threads(static_cast<int>(count)));
-  return succeed(error);
+  return guarded("executorch_app_set_threads", error, [&](const char* function) {
+    if (count < 1 || count > runner::kMostThreads) {
+      return fail(
+          EXECUTORCH_APP_INVALID_ARGUMENT,
+          std::string(function) + ": count: got " + std::to_string(count) + ", expected a number from 1 to " +
+              std::to_string(runner::kMostThreads) + ".",
+          error);
+    }
+    if (runner::has_loaded_programs()) {
+      return fail(
+          EXECUTORCH_APP_INVALID_ARGUMENT,
+          std::string(function) + ": a session of this process is open, expected none: loaded methods keep the threads. "
+              "Set the threads before the first session, or close all sessions.",
+          error);
+    }
+    TRY_OR_FAIL(EXECUTORCH_APP_FAILED, runner::set_threads(static_cast<int>(count)));
+    return succeed(error);
+  });
 }
 
 size_t executorch_app_method_count(const executorch_app_session* session) {
-  return session->methods.size();
+  return look(session, size_t{0}, [](const executorch_app_session& opened) { return opened.methods.size(); });
 }
 
 const char* executorch_app_method_name(const executorch_app_session* session, size_t index) {
-  return index < session->methods.size() ? session->methods[index].c_str() : nullptr;
+  return look(session, static_cast<const char*>(nullptr), [&](const executorch_app_session& opened) {
+    return index < opened.methods.size() ? opened.methods[index].c_str() : nullptr;
+  });
 }
 
 executorch_app_code executorch_app_describe_method(
@@ -338,30 +382,36 @@ executorch_app_code executorch_app_describe_method(
     const char* method,
     executorch_app_method* description,
     executorch_app_error* error) {
-  if (session == nullptr || description == nullptr) {
-    return missing("executorch_app_describe_method", session == nullptr ? "session" : "description", error);
-  }
-  const std::string name =
-      TRY_OR_FAIL(EXECUTORCH_APP_INVALID_ARGUMENT, session->program->choose_method(text_or_empty(method)));
-  if (session->descriptions.count(name) == 0) {
-    const auto meta = TRY_OR_FAIL(EXECUTORCH_APP_NOT_LOADED, session->program->meta(name));
-    session->descriptions[name] = runner::Description(name, runner::inputs_of(meta), runner::outputs_of(meta));
-  }
-  *description = session->descriptions[name].get();
-  return succeed(error);
+  return guarded("executorch_app_describe_method", error, [&](const char* function) {
+    if (description == nullptr) {
+      return missing(function, "description", error);
+    }
+    const auto used = TRY_OR_FAIL(EXECUTORCH_APP_INVALID_ARGUMENT, use(session, function, "session"));
+    const runner::Program& program = *used->program;
+    const std::string name =
+        TRY_OR_FAIL(EXECUTORCH_APP_INVALID_ARGUMENT, program.choose_method(text_or_empty(method)));
+    auto known = used->descriptions.find(name);
+    if (known == used->descriptions.end()) {
+      const auto meta = TRY_OR_FAIL(EXECUTORCH_APP_NOT_LOADED, program.meta(name));
+      runner::Description made(name, runner::inputs_of(meta), runner::outputs_of(meta));
+      known = used->descriptions.emplace(name, std::move(made)).first;
+    }
+    *description = known->second.get();
+    return succeed(error);
+  });
 }
 
 executorch_app_code executorch_app_load_method(
     executorch_app_session* session,
     const char* method,
     executorch_app_error* error) {
-  if (session == nullptr) {
-    return missing("executorch_app_load_method", "session", error);
-  }
-  const std::string name =
-      TRY_OR_FAIL(EXECUTORCH_APP_INVALID_ARGUMENT, session->program->choose_method(text_or_empty(method)));
-  TRY_OR_FAIL(EXECUTORCH_APP_NOT_LOADED, session->program->method(name));
-  return succeed(error);
+  return guarded("executorch_app_load_method", error, [&](const char* function) {
+    const auto used = TRY_OR_FAIL(EXECUTORCH_APP_INVALID_ARGUMENT, use(session, function, "session"));
+    const std::string name =
+        TRY_OR_FAIL(EXECUTORCH_APP_INVALID_ARGUMENT, used->program->choose_method(text_or_empty(method)));
+    TRY_OR_FAIL(EXECUTORCH_APP_NOT_LOADED, used->program->method(name));
+    return succeed(error);
+  });
 }
 
 executorch_app_code executorch_app_run(
@@ -372,48 +422,59 @@ executorch_app_code executorch_app_run(
     const executorch_app_tensor** outputs,
     size_t* output_count,
     executorch_app_error* error) {
-  if (session == nullptr || (inputs == nullptr && input_count > 0)) {
-    return missing("executorch_app_run", session == nullptr ? "session" : "inputs", error);
-  }
-  runner::Program& program = *session->program;
-  const std::string name =
-      TRY_OR_FAIL(EXECUTORCH_APP_INVALID_ARGUMENT, program.choose_method(text_or_empty(method)));
-  const auto meta = TRY_OR_FAIL(EXECUTORCH_APP_NOT_LOADED, program.meta(name));
-  const runner::Inputs values = TRY_OR_FAIL(
-      EXECUTORCH_APP_INVALID_ARGUMENT, runner::copied_inputs(program.title(name), meta, inputs, input_count));
-  runner::Method& loaded = *TRY_OR_FAIL(EXECUTORCH_APP_NOT_LOADED, program.method(name));
-  TRY_OR_FAIL(EXECUTORCH_APP_FAILED, runner::run_method(*session, name, loaded, values, outputs != nullptr));
-  if (outputs != nullptr) {
-    *outputs = session->outputs.data();
-  }
-  if (output_count != nullptr) {
-    *output_count = session->outputs.size();
-  }
-  return succeed(error);
+  return guarded("executorch_app_run", error, [&](const char* function) {
+    if (inputs == nullptr && input_count > 0) {
+      return missing(function, "inputs", error);
+    }
+    const auto used = TRY_OR_FAIL(EXECUTORCH_APP_INVALID_ARGUMENT, use(session, function, "session"));
+    runner::Program& program = *used->program;
+    const std::string name =
+        TRY_OR_FAIL(EXECUTORCH_APP_INVALID_ARGUMENT, program.choose_method(text_or_empty(method)));
+    const auto meta = TRY_OR_FAIL(EXECUTORCH_APP_NOT_LOADED, program.meta(name));
+    const runner::Inputs values = TRY_OR_FAIL(
+        EXECUTORCH_APP_INVALID_ARGUMENT, runner::copied_inputs(program.title(name), meta, inputs, input_count));
+    runner::Method& loaded = *TRY_OR_FAIL(EXECUTORCH_APP_NOT_LOADED, program.method(name));
+    TRY_OR_FAIL(EXECUTORCH_APP_FAILED, runner::run_method(*used, name, loaded, values, outputs != nullptr));
+    if (outputs != nullptr) {
+      *outputs = used->outputs.data();
+    }
+    if (output_count != nullptr) {
+      *output_count = used->outputs.size();
+    }
+    return succeed(error);
+  });
 }
 
 double executorch_app_last_run(const executorch_app_session* session, executorch_app_method* description) {
   if (description != nullptr) {
-    *description = session->run.get();
+    *description = {"", nullptr, 0, nullptr, 0};
   }
-  return session->run_ms;
+  return look(session, 0.0, [&](const executorch_app_session& opened) {
+    if (description != nullptr) {
+      *description = opened.run.get();
+    }
+    return opened.run_ms;
+  });
 }
 
 executorch_app_code executorch_app_write_events(
     executorch_app_session* session,
     const char* path,
     executorch_app_error* error) {
-  if (session == nullptr || path == nullptr) {
-    return missing("executorch_app_write_events", session == nullptr ? "session" : "path", error);
-  }
-  if (session->recorder == nullptr) {
-    return fail(
-        EXECUTORCH_APP_INVALID_ARGUMENT,
-        session->program->path() + ": the session records no events. Open it with records_events.",
-        error);
-  }
-  TRY_OR_FAIL(EXECUTORCH_APP_INVALID_FILES, session->recorder->write(path));
-  return succeed(error);
+  return guarded("executorch_app_write_events", error, [&](const char* function) {
+    if (path == nullptr) {
+      return missing(function, "path", error);
+    }
+    const auto used = TRY_OR_FAIL(EXECUTORCH_APP_INVALID_ARGUMENT, use(session, function, "session"));
+    if (used->recorder == nullptr) {
+      return fail(
+          EXECUTORCH_APP_INVALID_ARGUMENT,
+          used->program->path() + ": the session records no events. Open it with records_events.",
+          error);
+    }
+    TRY_OR_FAIL(EXECUTORCH_APP_INVALID_FILES, used->recorder->write(path));
+    return succeed(error);
+  });
 }
 
 executorch_app_code executorch_app_open_tokenizer(
@@ -422,18 +483,21 @@ executorch_app_code executorch_app_open_tokenizer(
     bool parse_special,
     executorch_app_tokenizer** tokenizer,
     executorch_app_error* error) {
-  if (app == nullptr || tokenizer == nullptr) {
-    return missing("executorch_app_open_tokenizer", app == nullptr ? "app" : "tokenizer", error);
-  }
-  const std::string file = TRY_OR_FAIL(
-      EXECUTORCH_APP_INVALID_FILES, runner::tokenizer_path(text_or_empty(path), app->files.chosen.app, "--text"));
-  auto reader = TRY_OR_FAIL(EXECUTORCH_APP_INVALID_FILES, runner::TextReader::read(file, parse_special));
-  *tokenizer = new executorch_app_tokenizer{std::move(reader), {}, {}};
-  return succeed(error);
+  return guarded("executorch_app_open_tokenizer", error, [&](const char* function) {
+    if (tokenizer == nullptr) {
+      return missing(function, "tokenizer", error);
+    }
+    const auto used = TRY_OR_FAIL(EXECUTORCH_APP_INVALID_ARGUMENT, use(app, function, "app"));
+    const std::string file = TRY_OR_FAIL(
+        EXECUTORCH_APP_INVALID_FILES, runner::tokenizer_path(text_or_empty(path), used->files.chosen.app, "--text"));
+    auto opened = std::make_shared<executorch_app_tokenizer>();
+    opened->reader = TRY_OR_FAIL(EXECUTORCH_APP_INVALID_FILES, runner::TextReader::read(file, parse_special));
+    return give(std::move(opened), nullptr, tokenizer, function, error);
+  });
 }
 
-void executorch_app_close_tokenizer(executorch_app_tokenizer* tokenizer) {
-  delete tokenizer;
+executorch_app_code executorch_app_close_tokenizer(executorch_app_tokenizer* tokenizer) {
+  return runner::close_handle(runner::Kind::kTokenizer, tokenizer);
 }
 
 executorch_app_code executorch_app_text_inputs(
@@ -445,34 +509,37 @@ executorch_app_code executorch_app_text_inputs(
     const executorch_app_tensor** inputs,
     size_t* input_count,
     executorch_app_error* error) {
-  if (tokenizer == nullptr || session == nullptr || texts == nullptr || inputs == nullptr || input_count == nullptr) {
-    return missing(
-        "executorch_app_text_inputs",
-        tokenizer == nullptr     ? "tokenizer"
-            : session == nullptr ? "session"
-            : texts == nullptr   ? "texts"
-            : inputs == nullptr  ? "inputs"
-                                 : "input_count",
-        error);
-  }
-  const runner::Program& program = *session->program;
-  const std::string name =
-      TRY_OR_FAIL(EXECUTORCH_APP_INVALID_ARGUMENT, program.choose_method(text_or_empty(method)));
-  const auto meta = TRY_OR_FAIL(EXECUTORCH_APP_NOT_LOADED, program.meta(name));
-  tokenizer->arrays = TRY_OR_FAIL(
-      EXECUTORCH_APP_INVALID_ARGUMENT,
-      tokenizer->reader.inputs(runner::texts_of(texts, text_count), program.title(name), meta));
-  tokenizer->inputs.clear();
-  for (const runner::Array& array : tokenizer->arrays) {
-    tokenizer->inputs.push_back(runner::tensor_of(array, "--text"));
-  }
-  *inputs = tokenizer->inputs.data();
-  *input_count = tokenizer->inputs.size();
-  return succeed(error);
+  return guarded("executorch_app_text_inputs", error, [&](const char* function) {
+    if (inputs == nullptr || input_count == nullptr) {
+      return missing(function, inputs == nullptr ? "inputs" : "input_count", error);
+    }
+    const auto reader = TRY_OR_FAIL(EXECUTORCH_APP_INVALID_ARGUMENT, use(tokenizer, function, "tokenizer"));
+    const auto used = TRY_OR_FAIL(EXECUTORCH_APP_INVALID_ARGUMENT, use(session, function, "session"));
+    const std::vector<std::string> all = TRY_OR_FAIL(
+        EXECUTORCH_APP_INVALID_ARGUMENT, runner::texts_of(texts, text_count, std::string(function) + ": texts"));
+    const runner::Program& program = *used->program;
+    const std::string name =
+        TRY_OR_FAIL(EXECUTORCH_APP_INVALID_ARGUMENT, program.choose_method(text_or_empty(method)));
+    const auto meta = TRY_OR_FAIL(EXECUTORCH_APP_NOT_LOADED, program.meta(name));
+    auto arrays = TRY_OR_FAIL(
+        EXECUTORCH_APP_INVALID_ARGUMENT, reader->reader.inputs(all, program.title(name), meta));
+    std::vector<executorch_app_tensor> tensors;
+    for (const runner::Array& array : arrays) {
+      tensors.push_back(runner::tensor_of(array, "--text"));
+    }
+    // The arrays keep their addresses.
+    reader->arrays = std::move(arrays);
+    reader->inputs = std::move(tensors);
+    *inputs = reader->inputs.data();
+    *input_count = reader->inputs.size();
+    return succeed(error);
+  });
 }
 
 bool executorch_app_is_language_model(const executorch_app_session* session) {
-  return runner::LanguageModel::is_language_model(*session->program);
+  return look(session, false, [](const executorch_app_session& opened) {
+    return runner::LanguageModel::is_language_model(*opened.program);
+  });
 }
 
 }  // extern "C"

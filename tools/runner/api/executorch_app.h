@@ -15,12 +15,23 @@
  *     executorch_app_close_session(session);
  *     executorch_app_close(app);
  *
- * Functions that can fail return a code, and write a sentence to `error` unless it is NULL. Close functions accept
- * NULL. Texts are UTF-8 and end with a zero byte.
+ * Functions that can fail return a code, and write a sentence to `error` unless it is NULL. The others return NULL, 0 or
+ * false for a handle that is NULL or closed. Texts are UTF-8 and end with a zero byte.
+ *
+ * Handles: closing a session closes its chat, and closing an app its sessions; a tokenizer needs no app. Functions refuse
+ * a closed handle, and one of another type. Closing NULL or a closed handle has no effect.
  *
  * Threads: one app may serve several sessions in several threads. One session, and its chat, belong to one thread at a
- * time, and so does a tokenizer; only executorch_app_stop may be called from any thread. Close chats before their
- * session, and sessions before their app.
+ * time, and so does a tokenizer: a call in another thread is refused, or returns NULL, 0 or false. Only
+ * executorch_app_stop and the close functions may be called from any thread at any time; what another thread uses is
+ * freed when its call returns, and an answer ends after its next token.
+ *
+ * Listeners may call executorch_app_stop, and functions that return no code, for their own chat and session. All others
+ * are refused until the answer has ended.
+ *
+ * Exceptions: none leaves a function. What a listener throws, or memory that runs out, is EXECUTORCH_APP_FAILED. If
+ * memory ran out in the middle of an answer or a switch, the session takes no more calls: close it. Code that was built
+ * without exceptions, as with the bundled compiler for Android, ends the process instead.
  */
 #ifndef EXECUTORCH_APP_H_
 #define EXECUTORCH_APP_H_
@@ -35,7 +46,8 @@ extern "C" {
 
 typedef enum {
   EXECUTORCH_APP_OK = 0,
-  /* An argument is wrong: no such program or method, or an input that does not fit the method. */
+  /* An argument is wrong: no such program or method, an input that does not fit the method, a closed handle, or a call
+   * of a listener. */
   EXECUTORCH_APP_INVALID_ARGUMENT = 1,
   /* A file is missing, damaged, or not the one that the program was built with. */
   EXECUTORCH_APP_INVALID_FILES = 2,
@@ -87,7 +99,8 @@ executorch_app_code executorch_app_open(
     executorch_app** app,
     executorch_app_error* error);
 
-void executorch_app_close(executorch_app* app);
+/* Closes the app, its sessions and their chats. INVALID_ARGUMENT, and nothing is closed: a listener of an answer calls. */
+executorch_app_code executorch_app_close(executorch_app* app);
 
 /* The label of the app's target; NULL: it is no app. */
 const char* executorch_app_label(const executorch_app* app);
@@ -128,14 +141,16 @@ executorch_app_code executorch_app_open_session_at(
     executorch_app_session** session,
     executorch_app_error* error);
 
-void executorch_app_close_session(executorch_app_session* session);
+/* Closes the session and its chat; the result as for executorch_app_close. */
+executorch_app_code executorch_app_close_session(executorch_app_session* session);
 
 /* Loads the program anew: what its methods keep between runs has its initial values again. An error, if the session has
  * a chat. Descriptions and outputs become invalid. */
 executorch_app_code executorch_app_reset_session(executorch_app_session* session, executorch_app_error* error);
 
 /* Sets the number of threads that kernels and backends use in this process, from 1 to 1024. The default is the
- * runtime's choice for the machine. */
+ * runtime's choice for the machine. An error while any session of the process is open: loaded methods keep the
+ * threads. */
 executorch_app_code executorch_app_set_threads(size_t count, executorch_app_error* error);
 
 size_t executorch_app_method_count(const executorch_app_session* session);
@@ -213,7 +228,8 @@ executorch_app_code executorch_app_open_tokenizer(
     executorch_app_tokenizer** tokenizer,
     executorch_app_error* error);
 
-void executorch_app_close_tokenizer(executorch_app_tokenizer* tokenizer);
+/* The result as for executorch_app_close. */
+executorch_app_code executorch_app_close_tokenizer(executorch_app_tokenizer* tokenizer);
 
 /* Makes the inputs of a method that reads tokens, such as an encoder's, from a text or from a pair of texts: tokens, a
  * mask and segments, or the first of these. `inputs` stay valid until the tokenizer makes others, or is closed. */
@@ -249,10 +265,11 @@ executorch_app_code executorch_app_open_chat(
     executorch_app_chat** chat,
     executorch_app_error* error);
 
-void executorch_app_close_chat(executorch_app_chat* chat);
+/* The result as for executorch_app_close. */
+executorch_app_code executorch_app_close_chat(executorch_app_chat* chat);
 
 /* Receives parts of an answer, in whole characters: `size` bytes, of which some may be zero. Returns false to stop the
- * answer. */
+ * answer. What it may call is said above. */
 typedef bool (*executorch_app_listener)(const char* text, size_t size, void* user);
 
 typedef struct {

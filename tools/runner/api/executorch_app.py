@@ -8,16 +8,27 @@
         with session.chat() as chat:
             print(chat.say("Hello!").text)
 
-It is the C interface, executorch_app.h, by ctypes, and needs numpy alone. Threads: one app may
-serve several sessions in several threads. One session, and its chat, belong to one thread at a
-time; only `Chat.stop` may be called from any thread. Calls release Python's lock.
+It is the C interface, executorch_app.h, by ctypes, and needs numpy alone.
+
+Objects keep what opened them, and are closed with it, in any order: closing a session closes its
+chat, and closing an app its sessions. A closed one raises an `AppError`; closing it again has no
+effect.
+
+Threads: all methods may be called from any thread. Sessions run at the same time; calls of one
+session and its chat wait for each other, except `Chat.stop`. Calls release Python's lock.
+
+A listener may read `Chat.turns` and `Chat.room` and call `Chat.stop`. Other calls for its own
+chat, session or app raise an `AppError`.
 """
 
 from __future__ import annotations
 
 import ctypes
+import numbers
 import os
-from collections.abc import Callable, Sequence
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Sequence
 from ctypes import (
     POINTER,
     byref,
@@ -40,6 +51,7 @@ import numpy as np
 _LIBRARY = "libexecutorch_app.so"
 # As `executorch_app_code`.
 INVALID_ARGUMENT, INVALID_FILES, NOT_LOADED, FAILED, CONTEXT_FULL = range(1, 6)
+_MOST = 2**31 - 1
 
 
 class AppError(Exception):
@@ -146,11 +158,12 @@ _Listener = ctypes.CFUNCTYPE(c_bool, POINTER(c_char), c_size_t, c_void_p)
 _CODE = ctypes.c_int
 _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "open": (_CODE, (c_char_p, POINTER(_OpenOptions), POINTER(c_void_p))),
-    "close": (None, (c_void_p,)),
+    # The close functions return a code, but take no error.
+    "close": (ctypes.c_uint, (c_void_p,)),
     "program_count": (c_size_t, (c_void_p,)),
     "program_name": (c_char_p, (c_void_p, c_size_t)),
     "open_session": (_CODE, (c_void_p, c_char_p, POINTER(c_void_p))),
-    "close_session": (None, (c_void_p,)),
+    "close_session": (ctypes.c_uint, (c_void_p,)),
     "method_count": (c_size_t, (c_void_p,)),
     "method_name": (c_char_p, (c_void_p, c_size_t)),
     "run": (
@@ -161,7 +174,7 @@ _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
         ),
     ),
     "open_chat": (_CODE, (c_void_p, POINTER(_ChatOptions), POINTER(c_void_p))),
-    "close_chat": (None, (c_void_p,)),
+    "close_chat": (ctypes.c_uint, (c_void_p,)),
     "say": (_CODE, (c_void_p, c_char_p, _Listener, c_void_p, POINTER(_Answer))),
     "stop": (None, (c_void_p,)),
     "turns": (c_size_t, (c_void_p,)),
@@ -199,14 +212,77 @@ class _Library:
             raise AppError(code, error.sentence.decode("utf-8", "replace"))
 
 
+def _invalid(name: str, got: object, expected: str) -> AppError:
+    return AppError(INVALID_ARGUMENT, f"{name}: got {got!r:.100}, expected {expected}.")
+
+
+def _encoded(name: str, text: bytes) -> bytes:
+    if b"\0" in text:
+        expected = "one without the character U+0000, which ends texts of C"
+        raise _invalid(name, os.fsdecode(text), expected)
+    return text
+
+
+def _text(name: str, value: object) -> bytes | None:
+    """A text of C; None is NULL."""
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise _invalid(name, value, "a str")
+    try:
+        return _encoded(name, value.encode())
+    except UnicodeEncodeError:
+        raise _invalid(name, value, "a str that can be UTF-8") from None
+
+
+def _path(name: str, value: object) -> bytes | None:
+    """A path of C; None is NULL."""
+    if value is None:
+        return None
+    try:
+        return _encoded(name, os.fsencode(value))  # type: ignore[arg-type]
+    except (TypeError, UnicodeEncodeError):
+        raise _invalid(name, value, "a path") from None
+
+
+def _required(name: str, encoded: bytes | None) -> bytes:
+    if encoded is None:
+        raise _invalid(name, None, "a value")
+    return encoded
+
+
+def _items(name: str, values: object, what: str) -> list[Any]:
+    if isinstance(values, str | bytes | os.PathLike) or not isinstance(values, Iterable):
+        raise _invalid(name, values, f"a list of {what}")
+    return list(values)
+
+
+def _paths(name: str, values: object) -> ctypes.Array[c_char_p]:
+    paths = [_required(name, _path(name, value)) for value in _items(name, values, "paths")]
+    return (c_char_p * len(paths))(*paths)
+
+
+def _number(name: str, value: object, most: int) -> int:
+    """A number that C would cut."""
+    try:
+        number = value.__index__()  # type: ignore[attr-defined]
+    except (AttributeError, TypeError):
+        number = -1
+    if not 0 <= number <= most:
+        raise _invalid(name, value, f"a number from 0 to {most}")
+    return number
+
+
 class _Handle:
     """What the library opened; closed once."""
 
     _close = ""
 
-    def __init__(self, library: _Library, handle: c_void_p) -> None:
+    def __init__(self, library: _Library, handle: c_void_p, lock: threading.RLock) -> None:
         self._library = library
         self._open: c_void_p | None = handle
+        # A session's is also its chat's.
+        self._lock = lock
 
     @property
     def _handle(self) -> c_void_p:
@@ -214,10 +290,32 @@ class _Handle:
             raise AppError(INVALID_ARGUMENT, f"This {type(self).__name__.lower()} is closed.")
         return self._open
 
+    def _get(self, name: str, *arguments: Any) -> Any:
+        """A function that cannot fail."""
+        with self._lock:
+            return self._library.get(name, self._handle, *arguments)
+
+    def _call(self, name: str, *arguments: Any) -> None:
+        """A function that can."""
+        with self._lock:
+            self._library.call(name, self._handle, *arguments)
+
     def close(self) -> None:
-        """Frees it. Close chats before their session, and sessions before their app."""
-        if self._open is not None:
-            self._library.get(self._close, self._open)
+        """Closes it, and what it opened. Waits for calls in other threads; an answer ends after its
+        next token. The second time, it has no effect.
+
+        Raises:
+          AppError: a listener called it.
+        """
+        with self._lock:
+            if self._open is None:
+                return
+            if self._library.get(self._close, self._open):
+                raise AppError(
+                    INVALID_ARGUMENT,
+                    f"This {type(self).__name__.lower()} is answering: a listener closed it. "
+                    "Return False to end the answer, and close it then.",
+                )
             self._open = None
 
     def __enter__(self) -> Any:
@@ -262,27 +360,29 @@ class App(_Handle):
         verify: bool = False,
         weight_cache: bool | None = None,
     ) -> None:
-        beside = Path(__file__).parent.parent / _LIBRARY
-        loaded = _Library(library or (beside if beside.is_file() else _LIBRARY))
-        files = (c_char_p * len(data))(*(os.fsencode(file) for file in data))
+        files = _paths("data", data)
         options = _OpenOptions(
-            None if manifest is None else os.fsencode(manifest),
+            _path("manifest", manifest),
             files,
-            len(data),
-            verify,
+            len(files),
+            bool(verify),
             weight_cache is True,
             weight_cache is False,
         )
+        encoded = _required("path", _path("path", path))
+        beside = Path(__file__).parent.parent / _LIBRARY
+        loaded = _Library(library or (beside if beside.is_file() else _LIBRARY))
         handle = c_void_p()
-        loaded.call("open", os.fsencode(path), byref(options), byref(handle))
-        super().__init__(loaded, handle)
+        loaded.call("open", encoded, byref(options), byref(handle))
+        self._sessions: weakref.WeakSet[Session] = weakref.WeakSet()
+        super().__init__(loaded, handle, threading.RLock())
 
     @property
     def programs(self) -> list[str]:
         """Names in the app; of a .pte file its path."""
-        count = self._library.get("program_count", self._handle)
-        names = (self._library.get("program_name", self._handle, i) for i in range(count))
-        return [name.decode() for name in names]
+        with self._lock:
+            names = (self._get("program_name", i) for i in range(self._get("program_count")))
+            return [name.decode() for name in names]
 
     def session(self, program: str | None = None) -> Session:
         """Loads a program with memory of its own; sessions share the mapped files.
@@ -294,28 +394,54 @@ class App(_Handle):
           AppError: there is no such program, or the runtime cannot load it.
         """
         handle = c_void_p()
-        name = None if program is None else program.encode()
+        name = _text("program", program)
+        # Not with the lock held: loading takes long, and sessions that are closed take their own.
         self._library.call("open_session", self._handle, name, byref(handle))
-        return Session(self._library, handle)
+        session = Session(self, handle)
+        self._sessions.add(session)
+        return session
+
+    def close(self) -> None:
+        for session in list(self._sessions):
+            session.close()
+        super().close()
+
+    close.__doc__ = _Handle.close.__doc__
 
 
 class Session(_Handle):
-    """A loaded program."""
+    """A loaded program. `App.session` returns it."""
 
     _close = "close_session"
+
+    def __init__(self, app: App, handle: c_void_p) -> None:
+        super().__init__(app._library, handle, threading.RLock())
+        self._app = app
+        self._chats: weakref.WeakSet[Chat] = weakref.WeakSet()
+
+    def close(self) -> None:
+        chats = list(self._chats)
+        for chat in chats:
+            chat._end()
+        with self._lock:
+            super().close()
+            for chat in chats:
+                chat._open = None
+
+    close.__doc__ = _Handle.close.__doc__
 
     @property
     def methods(self) -> list[str]:
         """Names, sorted."""
-        count = self._library.get("method_count", self._handle)
-        names = (self._library.get("method_name", self._handle, i) for i in range(count))
-        return [name.decode() for name in names]
+        with self._lock:
+            names = (self._get("method_name", i) for i in range(self._get("method_count")))
+            return [name.decode() for name in names]
 
     def run(self, inputs: Sequence[np.ndarray], method: str | None = None) -> list[np.ndarray]:
         """Runs a method.
 
         Args:
-          inputs: in the method's order, of its dtypes.
+          inputs: in the method's order, of its dtypes; of any byte order.
           method: its name; None: "forward", or the only one.
 
         Returns:
@@ -324,18 +450,18 @@ class Session(_Handle):
         Raises:
           AppError: an input does not fit, or the program failed.
         """
-        kept = [np.ascontiguousarray(value).reshape(np.shape(value)) for value in inputs]
+        kept = [_input(value) for value in _items("inputs", inputs, "arrays")]
         shapes = [(c_int64 * value.ndim)(*value.shape) for value in kept]
         tensors = (_Tensor * len(kept))()
         for tensor, value, shape in zip(tensors, kept, shapes, strict=True):
             tensor.dtype, tensor.shape, tensor.rank = value.dtype.name.encode(), shape, value.ndim
             tensor.data, tensor.size = value.ctypes.data, value.nbytes
         outputs, count = POINTER(_Tensor)(), c_size_t()
-        name = None if method is None else method.encode()
-        self._library.call(
-            "run", self._handle, name, tensors, len(kept), byref(outputs), byref(count)
-        )
-        return [_array(outputs[i]) for i in range(count.value)]
+        name = _text("method", method)
+        # The outputs are the session's memory.
+        with self._lock:
+            self._call("run", name, tensors, len(kept), byref(outputs), byref(count))
+            return [_array(outputs[i]) for i in range(count.value)]
 
     def chat(
         self,
@@ -360,23 +486,48 @@ class Session(_Handle):
         Raises:
           AppError: the program is not a language model, or a file is missing.
         """
+        if not isinstance(temperature, numbers.Real):
+            raise _invalid("temperature", temperature, "a number")
         options = _ChatOptions(
-            None if tokenizer is None else os.fsencode(tokenizer),
-            None if system is None else system.encode(),
-            raw,
-            temperature,
-            seed,
-            max_new_tokens,
+            _path("tokenizer", tokenizer),
+            _text("system", system),
+            bool(raw),
+            float(temperature),
+            _number("seed", seed, _MOST),
+            _number("max_new_tokens", max_new_tokens, _MOST),
         )
         handle = c_void_p()
-        self._library.call("open_chat", self._handle, byref(options), byref(handle))
-        return Chat(self._library, handle)
+        with self._lock:
+            self._call("open_chat", byref(options), byref(handle))
+            chat = Chat(self, handle)
+            self._chats.add(chat)
+            return chat
 
 
 class Chat(_Handle):
-    """A conversation with a language model."""
+    """A conversation with a language model. `Session.chat` returns it."""
 
     _close = "close_chat"
+
+    def __init__(self, session: Session, handle: c_void_p) -> None:
+        super().__init__(session._library, handle, session._lock)
+        self._session = session
+        # Another thread waits to close it.
+        self._is_ending = False
+
+    def _end(self) -> None:
+        """Ends an answer, even one that has not begun; not one whose listener calls this."""
+        if self._lock.acquire(blocking=False):
+            self._lock.release()
+        else:
+            self._is_ending = True
+            self.stop()
+
+    def close(self) -> None:
+        self._end()
+        super().close()
+
+    close.__doc__ = _Handle.close.__doc__
 
     def say(self, message: str, listener: Callable[[str], bool | None] | None = None) -> Answer:
         """Answers a message; the answer is a turn of the chat.
@@ -394,38 +545,44 @@ class Chat(_Handle):
         raised: list[BaseException] = []
 
         def receive(text: Any, size: int, _user: Any) -> bool:
-            parts.append(text[:size].decode("utf-8", "replace"))
             try:
-                return listener is None or listener(parts[-1]) is not False
+                parts.append(text[:size].decode("utf-8", "replace"))
+                goes_on = listener is None or listener(parts[-1]) is not False
+                return goes_on and not self._is_ending
             except BaseException as error:  # ctypes would print it and go on.
                 raised.append(error)
                 return False
 
+        if listener is not None and not callable(listener):
+            raise _invalid("listener", listener, "a function")
         answer = _Answer()
-        self._library.call(
-            "say", self._handle, message.encode(), _Listener(receive), None, byref(answer)
-        )
-        if raised:
-            raise raised[0]
-        return Answer(
-            "".join(parts),
-            answer.reason.decode(),
-            answer.prompt_tokens,
-            answer.tokens,
-            answer.prefill_ms,
-            answer.decode_tokens,
-            answer.decode_ms,
-            tuple(answer.token_ids[: answer.tokens]),
-        )
+        said = _required("message", _text("message", message))
+        # The numbers of tokens are the chat's memory.
+        with self._lock:
+            self._call("say", said, _Listener(receive), None, byref(answer))
+            if raised:
+                raise raised[0]
+            return Answer(
+                "".join(parts),
+                answer.reason.decode(),
+                answer.prompt_tokens,
+                answer.tokens,
+                answer.prefill_ms,
+                answer.decode_tokens,
+                answer.decode_ms,
+                tuple(answer.token_ids[: answer.tokens]),
+            )
 
     def stop(self) -> None:
-        """Ends the current answer after its next token; for other threads."""
-        self._library.get("stop", self._handle)
+        """Ends the current answer after its next token. Does not wait, and needs no open chat."""
+        opened = self._open
+        if opened is not None:
+            self._library.get("stop", opened)
 
     @property
     def turns(self) -> int:
         """The number of turns."""
-        return self._library.get("turns", self._handle)
+        return self._get("turns")
 
     def rewind(self, turns: int) -> None:
         """Keeps that many turns, and forgets later ones; 0 begins a new conversation.
@@ -433,7 +590,7 @@ class Chat(_Handle):
         Raises:
           AppError: there are fewer turns.
         """
-        self._library.call("rewind", self._handle, turns)
+        self._call("rewind", _number("turns", turns, _MOST))
 
     def switch_adapter(
         self, program: str | None = None, data: Sequence[str | os.PathLike[str]] = ()
@@ -448,9 +605,8 @@ class Chat(_Handle):
           AppError: a file does not fit, or the conversation does not fit into the program's
             context. The chat is as it was before.
         """
-        name = None if program is None else program.encode()
-        files = (c_char_p * len(data))(*(os.fsencode(file) for file in data))
-        self._library.call("switch_adapter", self._handle, name, files, len(data))
+        files = _paths("data", data)
+        self._call("switch_adapter", _text("program", program), files, len(files))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the conversation and its KV cache to a file.
@@ -458,7 +614,7 @@ class Chat(_Handle):
         Raises:
           AppError: the file cannot be written.
         """
-        self._library.call("save_chat", self._handle, os.fsencode(path))
+        self._call("save_chat", _required("path", _path("path", path)))
 
     def restore(self, path: str | os.PathLike[str]) -> None:
         """Continues a saved conversation in place of this one, which an error leaves as it is.
@@ -466,7 +622,7 @@ class Chat(_Handle):
         Raises:
           AppError: the file is damaged, or another program, or other data, wrote it.
         """
-        self._library.call("restore_chat", self._handle, os.fsencode(path))
+        self._call("restore_chat", _required("path", _path("path", path)))
 
     def count_tokens(self, message: str) -> int:
         """The tokens that a message would add now, with those of the chat format.
@@ -475,13 +631,23 @@ class Chat(_Handle):
           AppError: the message has no tokens, or too many bytes.
         """
         count = c_size_t()
-        self._library.call("count_tokens", self._handle, message.encode(), byref(count))
+        self._call("count_tokens", _required("message", _text("message", message)), byref(count))
         return count.value
 
     @property
     def room(self) -> int:
         """How many more tokens fit into the chat."""
-        return self._library.get("room", self._handle)
+        return self._get("room")
+
+
+def _input(value: object) -> np.ndarray:
+    """An array in row-major order, and in the machine's byte order."""
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        raise _invalid("inputs", value, "arrays") from None
+    native = array.dtype if array.dtype.isnative else array.dtype.newbyteorder("=")
+    return np.ascontiguousarray(array, native).reshape(array.shape)
 
 
 def _array(tensor: _Tensor) -> np.ndarray:

@@ -41,8 +41,12 @@ TextOptions text_options(const executorch_app_chat_options& given) {
 }  // namespace runner
 
 using runner::fail;
+using runner::give;
+using runner::guarded;
+using runner::look;
 using runner::missing;
 using runner::succeed;
+using runner::use;
 
 extern "C" {
 
@@ -51,31 +55,34 @@ executorch_app_code executorch_app_open_chat(
     const executorch_app_chat_options* options,
     executorch_app_chat** chat,
     executorch_app_error* error) {
-  if (session == nullptr || chat == nullptr) {
-    return missing("executorch_app_open_chat", session == nullptr ? "session" : "chat", error);
-  }
-  if (!session->chat.expired()) {
-    return fail(
-        EXECUTORCH_APP_INVALID_ARGUMENT,
-        session->program->path() + ": the session has a chat, expected one at a time. Close it, or open another session.",
-        error);
-  }
-  const executorch_app_chat_options given = options == nullptr ? executorch_app_chat_options{} : *options;
-  const auto generation = TRY_OR_FAIL(EXECUTORCH_APP_INVALID_ARGUMENT, runner::generation_options(given));
-  auto opened = std::make_unique<executorch_app_chat>();
-  opened->session = session;
-  opened->text = TRY_OR_FAIL(
-      EXECUTORCH_APP_INVALID_FILES,
-      runner::read_chat_text(runner::text_options(given), session->app->files.chosen.app));
-  opened->chat = TRY_OR_FAIL(
-      EXECUTORCH_APP_NOT_LOADED, runner::Chat::open(*session->program, opened->text, generation));
-  session->chat = opened->life;
-  *chat = opened.release();
-  return succeed(error);
+  return guarded("executorch_app_open_chat", error, [&](const char* function) {
+    if (chat == nullptr) {
+      return missing(function, "chat", error);
+    }
+    const auto used = TRY_OR_FAIL(EXECUTORCH_APP_INVALID_ARGUMENT, use(session, function, "session"));
+    if (!used->chat.expired()) {
+      return fail(
+          EXECUTORCH_APP_INVALID_ARGUMENT,
+          used->program->path() +
+              ": the session has a chat, expected one at a time. Close it, or open another session.",
+          error);
+    }
+    const executorch_app_chat_options given = options == nullptr ? executorch_app_chat_options{} : *options;
+    const auto generation = TRY_OR_FAIL(EXECUTORCH_APP_INVALID_ARGUMENT, runner::generation_options(given));
+    auto opened = std::make_shared<executorch_app_chat>();
+    opened->session = used.shared();
+    opened->text = TRY_OR_FAIL(
+        EXECUTORCH_APP_INVALID_FILES,
+        runner::read_chat_text(runner::text_options(given), used->app->files.chosen.app));
+    opened->chat = TRY_OR_FAIL(
+        EXECUTORCH_APP_NOT_LOADED, runner::Chat::open(*used->program, opened->text, generation));
+    used->chat = opened;
+    return give(std::move(opened), session, chat, function, error);
+  });
 }
 
-void executorch_app_close_chat(executorch_app_chat* chat) {
-  delete chat;
+executorch_app_code executorch_app_close_chat(executorch_app_chat* chat) {
+  return runner::close_handle(runner::Kind::kChat, chat);
 }
 
 executorch_app_code executorch_app_say(
@@ -85,62 +92,82 @@ executorch_app_code executorch_app_say(
     void* user,
     executorch_app_answer* answer,
     executorch_app_error* error) {
-  if (chat == nullptr || message == nullptr) {
-    return missing("executorch_app_say", chat == nullptr ? "chat" : "message", error);
-  }
-  const std::vector<uint32_t> tokens =
-      TRY_OR_FAIL(EXECUTORCH_APP_INVALID_ARGUMENT, chat->chat->tokens_of(message));
-  if (tokens.size() > chat->chat->room()) {
-    return fail(
-        EXECUTORCH_APP_CONTEXT_FULL,
-        chat->session->program->path() + ": the message does not fit into the context: got " + std::to_string(tokens.size()) +
-            " tokens, expected at most " + std::to_string(chat->chat->room()) +
-            ". Rewind the chat, or shorten the message.",
-        error);
-  }
-  const auto hear = [&](const std::string& text) {
-    if (listener != nullptr && !listener(text.c_str(), text.size(), user)) {
-      chat->chat->stop();
+  return guarded("executorch_app_say", error, [&](const char* function) {
+    if (message == nullptr) {
+      return missing(function, "message", error);
     }
-    return runner::Status();
-  };
-  chat->answer = TRY_OR_FAIL(EXECUTORCH_APP_FAILED, chat->chat->say(tokens, hear));
-  if (answer != nullptr) {
-    const runner::Answer& said = chat->answer;
-    *answer = {
-        said.reason,
-        said.prompt_tokens.size(),
-        said.tokens.size(),
-        said.prefill_ms,
-        said.decode_tokens,
-        said.decode_ms,
-        said.prompt_tokens.data(),
-        said.tokens.data()};
-  }
-  return succeed(error);
+    const auto used = TRY_OR_FAIL(EXECUTORCH_APP_INVALID_ARGUMENT, use(chat, function, "chat"));
+    runner::Chat& conversation = *used->chat;
+    const std::vector<uint32_t> tokens =
+        TRY_OR_FAIL(EXECUTORCH_APP_INVALID_ARGUMENT, conversation.tokens_of(message));
+    if (tokens.size() > conversation.room()) {
+      return fail(
+          EXECUTORCH_APP_CONTEXT_FULL,
+          used->session->program->path() + ": the message does not fit into the context: got " +
+              std::to_string(tokens.size()) + " tokens, expected at most " + std::to_string(conversation.room()) +
+              ". Rewind the chat, or shorten the message.",
+          error);
+    }
+    const auto hear = [&](const std::string& text) {
+      return runner::caught(
+          [&]() -> runner::Status {
+            if (listener != nullptr && !listener(text.c_str(), text.size(), user)) {
+              conversation.stop();
+            }
+            return {};
+          },
+          // As an error, so that the chat goes back to where it was.
+          [&](const char* what) {
+            return runner::error(std::string(function) + ": the listener threw an exception: " + what + ".");
+          });
+    };
+    used->session->use.begin_change();
+    auto said = conversation.say(tokens, hear);
+    used->session->use.end_change();
+    used->answer = TRY_OR_FAIL(EXECUTORCH_APP_FAILED, std::move(said));
+    if (answer != nullptr) {
+      const runner::Answer& last = used->answer;
+      *answer = {
+          last.reason,
+          last.prompt_tokens.size(),
+          last.tokens.size(),
+          last.prefill_ms,
+          last.decode_tokens,
+          last.decode_ms,
+          last.prompt_tokens.data(),
+          last.tokens.data()};
+    }
+    return succeed(error);
+  });
 }
 
 void executorch_app_stop(executorch_app_chat* chat) {
-  chat->chat->stop();
+  const auto stopped = chat == nullptr ? nullptr : runner::find(chat);
+  if (stopped != nullptr) {
+    stopped->chat->stop();
+  }
 }
 
 size_t executorch_app_turns(const executorch_app_chat* chat) {
-  return chat->chat->turns();
+  return look(chat, size_t{0}, [](const executorch_app_chat& opened) { return opened.chat->turns(); });
 }
 
 executorch_app_code executorch_app_rewind(
     executorch_app_chat* chat,
     size_t turns,
     executorch_app_error* error) {
-  if (turns > chat->chat->turns()) {
-    return fail(
-        EXECUTORCH_APP_INVALID_ARGUMENT,
-        "executorch_app_rewind: turns: got " + std::to_string(turns) + ", expected at most " +
-            std::to_string(chat->chat->turns()) + ", the turns of the chat.",
-        error);
-  }
-  chat->chat->rewind(turns);
-  return succeed(error);
+  return guarded("executorch_app_rewind", error, [&](const char* function) {
+    const auto used = TRY_OR_FAIL(EXECUTORCH_APP_INVALID_ARGUMENT, use(chat, function, "chat"));
+    if (turns > used->chat->turns()) {
+      return fail(
+          EXECUTORCH_APP_INVALID_ARGUMENT,
+          std::string(function) + ": turns: got " + std::to_string(turns) + ", expected at most " +
+              std::to_string(used->chat->turns()) + ", the turns of the chat.",
+          error);
+    }
+    used->chat->rewind(turns);
+    return succeed(error);
+  });
 }
 
 executorch_app_code executorch_app_switch_adapter(
@@ -149,45 +176,55 @@ executorch_app_code executorch_app_switch_adapter(
     const char* const* data,
     size_t data_count,
     executorch_app_error* error) {
-  if (chat == nullptr || (data == nullptr && data_count > 0)) {
-    return missing("executorch_app_switch_adapter", chat == nullptr ? "chat" : "data", error);
-  }
-  executorch_app_session& session = *chat->session;
-  size_t index = session.index;
-  if (program != nullptr) {
-    index = TRY_OR_FAIL(
-        EXECUTORCH_APP_INVALID_ARGUMENT,
-        runner::find_program(*session.app, program, "executorch_app_switch_adapter"));
-  }
-  std::vector<std::string> files(data, data + data_count);
-  auto loaded = TRY_OR_FAIL(
-      data_count > 0 ? EXECUTORCH_APP_INVALID_FILES : EXECUTORCH_APP_NOT_LOADED,
-      runner::load_program(session, index, files));
-  TRY_OR_FAIL(EXECUTORCH_APP_NOT_LOADED, chat->chat->switch_program(*loaded));
-  runner::set_program(session, index, std::move(files), std::move(loaded));
-  return succeed(error);
+  return guarded("executorch_app_switch_adapter", error, [&](const char* function) {
+    const auto used = TRY_OR_FAIL(EXECUTORCH_APP_INVALID_ARGUMENT, use(chat, function, "chat"));
+    auto files = TRY_OR_FAIL(
+        EXECUTORCH_APP_INVALID_ARGUMENT, runner::texts_of(data, data_count, std::string(function) + ": data"));
+    executorch_app_session& session = *used->session;
+    size_t index = session.index;
+    if (program != nullptr) {
+      index = TRY_OR_FAIL(
+          EXECUTORCH_APP_INVALID_ARGUMENT, runner::find_program(*session.app, program, function));
+    }
+    auto loaded = TRY_OR_FAIL(
+        data_count > 0 ? EXECUTORCH_APP_INVALID_FILES : EXECUTORCH_APP_NOT_LOADED,
+        runner::load_program(session, index, files));
+    session.use.begin_change();
+    const runner::Status switched = used->chat->switch_program(*loaded);
+    if (switched.ok()) {
+      runner::set_program(session, index, std::move(files), std::move(loaded));
+    }
+    session.use.end_change();
+    return switched.ok() ? succeed(error) : fail(EXECUTORCH_APP_NOT_LOADED, switched.sentence(), error);
+  });
 }
 
 executorch_app_code executorch_app_save_chat(
     const executorch_app_chat* chat,
     const char* path,
     executorch_app_error* error) {
-  if (chat == nullptr || path == nullptr) {
-    return missing("executorch_app_save_chat", chat == nullptr ? "chat" : "path", error);
-  }
-  TRY_OR_FAIL(EXECUTORCH_APP_INVALID_FILES, chat->chat->save(path));
-  return succeed(error);
+  return guarded("executorch_app_save_chat", error, [&](const char* function) {
+    if (path == nullptr) {
+      return missing(function, "path", error);
+    }
+    const auto used = TRY_OR_FAIL(EXECUTORCH_APP_INVALID_ARGUMENT, use(chat, function, "chat"));
+    TRY_OR_FAIL(EXECUTORCH_APP_INVALID_FILES, used->chat->save(path));
+    return succeed(error);
+  });
 }
 
 executorch_app_code executorch_app_restore_chat(
     executorch_app_chat* chat,
     const char* path,
     executorch_app_error* error) {
-  if (chat == nullptr || path == nullptr) {
-    return missing("executorch_app_restore_chat", chat == nullptr ? "chat" : "path", error);
-  }
-  TRY_OR_FAIL(EXECUTORCH_APP_INVALID_FILES, chat->chat->restore(path));
-  return succeed(error);
+  return guarded("executorch_app_restore_chat", error, [&](const char* function) {
+    if (path == nullptr) {
+      return missing(function, "path", error);
+    }
+    const auto used = TRY_OR_FAIL(EXECUTORCH_APP_INVALID_ARGUMENT, use(chat, function, "chat"));
+    TRY_OR_FAIL(EXECUTORCH_APP_INVALID_FILES, used->chat->restore(path));
+    return succeed(error);
+  });
 }
 
 executorch_app_code executorch_app_count_tokens(
@@ -195,23 +232,32 @@ executorch_app_code executorch_app_count_tokens(
     const char* message,
     size_t* count,
     executorch_app_error* error) {
-  if (message == nullptr || count == nullptr) {
-    return missing("executorch_app_count_tokens", message == nullptr ? "message" : "count", error);
-  }
-  *count = TRY_OR_FAIL(EXECUTORCH_APP_INVALID_ARGUMENT, chat->chat->tokens_of(message)).size();
-  return succeed(error);
+  return guarded("executorch_app_count_tokens", error, [&](const char* function) {
+    if (message == nullptr || count == nullptr) {
+      return missing(function, message == nullptr ? "message" : "count", error);
+    }
+    const auto used = TRY_OR_FAIL(EXECUTORCH_APP_INVALID_ARGUMENT, use(chat, function, "chat"));
+    *count = TRY_OR_FAIL(EXECUTORCH_APP_INVALID_ARGUMENT, used->chat->tokens_of(message)).size();
+    return succeed(error);
+  });
 }
 
 size_t executorch_app_position(const executorch_app_chat* chat) {
-  return static_cast<size_t>(chat->chat->position());
+  return look(chat, size_t{0}, [](const executorch_app_chat& opened) {
+    return static_cast<size_t>(opened.chat->position());
+  });
 }
 
 size_t executorch_app_context(const executorch_app_chat* chat) {
-  return static_cast<size_t>(chat->chat->context());
+  return look(chat, size_t{0}, [](const executorch_app_chat& opened) {
+    return static_cast<size_t>(opened.chat->context());
+  });
 }
 
 size_t executorch_app_room(const executorch_app_chat* chat) {
-  return static_cast<size_t>(chat->chat->room());
+  return look(chat, size_t{0}, [](const executorch_app_chat& opened) {
+    return static_cast<size_t>(opened.chat->room());
+  });
 }
 
 }  // extern "C"

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 #include <string>
 
@@ -34,6 +35,13 @@ inline void write_sentence(const std::string& sentence, executorch_app_error* er
     text = text.substr(0, start) + kGap + text.substr(end);
   }
   memcpy(error->sentence, text.c_str(), text.size() + 1);
+}
+
+// Without allocating: memory may have run out.
+inline void write_failure(const char* function, const char* what, executorch_app_error* error) {
+  if (error != nullptr) {
+    snprintf(error->sentence, sizeof(error->sentence), "%s: the call failed: %s.", function, what);
+  }
 }
 
 // Returns `code`, one of an interface's enumeration.

@@ -2,12 +2,14 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
+#include <set>
 
 #include "tools/runner/base/os.h"
 
@@ -36,6 +38,65 @@ bool write_all(int file, std::string_view text) {
 bool is_regular_or_missing(const std::string& path) {
   struct stat status = {};
   return stat(path.c_str(), &status) != 0 || S_ISREG(status.st_mode);
+}
+
+// Whether a path still leads to an open file.
+bool leads_to(const std::string& path, int file) {
+  struct stat by_path = {}, by_file = {};
+  return lstat(path.c_str(), &by_path) == 0 && fstat(file, &by_file) == 0 && by_path.st_dev == by_file.st_dev &&
+      by_path.st_ino == by_file.st_ino;
+}
+
+// Removes a part that nobody writes: its writer has it locked as long as it lives, in whatever container.
+bool remove_stale(const std::string& part) {
+  const int file = open(part.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+  const bool is_removed = file >= 0 && flock(file, LOCK_EX | LOCK_NB) == 0 && leads_to(part, file) &&
+      unlink(part.c_str()) == 0;
+  if (file >= 0) {
+    close(file);
+  }
+  return is_removed;
+}
+
+int create_new(const std::string& path) {
+  return open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+}
+
+// Creates the file that will be renamed to `path`; -1: see last_error(). A process that was killed leaves its part, and
+// in containers every process has the same number.
+int create_part(const std::string& path, std::string& part) {
+  constexpr int kMostTries = 100;
+  const std::string start = path + "." + std::to_string(getpid()) + ".";
+  for (int i = 0; i < kMostTries; ++i) {
+    part = start + (i == 0 ? "" : std::to_string(i) + ".") + "part";
+    int file = create_new(part);
+    if (file < 0 && errno != EEXIST) {
+      return -1;
+    }
+    if (file < 0 && remove_stale(part)) {
+      file = create_new(part);
+    }
+    if (file < 0) {
+      continue;
+    }
+    // Some file systems have no locks.
+    const bool is_locked = flock(file, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
+    if (is_locked && leads_to(part, file)) {
+      return file;
+    }
+    close(file);
+  }
+  errno = EEXIST;
+  return -1;
+}
+
+// Writes the names of a folder to the disk. Some systems cannot, and the files are in place.
+void flush_folder(const std::string& folder) {
+  const int opened = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (opened >= 0) {
+    flush_to_disk(opened);
+    close(opened);
+  }
 }
 
 }  // namespace
@@ -129,12 +190,16 @@ OutputFiles::~OutputFiles() {
 Status OutputFiles::start(const std::string& path) {
   TRY(finish());
   const bool is_beside = is_regular_or_missing(path);
-  const std::string part = is_beside ? path + "." + std::to_string(getpid()) + ".part" : path;
-  file_ = open(part.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | (is_beside ? O_EXCL : O_TRUNC), 0666);
+  // Before there is a file that must be removed again.
+  files_.push_back({path, path});
+  std::string part = path;
+  file_ = is_beside ? create_part(path, part) : open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_TRUNC, 0666);
   if (file_ < 0) {
-    return error(path + " cannot be written: " + last_error() + ".");
+    const std::string reason = last_error();
+    files_.pop_back();
+    return error(path + " cannot be written: " + reason + ".");
   }
-  files_.push_back({path, part});
+  files_.back().part = std::move(part);
   return {};
 }
 
@@ -145,7 +210,17 @@ Status OutputFiles::add(std::string_view piece) {
   return {};
 }
 
+Status OutputFiles::flush() {
+  // Pipes, and some file systems, have nothing to flush.
+  if (file_ >= 0 && files_.back().part != files_.back().path && !flush_to_disk(file_) && errno != EINVAL &&
+      errno != ENOTSUP && errno != ENOSYS) {
+    return error(files_.back().path + " cannot be written: " + last_error() + ".");
+  }
+  return {};
+}
+
 Status OutputFiles::finish() {
+  TRY(flush());
   const int file = std::exchange(file_, -1);
   if (file >= 0 && close(file) != 0) {
     return error(files_.back().path + " cannot be written: " + last_error() + ".");
@@ -154,12 +229,24 @@ Status OutputFiles::finish() {
 }
 
 Status OutputFiles::commit() {
-  TRY(finish());
+  TRY(flush());
+  std::set<std::string> folders;
   for (File& file : files_) {
-    if (file.part != file.path && rename(file.part.c_str(), file.path.c_str()) != 0) {
+    if (file.part == file.path) {
+      continue;
+    }
+    if (rename(file.part.c_str(), file.path.c_str()) != 0) {
       return error(file.path + " cannot be written: " + last_error() + ".");
     }
     file.part = file.path;
+    folders.insert(beside(file.path, "."));
+  }
+  for (const std::string& folder : folders) {
+    flush_folder(folder);
+  }
+  const int file = std::exchange(file_, -1);
+  if (file >= 0 && close(file) != 0) {
+    return error(files_.back().path + " cannot be written: " + last_error() + ".");
   }
   return {};
 }

@@ -48,7 +48,8 @@ std::string text_of(const char* path);
 Status write_to_stdout(std::string_view text);
 
 // Output files that appear all at once: each is written beside its final path, and none remains if one cannot be
-// written. Pipes and devices are written directly.
+// written. Their bytes are on the disk before any gets its name, so a loss of power leaves the old file or the new one.
+// Pipes and devices are written directly.
 class OutputFiles {
  public:
   OutputFiles() = default;
@@ -68,6 +69,8 @@ class OutputFiles {
     std::string part;  // The temporary path; after `commit` the final one.
   };
 
+  // Ends the file that `start` began; it stays locked, which says that this process writes it, until it is closed.
+  Status flush();
   Status finish();
 
   std::vector<File> files_;

@@ -16,6 +16,7 @@
 
 #include "tools/runner/base/result.h"
 #include "tools/runner/engine/memory.h"
+#include "tools/runner/engine/runtime.h"
 #include "tools/runner/files/file_check.h"
 
 namespace runner {
@@ -92,6 +93,8 @@ class Program {
   Program(const CheckedFiles& files, const MethodOptions& options);
   Status load();
 
+  // Ends after the methods.
+  LoadedProgram loaded_program_;
   std::string path_;
   MethodOptions options_;
   std::shared_ptr<const MappedFile> file_;

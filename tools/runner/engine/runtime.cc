@@ -1,5 +1,8 @@
 #include "tools/runner/engine/runtime.h"
 
+#include <sched.h>
+
+#include <atomic>
 #include <cstdint>
 #include <set>
 
@@ -102,6 +105,10 @@ std::set<std::string> registered_backends() {
   return backends;
 }
 
+// Programs that are loaded; kSetting: the threads are being set, which takes milliseconds.
+constexpr int kSetting = -1;
+std::atomic<int> loaded_programs{0};
+
 }  // namespace
 
 Status check(RuntimeError code, const std::string& what) {
@@ -153,8 +160,33 @@ std::string runtime_info() {
   return json.dump(1) + "\n";
 }
 
+LoadedProgram::LoadedProgram() {
+  for (int count = loaded_programs;;) {
+    if (count == kSetting) {
+      sched_yield();
+      count = loaded_programs;
+    } else if (loaded_programs.compare_exchange_weak(count, count + 1)) {
+      return;
+    }
+  }
+}
+
+LoadedProgram::~LoadedProgram() {
+  loaded_programs -= 1;
+}
+
+bool has_loaded_programs() {
+  return loaded_programs > 0;
+}
+
 Status set_threads(int count) {
-  if (!reset(count)) {
+  int none = 0;
+  if (!loaded_programs.compare_exchange_strong(none, kSetting)) {
+    return error("the runtime's threads cannot be set while a program is loaded; set them first.");
+  }
+  const bool is_set = reset(count);
+  loaded_programs = 0;
+  if (!is_set) {
     return error("the runtime cannot set its threads to " + std::to_string(count) +
          "; leave --threads out.");
   }

@@ -21,7 +21,18 @@ Status check_backends(const executorch::runtime::MethodMeta& meta, const std::st
 // Its version, backends and operators as one JSON object.
 std::string runtime_info();
 
-// Sets the number of threads of kernels and backends; an error, if the runtime has no threads.
+// While one exists, the threads cannot be set: loaded methods hold the runtime's pool.
+class LoadedProgram {
+ public:
+  LoadedProgram();
+  ~LoadedProgram();
+  LoadedProgram(const LoadedProgram&) = delete;
+  LoadedProgram& operator=(const LoadedProgram&) = delete;
+};
+
+bool has_loaded_programs();
+
+// Sets the number of threads of kernels and backends; an error, if the runtime has no threads, or a program is loaded.
 Status set_threads(int count);
 
 // Records a program's events, if the runner links //tools/runner:etdump.

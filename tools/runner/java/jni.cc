@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <exception>
 #include <string>
 #include <utility>
 #include <vector>
@@ -43,7 +44,7 @@ class Text {
 class Texts {
  public:
   Texts(JNIEnv* env, jobjectArray texts) {
-    const jsize count = env->GetArrayLength(texts);
+    const jsize count = texts == nullptr ? 0 : env->GetArrayLength(texts);
     for (jsize i = 0; i < count; ++i) {
       const auto bytes = static_cast<jbyteArray>(env->GetObjectArrayElement(texts, i));
       texts_.emplace_back(env, bytes);
@@ -82,7 +83,8 @@ jobjectArray to_texts(JNIEnv* env, size_t count, const Name& name) {
   const jobjectArray texts =
       type == nullptr ? nullptr : env->NewObjectArray(static_cast<jsize>(count), type, nullptr);
   for (size_t i = 0; texts != nullptr && i < count; ++i) {
-    const jbyteArray text = to_bytes(env, name(i));
+    const char* const found = name(i);
+    const jbyteArray text = to_bytes(env, found == nullptr ? "" : found);
     if (text == nullptr) {
       return nullptr;
     }
@@ -208,6 +210,25 @@ bool set_output(JNIEnv* env, jobjectArray outputs, jsize at, const executorch_ap
   return true;
 }
 
+// Calls `body`; what C++ throws becomes an exception of Java, and a result that is 0.
+template <class Body>
+auto guarded(JNIEnv* env, const Body& body) -> decltype(body()) {
+#if defined(__cpp_exceptions)
+  try {
+    return body();
+  } catch (const std::exception& exception) {
+    const jclass type = env->ExceptionCheck() ? nullptr : env->FindClass("java/lang/OutOfMemoryError");
+    if (type != nullptr) {
+      env->ThrowNew(type, exception.what());
+    }
+    return decltype(body())();
+  }
+#else
+  (void)env;
+  return body();
+#endif
+}
+
 }  // namespace
 
 #define NATIVE(result, name) \
@@ -227,53 +248,65 @@ NATIVE(jlong, open)(
     jboolean verify,
     jboolean weight_cache,
     jboolean no_weight_cache) {
-  const Text manifest_text(env, manifest);
-  const Texts files(env, data);
-  const executorch_app_open_options options = {
-      manifest_text.get(),
-      files.get(),
-      files.size(),
-      verify == JNI_TRUE,
-      weight_cache == JNI_TRUE,
-      no_weight_cache == JNI_TRUE,
-      nullptr,
-      0};
-  executorch_app* app = nullptr;
-  executorch_app_error error;
-  check(env, executorch_app_open(Text(env, path).get(), &options, &app, &error), error);
-  return address_of(app);
+  return guarded(env, [&]() -> jlong {
+    const Text manifest_text(env, manifest);
+    const Texts files(env, data);
+    const executorch_app_open_options options = {
+        manifest_text.get(),
+        files.get(),
+        files.size(),
+        verify == JNI_TRUE,
+        weight_cache == JNI_TRUE,
+        no_weight_cache == JNI_TRUE,
+        nullptr,
+        0};
+    executorch_app* app = nullptr;
+    executorch_app_error error;
+    check(env, executorch_app_open(Text(env, path).get(), &options, &app, &error), error);
+    return address_of(app);
+  });
 }
 
-NATIVE(void, close)(JNIEnv*, jclass, jlong app) {
-  executorch_app_close(opened<executorch_app>(app));
+NATIVE(void, close)(JNIEnv* env, jclass, jlong app) {
+  return guarded(env, [&]() {
+    executorch_app_close(opened<executorch_app>(app));
+  });
 }
 
 NATIVE(jobjectArray, programNames)(JNIEnv* env, jclass, jlong address) {
-  const auto* app = opened<executorch_app>(address);
-  return to_texts(env, executorch_app_program_count(app), [app](size_t i) {
-    return executorch_app_program_name(app, i);
+  return guarded(env, [&]() -> jobjectArray {
+    const auto* app = opened<executorch_app>(address);
+    return to_texts(env, executorch_app_program_count(app), [app](size_t i) {
+      return executorch_app_program_name(app, i);
+    });
   });
 }
 
 NATIVE(jlong, openSession)(JNIEnv* env, jclass, jlong app, jbyteArray program) {
-  executorch_app_session* session = nullptr;
-  executorch_app_error error;
-  check(
-      env,
-      executorch_app_open_session(
-          opened<executorch_app>(app), Text(env, program).get(), &session, &error),
-      error);
-  return address_of(session);
+  return guarded(env, [&]() -> jlong {
+    executorch_app_session* session = nullptr;
+    executorch_app_error error;
+    check(
+        env,
+        executorch_app_open_session(
+            opened<executorch_app>(app), Text(env, program).get(), &session, &error),
+        error);
+    return address_of(session);
+  });
 }
 
-NATIVE(void, closeSession)(JNIEnv*, jclass, jlong session) {
-  executorch_app_close_session(opened<executorch_app_session>(session));
+NATIVE(void, closeSession)(JNIEnv* env, jclass, jlong session) {
+  return guarded(env, [&]() {
+    executorch_app_close_session(opened<executorch_app_session>(session));
+  });
 }
 
 NATIVE(jobjectArray, methodNames)(JNIEnv* env, jclass, jlong address) {
-  const auto* session = opened<executorch_app_session>(address);
-  return to_texts(env, executorch_app_method_count(session), [session](size_t i) {
-    return executorch_app_method_name(session, i);
+  return guarded(env, [&]() -> jobjectArray {
+    const auto* session = opened<executorch_app_session>(address);
+    return to_texts(env, executorch_app_method_count(session), [session](size_t i) {
+      return executorch_app_method_name(session, i);
+    });
   });
 }
 
@@ -285,28 +318,30 @@ NATIVE(jobjectArray, run)(
     jobjectArray dtypes,
     jobjectArray shapes,
     jobjectArray data) {
-  const Inputs inputs(env, dtypes, shapes, data);
-  const executorch_app_tensor* outputs = nullptr;
-  size_t count = 0;
-  executorch_app_error error;
-  const executorch_app_code code = executorch_app_run(
-      opened<executorch_app_session>(session),
-      Text(env, method).get(),
-      inputs.get(),
-      inputs.size(),
-      &outputs,
-      &count,
-      &error);
-  check(env, code, error);
-  const jclass type = code == EXECUTORCH_APP_OK ? env->FindClass("java/lang/Object") : nullptr;
-  const jobjectArray array =
-      type == nullptr ? nullptr : env->NewObjectArray(static_cast<jsize>(3 * count), type, nullptr);
-  for (size_t i = 0; array != nullptr && i < count; ++i) {
-    if (!set_output(env, array, static_cast<jsize>(3 * i), outputs[i])) {
-      return nullptr;
+  return guarded(env, [&]() -> jobjectArray {
+    const Inputs inputs(env, dtypes, shapes, data);
+    const executorch_app_tensor* outputs = nullptr;
+    size_t count = 0;
+    executorch_app_error error;
+    const executorch_app_code code = executorch_app_run(
+        opened<executorch_app_session>(session),
+        Text(env, method).get(),
+        inputs.get(),
+        inputs.size(),
+        &outputs,
+        &count,
+        &error);
+    check(env, code, error);
+    const jclass type = code == EXECUTORCH_APP_OK ? env->FindClass("java/lang/Object") : nullptr;
+    const jobjectArray array =
+        type == nullptr ? nullptr : env->NewObjectArray(static_cast<jsize>(3 * count), type, nullptr);
+    for (size_t i = 0; array != nullptr && i < count; ++i) {
+      if (!set_output(env, array, static_cast<jsize>(3 * i), outputs[i])) {
+        return nullptr;
+      }
     }
-  }
-  return array;
+    return array;
+  });
 }
 
 NATIVE(jlong, openChat)(
@@ -319,111 +354,133 @@ NATIVE(jlong, openChat)(
     jdouble temperature,
     jint seed,
     jint max_new_tokens) {
-  const Text tokenizer_text(env, tokenizer);
-  const Text system_text(env, system);
-  // A negative number is refused as one that is too large.
-  const executorch_app_chat_options options = {
-      tokenizer_text.get(),
-      system_text.get(),
-      raw == JNI_TRUE,
-      temperature,
-      static_cast<uint32_t>(seed),
-      static_cast<uint32_t>(max_new_tokens),
-      false,
-      false};
-  executorch_app_chat* chat = nullptr;
-  executorch_app_error error;
-  check(
-      env,
-      executorch_app_open_chat(opened<executorch_app_session>(session), &options, &chat, &error),
-      error);
-  return address_of(chat);
+  return guarded(env, [&]() -> jlong {
+    const Text tokenizer_text(env, tokenizer);
+    const Text system_text(env, system);
+    // A negative number is refused as one that is too large.
+    const executorch_app_chat_options options = {
+        tokenizer_text.get(),
+        system_text.get(),
+        raw == JNI_TRUE,
+        temperature,
+        static_cast<uint32_t>(seed),
+        static_cast<uint32_t>(max_new_tokens),
+        false,
+        false};
+    executorch_app_chat* chat = nullptr;
+    executorch_app_error error;
+    check(
+        env,
+        executorch_app_open_chat(opened<executorch_app_session>(session), &options, &chat, &error),
+        error);
+    return address_of(chat);
+  });
 }
 
-NATIVE(void, closeChat)(JNIEnv*, jclass, jlong chat) {
-  executorch_app_close_chat(opened<executorch_app_chat>(chat));
+NATIVE(void, closeChat)(JNIEnv* env, jclass, jlong chat) {
+  return guarded(env, [&]() {
+    executorch_app_close_chat(opened<executorch_app_chat>(chat));
+  });
 }
 
 NATIVE(void, say)(JNIEnv* env, jclass, jlong chat, jbyteArray message, jobject object) {
-  const jclass type = env->GetObjectClass(object);
-  const jmethodID on_text = env->GetMethodID(type, "hear", "([B)Z");
-  const jmethodID on_end = on_text == nullptr ? nullptr : env->GetMethodID(type, "end", "([BJJDJD)V");
-  if (on_end == nullptr) {
-    return;
-  }
-  Answering answering = {env, object, on_text, on_end};
-  executorch_app_answer answer;
-  executorch_app_error error;
-  const executorch_app_code code = executorch_app_say(
-      opened<executorch_app_chat>(chat), Text(env, message).get(), hear, &answering, &answer, &error);
-  check(env, code, error);
-  const jbyteArray reason = env->ExceptionCheck() ? nullptr : to_bytes(env, answer.reason);
-  if (reason != nullptr) {
-    env->CallVoidMethod(
-        object,
-        answering.end,
-        reason,
-        static_cast<jlong>(answer.prompt_tokens),
-        static_cast<jlong>(answer.tokens),
-        answer.prefill_ms,
-        static_cast<jlong>(answer.decode_tokens),
-        answer.decode_ms);
-  }
+  return guarded(env, [&]() {
+    const jclass type = env->GetObjectClass(object);
+    const jmethodID on_text = env->GetMethodID(type, "hear", "([B)Z");
+    const jmethodID on_end = on_text == nullptr ? nullptr : env->GetMethodID(type, "end", "([BJJDJD)V");
+    if (on_end == nullptr) {
+      return;
+    }
+    Answering answering = {env, object, on_text, on_end};
+    executorch_app_answer answer;
+    executorch_app_error error;
+    const executorch_app_code code = executorch_app_say(
+        opened<executorch_app_chat>(chat), Text(env, message).get(), hear, &answering, &answer, &error);
+    check(env, code, error);
+    const jbyteArray reason = env->ExceptionCheck() ? nullptr : to_bytes(env, answer.reason);
+    if (reason != nullptr) {
+      env->CallVoidMethod(
+          object,
+          answering.end,
+          reason,
+          static_cast<jlong>(answer.prompt_tokens),
+          static_cast<jlong>(answer.tokens),
+          answer.prefill_ms,
+          static_cast<jlong>(answer.decode_tokens),
+          answer.decode_ms);
+    }
+  });
 }
 
-NATIVE(void, stop)(JNIEnv*, jclass, jlong chat) {
-  executorch_app_stop(opened<executorch_app_chat>(chat));
+NATIVE(void, stop)(JNIEnv* env, jclass, jlong chat) {
+  return guarded(env, [&]() {
+    executorch_app_stop(opened<executorch_app_chat>(chat));
+  });
 }
 
-NATIVE(jlong, turns)(JNIEnv*, jclass, jlong chat) {
-  return static_cast<jlong>(executorch_app_turns(opened<executorch_app_chat>(chat)));
+NATIVE(jlong, turns)(JNIEnv* env, jclass, jlong chat) {
+  return guarded(env, [&]() -> jlong {
+    return static_cast<jlong>(executorch_app_turns(opened<executorch_app_chat>(chat)));
+  });
 }
 
 NATIVE(void, rewind)(JNIEnv* env, jclass, jlong chat, jlong turns) {
-  executorch_app_error error;
-  check(
-      env,
-      executorch_app_rewind(opened<executorch_app_chat>(chat), static_cast<size_t>(turns), &error),
-      error);
+  return guarded(env, [&]() {
+    executorch_app_error error;
+    check(
+        env,
+        executorch_app_rewind(opened<executorch_app_chat>(chat), static_cast<size_t>(turns), &error),
+        error);
+  });
 }
 
 NATIVE(void, saveChat)(JNIEnv* env, jclass, jlong chat, jbyteArray path) {
-  executorch_app_error error;
-  check(
-      env,
-      executorch_app_save_chat(opened<executorch_app_chat>(chat), Text(env, path).get(), &error),
-      error);
+  return guarded(env, [&]() {
+    executorch_app_error error;
+    check(
+        env,
+        executorch_app_save_chat(opened<executorch_app_chat>(chat), Text(env, path).get(), &error),
+        error);
+  });
 }
 
 NATIVE(void, restoreChat)(JNIEnv* env, jclass, jlong chat, jbyteArray path) {
-  executorch_app_error error;
-  check(
-      env,
-      executorch_app_restore_chat(opened<executorch_app_chat>(chat), Text(env, path).get(), &error),
-      error);
+  return guarded(env, [&]() {
+    executorch_app_error error;
+    check(
+        env,
+        executorch_app_restore_chat(opened<executorch_app_chat>(chat), Text(env, path).get(), &error),
+        error);
+  });
 }
 
 NATIVE(void, switchAdapter)(JNIEnv* env, jclass, jlong chat, jbyteArray program, jobjectArray data) {
-  const Texts files(env, data);
-  executorch_app_error error;
-  check(
-      env,
-      executorch_app_switch_adapter(
-          opened<executorch_app_chat>(chat), Text(env, program).get(), files.get(), files.size(), &error),
-      error);
+  return guarded(env, [&]() {
+    const Texts files(env, data);
+    executorch_app_error error;
+    check(
+        env,
+        executorch_app_switch_adapter(
+            opened<executorch_app_chat>(chat), Text(env, program).get(), files.get(), files.size(), &error),
+        error);
+  });
 }
 
 NATIVE(jlong, countTokens)(JNIEnv* env, jclass, jlong chat, jbyteArray message) {
-  size_t count = 0;
-  executorch_app_error error;
-  check(
-      env,
-      executorch_app_count_tokens(
-          opened<executorch_app_chat>(chat), Text(env, message).get(), &count, &error),
-      error);
-  return static_cast<jlong>(count);
+  return guarded(env, [&]() -> jlong {
+    size_t count = 0;
+    executorch_app_error error;
+    check(
+        env,
+        executorch_app_count_tokens(
+            opened<executorch_app_chat>(chat), Text(env, message).get(), &count, &error),
+        error);
+    return static_cast<jlong>(count);
+  });
 }
 
-NATIVE(jlong, room)(JNIEnv*, jclass, jlong chat) {
-  return static_cast<jlong>(executorch_app_room(opened<executorch_app_chat>(chat)));
+NATIVE(jlong, room)(JNIEnv* env, jclass, jlong chat) {
+  return guarded(env, [&]() -> jlong {
+    return static_cast<jlong>(executorch_app_room(opened<executorch_app_chat>(chat)));
+  });
 }

@@ -205,7 +205,7 @@ void Chat::rewind(size_t turn) {
 
 Status Chat::switch_program(Program& program) {
   LanguageModel model = TRY(LanguageModel::open(program));
-  if (session_.position() > model.context()) {
+  if (!fits_context(session_.position(), model.context())) {
     return error(program.path() + " holds " + std::to_string(model.context()) +
          " tokens (get_max_context_len), and the conversation has " + std::to_string(session_.position()) +
          "; rewind the chat.");

@@ -66,6 +66,12 @@ class LanguageModel {
   std::vector<float> logits_;
 };
 
+// Whether a conversation of that many tokens may be in a context. The last token of an answer that fills the context is
+// said, but there is no place to read it: it is the one token more.
+inline bool fits_context(uint64_t tokens, uint64_t context) {
+  return tokens <= context + 1;
+}
+
 // A conversation in a program's KV cache.
 class Session {
  public:

@@ -1,5 +1,6 @@
 #include "tools/runner/llm/token_decoder.h"
 
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -9,6 +10,9 @@
 
 namespace runner {
 namespace {
+
+// More than any tokenizer has. Each step calls the next one, and threads of phones have small stacks.
+constexpr size_t kMostSteps = 64;
 
 // A step that passes on text without changes.
 class Step : public TokenSink {
@@ -383,22 +387,9 @@ Result<std::unique_ptr<TokenDecoder>> make_strip(const JsonValue& json) {
   return make(Strip{content, static_cast<size_t>(start), static_cast<size_t>(stop)});
 }
 
-Result<std::unique_ptr<TokenDecoder>> make_sequence(const JsonValue& json, Budget& budget) {
-  Sequence sequence;
-  for (const JsonValue& part : TRY(json.items("decoders"))) {
-    sequence.parts.push_back(TRY(make_token_decoder(part, budget)));
-  }
-  return make(std::move(sequence));
-}
-
-}  // namespace
-
-Result<std::unique_ptr<TokenDecoder>> make_token_decoder(const JsonValue& json, Budget& budget) {
-  TRY(budget.spend(0));
+// A step, which is no sequence.
+Result<std::unique_ptr<TokenDecoder>> make_step(const JsonValue& json) {
   const std::string type = TRY(json.text("type"));
-  if (type == "Sequence") {
-    return make_sequence(json, budget);
-  }
   if (type == "ByteLevel") {
     return make(ByteLevel{});
   }
@@ -422,6 +413,32 @@ Result<std::unique_ptr<TokenDecoder>> make_token_decoder(const JsonValue& json, 
     return make(Metaspace{TRY(MetaspaceForm::read(json))});
   }
   return json.error_with("is of type \"" + type + "\", which the runner does not support");
+}
+
+}  // namespace
+
+Result<std::unique_ptr<TokenDecoder>> make_token_decoder(const JsonValue& json, Budget& budget) {
+  // Sequences in sequences are one sequence. What is left to do, the next one last.
+  Sequence sequence;
+  std::vector<JsonValue> left = {json};
+  while (!left.empty()) {
+    TRY(budget.spend(1));
+    const JsonValue next = std::move(left.back());
+    left.pop_back();
+    if (TRY(next.text("type")) != "Sequence") {
+      sequence.parts.push_back(TRY(make_step(next)));
+    } else {
+      std::vector<JsonValue> steps;
+      for (const JsonValue& step : TRY(next.items("decoders"))) {
+        steps.push_back(step);
+        if (left.size() + sequence.parts.size() + steps.size() > kMostSteps) {
+          return json.error_with("has more than " + std::to_string(kMostSteps) + " decoders");
+        }
+      }
+      left.insert(left.end(), std::make_move_iterator(steps.rbegin()), std::make_move_iterator(steps.rend()));
+    }
+  }
+  return make(std::move(sequence));
 }
 
 }  // namespace runner

@@ -45,8 +45,8 @@ public final class Chat {
 
   init(_ program: Program, _ options: Options) throws {
     var opened: OpaquePointer?
-    try withText(options.tokenizer?.path) { tokenizer in
-      try withText(options.system) { system in
+    try withText("tokenizer", options.tokenizer?.path) { tokenizer in
+      try withText("system", options.system) { system in
         var given = executorch_app_chat_options(
           tokenizer: tokenizer, system: system, raw: options.raw, temperature: options.temperature,
           seed: options.seed, max_new_tokens: options.maxNewTokens)
@@ -65,8 +65,10 @@ public final class Chat {
   ///
   /// - Parameters:
   ///   - message: the user's.
-  ///   - listener: receives parts of the answer, in whole characters; false ends the answer.
+  ///   - listener: receives parts of the answer, in whole characters; false ends the answer. Of this chat and its
+  ///     program it may only call `stop`, `turns` and `room`; other calls throw an error.
   public func say(_ message: String, listener: @escaping (String) -> Bool = { _ in true }) throws -> Answer {
+    try ProgramError.check("message", message)
     let hearing = Hearing(listener)
     var answer = executorch_app_answer()
     try withExtendedLifetime(hearing) {
@@ -99,16 +101,22 @@ public final class Chat {
 
   /// Keeps that many turns, and forgets later ones; 0 begins a new conversation.
   public func rewind(to turns: Int) throws {
+    if turns < 0 {
+      throw ProgramError(
+        code: .invalidArgument, sentence: "turns: got \(turns), expected a number that is not negative.")
+    }
     try ProgramError.check { executorch_app_rewind(chat, turns, $0) }
   }
 
   /// Writes the conversation and its KV cache to a file.
   public func save(to url: URL) throws {
+    try ProgramError.check("url", url.path)
     try ProgramError.check { executorch_app_save_chat(chat, url.path, $0) }
   }
 
   /// Continues a saved conversation in place of this one, which an error leaves as it is.
   public func restore(from url: URL) throws {
+    try ProgramError.check("url", url.path)
     try ProgramError.check { executorch_app_restore_chat(chat, url.path, $0) }
   }
 
@@ -119,7 +127,8 @@ public final class Chat {
   ///   - program: another program of the app that has the same tokenizer; nil: the same one.
   ///   - data: data files in place of the program's: an adapter's .ptd, with its .index.json beside it.
   public func switchAdapter(to program: String? = nil, data: [URL] = []) throws {
-    try withTexts(data.map(\.path)) { files in
+    try ProgramError.check("program", program)
+    try withTexts("data", data.map(\.path)) { files in
       try ProgramError.check {
         executorch_app_switch_adapter(chat, program, files.baseAddress, files.count, $0)
       }
@@ -129,6 +138,7 @@ public final class Chat {
   /// The tokens that a message would add now, with those of the chat format.
   public func countTokens(_ message: String) throws -> Int {
     var count = 0
+    try ProgramError.check("message", message)
     try ProgramError.check { executorch_app_count_tokens(chat, message, &count, $0) }
     return count
   }
@@ -149,10 +159,11 @@ private final class Hearing {
   }
 }
 
-// A text of C for the time of a call; nil is NULL.
+// A text of C for the time of a call; nil is NULL, and `name` the argument's, for errors.
 private func withText<Result>(
-  _ text: String?, _ call: (UnsafePointer<CChar>?) throws -> Result
-) rethrows -> Result {
+  _ name: String, _ text: String?, _ call: (UnsafePointer<CChar>?) throws -> Result
+) throws -> Result {
+  try ProgramError.check(name, text)
   guard let text else {
     return try call(nil)
   }

@@ -56,8 +56,8 @@ public final class Program {
 
   /// Names of the methods, sorted.
   public var methods: [String] {
-    (0..<executorch_app_method_count(session)).map {
-      String(cString: executorch_app_method_name(session, $0))
+    (0..<executorch_app_method_count(session)).compactMap { index in
+      executorch_app_method_name(session, index).map { String(cString: $0) }
     }
   }
 
@@ -70,6 +70,13 @@ public final class Program {
   public func run(_ inputs: [Tensor], method: String? = nil) throws -> [Tensor] {
     var outputs: UnsafePointer<executorch_app_tensor>?
     var count = 0
+    try ProgramError.check("method", method)
+    try inputs.forEach { try ProgramError.check("dtype", $0.dtype) }
+    // Each input is a call in the one before it.
+    if inputs.count > mostInputs {
+      throw ProgramError(
+        code: .invalidArgument, sentence: "inputs: got \(inputs.count), expected at most \(mostInputs).")
+    }
     try withTensors(inputs[...]) { tensors in
       try ProgramError.check {
         executorch_app_run(session, method, tensors, tensors.count, &outputs, &count, $0)
@@ -88,6 +95,8 @@ public final class Program {
     try Chat(self, options)
   }
 }
+
+private let mostInputs = 256
 
 // Tensors of C for the time of a call: each of `inputs`, after those of `before`.
 private func withTensors<Result>(

@@ -40,12 +40,22 @@ public struct ProgramError: LocalizedError {
     }
     throw ProgramError(code: Code(rawValue: UInt32(code.rawValue)) ?? .failed, sentence: sentence)
   }
+
+  // A text of C ends with its first zero.
+  static func check(_ name: String, _ text: String?) throws {
+    if text?.utf8.contains(0) == true {
+      throw ProgramError(
+        code: .invalidArgument,
+        sentence: "\(name): got a text with the character U+0000, expected one without.")
+    }
+  }
 }
 
 /// An app's programs, or a program's files.
 ///
 /// A program keeps its `Programs`, and a chat its program, so they are freed in the right order. Programs may run in
-/// several threads; one program and its chat belong to one thread at a time, except `Chat.stop`.
+/// several threads; one program and its chat belong to one thread at a time, except `Chat.stop`: calls in another thread
+/// throw an error meanwhile. So do calls of a listener for its own chat and program, but `Chat.stop`.
 public final class Programs {
   let app: OpaquePointer
 
@@ -59,7 +69,8 @@ public final class Programs {
   ///     where the manifests prove that it is safe.
   public init(_ url: URL, data: [URL] = [], verify: Bool = false, weightCache: Bool? = nil) throws {
     var opened: OpaquePointer?
-    try withTexts(data.map(\.path)) { files in
+    try ProgramError.check("url", url.path)
+    try withTexts("data", data.map(\.path)) { files in
       var options = executorch_app_open_options()
       options.data = files.baseAddress
       options.data_count = files.count
@@ -77,7 +88,9 @@ public final class Programs {
 
   /// Names of the programs; of a .pte file its path.
   public var names: [String] {
-    (0..<executorch_app_program_count(app)).map { String(cString: executorch_app_program_name(app, $0)) }
+    (0..<executorch_app_program_count(app)).compactMap { index in
+      executorch_app_program_name(app, index).map { String(cString: $0) }
+    }
   }
 
   /// Loads a program with memory of its own. Programs share the mapped files.
@@ -85,15 +98,19 @@ public final class Programs {
   /// - Parameter name: one of `names`; nil: the only one.
   public func load(_ name: String? = nil) throws -> Program {
     var opened: OpaquePointer?
+    try ProgramError.check("name", name)
     try ProgramError.check { executorch_app_open_session(app, name, &opened, $0) }
     return Program(self, session: opened!)
   }
 }
 
-// Texts of C for the time of a call.
+// Texts of C for the time of a call; `name` is the argument's, for errors.
 func withTexts<Result>(
-  _ texts: [String], _ call: (UnsafeBufferPointer<UnsafePointer<CChar>?>) throws -> Result
-) rethrows -> Result {
+  _ name: String, _ texts: [String], _ call: (UnsafeBufferPointer<UnsafePointer<CChar>?>) throws -> Result
+) throws -> Result {
+  for text in texts {
+    try ProgramError.check(name, text)
+  }
   let copies = texts.map { strdup($0) }
   defer { copies.forEach { free($0) } }
   return try copies.map { UnsafePointer($0) }.withUnsafeBufferPointer(call)

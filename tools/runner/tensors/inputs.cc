@@ -71,14 +71,19 @@ OwnedTensor::OwnedTensor(const ArrayView& array, const DimOrder& order)
   }
 }
 
+Status check_input_count(const std::string& title, const MethodMeta& method, size_t count) {
+  if (count != method.num_inputs()) {
+    return error(
+        title + " takes " + std::to_string(method.num_inputs()) + " inputs, got " + std::to_string(count) + ".");
+  }
+  return {};
+}
+
 Result<Inputs> make_inputs(
     const std::string& title,
     const MethodMeta& method,
     const std::vector<GivenInput>& given) {
-  if (given.size() != method.num_inputs()) {
-    return error(title + " takes " + std::to_string(method.num_inputs()) + " inputs, got " +
-         std::to_string(given.size()) + ".");
-  }
+  TRY(check_input_count(title, method, given.size()));
   Inputs inputs;
   for (size_t i = 0; i < given.size(); ++i) {
     const std::string what = given[i].name + " for " + title;
@@ -90,7 +95,8 @@ Result<Inputs> make_inputs(
     } else if (tag.ok() && *tag == Tag::Double) {
       inputs.values.emplace_back(TRY(scalar_of<double>(array, ScalarType::Double, what)));
     } else if (tag.ok() && *tag == Tag::Bool) {
-      inputs.values.emplace_back(TRY(scalar_of<bool>(array, ScalarType::Bool, what)));
+      // Any byte that is not 0 is true; a bool that is neither 0 nor 1 is undefined.
+      inputs.values.emplace_back(TRY(scalar_of<uint8_t>(array, ScalarType::Bool, what)) != 0);
     } else if (info.ok()) {
       TRY(check_fits(array, *info, what));
       TRY(add_tensor(inputs, array, *info, what));

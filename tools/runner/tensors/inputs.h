@@ -41,6 +41,9 @@ struct GivenInput {
   std::string name;  // For errors: for example a file.
 };
 
+// An error, if the method takes another number of inputs.
+Status check_input_count(const std::string& title, const executorch::runtime::MethodMeta& method, size_t count);
+
 // Inputs for a method, whose `title` is for errors, with copies of the arrays. An error, if there are too many or too few, or if
 // one does not fit.
 Result<Inputs> make_inputs(

@@ -98,7 +98,7 @@ public final class Chat extends Handle implements AutoCloseable {
    *     ProgramException.Code#CONTEXT_FULL}), or the program failed. The chat is as it was before the message.
    */
   public Answer say(String message, Listener listener) {
-    byte[] encoded = Native.encoded("message", required("message", message));
+    byte[] encoded = Native.encoded("message", Native.required("message", message));
     Answering answering = new Answering(this, listener);
     long chat = enter();
     try {
@@ -133,6 +133,10 @@ public final class Chat extends Handle implements AutoCloseable {
    * @throws ProgramException if there are fewer
    */
   public void rewind(int turns) {
+    if (turns < 0) {
+      throw new ProgramException(
+          ProgramException.Code.INVALID_ARGUMENT, "turns: got " + turns + ", expected a number that is not negative.");
+    }
     long chat = enter();
     try {
       Native.rewind(chat, turns);
@@ -149,7 +153,7 @@ public final class Chat extends Handle implements AutoCloseable {
   public void save(File path) {
     long chat = enter();
     try {
-      Native.saveChat(chat, Programs.encoded("path", required("path", path)));
+      Native.saveChat(chat, Programs.encoded("path", Native.required("path", path)));
     } finally {
       leave();
     }
@@ -163,7 +167,7 @@ public final class Chat extends Handle implements AutoCloseable {
   public void restore(File path) {
     long chat = enter();
     try {
-      Native.restoreChat(chat, Programs.encoded("path", required("path", path)));
+      Native.restoreChat(chat, Programs.encoded("path", Native.required("path", path)));
     } finally {
       leave();
     }
@@ -194,7 +198,7 @@ public final class Chat extends Handle implements AutoCloseable {
    * @throws ProgramException if the message has no tokens, or too many bytes
    */
   public int countTokens(String message) {
-    byte[] encoded = Native.encoded("message", required("message", message));
+    byte[] encoded = Native.encoded("message", Native.required("message", message));
     long chat = enter();
     try {
       return (int) Native.countTokens(chat, encoded);
@@ -245,13 +249,5 @@ public final class Chat extends Handle implements AutoCloseable {
   @Override
   void free(long opened) {
     Native.closeChat(opened);
-  }
-
-  private static <T> T required(String what, T value) {
-    if (value == null) {
-      throw new ProgramException(
-          ProgramException.Code.INVALID_ARGUMENT, what + ": got null, expected a value.");
-    }
-    return value;
   }
 }

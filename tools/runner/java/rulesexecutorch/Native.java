@@ -22,6 +22,20 @@ final class Native {
   private Native() {}
 
   /**
+   * A value that may not be null.
+   *
+   * @param what name of the argument, for errors
+   * @throws ProgramException if it is null
+   */
+  static <T> T required(String what, T value) {
+    if (value == null) {
+      throw new ProgramException(
+          ProgramException.Code.INVALID_ARGUMENT, what + ": got null, expected a value.");
+    }
+    return value;
+  }
+
+  /**
    * A text for a function.
    *
    * @param what name of the argument, for errors

@@ -49,10 +49,11 @@ public final class Program extends Handle implements AutoCloseable {
    * @throws ProgramException if there is no such method, an input does not fit, or the program failed
    */
   public List<Tensor> run(String method, Tensor... inputs) {
-    byte[][] dtypes = new byte[inputs.length][];
+    byte[][] dtypes = new byte[Native.required("inputs", inputs).length][];
     long[][] shapes = new long[inputs.length][];
     ByteBuffer[] data = new ByteBuffer[inputs.length];
     for (int i = 0; i < inputs.length; i++) {
+      Native.required("inputs", inputs[i]);
       dtypes[i] = Native.encoded("dtype", inputs[i].dtype());
       shapes[i] = inputs[i].shape();
       data[i] = inputs[i].data();
@@ -93,7 +94,7 @@ public final class Program extends Handle implements AutoCloseable {
             ProgramException.Code.INVALID_ARGUMENT,
             "This program has an open chat. Close it, or load the program once more.");
       }
-      chat = new Chat(options.open(session), lock());
+      chat = new Chat(Native.required("options", options).open(session), lock());
       return chat;
     } finally {
       leave();

@@ -24,7 +24,7 @@ public final class Programs extends Handle implements AutoCloseable {
 
     /** A .pte file's data files, if its manifest has other ones or none. */
     public Options data(File... data) {
-      this.data = data.clone();
+      this.data = Native.required("data", data).clone();
       return this;
     }
 
@@ -71,8 +71,8 @@ public final class Programs extends Handle implements AutoCloseable {
   public static Programs open(File path, Options options) {
     return new Programs(
         Native.open(
-            encoded("path", path),
-            encoded("manifest", options.manifest),
+            encoded("path", Native.required("path", path)),
+            encoded("manifest", Native.required("options", options).manifest),
             encoded(options.data),
             options.verify,
             Boolean.TRUE.equals(options.weightCache),
@@ -166,9 +166,9 @@ public final class Programs extends Handle implements AutoCloseable {
   }
 
   static byte[][] encoded(File[] files) {
-    byte[][] all = new byte[files.length][];
+    byte[][] all = new byte[Native.required("data", files).length][];
     for (int i = 0; i < files.length; i++) {
-      all[i] = encoded("data", files[i]);
+      all[i] = encoded("data", Native.required("data", files[i]));
     }
     return all;
   }

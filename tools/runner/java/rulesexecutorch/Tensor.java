@@ -25,8 +25,10 @@ public final class Tensor {
    * @param shape the sizes of the dimensions; none: one number
    */
   public static Tensor of(String dtype, ByteBuffer data, long... shape) {
+    Native.required("dtype", dtype);
+    Native.required("shape", shape);
     ByteBuffer own;
-    if (data.isDirect()) {
+    if (Native.required("data", data).isDirect()) {
       own = data.slice();
     } else {
       own = ByteBuffer.allocateDirect(data.remaining());
@@ -38,28 +40,32 @@ public final class Tensor {
 
   /** A copy of numbers as float32. */
   public static Tensor of(float[] values, long... shape) {
-    ByteBuffer data = allocate(values.length, Float.SIZE);
+    Native.required("shape", shape);
+    ByteBuffer data = allocate(Native.required("values", values).length, Float.SIZE);
     data.asFloatBuffer().put(values);
     return new Tensor("float32", shape.clone(), data);
   }
 
   /** A copy of numbers as float64. */
   public static Tensor of(double[] values, long... shape) {
-    ByteBuffer data = allocate(values.length, Double.SIZE);
+    Native.required("shape", shape);
+    ByteBuffer data = allocate(Native.required("values", values).length, Double.SIZE);
     data.asDoubleBuffer().put(values);
     return new Tensor("float64", shape.clone(), data);
   }
 
   /** A copy of numbers as int64. */
   public static Tensor of(long[] values, long... shape) {
-    ByteBuffer data = allocate(values.length, Long.SIZE);
+    Native.required("shape", shape);
+    ByteBuffer data = allocate(Native.required("values", values).length, Long.SIZE);
     data.asLongBuffer().put(values);
     return new Tensor("int64", shape.clone(), data);
   }
 
   /** A copy of numbers as int32. */
   public static Tensor of(int[] values, long... shape) {
-    ByteBuffer data = allocate(values.length, Integer.SIZE);
+    Native.required("shape", shape);
+    ByteBuffer data = allocate(Native.required("values", values).length, Integer.SIZE);
     data.asIntBuffer().put(values);
     return new Tensor("int32", shape.clone(), data);
   }
