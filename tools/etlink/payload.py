@@ -15,9 +15,10 @@ weight is left in the program.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,6 +26,7 @@ from flatbuffers import number_types as numbers
 
 from etlink.flatbuffer import (
     Buffer,
+    DamagedError,
     Table,
     field_table,
     field_tables,
@@ -58,13 +60,21 @@ _DATATYPES = {
     14: "bfloat16",
 }
 # Numbers in the unions XNodeUnion, XValueUnion and XNNQuantParams.
-_FULLY_CONNECTED = 2
-_BINARY = {31: "PReLU", 37: "batch matrix multiply"}
+_FULLY_CONNECTED, _STATIC_PAD, _MATRIX_MULTIPLY = 2, 10, 37
 _CONVOLUTIONS = {7: "convolution", 13: "depthwise convolution", 39: "transposed convolution"}
 _QUANTIZED = 2
 # Field of XNNGraph; deprecated fields count, too.
 _CONSTANT_DATA = 8
 _PER_CHANNEL, _PER_TENSOR, _PER_TOKEN, _PER_GROUP = 1, 2, 3, 4
+
+# Where XNNPACK's cache key has the bias, by types of input and weight: in each version from 1.3.0 to 1.5.1, and on each
+# processor. Elsewhere it is NULL (dynamic quantization packs the bias as a scale) or the address of a converted copy
+# (float16), and the weight's key alone is the name (xnn_create_* of operators/*-nc.c and *-nhwc.c).
+_BIAS_IN_KEY = {
+    *((node, *types) for node in ("fully connected", *_CONVOLUTIONS.values())
+      for types in (("float32", "float32"), ("qint8", "qcint8"), ("qint8", "qint8"))),
+    ("fully connected", "qdint8", "qbint4"),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -86,14 +96,14 @@ class PayloadConstant:
 class Packing:
     """A weight that XNNPACK packs into the form that its kernels read.
 
-    XNNPACK's weight cache finds a packed weight by the two keys alone, so two packings of the same
-    keys must have the same recipe, or the second gets the first one's numbers
-    (runtime/XNNWeightsCache.cpp).
+    XNNPACK's weight cache finds a packed weight by its name alone, which is the key of the weight,
+    for some operators followed by that of the bias. So two packings of one name must have the same
+    recipe, or the second gets the first one's numbers (runtime/XNNWeightsCache.cpp).
 
     Attributes:
       weight: named data key.
-      bias: named data key; empty: none.
-      recipe: everything else that the packed bytes depend on, as JSON.
+      bias: named data key, if it is part of the name; empty: it is not, or there is none.
+      recipe: everything that the packed bytes depend on besides the weight's, as JSON.
     """
 
     weight: str
@@ -124,15 +134,16 @@ def read(data: bytes) -> Payload | None:
         return None
     start, size = _HEADER.unpack_from(data)[3:5]
     try:
-        return _read(data[start : start + size])
+        return _read(data, start, size)
     except Exception:  # Numbers out of range raise whatever they lead to.
         return None
 
 
-def _read(flatbuffer: bytes) -> Payload:
-    buffer = Buffer(flatbuffer)
+def _read(data: bytes, start: int, size: int) -> Payload:
+    buffer = Buffer(data[start : start + size])
     graph = Table(buffer, Table(buffer, 0).Indirect(0))
-    keys = [text_of(c, 2) for c in field_tables(graph, _CONSTANT_DATA)]
+    tables = field_tables(graph, _CONSTANT_DATA)
+    keys = [text_of(c, 2) for c in tables]
     described: dict[int, PayloadConstant] = {}
     values: dict[int, _Value] = {}
     for table in field_tables(graph, 2):
@@ -143,8 +154,24 @@ def _read(flatbuffer: bytes) -> Payload:
         if value.scale:
             described[value.scale] = PayloadConstant(keys[value.scale], "scale", (value.scales,))
     constants = tuple(described.get(n, PayloadConstant(k)) for n, k in enumerate(keys))
-    packings = (_packing(node, values, keys) for node in field_tables(graph, 1))
-    return Payload(constants, tuple(p for p in packings if p and p.weight))
+    names = _names_of(tables, keys, data[_HEADER.unpack_from(data)[5] :])
+    nodes = [node for table in field_tables(graph, 1) if (node := _node(table, values))]
+    packings = (_packing(n, nodes, values, keys, names, data) for n in nodes if n.weight)
+    return Payload(constants, tuple(p for p in packings if p.weight))
+
+
+def _names_of(constants: Sequence[Table], keys: Sequence[str], inline: bytes) -> list[str]:
+    """What stands for the bytes of constants: their keys, or hashes of those in the payload."""
+    pieces = [
+        tuple(0 if key else number(constant, n, numbers.Uint64Flags) for n in (0, 1))
+        for key, constant in zip(keys, constants, strict=True)
+    ]
+    if sum(size for _, size in pieces) > len(inline):
+        raise DamagedError("its constants overlap")
+    return [
+        key or hashlib.sha256(inline[at : at + size]).hexdigest()
+        for key, (at, size) in zip(keys, pieces, strict=True)
+    ]
 
 
 def kinds(data: bytes) -> tuple[frozenset[int], frozenset[int]]:
@@ -205,62 +232,138 @@ def _quantization(value: Table) -> dict[str, Any]:
         return {"quantization": (scale, number(params, 1, numbers.Int32Flags))}
     if kind == _PER_CHANNEL:
         axis, scale, count = (number(params, n, numbers.Uint32Flags) for n in (1, 2, 3))
-        return {"quantization": ("axis", axis), "scale": scale, "scales": count}
+        quantization = ("axis", axis, *_inline_scales(params))
+        return {"quantization": quantization, "scale": scale, "scales": count}
     if kind == _PER_GROUP:
         axis, group = (number(params, n, numbers.Int32Flags) for n in (1, 2))
         scale, count = (number(params, n, numbers.Uint32Flags) for n in (4, 5))
-        return {"quantization": ("groups", axis, group), "scale": scale, "scales": count}
+        quantization = ("groups", axis, group, *_inline_scales(params))
+        return {"quantization": quantization, "scale": scale, "scales": count}
     if kind == _PER_TOKEN:
         return {"quantization": ("token",)}
     return {"quantization": ("kind", kind)}
 
 
-def _packing(node: Table, values: Mapping[int, _Value], keys: list[str]) -> Packing | None:
+@dataclass(frozen=True)
+class _Node:
+    """A node that may pack a weight, or a padding.
+
+    Attributes:
+      name: its kind.
+      source: what it reads besides the weight.
+      weight: None: it packs none.
+      bias: None: it has none.
+      output: what it writes.
+      recipe: what its own fields say of the packed bytes.
+    """
+
+    name: str
+    source: _Value | None
+    weight: _Value | None
+    bias: _Value | None
+    output: _Value | None
+    recipe: Mapping[str, Any]
+
+
+def _node(node: Table, values: Mapping[int, _Value]) -> _Node | None:
     kind = number(node, 0, numbers.Uint8Flags)
     inner = field_table(node, 1)
+
+    def field_of(n: int) -> int:
+        return number(inner, n, numbers.Uint32Flags)
+
+    def value(n: int) -> _Value | None:
+        return values.get(field_of(n))
+
+    def made(name: str, first: int, *, bias: bool = True, **recipe: Any) -> _Node:
+        weight = value(first + 1)
+        weight = weight if weight and weight.buffer else None
+        end = first + 2 + bias
+        recipe["flags"] = field_of(end + 1)
+        return _Node(
+            name, value(first), weight, value(first + 2) if bias else None, value(end), recipe
+        )
+
     if kind == _FULLY_CONNECTED:
-        name, first, shape = "fully connected", 0, ()
-    elif kind in _CONVOLUTIONS:
+        return made("fully connected", 0)
+    if kind == _MATRIX_MULTIPLY:
+        return made("batch matrix multiply", 0, bias=False)
+    if kind in _CONVOLUTIONS:
         # Kernel height and width, input and output channels of a group, groups.
-        fields = (4, 5, 10, 11, 12)
-        name, first = _CONVOLUTIONS[kind], 15
-        shape = tuple(number(inner, n, numbers.Uint32Flags) for n in fields)
-    elif kind in _BINARY:
-        name, first, shape = _BINARY[kind], 0, ()
-    else:
-        return None
-    ids = [number(inner, first + n, numbers.Uint32Flags) for n in range(4)]
-    if kind in _BINARY:
-        ids[2:] = [_NO_VALUE, ids[2]]
-    source, weight, bias, output = (values.get(i) for i in ids)
-    if weight is None or not weight.buffer:
-        return None
-    has_bias = bias is not None and ids[2] != _NO_VALUE and bias.buffer
+        shape = tuple(field_of(n) for n in (4, 5, 10, 11, 12))
+        # Padding, strides and dilations choose the kernel only here, and with it the form.
+        geometry = tuple(field_of(n) for n in (*range(4), *range(6, 10), 13, 14))
+        chosen = kind != 7 or shape[2] == 1
+        return made(_CONVOLUTIONS[kind], 15, shape=shape, geometry=geometry if chosen else ())
+    if kind == _STATIC_PAD:
+        return _Node("padding", value(3), None, None, value(4), {})
+    return None
+
+
+def _inline_scales(params: Table) -> tuple[int, ...]:
+    """The bits of scales that are no constants."""
+    return numbers_of(params, 0, numbers.Uint32Flags, 4)
+
+
+def _packing(
+    node: _Node,
+    nodes: Sequence[_Node],
+    values: Mapping[int, _Value],
+    keys: Sequence[str],
+    names: Sequence[str],
+    data: bytes,
+) -> Packing:
+    """How a node packs its weight.
+
+    Args:
+      node: it.
+      nodes: of the payload.
+      values: of the payload.
+      keys: of its constants; empty: the constant lies in the payload.
+      names: of its constants: keys, or what stands for the bytes.
+      data: the payload.
+    """
+    source, weight, bias, output = node.source, node.weight, node.bias, node.output
+    assert weight
     recipe: dict[str, Any] = {
-        "node": name,
-        "shape": shape,
-        "flags": number(inner, first + (3 if kind in _BINARY else 4), numbers.Uint32Flags),
-        "weight": _packed(weight, keys),
-    }
-    if has_bias:
-        recipe["bias"] = _packed(bias, keys)
-    if source is not None and source.quantization and source.dtype != "qdint8":
+        "node": node.name,
+        **node.recipe,
+        "weight": _packed(weight, names),
+        "bias": (names[bias.buffer], *_packed(bias, names)) if bias and bias.buffer else (),
         # Static quantization folds zero points and scales of both ends into the packed weight.
-        recipe["input"] = (source.dtype, source.quantization)
-        recipe["output"] = (output.dtype, output.quantization) if output else ()
-    elif source is not None:
-        recipe["input"] = (source.dtype,)
+        "input": _quantized(source),
+        "output": _quantized(output),
+    }
+    is_dynamic = source is not None and source.dtype == "qdint8"
+    if is_dynamic and node.name != "fully connected":
+        # Whether a convolution reads signed or unsigned integers depends on all that read them.
+        readers = {
+            (n.name, n.weight.dtype if n.weight else "") for n in nodes if n.source is source
+        }
+        recipe["readers"] = sorted(readers)
+    pads = any(n.name == "padding" and n.output is source for n in nodes)
+    if node.name == "batch matrix multiply" or (node.recipe.get("geometry") and pads):
+        # XNNPACK may first rewrite the graph around them.
+        recipe["payload"] = hashlib.sha256(data).hexdigest()
+    types = (source.dtype if source else "", weight.dtype)
+    in_key = bool(recipe["bias"]) and (node.name, *types) in _BIAS_IN_KEY
     text = json.dumps(recipe, sort_keys=True)
-    return Packing(keys[weight.buffer], keys[bias.buffer] if has_bias else "", text)
+    return Packing(keys[weight.buffer], keys[bias.buffer] if in_key and bias else "", text)
+
+
+def _quantized(value: _Value | None) -> tuple[Any, ...]:
+    if value is None:
+        return ()
+    return (value.dtype, value.quantization) if value.quantization else (value.dtype,)
 
 
 def is_static(packings: Iterable[Packing]) -> bool:
     """Whether some weights are packed with scales of activations that calibration computed."""
-    return any("output" in json.loads(packing.recipe) for packing in packings)
+    return any(len(json.loads(p.recipe).get("output", ())) > 1 for p in packings)
 
 
-def _packed(value: _Value, keys: list[str]) -> tuple[Any, ...]:
-    scale = keys[value.scale] if value.scale else ""
+def _packed(value: _Value, names: Sequence[str]) -> tuple[Any, ...]:
+    scale = names[value.scale] if value.scale else ""
     return (value.dtype, value.shape, value.quantization, scale)
 
 
