@@ -18,7 +18,7 @@ from __future__ import annotations
 import hashlib
 import json
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -291,13 +291,24 @@ def _node(node: Table, values: Mapping[int, _Value]) -> _Node | None:
     if kind in _CONVOLUTIONS:
         # Kernel height and width, input and output channels of a group, groups.
         shape = tuple(field_of(n) for n in (4, 5, 10, 11, 12))
-        # Padding, strides and dilations choose the kernel only here, and with it the form.
-        geometry = tuple(field_of(n) for n in (*range(4), *range(6, 10), 13, 14))
-        chosen = kind != 7 or shape[2] == 1
-        return made(_CONVOLUTIONS[kind], 15, shape=shape, geometry=geometry if chosen else ())
+        return made(_CONVOLUTIONS[kind], 15, shape=shape, geometry=_geometry(kind, shape, field_of))
     if kind == _STATIC_PAD:
         return _Node("padding", value(3), None, None, value(4), {})
     return None
+
+
+def _geometry(
+    kind: int, shape: tuple[int, ...], field_of: Callable[[int], int]
+) -> tuple[int, ...]:
+    """What else chooses the kernel of a convolution, and with it the packed form."""
+    height, width, inputs, outputs, _ = shape
+    if _CONVOLUTIONS[kind] == "transposed convolution":
+        fields = range(6, 10)  # Strides and dilations.
+    elif height == width == inputs == outputs == 1:
+        fields = range(8)  # Padding and strides, beside the kernel.
+    else:
+        fields = range(0)
+    return tuple(field_of(n) for n in fields)
 
 
 def _inline_scales(params: Table) -> tuple[int, ...]:

@@ -32,8 +32,8 @@ class WeightCache:
 
     Attributes:
       reasons: why it would give wrong numbers; empty: it is safe for this program alone.
-      packed: the cache's name of a packed weight (`Packing`) to a digest of how it is packed. Programs that are loaded together are safe where the same name has the
-        same digest.
+      packed: the cache's name of a packed weight (`Packing`) to a digest of how it is packed.
+        Programs that are loaded together are safe where the same name has the same digest.
       of_adapter: the same names to the keys of the adapter whose bytes are packed, sorted: another
         adapter's bytes give another digest.
     """
@@ -59,8 +59,9 @@ def weight_cache(
     """
     sha256_by_name = {d.key: d.sha256 for d in by_name}
 
-    def contents(text: str) -> str:
-        """The text of a recipe with bytes' hashes in place of names."""
+    def contents(packing: Packing) -> str:
+        """All of a packing, with bytes' hashes in place of names."""
+        text = json.dumps({"key": packing.weight, **json.loads(packing.recipe)}, sort_keys=True)
         return re.sub(r'"([^"]+)"', lambda m: f'"{sha256_by_name.get(m[1], m[1])}"', text)
 
     ways: dict[str, dict[str, Packing]] = {}
@@ -76,7 +77,7 @@ def weight_cache(
         way = json.dumps([packing.weight, packing.recipe, content])
         packed.setdefault(name, set()).add(way)
         same = "".join(sha256_by_name.get(key, key) for key in (packing.weight, packing.bias))
-        ways.setdefault(same, {}).setdefault(contents(packing.recipe), packing)
+        ways.setdefault(same, {}).setdefault(contents(packing), packing)
     reasons = [
         f"{_names(of.values(), names)} have equal bytes and are packed in {len(of)} ways "
         f"({_differing(of)}), and XNNPACK's weight cache would give all of them the first one"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -119,3 +121,23 @@ def test_errors(app: App, chat: Chat, tmp_path: Path) -> None:
         chat.switch_adapter(data=[tmp_path / "cut.ptd"])
     assert caught.value.code == INVALID_FILES
     assert chat.say(SECOND).text == expected[1]
+
+
+def test_a_switch_reads_the_foundation_once(tmp_path: Path) -> None:
+    """Mapped files that are unchanged are not checked again; others are."""
+    folder = tmp_path / "app"
+    shutil.copytree(APP, folder, copy_function=shutil.copyfile)
+    (foundation,) = folder.rglob("*foundation.ptd")
+    with App(folder) as app, app.session("tiny_int4_assistant") as session, session.chat() as chat:
+        opened = foundation.stat()
+        with open(foundation, "r+b") as file:
+            file.seek(opened.st_size - 5000)
+            byte = file.read(1)[0]
+            file.seek(opened.st_size - 5000)
+            file.write(bytes([byte ^ 1]))
+        # Nobody saw it: a checksum would.
+        os.utime(foundation, ns=(opened.st_atime_ns, opened.st_mtime_ns))
+        chat.switch_adapter(data=[SUMMARIZER])
+        os.utime(foundation)
+        with pytest.raises(AppError, match="has other bytes than when it was built"):
+            chat.switch_adapter(data=[SUMMARIZER])

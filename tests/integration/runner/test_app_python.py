@@ -61,6 +61,22 @@ def test_methods(app: App, folder: Path) -> None:
         assert first.argmax() == 1, "an output is a copy"
 
 
+def test_errors_have_the_runtimes_own_text(
+    folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """It is in the error, and nowhere else."""
+    damaged = bytearray((folder / "counting.pte").read_bytes())
+    damaged[97] ^= 0xFF
+    (tmp_path / "damaged.pte").write_bytes(damaged)
+    for _ in range(2):
+        with App(tmp_path / "damaged.pte") as app, pytest.raises(AppError) as caught:
+            app.session()
+        assert "(ExecuTorch error 0x23: Verification failed" in str(caught.value)
+    with App(folder / "counting.pte") as app, app.session() as session:
+        counted(session, 3, 4)
+    assert capfd.readouterr() == ("", "")
+
+
 def test_a_conversation(app: App, folder: Path) -> None:
     heard: list[str] = []
     with (

@@ -11,6 +11,7 @@ import pytest
 
 from tests.integration.runner.runner_process import (
     INTERFACE,
+    PROGRAMS,
     contents,
     rewrite_data,
     run,
@@ -49,27 +50,33 @@ def test_unsafe_cache_is_refused(copied: Copied) -> None:
 
 
 def test_safe_cache(copied: Copied) -> None:
-    result = run(*with_manifest(copied("xnnpack")), "--weight_cache", "--json")
+    result = run(*with_manifest(copied("xnnpack"), {}), "--weight_cache", "--json")
     assert result.code == 0, result.error
     assert result.report["weight_cache"] is True
 
 
+def test_without_a_manifest_nobody_knows(copied: Copied) -> None:
+    program = copied("scaled_2")
+    result = run(*without_manifest(program), "--weight_cache")
+    assert result.code == 1
+    expected = f"--weight_cache may be unsafe for {program}: no manifest says how its weights are packed"
+    assert expected in result.error
+    assert run(*without_manifest(program)).code == 0
+
+
 @pytest.mark.parametrize("other", ["scaled_4", "scaled_4_embedded"])
-@pytest.mark.parametrize("arguments", [with_manifest, without_manifest])
-def test_equal_integers_with_other_scales(
-    other: str, arguments: Callable[[Path], list[str | Path]], copied: Copied, tmp_path: Path
-) -> None:
-    programs = [arguments(copied("scaled_2")), arguments(copied(other))]
+def test_equal_integers_with_other_scales(other: str, copied: Copied, tmp_path: Path) -> None:
+    programs = [without_manifest(copied("scaled_2")), without_manifest(copied(other))]
     outputs = [tmp_path / "a", tmp_path / "b"]
     both = [*programs[0], "--output", outputs[0], *programs[1], "--output", outputs[1]]
     assert run(*both).code == 0
     first, second = (np.load(folder / "output_0.npy") for folder in outputs)
     assert first.any()
     np.testing.assert_allclose(2 * first, second, rtol=1e-5)
-    result = run(*both, "--weight_cache")
+    linked = [["--program", PROGRAMS / f"{name}.pte"] for name in ("scaled_2", other)]
+    result = run(*linked[0], *linked[1], "--weight_cache")
     assert result.code == 1
-    assert "--weight_cache may be unsafe for " in result.error
-    assert "scales that differ" in result.error
+    assert "together: they pack " in result.error
 
 
 def test_on_where_manifests_prove_it_safe(copied: Copied) -> None:
@@ -102,14 +109,9 @@ def test_both_flags() -> None:
     assert "--weight_cache and --no_weight_cache exclude each other" in result.error
 
 
-def test_equal_programs_share(copied: Copied) -> None:
-    program = without_manifest(copied("scaled_2"))
+def test_equal_programs_share() -> None:
+    program = ["--program", PROGRAMS / "scaled_2.pte"]
     assert run(*program, *program, "--weight_cache").code == 0
-
-
-def test_programs_without_common_weights_share(copied: Copied) -> None:
-    programs = [*without_manifest(copied("scaled_2")), *without_manifest(copied("xnnpack"))]
-    assert run(*programs, "--weight_cache").code == 0
 
 
 def test_manifests_that_list_what_is_packed_decide(copied: Copied) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -268,37 +267,6 @@ def test_the_weight_cache_is_unsafe_wherever_payloads_lie(tmp_path: Path, segmen
     cache = linked.manifest["weight_cache"]
     assert not cache["safe"] and len(cache["packed"]) == 1
     assert cache["reasons"][0].startswith("a.weight and b.weight have equal bytes and are packed")
-
-
-class Slopes(torch.nn.Module):
-    """The slopes of a PReLU, and a convolution whose weight has the same bytes."""
-
-    def __init__(self, factor: float) -> None:
-        super().__init__()
-        self.slopes = torch.nn.PReLU(8)
-        self.conv = torch.nn.Conv2d(8, 8, 1, groups=8, bias=False)
-        with torch.no_grad():
-            self.slopes.weight.copy_(torch.arange(8) / 9)
-            self.conv.weight.copy_(self.slopes.weight.view(8, 1, 1, 1) * factor)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """(batch, 8, height, width)."""
-        return self.conv(self.slopes(x))
-
-
-@pytest.mark.parametrize("factor", [1, 2])
-def test_slopes_are_judged_as_weights(tmp_path: Path, factor: int) -> None:
-    recipe = ExportRecipe.get_recipe(XNNPackRecipeType.FP32)
-    image = (torch.randn(1, 8, 4, 4),)
-    source = of_recipe(Slopes(factor), image, tmp_path / "l", "//m:p", recipe)
-    nodes = [json.loads(packing.recipe)["node"] for packing in source.index.packings]
-    assert sorted(nodes) == ["PReLU", "depthwise convolution"]
-    linked, _, _ = link_with(source, tmp_path / "out")
-    cache = linked.manifest["weight_cache"]
-    assert len(cache["packed"]) == factor and cache["safe"] == (factor == 2)
-    if not cache["safe"]:
-        expected = "conv.weight and slopes.weight have equal bytes and are packed in 2 ways"
-        assert cache["reasons"][0].startswith(expected)
 
 
 def test_a_payload_that_can_not_be_read_is_unsafe(

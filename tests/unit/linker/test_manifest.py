@@ -354,8 +354,9 @@ def packing(**recipe: Any) -> Packing:
         [packing(weight=["qcint8", "scale1"]), packing(weight=["qcint8", "scale1"])],
         [packing(), Packing("w", "other bias", "{}")],
         [packing(), Packing("other weight", "b", "{}")],
+        [packing(), Packing("w", "", "{}")],
     ],
-    ids=["none", "the same", "another bias", "another weight"],
+    ids=["none", "the same", "another bias", "another weight", "no bias in the name"],
 )
 def test_a_safe_weight_cache(packings: list[Packing]) -> None:
     assert weight_cache(packings, {}).reasons == ()
@@ -365,7 +366,7 @@ def test_a_safe_weight_cache(packings: list[Packing]) -> None:
     ("part", "words"),
     [
         ("weight", "different scales, types or shapes of the weight"),
-        ("bias", "different scales of the bias"),
+        ("bias", "different biases"),
         ("input", "different quantization of the input"),
         ("output", "different quantization of the output"),
         ("flags", "different flags"),
@@ -377,6 +378,25 @@ def test_a_weight_that_is_packed_in_two_ways(part: str, words: str) -> None:
         f"a.weight and b.weight have equal bytes and are packed in 2 ways ({words}), and XNNPACK's "
         "weight cache would give all of them the first one",
     )
+
+
+def test_names_that_are_equal_in_a_row() -> None:
+    """The cache sees one name, wherever the weight's key ends."""
+    packings = [Packing("ab", "c", "{}"), Packing("a", "bc", "{}")]
+    (digest,) = weight_cache(packings, {}).packed.values()
+    assert digest != weight_cache(packings[:1], {}).packed["abc"]
+    assert weight_cache(packings, {}).reasons
+
+
+def test_keys_of_equal_bytes_are_one_weight() -> None:
+    """A file stores them once, and XNNPACK tells them by address."""
+    weights = [NamedData(key=k, sha256="1" * 64, size=4, crc32=0, by_name=True) for k in "wv"]
+    same = [Packing(key, "", json.dumps({"bias": [key]})) for key in "wv"]
+    assert weight_cache(same, {}, weights).reasons == ()
+    assert sorted(weight_cache(same, {}, weights).packed) == ["v", "w"]
+    others = [Packing(key, "", json.dumps({"shape": key * 2})) for key in "wv"]
+    (reason,) = weight_cache(others, {}, weights).reasons
+    assert reason.startswith("v and w have equal bytes and are packed in 2 ways (different shape)")
 
 
 def test_a_few_hazards_are_listed() -> None:

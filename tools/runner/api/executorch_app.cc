@@ -1,10 +1,7 @@
 #include "tools/runner/api/executorch_app.h"
 
-#include <algorithm>
-
 #include "tools/runner/api/handles.h"
 #include "tools/runner/api/tensors.h"
-#include "tools/runner/base/lock.h"
 #include "tools/runner/base/os.h"
 #include "tools/runner/llm/language_model.h"
 #include "tools/runner/llm/text_files.h"
@@ -22,16 +19,6 @@ constexpr size_t kMostPrograms = 1000;
 
 const std::string& name_of(const ChosenProgram& program) {
   return program.name.empty() ? program.files.program : program.name;
-}
-
-// Adds a use, unless it packs what another one packs.
-void remember(const CacheUse& use, std::vector<CacheUse>& uses) {
-  const bool is_known = std::any_of(uses.begin(), uses.end(), [&use](const CacheUse& known) {
-    return use.manifest && use.manifest->packed && known.manifest && known.manifest->packed == use.manifest->packed;
-  });
-  if (!is_known) {
-    uses.push_back(use);
-  }
 }
 
 Result<OpenOptions::Program> program_of(const executorch_app_program_files& files, const std::string& what) {
@@ -182,17 +169,12 @@ Result<std::unique_ptr<Program>> load_program(
     executorch_app_session& session,
     size_t index,
     const std::vector<std::string>& data) {
-  executorch_app& app = *session.app;
+  const executorch_app& app = *session.app;
   executorch::runtime::EventTracer* tracer = session.recorder == nullptr ? nullptr : session.recorder->tracer();
   if (data.empty()) {
-    return Program::load(app.files.files[index], {app.files.weight_cache, tracer});
+    return Program::load(app.files.files[index], tracer);
   }
-  const Lock lock(app.is_switching);
-  OtherData other = TRY(open_other_data(app.files, app.options, index, data, app.switched));
-  if (other.weight_cache) {
-    remember(other.files.cache_use, app.switched);
-  }
-  return Program::load(other.files, {other.weight_cache, tracer});
+  return Program::load(TRY(open_other_data(app.files, app.options, index, data)), tracer);
 }
 
 void set_program(

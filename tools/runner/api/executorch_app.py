@@ -160,6 +160,7 @@ _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "open": (_CODE, (c_char_p, POINTER(_OpenOptions), POINTER(c_void_p))),
     # The close functions return a code, but take no error.
     "close": (ctypes.c_uint, (c_void_p,)),
+    "has_weight_cache": (c_bool, (c_void_p,)),
     "program_count": (c_size_t, (c_void_p,)),
     "program_name": (c_char_p, (c_void_p, c_size_t)),
     "open_session": (_CODE, (c_void_p, c_char_p, POINTER(c_void_p))),
@@ -376,6 +377,11 @@ class App(_Handle):
         loaded.call("open", encoded, byref(options), byref(handle))
         self._sessions: weakref.WeakSet[Session] = weakref.WeakSet()
         super().__init__(loaded, handle, threading.RLock())
+
+    @property
+    def has_weight_cache(self) -> bool:
+        """Whether XNNPACK packs common weights once for all sessions."""
+        return self._library.get("has_weight_cache", self._handle)
 
     @property
     def programs(self) -> list[str]:

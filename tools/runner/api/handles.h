@@ -91,9 +91,6 @@ class Use {
 struct executorch_app {
   runner::OpenOptions options;
   runner::App files;
-  // Data files that chats were switched to, beside the app's own. Any thread switches.
-  std::atomic_flag is_switching = ATOMIC_FLAG_INIT;
-  std::vector<runner::CacheUse> switched;
 };
 
 struct executorch_app_session {

@@ -18,19 +18,13 @@ struct App {
 // An error, if a program does not exist, if a file is missing or damaged, or if --weight_cache is unsafe.
 Result<App> open_app(const OpenOptions& options);
 
-// A program's files with other data files.
-struct OtherData {
-  CheckedFiles files;
-  bool weight_cache = false;  // Also safe beside the app's programs and `others`.
-};
-
-// Checks the data files that replace those of the program `index` of `app`, which was opened with `options`. `others`
-// are uses of the weight cache beside the app's own. Errors as in open_app.
-Result<OtherData> open_other_data(
+// Checks the data files that replace those of the program `index` of `app`, which was opened with `options`. They are
+// loaded with the weight cache, if the app is, and if that is safe beside what the process has loaded. Errors as in
+// open_app.
+Result<CheckedFiles> open_other_data(
     const App& app,
     const OpenOptions& options,
     size_t index,
-    const std::vector<std::string>& data,
-    const std::vector<CacheUse>& others);
+    const std::vector<std::string>& data);
 
 }  // namespace runner

@@ -7,10 +7,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
+#include <iterator>
 #include <set>
+#include <tuple>
 
+#include "tools/runner/base/checksum.h"
+#include "tools/runner/base/lock.h"
 #include "tools/runner/base/os.h"
 
 namespace runner {
@@ -99,7 +104,82 @@ void flush_folder(const std::string& folder) {
   }
 }
 
+// A file as it was when it was mapped.
+using Version = std::tuple<std::string, uint64_t, uint64_t, int64_t, int64_t, int64_t>;
+
+Version version_of(const std::string& path) {
+  struct stat status = {};
+  if (stat(path.c_str(), &status) != 0) {
+    return {};
+  }
+#if defined(__APPLE__)
+  const timespec& modified = status.st_mtimespec;
+#else
+  const timespec& modified = status.st_mtim;
+#endif
+  return {path, status.st_dev, status.st_ino, status.st_size, modified.tv_sec, modified.tv_nsec};
+}
+
+// Never destroyed: threads may still run when the process ends.
+std::map<Version, std::weak_ptr<const MappedFile>>& shared_files() {
+  static auto* files = new std::map<Version, std::weak_ptr<const MappedFile>>();
+  return *files;
+}
+
+std::atomic_flag files_are_locked = ATOMIC_FLAG_INIT;
+std::atomic_flag sums_are_locked = ATOMIC_FLAG_INIT;
+
+// What `compute` returns for a key, unless it is known.
+template <class Key, class Value, class Compute>
+Value computed_once(std::map<Key, Value>& known, const Key& key, const Compute& compute) {
+  {
+    const Lock lock(sums_are_locked);
+    const auto found = known.find(key);
+    if (found != known.end()) {
+      return found->second;
+    }
+  }
+  // Without the lock: it may read gigabytes.
+  const Value value = compute();
+  const Lock lock(sums_are_locked);
+  return known.emplace(key, value).first->second;
+}
+
 }  // namespace
+
+Result<std::shared_ptr<const MappedFile>> MappedFile::open_shared(const std::string& path, const std::string& what) {
+  const Version version = version_of(path);
+  {
+    const Lock lock(files_are_locked);
+    const auto found = shared_files().find(version);
+    const auto file = found == shared_files().end() ? nullptr : found->second.lock();
+    if (file != nullptr) {
+      return file;
+    }
+  }
+  std::shared_ptr<const MappedFile> opened = std::make_shared<MappedFile>(TRY(open(path, what)));
+  const Lock lock(files_are_locked);
+  for (auto file = shared_files().begin(); file != shared_files().end();) {
+    file = file->second.expired() ? shared_files().erase(file) : std::next(file);
+  }
+  // A file that was replaced meanwhile is not of that version.
+  if (version == version_of(path)) {
+    shared_files()[version] = opened;
+  }
+  return opened;
+}
+
+uint32_t MappedFile::crc32_of(const uint8_t* data, uint64_t size) const {
+  return computed_once(crc32s_, Piece(data, size), [data, size] { return crc32_of_mapped(data, size); });
+}
+
+std::string MappedFile::sha256_of(const uint8_t* data, uint64_t size) const {
+  return computed_once(sha256s_, Piece(data, size), [data, size] {
+    const std::string digest = sha256(data, size);
+    drop_pages(data, size);
+    return digest;
+  });
+}
 
 Result<MappedFile> MappedFile::open(const std::string& path, const std::string& what) {
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);

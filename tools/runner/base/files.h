@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -16,6 +18,8 @@ class MappedFile {
  public:
   // An error that names `what`, if `path` is not a readable file.
   static Result<MappedFile> open(const std::string& path, const std::string& what);
+  // The same, but what this process has mapped already, if the file is unchanged.
+  static Result<std::shared_ptr<const MappedFile>> open_shared(const std::string& path, const std::string& what);
   MappedFile(MappedFile&& other) noexcept;
   ~MappedFile();
   MappedFile& operator=(MappedFile&&) = delete;
@@ -25,12 +29,20 @@ class MappedFile {
   uint64_t size() const { return size_; }
   std::string_view text() const { return {reinterpret_cast<const char*>(data_), size_}; }
 
+  // Of a piece of it. Each piece is read once, whoever asks.
+  uint32_t crc32_of(const uint8_t* data, uint64_t size) const;
+  std::string sha256_of(const uint8_t* data, uint64_t size) const;
+
  private:
+  using Piece = std::pair<const uint8_t*, uint64_t>;
+
   MappedFile() = default;
 
   std::string path_;
   const uint8_t* data_ = nullptr;
   uint64_t size_ = 0;
+  mutable std::map<Piece, uint32_t> crc32s_;
+  mutable std::map<Piece, std::string> sha256s_;
 };
 
 // Frees the memory of whole pages inside of a mapped file's bytes: a later access reads them from the file

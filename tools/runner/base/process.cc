@@ -20,9 +20,13 @@ namespace {
 // Static, because a crash may have corrupted the heap.
 int error_output = STDERR_FILENO;
 char stage[512] = "starting";
-// The runtime's message; its threads log, too, and an app's threads set stages.
-char message[512];
+// Messages of the runtime: of a thread with a stage, and of other threads, such as the runtime's own.
+thread_local char message[512];
+thread_local bool has_stage = false;
+char message_elsewhere[512];
 std::atomic_flag message_is_locked = ATOMIC_FLAG_INIT;
+// How the runtime logged before.
+pal_emit_log_message_method logs_elsewhere = nullptr;
 std::atomic<bool> is_ending{false};
 
 // One thread ends the process with its error; other threads wait here.
@@ -81,9 +85,10 @@ constexpr char kMemory[] =
 
 // Keeps the first message of a stage.
 void keep_runtime_message(const char* text, size_t length) {
+  char(&kept)[512] = has_stage ? message : message_elsewhere;
   const Lock lock(message_is_locked);
-  if (message[0] == '\0') {
-    copy_line(message, sizeof(message), text, length);
+  if (kept[0] == '\0') {
+    copy_line(kept, sizeof(kept), text, length);
   }
 }
 
@@ -144,15 +149,30 @@ void on_signal(int number) {
 }
 
 void on_log(
-    et_timestamp_t,
+    et_timestamp_t time,
     et_pal_log_level_t level,
-    const char*,
-    const char*,
-    size_t,
+    const char* file,
+    const char* function,
+    size_t line,
     const char* text,
     size_t length) {
   if (level == kError || level == kFatal) {
     keep_runtime_message(text, length);
+  }
+  if (!has_stage && logs_elsewhere != nullptr) {
+    logs_elsewhere(time, level, file, function, line, text, length);
+  }
+}
+
+// Once per process.
+void keep_runtime_messages() {
+  static std::atomic_flag is_locked = ATOMIC_FLAG_INIT;
+  static bool is_kept = false;
+  const Lock lock(is_locked);
+  if (!is_kept) {
+    is_kept = true;
+    logs_elsewhere = executorch::runtime::get_pal_impl()->emit_log_message;
+    executorch::runtime::register_pal(executorch::runtime::PalImpl::create(on_log, __FILE__));
   }
 }
 
@@ -172,14 +192,17 @@ void note(const std::string& sentence) {
 }
 
 void set_stage(const std::string& now) {
+  has_stage = true;
+  keep_runtime_messages();
   const Lock lock(message_is_locked);
   copy_line(stage, sizeof(stage), now.data(), now.size());
   message[0] = '\0';
+  message_elsewhere[0] = '\0';
 }
 
 std::string runtime_message() {
   const Lock lock(message_is_locked);
-  return message;
+  return message[0] == '\0' ? message_elsewhere : message;
 }
 
 void guard_process() {
@@ -195,7 +218,7 @@ void guard_process() {
   std::set_terminate([] { fail_in_runtime("aborted"); });
   std::set_new_handler([] { fail_in_runtime("ran out of memory", kMemory); });
   executorch::runtime::register_pal(executorch::runtime::PalImpl::create(
-      nullptr, on_runtime_abort, nullptr, nullptr, on_log, nullptr, nullptr, __FILE__));
+      nullptr, on_runtime_abort, nullptr, nullptr, nullptr, nullptr, nullptr, __FILE__));
 }
 
 }  // namespace runner

@@ -8,8 +8,7 @@
 namespace runner {
 
 // Makes aborts and crashes of the runtime (SIGSEGV, ...) end like other errors: with one sentence and
-// code 1. Reserves stderr for such errors, and keeps the runtime's messages for `runtime_message`. Writing to a closed
-// standard output, or to a file at its size limit, fails.
+// code 1. Reserves stderr for such errors. Writing to a closed standard output, or to a file at its size limit, fails.
 //
 // The runtime trusts its inputs: a damaged program that passes all checks may still crash it.
 void guard_process();
@@ -20,10 +19,11 @@ void print_error(const std::string& sentence);
 // Prints "runner: <sentence>" as one line; the process continues.
 void note(const std::string& sentence);
 
-// Sets what the process is doing, for the error of a crash; clears `runtime_message`.
+// Sets what this thread is doing, for the error of a crash; clears `runtime_message`. From now on what the runtime logs
+// on this thread is kept instead of printed. Threads that never call this log as before: an app may use the runtime, too.
 void set_stage(const std::string& stage);
 
-// The first error that the runtime logged in this stage; may be empty.
+// The first error that the runtime logged in this thread's stage, or on a thread of its own; may be empty.
 std::string runtime_message();
 
 }  // namespace runner

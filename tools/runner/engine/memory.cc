@@ -193,12 +193,21 @@ et::Result<size_t> MappedLoader::size() const {
   return bytes_.size();
 }
 
-DataMap::DataMap(DataFiles files, const std::map<std::string, uint64_t>& of_program, const ContentKeys& content_keys)
+DataMap::DataMap(
+    DataFiles files,
+    const std::map<std::string, uint64_t>& of_program,
+    const ContentKeys& content_keys,
+    bool weight_cache)
     : files_(std::move(files)), content_keys_(content_keys) {
+  std::set<const uint8_t*> addresses;
   for (const auto& file : files_) {
     for (const auto& [key, blob] : file->blobs()) {
       if (of_program.count(key) == 0) {
         add(key, blob);
+        // Those with a layout are the runtime's own tensors.
+        if (weight_cache && !blob.has_layout && blob.size > 0 && !addresses.insert(blob.data).second) {
+          copies_[&blob] = nullptr;
+        }
         const auto replaced = content_keys_.find(key);
         if (replaced != content_keys_.end()) {
           add(replaced->second, blob);
@@ -234,7 +243,19 @@ et::Result<et::FreeableBuffer> DataMap::get_data(std::string_view key) const {
   if (blob == nullptr) {
     return et::Error::NotFound;
   }
-  return buffer_of(blob->data, blob->size);
+  const auto copy = copies_.find(blob);
+  if (copy == copies_.end()) {
+    return buffer_of(blob->data, blob->size);
+  }
+  if (copy->second == nullptr) {
+    auto arena = Arena::create(blob->size);
+    if (!arena.ok()) {
+      return et::Error::MemoryAllocationFailed;
+    }
+    copy->second = arena.take_value();
+    memcpy(copy->second->bytes().data(), blob->data, blob->size);
+  }
+  return et::FreeableBuffer(copy->second->bytes().data(), blob->size, nullptr);
 }
 
 et::Error DataMap::load_data_into(std::string_view key, void* buffer, size_t size) const {

@@ -118,9 +118,16 @@ class MappedLoader final : public executorch::runtime::DataLoader {
 
 // All keys of some files, except those in the program itself: the program's data have priority. Content keys lead to the
 // same data as the keys that they replace; they must exist as long as it.
+//
+// XNNPACK's weight cache tells keys by the addresses of their data. With `weight_cache`, keys that share a segment get
+// copies of it.
 class DataMap final : public executorch::runtime::NamedDataMap {
  public:
-  DataMap(DataFiles files, const std::map<std::string, uint64_t>& of_program, const ContentKeys& content_keys);
+  DataMap(
+      DataFiles files,
+      const std::map<std::string, uint64_t>& of_program,
+      const ContentKeys& content_keys,
+      bool weight_cache);
 
   executorch::runtime::Result<const executorch::runtime::TensorLayout> get_tensor_layout(
       std::string_view key) const override;
@@ -139,6 +146,8 @@ class DataMap final : public executorch::runtime::NamedDataMap {
   const ContentKeys& content_keys_;
   // Keys and blobs of the files.
   std::map<std::string_view, const DataFile::Blob*> blobs_;
+  // Copies of blobs whose segments have other keys, too; nullptr: not copied yet.
+  mutable std::map<const DataFile::Blob*, std::shared_ptr<Arena>> copies_;
   std::vector<const char*> keys_;
 };
 

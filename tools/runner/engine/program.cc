@@ -60,19 +60,20 @@ Result<std::vector<EValue>> Method::run(const std::vector<EValue>& inputs) {
   return outputs;
 }
 
-Program::Program(const CheckedFiles& files, const MethodOptions& options)
+Program::Program(const CheckedFiles& files, executorch::runtime::EventTracer* tracer)
     : path_(files.program->path()),
-      options_(options),
+      lease_(files.lease),
+      options_{lease_ != nullptr, tracer},
       file_(files.program),
-      content_keys_(options.weight_cache ? files.content_keys : ContentKeys()),
+      content_keys_(options_.weight_cache ? files.content_keys : ContentKeys()),
       loader_(files.program_bytes, content_keys_),
       data_files_(files.data),
-      data_(files.data, files.named_data, content_keys_) {}
+      data_(files.data, files.named_data, content_keys_, options_.weight_cache) {}
 
 Result<std::unique_ptr<Program>> Program::load(
     const CheckedFiles& files,
-    const MethodOptions& options) {
-  std::unique_ptr<Program> program(new Program(files, options));
+    executorch::runtime::EventTracer* tracer) {
+  std::unique_ptr<Program> program(new Program(files, tracer));
   TRY(program->load());
   return program;
 }
@@ -143,7 +144,7 @@ Result<std::vector<executorch::runtime::Span<uint8_t>>> Program::memory(const st
 }
 
 std::string Program::identity() const {
-  std::string sums = std::to_string(crc32_of_mapped(file_->data(), file_->size()));
+  std::string sums = std::to_string(file_->crc32_of(file_->data(), file_->size()));
   for (const auto& file : data_files_) {
     for (const auto& [key, blob] : file->blobs()) {
       sums += " " + key + " " + std::to_string(file->crc32_of(key));

@@ -65,7 +65,7 @@ class Program {
   // Loads a program; all files stay mapped, not read. An error, if the runtime refuses it.
   static Result<std::unique_ptr<Program>> load(
       const CheckedFiles& files,
-      const MethodOptions& options);
+      executorch::runtime::EventTracer* tracer);
 
   const std::string& path() const { return path_; }
   const std::set<std::string>& methods() const { return methods_; }
@@ -90,12 +90,13 @@ class Program {
   std::string title(const std::string& method) const;
 
  private:
-  Program(const CheckedFiles& files, const MethodOptions& options);
+  Program(const CheckedFiles& files, executorch::runtime::EventTracer* tracer);
   Status load();
 
   // Ends after the methods.
   LoadedProgram loaded_program_;
   std::string path_;
+  CacheLease lease_;  // Ends after what was packed.
   MethodOptions options_;
   std::shared_ptr<const MappedFile> file_;
   ContentKeys content_keys_;  // Empty without the weight cache.

@@ -144,6 +144,10 @@ Status check_backends(const executorch::runtime::MethodMeta& meta, const std::st
   return {};
 }
 
+std::string runtime_version() {
+  return EXECUTORCH_RUNTIME_VERSION;
+}
+
 std::string runtime_info() {
   executorch::runtime::runtime_init();
   const std::set<std::string> backends = registered_backends();
@@ -153,7 +157,7 @@ std::string runtime_info() {
     operators.insert(kernel.name_);
   }
   const nlohmann::ordered_json json = {
-      {"version", EXECUTORCH_RUNTIME_VERSION},
+      {"version", runtime_version()},
       {"backends", backends},
       {"operators", operators},
   };

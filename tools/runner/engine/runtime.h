@@ -18,6 +18,9 @@ Status check(executorch::runtime::Error code, const std::string& what);
 // An error, if a method needs a backend that the runtime lacks, or that lacks its driver; `what` is the method.
 Status check_backends(const executorch::runtime::MethodMeta& meta, const std::string& what);
 
+// Its version; "": unknown.
+std::string runtime_version();
+
 // Its version, backends and operators as one JSON object.
 std::string runtime_info();
 

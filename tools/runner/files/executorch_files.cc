@@ -61,42 +61,23 @@ Status truncated(const std::string& path, uint64_t size) {
        " bytes and its tables name more; fetch or build it again.");
 }
 
-// Of all files, because sessions in several threads have the same ones.
-std::atomic_flag sums_are_locked = ATOMIC_FLAG_INIT;
-
-// What `compute` returns for a key, unless it is known.
-template <class Key, class Value, class Compute>
-Value computed_once(std::map<Key, Value>& known, const Key& key, const Compute& compute) {
-  {
-    const Lock lock(sums_are_locked);
-    const auto found = known.find(key);
-    if (found != known.end()) {
-      return found->second;
-    }
-  }
-  // Without the lock: it may read gigabytes.
-  const Value value = compute();
-  const Lock lock(sums_are_locked);
-  return known.emplace(key, value).first->second;
-}
-
 }  // namespace
 
 Result<DataFile> DataFile::open(const std::string& path) {
-  DataFile opened(TRY(MappedFile::open(path, "a data file")));
+  DataFile opened(TRY(MappedFile::open_shared(path, "a data file")));
   TRY(opened.read());
   return opened;
 }
 
 Status DataFile::read() {
-  const uint64_t size = file_.size();
-  if (size < kDataHeadSize || memcmp(file_.data() + 4, "FT01", 4) != 0) {
+  const uint64_t size = file_->size();
+  if (size < kDataHeadSize || memcmp(file_->data() + 4, "FT01", 4) != 0) {
     return error(path() + " is not an ExecuTorch data file: it has no \"FT01\" at byte 4.");
   }
-  if (memcmp(file_.data() + kHeader, "FH01", 4) != 0) {
+  if (memcmp(file_->data() + kHeader, "FH01", 4) != 0) {
     return damaged(path(), "it has no header \"FH01\" at byte 8");
   }
-  FlatBuffer head(file_.data(), size);
+  FlatBuffer head(file_->data(), size);
   const uint64_t start = head.read<uint64_t>(kHeader + 8);
   const uint64_t length = head.read<uint64_t>(kHeader + 16);
   const uint64_t base = head.read<uint64_t>(kHeader + 24);
@@ -105,7 +86,7 @@ Status DataFile::read() {
     return error(path() + " is truncated or damaged: it has " + std::to_string(size) +
                  " bytes and its header names more; fetch or build it again.");
   }
-  FlatBuffer tables(file_.data(), start + length);
+  FlatBuffer tables(file_->data(), start + length);
   const uint64_t root = tables.root();
   tables.scalar<uint32_t>(root, 0);
   const FlatBuffer::Vector segments = tables.vector(root, 1, 4);
@@ -132,12 +113,12 @@ Status DataFile::read_named(
   const uint64_t segment = tables.table_in(segments, index);
   const uint64_t offset = tables.scalar<uint64_t>(segment, 0);
   const uint64_t bytes = tables.scalar<uint64_t>(segment, 1);
-  const uint64_t available = file_.size() - base;
+  const uint64_t available = file_->size() - base;
   if (offset > available || bytes > available - offset) {
     return damaged(path(), "the data of key \"" + key + "\" ends after the file");
   }
   Blob blob;
-  blob.data = file_.data() + base + offset;
+  blob.data = file_->data() + base + offset;
   blob.size = bytes;
   const uint64_t layout = tables.table(item, 2);
   const bool fits = layout == 0 || read_layout(tables, layout, blob) == static_cast<int64_t>(bytes);
@@ -171,18 +152,12 @@ Status DataFile::check_segments() const {
 
 uint32_t DataFile::crc32_of(const std::string& key) const {
   const Blob& blob = blobs_.find(key)->second;
-  return computed_once(crc32s_, Segment(blob.data, blob.size), [&blob] {
-    return crc32_of_mapped(blob.data, blob.size);
-  });
+  return file_->crc32_of(blob.data, blob.size);
 }
 
 std::string DataFile::sha256_of(const std::string& key) const {
   const Blob& blob = blobs_.find(key)->second;
-  return computed_once(sha256s_, Segment(blob.data, blob.size), [&blob] {
-    const std::string digest = sha256(blob.data, blob.size);
-    drop_pages(blob.data, blob.size);
-    return digest;
-  });
+  return file_->sha256_of(blob.data, blob.size);
 }
 
 namespace {

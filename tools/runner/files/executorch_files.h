@@ -35,7 +35,7 @@ class DataFile {
   // An error, if it is not a .ptd file, or is truncated or damaged.
   static Result<DataFile> open(const std::string& path);
 
-  const std::string& path() const { return file_.path(); }
+  const std::string& path() const { return file_->path(); }
   const std::map<std::string, Blob>& blobs() const { return blobs_; }
   bool has(const std::string& key) const { return blobs_.count(key) != 0; }
 
@@ -46,16 +46,13 @@ class DataFile {
  private:
   using Segment = std::pair<const uint8_t*, uint64_t>;
 
-  explicit DataFile(MappedFile file) : file_(std::move(file)) {}
+  explicit DataFile(std::shared_ptr<const MappedFile> file) : file_(std::move(file)) {}
   Status read();
   Status read_named(const FlatBuffer::Vector& segments, uint64_t item, uint64_t base, FlatBuffer& tables);
   Status check_segments() const;
 
-  MappedFile file_;
+  std::shared_ptr<const MappedFile> file_;
   std::map<std::string, Blob> blobs_;
-  // By segment; keys and programs may share segments.
-  mutable std::map<Segment, uint32_t> crc32s_;
-  mutable std::map<Segment, std::string> sha256s_;
 };
 
 using DataFiles = std::vector<std::shared_ptr<const DataFile>>;

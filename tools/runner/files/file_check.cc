@@ -4,7 +4,6 @@
 #include <optional>
 #include <utility>
 
-#include "tools/runner/base/checksum.h"
 #include "tools/runner/bundled/bundled_file.h"
 #include "tools/runner/files/manifest.h"
 
@@ -254,22 +253,23 @@ Result<std::shared_ptr<const AdapterIndex>> check_keys(
 }
 
 Status check_program(
-    const std::string& path,
+    const MappedFile& file,
     std::string_view bytes,
     const Manifest& manifest,
     bool verify) {
+  const std::string& path = file.path();
   const auto* data = reinterpret_cast<const uint8_t*>(bytes.data());
   if (bytes.size() != manifest.program.size) {
     return error(path + " has " + std::to_string(bytes.size()) + " bytes, expected " +
          std::to_string(manifest.program.size) + " (" + manifest.path +
          "); it is truncated, or of another build than its manifest.");
   }
-  if (manifest.program.crc32 && crc32_of_mapped(data, bytes.size()) != *manifest.program.crc32) {
+  if (manifest.program.crc32 && file.crc32_of(data, bytes.size()) != *manifest.program.crc32) {
     return error(path + " has other bytes than those in " + manifest.path +
          "; it is damaged, or of another build than its manifest.");
   }
   if (verify && !manifest.program.sha256.empty()) {
-    const std::string digest = sha256(data, bytes.size());
+    const std::string digest = file.sha256_of(data, bytes.size());
     if (digest != manifest.program.sha256) {
       return error(path + " has sha256 " + digest + ", expected " + manifest.program.sha256 + " (" +
            manifest.path + "); it is damaged, or of another build than its manifest.");
@@ -315,7 +315,7 @@ Status check_with_manifest(
     OpenDataFiles& open,
     CheckedFiles& checked) {
   Manifest manifest = TRY(read_manifest(files.manifest));
-  TRY(check_program(checked.program->path(), checked.program_bytes, manifest, verify));
+  TRY(check_program(*checked.program, checked.program_bytes, manifest, verify));
   checked.data = TRY(match_data(manifest, files.program, files.data, files.known_data, open));
   for (size_t i = 0; i < checked.data.size(); ++i) {
     const auto adapter = TRY(check_keys(*checked.data[i], manifest.data[i], manifest, verify, open));
@@ -332,7 +332,7 @@ Status check_with_manifest(
 Result<CheckedFiles> check_files(const ProgramFiles& files, bool verify, OpenDataFiles& open) {
   CheckedFiles checked;
   checked.cache_use.program = files.program;
-  checked.program = std::make_shared<MappedFile>(TRY(MappedFile::open(files.program, "a program")));
+  checked.program = TRY(MappedFile::open_shared(files.program, "a program"));
   const MappedFile& program_file = *checked.program;
   checked.program_bytes = program_file.text();
   if (files.is_bundled) {
@@ -345,14 +345,12 @@ Result<CheckedFiles> check_files(const ProgramFiles& files, bool verify, OpenDat
   checked.named_data = std::move(contents.named_data);
   drop_pages(program_file.data(), program_file.size());
   TRY(check_no_key_twice(checked.data));
-  checked.cache_use.keys = checked.named_data;
+  for (const auto& [key, size] : checked.named_data) {
+    checked.cache_use.keys.insert(key);
+  }
   for (const auto& file : checked.data) {
     for (const auto& [key, blob] : file->blobs()) {
-      checked.cache_use.keys[key] = blob.size;
-      // The runtime itself loads those with a layout.
-      if (!blob.has_layout && !is_hash_key(key)) {
-        checked.cache_use.names.insert(key);
-      }
+      checked.cache_use.keys.insert(key);
     }
   }
   // The runtime reads payloads in the tables without the loader, which replaces keys.

@@ -34,6 +34,7 @@ struct CheckedFiles {
   DataFiles data;
   CacheUse cache_use;
   ContentKeys content_keys;  // For loading with the weight cache.
+  CacheLease lease;          // nullptr: loaded without it.
 };
 
 // An error, if a file is missing, damaged or not the one that the program was built with.

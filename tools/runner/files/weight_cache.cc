@@ -1,20 +1,19 @@
 #include "tools/runner/files/weight_cache.h"
 
-#include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <utility>
 
 #include "tools/runner/base/checksum.h"
+#include "tools/runner/base/lock.h"
 #include "tools/runner/base/result.h"
 #include "tools/runner/files/flatbuffer.h"
 
 namespace runner {
 namespace {
 
-using Keys = std::map<std::string, uint64_t>;
-
-// As upstream's XNNPACK exporter names the scales of quantized weights.
-constexpr char kScalePrefix[] = "scale_";
+// Versions of ExecuTorch of whose XNNPACK the linker knows what the names consist of.
+constexpr const char* kKnownRuntimes[] = {"1.3.", "1.4.", "1.5."};
 
 // Of an XNNPACK payload: u32, magic, u16 length, then u32: offset and size of the flatbuffer, offset of constants; u64.
 constexpr uint64_t kPayloadHead = 30;
@@ -22,46 +21,30 @@ constexpr uint64_t kPayloadHead = 30;
 constexpr int kConstantsField = 8;
 constexpr int kKeyField = 2;
 
-bool is_scale(const std::string& key) {
-  return key.rfind(kScalePrefix, 0) == 0;
-}
-
-Status check_alone(const Manifest& manifest) {
-  if (manifest.weight_cache_safe) {
-    return {};
-  }
-  std::string reasons;
-  for (const std::string& reason : manifest.weight_cache_reasons) {
-    reasons += (reasons.empty() ? "" : "; ") + reason;
-  }
-  return error("--weight_cache is unsafe for " + manifest.label + ": " +
-       (reasons.empty() ? "its manifest says so" : reasons) + "; run without it.");
-}
-
-// A weight of both; "": none.
-std::string common_weight(const Keys& first, const Keys& second) {
-  for (const auto& [key, size] : first) {
-    if (!is_scale(key) && second.count(key) != 0) {
-      return key;
+Status check_runtime(const std::string& version) {
+  for (const char* known : kKnownRuntimes) {
+    if (version.rfind(known, 0) == 0) {
+      return {};
     }
   }
-  return "";
+  return error("--weight_cache may be unsafe with this runtime: its version is " +
+       (version.empty() ? "unknown" : version) + ", expected one from 1.3 to 1.5; run without it.");
 }
 
-// Whether `first` has a scale that `second` lacks, while `second` has one of the same size.
-bool may_scale_otherwise(const Keys& first, const Keys& second) {
-  std::set<uint64_t> sizes;
-  for (const auto& [key, size] : second) {
-    if (is_scale(key)) {
-      sizes.insert(size);
+Status check_alone(const CacheUse& use) {
+  if (use.manifest && !use.manifest->weight_cache_safe) {
+    std::string reasons;
+    for (const std::string& reason : use.manifest->weight_cache_reasons) {
+      reasons += (reasons.empty() ? "" : "; ") + reason;
     }
+    return error("--weight_cache is unsafe for " + use.manifest->label + ": " +
+         (reasons.empty() ? "its manifest says so" : reasons) + "; run without it.");
   }
-  for (const auto& [key, size] : first) {
-    if (is_scale(key) && second.count(key) == 0 && sizes.count(size) != 0) {
-      return true;
-    }
+  if (!use.manifest || !use.manifest->packed) {
+    return error("--weight_cache may be unsafe for " + use.program +
+         ": no manifest says how its weights are packed; run it with its manifest, or without the cache.");
   }
-  return false;
+  return {};
 }
 
 // The adapter's keys by name, with the sha256 of their bytes.
@@ -85,7 +68,10 @@ std::string content_key(const std::string& interface, const std::string& key, co
 
 // XNNPACK's name of a packed weight, the keys of weight and bias in a row, with content keys; "": the name does not
 // tell which keys these are.
-std::string content_name(const std::string& name, const Keys& keys, const ContentKeys& content_keys) {
+std::string content_name(
+    const std::string& name,
+    const std::set<std::string>& keys,
+    const ContentKeys& content_keys) {
   const auto seen = [&content_keys](const std::string& key) {
     const auto replaced = content_keys.find(key);
     return replaced == content_keys.end() ? key : replaced->second;
@@ -105,31 +91,28 @@ std::string content_name(const std::string& name, const Keys& keys, const Conten
 }
 
 Status check_pair(const CacheUse& first, const CacheUse& second) {
-  const bool is_exact =
-      first.manifest && first.manifest->packed && second.manifest && second.manifest->packed;
-  const std::string names = first.program + " and " + second.program;
-  if (is_exact) {
-    for (const auto& [key, digest] : *first.manifest->packed) {
-      const auto other = second.manifest->packed->find(key);
-      if (other != second.manifest->packed->end() && other->second != digest) {
-        return error("--weight_cache is unsafe for " + names + " together: they pack \"" + key +
-             "\" in different ways; run them without it, or in two processes.");
-      }
-    }
-    return {};
-  }
-  for (const std::string& name : first.names) {
-    if (second.names.count(name) != 0) {
-      return error("--weight_cache may be unsafe for " + names + " together: both load \"" + name +
-           "\", a name whose data may differ; run them with their manifests, without it, or in two processes.");
+  for (const auto& [name, digest] : *first.manifest->packed) {
+    const auto other = second.manifest->packed->find(name);
+    if (other != second.manifest->packed->end() && other->second != digest) {
+      return error("--weight_cache is unsafe for " + first.program + " and " + second.program +
+           " together: they pack \"" + name + "\" in different ways; run them without it, or in two processes.");
     }
   }
-  const std::string weight = common_weight(first.keys, second.keys);
-  if (!weight.empty() &&
-      (may_scale_otherwise(first.keys, second.keys) || may_scale_otherwise(second.keys, first.keys))) {
-    return error("--weight_cache may be unsafe for " + names +
-         " together: they have weights in common (\"" + weight +
-         "\") and scales that differ; run them without it, or in two processes.");
+  return {};
+}
+
+std::atomic_flag leases_are_locked = ATOMIC_FLAG_INIT;
+
+// Never destroyed: threads may still run when the process ends.
+std::vector<std::weak_ptr<const CacheUse>>& all_leases() {
+  static auto* leases = new std::vector<std::weak_ptr<const CacheUse>>();
+  return *leases;
+}
+
+// An error, if a program and one with a lease pack something in different ways.
+Status check_leases(const CacheUse& use, const std::vector<CacheLease>& leases) {
+  for (const CacheLease& lease : leases) {
+    TRY(check_pair(*lease, use));
   }
   return {};
 }
@@ -167,11 +150,6 @@ void pack_adapter(Manifest& manifest, const AdapterIndex& adapter) {
       }
     }
   }
-}
-
-bool is_hash_key(const std::string& key) {
-  constexpr size_t kHash = 64;
-  return key.size() >= kHash && key.find_first_not_of("0123456789abcdef", key.size() - kHash) == std::string::npos;
 }
 
 ContentKeys use_content_keys(CacheUse& use) {
@@ -241,22 +219,27 @@ bool replace_keys(uint8_t* payload, uint64_t size, const ContentKeys& content_ke
   return !graph.damaged();
 }
 
-Status check_weight_cache(const std::vector<CacheUse>& programs) {
-  for (size_t i = 0; i < programs.size(); ++i) {
-    if (programs[i].manifest) {
-      TRY(check_alone(*programs[i].manifest));
-    }
-    for (size_t j = 0; j < i; ++j) {
-      TRY(check_pair(programs[j], programs[i]));
+Result<std::vector<CacheLease>> lease_weight_cache(const std::vector<CacheUse>& programs, const std::string& runtime) {
+  TRY(check_runtime(runtime));
+  for (const CacheUse& program : programs) {
+    TRY(check_alone(program));
+  }
+  const Lock lock(leases_are_locked);
+  std::vector<CacheLease> others;
+  for (const auto& lease : all_leases()) {
+    if (CacheLease other = lease.lock()) {
+      others.push_back(std::move(other));
     }
   }
-  return {};
-}
-
-bool lists_packed_weights(const std::vector<CacheUse>& programs) {
-  return std::all_of(programs.begin(), programs.end(), [](const CacheUse& use) {
-    return use.manifest && use.manifest->packed;
-  });
+  std::vector<CacheLease> leases;
+  for (const CacheUse& program : programs) {
+    TRY(check_leases(program, others));
+    TRY(check_leases(program, leases));
+    leases.push_back(std::make_shared<const CacheUse>(program));
+  }
+  others.insert(others.end(), leases.begin(), leases.end());
+  all_leases().assign(others.begin(), others.end());
+  return leases;
 }
 
 }  // namespace runner

@@ -1,16 +1,19 @@
 // Whether XNNPACK's weight cache is safe for the programs of one process.
 //
-// The cache finds packed weights by the keys of weight and bias alone. Layers with equal integers
-// and different scales have the same keys, so all would get the weights of the first loaded layer.
+// The cache finds a packed weight by its name, which is the key of the weight, for some operators with that of the bias.
+// Layers with equal integers and different scales have the same name, so all would get the weights of the first loaded
+// layer. Only the linker knows what a name stands for (etlink/weight_cache.py): programs without its manifest go without
+// the cache.
 //
 // Two adapters by name have the same keys, too. So while a program is loaded with the cache, XNNPACK sees other
 // keys: `use_content_keys` derives one from each name and its bytes, `replace_keys` writes them into a copy of the
 // payload, and the data map knows them beside the names. The invariant: a key that XNNPACK sees stands for the same
-// bytes and the same way of packing in all programs of a process, or `check_weight_cache` refuses the programs.
+// bytes and the same way of packing in all programs of a process, or `lease_weight_cache` refuses the programs.
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -23,16 +26,12 @@ namespace runner {
 // What a program puts into the cache.
 struct CacheUse {
   std::string program;  // Its file.
-  std::map<std::string, uint64_t> keys;  // All data that it may load, with their sizes in bytes.
-  std::set<std::string> names;  // Keys of delegates' data that are no hashes.
+  std::set<std::string> keys;  // Of all data that it may load.
   std::optional<Manifest> manifest;
 };
 
 // Updates the manifest for a replacement adapter: the hashes of its keys, and the digests of packed weights.
 void pack_adapter(Manifest& manifest, const AdapterIndex& adapter);
-
-// Whether a delegate's key ends with a sha256.
-bool is_hash_key(const std::string& key);
 
 // An adapter's keys, which are names, to keys of the same length that depend on the bytes, too.
 using ContentKeys = std::map<std::string, std::string>;
@@ -46,13 +45,11 @@ ContentKeys use_content_keys(CacheUse& use);
 // Replaces keys in an XNNPACK payload; false: it is damaged.
 bool replace_keys(uint8_t* payload, uint64_t size, const ContentKeys& content_keys);
 
-// An error that says why the cache is unsafe, if it is.
-//
-// Exact if the manifests list packed weights. Otherwise refuses programs with a common name, and those with a common
-// weight and unequal scales of the same size; it cannot see scales inside of tables then.
-Status check_weight_cache(const std::vector<CacheUse>& programs);
+// The right to load a program with the cache, while it exists.
+using CacheLease = std::shared_ptr<const CacheUse>;
 
-// Whether all programs have manifests that list packed weights, so that the check is exact.
-bool lists_packed_weights(const std::vector<CacheUse>& programs);
+// A lease for each of some programs, if these are safe together and beside all leases of this process: XNNPACK has one
+// cache, whichever app a program is of. Else an error that says why not. `runtime` is the version of ExecuTorch.
+Result<std::vector<CacheLease>> lease_weight_cache(const std::vector<CacheUse>& programs, const std::string& runtime);
 
 }  // namespace runner
