@@ -61,15 +61,18 @@ _DATATYPES = {
 }
 # Numbers in the unions XNodeUnion, XValueUnion and XNNQuantParams.
 _FULLY_CONNECTED, _STATIC_PAD, _MATRIX_MULTIPLY = 2, 10, 37
+# The kinds of nodes of which it is known what they pack: those of the schema up to 1.5.1.
+NODES = 47
 _CONVOLUTIONS = {7: "convolution", 13: "depthwise convolution", 39: "transposed convolution"}
 _QUANTIZED = 2
 # Field of XNNGraph; deprecated fields count, too.
 _CONSTANT_DATA = 8
 _PER_CHANNEL, _PER_TENSOR, _PER_TOKEN, _PER_GROUP = 1, 2, 3, 4
 
-# Where XNNPACK's cache key has the bias, by types of input and weight: in each version from 1.3.0 to 1.5.1, and on each
-# processor. Elsewhere it is NULL (dynamic quantization packs the bias as a scale) or the address of a converted copy
-# (float16), and the weight's key alone is the name (xnn_create_* of operators/*-nc.c and *-nhwc.c).
+# Where XNNPACK's cache key has the bias, by types of input and weight: in each version from 1.3.0
+# to 1.5.1, and on each processor. Elsewhere it is NULL (dynamic quantization packs the bias as a
+# scale) or the address of a converted copy (float16), and the weight's key alone is the name
+# (xnn_create_* of operators/*-nc.c and *-nhwc.c).
 _BIAS_IN_KEY = {
     *((node, *types) for node in ("fully connected", *_CONVOLUTIONS.values())
       for types in (("float32", "float32"), ("qint8", "qcint8"), ("qint8", "qint8"))),
@@ -268,6 +271,8 @@ class _Node:
 def _node(node: Table, values: Mapping[int, _Value]) -> _Node | None:
     kind = number(node, 0, numbers.Uint8Flags)
     inner = field_table(node, 1)
+    if kind > NODES:
+        raise DamagedError(f"its node of kind {kind} is unknown")
 
     def field_of(n: int) -> int:
         return number(inner, n, numbers.Uint32Flags)
@@ -297,9 +302,7 @@ def _node(node: Table, values: Mapping[int, _Value]) -> _Node | None:
     return None
 
 
-def _geometry(
-    kind: int, shape: tuple[int, ...], field_of: Callable[[int], int]
-) -> tuple[int, ...]:
+def _geometry(kind: int, shape: tuple[int, ...], field_of: Callable[[int], int]) -> tuple[int, ...]:
     """What else chooses the kernel of a convolution, and with it the packed form."""
     height, width, inputs, outputs, _ = shape
     if _CONVOLUTIONS[kind] == "transposed convolution":

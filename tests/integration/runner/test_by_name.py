@@ -114,7 +114,7 @@ def test_names_that_are_too_short_for_a_hash(tmp_path: Path) -> None:
 
 
 def test_weights_of_equal_bytes_in_one_file(tmp_path: Path) -> None:
-    """The file stores them once, and XNNPACK, which tells weights by address, packs them in two shapes."""
+    """XNNPACK tells them by address, and packs them in two shapes."""
     layers = (torch.nn.Linear(*sizes, bias=False) for sizes in ((lora.WIDTH, 8), (8, lora.WIDTH)))
     program = built(tmp_path / "p", torch.nn.Sequential(*layers))
     equal = ["--program", program, "--data", other(program, 2, equal=True)]

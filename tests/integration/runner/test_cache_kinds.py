@@ -1,8 +1,8 @@
 """XNNPACK's weight cache changes no number, for each kind of layer and each recipe.
 
-Two layers with a weight of equal bytes differ in one thing. They are in one program, and in two programs of this
-process. The cache is on or off as manifests and runner decide, and the outputs must have the bits that they have
-without it.
+Two layers with a weight of equal bytes differ in one thing. They are in one program, and in two
+programs of this process. The cache is on or off as manifests and runner decide, and the outputs
+must have the bits that they have without it.
 """
 
 from __future__ import annotations

@@ -59,7 +59,9 @@ def test_without_a_manifest_nobody_knows(copied: Copied) -> None:
     program = copied("scaled_2")
     result = run(*without_manifest(program), "--weight_cache")
     assert result.code == 1
-    expected = f"--weight_cache may be unsafe for {program}: no manifest says how its weights are packed"
+    expected = (
+        f"--weight_cache may be unsafe for {program}: no manifest says how its weights are packed"
+    )
     assert expected in result.error
     assert run(*without_manifest(program)).code == 0
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.resources
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -267,6 +269,21 @@ def test_the_weight_cache_is_unsafe_wherever_payloads_lie(tmp_path: Path, segmen
     cache = linked.manifest["weight_cache"]
     assert not cache["safe"] and len(cache["packed"]) == 1
     assert cache["reasons"][0].startswith("a.weight and b.weight have equal bytes and are packed")
+
+
+def test_the_nodes_that_pack_weights_are_those_of_upstreams_schema() -> None:
+    """A node that is new here may pack a weight: judge it in payload.py, and count it."""
+    package = importlib.resources.files("executorch.backends.xnnpack.serialization")
+    schema = (package / "schema.fbs").read_text()
+    (union,) = re.findall(r"union XNodeUnion \{(.*?)\}", schema, re.DOTALL)
+    # Name and table; those without a table have their own name's.
+    nodes = [(n, t or n) for n, t in re.findall(r"(XNN\w+)(?:: *(\w+))?", union)]
+    with_filter = re.findall(r"table (\w+) \{[^}]*filter_id", schema)
+    numbers = {name: n for n, (name, table) in enumerate(nodes, 1) if table in with_filter}
+    assert set(numbers.values()) == {payload._FULLY_CONNECTED, *payload._CONVOLUTIONS}
+    assert nodes[payload._MATRIX_MULTIPLY - 1][0] == "XNNBatchMatrixMultiply"
+    assert nodes[payload._STATIC_PAD - 1][0] == "XNNStaticConstantPad"
+    assert len(nodes) == payload.NODES
 
 
 def test_a_payload_that_can_not_be_read_is_unsafe(
