@@ -1,6 +1,7 @@
 #include "tools/runner/base/process.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -20,10 +21,13 @@ namespace {
 // Static, because a crash may have corrupted the heap.
 int error_output = STDERR_FILENO;
 char stage[512] = "starting";
-// Messages of the runtime: of a thread with a stage, and of other threads, such as the runtime's own.
-thread_local char message[512];
-thread_local bool has_stage = false;
-char message_elsewhere[512];
+// The runtime's message on a thread with a stage. Not thread_local: older Androids load no library with such variables.
+struct Log {
+  char message[512];
+};
+pthread_key_t log_key;
+// Of other threads, such as the runtime's own.
+Log log_elsewhere;
 std::atomic_flag message_is_locked = ATOMIC_FLAG_INIT;
 // How the runtime logged before.
 pal_emit_log_message_method logs_elsewhere = nullptr;
@@ -84,11 +88,10 @@ constexpr char kMemory[] =
 }
 
 // Keeps the first message of a stage.
-void keep_runtime_message(const char* text, size_t length) {
-  char(&kept)[512] = has_stage ? message : message_elsewhere;
+void keep_runtime_message(Log& log, const char* text, size_t length) {
   const Lock lock(message_is_locked);
-  if (kept[0] == '\0') {
-    copy_line(kept, sizeof(kept), text, length);
+  if (log.message[0] == '\0') {
+    copy_line(log.message, sizeof(log.message), text, length);
   }
 }
 
@@ -156,24 +159,31 @@ void on_log(
     size_t line,
     const char* text,
     size_t length) {
+  auto* log = static_cast<Log*>(pthread_getspecific(log_key));
   if (level == kError || level == kFatal) {
-    keep_runtime_message(text, length);
+    keep_runtime_message(log == nullptr ? log_elsewhere : *log, text, length);
   }
-  if (!has_stage && logs_elsewhere != nullptr) {
+  if (log == nullptr && logs_elsewhere != nullptr) {
     logs_elsewhere(time, level, file, function, line, text, length);
   }
 }
 
-// Once per process.
-void keep_runtime_messages() {
+// This thread's log; the first call replaces the runtime's. nullptr: there is no memory for it.
+Log* own_log() {
   static std::atomic_flag is_locked = ATOMIC_FLAG_INIT;
   static bool is_kept = false;
   const Lock lock(is_locked);
-  if (!is_kept) {
+  if (!is_kept && pthread_key_create(&log_key, [](void* log) { delete static_cast<Log*>(log); }) == 0) {
     is_kept = true;
     logs_elsewhere = executorch::runtime::get_pal_impl()->emit_log_message;
     executorch::runtime::register_pal(executorch::runtime::PalImpl::create(on_log, __FILE__));
   }
+  auto* log = is_kept ? static_cast<Log*>(pthread_getspecific(log_key)) : nullptr;
+  if (is_kept && log == nullptr) {
+    log = new (std::nothrow) Log{};
+    pthread_setspecific(log_key, log);
+  }
+  return log;
 }
 
 }  // namespace
@@ -192,17 +202,19 @@ void note(const std::string& sentence) {
 }
 
 void set_stage(const std::string& now) {
-  has_stage = true;
-  keep_runtime_messages();
+  Log* log = own_log();
   const Lock lock(message_is_locked);
   copy_line(stage, sizeof(stage), now.data(), now.size());
-  message[0] = '\0';
-  message_elsewhere[0] = '\0';
+  log_elsewhere.message[0] = '\0';
+  if (log != nullptr) {
+    log->message[0] = '\0';
+  }
 }
 
 std::string runtime_message() {
+  const Log* log = own_log();
   const Lock lock(message_is_locked);
-  return message[0] == '\0' ? message_elsewhere : message;
+  return log == nullptr || log->message[0] == '\0' ? log_elsewhere.message : log->message;
 }
 
 void guard_process() {
