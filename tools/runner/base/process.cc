@@ -26,12 +26,19 @@ struct Log {
   char message[512];
 };
 pthread_key_t log_key;
+std::atomic<bool> has_log_key{false};
 // Of other threads, such as the runtime's own.
 Log log_elsewhere;
 std::atomic_flag message_is_locked = ATOMIC_FLAG_INIT;
 // How the runtime logged before.
 pal_emit_log_message_method logs_elsewhere = nullptr;
 std::atomic<bool> is_ending{false};
+
+// This thread's message, or that of another thread without a stage; may be empty.
+const char* last_message() {
+  const auto* log = has_log_key ? static_cast<const Log*>(pthread_getspecific(log_key)) : nullptr;
+  return log == nullptr || log->message[0] == '\0' ? log_elsewhere.message : log->message;
+}
 
 // One thread ends the process with its error; other threads wait here.
 void claim_the_end() {
@@ -76,6 +83,7 @@ constexpr char kMemory[] =
   write_text(" while ");
   write_text(stage);
   // Ends with a zero, even if a thread writes it now.
+  const char* message = last_message();
   if (message[0] != '\0') {
     write_text(" (");
     write_text(message);
@@ -171,15 +179,14 @@ void on_log(
 // This thread's log; the first call replaces the runtime's. nullptr: there is no memory for it.
 Log* own_log() {
   static std::atomic_flag is_locked = ATOMIC_FLAG_INIT;
-  static bool is_kept = false;
   const Lock lock(is_locked);
-  if (!is_kept && pthread_key_create(&log_key, [](void* log) { delete static_cast<Log*>(log); }) == 0) {
-    is_kept = true;
+  if (!has_log_key && pthread_key_create(&log_key, [](void* log) { delete static_cast<Log*>(log); }) == 0) {
+    has_log_key = true;
     logs_elsewhere = executorch::runtime::get_pal_impl()->emit_log_message;
     executorch::runtime::register_pal(executorch::runtime::PalImpl::create(on_log, __FILE__));
   }
-  auto* log = is_kept ? static_cast<Log*>(pthread_getspecific(log_key)) : nullptr;
-  if (is_kept && log == nullptr) {
+  auto* log = has_log_key ? static_cast<Log*>(pthread_getspecific(log_key)) : nullptr;
+  if (has_log_key && log == nullptr) {
     log = new (std::nothrow) Log{};
     pthread_setspecific(log_key, log);
   }
@@ -212,9 +219,8 @@ void set_stage(const std::string& now) {
 }
 
 std::string runtime_message() {
-  const Log* log = own_log();
   const Lock lock(message_is_locked);
-  return log == nullptr || log->message[0] == '\0' ? log_elsewhere.message : log->message;
+  return last_message();
 }
 
 void guard_process() {
