@@ -38,8 +38,10 @@ ANY = ("fp32", "int8_dynamic_per_channel", "int8_static_per_channel", "int8_stat
 # What packs in another way by the recipe alone: these pairs must go without the cache.
 UNSAFE = {
     ("int8_dynamic_per_channel", "linear"): {"bias", "no_bias", "scale"},
-    ("int8_dynamic_per_channel", "conv2d"): {"bias", "no_bias", "scale", "groups"},
-    ("int8_dynamic_per_channel", "transposed"): {"bias", "no_bias", "scale", "stride", "dilation"},
+    ("int8_dynamic_per_channel", "conv2d"): {"bias", "no_bias", "scale", "groups", "kernel"},
+    ("int8_dynamic_per_channel", "transposed"): {
+        *("bias", "no_bias", "scale", "stride", "dilation", "kernel"),
+    },
     ("int8_dynamic_act_int4_weight", "linear"): {"scale"},
     ("int8_dynamic_act_int4_weight_per_channel", "linear"): {"scale"},
     ("fp32", "linear"): set(),
@@ -142,7 +144,7 @@ def check_pair(recipe: str, kind: str, difference: str, **options: Any) -> None:
     unsafe = UNSAFE.get((recipe, kind))
     if difference == "nothing":
         assert on and len(beside.cache["packed"]) <= 1
-    elif unsafe is not None and options.get("bias", True):
+    elif unsafe is not None and not options:
         assert on == (difference not in unsafe), beside.cache["reasons"]
 
 
