@@ -381,7 +381,8 @@ class App(_Handle):
     @property
     def has_weight_cache(self) -> bool:
         """Whether XNNPACK packs common weights once for all sessions."""
-        return self._library.get("has_weight_cache", self._handle)
+        with self._lock:
+            return self._get("has_weight_cache")
 
     @property
     def programs(self) -> list[str]:
