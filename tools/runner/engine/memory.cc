@@ -66,13 +66,15 @@ HeapAllocator::~HeapAllocator() {
 }
 
 void* HeapAllocator::allocate(size_t size, size_t alignment) {
+  // First, because this may throw.
+  blocks_.push_back(nullptr);
   void* block = nullptr;
   // posix_memalign needs a power of two of at least a pointer's size, and a block of at least one byte.
   const size_t block_alignment = std::max(alignment, sizeof(void*));
   if (posix_memalign(&block, block_alignment, std::max<size_t>(size, 1)) != 0) {
     return nullptr;
   }
-  blocks_.push_back(block);
+  blocks_.back() = block;
   return block;
 }
 
@@ -84,14 +86,14 @@ void HeapAllocator::reset() {
 }
 
 Result<std::shared_ptr<Arena>> Arena::create(size_t size) {
-  void* block = calloc(size + kAlignment, 1);
-  if (block == nullptr) {
+  std::shared_ptr<Arena> arena(new Arena(size));
+  if (arena->block_ == nullptr) {
     return error("out of memory: cannot allocate " + std::to_string(size) + " bytes for a program's tensors.");
   }
-  return std::shared_ptr<Arena>(new Arena(block, size));
+  return arena;
 }
 
-Arena::Arena(void* block, size_t size) : block_(block), size_(size) {
+Arena::Arena(size_t size) : block_(calloc(size + kAlignment, 1)), size_(size) {
   const auto start = reinterpret_cast<uintptr_t>(block_);
   aligned_ = reinterpret_cast<uint8_t*>((start + kAlignment - 1) / kAlignment * kAlignment);
 }

@@ -52,7 +52,8 @@ class Arena {
   executorch::runtime::Span<uint8_t> bytes() const { return {aligned_, size_}; }
 
  private:
-  Arena(void* block, size_t size);
+  // `block_` is nullptr, if there is no memory.
+  explicit Arena(size_t size);
 
   void* block_;
   uint8_t* aligned_;
