@@ -213,7 +213,8 @@ def _safetensors() -> Iterator[Case]:
     )
     for number in (-1, 2**63, 2**64, 1.5, "0"):
         entry = f'{{"dtype":"U8","shape":[1],"data_offsets":[{json.dumps(number)},1]}}'
-        yield case(f"offset_{number}", _header(("input_0", entry)), "offsets of data", b"x")
+        expected = "which 64 bits do not hold" if number == 2**64 else "offsets of data"
+        yield case(f"offset_{number}", _header(("input_0", entry)), expected, b"x")
     yield case("deep", '{"a":' + "[" * 500_000, "nested too deeply")
     yield case("many_values", '{"a":[' + "0," * 11_000_000 + "0]}", "it has too many values")
     yield case("list", "[]", "it is not a JSON object")
