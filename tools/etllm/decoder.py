@@ -17,6 +17,9 @@ from etllm.layers import (
     Norm,
     Scaled,
     causal_mask,
+    later,
+    score_limits,
+    too_early,
     window_mask,
 )
 
@@ -91,14 +94,29 @@ def finish(model: Transformer, its: Architecture) -> Transformer:
     args = its.args
     for layer, kind in zip(model.layers, its.layers, strict=True):
         layer.attention.rotary, layer.attention.window = kind.rotary, kind.window
+        layer.attention.stretch = its.rotaries[kind.rotary or 0].scale
     cos, sin = its.rotaries[0].tables(args.head_dim, args.max_context_len, its.halves)
     model.rope.freqs_cos, model.rope.freqs_sin = cos, sin
+    choose_masks(model)
     if args.embedding_scale_factor != 1.0:
         model.tok_embeddings = Scaled(model.tok_embeddings, args.embedding_scale_factor)
     if args.logits_scaling is not None or args.final_logit_softcapping is not None:
         factor = 1.0 / (args.logits_scaling or 1.0)
         model.output = Scaled(model.output, factor, args.final_logit_softcapping)
     return model
+
+
+def choose_masks(model: Transformer) -> None:
+    """Lets all layers hide tokens in one way that is right for their weights, in place.
+
+    Args:
+      model: with its weights and adapters.
+    """
+    small = all(
+        layer.attention.scores_are_small(layer.attention_norm.weight) for layer in model.layers
+    )
+    for layer in model.layers:
+        layer.attention.limits = not small
 
 
 def cast(model: CausalLM, dtype: torch.dtype) -> CausalLM:
@@ -154,10 +172,7 @@ class CausalLM(nn.Module):
     def forward(self, tokens: torch.Tensor, input_pos: torch.Tensor) -> torch.Tensor:
         """Reads int64 tokens (1, n) at int64 position input_pos (1,); logits (1, vocabulary)."""
         positions = torch.arange(tokens.shape[1]) + input_pos
-        mask = causal_mask(positions, self.columns)
-        masks = {0: mask} | {
-            window: mask + window_mask(positions, self.columns, window) for window in self.windows
-        }
+        masks = self._masks(positions)
         if self.dtype != torch.float32:
             masks = {window: mask.to(self.dtype) for window, mask in masks.items()}
         options = {"input_pos": positions, "mask": masks[0]}
@@ -169,3 +184,15 @@ class CausalLM(nn.Module):
                 for i in range(self.tables)
             ]
         return self.transformer(tokens, options)
+
+    def _masks(self, positions: torch.Tensor) -> dict[int, torch.Tensor]:
+        """The masks of a call's positions by window."""
+        if self.transformer.layers[0].attention.limits:
+            hidden = later(positions, self.columns)
+            early = {w: too_early(positions, self.columns, w) for w in self.windows}
+            hides = {0: hidden} | {w: torch.maximum(hidden, early[w]) for w in self.windows}
+            return {w: score_limits(each, self.dtype) for w, each in hides.items()}
+        mask = causal_mask(positions, self.columns)
+        return {0: mask} | {
+            window: mask + window_mask(positions, self.columns, window) for window in self.windows
+        }

@@ -23,6 +23,12 @@ from etllm.rotary import half_turns
 ATTENTION = "grouped_with_cache"
 # Added to the score of a token that may not be seen; fits into float16, and exp() of it is 0.
 _HIDDEN = -1e4
+# For which scores that is enough, whatever a recipe makes of the weights that they come from.
+_SMALL_SCORES = 2500.0
+# The score of a token that may not be seen, where scores may be larger: as small as float16 allows,
+# or as softmax kernels of delegates take, whose exp() of much smaller numbers overflows.
+_LEAST_SCORE = {torch.float16: -65504.0}
+_LEAST_SCORE_OF_WIDE = -1e12
 
 
 @register_attention(ATTENTION)
@@ -40,6 +46,8 @@ class GroupedAttention(Attention):
       v_cache: values: (KV heads, context, head size).
       rotary: which of a call's rotary embeddings turns queries and keys; None: none.
       window: which of a call's masks applies; see `forward`.
+      stretch: what the rotary embedding multiplies the length of queries and keys by.
+      limits: whether masks are the largest scores that tokens may have; else they are added.
     """
 
     def __init__(self, args: ModelArgs, layer_id: int, rope: Rope) -> None:
@@ -65,6 +73,41 @@ class GroupedAttention(Attention):
         self.scale, self.cap = args.attention_multiplier, args.attn_logit_softcapping
         self.rotary: int | None = 0
         self.window = 0
+        self.stretch = 1.0
+        self.limits = False
+
+    def scores_are_small(self, norm: torch.Tensor) -> bool:
+        """Returns whether the weights prove that hiding a token by adding to its score is enough.
+
+        A score is at most the product of the lengths of a query and a key.
+
+        Args:
+          norm: weight of the norm that x comes from.
+        """
+        if self.cap is not None:
+            return self.cap <= _SMALL_SCORES
+        scale = self.size**-0.5 if self.scale is None else self.scale
+        queries = self._longest(self.wq, self.heads, norm, "q_norm_fn")
+        keys = self._longest(self.wk, self.kv_heads, norm, "k_norm_fn")
+        products = queries.view(self.kv_heads, -1) * keys.view(-1, 1)
+        return float(products.amax()) * scale * self.stretch**2 <= _SMALL_SCORES
+
+    def _longest(
+        self, linear: nn.Linear, heads: int, norm: torch.Tensor, own_norm: str
+    ) -> torch.Tensor:
+        """How long each head's query or key can be: (heads,); infinite where an adapter is."""
+        if self.norms:
+            weight = getattr(self, own_norm).weight.float()
+            return weight.abs().amax().expand(heads) * self.size**0.5
+        if type(linear) is not nn.Linear:
+            return torch.full((heads,), torch.inf)
+        # What a norm gives is as long as the root of its width, before its weight.
+        weight = (linear.weight.float() * norm.float()).view(heads, self.size, -1)
+        largest = torch.linalg.eigvalsh(torch.bmm(weight, weight.transpose(1, 2)))[:, -1]
+        length = (largest.clamp(min=0.0) * norm.numel()).sqrt()
+        if linear.bias is not None:
+            length = length + linear.bias.float().view(heads, -1).norm(dim=1)
+        return length
 
     def forward(
         self,
@@ -84,7 +127,7 @@ class GroupedAttention(Attention):
           freqs_cos: cosines of the n positions, each twice: (n, head size).
           freqs_sin: sines likewise.
           input_pos: the n positions, int64.
-          mask: what is added to the scores: (n, context).
+          mask: what is added to the scores, or their limits: (n, context).
           rotaries: where layers differ: cosines and sines of each rotary embedding.
           masks: where layers differ: a mask by window.
 
@@ -109,7 +152,8 @@ class GroupedAttention(Attention):
         scores = torch.bmm(q, self.k_cache)
         if self.cap is not None:
             scores = torch.tanh(scores / self.cap) * self.cap
-        scores = scores.view(self.kv_heads, groups, -1, self.context) + mask
+        scores = scores.view(self.kv_heads, groups, -1, self.context)
+        scores = torch.minimum(scores, mask) if self.limits else scores + mask
         weights = torch.softmax(scores, dim=-1).view(self.kv_heads, -1, self.context)
         y = torch.bmm(weights, self.v_cache)
         y = y.view(self.kv_heads, groups, -1, self.size).permute(2, 0, 1, 3)
@@ -260,7 +304,7 @@ def causal_mask(positions: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
     Returns:
       (n, context): 0 up to the token's own position, a large negative number after it.
     """
-    return (columns - positions.to(torch.float32).view(-1, 1)).clamp(0.0, 1.0) * _HIDDEN
+    return later(positions, columns) * _HIDDEN
 
 
 def window_mask(positions: torch.Tensor, columns: torch.Tensor, window: int) -> torch.Tensor:
@@ -268,8 +312,28 @@ def window_mask(positions: torch.Tensor, columns: torch.Tensor, window: int) -> 
 
     The arguments and the result are those of `causal_mask`.
     """
+    return too_early(positions, columns, window) * _HIDDEN
+
+
+def score_limits(hidden: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """The largest scores that tokens may have: of those that may not be seen, the least of all.
+
+    Args:
+      hidden: 1.0 for each of these, else 0.0: (n, context).
+      dtype: of the scores.
+    """
+    return (2.0 * hidden - 1.0) * _LEAST_SCORE.get(dtype, _LEAST_SCORE_OF_WIDE)
+
+
+def later(positions: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
+    """1.0 for tokens behind a token, else 0.0; the arguments are those of `causal_mask`."""
+    return (columns - positions.to(torch.float32).view(-1, 1)).clamp(0.0, 1.0)
+
+
+def too_early(positions: torch.Tensor, columns: torch.Tensor, window: int) -> torch.Tensor:
+    """1.0 for tokens before a window, else 0.0; the arguments are those of `window_mask`."""
     distance = positions.to(torch.float32).view(-1, 1) - columns
-    return (distance - (window - 1)).clamp(0.0, 1.0) * _HIDDEN
+    return (distance - (window - 1)).clamp(0.0, 1.0)
 
 
 def quarter_turns(size: int) -> torch.Tensor:

@@ -15,7 +15,7 @@ import torch
 from etbuild import BuildError, ModelContext, Options
 from torch import nn
 
-from etllm import lora
+from etllm import decoder, lora
 from etllm.settings import Settings
 
 # The argument of a model whose files include adapters of methods.
@@ -90,6 +90,8 @@ def modules(
         # The tensors themselves are not copied.
         twin = copy.deepcopy(model, {id(tensor): tensor for tensor in tensors})
         lora.attach(twin.transformer, adapter)
+        if isinstance(twin, decoder.CausalLM):
+            decoder.choose_masks(twin.transformer)
         for module in twin.modules():
             if isinstance(module, lora.Factor):
                 module.to(dtype)
