@@ -85,7 +85,7 @@ def add_adapter(model: Transformer, rank: int) -> dict[str, lora.LoraLinear]:
     layers = {}
     for number in range(len(model.layers)):
         for theirs in TARGETS:
-            ours = f"layers.{number}.{lora.LINEARS[theirs]}"
+            ours = f"layers.{number}.{lora.LINEARS[theirs][0]}"
             linear = model.get_submodule(ours)
             a, b = torch.empty(rank, linear.in_features), torch.zeros(linear.out_features, rank)
             torch.nn.init.kaiming_uniform_(a, a=5**0.5)

@@ -142,7 +142,8 @@ def _adapter(
     files: method_adapters.Files = _OF_MODEL,
 ) -> lora.Adapter:
     paths = ctx.file(files.config), ctx.file(files.weights)
-    return lora.load_adapter(*paths, model, layers=its.depth, halves=its.halves)
+    linears = lora.FUSED if FAMILIES[its.family].fused else lora.LINEARS
+    return lora.load_adapter(*paths, model, its.depth, its.halves, linears)
 
 
 def read_settings(files: Mapping, label: str) -> Settings:

@@ -25,20 +25,25 @@ from executorch.examples.models.llama.llama_transformer import Transformer
 from torch import nn
 from torch.nn import functional
 
-from etllm.hf_checkpoint import open_tensors
+from etllm.hf_checkpoint import FUSED_PARTS, open_tensors
 from etllm.lora_config import SAVE_AGAIN, Config, matches
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
-# Linear layer of a Hugging Face Llama block to that of ExecuTorch's Transformer.
-LINEARS = {
-    "self_attn.q_proj": "attention.wq",
-    "self_attn.k_proj": "attention.wk",
-    "self_attn.v_proj": "attention.wv",
-    "self_attn.o_proj": "attention.wo",
-    "mlp.gate_proj": "feed_forward.w1",
-    "mlp.up_proj": "feed_forward.w3",
-    "mlp.down_proj": "feed_forward.w2",
+# Linear layer of a Hugging Face block to those of ExecuTorch's Transformer, as its rows lie.
+LINEARS: dict[str, tuple[str, ...]] = {
+    "self_attn.q_proj": ("attention.wq",),
+    "self_attn.k_proj": ("attention.wk",),
+    "self_attn.v_proj": ("attention.wv",),
+    "self_attn.o_proj": ("attention.wo",),
+    "mlp.gate_proj": ("feed_forward.w1",),
+    "mlp.up_proj": ("feed_forward.w3",),
+    "mlp.down_proj": ("feed_forward.w2",),
 }
+# The same of families with fused matrices.
+FUSED: dict[str, tuple[str, ...]] = {}
+for _theirs, _ours in LINEARS.items():
+    _whole = FUSED_PARTS.get(_ours[0], _theirs)
+    FUSED[_whole] = FUSED.get(_whole, ()) + _ours
 _PREFIX = "base_model.model."
 _DTYPES = ("F32", "F16", "BF16")
 
@@ -113,6 +118,7 @@ def load_adapter(
     model: Transformer,
     layers: int | None = None,
     halves: bool = False,
+    linears: Mapping[str, tuple[str, ...]] = LINEARS,
 ) -> Adapter:
     """Reads an adapter in PEFT's format for a model and checks that it fits.
 
@@ -124,9 +130,10 @@ def load_adapter(
         to the blocks that `model` lacks is checked and left out.
       halves: whether the model's queries and keys lie as in Hugging Face's files, as the
         adapter's do; else as in GGUF files of Llama models.
+      linears: names of a block's linear layers in the adapter, and in `model`.
 
     Returns:
-      The adapter.
+      The adapter. Layers of a fused matrix share its A; each has its rows of B.
 
     Raises:
       BuildError: a file can't be read, is of another kind, or belongs to another model.
@@ -134,23 +141,23 @@ def load_adapter(
     settings = Config.read(config)
     present = len(model.layers)
     our_layers = {
-        f"model.layers.{i}.{theirs}": f"layers.{i}.{ours}"
+        f"model.layers.{i}.{theirs}": [f"layers.{i}.{each}" for each in ours]
         for i in range(layers or present)
-        for theirs, ours in LINEARS.items()
+        for theirs, ours in linears.items()
     }
-    expected = _expected(settings, our_layers)
-    shapes = {theirs: _shape(model, ours) for theirs, ours in our_layers.items()}
+    expected = _expected(settings, our_layers, linears)
     with open_tensors(weights, str(weights), SAVE_AGAIN) as file:
         _check_names(weights, file.keys(), expected, settings)
         factors, unused = {}, []
         for theirs in expected:
-            rows, columns = shapes[theirs]
-            a = _tensor(file, weights, theirs, "A", (settings.rank, columns))
-            b = _tensor(file, weights, theirs, "B", (rows, settings.rank)) * settings.scale
+            rows, columns = zip(*(_shape(model, ours) for ours in our_layers[theirs]), strict=True)
+            a = _tensor(file, weights, theirs, "A", (settings.rank, columns[0]))
+            b = _tensor(file, weights, theirs, "B", (sum(rows), settings.rank)) * settings.scale
             if not halves and theirs.endswith((".q_proj", ".k_proj")):
-                b = to_interleaved(b, rows // model.params.head_dim)
+                b = to_interleaved(b, rows[0] // model.params.head_dim)
             if int(theirs.split(".")[2]) < present:
-                factors[our_layers[theirs]] = a, b
+                parts = [part.contiguous() for part in b.split(rows)]
+                factors |= {o: (a, part) for o, part in zip(our_layers[theirs], parts, strict=True)}
             else:
                 unused += tensor_names(theirs)
     return Adapter(settings.rank, factors, tuple(unused))
@@ -217,14 +224,14 @@ def tensor_names(layer: str) -> tuple[str, str]:
     return f"{_PREFIX}{layer}.lora_A.weight", f"{_PREFIX}{layer}.lora_B.weight"
 
 
-def _expected(settings: Config, layers: Iterable[str]) -> list[str]:
+def _expected(settings: Config, layers: Iterable[str], linears: Iterable[str]) -> list[str]:
     """The layers that have the adapter."""
     targets = settings.targets
     for target in [targets] if isinstance(targets, str) else targets:
         if not any(matches(p, target if isinstance(targets, str) else (target,)) for p in layers):
             raise BuildError(
                 f'{settings.path}: "target_modules": "{target}" is no linear layer of the model\'s '
-                f"blocks, which are: {', '.join(name.split('.')[1] for name in LINEARS)}.",
+                f"blocks, which are: {', '.join(name.split('.')[1] for name in linears)}.",
                 "Use an adapter that was trained for this model and for these layers only.",
             )
     expected = [name for name in layers if settings.takes(name)]
