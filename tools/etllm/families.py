@@ -24,7 +24,6 @@ class Family:
       offset_norm: whether norms multiply by 1 + weight.
       post_norms: whether attention and feed-forward have a norm after them, too.
       scaled_embedding: whether embeddings are multiplied by the root of their width.
-      activation: of the feed-forward where config.json says nothing.
     """
 
     classes: tuple[str, ...] = ()
@@ -34,10 +33,9 @@ class Family:
     offset_norm: bool = False
     post_norms: bool = False
     scaled_embedding: bool = False
-    activation: str = "silu"
 
 
-_GEMMA = {"offset_norm": True, "scaled_embedding": True, "activation": "gelu_pytorch_tanh"}
+_GEMMA = {"offset_norm": True, "scaled_embedding": True}
 
 # By model_type of config.json.
 FAMILIES = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -18,7 +19,7 @@ from etllm.json_values import JsonValues
 
 _AGAIN = "Fetch the checkpoint's files again, all of one revision."
 _DTYPES = ("F32", "F16", "BF16", "F64")
-_HEAD = "lm_head.weight"
+_EMBEDDING, _HEAD = "model.embed_tokens.weight", "lm_head.weight"
 _MAPPED_BYTES = 256 << 20
 _WHOLE = {
     "tok_embeddings": "model.embed_tokens",
@@ -45,7 +46,8 @@ _POST_NORM_PARTS = _PARTS | {
     "ffn_norm": "pre_feedforward_layernorm",
     "post_ffn_norm": "post_feedforward_layernorm",
 }
-_FUSED = {
+# Of families with fused matrices, whose rows lie in this order.
+FUSED_PARTS = {
     "attention.wq": "self_attn.qkv_proj",
     "attention.wk": "self_attn.qkv_proj",
     "attention.wv": "self_attn.qkv_proj",
@@ -76,7 +78,8 @@ def opened(
     more = JsonValues.read(generation[1], generation[0]) if generation else None
     its = architecture(values, more, sizes)
     files = _Files(tensors, JsonValues.read(index[1], index[0]) if index else None)
-    names = WeightNames(its, has_head=_HEAD in files.file_by_tensor)
+    its = dataclasses.replace(its, tied=_is_tied(values, its, files))
+    names = WeightNames(its)
 
     def weight(name: str, shape: Sequence[int]) -> torch.Tensor:
         theirs, rows = names.source(name)
@@ -97,25 +100,45 @@ def opened(
     return {"architecture": its, "weight": weight, "check_unused": check_unused}
 
 
+def _is_tied(config: JsonValues, its: Architecture, files: _Files) -> bool:
+    """Whether the output has the embedding's weights: as transformers, not if the two differ."""
+    if _HEAD not in files.file_by_tensor:
+        if not its.tied:
+            raise config.error(
+                "tie_word_embeddings",
+                f"true, as the checkpoint has no {_HEAD}",
+                "Correct the key, or give the target all files of the checkpoint.",
+            )
+        return True
+    shape = (its.args.vocab_size, its.args.dim)
+    return its.tied and all(
+        torch.equal(*(files.tensor(name, rows, shape) for name in (_EMBEDDING, _HEAD)))
+        for rows in _slices(shape[0])
+    )
+
+
+def _slices(count: int, step: int = 1 << 14) -> list[slice]:
+    return [slice(start, min(start + step, count)) for start in range(0, count, step)]
+
+
 class WeightNames:
     """Names of upstream's parameters in a Hugging Face checkpoint.
 
     Args:
       its: the model.
-      has_head: whether the checkpoint has an output matrix of its own.
 
     Example:
 
-        WeightNames(its, True).source("layers.0.attention.wq.weight")
+        WeightNames(its).source("layers.0.attention.wq.weight")
         # ("model.layers.0.self_attn.q_proj.weight", None)
     """
 
-    def __init__(self, its: Architecture, has_head: bool) -> None:
+    def __init__(self, its: Architecture) -> None:
         self._family, self._args, self._depth = FAMILIES[its.family], its.args, its.depth
-        self._tied = its.tied or not has_head
+        self._tied = its.tied
         self._parts = _POST_NORM_PARTS if self._family.post_norms else _PARTS
         if self._family.fused:
-            self._parts = self._parts | _FUSED
+            self._parts = self._parts | FUSED_PARTS
 
     def source(self, name: str) -> tuple[str, slice | None]:
         """Name of the tensor that holds a parameter, and which of its rows are it; None: all."""
@@ -137,19 +160,19 @@ class WeightNames:
     def whole_shape(self, name: str, shape: Sequence[int]) -> Sequence[int]:
         """Shape of the tensor that holds a parameter of this shape."""
         part = name.rpartition(".")[0].split(".", 2)[-1]
-        if not self._family.fused or part not in _FUSED:
+        if not self._family.fused or part not in FUSED_PARTS:
             return shape
-        parts = [p for p, theirs in _FUSED.items() if theirs == _FUSED[part]]
+        parts = [p for p, theirs in FUSED_PARTS.items() if theirs == FUSED_PARTS[part]]
         return (sum(self._count(p) for p in parts), *shape[1:])
 
     def _rows(self, part: str) -> slice | None:
-        if part not in _FUSED:
+        if part not in FUSED_PARTS:
             return None
         start = 0
-        for other, theirs in _FUSED.items():
+        for other, theirs in FUSED_PARTS.items():
             if other == part:
                 break
-            start += self._count(other) if theirs == _FUSED[part] else 0
+            start += self._count(other) if theirs == FUSED_PARTS[part] else 0
         return slice(start, start + self._count(part))
 
     def _count(self, part: str) -> int:
@@ -216,7 +239,7 @@ class _Files:
         if dtype not in _DTYPES:
             raise BuildError(
                 f'{self.file_by_tensor[name]}: tensor "{name}" is stored as {dtype}, expected '
-                f"one of {', '.join(_DTYPES)}.",
+                f"one of {', '.join(_DTYPES)}: numbers of another type need scales.",
                 "Take the checkpoint in floating point: recipes quantize it.",
             )
         if stored != tuple(whole):

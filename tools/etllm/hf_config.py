@@ -10,6 +10,7 @@ from executorch.examples.models.llama.model_args import ModelArgs
 
 from etllm.architecture import Architecture, Layer
 from etllm.families import Family, family
+from etllm.family_defaults import DEFAULTS
 from etllm.json_values import MOST_LAYERS, JsonValues
 from etllm.rotary import Rotary, longrope_scale
 
@@ -28,7 +29,17 @@ _SUPPORTED: dict[str, tuple[Any, ...]] = {
     "use_bidirectional_attention": (None, False),
 }
 _FULL, _SLIDING = "full_attention", "sliding_attention"
-_GEMMA3_PATTERN, _GEMMA3_LOCAL_THETA = 6, 10000.0
+# Keys that a class takes though none of its own fields has the name.
+_OF_ALL = (
+    "head_dim",
+    "original_max_position_embeddings",
+    "partial_rotary_factor",
+    "rope_parameters",
+    "rope_scaling",
+)
+_PATTERN, _GEMMA3_PATTERN = "sliding_window_pattern", 6
+# Older names of Phi's kind of rotary embedding.
+_LONGROPE = ("su", "yarn")
 
 
 @dataclass(frozen=True)
@@ -64,6 +75,7 @@ def architecture(config: JsonValues, generation: JsonValues | None, sizes: Sizes
         if config.values.get(key) not in supported:
             shown = "nothing" if supported == (None,) else "false"
             raise config.error(key, f"{shown}; nothing else is supported for {kind}")
+    config = _completed(config, kind)
     layers, rotaries = _layers(config, kind, sizes)
     args = _model_args(config, kind, its, len(layers), sizes)
     args.partial_rotary_factor = rotaries[0].share
@@ -75,10 +87,21 @@ def architecture(config: JsonValues, generation: JsonValues | None, sizes: Sizes
         layers=layers,
         depth=config.integer("num_hidden_layers", minimum=1, maximum=MOST_LAYERS),
         halves=True,
-        tied=config.flag("tie_word_embeddings", kind.startswith("gemma")),
+        tied=config.flag("tie_word_embeddings", False),
         only_here=only_here,
         metadata=_metadata(config, generation),
     )
+
+
+def _completed(config: JsonValues, kind: str) -> JsonValues:
+    """The values that transformers takes: those of the file, and a default for what it omits."""
+    known = DEFAULTS[kind]
+    of_file = {
+        key: value
+        for key, value in config.values.items()
+        if key in known or key in _OF_ALL or (kind, key) == ("gemma3_text", _PATTERN)
+    }
+    return JsonValues({**known, **of_file}, config.where)
 
 
 def _model_args(config: JsonValues, kind: str, its: Family, layers: int, sizes: Sizes) -> ModelArgs:
@@ -96,10 +119,10 @@ def _model_args(config: JsonValues, kind: str, its: Family, layers: int, sizes: 
             "max_position_embeddings",
             f"at least export.max_context_length ({sizes.context}) of the YAML file",
         )
-    key = "hidden_activation" if config.given("hidden_activation") else "hidden_act"
-    activation = config.text(key, its.activation)
+    key = "hidden_activation" if "hidden_activation" in DEFAULTS[kind] else "hidden_act"
+    activation = config.text(key)
     if kind == "gemma" and activation == "gelu":
-        activation = its.activation  # what its first files say and don't mean
+        activation = "gelu_pytorch_tanh"  # what its first files mean
     if activation not in _ACTIVATIONS:
         raise config.error(key, f"one of {', '.join(sorted(_ACTIVATIONS))}")
     query_scale = config.real("query_pre_attn_scalar", float(head))
@@ -154,24 +177,30 @@ def _layers(
         window = config.integer("sliding_window", minimum=1)
         windows = [window if k == _SLIDING else 0 for k in kinds]
     turned = _turned(config, count)
-    rope = config.inner("rope_parameters")
+    scaling, rope = config.inner("rope_scaling"), config.inner("rope_parameters")
     if kind == "gemma3_text":
-        # Layers that see a window have frequencies of their own, which are never scaled.
-        full, local = rope.inner(_FULL), rope.inner(_SLIDING)
-        theta = config.real("rope_local_base_freq", _GEMMA3_LOCAL_THETA)
+        # Layers that see a window have frequencies of their own.
+        full = rope.inner(_FULL).values if rope.values else {"rope_type": "default"}
+        full, local = {**full, **scaling.values}, rope.inner(_SLIDING)
+        theta = config.real("rope_local_base_freq")
         rotaries = (
-            _rotary(config, full if full.values else _old_rope(config), sizes),
-            Rotary(local.real("rope_theta", theta)),
+            _rotary(config, kind, JsonValues(full, rope.where), config.real("rope_theta"), sizes),
+            _rotary(config, kind, local, theta, sizes),
         )
         chosen: list[int | None] = [1 if k == _SLIDING else 0 for k in kinds]
     else:
-        rotaries = (_rotary(config, rope if rope.values else _old_rope(config), sizes),)
+        # Of two places, transformers reads the older one.
+        rope = scaling if scaling.values else rope
+        rotaries = (_rotary(config, kind, rope, config.real("rope_theta"), sizes),)
         chosen = [0 if is_turned else None for is_turned in turned]
     layers = tuple(Layer(r, w) for r, w in zip(chosen, windows, strict=True))
     return layers[: sizes.layers or count], rotaries
 
 
 def _layer_types(config: JsonValues, kind: str, count: int) -> list[str]:
+    has_window = config.given("sliding_window")
+    if "use_sliding_window" in config.values:
+        has_window = has_window and config.flag("use_sliding_window", False)
     if config.given("layer_types"):
         kinds = config.values["layer_types"]
         fits = isinstance(kinds, list) and len(kinds) == count
@@ -179,49 +208,65 @@ def _layer_types(config: JsonValues, kind: str, count: int) -> list[str]:
             raise config.error(
                 "layer_types", f"{count} times {_FULL} or {_SLIDING}; no other kind is supported"
             )
+        if _SLIDING in kinds and not has_window and "use_sliding_window" in config.values:
+            raise config.error("use_sliding_window", f"true, as layer_types has {_SLIDING}")
         return kinds
     if kind == "gemma2":
         return [_FULL if i % 2 else _SLIDING for i in range(count)]
     if kind == "gemma3_text":
-        step = config.integer("sliding_window_pattern", _GEMMA3_PATTERN, minimum=1)
+        step = config.integer(_PATTERN, _GEMMA3_PATTERN, minimum=1)
         return [_SLIDING if (i + 1) % step else _FULL for i in range(count)]
     if kind in ("mistral", "phi3"):
-        return [_SLIDING if config.given("sliding_window") else _FULL] * count
-    if kind in ("qwen2", "qwen3") and config.flag("use_sliding_window", False):
+        return [_SLIDING if has_window else _FULL] * count
+    if kind in ("qwen2", "qwen3") and has_window:
         first = config.integer("max_window_layers", 0)
         return [_SLIDING if i >= first else _FULL for i in range(count)]
-    if kind == "smollm3" and config.flag("use_sliding_window", False):
-        raise config.error("use_sliding_window", "false, or layer_types beside it")
+    if kind == "smollm3" and has_window:
+        return [_FULL if is_turned else _SLIDING for is_turned in _turned(config, count)]
     return [_FULL] * count
 
 
 def _turned(config: JsonValues, count: int) -> list[bool]:
     """Whether each layer has a rotary embedding."""
-    flags = config.values.get("no_rope_layers")
-    if flags is None:
+    if "no_rope_layers" not in config.values:
         return [True] * count
+    flags = config.values["no_rope_layers"]
+    if flags is None:
+        step = config.integer("no_rope_layer_interval", minimum=1)
+        return [(i + 1) % step != 0 for i in range(count)]
     if not isinstance(flags, list) or len(flags) != count or any(f not in (0, 1) for f in flags):
         raise config.error("no_rope_layers", f"a list of {count} numbers, 1 or 0")
     return [flag == 1 for flag in flags]
 
 
-def _old_rope(config: JsonValues) -> JsonValues:
-    """What files before transformers 5 have in two places, as one object."""
-    scaling = config.inner("rope_scaling")
-    values = {k: v for k, v in scaling.values.items() if v is not None}
-    return JsonValues({"rope_theta": config.values.get("rope_theta")} | values, scaling.where)
-
-
-def _rotary(config: JsonValues, rope: JsonValues, sizes: Sizes) -> Rotary:
-    kind = rope.text("rope_type", rope.text("type", "default"))
-    theta = rope.real("rope_theta", 10000.0)
+def _rotary(
+    config: JsonValues, family_name: str, rope: JsonValues, theta: float, sizes: Sizes
+) -> Rotary:
+    """A rotary embedding; `theta` is its base where `rope` has none."""
+    key = "rope_type" if rope.given("rope_type") else "type"
+    kind = rope.text(key, "default")
+    if family_name == "phi3" and kind in _LONGROPE:
+        kind = "longrope"
+    for name, value in rope.values.items():
+        if isinstance(value, dict):
+            raise rope.error(name, "nothing: layers of this family have one rotary embedding")
+    theta = rope.real("rope_theta", theta)
     share = rope.real("partial_rotary_factor", config.real("partial_rotary_factor", 1.0))
+    if family_name != "phi3" and share != 1.0:
+        where = rope if rope.given("partial_rotary_factor") else config
+        raise where.error(
+            "partial_rotary_factor", f"1; nothing else is supported for {family_name}"
+        )
     heads = config.integer("num_attention_heads", minimum=1)
     head = config.integer("head_dim", config.integer("hidden_size", minimum=1) // heads, minimum=2)
     turned = int(head * share)
     if share > 1.0 or turned < 2 or turned % 2:
         raise config.error("partial_rotary_factor", "a share of each head with an even size")
     pairs = turned // 2
+    most = config.integer("max_position_embeddings", minimum=1)
+    # Beside the rotary embedding's other values it counts only where it is nowhere else.
+    original = "original_max_position_embeddings"
+    outer = config if config.given(original) else rope
     if kind == "default":
         return Rotary(theta, share)
     if kind == "linear":
@@ -230,18 +275,20 @@ def _rotary(config: JsonValues, rope: JsonValues, sizes: Sizes) -> Rotary:
         low, high = rope.real("low_freq_factor"), rope.real("high_freq_factor")
         if low >= high:
             raise rope.error("high_freq_factor", f"more than low_freq_factor ({low:g})")
-        original = rope.integer("original_max_position_embeddings", minimum=1)
-        return Rotary(theta, share, llama3=(rope.real("factor"), low, high, original))
+        length = outer.integer(original, most, minimum=1)
+        return Rotary(theta, share, llama3=(rope.real("factor"), low, high, length))
     if kind == "longrope":
-        most = config.integer("max_position_embeddings", minimum=1)
-        original = config.integer("original_max_position_embeddings", most, minimum=2)
-        original = rope.integer("original_max_position_embeddings", original, minimum=2)
-        # The table is made once: for contexts that stay short, or for those that may become long.
-        factors = "long_factor" if sizes.context > original else "short_factor"
-        scale = longrope_scale(rope.real("factor", most / original), original)
+        length = outer.integer(original, most, minimum=2)
+        if sizes.context > length:
+            raise outer.error(
+                original,
+                f"at least export.max_context_length ({sizes.context}) of the YAML file: beyond "
+                "it, longrope turns all tokens by other factors than those in the KV cache",
+                f"Set export.max_context_length to {length}.",
+            )
+        scale = longrope_scale(rope.real("factor", most / length), length)
         scale = rope.real("attention_factor", scale)
-        return Rotary(theta, share, rope.reals(factors, pairs), scale)
-    key = "rope_type" if rope.given("rope_type") else "type"
+        return Rotary(theta, share, rope.reals("short_factor", pairs), scale)
     raise rope.error(key, "one of default, linear, llama3, longrope; no other is supported")
 
 

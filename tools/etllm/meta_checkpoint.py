@@ -47,6 +47,7 @@ _FLAGS = (
 _TAKEN = frozenset({*_WHOLE, *_REAL, *_FLAGS, "vocab_size"})
 # What says nothing about what a model computes, or is of no use here.
 _LEFT_OUT = frozenset({"attention_multiplier", "max_batch_size", "max_seq_len", "max_context_len"})
+_DTYPES = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
 # Llama 3's own: low frequency factor and original context.
 _LOW, _CONTEXT = 1.0, 8192
 _DERIVED = re.compile(r"(^|\.)rope\.freqs$")
@@ -88,6 +89,12 @@ def opened(
                 "Take the checkpoint as Meta has it; one of Hugging Face's comes with config.json.",
             )
         value = held[source]
+        if value.dtype not in _DTYPES:
+            raise BuildError(
+                f'{name}: tensor "{source}": got {value.dtype}, expected one of '
+                f"{', '.join(map(str, _DTYPES))}: numbers of another type need scales.",
+                "Take the checkpoint in floating point: recipes quantize it.",
+            )
         if tuple(value.shape) != tuple(shape):
             raise BuildError(
                 f'{name}: tensor "{source}": got shape {tuple(value.shape)}, expected '

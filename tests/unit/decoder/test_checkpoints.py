@@ -189,7 +189,6 @@ def test_methods_have_one_module(folder):
         ({"hidden_size": "64"}, '"hidden_size": got "64", expected a whole number'),
         ({"num_key_value_heads": 3}, "expected a divisor of num_attention_heads (4)"),
         ({"max_position_embeddings": 16}, "expected at least export.max_context_length (32)"),
-        ({"layer_types": ["linear_attention"] * 2}, "no other kind is supported"),
         ({"intermediate_size": 100}, "got shape (96, 64), expected (100, 64)"),
         ({"num_hidden_layers": 1}, "9 tensors of the checkpoint are not part of a model of the"),
         ({"num_hidden_layers": 3}, 'expected a tensor "model.layers.2.self_attn.q_proj.weight"'),
@@ -199,6 +198,14 @@ def test_configurations_that_are_not_supported(folder, values, expected):
     place = folder("mistral")
     change(place / "config.json", **values)
     assert expected in failure(place)
+
+
+def test_layers_of_another_kind_are_not_supported(folder):
+    place = folder("qwen3")
+    change(place / "config.json", layer_types=["linear_attention"] * 2)
+    assert "no other kind is supported" in failure(place)
+    change(place / "config.json", layer_types=["sliding_attention"] * 2)
+    assert '"use_sliding_window": got false, expected true' in failure(place)
 
 
 @pytest.mark.parametrize(
@@ -363,6 +370,49 @@ def test_an_adapter_computes_what_merged_weights_do(folder):
     merged = logits(build(place))
     torch.testing.assert_close(adapted, merged, atol=1e-3, rtol=1e-3)
     assert not torch.allclose(plain, merged, atol=1e-2)
+
+
+@pytest.mark.parametrize(
+    ("targets", "layers"),
+    [(["qkv_proj"], ""), (["gate_up_proj", "down_proj"], ""), ("all-linear", "1")],
+)
+def test_an_adapter_of_fused_layers(folder, targets, layers):
+    """Phi's queries, keys and values are one layer, and so are gate and up."""
+    place = folder("phi3")
+    plain = logits(build(place, **({"layers": layers} if layers else {})))
+    weights = load_file(place / "model.safetensors")
+    named = {}
+    for name, weight in weights.items():
+        part = name.split(".")[-2]
+        if part.endswith("_proj") and (targets == "all-linear" or part in targets):
+            layer = f"base_model.model.{name.removesuffix('.weight')}"
+            named[f"{layer}.lora_A.weight"] = torch.randn(4, weight.shape[1]) * 0.2
+            named[f"{layer}.lora_B.weight"] = torch.randn(weight.shape[0], 4) * 0.2
+    save_file(named, place / "adapter_model.safetensors")
+    settings = {"peft_type": "LORA", "r": 4, "lora_alpha": 8, "target_modules": targets}
+    (place / "adapter_config.json").write_text(json.dumps(settings))
+    args = {"layers": layers} if layers else {}
+    adapted = logits(build(place, **args))
+    for name in [n for n in named if n.endswith("lora_A.weight")]:
+        layer = name.removeprefix("base_model.model.").replace("lora_A.", "")
+        weights[layer] = weights[layer] + 2 * named[name.replace("lora_A", "lora_B")] @ named[name]
+    for file in place.glob("adapter_*"):
+        file.unlink()
+    save_file(weights, place / "model.safetensors")
+    merged = logits(build(place, **args))
+    torch.testing.assert_close(adapted, merged, atol=1e-3, rtol=1e-3)
+    assert not torch.allclose(plain, merged, atol=1e-2)
+
+
+def test_numbers_without_scales_are_no_weights(tmp_path):
+    """In Meta's layout; other tests have that of Hugging Face."""
+    place = tmp_path / "meta"
+    meta_checkpoint(place)
+    path = place / "consolidated.00.pth"
+    held = torch.load(path)
+    name = "layers.0.attention.wq.weight"
+    torch.save(held | {name: held[name].to(torch.int8)}, path)
+    assert f'tensor "{name}": got torch.int8, expected one of torch.float32' in failure(place)
 
 
 def to_gguf(place: Path, kind: str) -> Path:
