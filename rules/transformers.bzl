@@ -51,7 +51,7 @@ def et_transformers(
     Args:
       name: of the program.
       checkpoint: labels of config.json, .safetensors files, and, if the checkpoint has them,
-        generation_config.json and preprocessor_config.json; may be a select().
+        generation_config.json, processor_config.json and preprocessor_config.json; may be a select().
       recipe: label of the et_recipe.
       task: by the name that transformers gives it, such as "image-classification". Default: the task of
         the class that config.json names in `architectures`.

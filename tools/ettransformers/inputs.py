@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import torch
 from etbuild import BuildError, Options
 
+from ettransformers import patches
 from ettransformers.pretrained import Checkpoint
 
 # Tokens and samples, where neither the target nor the configuration says how many.
@@ -16,6 +18,8 @@ _MOST_TOKENS = 512
 _SAMPLES = 16_000
 # Frames of a film, where the configuration does not say how many.
 _FRAMES = 8
+# Of a square picture, likewise.
+_SIDE = 224
 # As many as detectors give models of images and text.
 _OBJECTS = 36
 # Unicode's code points, which models without a vocabulary read.
@@ -107,15 +111,67 @@ def text(
 
 def image(checkpoint: Checkpoint, options: Options) -> Inputs:
     """Pixels (1, channels, height, width), as the checkpoint's preprocessing makes them."""
-    preprocessing = checkpoint.optional_json(_PREPROCESSOR)
+    preprocessing = image_preprocessing(checkpoint)
     height, width = image_size(checkpoint, options)
     channels = value_of(checkpoint.config, "num_channels", 3)
     pixels = torch.rand(1, channels, height, width)
     metadata: dict[str, Any] = {"get_image_size": [height, width]}
-    for name in ("image_mean", "image_std"):
-        if preprocessing.get(f"do_{name.split('_')[0]}", True) and preprocessing.get(name):
-            metadata[f"get_{name}"] = [float(value) for value in preprocessing[name]]
+    mean, deviation = normalization(preprocessing)
+    # What is added to and multiplied with pixels of 0 to 1, whatever the checkpoint scales them to.
+    scale = 255 * pixel_scale(preprocessing)
+    if mean is not None or not math.isclose(scale, 1.0):
+        mean, deviation = mean or [0.0] * channels, deviation or [1.0] * channels
+        metadata["get_image_mean"] = [value / scale for value in mean]
+        metadata["get_image_std"] = [value / scale for value in deviation]
     return Inputs({"pixels": pixels}, None, ({"pixels": -pixels},), metadata)
+
+
+def image_preprocessing(checkpoint: Checkpoint) -> dict[str, Any]:
+    """What a checkpoint's image processor does, with its class's values for keys left out.
+
+    It stands in processor_config.json, or else in preprocessor_config.json; empty if in neither.
+    """
+    given = preprocessing_of(checkpoint, "image_processor")
+    if not given:
+        return {}
+    defaults = patches.processor_defaults(checkpoint.config.model_type)
+    # Sizes of the class are those of its first checkpoint.
+    own = {
+        key: value
+        for key, value in defaults.items()
+        if key.startswith("do_") or key in ("image_mean", "image_std", "rescale_factor", "resample")
+    }
+    return {**own, **given}
+
+
+def preprocessing_of(checkpoint: Checkpoint, part: str) -> dict[str, Any]:
+    """A part of processor_config.json ("feature_extractor"), or else preprocessor_config.json."""
+    values = checkpoint.optional_json("processor_config.json").get(part)
+    return values if isinstance(values, dict) else checkpoint.optional_json(_PREPROCESSOR)
+
+
+def normalization(
+    preprocessing: Mapping[str, Any],
+) -> tuple[list[float] | None, list[float] | None]:
+    """Mean and standard deviation of pixels by channel; None: they are not normalized."""
+    if not preprocessing.get("do_normalize", True):
+        return None, None
+    mean, deviation = (preprocessing.get(name) for name in ("image_mean", "image_std"))
+    if mean is None and deviation is None:
+        return None, None
+    count = len(next(each for each in (mean, deviation) if isinstance(each, list | tuple)))
+    listed = [
+        [float(each) for each in (value if isinstance(value, list | tuple) else [value] * count)]
+        for value in (0.0 if mean is None else mean, 1.0 if deviation is None else deviation)
+    ]
+    return listed[0], listed[1]
+
+
+def pixel_scale(preprocessing: Mapping[str, Any]) -> float:
+    """What pixels of 0 to 255 are multiplied by before they are normalized."""
+    if not preprocessing.get("do_rescale", True):
+        return 1.0
+    return float(preprocessing.get("rescale_factor") or 1 / 255)
 
 
 def image_and_text(seen: Inputs, read: Inputs) -> Inputs:
@@ -175,21 +231,60 @@ def image_size(checkpoint: Checkpoint, options: Options) -> tuple[int, int]:
                 'pixels such as "224x224".'
             )
         return int(parts[0]), int(parts[1])
-    preprocessing = checkpoint.optional_json(_PREPROCESSOR)
-    for value in (
-        preprocessing.get("crop_size"),
-        value_of(checkpoint.config, "image_size"),
-        preprocessing.get("size"),
+    preprocessing = image_preprocessing(checkpoint)
+    own = value_of(checkpoint.config, "image_size")
+    if preprocessing and _counts_pixels(checkpoint, preprocessing):
+        return _within(checkpoint, preprocessing, _height_and_width(own) or (_SIDE, _SIDE))
+    pad, crop, resize = (
+        preprocessing.get(f"do_{each}") for each in ("pad", "center_crop", "resize")
+    )
+    for applies, value in (
+        (pad is not False, preprocessing.get("pad_size")),
+        (crop is not False, preprocessing.get("crop_size")),
+        (resize is not False, preprocessing.get("size")),
+        (True, own),
     ):
-        if isinstance(value, int):
-            return value, value
-        if isinstance(value, list | tuple) and len(value) == 2:
-            return int(value[0]), int(value[1])
-        if isinstance(value, dict) and "height" in value:
-            return int(value["height"]), int(value["width"])
-        if isinstance(value, dict) and "shortest_edge" in value:
-            return int(value["shortest_edge"]), int(value["shortest_edge"])
-    return 224, 224
+        size = _height_and_width(value) if applies else None
+        if size:
+            return size
+    return _SIDE, _SIDE
+
+
+def _height_and_width(value: Any) -> tuple[int, int] | None:
+    """A size in pixels, in the forms in which files have it; None: it is no size of a picture."""
+    if isinstance(value, int):
+        return value, value
+    if isinstance(value, list | tuple) and len(value) == 2:
+        return int(value[0]), int(value[1])
+    if isinstance(value, dict) and value.get("height") and value.get("width"):
+        return int(value["height"]), int(value["width"])
+    if isinstance(value, dict) and value.get("shortest_edge"):
+        # A square picture has no longer edge that would shrink it.
+        side = min(value["shortest_edge"], value.get("longest_edge") or value["shortest_edge"])
+        return int(side), int(side)
+    return None
+
+
+def _counts_pixels(checkpoint: Checkpoint, preprocessing: Mapping[str, Any]) -> bool:
+    """Whether a processor's edges are numbers of pixels in all, as of Qwen-VL's kind."""
+    defaults = patches.processor_defaults(checkpoint.config.model_type)
+    return any("merge_size" in each or "min_pixels" in each for each in (preprocessing, defaults))
+
+
+def _within(
+    checkpoint: Checkpoint, preprocessing: Mapping[str, Any], size: tuple[int, int]
+) -> tuple[int, int]:
+    """The square nearest to a size, of whole patches and as many pixels as a processor allows."""
+    bounds = preprocessing.get("size") or {}
+    least = preprocessing.get("min_pixels") or bounds.get("shortest_edge") or 0
+    most = preprocessing.get("max_pixels") or bounds.get("longest_edge") or float("inf")
+    unit = patches.merged_side(checkpoint.config, preprocessing)
+    side = max(round(min(size) / unit), 1) * unit
+    if side * side > most:
+        side = max(math.isqrt(int(most)) // unit, 1) * unit
+    if side * side < least:
+        side = math.ceil(least**0.5 / unit) * unit
+    return side, side
 
 
 def audio(checkpoint: Checkpoint, model: Any, options: Options, of_samples: bool = False) -> Inputs:
@@ -202,7 +297,7 @@ def audio(checkpoint: Checkpoint, model: Any, options: Options, of_samples: bool
       of_samples: whether it reads samples, whatever its main input is.
     """
     config = checkpoint.config
-    preprocessing = checkpoint.optional_json(_PREPROCESSOR)
+    preprocessing = preprocessing_of(checkpoint, "feature_extractor")
     metadata = {"get_sampling_rate": int(preprocessing.get("sampling_rate", 16000))}
     shape = None if of_samples else _feature_shape(config, model.main_input_name)
     if shape:

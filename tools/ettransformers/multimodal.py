@@ -182,7 +182,7 @@ def of_images(
     known = {"pixel_values", "pixel_attention_mask", "image_grid_thw", "image_merge_sizes"}
     known |= {"image_sizes", "spatial_shapes"}
     _check(model, "get_image_features", known)
-    preprocessing = checkpoint.optional_json("preprocessor_config.json")
+    preprocessing = inputs.image_preprocessing(checkpoint)
     height, width = _image_size(checkpoint, options)
     pixels = torch.randint(0, 256, (1, 3, height, width), dtype=torch.uint8)
     metadata = {"get_image_size": [height, width]}
@@ -216,7 +216,7 @@ def of_recordings(
     checkpoint: Checkpoint, model: Any, options: Options, outputs: tuple[str, ...]
 ) -> ModelSpec:
     """The methods `audio_encoder`, `token_embedding` and `text_decoder`, with metadata."""
-    preprocessing = checkpoint.optional_json("preprocessor_config.json")
+    preprocessing = inputs.preprocessing_of(checkpoint, "feature_extractor")
     owner = with_method(model, "get_audio_features")
     tower = with_method(model, "audio_tower")
     if owner is None and hasattr(tower, "multi_modal_projector"):
@@ -295,6 +295,7 @@ def _spec(
     """The program of an encoder, which is one of the classes above."""
     model = encoder.model
     length = inputs.max_length(checkpoint, model, options, _MOST_TOKENS)
+    decoding.fix_positions(model, length, checkpoint.label)
     with torch.no_grad():
         _, count, wide = encoder.eval()(media[0]).shape
     depth = wide // model.get_input_embeddings().embedding_dim - 1

@@ -10,6 +10,7 @@ which delegates take at most six.
 from __future__ import annotations
 
 import ast
+import contextlib
 import inspect
 import itertools
 import sys
@@ -21,10 +22,13 @@ from typing import Any
 import torch
 import transformers
 from etbuild import BuildError
+from transformers import image_utils
 from transformers.models.auto.image_processing_auto import IMAGE_PROCESSOR_MAPPING_NAMES
 
 # Of models that are parts of others, and so have no processor of their own.
 _OTHERS = "qwen2_vl"
+# By PIL's numbers.
+_RESAMPLINGS = {"NEAREST": 0, "LANCZOS": 1, "BILINEAR": 2, "BICUBIC": 3}
 _ORDERS = ("ctyx", "tcyx", "yxct")
 
 
@@ -71,18 +75,17 @@ def layout_of(config: Any, preprocessing: dict[str, Any], shape: tuple[int, ...]
 
     Args:
       config: of the model, with a `vision_config`.
-      preprocessing: of preprocessor_config.json.
+      preprocessing: what its image processor does.
       shape: of its images: (1, channels, height, width).
 
     Raises:
       BuildError: the image is not made of whole patches, or they lie in a way that is not known.
     """
     vision = config.vision_config
-    merged = _first(vision, "spatial_merge_size", "merge_size", "merge_kernel_size") or 1
-    merged = merged if isinstance(merged, int) else merged[0]
+    size, merged = _sizes(config, preprocessing)
     values = {
-        "patch_size": preprocessing.get("patch_size") or vision.patch_size,
-        "merge_size": preprocessing.get("merge_size") or merged,
+        "patch_size": size,
+        "merge_size": merged,
         "temporal_patch_size": preprocessing.get("temporal_patch_size")
         or _first(vision, "temporal_patch_size", "patch_temporal")
         or 1,
@@ -100,7 +103,6 @@ def layout_of(config: Any, preprocessing: dict[str, Any], shape: tuple[int, ...]
     numbers = torch.arange(torch.Size(shape).numel()).view(shape)
     expected = function(None, numbers, **arguments)[0][0]
     moments = arguments.get("temporal_patch_size", 1)
-    size, merged = values["patch_size"], values["merge_size"]
     for block, order in itertools.product((merged, 1), _ORDERS):
         layout = Layout(size, merged, block, moments, order, tuple(expected.shape[1:]))
         if torch.equal(layout.cut(numbers), expected):
@@ -112,22 +114,76 @@ def layout_of(config: Any, preprocessing: dict[str, Any], shape: tuple[int, ...]
     )
 
 
+def merged_side(config: Any, preprocessing: dict[str, Any]) -> int:
+    """Pixels of a side of an image's merged patches; the arguments are those of `layout_of`."""
+    size, merged = _sizes(config, preprocessing)
+    return size * merged
+
+
+def _sizes(config: Any, preprocessing: dict[str, Any]) -> tuple[int, int]:
+    """Pixels of a patch's side, and patches of a merged one's."""
+    vision = config.vision_config
+    merged = _first(vision, "spatial_merge_size", "merge_size", "merge_kernel_size") or 1
+    merged = merged if isinstance(merged, int) else merged[0]
+    return (
+        preprocessing.get("patch_size") or vision.patch_size,
+        preprocessing.get("merge_size") or merged,
+    )
+
+
 def _first(config: Any, *names: str) -> Any:
     return next((getattr(config, name) for name in names if hasattr(config, name)), None)
 
 
-def _cutter(model_type: str) -> Callable[..., Any]:
-    """The method `patchify` of an architecture's image processor."""
+def processor_defaults(model_type: str) -> dict[str, Any]:
+    """What an architecture's image processor takes for keys that its file leaves out.
+
+    Returns:
+      The class's values by key; empty where transformers has no processor for it.
+    """
+    name = _processor(model_type)
+    node, _ = _class(name) if name else (None, None)
+    found: dict[str, Any] = {}
+    for each in node.body if node else ():
+        if isinstance(each, ast.Assign) and isinstance(each.targets[0], ast.Name):
+            with contextlib.suppress(TypeError, ValueError):
+                found[each.targets[0].id] = _value(each.value)
+    return found
+
+
+def _value(node: ast.expr) -> Any:
+    """A constant of a class, which may be a name of transformers' or a quotient."""
+    if isinstance(node, ast.Name):
+        return getattr(image_utils, node.id, None)
+    if isinstance(node, ast.Attribute):
+        return _RESAMPLINGS.get(node.attr)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
+        return ast.literal_eval(node.left) / ast.literal_eval(node.right)
+    return ast.literal_eval(node)
+
+
+def _processor(model_type: str) -> str | None:
+    """The name of an architecture's image processor."""
     entry = IMAGE_PROCESSOR_MAPPING_NAMES.get(model_type)
-    entry = entry or IMAGE_PROCESSOR_MAPPING_NAMES[_OTHERS]
-    name = entry["torchvision"] if isinstance(entry, dict) else entry[0]
+    return entry["torchvision"] if isinstance(entry, dict) else entry[0] if entry else None
+
+
+def _class(name: str) -> tuple[ast.ClassDef | None, Path]:
+    """The source of a class of transformers, and its file."""
     module = sys.modules["transformers"]._class_to_module[name]
     path = Path(transformers.__path__[0], *module.split(".")).with_suffix(".py")
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ClassDef) and node.name == name:
-            for method in node.body:
-                if isinstance(method, ast.FunctionDef) and method.name == "patchify":
-                    return _compiled(method, path)
+    nodes = ast.walk(ast.parse(path.read_text()))
+    classes = (node for node in nodes if isinstance(node, ast.ClassDef) and node.name == name)
+    return next(classes, None), path
+
+
+def _cutter(model_type: str) -> Callable[..., Any]:
+    """The method `patchify` of an architecture's image processor."""
+    name = _processor(model_type) or _processor(_OTHERS)
+    node, path = _class(name)
+    for method in node.body if node else ():
+        if isinstance(method, ast.FunctionDef) and method.name == "patchify":
+            return _compiled(method, path)
     raise BuildError(
         f"{model_type}: transformers' {name} has no method patchify, expected one that says how "
         "images are cut.",

@@ -18,6 +18,7 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 import torch  # noqa: E402
 import transformers  # noqa: E402
 from etbuild import BuildError, ModelContext, ModelSpec  # noqa: E402
+from safetensors import safe_open  # noqa: E402
 from torch.utils import _pytree as pytree  # noqa: E402
 
 # A build has nobody who watches bars, and `load` reports what is missing.
@@ -27,6 +28,14 @@ transformers.logging.disable_progress_bar()
 _CONFIG = "config.json"
 _WEIGHTS = (".safetensors", ".bin")
 _AGAIN = "Give all files of the checkpoint, of one revision."
+_UNQUANTIZED = "Take the checkpoint that these were made of; the target's recipe quantizes it."
+_FLOATS = ("F64", "F32", "F16", "BF16")
+_OF_TORCH = {
+    torch.float64: "F64",
+    torch.float32: "F32",
+    torch.float16: "F16",
+    torch.bfloat16: "BF16",
+}
 # How many names a message lists.
 _MOST = 3
 
@@ -94,7 +103,28 @@ class Checkpoint:
                 output_loading_info=True,
                 trust_remote_code=False,
             )
+        self._check_types(model)
         return Loaded(model.eval(), tuple(sorted(loaded["missing_keys"])))
+
+    def _check_types(self, model: torch.nn.Module) -> None:
+        """Refuses files that hold a model's floats as whole numbers, or in 8 bits.
+
+        transformers would take these numbers for the weights. Tensors of other kinds, such as old
+        masks, are no weights.
+        """
+        floats = {name for name, each in model.state_dict().items() if each.is_floating_point()}
+        ends = {name.split(".", 1)[-1] for name in floats} | floats
+        for path in sorted(self.folder.rglob("*")):
+            for name, dtype in _types(path):
+                is_weight = (
+                    name.endswith("weight") or name in ends or name.split(".", 1)[-1] in ends
+                )
+                if is_weight and dtype not in _FLOATS:
+                    raise BuildError(
+                        f'{self.label}: {path.name}: tensor "{name}": got {dtype}, expected one of '
+                        f"{', '.join(_FLOATS)}: numbers of another type need scales.",
+                        _UNQUANTIZED,
+                    )
 
     def check_unused(self, loaded: Loaded, spec: ModelSpec) -> None:
         """Fails where what a program returns depends on weights that the checkpoint does not have.
@@ -210,7 +240,7 @@ def _check(values: dict[str, Any], label: str) -> None:
         raise BuildError(
             f"{label}: {_CONFIG}: quantization_config: got weights that are quantized with "
             f'"{method}", expected floating-point weights.',
-            "Take the checkpoint that these were made of; the target's recipe quantizes it.",
+            _UNQUANTIZED,
         )
     model_type = values.get("model_type")
     if model_type not in transformers.CONFIG_MAPPING:
@@ -230,6 +260,20 @@ def _read_json(path: Path, label: str) -> dict[str, Any]:
     if not isinstance(values, dict):
         raise BuildError(f"{label}: {path.name}: got no JSON object, expected one.", _AGAIN)
     return values
+
+
+def _types(path: Path) -> Iterator[tuple[str, str]]:
+    """Names of a file's tensors, and how they are stored; nothing of files of other kinds."""
+    if path.suffix == ".safetensors":
+        with safe_open(path, framework="pt") as file:
+            # It is no mapping.
+            for name in file.keys():  # noqa: SIM118
+                yield name, file.get_slice(name).get_dtype()
+    elif path.suffix == ".bin":
+        held = torch.load(path, map_location="meta", weights_only=True)
+        for name, tensor in held.items():
+            if isinstance(tensor, torch.Tensor):
+                yield name, _OF_TORCH.get(tensor.dtype, str(tensor.dtype))
 
 
 def _tensor(model: torch.nn.Module, name: str) -> torch.Tensor:

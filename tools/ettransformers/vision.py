@@ -10,7 +10,7 @@ from etbuild import BuildError
 from torch import nn
 from torch.nn import functional
 
-from ettransformers import patches
+from ettransformers import inputs, patches
 from ettransformers.constants import Constants
 from ettransformers.notes import Notes
 from ettransformers.pretrained import parameters_of, with_method
@@ -25,7 +25,7 @@ class VisionEncoder(nn.Module):
 
     Args:
       model: of transformers.
-      preprocessing: of preprocessor_config.json.
+      preprocessing: what its image processor does.
       shape: of its images: (1, channels, height, width).
       notes: makes the decoder's notes; set once the number of embeddings is known.
     """
@@ -40,13 +40,15 @@ class VisionEncoder(nn.Module):
         self.constants = Constants(model)
         # Moments, rows and columns of its patches, where the decoder counts them.
         self.grid: tuple[int, int, int] | None = None
-        scale = preprocessing.get("rescale_factor", 1 / 255)
-        self.scale = scale if preprocessing.get("do_rescale", True) else 1.0
-        normalizes = preprocessing.get("do_normalize", True)
-        for name, default in (("image_mean", 0.0), ("image_std", 1.0)):
-            values = preprocessing.get(name) if normalizes else None
-            values = torch.tensor(values or [default] * 3, dtype=torch.float32)
-            self.register_buffer(name, values.view(1, -1, 1, 1), persistent=False)
+        self.scale = inputs.pixel_scale(preprocessing)
+        for name, values, default in zip(
+            ("image_mean", "image_std"),
+            inputs.normalization(preprocessing),
+            (0.0, 1.0),
+            strict=True,
+        ):
+            each = torch.tensor(values or [default] * 3, dtype=torch.float32)
+            self.register_buffer(name, each.view(1, -1, 1, 1), persistent=False)
 
     def forward(self, pixels: torch.Tensor) -> torch.Tensor:
         """uint8 pixels (1, 3, height, width) to float32 (1, n, width)."""

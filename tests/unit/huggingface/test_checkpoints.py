@@ -9,8 +9,11 @@ import pytest
 import torch
 from architectures import checkpoint, context
 from etbuild import BuildError
+from etbuild.options import Options
 from ettransformers import entry
 from ettransformers.decoding import Buffers, empty_cache
+from ettransformers.inputs import image_size
+from ettransformers.pretrained import Checkpoint
 from ettransformers.tasks import TASKS
 from safetensors.torch import load_file, save_file
 from transformers import AutoConfig
@@ -72,6 +75,92 @@ def test_metadata_say_how_to_prepare_images(tmp_path: Path) -> None:
         "get_labels": ["cat", "dog"],
         "get_task": "image-classification",
     }
+
+
+_PLAIN = {"image_mean": [0.5, 0.4, 0.3], "image_std": [0.2, 0.25, 0.4]}
+_MEAN, _STD = [0.5, 0.4, 0.3], [0.2, 0.25, 0.4]
+_CLASS = [0.5] * 3
+
+
+@pytest.mark.parametrize(
+    ("values", "mean", "deviation"),
+    [
+        (_PLAIN, _MEAN, _STD),
+        (_PLAIN | {"do_normalize": True, "do_rescale": True}, _MEAN, _STD),
+        (_PLAIN | {"do_normalize": False}, None, None),
+        # Scales of the class, and one number for all channels.
+        ({"image_processor_type": "ViTImageProcessor"}, _CLASS, _CLASS),
+        ({"image_mean": 0.5, "image_std": [0.2, 0.25, 0.4]}, _CLASS, _STD),
+        # Of pixels that are not made 0 to 1.
+        (_PLAIN | {"do_rescale": False}, [v / 255 for v in _MEAN], [v / 255 for v in _STD]),
+        (_PLAIN | {"rescale_factor": 1 / 127.5}, [v / 2 for v in _MEAN], [v / 2 for v in _STD]),
+        ({"do_rescale": False, "do_normalize": False}, [0.0] * 3, [1 / 255] * 3),
+    ],
+)
+@pytest.mark.parametrize("name", ["preprocessor_config.json", "processor_config.json"])
+def test_pictures_are_normalized_as_the_processor_does(
+    name: str, values: dict, mean: list[float] | None, deviation: list[float] | None, tmp_path: Path
+) -> None:
+    checkpoint("vit", "ViTForImageClassification", tmp_path)
+    whole = {"image_processor": values} if name.startswith("processor") else values
+    (tmp_path / name).write_text(json.dumps(whole))
+    found = entry.build(context(tmp_path)).constant_methods
+    assert found.get("get_image_mean") == (mean and pytest.approx(mean))
+    assert found.get("get_image_std") == (deviation and pytest.approx(deviation))
+
+
+def test_without_a_processor_nothing_is_said(tmp_path: Path) -> None:
+    checkpoint("vit", "ViTForImageClassification", tmp_path)
+    assert "get_image_mean" not in entry.build(context(tmp_path)).constant_methods
+
+
+_SQUARE = {"height": 48, "width": 64}
+
+
+@pytest.mark.parametrize(
+    ("architecture", "values", "size"),
+    [
+        ("vit", {"size": _SQUARE}, (48, 64)),
+        ("vit", {"size": 48}, (48, 48)),
+        ("vit", {"size": [48, 64]}, (48, 64)),
+        ("vit", {"size": {"shortest_edge": 48}}, (48, 48)),
+        ("vit", {"size": {"shortest_edge": 48, "longest_edge": 90}}, (48, 48)),
+        ("vit", {"size": _SQUARE, "do_resize": False}, (32, 32)),
+        ("vit", {"size": {"longest_edge": 48}}, (32, 32)),
+        ("clip", {"size": {"shortest_edge": 64}, "crop_size": _SQUARE}, (48, 64)),
+        ("clip", {"size": 64, "crop_size": 48, "do_center_crop": False}, (64, 64)),
+        # Its class does not crop unless the file says so.
+        ("beit", {"size": _SQUARE, "crop_size": 224}, (48, 64)),
+        ("beit", {"size": _SQUARE, "crop_size": 40, "do_center_crop": True}, (40, 40)),
+        ("detr", {"size": {"shortest_edge": 64}, "pad_size": _SQUARE}, (48, 64)),
+        # Edges that are numbers of pixels in all.
+        ("qwen2_vl", {"size": {"shortest_edge": 3136, "longest_edge": 12845056}}, (224, 224)),
+        ("qwen2_vl", {"min_pixels": 3136, "max_pixels": 56 * 56}, (56, 56)),
+        ("qwen2_vl", {"min_pixels": 300 * 300, "max_pixels": 12845056}, (308, 308)),
+    ],
+)
+def test_sizes_of_pictures_follow_the_processor(
+    architecture: str, values: dict, size: tuple[int, int], tmp_path: Path
+) -> None:
+    (tmp_path / "preprocessor_config.json").write_text(json.dumps(values))
+    config = AutoConfig.for_model(architecture)
+    if architecture != "qwen2_vl":
+        config.image_size = 32
+    opened = Checkpoint(tmp_path, "//m:net", config, ())
+    assert image_size(opened, Options({}, "//m:net")) == size
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "float8_e4m3fn", "float8_e5m2"])
+def test_quantized_tensors_are_not_taken_for_values(dtype: str, bert: Path) -> None:
+    path = bert / "model.safetensors"
+    name = "bert.encoder.layer.0.output.dense.weight"
+    weights = load_file(path)
+    weights[name] = weights[name].to(getattr(torch, dtype))
+    # An old mask, which is no weight.
+    weights["bert.embeddings.position_ids"] = torch.arange(48).view(1, -1)
+    save_file(weights, path, {"format": "pt"})
+    with pytest.raises(BuildError, match=rf'tensor "{name}": got \w+, expected one of F64, F32'):
+        entry.build(context(bert))
 
 
 def test_lengths_are_fixed_if_asked_for(bert: Path) -> None:
