@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import inspect
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -43,6 +45,8 @@ class Constants:
         self._modules = sorted({type(part).__module__ for part in model.modules()})
         self._files = {sys.modules[name].__file__ for name in self._modules}
         self._values: dict[_Line, list[Any]] = {}
+        # As they are before a replacement is installed.
+        self._forwards = {type(part): type(part).forward for part in model.modules()}
 
     def record(
         self, run: Callable[[Any], Any], inputs: Sequence[Any], may_differ: bool = False
@@ -91,8 +95,33 @@ class Constants:
             # A line that tracing alone comes to.
             return call()
 
-        with self._wrapped(replay):
+        with self._wrapped(replay), self._own_forwards():
             yield
+
+    @contextlib.contextmanager
+    def _own_forwards(self) -> Iterator[None]:
+        """Undoes replacements of layers that cut a sequence into parts of several lengths.
+
+        transformers' replacement makes a batch of the parts, which are equally long for it.
+        """
+        unequal = {
+            line
+            for line, values in self._values.items()
+            if any(isinstance(value, list) and len(set(map(str, value))) > 1 for value in values)
+        }
+        own = [
+            (kind, forward)
+            for kind, forward in self._forwards.items()
+            if kind.forward is not forward and any(map(functools.partial(_has, forward), unequal))
+        ]
+        replaced = [(kind, kind.forward) for kind, _ in own]
+        try:
+            for kind, forward in own:
+                kind.forward = forward
+            yield
+        finally:
+            for kind, forward in replaced:
+                kind.forward = forward
 
     def _line(self) -> _Line:
         """The line of the model's code that is being run."""
@@ -184,6 +213,13 @@ class _Selections(TorchFunctionMode):
         if not isinstance(part, slice):
             return part
         return slice(*map(self.number, (part.start, part.stop, part.step)))
+
+
+def _has(function: Callable[..., Any], line: _Line) -> bool:
+    """Whether a line is in a function."""
+    code = inspect.unwrap(function).__code__
+    numbers = [number for _, _, number in code.co_lines() if number is not None]
+    return code.co_filename == line[0] and min(numbers) <= line[1] <= max(numbers)
 
 
 def _recorded(call: Callable[[], Any], record: list[Any]) -> Any:
