@@ -8,12 +8,17 @@ window keep all tokens: the attention mask alone limits what they see, which giv
 Layers without attention (Mamba's, gated delta rules, short convolutions) keep a state of a fixed
 size instead. A call at position 0 begins it anew. Such a program reads one token a call: with more,
 transformers' code computes in chunks whose number depends on the sizes, which cannot be exported.
+
+Only a traced module continues a cache. The eager one, with which programs are compared, reads all
+tokens so far again, by transformers' own forward: a wrong cache, mask or window fails a program's
+test. `check_steps` compares the two while a model is made, at positions that no test begins at.
 """
 
 from __future__ import annotations
 
+import contextlib
 import inspect
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,6 +43,9 @@ from ettransformers.tracing import replacements
 _MOST_TOKENS = 2048
 # Tokens of one call, likewise: memory for activations is planned for so many.
 _PREFILL = 128
+# Tokens of the conversation that `check_steps` compares, and how far logits may be from those of
+# transformers, as a share of their spread.
+COMPARED, _SHARE = 48, 1e-3
 # Padding is often token 0, and its state of zeros shows nothing: norms make noise of it.
 _FIRST = 3
 
@@ -236,12 +244,69 @@ def _other_state(config: Any, index: int, layer: Any) -> BuildError:
     )
 
 
+class History:
+    """The tokens that calls of an eager module have read.
+
+    Args:
+      length: how many tokens a conversation may have.
+    """
+
+    def __init__(self, length: int) -> None:
+        self._tokens = torch.zeros(1, length, dtype=torch.long)
+
+    def read(self, tokens: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
+        """All tokens up to the last of these: int64 (1, n).
+
+        Args:
+          tokens: of a call.
+          position: of its first token.
+        """
+        start, end = int(position), int(position) + tokens.shape[1]
+        self._tokens[:, start:end] = tokens
+        return self._tokens[:, :end].clone()
+
+
+@contextlib.contextmanager
+def _rows_of_masks(model: nn.Module, positions: torch.Tensor) -> Iterator[None]:
+    """Takes rows of layers' tables of masks by position, where code counts them from the end.
+
+    GPT-Neo's layers have one each. Their code takes its last keys for those that were read last,
+    which in a cache of fixed size they are not.
+
+    Args:
+      positions: of the tokens of a call.
+    """
+    shadowed = []
+    for module in model.modules():
+        table = module._buffers.get("bias")
+        if table is not None and table.dtype == torch.bool and table.dim() == 4:
+            vars(module)["bias"] = _Rows(table, positions)
+            shadowed.append(module)
+    try:
+        yield
+    finally:
+        for module in shadowed:
+            del vars(module)["bias"]
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """A table of masks (1, 1, queries, keys), whose slices have the rows of some positions."""
+
+    table: torch.Tensor
+    positions: torch.Tensor
+
+    def __getitem__(self, index: tuple[slice, ...]) -> torch.Tensor:
+        return self.table.index_select(2, self.positions)[..., index[-1]]
+
+
 class _Decoder(nn.Module):
     """Logits of the last of some tokens that continue what the cache holds."""
 
     def __init__(self, model: nn.Module, length: int) -> None:
         super().__init__()
         self.model = model
+        self.history = History(length)
         config = model.config.get_text_config(decoder=True)
         self.buffers_of_cache = Buffers(config, length, states=True)
         # Models without any attention have another name for it.
@@ -257,8 +322,16 @@ class _Decoder(nn.Module):
 
     def forward(self, tokens: torch.Tensor, input_pos: torch.Tensor) -> torch.Tensor:
         """Reads int64 tokens (1, n) at int64 position input_pos (1,); logits (1, vocabulary)."""
+        if torch.compiler.is_exporting():
+            return self.continued(tokens, input_pos)
+        whole = self.history.read(tokens, input_pos[0])
+        return self.model(input_ids=whole, use_cache=False).logits[:, -1]
+
+    def continued(self, tokens: torch.Tensor, input_pos: torch.Tensor) -> torch.Tensor:
+        """What `forward` returns, by the cache."""
         cache = self.buffers_of_cache.cache(input_pos[0], tokens.shape[1])
-        with replacements():
+        positions = torch.arange(tokens.shape[1]) + input_pos[0]
+        with replacements(), _rows_of_masks(self.model, positions):
             result = self.model(
                 input_ids=tokens,
                 use_cache=True,
@@ -273,9 +346,12 @@ def build(
 ) -> ModelSpec:
     """The method `forward` and the metadata that ExecuTorch's LLM runners read."""
     length = inputs.max_length(checkpoint, model, options, _MOST_TOKENS)
+    fix_positions(model, length, checkpoint.label)
     vocabulary = model.get_input_embeddings().num_embeddings
     decoder = _Decoder(model, length).eval()
     calls = calls_of(model, length, options, decoder.buffers_of_cache.has_states)
+    short = _Decoder(model, min(length, COMPARED)).eval()
+    check_steps(model, short.continued, short, calls, vocabulary, short.buffers_of_cache.length)
     method = method_of(decoder, calls, vocabulary)
     its = metadata(checkpoint, length, vocabulary, calls)
     if decoder.buffers_of_cache.has_states:
@@ -316,6 +392,102 @@ def calls_of(model: Any, length: int, options: Options, has_states: bool = False
             "Leave it out: the program reads one token a call.",
         )
     return Calls(most, dynamic)
+
+
+def fix_positions(model: Any, length: int, label: str) -> None:
+    """Lets positions be computed in the way of short conversations, and refuses longer ones.
+
+    Some rotary embeddings have other frequencies once a conversation is long. transformers then
+    computes all keys anew; those in a program's cache are of the shorter one.
+
+    Args:
+      model: of transformers.
+      length: how many tokens the cache keeps.
+      label: the target, for messages.
+
+    Raises:
+      BuildError: the cache is longer than the positions that are always computed alike.
+    """
+    config = model.config.get_text_config(decoder=True)
+    if getattr(config, "alibi", False) and config.model_type == "falcon":
+        raise BuildError(
+            f"{label}: config.json: alibi: got true, expected false: transformers' two "
+            "implementations of Falcon's attention give different logits with it.",
+            "Take a checkpoint with rotary embeddings, or declare the model with et_model and its "
+            "own code.",
+        )
+    every = getattr(config, "rope_parameters", None) or {}
+    for rope in [every, *(each for each in every.values() if isinstance(each, dict))]:
+        kind = rope.get("rope_type")
+        most = {
+            "dynamic": getattr(config, "max_position_embeddings", None),
+            "longrope": rope.get("original_max_position_embeddings")
+            or getattr(config, "original_max_position_embeddings", None),
+        }.get(kind)
+        if most and length > most:
+            raise BuildError(
+                f"{label}: max_length: got {length}, expected at most {most}: from there on "
+                f'"{kind}" computes the positions of all tokens anew, also of those in the cache.',
+                f"Set max_length (of et_llm: export.max_context_length) to {most}.",
+            )
+    for module in model.modules():
+        kinds = getattr(module, "rope_type", None)
+        if isinstance(kinds, dict):
+            module.rope_type = dict.fromkeys(kinds, "default")
+        elif isinstance(kinds, str):
+            # Their frequencies are there; the name alone says whether a call asks how long it is.
+            module.rope_type = "default"
+
+
+def check_steps(
+    model: Any,
+    step: Callable[..., torch.Tensor],
+    whole: Callable[..., torch.Tensor],
+    calls: Calls,
+    vocabulary: int,
+    length: int,
+    memory: tuple[torch.Tensor, ...] = (),
+) -> None:
+    """Compares what a cache gives with transformers' own forward, up to the cache's end.
+
+    Args:
+      model: of transformers.
+      step: reads tokens and a position, by the cache.
+      whole: the same, by all tokens so far.
+      calls: how many tokens a call reads.
+      vocabulary: number of different tokens.
+      length: how many tokens the cache keeps.
+      memory: what an encoder returned, an argument between the two.
+
+    Raises:
+      BuildError: the cache gives other logits.
+    """
+    tokens = torch.randint(
+        0, vocabulary, (1, length), generator=torch.Generator().manual_seed(length)
+    )
+    prompt = min(20, length - 1) if calls.dynamic else 1
+    # A prompt, single tokens behind it, a second turn, and single tokens up to the end.
+    ends = [prompt, prompt + 1, prompt + 2, (prompt + length) // 2, *range(length - 3, length + 1)]
+    if not calls.dynamic:
+        ends = list(range(1, length + 1))
+    starts = [0, *ends]
+    worst = 0.0
+    with torch.no_grad():
+        for start, end in zip(starts, ends, strict=False):
+            if end <= start:
+                continue
+            call = (tokens[:, start:end], *memory, torch.tensor([start]))
+            expected, got = whole(*call), step(*call)
+            spread = expected.std().clamp(min=torch.finfo(torch.float32).tiny)
+            worst = max(worst, float((got - expected).abs().max() / spread))
+    if not worst <= _SHARE:
+        raise BuildError(
+            f"{model.config.model_type}: a KV cache gives logits that differ from those of "
+            f"transformers' {type(model).__name__} by {worst:.2g} of their spread, expected at "
+            f"most {_SHARE:g}.",
+            "Take a model of another architecture, or declare this one with et_model and its own "
+            "code.",
+        )
 
 
 def example_tokens(count: int, vocabulary: int) -> torch.Tensor:

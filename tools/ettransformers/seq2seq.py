@@ -128,6 +128,7 @@ class _Decoder(nn.Module):
         self.model = model
         self.width = width
         self.buffers_of_cache = decoding.Buffers(model.config.get_text_config(decoder=True), length)
+        self.history = decoding.History(length)
         cache = decoding.empty_cache(self.buffers_of_cache.config, length)
         with torch.no_grad():
             self._run(torch.zeros(1, 1, dtype=torch.long), memory, cache)
@@ -141,6 +142,15 @@ class _Decoder(nn.Module):
         Args:
           memory: what the encoder returned.
         """
+        if torch.compiler.is_exporting():
+            return self.continued(tokens, memory, input_pos)
+        whole = self.history.read(tokens, input_pos[0])
+        return self._run(whole, memory, DynamicCache())
+
+    def continued(
+        self, tokens: torch.Tensor, memory: torch.Tensor, input_pos: torch.Tensor
+    ) -> torch.Tensor:
+        """What `forward` returns, by the cache."""
         with replacements():
             cache = self.buffers_of_cache.cache(input_pos[0], tokens.shape[1])
             return self._run(tokens, memory, cache)
@@ -212,12 +222,17 @@ def _spec(
             encoder.constants.record(lambda each: encoder(*each), (example, *more), may_differ=True)
         memory = encoder(*example)
     length = inputs.max_length(checkpoint, model, options, _MOST_TOKENS)
+    decoding.fix_positions(model, length, checkpoint.label)
     stack = model.get_decoder()
     # Older decoders have no method that gives it.
     embeddings = getattr(stack, "get_input_embeddings", lambda: stack.embed_tokens)()
     vocabulary = embeddings.num_embeddings
     decoder = _Decoder(model, memory, encoder.width, length).eval()
     calls = decoding.calls_of(model, length, options)
+    short = _Decoder(model, memory, encoder.width, min(length, decoding.COMPARED)).eval()
+    decoding.check_steps(
+        model, short.continued, short, calls, vocabulary, short.buffers_of_cache.length, (memory,)
+    )
     sizes: dict[int, Any] = {}
     if given.dynamic and seen is not None:
         most = seen + max(each["tokens"].shape[1] for each in (given.example, *given.more))
