@@ -85,8 +85,8 @@ def test_a_family_of_its_own_stays_its_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("added", "key", "line"),
     [
-        ("quantization:\n  embedding_quantize: 8,32\n", "quantization.embedding_quantize", 11),
-        ("multimethod:\n  methods:\n  - method_name: decode\n", "multimethod.methods.0.m", 12),
+        ("quantization:\n  embedding_quantize: 8,32\n", "quantization.embedding_quantize", 10),
+        ("multimethod:\n  methods:\n  - method_name: decode\n", "multimethod.methods.0.m", 11),
     ],
 )
 def test_keys_that_change_nothing_are_errors(
