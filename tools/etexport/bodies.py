@@ -22,6 +22,7 @@ from torch.fx import GraphModule, Node
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 
+from etexport import operators
 from etexport.control_flow import BODIES, bodies
 
 _HIGHER = torch.ops.higher_order
@@ -134,7 +135,7 @@ def _check(module: GraphModule, where: str) -> None:
         problem = _problem(node)
         if problem:
             what, instead = problem
-            raise BuildError(f"{where}{line(node)}: {what}", instead)
+            raise BuildError(f"{where}{operators.at_line(node)}: {what}", instead)
 
 
 def _problem(node: Node) -> tuple[str, str] | None:
@@ -152,10 +153,3 @@ def _problem(node: Node) -> tuple[str, str] | None:
                 _ROWS_OF_ONE,
             )
     return None
-
-
-def line(node: Node) -> str:
-    """The model's line that a node comes from, for messages; empty: it is not known."""
-    trace = [text.strip() for text in node.meta.get("stack_trace", "").splitlines()]
-    places = [text for text in trace if text.startswith("File ") and "site-packages" not in text]
-    return f", {places[-1].removeprefix('File ')}" if places else ""

@@ -11,7 +11,7 @@ from executorch.export import ExportRecipe
 from torch.export.graph_signature import ConstantArgument, InputKind
 from torch.utils import _pytree as pytree
 
-from etexport import bodies
+from etexport import bodies, operators
 from etexport.outputs import leaves
 
 
@@ -117,7 +117,7 @@ def _check_dropout(name: str, program: torch.export.ExportedProgram, label: str)
         for node in module.graph.nodes:
             if _drops(node):
                 raise BuildError(
-                    f'{label}: the method "{name}"{bodies.line(node)}: {node.target} is in '
+                    f'{label}: the method "{name}"{operators.at_line(node)}: {node.target} is in '
                     "training mode: its program would draw other numbers in each call.",
                     "Give the function the module's mode, as in F.dropout(x, p, self.training) "
                     "or dropout_p = self.p if self.training else 0.0; the modules are exported "

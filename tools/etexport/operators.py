@@ -79,3 +79,9 @@ def line_of(node: Node) -> str:
         return ""
     file, line = (own or frames)[-1]
     return f"{file}:{line}"
+
+
+def at_line(node: Node) -> str:
+    """The same for the middle of a sentence: ", net.py:12"."""
+    line = line_of(node)
+    return f", {line}" if line else ""

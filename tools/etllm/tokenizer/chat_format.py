@@ -5,9 +5,9 @@ texts that the runner puts around what is said. That holds only for a template t
 message once and changes nothing but the white space around it, so each rendering is checked.
 
 The KV cache keeps what was read and generated, so a second message is possible only if the template
-renders earlier turns as they were. Conversations of four turns are played through the template: what
-it changes, such as the thoughts of earlier answers, is listed, and the runner refuses a message
-after it.
+renders earlier turns as they were. Conversations of four turns are played through the template:
+what it changes, such as the thoughts of earlier answers, is listed, and the runner refuses a
+message after it.
 
     python -m etllm.tokenizer.chat_format --config tokenizer_config.json --output chat_format.json \
         [--template chat_template.jinja]

@@ -314,16 +314,21 @@ Status check_with_manifest(
     bool verify,
     OpenDataFiles& open,
     CheckedFiles& checked) {
-  Manifest manifest = TRY(read_manifest(files.manifest));
+  const std::shared_ptr<const Manifest> own = TRY(open.manifest(files.manifest));
+  const Manifest& manifest = *own;
+  std::optional<Manifest> adapted;
   TRY(check_program(*checked.program, checked.program_bytes, manifest, verify));
   checked.data = TRY(match_data(manifest, files.program, files.data, files.known_data, open));
   for (size_t i = 0; i < checked.data.size(); ++i) {
     const auto adapter = TRY(check_keys(*checked.data[i], manifest.data[i], manifest, verify, open));
     if (adapter != nullptr) {
-      pack_adapter(manifest, *adapter);
+      if (!adapted) {
+        adapted = manifest;
+      }
+      pack_adapter(*adapted, *adapter);
     }
   }
-  checked.cache_use.manifest = std::move(manifest);
+  checked.cache_use.manifest = adapted ? std::make_shared<const Manifest>(std::move(*adapted)) : own;
   return {};
 }
 

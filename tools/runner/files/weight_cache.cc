@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstring>
+#include <string_view>
 #include <utility>
 
 #include "tools/runner/base/checksum.h"
@@ -90,16 +91,28 @@ std::string content_name(
   return replacements.size() == 1 ? *replacements.begin() : "";
 }
 
-Status check_pair(const CacheUse& first, const CacheUse& second) {
-  for (const auto& [name, digest] : *first.manifest->packed) {
-    const auto other = second.manifest->packed->find(name);
-    if (other != second.manifest->packed->end() && other->second != digest) {
-      return error("--weight_cache is unsafe for " + first.program + " and " + second.program +
-           " together: they pack \"" + name + "\" in different ways; run them without it, or in two processes.");
+// The names that some programs pack, each with its digest and the first program that packs it. Refers to the programs.
+class PackedNames {
+ public:
+  // An error, if a program packs one of the names in another way.
+  Status add(const CacheUse& use) {
+    if (!manifests_.insert(use.manifest.get()).second) {
+      return {};
     }
+    for (const auto& [name, digest] : *use.manifest->packed) {
+      const auto& [program, other] = names_.try_emplace(name, &use.program, &digest).first->second;
+      if (*other != digest) {
+        return error("--weight_cache is unsafe for " + *program + " and " + use.program +
+             " together: they pack \"" + name + "\" in different ways; run them without it, or in two processes.");
+      }
+    }
+    return {};
   }
-  return {};
-}
+
+ private:
+  std::set<const Manifest*> manifests_;
+  std::map<std::string_view, std::pair<const std::string*, const std::string*>> names_;
+};
 
 std::atomic_flag leases_are_locked = ATOMIC_FLAG_INIT;
 
@@ -107,14 +120,6 @@ std::atomic_flag leases_are_locked = ATOMIC_FLAG_INIT;
 std::vector<std::weak_ptr<const CacheUse>>& all_leases() {
   static auto* leases = new std::vector<std::weak_ptr<const CacheUse>>();
   return *leases;
-}
-
-// An error, if a program and one with a lease pack something in different ways.
-Status check_leases(const CacheUse& use, const std::vector<CacheLease>& leases) {
-  for (const CacheLease& lease : leases) {
-    TRY(check_pair(*lease, use));
-  }
-  return {};
 }
 
 }  // namespace
@@ -156,8 +161,11 @@ ContentKeys use_content_keys(CacheUse& use) {
   if (!use.manifest || !use.manifest->packed || !use.manifest->packed_of_adapter) {
     return {};
   }
-  Manifest& manifest = *use.manifest;
+  const Manifest& manifest = *use.manifest;
   const std::map<std::string, std::string> hashes = hashes_of_adapter(manifest);
+  if (hashes.empty()) {
+    return {};
+  }
   ContentKeys content_keys;
   std::set<std::string> unique;
   for (const auto& [key, digest] : hashes) {
@@ -186,7 +194,9 @@ ContentKeys use_content_keys(CacheUse& use) {
       return {};
     }
   }
-  manifest.packed = std::move(packed);
+  Manifest changed = manifest;
+  changed.packed = std::move(packed);
+  use.manifest = std::make_shared<const Manifest>(std::move(changed));
   return content_keys;
 }
 
@@ -231,11 +241,14 @@ Result<std::vector<CacheLease>> lease_weight_cache(const std::vector<CacheUse>& 
       others.push_back(std::move(other));
     }
   }
+  PackedNames names;
+  for (const CacheLease& other : others) {
+    TRY(names.add(*other));
+  }
   std::vector<CacheLease> leases;
   for (const CacheUse& program : programs) {
-    TRY(check_leases(program, others));
-    TRY(check_leases(program, leases));
-    leases.push_back(std::make_shared<const CacheUse>(program));
+    TRY(names.add(program));
+    leases.push_back(std::make_shared<const CacheUse>(CacheUse{program.program, {}, program.manifest}));
   }
   others.insert(others.end(), leases.begin(), leases.end());
   all_leases().assign(others.begin(), others.end());

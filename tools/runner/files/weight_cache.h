@@ -14,7 +14,6 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -27,7 +26,7 @@ namespace runner {
 struct CacheUse {
   std::string program;  // Its file.
   std::set<std::string> keys;  // Of all data that it may load.
-  std::optional<Manifest> manifest;
+  std::shared_ptr<const Manifest> manifest;  // One for all programs of a file; nullptr: none.
 };
 
 // Updates the manifest for a replacement adapter: the hashes of its keys, and the digests of packed weights.
