@@ -264,7 +264,7 @@ def _rotary(
         raise config.error("partial_rotary_factor", "a share of each head with an even size")
     pairs = turned // 2
     most = config.integer("max_position_embeddings", minimum=1)
-    # Beside the rotary embedding's other values it counts only where it is nowhere else.
+    # Of two places, transformers reads the outer one.
     original = "original_max_position_embeddings"
     outer = config if config.given(original) else rope
     if kind == "default":
