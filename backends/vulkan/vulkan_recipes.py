@@ -51,6 +51,7 @@ def int8_weight_only(ctx: RecipeContext) -> ExportRecipe:
 
 def int8_dynamic(ctx: RecipeContext) -> ExportRecipe:
     """Refused: Vulkan's runtime (ExecuTorch 1.5.1) aborts while it loads such a program."""
+    _made(ctx, "vulkan_int8_dynamic")  # Reads the options that all recipes of the backend have.
     raise BuildError(
         f"{ctx.label}: Vulkan's runtime (ExecuTorch 1.5.1) aborts while it loads a program with "
         "8-bit weights and dynamic activations.",

@@ -102,7 +102,7 @@ def test_the_pages_targets_are_correct(page: str, player: Player) -> None:
 
 def test_the_readme_writes_the_smallest_example() -> None:
     files = {block.name: block.text for block in blocks_of("README.md") if block.kind == "file"}
-    assert sorted(files) == ["BUILD.bazel", "MODULE.bazel", "net.py"]
+    assert sorted(files) == [".bazelversion", "BUILD.bazel", "MODULE.bazel", "net.py"]
     for name, text in files.items():
         example = (_MODULE / "examples/hello" / name).read_text()
         assert text == example.replace('path = "../.."', 'path = "../rules_executorch"'), name

@@ -157,8 +157,8 @@ def test_missing_data(name: str, copied: Callable[[str], Path]) -> None:
         (
             b"XnnpackBackend",
             b"ThrowingOneOne",
-            'while loading {program}: method "forward" (no device found); a backend lacks its '
-            "driver or an operator, a file is damaged, or memory has run out",
+            'while loading {program}: method "forward": no device; a backend lacks its driver or '
+            "an operator, or memory has run out.",
         ),
         (
             b"aten::",

@@ -377,7 +377,9 @@ def test_options_that_do_not_go_together(options: list[str | Path], words: str) 
 def other_tokenizer(folder: Path) -> Path:
     """A tokenizer with a token that the program's vocabulary lacks."""
     values = json.loads(TOKENIZER.read_text())
-    added = values["added_tokens"][0] | {"id": 60000, "content": "<other>", "special": False}
+    ids = [*values["model"]["vocab"].values(), *(token["id"] for token in values["added_tokens"])]
+    other = {"id": max(ids) + 1, "content": "<other>", "special": False}
+    added = values["added_tokens"][0] | other
     values["added_tokens"].append(added)
     path = folder / "tokenizer.json"
     path.write_text(json.dumps(values))

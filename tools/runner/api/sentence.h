@@ -7,6 +7,7 @@
 #include <string>
 
 #include "tools/runner/api/executorch_app.h"
+#include "tools/runner/base/process.h"
 
 namespace runner {
 
@@ -40,7 +41,10 @@ inline void write_sentence(const std::string& sentence, executorch_app_error* er
 // Without allocating: memory may have run out.
 inline void write_failure(const char* function, const char* what, executorch_app_error* error) {
   if (error != nullptr) {
-    snprintf(error->sentence, sizeof(error->sentence), "%s: the call failed: %s.", function, what);
+    snprintf(
+        error->sentence, sizeof(error->sentence),
+        "%s: the call failed while %s: %s; a backend lacks its driver or an operator, or memory has run out.", function,
+        last_stage(), what);
   }
 }
 

@@ -218,6 +218,10 @@ void set_stage(const std::string& now) {
   }
 }
 
+const char* last_stage() {
+  return stage;
+}
+
 std::string runtime_message() {
   const Lock lock(message_is_locked);
   return last_message();

@@ -23,6 +23,9 @@ void note(const std::string& sentence);
 // on this thread is kept instead of printed. Threads that never call this log as before: an app may use the runtime, too.
 void set_stage(const std::string& stage);
 
+// What the last `set_stage` of any thread said.
+const char* last_stage();
+
 // The first error that the runtime logged in this thread's stage, or on a thread of its own; may be empty.
 std::string runtime_message();
 
