@@ -194,7 +194,7 @@ class _Quantizer(XNNPACKQuantizer):
         return config is not None and config.input_activation.is_dynamic
 
     def _is_taken(self, node: Node) -> bool:
-        """Whether XNNPACK has a dynamic kernel for a node, if it is a convolution."""
+        """Returns whether XNNPACK has a dynamic kernel for a node, if it is a convolution."""
         name = str(node.target)
         if node.op != "call_function" or not name.startswith(("aten.conv", "aten.conv_transpose")):
             return True
@@ -206,7 +206,7 @@ class _Quantizer(XNNPACKQuantizer):
 
 
 def _is_padded(node: Node) -> bool:
-    """Whether a layer's input is padded by an operator, with no other layer in between."""
+    """Returns whether a layer's input is padded by an operator, with no other layer in between."""
     seen, queue = set(), [node.args[0]]
     while queue:
         source = queue.pop()
@@ -220,7 +220,7 @@ def _is_padded(node: Node) -> bool:
 
 
 def _pads_unevenly(node: Node) -> bool:
-    """Whether a convolution pads one side more than the other: "same" with an even kernel."""
+    """Returns whether a convolution pads one side more: "same" with an even kernel."""
     if not str(node.target).endswith(".padding") or node.args[4:5] != ("same",):
         return False
     sizes = node.args[1].meta["val"].shape[2:]

@@ -1,4 +1,4 @@
-"""What an et_llm with `benchmark = True` measures."""
+"""Benchmarks of an et_llm with `benchmark = True`."""
 
 load("//toolchains/python:paths.bzl", "readable_label")
 

@@ -145,7 +145,7 @@ def _of_inputs(model: GraphModule) -> set[Node]:
 
 
 def _is_unfit(node: Node, reached: set[Node]) -> bool:
-    """Whether an annotation takes a weight for a dynamic input, or an input for a weight."""
+    """Returns whether an annotation confuses a weight with a dynamic input."""
     annotation = node.meta.get(Q_ANNOTATION_KEY)
     specs = {n: s for n, s in (annotation.input_qspec_map or {}).items() if s} if annotation else {}
     is_dynamic = any(getattr(spec, "is_dynamic", False) for spec in specs.values())

@@ -95,7 +95,7 @@ def keep(
 
 
 def _sources(node: Node) -> list[Node]:
-    """What a node puts side by side in one tensor."""
+    """Returns what a node puts side by side in one tensor."""
     if node.op != "call_function" or not node.args:
         return []
     first = node.args[0]

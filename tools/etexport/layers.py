@@ -197,7 +197,7 @@ def _transformed(layer: Layer, modules: Mapping[str, Any]) -> torch.nn.Module | 
 
 
 def _place(tensor: torch.Tensor) -> int:
-    """Where a weight is, which graphs of the model share."""
+    """Returns where a weight is, which graphs of the model share."""
     return tensor.untyped_storage().data_ptr()
 
 

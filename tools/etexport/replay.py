@@ -167,7 +167,7 @@ _PLAIN = (int, float, complex, str, bytes, torch.dtype, torch.device, torch.Size
 
 
 class _Before:
-    """What a call could change, as it is before the call."""
+    """Returns what a call could change, as it is before the call."""
 
     def __init__(self, arguments: Any, buffers: Sequence[torch.Tensor]) -> None:
         parts = leaves(arguments)
@@ -177,7 +177,7 @@ class _Before:
         self._versions = [_version(tensor) for tensor in (*self._tensors, *self._buffers)]
 
     def is_pure(self, output: Any, buffers: Sequence[torch.Tensor]) -> bool:
-        """Whether nothing has changed, and the output shares no memory with anything."""
+        """Returns whether nothing has changed, and the output shares no memory with anything."""
         if not self._known or [*map(id, buffers)] != [*map(id, self._buffers)]:
             return False
         held = (*self._tensors, *self._buffers)
@@ -215,7 +215,7 @@ class _State:
         }
 
     def buffers(self) -> list[torch.Tensor]:
-        """What the modules have as their buffers now."""
+        """Returns what the modules have as their buffers now."""
         return [module._buffers[name] for module, name, _, _ in self._before.values()]
 
     def restore(self) -> None:

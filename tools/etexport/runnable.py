@@ -1,4 +1,4 @@
-"""What a program calls must be what the runtime's kernels take, or the first call would fail.
+"""Refuses calls that no kernel of the runtime takes: the first call would fail.
 
 ExecuTorch's portable kernels take less than torch's operators: their checks fail with error 0x12
 when a program runs, and name no line of the model. So the final graph is checked before it is
@@ -7,7 +7,7 @@ have done that.
 
 Kernels also want their tensors in the order of rows, or all of them with the channels last. torch
 gives some results another order though all inputs are in that of rows (`nonzero`), and the kernels
-write rows all the same. `Rows` says so in the graph.
+write rows whatever it is. `Rows` says so in the graph.
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ class Slices:
             self._axes[key] = list(map(_joined, known, axes)) if known else axes
 
     def weak(self) -> list[Weak]:
-        """What is weak, in the order of methods, outputs and axes."""
+        """Returns what is weak, in the order of methods, outputs and axes."""
         return [
             Weak(method, number, text)
             for (method, number, _, dtype), axes in sorted(self._axes.items())
@@ -180,11 +180,11 @@ class _Part:
         return self._values["low"] == self._values["high"]
 
     def is_dead(self, smallest: float, variation: float) -> bool:
-        """Whether the program's are equal and the eager model's are not."""
+        """Returns whether the program's are equal and the eager model's are not."""
         return self._is_constant and self._deviation > max(smallest, variation * self.size)
 
     def is_weak(self, whole: _Part, smallest: float) -> bool:
-        """Whether it is dead, or its ratio is far below that of the output."""
+        """Returns whether it is dead, or its ratio is far below that of the output."""
         if self._of_one < _FEW:
             return self.count >= _LEAST and self.is_dead(smallest, _LEAST_VARIATION)
         if self.is_dead(smallest, _VARIATION):
@@ -193,7 +193,7 @@ class _Part:
         return self._ratio_db < limit and self._deviation > max(smallest, _VARIATION * self.size)
 
     def described(self, whole: _Part) -> str:
-        """What is wrong."""
+        """Returns what is wrong."""
         if self._is_constant:
             low, high = self._values["expected_low"], self._values["expected_high"]
             return (

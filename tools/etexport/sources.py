@@ -116,7 +116,7 @@ def absent_module(error: ImportError) -> str:
 
 
 def absence_hint(error: ImportError) -> str:
-    """What to do about a module that code of a model or recipe imports, and that was not found."""
+    """Returns what to do about a module that was imported and not found."""
     absent = absent_module(error)
     named = _named_like(absent)
     if named:

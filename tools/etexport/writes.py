@@ -112,7 +112,7 @@ def _write_in_place(program: ExportedProgram, copied: set[str]) -> bool:
 
 
 def _is_last(program: ExportedProgram, write: Node) -> bool:
-    """Whether a buffer ends with a write's result, and nothing else reads what is overwritten."""
+    """Returns whether a write is a buffer's last, and nothing else reads what it overwrites."""
     signature, written = program.graph_signature, write.args[0]
     buffer = signature.inputs_to_buffers.get(written.name)
     return (
@@ -123,7 +123,7 @@ def _is_last(program: ExportedProgram, write: Node) -> bool:
 
 
 def _has_kernel(write: Node) -> bool:
-    """Whether the kernel in place has a write's case, but for the numbers in the index."""
+    """Returns whether the kernel in place has a write's case, but for the numbers in the index."""
     written, indices, values, *accumulate = write.args
     if any(accumulate) or write.kwargs.get("accumulate"):
         return False

@@ -164,7 +164,7 @@ def _read(data: bytes, start: int, size: int) -> Payload:
 
 
 def _names_of(constants: Sequence[Table], keys: Sequence[str], inline: bytes) -> list[str]:
-    """What stands for the bytes of constants: their keys, or hashes of those in the payload."""
+    """Returns names of constants' bytes: their keys, or hashes of those in the payload."""
     pieces = [
         tuple(0 if key else number(constant, n, numbers.Uint64Flags) for n in (0, 1))
         for key, constant in zip(keys, constants, strict=True)
@@ -303,7 +303,7 @@ def _node(node: Table, values: Mapping[int, _Value]) -> _Node | None:
 
 
 def _geometry(kind: int, shape: tuple[int, ...], field_of: Callable[[int], int]) -> tuple[int, ...]:
-    """What else chooses the kernel of a convolution, and with it the packed form."""
+    """Returns what else chooses the kernel of a convolution, and with it the packed form."""
     height, width, inputs, outputs, _ = shape
     if _CONVOLUTIONS[kind] == "transposed convolution":
         fields = range(6, 10)  # Strides and dilations.
@@ -327,7 +327,7 @@ def _packing(
     names: Sequence[str],
     data: bytes,
 ) -> Packing:
-    """How a node packs its weight.
+    """Returns how a node packs its weight.
 
     Args:
       node: it.

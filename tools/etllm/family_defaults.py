@@ -1,4 +1,4 @@
-"""What a config.json means that leaves keys out: the defaults of transformers' own classes.
+"""Defaults for the keys that a config.json leaves out, of transformers' own classes.
 
 A test compares them with the classes, and prints the table that these have. Keys that a class does
 not know change nothing in transformers, so they change nothing here.

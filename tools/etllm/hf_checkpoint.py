@@ -101,7 +101,7 @@ def opened(
 
 
 def _is_tied(config: JsonValues, its: Architecture, files: _Files) -> bool:
-    """Whether the output has the embedding's weights: as transformers, not if the two differ."""
+    """Returns whether the output has the embedding's weights: only if both are equal."""
     if _HEAD not in files.file_by_tensor:
         if not its.tied:
             raise config.error(

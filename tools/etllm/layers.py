@@ -95,7 +95,7 @@ class GroupedAttention(Attention):
     def _longest(
         self, linear: nn.Linear, heads: int, norm: torch.Tensor, own_norm: str
     ) -> torch.Tensor:
-        """How long each head's query or key can be: (heads,); infinite where an adapter is."""
+        """Returns the largest length of each head's vectors: (heads,); infinite with an adapter."""
         if self.norms:
             weight = getattr(self, own_norm).weight.float()
             return weight.abs().amax().expand(heads) * self.size**0.5

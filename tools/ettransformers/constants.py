@@ -216,7 +216,7 @@ class _Selections(TorchFunctionMode):
 
 
 def _has(function: Callable[..., Any], line: _Line) -> bool:
-    """Whether a line is in a function."""
+    """Returns whether a line is in a function."""
     code = inspect.unwrap(function).__code__
     numbers = [number for _, _, number in code.co_lines() if number is not None]
     return code.co_filename == line[0] and min(numbers) <= line[1] <= max(numbers)

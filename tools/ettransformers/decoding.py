@@ -328,7 +328,7 @@ class _Decoder(nn.Module):
         return self.model(input_ids=whole, use_cache=False).logits[:, -1]
 
     def continued(self, tokens: torch.Tensor, input_pos: torch.Tensor) -> torch.Tensor:
-        """What `forward` returns, by the cache."""
+        """Returns what `forward` returns, by the cache."""
         cache = self.buffers_of_cache.cache(input_pos[0], tokens.shape[1])
         positions = torch.arange(tokens.shape[1]) + input_pos[0]
         with replacements(), _rows_of_masks(self.model, positions):

@@ -127,7 +127,7 @@ def image(checkpoint: Checkpoint, options: Options) -> Inputs:
 
 
 def image_preprocessing(checkpoint: Checkpoint) -> dict[str, Any]:
-    """What a checkpoint's image processor does, with its class's values for keys left out.
+    """Returns what a checkpoint's image processor does, with its class's values for keys left out.
 
     It stands in processor_config.json, or else in preprocessor_config.json; empty if in neither.
     """
@@ -168,7 +168,7 @@ def normalization(
 
 
 def pixel_scale(preprocessing: Mapping[str, Any]) -> float:
-    """What pixels of 0 to 255 are multiplied by before they are normalized."""
+    """Returns what pixels of 0 to 255 are multiplied by before they are normalized."""
     if not preprocessing.get("do_rescale", True):
         return 1.0
     return float(preprocessing.get("rescale_factor") or 1 / 255)
@@ -266,7 +266,7 @@ def _height_and_width(value: Any) -> tuple[int, int] | None:
 
 
 def _counts_pixels(checkpoint: Checkpoint, preprocessing: Mapping[str, Any]) -> bool:
-    """Whether a processor's edges are numbers of pixels in all, as of Qwen-VL's kind."""
+    """Returns whether a processor's edges are numbers of pixels in all, as of Qwen-VL's kind."""
     defaults = patches.processor_defaults(checkpoint.config.model_type)
     return any("merge_size" in each or "min_pixels" in each for each in (preprocessing, defaults))
 

@@ -136,7 +136,7 @@ def _first(config: Any, *names: str) -> Any:
 
 
 def processor_defaults(model_type: str) -> dict[str, Any]:
-    """What an architecture's image processor takes for keys that its file leaves out.
+    """Returns what an architecture's image processor takes for keys that its file leaves out.
 
     Returns:
       The class's values by key; empty where transformers has no processor for it.

@@ -150,7 +150,7 @@ class _Decoder(nn.Module):
     def continued(
         self, tokens: torch.Tensor, memory: torch.Tensor, input_pos: torch.Tensor
     ) -> torch.Tensor:
-        """What `forward` returns, by the cache."""
+        """Returns what `forward` returns, by the cache."""
         with replacements():
             cache = self.buffers_of_cache.cache(input_pos[0], tokens.shape[1])
             return self._run(tokens, memory, cache)

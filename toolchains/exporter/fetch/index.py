@@ -67,7 +67,7 @@ class File:
 
 @dataclass
 class _Search:
-    """What was found where, for messages."""
+    """Returns what was found where, for messages."""
 
     problems: list[str] = field(default_factory=list)
     places: list[str] = field(default_factory=list)
@@ -147,7 +147,7 @@ class Index:
         return links_of(path.read_bytes(), "text/html", base) if path.exists() else []
 
     def listings(self, name: str, search: _Search | None = None) -> Iterator[list[File]]:
-        """What each place has of a package, one after the other."""
+        """Returns what each place has of a package, one after the other."""
         search = search or _Search()
         indexes = [*self._settings.index_urls, *self._more]
         for place in [*self._settings.find_links, *(f"{i}{canonical(name)}/" for i in indexes)]:

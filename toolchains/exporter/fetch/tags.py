@@ -1,4 +1,4 @@
-"""Which of a package's wheels fit a machine: the packaging standard's tags, the best first."""
+"""The tags of wheels that fit a machine, by the packaging standard, the best first."""
 
 from __future__ import annotations
 

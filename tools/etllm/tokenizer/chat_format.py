@@ -116,7 +116,7 @@ def _replays(
     prompt: str = "one",
     answer: str = "yes",
 ) -> bool:
-    """Whether each turn of a conversation adds to the text what the runner reads for it."""
+    """Returns whether each turn of a conversation adds to the text what the runner reads for it."""
     before, *middle, after = values["system_and_prompt" if system else "prompt"]
     messages = [{"role": "system", "content": system}] if system else []
     read = before + "".join(system + text for text in middle)
@@ -135,7 +135,7 @@ def _replays(
 
 
 def _changes(template: ChatTemplate, values: Mapping[str, Any]) -> dict[str, Any]:
-    """What the template changes in earlier turns, so that nothing can follow it.
+    """Returns what the template changes in earlier turns, so that nothing can follow it.
 
     Returns:
       `system`: a system message; `empty_answer`; `answer_starts_with_space` and

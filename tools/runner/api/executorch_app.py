@@ -380,7 +380,7 @@ class App(_Handle):
 
     @property
     def has_weight_cache(self) -> bool:
-        """Whether XNNPACK packs common weights once for all sessions."""
+        """Returns whether XNNPACK packs common weights once for all sessions."""
         with self._lock:
             return self._get("has_weight_cache")
 
