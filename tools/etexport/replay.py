@@ -167,7 +167,7 @@ _PLAIN = (int, float, complex, str, bytes, torch.dtype, torch.device, torch.Size
 
 
 class _Before:
-    """Returns what a call could change, as it is before the call."""
+    """Everything that a call could change, as it is before the call."""
 
     def __init__(self, arguments: Any, buffers: Sequence[torch.Tensor]) -> None:
         parts = leaves(arguments)

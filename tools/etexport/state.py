@@ -187,7 +187,7 @@ def changed(before: torch.nn.Module, after: torch.nn.Module) -> list[str]:
 
 
 class _Calls:
-    """Returns what the first call of a method changes.
+    """Everything that the first call of a method changes.
 
     Attributes:
       first: the copy that was called; None: the method is exported already, or its module does not

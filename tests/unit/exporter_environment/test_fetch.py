@@ -325,6 +325,8 @@ def test_the_default_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         (folder / "__init__.py").touch()
     (package / "index.py").write_text("class PyPI:\n    simple_url = 'https://default/simple'\n")
     monkeypatch.setattr(settings, "_WHEEL_FOLDERS", (str(tmp_path),))
+    # Debian's interpreter names a folder of wheels.
+    monkeypatch.setattr(settings.sysconfig, "get_config_var", lambda _: None)
     bare = tmp_path / "bin/python3"
     bare.parent.mkdir()
     bare.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')

@@ -67,7 +67,7 @@ class File:
 
 @dataclass
 class _Search:
-    """Returns what was found where, for messages."""
+    """Everything that was found, and where, for messages."""
 
     problems: list[str] = field(default_factory=list)
     places: list[str] = field(default_factory=list)

@@ -70,7 +70,7 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
 
 
 class Network:
-    """Returns what one run asks of the network."""
+    """Everything that one run asks of the network."""
 
     def __init__(self, settings: Settings, urls: tuple[str, ...] = ()) -> None:
         """`urls` may have logins for other files of their hosts."""

@@ -29,7 +29,7 @@ _WHEEL_FOLDERS = ("/usr/share/python-wheels", "/usr/share/python3-wheels")
 
 @dataclass(frozen=True)
 class Settings:
-    """Returns where files are looked for, first in `find_links`, and how hosts are asked."""
+    """Places where files are looked for, first in `find_links`, and how hosts are asked."""
 
     index_urls: tuple[str, ...] = ()
     find_links: tuple[str, ...] = ()

@@ -30,7 +30,7 @@ _FETCHES = 8
 
 @dataclass(frozen=True)
 class Origin:
-    """Returns where wheels come from: files that are there, by sha256, then pip's settings.
+    """The places that wheels come from: files that are there, by sha256, then pip's settings.
 
     `scratch` is a folder for what is fetched, in the file system of what is installed.
     """
