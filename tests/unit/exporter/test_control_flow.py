@@ -235,7 +235,7 @@ class MapOfTwo(torch.nn.Module):
 @pytest.mark.parametrize(
     ("net", "message"),
     [
-        (While(), "in forward: ExecuTorch has no instruction for torch.while_loop."),
+        (While(), "test_control_flow.py:227: ExecuTorch has no instruction for torch.while_loop."),
         (MapOfTwo(), ": ExecuTorch's map takes one tensor and returns one: got 2 and 1."),
     ],
 )
