@@ -132,7 +132,7 @@ def test_exported_windows_and_positions(
 @pytest.mark.release
 @pytest.mark.parametrize("architecture", sorted(set(_CLASSES) - set(_INCONSISTENT)))
 def test_all_architectures(architecture: str, tmp_path: Path) -> None:
-    """What cannot be built is another test's; what is built gives transformers' numbers."""
+    """Programs that are built give transformers' numbers; another test has those that are not."""
     try:
         model, spec = made(architecture, tmp_path)
     except Exception as error:

@@ -114,7 +114,7 @@ build = Builder.build
 
 
 def outputs(*programs: Built, cache: bool | None = None) -> tuple[list[np.ndarray], bool]:
-    """What programs of one process give, and whether the last one has the cache."""
+    """Outputs of programs of one process, and whether the last one has the cache."""
     values: list[np.ndarray] = []
     with ExitStack() as stack:
         apps = [stack.enter_context(App(p.path, weight_cache=cache)) for p in programs]

@@ -1,4 +1,4 @@
-"""What joins values of very different ranges stays in float, and nothing else changes."""
+"""Joins of values of very different ranges stay in float, and nothing else changes."""
 
 from __future__ import annotations
 
