@@ -1,15 +1,6 @@
-"""Everything that a user loads."""
+"""Models, recipes, programs, shared data, apps and releases, and the environments they need."""
 
-load("//rules:android_aar.bzl", _et_android_aar = "et_android_aar")
-load("//rules:android_apk.bzl", _et_android_apk = "et_android_apk")
-load("//rules:app_benchmark.bzl", _et_app_benchmark = "et_app_benchmark")
-load("//rules:assets.bzl", _et_assets = "et_assets")
 load("//rules:backend.bzl", _et_backend = "et_backend")
-load("//rules:ios_xcframework.bzl", _et_ios_xcframework = "et_ios_xcframework")
-load("//rules:llm.bzl", _et_llm = "et_llm")
-load("//rules:llm_answer_test.bzl", _llm_answer_test = "llm_answer_test")
-load("//rules:llm_chat.bzl", _llm_chat = "llm_chat")
-load("//rules:llm_tokenizer.bzl", _llm_tokenizer = "llm_tokenizer")
 load("//rules:lowering.bzl", _et_lowering = "et_lowering")
 load("//rules:model.bzl", _et_model = "et_model")
 load("//rules:program.bzl", _et_program = "et_program")
@@ -19,25 +10,14 @@ load("//rules:release.bzl", _et_release = "et_release")
 load("//rules:runner_app.bzl", _et_runner_app = "et_runner_app")
 load("//rules:shared_data.bzl", _et_shared_data = "et_shared_data")
 load("//rules:size_test.bzl", _et_size_test = "et_size_test")
-load("//rules:trained_checkpoint.bzl", _et_trained_checkpoint = "et_trained_checkpoint")
-load("//rules:transformers.bzl", _et_transformers = "et_transformers")
-load("//rules:tuned_recipe.bzl", _et_tuned_recipe = "et_tuned_recipe")
-load("//toolchains/android:android_tools.bzl", _et_android_tools = "et_android_tools")
 load("//toolchains/exporter:exporter.bzl", _et_exporter = "et_exporter")
 load("//toolchains/exporter:packages.bzl", _et_packages = "et_packages")
 load("//toolchains/runtime:import.bzl", _et_runtime_import = "et_runtime_import")
 load("//toolchains/runtime:library.bzl", _et_runtime_library = "et_runtime_library")
 load("//toolchains/runtime:toolchain.bzl", _et_runtime_toolchain = "et_runtime_toolchain")
 
-et_android_aar = _et_android_aar
-et_android_apk = _et_android_apk
-et_android_tools = _et_android_tools
-et_app_benchmark = _et_app_benchmark
-et_assets = _et_assets
 et_backend = _et_backend
 et_exporter = _et_exporter
-et_ios_xcframework = _et_ios_xcframework
-et_llm = _et_llm
 et_lowering = _et_lowering
 et_model = _et_model
 et_packages = _et_packages
@@ -51,9 +31,3 @@ et_runtime_library = _et_runtime_library
 et_runtime_toolchain = _et_runtime_toolchain
 et_shared_data = _et_shared_data
 et_size_test = _et_size_test
-et_trained_checkpoint = _et_trained_checkpoint
-et_transformers = _et_transformers
-et_tuned_recipe = _et_tuned_recipe
-llm_answer_test = _llm_answer_test
-llm_chat = _llm_chat
-llm_tokenizer = _llm_tokenizer

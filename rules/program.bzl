@@ -12,8 +12,8 @@ load("//rules/private:exporter_action.bzl", "LOWERING_FLAG", "exporter_action")
 load("//rules/private:link_action.bzl", "link", "report")
 load("//rules/private:lower_action.bzl", "same_lowering")
 load("//rules/private:lowerable.bzl", "LowerableInfo")
-load("//rules/private:sensitivity_action.bzl", "sensitivity", "sensitivity_page")
 load("//rules/private:target_lowering.bzl", "declare_lowering")
+load("//rules/tuning/private:sensitivity_action.bzl", "sensitivity", "sensitivity_page")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
 
 def _et_program_impl(ctx):

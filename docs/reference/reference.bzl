@@ -4,12 +4,14 @@ load("@bazel_skylib//rules:diff_test.bzl", "diff_test")
 load("@bazel_skylib//rules:run_binary.bzl", "run_binary")
 
 PAGES = [
-    "apps",
     "etbuild",
     "java",
+    "llm",
+    "mobile",
     "providers",
     "rules",
     "setup",
+    "tuning",
 ]
 
 # What describes a package, in its folder.

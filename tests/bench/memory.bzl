@@ -1,6 +1,7 @@
 """memory_tasks: a base and four tasks, for the benchmark of their memory."""
 
-load("//rules:defs.bzl", "et_assets", "et_model", "et_program", "et_shared_data")
+load("//rules:defs.bzl", "et_model", "et_program", "et_shared_data")
+load("//rules/mobile:defs.bzl", "et_assets")
 
 _ADAPTERS = ["assistant", "summarizer"]
 _RECIPE = "//backends/xnnpack:int8_dynamic_act_int4_weight"

@@ -1,7 +1,7 @@
 """The variants of one language model whose speed is compared."""
 
 load("@bazel_skylib//rules:write_file.bzl", "write_file")
-load("//rules:defs.bzl", "et_llm")
+load("//rules/llm:defs.bzl", "et_llm")
 
 CONTEXTS = [512, 2048]
 

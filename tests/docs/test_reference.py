@@ -76,6 +76,7 @@ def _tables(module: Any) -> Iterator[tuple[str, list[str]]]:
 def test_all_files_are_checked() -> None:
     files = {extracted.read(path).file.partition("//")[2] for path in _FILES}
     assert {"rules:defs.bzl", "rules:providers.bzl", "toolchains:extensions.bzl"} <= files
+    assert {f"rules/{theme}:defs.bzl" for theme in ("llm", "mobile", "tuning")} <= files
 
 
 @pytest.mark.parametrize("package", [Package("", _ETBUILD), java.Package("", _JAVA)])

@@ -93,7 +93,7 @@ class App:
             raise BuildError(
                 f"{self.label}: {self._program['name']} is a language model, and the app has no "
                 "tokenizer.",
-                "Add an llm_tokenizer to the app's data.",
+                "Add an et_llm_tokenizer to the app's data.",
             )
 
     def _chosen(self, name: str | None) -> dict[str, Any]:

@@ -58,7 +58,7 @@ Result<std::optional<ChatFormat>> format_for(
   const std::string tokenizer = TRY(tokenizer_path(options.tokenizer, app, "--prompt"));
   const std::string path = TRY(format_path(options.tokenizer, tokenizer, app));
   if (!is_file(path)) {
-    return error(path + " is missing: it has the model's chat template; create it with llm_tokenizer" +
+    return error(path + " is missing: it has the model's chat template; create it with et_llm_tokenizer" +
          (is_file(beside(tokenizer, kConfig)) ? std::string(" from ") + kConfig : "") +
          ", or pass the whole text with --raw_prompt.");
   }

@@ -1,7 +1,7 @@
 """android_library, which compiles Java; android_binary, which writes down where the real one would
 place assets."""
 
-load("@rules_executorch//rules/private:android_java.bzl", "android_classes")
+load("@rules_executorch//rules/mobile/private:android_java.bzl", "android_classes")
 
 def _android_binary_impl(ctx):
     lines = []

@@ -1,7 +1,7 @@
 """et_android_aar: programs, data and the runtime as an Android library."""
 
 load("//rules:providers.bzl", "EtAppPackageInfo")
-load("//rules/private:android_apps.bzl", "APPS", "add_apps", "android_manifest", "apps_by_abi")
+load("//rules/mobile/private:android_apps.bzl", "APPS", "add_apps", "android_manifest", "apps_by_abi")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
 load("//toolchains/exporter:linker_action.bzl", "linker_action")
 

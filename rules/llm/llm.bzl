@@ -1,18 +1,18 @@
 """et_llm: a language model, from its checkpoint to apps."""
 
-load("//rules:android_apk.bzl", "et_android_apk")
-load("//rules:app_benchmark.bzl", "et_app_benchmark")
-load("//rules:ios_xcframework.bzl", "et_ios_xcframework")
-load("//rules:llm_chat.bzl", "llm_chat")
-load("//rules:llm_tokenizer.bzl", "llm_tokenizer")
 load("//rules:lowering.bzl", "et_lowering")
 load("//rules:model.bzl", "et_model")
 load("//rules:program.bzl", "et_program")
 load("//rules:recipe.bzl", "et_recipe")
 load("//rules:runner_app.bzl", "et_runner_app")
 load("//rules:shared_data.bzl", "et_shared_data")
-load("//rules/private:checkpoint_files.bzl", "checkpoint_files")
-load("//rules/private:llm_benchmarks.bzl", "llm_benchmarks")
+load("//rules/llm:llm_chat.bzl", "et_llm_chat")
+load("//rules/llm:llm_tokenizer.bzl", "et_llm_tokenizer")
+load("//rules/llm/private:checkpoint_files.bzl", "checkpoint_files")
+load("//rules/llm/private:llm_benchmarks.bzl", "llm_benchmarks")
+load("//rules/mobile:android_apk.bzl", "et_android_apk")
+load("//rules/mobile:app_benchmark.bzl", "et_app_benchmark")
+load("//rules/mobile:ios_xcframework.bzl", "et_ios_xcframework")
 load("//toolchains/runtime:import_names.bzl", "ABIS", "SLICES")
 
 # Backends whose recipes the YAML file can choose, by the names of its sections: folder and target in //backends.
@@ -169,13 +169,13 @@ def et_llm(
         for of, recipe in chosen.items()
     }
     first = (backends + list(recipes))[0]
-    llm_tokenizer(
+    et_llm_tokenizer(
         name = name + "_tokenizer",
         srcs = checkpoint if tokenizer == None else tokenizer,
         **common
     )
     for adapter in models:
-        llm_chat(
+        et_llm_chat(
             name = _joined(name, adapter, "chat"),
             program = _joined(name, adapter, first),
             tokenizer = name + "_tokenizer",

@@ -1,6 +1,6 @@
-"""llm_chat: a conversation with a language model's program on this machine."""
+"""et_llm_chat: a conversation with a language model's program on this machine."""
 
-load("//rules/private:llm_program.bzl", "LLM_PROGRAM_ATTRIBUTES", "llm_program")
+load("//rules/llm/private:llm_program.bzl", "LLM_PROGRAM_ATTRIBUTES", "llm_program")
 
 # A first argument that is not an option is the prompt; without a prompt it is a conversation.
 _CHAT = """case "${1:--}" in
@@ -20,12 +20,12 @@ exec %{command} $mode "$@"
 def _llm_chat_impl(ctx):
     return llm_program(ctx, _CHAT)
 
-llm_chat = rule(
+et_llm_chat = rule(
     implementation = _llm_chat_impl,
     doc = """A chat for `bazel run`: answers a prompt, and prints tokens as they come and their speed.
 
 ```starlark
-llm_chat(name = "llama_chat", program = ":llama_xnnpack", tokenizer = ":tokenizer")
+et_llm_chat(name = "llama_chat", program = ":llama_xnnpack", tokenizer = ":tokenizer")
 ```
 
 `bazel run :llama_chat -- "What is the capital of France?"`, or without a prompt for a conversation.

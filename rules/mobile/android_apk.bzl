@@ -1,8 +1,8 @@
 """et_android_apk: an Android app that runs programs and shows what comes out."""
 
 load("//rules:providers.bzl", "EtAppPackageInfo")
-load("//rules/private:android_apps.bzl", "APPS", "add_apps", "android_manifest", "apps_by_abi", "check_text")
-load("//rules/private:android_java.bzl", "MIN_SDK")
+load("//rules/mobile/private:android_apps.bzl", "APPS", "add_apps", "android_manifest", "apps_by_abi", "check_text")
+load("//rules/mobile/private:android_java.bzl", "MIN_SDK")
 load("//toolchains/android:android_tools.bzl", "ANDROID_TOOLCHAIN")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
 load("//toolchains/exporter:linker_action.bzl", "linker_action")
@@ -141,7 +141,7 @@ adb shell am start -n com.example.chat/rulesexecutorch.runner.RunActivity --esa 
 adb logcat -s ExecuTorch
 ```
 
-Without arguments, an app with a language model and an llm_tokenizer is a chat with a text field. Other apps run all
+Without arguments, an app with a language model and an et_llm_tokenizer is a chat with a text field. Other apps run all
 programs. The app's screen has not been tried on a device: tests run its native code in a desktop's Java.
 
 The APK contains programs, data and libraries uncompressed and aligned: libraries to pages of 16 KiB, which targetSdk

@@ -1,10 +1,10 @@
 """et_transformers: a model of Hugging Face's transformers, from its checkpoint to a program."""
 
-load("//rules:llm_chat.bzl", "llm_chat")
-load("//rules:llm_tokenizer.bzl", "llm_tokenizer")
 load("//rules:model.bzl", "et_model")
 load("//rules:program.bzl", "et_program")
-load("//rules/private:checkpoint_files.bzl", "checkpoint_files")
+load("//rules/llm:llm_chat.bzl", "et_llm_chat")
+load("//rules/llm:llm_tokenizer.bzl", "et_llm_tokenizer")
+load("//rules/llm/private:checkpoint_files.bzl", "checkpoint_files")
 
 _GENERATION = "text-generation"
 
@@ -43,7 +43,7 @@ def et_transformers(
     |---|---|
     | `<name>` | the program (et_program) |
     | `<name>_model` | what is lowered (et_model), for programs with other recipes and attributes |
-    | `<name>_tokenizer`, `<name>_chat` | with `chat`: see llm_tokenizer and llm_chat |
+    | `<name>_tokenizer`, `<name>_chat` | with `chat`: see et_llm_tokenizer and et_llm_chat |
 
     The model's code is that of transformers, which is fetched only where a target of this macro is built.
     Code in a checkpoint is refused. Weights are read as float32; the recipe decides what becomes of them.
@@ -115,12 +115,12 @@ def et_transformers(
         **of_targets
     )
     if chat:
-        llm_tokenizer(
+        et_llm_tokenizer(
             name = name + "_tokenizer",
             srcs = checkpoint if tokenizer == None else tokenizer,
             **common
         )
-        llm_chat(
+        et_llm_chat(
             name = name + "_chat",
             program = name,
             tokenizer = name + "_tokenizer",

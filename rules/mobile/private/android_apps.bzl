@@ -1,6 +1,6 @@
 """What rules for APK and AAR have in common."""
 
-load("//rules/private:android_java.bzl", "MIN_SDK")
+load("//rules/mobile/private:android_java.bzl", "MIN_SDK")
 load("//rules/private:providers.bzl", "EtAppInfo")
 load("//toolchains/runtime:import_names.bzl", "ABIS")
 

@@ -1,4 +1,4 @@
-"""llm_tokenizer: what stands between a language model and text."""
+"""et_llm_tokenizer: what stands between a language model and text."""
 
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
 load("//toolchains/python:python_tool.bzl", "action_environment", "import_root")
@@ -75,7 +75,7 @@ def _llm_tokenizer_impl(ctx):
         outputs = _from_files(ctx, sources, chat_format)
     return [DefaultInfo(files = depset(outputs), runfiles = ctx.runfiles(outputs))]
 
-llm_tokenizer = rule(
+et_llm_tokenizer = rule(
     implementation = _llm_tokenizer_impl,
     doc = """The tokenizer of a language model, and its chat template.
 
@@ -83,7 +83,7 @@ The files are `<name>/tokenizer.json`, `<name>/tokenizer_config.json`, `<name>/c
 there is one, `<name>/chat_template.jinja`.
 
 ```starlark
-llm_tokenizer(name = "tokenizer", srcs = glob(["qwen3-0.6b/*"]))
+et_llm_tokenizer(name = "tokenizer", srcs = glob(["qwen3-0.6b/*"]))
 
 et_runner_app(name = "app", data = [":tokenizer"], programs = [":qwen"])
 ```

@@ -1,6 +1,6 @@
-"""llm_answer_test: a question to a language model's program, and what its answer must contain."""
+"""et_llm_answer_test: a question to a language model's program, and what its answer must contain."""
 
-load("//rules/private:llm_program.bzl", "LLM_PROGRAM_ATTRIBUTES", "llm_program", "quoted")
+load("//rules/llm/private:llm_program.bzl", "LLM_PROGRAM_ATTRIBUTES", "llm_program", "quoted")
 
 _ANSWER = """answer=$(%{command} --prompt %{prompt} "$@")
 printf '%s\\n' "$answer"
@@ -17,12 +17,12 @@ def _llm_answer_test_impl(ctx):
     script = _ANSWER.replace("%{prompt}", quoted(ctx.attr.prompt)).replace("%{expect}", quoted(ctx.attr.expect))
     return llm_program(ctx, script)
 
-llm_answer_test = rule(
+et_llm_answer_test = rule(
     implementation = _llm_answer_test_impl,
     doc = """Asks a language model's program one question; the answer must contain a text.
 
 ```starlark
-llm_answer_test(
+et_llm_answer_test(
     name = "llama_answer_test",
     expect = "Paris",
     program = ":llama_xnnpack",
