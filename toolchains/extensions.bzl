@@ -210,15 +210,6 @@ def _executorch_impl(module_ctx):
         torch_version = tag.torch_version,
     )
     _backend_packages(module_ctx, tag.locks)
-
-    # What the command-line tools print with; fetched where one of them is run.
-    python_environment(
-        name = "executorch_cli",
-        base_locks = tag.locks,
-        build_file_content = _LAYER_BUILD % "",
-        lite = False,
-        locks = [Label("//toolchains/exporter/locks:cli_cp311.txt")],
-    )
     _sdks(module_ctx)
     _runtimes(module_ctx, tag)
     older_runtime_repositories(_chosen(module_ctx, "older_runtime", "executorch_version"))

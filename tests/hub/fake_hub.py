@@ -1,8 +1,8 @@
 """A fake of the Hugging Face hub, for tests: no test reaches the real one.
 
-It answers as the hub does: `/api/models/<repo>/revision/<revision>`,
-`/api/models/<repo>/tree/<commit>` in pages, and `/<repo>/resolve/<commit>/<path>`, which redirects
-to another server for files in LFS. It takes range requests. A fault makes it lie or refuse.
+It answers as the hub does: `/api/models/<repo>/revision/<revision>`, and
+`/<repo>/resolve/<commit>/<path>`, which redirects to another server for files in LFS. It takes
+range requests. A fault makes it lie or refuse.
 """
 
 from __future__ import annotations
@@ -14,9 +14,7 @@ import re
 import threading
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
-
-_PAGE = 2
+from urllib.parse import urlsplit
 
 
 class FakeHub:
@@ -105,7 +103,7 @@ class FakeHub:
             return _send(request, 503, b"", {"Retry-After": "0"})
         if self.fault == "loop":
             return _send(request, 302, b"", {"Location": request.path})
-        if match := re.fullmatch(r"/api/models/(.+)/(revision|tree)/([^/]+)", url.path):
+        if match := re.fullmatch(r"/api/models/(.+)/(revision)/([^/]+)", url.path):
             repo, kind, revision = match.groups()
         elif match := re.fullmatch(r"/(.+?)/resolve/([^/]+)/(.+)", url.path):
             repo, revision, kind = match[1], match[2], "resolve"
@@ -123,37 +121,32 @@ class FakeHub:
             return self._resolve(request, repo, model, match[3])
         if self.fault == "text":
             return _send(request, 200, b"<html>welcome</html>")
-        if kind == "revision":
-            return _send(request, 200, json.dumps(self._description(repo, model)).encode())
-        return self._list(request, model, url)
+        return _send(request, 200, json.dumps(self._description(repo, model)).encode())
 
     def _description(self, repo: str, model: Mapping[str, Any]) -> dict[str, Any]:
         commit = "0" * 40 if self.fault == "other_commit" else model["commit"]
         card = {"license_name": "own-terms"}
-        return {"id": repo, "sha": commit, "tags": ["pytorch", *model["tags"]], "cardData": card}
-
-    def _list(self, request: Any, model: Mapping[str, Any], url: Any) -> None:
-        """A page of a model's files."""
-        begin = int(parse_qs(url.query).get("cursor", ["0"])[0])
-        entries = [
-            _entry(p, data, p.endswith(model["in_lfs"])) for p, data in model["files"].items()
-        ]
-        entries.insert(0, {"type": "directory", "path": "onnx", "oid": "0" * 40, "size": 0})
-        headers = {}
-        if begin + _PAGE < len(entries):
-            following = f"{self.endpoint}{url.path}?recursive=1&cursor={begin + _PAGE}"
-            headers["Link"] = f'<{following}>; rel="next"'
-        _send(request, 200, json.dumps(entries[begin : begin + _PAGE]).encode(), headers)
+        return {
+            "id": repo,
+            "sha": commit,
+            "tags": ["pytorch", *model["tags"]],
+            "cardData": card,
+            "siblings": [
+                _entry(p, data, p.endswith(model["in_lfs"])) for p, data in model["files"].items()
+            ],
+        }
 
     def _resolve(self, request: Any, repo: str, model: Mapping[str, Any], path: str) -> None:
         """A file, or where it is."""
         if path not in model["files"] or self.fault == "missing":
             return _send(request, 404, b"", {"X-Error-Code": "EntryNotFound"})
         commit = "0" * 40 if self.fault == "other_commit" else model["commit"]
+        data = model["files"][path]
         headers = {"X-Repo-Commit": commit}
         if not path.endswith(model["in_lfs"]):
-            return self._send_file(request, model["files"][path], headers)
-        sha256 = hashlib.sha256(model["files"][path]).hexdigest()
+            headers["ETag"] = f'"{_entry(path, data, False)["blobId"]}"'
+            return self._send_file(request, data, headers)
+        sha256 = hashlib.sha256(data).hexdigest()
         headers |= {"X-Linked-Etag": f'"{sha256}"', "Location": f"{self._storage}/{repo}/{path}"}
         return _send(request, 302, b"", headers)
 
@@ -182,9 +175,9 @@ def _entry(path: str, data: bytes, in_lfs: bool) -> dict[str, Any]:
     pointer = f"version https://git-lfs.github.com/spec/v1\noid sha256:{sha256}\nsize {len(data)}\n"
     content = pointer.encode() if in_lfs else data
     git = hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
-    entry = {"type": "file", "path": path, "oid": git, "size": len(data)}
+    entry = {"rfilename": path, "blobId": git, "size": len(data)}
     if in_lfs:
-        entry["lfs"] = {"oid": sha256, "size": len(data), "pointerSize": len(content)}
+        entry["lfs"] = {"sha256": sha256, "size": len(data), "pointerSize": len(content)}
     return entry
 
 

@@ -8,12 +8,10 @@ the hosts that these redirect to.
 """
 
 load("@bazel_tools//tools/build_defs/repo:utils.bzl", "parse_netrc", "use_netrc")
-load("//toolchains/exporter:host_python.bzl", "find_host_python")
 load("//toolchains/huggingface:tokenizer_files.bzl", "TOKENIZER_FILES")
 
 _ENDPOINT = "https://huggingface.co"
 _PATTERN = "Bearer <password>"
-_DIAGNOSIS = Label("//tools/ethub:diagnosis.py")
 
 # Neither model nor tokenizer.
 _TEXTS = ["LICENSE", "NOTICE", "README"]
@@ -44,20 +42,6 @@ def _authorization(rctx, endpoint, urls):
         return {url: {"password": token, "pattern": _PATTERN, "type": "pattern"} for url in urls}
     host = endpoint.split("://")[-1].split("/")[0].split(":")[0]
     return use_netrc(_read_netrc(rctx), urls, {host: _PATTERN})
-
-def _why(rctx, path):
-    """Why a file cannot be downloaded: the hub is asked again."""
-    result = rctx.execute([
-        find_host_python(rctx),
-        "-I",
-        "-B",
-        rctx.path(_DIAGNOSIS),
-        rctx.attr.repo,
-        rctx.attr.revision,
-        path,
-        rctx.attr.files[path],
-    ], environment = {"HF_ENDPOINT": rctx.getenv("HF_ENDPOINT", "")})
-    return (result.stdout + result.stderr).strip()
 
 def _build_file(paths):
     of_tokenizer = [path for path in paths if path.split("/")[-1] in TOKENIZER_FILES]
@@ -91,11 +75,17 @@ def _hugging_face_model_impl(rctx):
     done = {path: download.wait().success for path, download in downloads.items()}
     failed = [path for path, success in done.items() if not success]
     if failed:
-        fail("@%s: %d of %d files cannot be downloaded. %s" % (
+        fail(("@{}: {} of {} files cannot be downloaded, such as {}. Bazel's warnings say why. If the status is 401 " +
+              "or 403, accept the license at {}/{} and set HF_TOKEN to a token of that account, or have it in netrc " +
+              "as the password of the hub. If it is 404, or the checksum differs, correct the tag: " +
+              "\"bazel run @rules_executorch//tools:et -- pin {}\" prints it.").format(
             rctx.name,
             len(failed),
             len(done),
-            _why(rctx, failed[0]),
+            failed[0],
+            endpoint,
+            repo,
+            repo,
         ))
     rctx.file("BUILD.bazel", _build_file(sorted(url_by_path)), executable = False)
 

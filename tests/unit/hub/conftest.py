@@ -28,13 +28,12 @@ def hub() -> Iterator[FakeHub]:
 @pytest.fixture
 def pin(
     hub: FakeHub,
-    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> Pin:
     """Runs `et pin` in this process, on the fake hub, without a token."""
     monkeypatch.setenv("HF_ENDPOINT", hub.endpoint)
-    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    monkeypatch.setattr("huggingface_hub.constants.HF_TOKEN_PATH", "/nonexistent")
     monkeypatch.delenv("HF_TOKEN", raising=False)
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from pathlib import Path
 
 import pytest
-from ethub import client
 from fake_hub import FakeHub
 from pinning import Pin
 
@@ -54,8 +52,8 @@ def test_the_tag_is_the_same_again(pin: Pin, commit: str) -> None:
 
 def test_only_small_files_are_downloaded(pin: Pin, hub: FakeHub, commit: str) -> None:
     assert pin("org/Tiny-Llama.1B").code == 0
-    read = [path.rpartition("/")[2] for _, path, _ in hub.requests if "/resolve/" in path]
-    assert sorted(read) == ["config.json", "tokenizer.json"]
+    read = {path.rpartition("/")[2] for _, path, _ in hub.requests if "/resolve/" in path}
+    assert read == {"config.json", "tokenizer.json"}
     assert {server for server, _, _ in hub.requests} == {"hub"}
 
 
@@ -101,50 +99,19 @@ def test_a_gated_model(
     hub.fault = "gated"
     result = pin("org/Tiny-Llama.1B")
     assert (result.code, result.out) == (2, "")
-    assert "the model is gated: got status 401, and no token is set." in result.err
-    assert f"Accept the license at {hub.endpoint}/org/Tiny-Llama.1B, and set HF_TOKEN" in result.err
-    monkeypatch.setenv("HF_TOKEN", "hf_wrong")
-    assert "got status 401, and the token was not accepted." in pin("org/Tiny-Llama.1B").err
+    assert "org/Tiny-Llama.1B at main: the model is gated. Accept the license at" in result.err
+    assert f"{hub.endpoint}/org/Tiny-Llama.1B, and set HF_TOKEN" in result.err
     monkeypatch.setenv("HF_TOKEN", hub.token)
     assert pin("org/Tiny-Llama.1B").code == 0
-
-
-def test_a_token_of_netrc(pin: Pin, hub: FakeHub, commit: str, tmp_path: Path) -> None:
-    hub.fault = "gated"
-    (tmp_path / "netrc").write_text(f"machine 127.0.0.1 login me password {hub.token}\n")
-    (tmp_path / "netrc").chmod(0o600)
-    assert pin("org/Tiny-Llama.1B").code == 0
-
-
-def test_a_malformed_token(
-    pin: Pin, hub: FakeHub, commit: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The message does not have it."""
-    monkeypatch.setenv("HF_TOKEN", "hf_se\ncret")
-    result = pin("org/Tiny-Llama.1B")
-    assert result.code == 2 and "HF_TOKEN: got spaces or control characters" in result.err
-    assert "cret" not in result.err and hub.requests == []
-
-
-def test_the_token_stays_with_the_hub(hub: FakeHub, commit: str) -> None:
-    """The server of large files, to which the hub redirects, must not see it."""
-    answer = client.Hub(hub.endpoint, hub.token).open(
-        "org/Tiny-Llama.1B", commit, "model.safetensors"
-    )
-    assert b"".join(client.chunks(answer, "")) == FILES["model.safetensors"]
-    assert {(server, token) for server, _, token in hub.requests} == {
-        ("hub", f"Bearer {hub.token}"),
-        ("files", ""),
-    }
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["org/other"], "the model does not exist or is private: got status 401, and no token"),
+        (["org/other"], "org/other at main: the model does not exist or is private."),
         (
             ["org/Tiny-Llama.1B", "--revision", "v9"],
-            "org/Tiny-Llama.1B at v9: not found: got status 404 RevisionNotFound.",
+            "org/Tiny-Llama.1B at v9: the revision does not exist.",
         ),
         (["org/../x"], '"org/../x": got no name of a model, expected "organization/model".'),
     ],
@@ -155,60 +122,24 @@ def test_no_such_model(pin: Pin, commit: str, arguments: list[str], message: str
     assert message in result.err
 
 
-@pytest.mark.parametrize(
-    ("fault", "message"),
-    [
-        ("changed", "config.json of org/Tiny-Llama.1B at"),
-        ("changed", "the file arrived truncated or changed: got git hash"),
-        ("down", "got status 503 from 127.0.0.1:"),
-        ("loop", "got a loop of redirects at http://127.0.0.1:"),
-        ("missing", "not found: got status 404 EntryNotFound."),
-        ("other_commit", "the hub answered with another commit: got '00000000"),
-        ("text", "the hub's answer is malformed: got '<html>welcome</html>', expected JSON."),
-        ("truncated", "the file arrived truncated or changed: got 7 bytes, expected 23 bytes."),
-    ],
-)
+@pytest.mark.parametrize("fault", ["changed", "down", "loop", "missing", "text", "truncated"])
 def test_a_hub_that_lies(
-    pin: Pin,
-    hub: FakeHub,
-    commit: str,
-    fault: str,
-    message: str,
-    monkeypatch: pytest.MonkeyPatch,
+    pin: Pin, hub: FakeHub, commit: str, fault: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("time.sleep", lambda seconds: None)
     hub.fault = fault
     result = pin("org/Tiny-Llama.1B", "--revision", commit)
     assert (result.code, result.out) == (2, "")
-    assert message in result.err
+    assert f"at {commit}: got no usable answer from {hub.endpoint}: " in result.err
+    assert "Check the network, HF_ENDPOINT and HF_TOKEN" in result.err
 
 
-def test_too_many_requests(hub: FakeHub, commit: str) -> None:
-    waits: list[float] = []
-    hub.fault, hub.busy, hub.retry_after = "busy", 2, "7"
-    model = client.Hub(hub.endpoint, sleep=waits.append).model("org/Tiny-Llama.1B", "main")
-    assert (model.commit, waits) == (commit, [7, 7])
-
-
-@pytest.mark.parametrize(("retry_after", "waits"), [("7", [7] * 4), ("100000", [])])
-def test_too_many_requests_for_ever(
-    hub: FakeHub, commit: str, retry_after: str, waits: list[float]
-) -> None:
-    slept: list[float] = []
-    hub.fault, hub.busy, hub.retry_after = "busy", 99, retry_after
-    with pytest.raises(client.HubError) as error:
-        client.Hub(hub.endpoint, sleep=slept.append).model("org/Tiny-Llama.1B", "main")
-    assert f"Try again in {retry_after} seconds" in error.value.hint
-    assert slept == waits
-
-
+@pytest.mark.parametrize("endpoint", ["http://127.0.0.1:1", "hub.example"])
 def test_a_hub_that_cannot_be_reached(
-    pin: Pin, hub: FakeHub, monkeypatch: pytest.MonkeyPatch
+    pin: Pin, endpoint: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:1")
-    assert "127.0.0.1:1 cannot be reached: [Errno 111] Connection refused." in pin("org/x").err
-    monkeypatch.setenv("HF_ENDPOINT", "hub.example")
-    assert 'HF_ENDPOINT: got "hub.example", expected an address' in pin("org/x").err
+    monkeypatch.setenv("HF_ENDPOINT", endpoint)
+    assert f"org/x at main: got no usable answer from {endpoint}: " in pin("org/x").err
 
 
 @pytest.mark.parametrize(
@@ -232,22 +163,19 @@ def test_hostile_paths(pin: Pin, hub: FakeHub, path: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("entry", "message"),
+    "entry",
     [
-        ({"type": "file", "path": 3}, "expected entries with a path."),
-        ({"type": "file", "path": "x", "size": "9", "oid": "0" * 40}, "the size of 'x'"),
-        ({"type": "file", "path": "x", "size": 9, "oid": "zz"}, "the git hash of 'x' as oid"),
-        (
-            {"type": "file", "path": "x", "size": 9, "oid": "0" * 40, "lfs": {"oid": "zz"}},
-            "the sha256 of 'x' as lfs.oid",
-        ),
-        ({"type": "file", "path": "x", "size": 9, "oid": "0" * 40, "lfs": []}, "as lfs.oid"),
+        {"rfilename": 3},
+        {"rfilename": "x.bin", "lfs": {"sha256": "zz", "size": 1, "pointerSize": 1}},
+        {"rfilename": "x.bin", "lfs": []},
+        {"rfilename": "x.bin", "lfs": {"size": 1}},
+        {},
     ],
 )
 def test_malformed_lists(
-    pin: Pin, commit: str, entry: object, message: str, monkeypatch: pytest.MonkeyPatch
+    pin: Pin, commit: str, entry: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("fake_hub._entry", lambda *_: entry)
     result = pin("org/Tiny-Llama.1B")
     assert (result.code, result.out) == (2, "")
-    assert "the hub's answer is malformed" in result.err and message in result.err
+    assert "got no usable answer from" in result.err

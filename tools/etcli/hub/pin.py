@@ -8,17 +8,24 @@ from __future__ import annotations
 
 import argparse
 import fnmatch
+import hashlib
 import os
 import re
+import tempfile
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from etbuild.errors import BuildError
-from ethub import licenses
-from ethub.client import Hub, HubError, HubFile
+from httpx2 import HTTPError
+from huggingface_hub import HfApi, errors
+from huggingface_hub.hf_api import ModelInfo, RepoSibling
+from huggingface_hub.utils import disable_progress_bars, validate_repo_id
+from huggingface_hub.utils.sha import git_hash
 
 from etcli.command import Outcome
 from etcli.console import Printer, bar
+from etcli.hub import licenses
 
 # What a model is built from: the first kind of weights that it has, and what belongs to them.
 _WEIGHTS = ("*.safetensors", "*.bin", "*.pth", "*.gguf")
@@ -52,10 +59,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def command(options: argparse.Namespace) -> Outcome:
     """Asks the hub for a model's commit, files, hashes and license."""
+    # The library reads the variable when it is imported.
+    api = HfApi(endpoint=os.environ.get("HF_ENDPOINT"))
     try:
-        result = pin(Hub.of_environment(os.environ), options)
-    except HubError as error:
-        raise BuildError(error.what, error.hint) from error
+        result = pin(api, options)
+    except (HTTPError, OSError, TypeError, ValueError, KeyError) as error:
+        raise _explained(error, api, options) from error
     notes = []
     if not result["license"]:
         notes.append(
@@ -65,34 +74,93 @@ def command(options: argparse.Namespace) -> Outcome:
     return Outcome(result, lambda out: show(result, out), problems=notes)
 
 
-def pin(hub: Hub, options: argparse.Namespace) -> dict[str, Any]:
+def pin(api: HfApi, options: argparse.Namespace) -> dict[str, Any]:
     """A tag as a dict.
 
     Args:
-      hub: that has the model.
+      api: of the hub that has the model.
       options: repo, revision, include (patterns), name.
 
     Returns:
       "name", "repo", "revision", "license", and "files": path to sha256, sorted.
 
     Raises:
-      HubError: the hub's answers are of no use.
       BuildError: no file is selected, or one that the rule does not take.
     """
-    model = hub.model(options.repo, options.revision)
-    files = _selected(hub.files(model.repo, model.commit), options.include, model.repo)
-    with bar(f"Pinning {model.repo}", len(files), unit="files") as advance:
+    model = api.model_info(options.repo, revision=options.revision, files_metadata=True)
+    validate_repo_id(model.id)
+    selected = _selected(model.siblings or [], options.include, model.id)
+    disable_progress_bars()
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        bar(f"Pinning {model.id}", len(selected), unit="files") as advance,
+    ):
         sha256_by_path = {}
-        for file in files:
-            sha256_by_path[file.path] = hub.sha256(model.repo, model.commit, file)
+        for file in selected:
+            sha256_by_path[file.rfilename] = _sha256(api, model, file, folder)
             advance(1)
+    card = model.card_data
     return {
-        "name": options.name or _repository_name(model.repo),
-        "repo": model.repo,
-        "revision": model.commit,
-        "license": licenses.spdx(model.licenses, model.license_name),
+        "name": options.name or _repository_name(model.id),
+        "repo": model.id,
+        "revision": _hex(model.sha, 40),
+        "license": licenses.spdx(
+            sorted(tag[8:] for tag in model.tags or [] if tag.startswith("license:")),
+            str(card.get("license_name") or "") if card else "",
+        ),
         "files": sha256_by_path,
     }
+
+
+def _sha256(api: HfApi, model: ModelInfo, file: RepoSibling, folder: str) -> str:
+    """The hash of a file, which is downloaded if the hub does not say it."""
+    if file.lfs:
+        return _hex(file.lfs.sha256, 64)
+    path = api.hf_hub_download(model.id, file.rfilename, revision=model.sha, cache_dir=folder)
+    data = Path(path).read_bytes()
+    if git_hash(data) != file.blob_id:
+        raise ValueError(
+            f"{file.rfilename}: expected git hash {file.blob_id}, got {git_hash(data)}"
+        )
+    return hashlib.sha256(data).hexdigest()
+
+
+def _hex(value: object, length: int) -> str:
+    """A hash that goes into a file of Starlark."""
+    if not isinstance(value, str) or not re.fullmatch(f"[0-9a-f]{{{length}}}", value):
+        raise ValueError(f"expected {length} hex digits, got {value!r:.80}")
+    return value
+
+
+def _explained(error: Exception, api: HfApi, options: argparse.Namespace) -> BuildError:
+    """The sentence for an error of the hub's library."""
+    where = f"{options.repo} at {options.revision}"
+    page = f"{api.endpoint}/{options.repo}"
+    if isinstance(error, errors.HFValidationError):
+        return BuildError(
+            f'"{options.repo}": got no name of a model, expected "organization/model".',
+            "Copy it from the model's page.",
+        )
+    if isinstance(error, errors.GatedRepoError):
+        return BuildError(
+            f"{where}: the model is gated.",
+            f"Accept the license at {page}, and set HF_TOKEN to a token of that account.",
+        )
+    if isinstance(error, errors.RepositoryNotFoundError):
+        return BuildError(
+            f"{where}: the model does not exist or is private.",
+            "Correct its name. If it is private, set HF_TOKEN.",
+        )
+    if isinstance(error, errors.RevisionNotFoundError):
+        return BuildError(
+            f"{where}: the revision does not exist.",
+            f"Take a branch, tag or commit of {page}/tree/main.",
+        )
+    reason = " ".join(str(error).split()).rstrip(".")
+    return BuildError(
+        f"{where}: got no usable answer from {api.endpoint}: {reason}.",
+        "Check the network, HF_ENDPOINT and HF_TOKEN, and try again later.",
+    )
 
 
 def show(result: dict[str, Any], out: Printer) -> None:
@@ -110,10 +178,11 @@ def show(result: dict[str, Any], out: Printer) -> None:
     )
 
 
-def _selected(files: Sequence[HubFile], include: Sequence[str], repo: str) -> list[HubFile]:
-    """The files to pin."""
+def _selected(files: Sequence[RepoSibling], include: Sequence[str], repo: str) -> list[RepoSibling]:
+    """The files to pin, by path."""
+    files = sorted(files, key=lambda file: file.rfilename)
     if include:
-        selected = [f for f in files if any(fnmatch.fnmatchcase(f.path, i) for i in include)]
+        selected = [f for f in files if any(fnmatch.fnmatchcase(f.rfilename, i) for i in include)]
     else:
         selected = _default(files)
     if not selected:
@@ -123,30 +192,31 @@ def _selected(files: Sequence[HubFile], include: Sequence[str], repo: str) -> li
             "Select files of the model's page with --include.",
         )
     for file in selected:
-        parts = file.path.split("/")
+        parts = file.rfilename.split("/")
         if (
-            not _PATH.fullmatch(file.path)
+            not _PATH.fullmatch(file.rfilename)
             or any(part in ("", ".", "..") for part in parts)
             or parts[-1].lower() in _RESERVED
         ):
             raise BuildError(
-                f"{repo}: got the file {file.path!r}, expected a path that a repository can have.",
+                f"{repo}: got the file {file.rfilename!r}, expected a path that a repository can "
+                "have.",
                 "Leave it out: select the others with --include.",
             )
     return selected
 
 
-def _default(files: Sequence[HubFile]) -> list[HubFile]:
+def _default(files: Sequence[RepoSibling]) -> list[RepoSibling]:
     """Weights with what belongs to them, without folders, which hold them in other forms."""
-    top = [f for f in files if "/" not in f.path and not _matches(f, _REPEATED)]
+    top = [f for f in files if "/" not in f.rfilename and not _matches(f, _REPEATED)]
     for pattern in _WEIGHTS:
         if any(_matches(file, (pattern,)) for file in top):
             return [file for file in top if _matches(file, (pattern, *_OTHERS))]
     return []
 
 
-def _matches(file: HubFile, patterns: Sequence[str]) -> bool:
-    return any(fnmatch.fnmatchcase(file.path, pattern) for pattern in patterns)
+def _matches(file: RepoSibling, patterns: Sequence[str]) -> bool:
+    return any(fnmatch.fnmatchcase(file.rfilename, pattern) for pattern in patterns)
 
 
 def _repository_name(repo: str) -> str:
