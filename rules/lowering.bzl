@@ -56,7 +56,7 @@ def et_lowering(
       quantize: "none" skips the recipe's quantization, for a model that is already quantized. "qat" quantizes
         the module that `trained_checkpoint` is the state of. Default: "recipe".
       trained_checkpoint: with "qat": label of the file (.safetensors, .pt or .pth) with the state_dict of the module
-        that `etbuild.qat.prepare` made for this model and recipe, and that was trained.
+        that `ettune.qat.prepare` made for this model and recipe, and that was trained.
       calibration: label of a .safetensors file with inputs for static quantization; default: the model's own.
         Tensors are named by position ("0") or by method and position ("prefill/0"). Their first dimension
         counts samples.

@@ -57,7 +57,7 @@ def _runner(ctx, layers):
     return toolchain.runner if toolchain and not layers else None
 
 def _words(ctx, info, run, expected, runner):
-    words = ["etexport.compare", "--label", readable_label(ctx.label)]
+    words = ["etlower.compare", "--label", readable_label(ctx.label)]
     words += ["--program", info.program.short_path, "--manifest", info.manifest.short_path]
     for file in run.data:
         words += ["--program_data", file.short_path]

@@ -154,7 +154,7 @@ def _describe(ctx, entries, apps, packages, programs, files, loose, lists):
         args.add("--volatile_status", status.volatile)
     linker_action(
         ctx,
-        module = "etrelease.release",
+        module = "etbundle.release.release",
         arguments = args,
         inputs = depset(
             [description, ctx.file._origins] + previous + ([loose] if loose else []) + ([status.stable, status.volatile] if status else []) +

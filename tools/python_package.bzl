@@ -2,12 +2,13 @@
 
 load("@rules_python//python:defs.bzl", "py_library")
 
-def python_package(name, deps = []):
+def python_package(name, deps = [], import_root = ".."):
     """Declares a package for actions and for tests.
 
     Args:
       name: of the package and its folder.
       deps: py_library targets that it imports.
+      import_root: folder that it is imported from, seen from it.
 
     Declares:
       files: all files, as actions take them: a change of them runs those actions again.
@@ -20,8 +21,8 @@ def python_package(name, deps = []):
     )
     py_library(
         name = name,
-        srcs = native.glob(["*.py"]),
-        data = native.glob(["*"], allow_empty = True, exclude = others + ["*.py"]),
-        imports = [".."],
+        srcs = native.glob(["**/*.py"]),
+        data = native.glob(["**"], allow_empty = True, exclude = others + ["**/*.py"]),
+        imports = [import_root],
         deps = deps,
     )

@@ -158,7 +158,7 @@ def et_llm(
             entry_point = "etllm.entry:build",
             memory_mb = memory_mb,
             packages = [Label("@executorch_transformers//:packages")] if other_families else [],
-            deps = [Label("//tools/etllm")] + ([Label("//tools/ettransformers")] if other_families else []),
+            deps = [Label("//tools/etllm")] + ([Label("//tools/etllm/transformers")] if other_families else []),
             **common
         )
     chosen = dict(recipes)

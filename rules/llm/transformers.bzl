@@ -102,10 +102,10 @@ def et_transformers(
         name = name + "_model",
         args = {key: value for key, value in args.items() if value},
         data = [name + "_checkpoint"],
-        entry_point = "ettransformers.entry:build",
+        entry_point = "etllm.transformers.entry:build",
         memory_mb = memory_mb,
         packages = [Label("@executorch_transformers//:packages")],
-        deps = [Label("//tools/ettransformers")],
+        deps = [Label("//tools/etllm/transformers")],
         **common
     )
     et_program(

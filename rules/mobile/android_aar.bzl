@@ -29,7 +29,7 @@ def _et_android_aar_impl(ctx):
         args.add("--library", library, format = abi + "=%s")
     linker_action(
         ctx,
-        module = "etbundle.aar",
+        module = "etbundle.mobile.aar",
         arguments = args,
         inputs = inputs + [app.directory for app in apps.values()] + libraries.values(),
         outputs = [aar],

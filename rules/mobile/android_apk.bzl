@@ -25,7 +25,7 @@ def _et_android_apk_impl(ctx):
         args.add("--jni", app.jni_library, format = abi + "=%s")
     linker_action(
         ctx,
-        module = "etbundle.apk",
+        module = "etbundle.mobile.apk",
         arguments = args,
         inputs = [base, ctx.file._dex] +
                  [app.directory for app in apps.values()] +

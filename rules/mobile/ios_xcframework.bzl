@@ -77,7 +77,7 @@ def _et_ios_xcframework_impl(ctx):
     inputs = [entry.file for entry in parts + licenses + code + resources.files]
     linker_action(
         ctx,
-        module = "etbundle.swift_package",
+        module = "etbundle.mobile.swift_package",
         arguments = args,
         inputs = inputs,
         outputs = plists.values() + [package, source, archive],

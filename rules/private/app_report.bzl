@@ -23,7 +23,7 @@ def app_report(ctx, *, programs, manifest):
         args.add_all("--report", [program.label, program.report])
     linker_action(
         ctx,
-        module = "etreport.app",
+        module = "etcli.report.app",
         arguments = args,
         inputs = [manifest] + [program.report for program in programs],
         outputs = [json, html],

@@ -24,7 +24,7 @@ def recipe_packages(label, recipe, model = None):
     return by_label.values()
 
 def add_packages(args, packages):
-    """Adds a flag for each; tools/etexport/packages.py reads them.
+    """Adds a flag for each; tools/etlower/packages.py reads them.
 
     Args:
       args: Args that a worker is started with.

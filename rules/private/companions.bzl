@@ -12,7 +12,7 @@ MEASURING_TOOLS = [
     Label("//tools/etcli:core"),
     Label("//tools/etcli:measure_files"),
     Label("//tools/etllm/tokenizer:files"),
-    Label("//tools/etreport:files"),
+    Label("//tools/etcli/report:files"),
 ]
 
 def _companion_impl(ctx):

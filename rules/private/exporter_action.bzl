@@ -46,7 +46,7 @@ def exporter_action(
 
     Args:
       ctx: rule context with the exporter toolchain, and with LOWERING_FLAG for what quantizes or lowers.
-      command: of etexport.flags: "lower", "expect" and so on.
+      command: of etlower.flags: "lower", "expect" and so on.
       label: Label for messages.
       model: LowerableInfo.
       recipe: EtRecipeInfo, or None.
@@ -66,7 +66,7 @@ def exporter_action(
 
     # What a worker is started with: nothing of the model, so that one serves all programs of a backend.
     start = ctx.actions.args()
-    start.add("etexport")
+    start.add("etlower")
     packages = recipe_packages(label, recipe, model) + (measured_with.packages if measured_with else [])
     holders = add_packages(start, packages)
     args = ctx.actions.args()

@@ -4,7 +4,7 @@ load("//rules/private:lowerable.bzl", "lowerable_files")
 load("//toolchains/python:paths.bzl", "pair", "path_pair", "runfiles_pair", "runfiles_path")
 
 def add_request(args, *, label, model, recipe, methods, in_runfiles = False):
-    """Adds the flags of a request, one a line; tools/etexport/flags.py reads them.
+    """Adds the flags of a request, one a line; tools/etlower/flags.py reads them.
 
     Args:
       args: Args to add to.

@@ -121,7 +121,7 @@ def report(ctx, *, lowered, measurements, summary, json, html):
     args.add("--html", html)
     linker_action(
         ctx,
-        module = "etreport.program",
+        module = "etcli.report.program",
         arguments = args,
         inputs = [lowered, measurements, summary],
         outputs = [json, html],

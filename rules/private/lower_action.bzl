@@ -76,7 +76,7 @@ def _settings(ctx, label):
         fail("%s: calibration has no effect with quantize = \"none\". Remove one of them." % label)
     if ctx.attr.quantize == "qat" and not ctx.attr.trained_checkpoint:
         fail(("%s: trained_checkpoint: got none, expected one with quantize = \"qat\". Give the state_dict of the " +
-              "module that etbuild.qat.prepare made, after training.") % label)
+              "module that ettune.qat.prepare made, after training.") % label)
     if ctx.attr.trained_checkpoint and ctx.attr.quantize != "qat":
         fail("%s: trained_checkpoint has no effect with quantize = \"%s\". Set quantize = \"qat\", or remove it." %
              (label, ctx.attr.quantize))

@@ -34,7 +34,7 @@ def run_beside_model(ctx, *, label, program, flags, words, recipe = None, packag
       ctx: rule context with `tool_attributes` and the exporter toolchain.
       label: Label for messages.
       program: EtProgramInfo.
-      flags: File to write: the flags of model, program and data, for `etexport.flags`.
+      flags: File to write: the flags of model, program and data, for `etlower.flags`.
       words: list of strings: the module and its arguments.
       recipe: EtRecipeInfo: the flags name it instead of the program, which is not built; or None.
       packages: list of EtPackagesInfo beside those that the recipe and the model need.

@@ -96,7 +96,7 @@ target_lowering = rule(
         "recipe": attr.label(providers = [EtRecipeInfo], doc = "The et_recipe."),
         "trained_checkpoint": attr.label(
             allow_single_file = [".safetensors", ".pt", ".pth"],
-            doc = "State of the module that etbuild.qat.prepare made, after training.",
+            doc = "State of the module that ettune.qat.prepare made, after training.",
         ),
     },
     provides = [EtLoweredInfo],

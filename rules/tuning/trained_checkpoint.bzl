@@ -75,14 +75,14 @@ def et_trained_checkpoint(*, name, model, recipe, training, **kwargs):
     ```
 
     Output: `<name>.safetensors`. A training that takes long or a GPU is a script of your own, with
-    `etbuild.qat.prepare`.
+    `ettune.qat.prepare`.
 
     Args:
       name: of the checkpoint.
       model: label of the et_model, whose sources have the function that trains. Another et_model with the same
         module may be lowered, so that a change of the training alone lowers nothing.
       recipe: label of the et_recipe that the program will have.
-      training: "module:function": called with the module that `etbuild.qat.prepare` makes, and with the model's
+      training: "module:function": called with the module that `ettune.qat.prepare` makes, and with the model's
         `etbuild.ModelContext` if it takes a second argument. It changes the module. The random seed is 0 before.
       **kwargs: the attributes of all rules.
     """

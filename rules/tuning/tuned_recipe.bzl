@@ -131,7 +131,7 @@ def _et_tuned_recipe_impl(ctx):
     args.add("--" + name, value)
     linker_action(
         ctx,
-        module = "etexport.choose",
+        module = "ettune.choose",
         arguments = args,
         inputs = [measured],
         outputs = [chosen],

@@ -30,7 +30,7 @@ def _lower_action_impl(ctx):
     asserts.equals(env, [name + ".lowered", name + ".timings.json"], _outputs(lower))
 
     # The first words start a worker: nothing of the model; then the request.
-    asserts.equals(env, ["etexport", "lower"], lower.argv[1:3])
+    asserts.equals(env, ["etlower", "lower"], lower.argv[1:3])
     for flag in ctx.attr.flags:
         asserts.true(env, flag in lower.argv, "%s is not among %s" % (flag, lower.argv))
     for prefix in ctx.attr.absent:
@@ -79,7 +79,7 @@ def _model_actions_impl(ctx):
     asserts.equals(env, {"EtExpect": 1}, {mnemonic: len(found) for mnemonic, found in actions.items()})
     (expect,) = actions["EtExpect"]
     name = analysistest.target_under_test(env).label.name
-    asserts.equals(env, ["etexport", "expect"], expect.argv[1:3])
+    asserts.equals(env, ["etlower", "expect"], expect.argv[1:3])
     asserts.equals(env, [name + ".expected.safetensors"], _outputs(expect))
     for flag in ctx.attr.flags:
         asserts.true(env, flag in expect.argv, "%s is not among %s" % (flag, expect.argv))
@@ -150,23 +150,23 @@ def _program_actions_impl(ctx):
     asserts.equals(env, sorted(ctx.attr.linked), _outputs(actions["EtLink"][0]))
 
     record = actions["EtRecord"][0]
-    asserts.equals(env, ["etexport", "etrecord"], record.argv[1:3])
+    asserts.equals(env, ["etlower", "etrecord"], record.argv[1:3])
 
     # What a bundle adds is in the eager model's file: it needs neither the model nor a recipe.
     bundle = actions["EtBundleProgram"][0]
     asserts.false(env, "net.py" in _inputs(bundle), "EtBundleProgram depends on the model's source")
     expected = [word.split("/")[-1] for word in bundle.argv if word.startswith("--expected=")]
     asserts.equals(env, ["net.expected.safetensors"], expected)
-    asserts.equals(env, ["etexport", "bundle"], bundle.argv[1:3])
+    asserts.equals(env, ["etlower", "bundle"], bundle.argv[1:3])
     asserts.equals(env, [], [word for word in bundle.argv if word.startswith("--recipe")])
     program = [word for word in bundle.argv if word.startswith("--program=")]
     asserts.equals(env, [ctx.attr.bundled], [word.split("/")[-1] for word in program])
 
     # A report never waits for a lowering of its own.
     report = actions["EtReport"][0]
-    asserts.equals(env, "etreport.program", report.argv[1])
+    asserts.equals(env, "etcli.report.program", report.argv[1])
     asserts.false(env, "net.py" in _inputs(report), "EtReport depends on the model's source")
-    asserts.equals(env, "etreport.sensitivity", actions["EtReport"][1].argv[1])
+    asserts.equals(env, "etcli.report.sensitivity", actions["EtReport"][1].argv[1])
     return analysistest.end(env)
 
 program_actions_test = analysistest.make(

@@ -28,7 +28,7 @@ PROGRAM = "//models:llama_xnnpack"
 _CAN_BE_CUT = "etllm.entry:build"
 _DEPTHS = "5,10,20,30"
 # What every lowering is called through says nothing of where its time goes.
-_FRAMES = ("/etexport/", "/launch.py", "/contextlib.py", "/cProfile.py", "<frozen runpy>")
+_FRAMES = ("/etlower/", "/launch.py", "/contextlib.py", "/cProfile.py", "<frozen runpy>")
 _TOP = 25
 _MOST_OF_IT = 0.97
 

@@ -69,8 +69,8 @@ def main() -> None:
     parser.add_argument("--cold", action="store_true", help="nothing was lowered before")
     parser.add_argument("--json", type=Path, help="file to write the figures to")
     options = parser.parse_args()
-    from etexport import lower
     from etfast import path
+    from etlower import lower
 
     lower.settle()
     if not options.cold:
@@ -123,9 +123,9 @@ def _lower(make: Callable[[], tuple[Any, Any]], name: str) -> dict[str, Any]:
 
 def _lower_here(make: Callable[[], tuple[Any, Any]], name: str) -> dict[str, Any]:
     import torch
-    from etexport import stages
-    from etexport.progress import Progress
     from etfast import path
+    from etlower import stages
+    from etlower.progress import Progress
 
     torch.manual_seed(0)
     spec, recipe = make()

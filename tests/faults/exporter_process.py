@@ -108,4 +108,4 @@ def _command() -> list[str]:
     paths += [p for p in sys.path if p.endswith("site-packages")]
     words = [word for path in paths for word in ("--path", path)]
     launcher = str(REPOSITORY / "tools/launch.py")
-    return [sys.executable, "-B", "-s", "-P", launcher, *words, "etexport"]
+    return [sys.executable, "-B", "-s", "-P", launcher, *words, "etlower"]

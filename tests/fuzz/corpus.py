@@ -18,12 +18,12 @@ import gguf
 import numpy as np
 import tiny_checkpoint
 import torch
+from etcli.report import program as report
 from etlink import data_index, ptd, pte, schema, share
 from etlink.__main__ import main as link
 from etlink.container import chunks
 from etlink.lowered import Lowered
 from etllm.tokenizer.tokenizer_from_gguf import build_config, build_tokenizer, read_metadata
-from etreport import program as report
 from executorch.examples.models.llama.llama_transformer import construct_transformer
 from executorch.examples.models.llama.model_args import ModelArgs
 from safetensors.torch import save_file

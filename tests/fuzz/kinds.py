@@ -148,8 +148,8 @@ def _manifest(path: Path, folders: Folders) -> None:
 
 
 def _facts(path: Path, folders: Folders) -> None:
+    from etcli.report import program as report
     from etlink import delegated
-    from etreport import program as report
 
     lowered = folders.scratch / "lowered"
     shutil.copytree(
@@ -185,7 +185,7 @@ def _gguf(path: Path, folders: Folders) -> None:
 def _calibration(path: Path, folders: Folders) -> None:
     import torch
     from etbuild import Method, load_checkpoint
-    from etexport import calibration
+    from etlower import calibration
 
     method = Method(torch.nn.Identity(), (torch.zeros(2, 3), torch.zeros(1, dtype=torch.int64)))
     calibration.read(path, {"forward": method}, LABEL)

@@ -37,12 +37,12 @@ sys.path[:0] = [str(_REPOSITORY), str(_REPOSITORY / "backends/xnnpack")]
 import torch  # noqa: E402  (needs the path set above)
 import xnnpack_recipes  # noqa: E402
 from etbuild import BuildError, Method, ModelSpec, Options, RecipeContext  # noqa: E402
-from etexport import capture, kernels, lower, stages  # noqa: E402
-from etexport.progress import Progress  # noqa: E402
 from etfast import path  # noqa: E402
 from etlink.link import link  # noqa: E402
 from etlink.lowered import Lowered  # noqa: E402
 from etlink.split import split  # noqa: E402
+from etlower import capture, kernels, lower, stages  # noqa: E402
+from etlower.progress import Progress  # noqa: E402
 from executorch.exir import ExecutorchBackendConfig  # noqa: E402
 from executorch.export import ExportRecipe  # noqa: E402
 from executorch.runtime import Runtime  # noqa: E402

@@ -34,7 +34,7 @@ _OURS = [
     "etbundle",
     "etcli",
     "etllm",
-    "etexport",
+    "etlower",
     "etlink",
     "etllm.tokenizer",
 ]

@@ -30,13 +30,13 @@ from typing import Any
 import torch
 from etbuild import Method, ModelContext, ModelSpec, RecipeContext
 from etbuild.options import Options
-from etexport import stages
-from etexport.progress import Progress
 from etfast import path as fast_path
-from ettransformers import entry
-from ettransformers.inputs import value_of
-from ettransformers.pretrained import first_line, parameters_of, with_method
-from ettransformers.tasks import TASKS, classes_of
+from etllm.transformers import entry
+from etllm.transformers.inputs import value_of
+from etllm.transformers.pretrained import first_line, parameters_of, with_method
+from etllm.transformers.tasks import TASKS, classes_of
+from etlower import stages
+from etlower.progress import Progress
 from executorch.runtime import Runtime
 from own_sizes import OWN_ARGUMENTS
 from tiny_config import tiny_config

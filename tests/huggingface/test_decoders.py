@@ -14,8 +14,8 @@ import pytest
 import torch
 import transformers
 from etbuild import BuildError, ModelContext, ModelSpec
-from ettransformers import decoding, entry
-from ettransformers.pretrained import first_line
+from etllm.transformers import decoding, entry
+from etllm.transformers.pretrained import first_line
 from own_sizes import OWN_ARGUMENTS
 from tiny_config import tiny_config
 

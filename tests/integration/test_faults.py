@@ -278,7 +278,7 @@ def test_code_of_a_worker_that_changes(workspace: Workspace, right: bytes, tmp_p
     try:
         check_next_build(workspace, right)
         before = workers(workspace.base)
-        source = copy / "tools/etexport/lower.py"
+        source = copy / "tools/etlower/lower.py"
         text = source.read_text()
         assert '"label": index.label,' in text
         source.write_text(text.replace('"label": index.label,', '"label": index.label, "new": 1,'))

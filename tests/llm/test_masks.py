@@ -9,10 +9,10 @@ import tiny_checkpoint
 import torch
 from etbuild import ModelContext, ModelSpec, RecipeContext
 from etbuild.options import Options
-from etexport import stages
-from etexport.progress import Progress
 from etfast import path as fast_path
 from etllm import entry, layers
+from etlower import stages
+from etlower.progress import Progress
 from executorch.runtime import Runtime
 from safetensors.torch import load_file, save_file
 from test_families import reference, tokens_of

@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools/dev"))
 
 from bootstrap.console import BootstrapError, indented
 from bootstrap.debian import MIRROR_VARIABLE, Apt, unpack

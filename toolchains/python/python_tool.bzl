@@ -36,16 +36,18 @@ def action_environment(ctx):
 # The packages that lower and link, all imported from the launcher's folder; each a filegroup of sources.
 TOOLS = {
     "etbuild": Label("//tools/etbuild:files"),
-    "etexport": Label("//tools/etexport:files"),
+    "etlower": Label("//tools/etlower:files"),
     "etfast": Label("//tools/etfast:files"),
     "etlink": Label("//tools/etlink:files"),
+    "ettune": Label("//tools/ettune:files"),
 }
 LAUNCHER = Label("//tools:launch.py")
 
 # What only actions on apps, releases and reports need: its changes lower and test nothing again.
 BUNDLER = Label("//tools/etbundle:files")
-RELEASE = Label("//tools/etrelease:files")
-REPORT = Label("//tools/etreport:files")
+MOBILE = Label("//tools/etbundle/mobile:files")
+RELEASE = Label("//tools/etbundle/release:files")
+REPORT = Label("//tools/etcli/report:files")
 
 def tool_attributes():
     """Implicit attributes of a rule that runs our Python programs.

@@ -12,7 +12,6 @@ Example (the entry point of an `et_model`):
         return ModelSpec(methods={"forward": Method(net, (torch.zeros(1, 8),))})
 """
 
-from etbuild import qat
 from etbuild.checkpoint import load_checkpoint
 from etbuild.context import ModelContext, RecipeContext
 from etbuild.errors import BuildError

@@ -72,8 +72,8 @@ def _differences(
     outputs: Sequence[Any], expected: Sequence[Mapping[str, Any]], request: Mapping[str, Any]
 ) -> list[str]:
     """Sentences on outputs that are not those of a bundle."""
-    from etexport import expected as eager
-    from etexport.outputs import Tolerance, difference
+    from etlower import expected as eager
+    from etlower.outputs import Tolerance, difference
 
     if len(outputs) != len(expected):
         return [f"got {len(outputs)} outputs, expected {len(expected)}"]

@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
-from etfast.beside import Beside
+from etfast.forked import ForkedTask
 from etfast.unit import Unit, replaced
 
 # Below this many nodes a fork of a process with its imports costs more than it saves.
@@ -39,7 +39,7 @@ def _install() -> contextlib.AbstractContextManager[None]:
         def preprocessed(some: Any) -> list[Any]:
             return [cls.preprocess(program, specs) for _, program, specs in some]
 
-        with Beside(lambda: preprocessed(jobs[kept:])) as second_half:
+        with ForkedTask(lambda: preprocessed(jobs[kept:])) as second_half:
             results = preprocessed(jobs[:kept]) + second_half.result()
         by_method: dict[str, list[Any]] = {name: [] for name in edge_programs}
         for (name, _, _), result in zip(jobs, results, strict=True):

@@ -1,6 +1,6 @@
 """Checkpoints of families that et_llm does not have, by the code of transformers.
 
-`ettransformers` makes the model, as for et_transformers with the task text-generation; this module
+`etllm.transformers` makes the model, as for et_transformers with the task text-generation; this module
 says in its words what the YAML file asks for. What the file asks of et_llm's own decoder, such as a
 quantized embedding, is an error: transformers' code has nothing that it would change.
 """
@@ -59,7 +59,7 @@ def build(ctx: ModelContext, kind: str, settings: Settings) -> ModelSpec:
         layers, or transformers cannot export the model: then with its reason.
     """
     _check(ctx, kind, settings)
-    from ettransformers import entry
+    from etllm.transformers import entry
 
     export = settings.llm.export
     args = {

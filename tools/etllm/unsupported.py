@@ -138,7 +138,7 @@ REASONS: dict[str, tuple[str, str]] = {
     "quantization.use_qat": (
         "it reads weights that a training has quantized; here a build trains floats for the "
         "recipe, and quantizes them",
-        "Train with et_trained_checkpoint or etbuild.qat, and give et_program the checkpoint and "
+        "Train with et_trained_checkpoint or ettune.qat, and give et_program the checkpoint and "
         'quantize = "qat".',
     ),
 }

@@ -48,7 +48,7 @@ def sensitivity_page(ctx, *, measured, page, choice = None):
         args.add("--choice", choice)
     linker_action(
         ctx,
-        module = "etreport.sensitivity",
+        module = "etcli.report.sensitivity",
         arguments = args,
         inputs = [measured] + ([choice] if choice else []),
         outputs = [page],

@@ -13,9 +13,9 @@ def main(folder: Path, names: list[str]) -> None:
     """Writes `<name>.pte` for each name."""
     import torch
     from etbuild import Method, ModelSpec
-    from etexport import stages
-    from etexport.progress import Progress
     from etfast import path
+    from etlower import stages
+    from etlower.progress import Progress
     from executorch.backends.xnnpack.recipes import XNNPackRecipeType
     from executorch.export import ExportRecipe
     from nets import make

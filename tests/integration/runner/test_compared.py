@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from etexport import compare, expected
-from etexport.arrays import Array
 from etlink import process
+from etlower import compare, expected
+from etlower.arrays import Array
 
 from tests.integration.runner.runner_process import PROGRAMS, RUNNER
 

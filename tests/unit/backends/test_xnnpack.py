@@ -7,9 +7,9 @@ from pathlib import Path
 import torch
 import xnnpack_recipes
 from etbuild import Method, ModelSpec, Options, RecipeContext
-from etexport import stages
-from etexport.progress import Progress
 from etfast import path
+from etlower import stages
+from etlower.progress import Progress
 from executorch.runtime import Runtime
 
 

@@ -14,7 +14,7 @@ import pytest
 
 def test_an_action_is_tool_module_and_request() -> None:
     """Taken apart at the exporter's command; the environment is only what the action has."""
-    words = ["etexport", "--packages", '{"a": "b"}']
+    words = ["etlower", "--packages", '{"a": "b"}']
     arguments = ["bin/tool", *words, "lower", "--output=a", "--args={}"]
     variables = [{"key": "B", "value": "2"}, {"key": "A"}]
     answer = {"arguments": arguments, "environmentVariables": variables}

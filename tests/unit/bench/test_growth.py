@@ -43,7 +43,7 @@ def test_one_size_does_not_grow() -> None:
 
 def test_the_functions_that_time_is_spent_under() -> None:
     """Without frames, imported modules and functions that only call one other."""
-    run = ("/x/etexport/lower.py", 1, "run")
+    run = ("/x/etlower/lower.py", 1, "run")
     wrapper = ("/x/site-packages/torch/a.py", 5, "wrapper")
     work = ("/x/site-packages/torch/b.py", 7, "work")
     detail = ("~", 0, "<built-in method sorted>")

@@ -1,4 +1,4 @@
-"""Makes tools/bootstrap and the helpers beside this file importable."""
+"""Makes tools/dev/bootstrap and the helpers beside this file importable."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 # Not resolved: under Bazel the files are links, and their neighbors lie beside the links.
 HERE = Path(__file__).absolute().parent
-sys.path[:0] = [str(HERE), str(HERE.parents[2] / "tools")]
+sys.path[:0] = [str(HERE), str(HERE.parents[2] / "tools/dev")]
 
 from fake_machine import Machine  # noqa: E402  (needs the path set above)
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 from etbuild.errors import BuildError
-from etbundle import apk, apps
+from etbundle import apps
+from etbundle.mobile import apk
 
 FILES = {
     "runner": "elf",

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from etbuild.errors import BuildError
 from etbundle import apps, pages
-from etbundle.apk import native_libraries
+from etbundle.mobile.apk import native_libraries
 from etbundle.pages import PAGE, CannotAlign, aligned
 
 SMALL = 4096

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from etbuild.errors import BuildError
-from etbundle import swift_package
+from etbundle.mobile import swift_package
 
 
 def info(path: Path, **content: object) -> Path:

@@ -14,9 +14,9 @@ from typing import Any
 
 _PROGRAM = """
 import multiprocessing, os, signal, subprocess, sys, time
-from etexport import worker
-from etexport.admission import Admission
-from etexport.worker import Worker
+from etlower import worker
+from etlower.admission import Admission
+from etlower.worker import Worker
 
 def note(path, *processes):
     with open(path + ".part", "w") as out:

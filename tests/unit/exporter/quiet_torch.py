@@ -9,9 +9,9 @@ from typing import Any
 import torch
 import xnnpack_recipes
 from etbuild import Method, ModelSpec, Options, RecipeContext
-from etexport import lower, stages
-from etexport.progress import Progress
 from etfast import path
+from etlower import lower, stages
+from etlower.progress import Progress
 from executorch.export import ExportRecipe
 from executorch.runtime import Runtime
 

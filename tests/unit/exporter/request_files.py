@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from etexport import flags, sources
+from etlower import flags, sources
 
 
 def request(**fields: Any) -> flags.Request:

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 import torch
 from etbuild import Method, ModelSpec
-from etexport import accuracy, stages
-from etexport.exported import eager_outputs
-from etexport.unloaded import unload
+from etlower import accuracy, stages
+from etlower.exported import eager_outputs
+from etlower.unloaded import unload
 from executorch.export import ExportRecipe
 from quiet_torch import run, xnnpack
 

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 import torch
 from etbuild import BuildError
-from etexport import adapter
-from etexport.guard import Guard, declared
 from etlink import adapter_values
 from etlink.named_data import NamedData
+from etlower import adapter
+from etlower.guard import Guard, declared
 from request_files import install, request
 from safetensors.torch import load_file, save_file
 

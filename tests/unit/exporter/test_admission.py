@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from etexport.admission import BASE_BYTES, COPIES, Admission
+from etlower.admission import BASE_BYTES, COPIES, Admission
 
 
 def test_weights_count(tmp_path: Path) -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import torch
 from etbuild import Method, ModelSpec
-from etexport.arrays import of_torch
-from etexport.slices import Slices
-from etexport.stages import Watch
+from etlower.arrays import of_torch
+from etlower.slices import Slices
+from etlower.stages import Watch
 from quiet_torch import outputs, run, xnnpack
 from torch import nn
 

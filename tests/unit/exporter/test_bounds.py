@@ -9,9 +9,9 @@ import pytest
 import torch
 import xnnpack_recipes
 from etbuild import BuildError, Method, ModelSpec, Options, RecipeContext
-from etexport import bounds, stages
-from etexport.progress import Progress
 from etfast import path
+from etlower import bounds, stages
+from etlower.progress import Progress
 from executorch.exir import EdgeCompileConfig
 from executorch.export import ExportRecipe
 from executorch.export.recipe import LoweringRecipe

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from etbuild import BuildError, Method, ModelSpec
-from etexport import calibration
+from etlower import calibration
 from executorch.export import ExportRecipe
 from request_files import request
 from safetensors.torch import save_file

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 import torch
 from etbuild import Method, ModelSpec
-from etexport import stages
-from etexport.calls import Calls
-from etexport.progress import Progress
 from etfast import path
+from etlower import stages
+from etlower.calls import Calls
+from etlower.progress import Progress
 from executorch.export import ExportRecipe
 from quiet_torch import xnnpack
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from etbuild import BuildError
-from etexport import child, lower
+from etlower import child, lower
 
 pytestmark = pytest.mark.usefixtures("clean_imports")
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 import torch
-from etexport.arrays import of_torch
-from etexport.outputs import Tolerance, constant_difference, difference
+from etlower.arrays import of_torch
+from etlower.outputs import Tolerance, constant_difference, difference
 
 EXACT = Tolerance(1e-4, 1e-4)
 

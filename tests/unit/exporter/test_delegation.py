@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import torch
 from etbuild import Method, ModelSpec
-from etexport import delegation, stages
-from etexport.reasons import Reasons, plain
+from etlower import delegation, stages
+from etlower.reasons import Reasons, plain
 from executorch.backends.xnnpack.partition.xnnpack_partitioner import (
     XnnpackDynamicallyQuantizedPartitioner,
     XnnpackFloatingPointPartitioner,

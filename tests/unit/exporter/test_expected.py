@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 import torch
 from etbuild import BuildError, Method, ModelSpec
-from etexport import arrays, bundled, compare, expected, lower
-from etexport.arrays import Array
-from etexport.expected import Case
-from etexport.progress import Progress
+from etlower import arrays, bundled, compare, expected, lower
+from etlower.arrays import Array
+from etlower.expected import Case
+from etlower.progress import Progress
 from executorch.exir import to_edge
 from request_files import install, request
 from safetensors.torch import load_file
@@ -295,7 +295,7 @@ def test_a_crash_of_the_python_runtime_is_a_sentence(
     folder.mkdir()
     (folder / "sitecustomize.py").write_text(
         "import os, signal, sys\n"
-        'if "etexport.python_runtime" in sys.orig_argv: os.kill(os.getpid(), signal.SIGSEGV)\n'
+        'if "etlower.python_runtime" in sys.orig_argv: os.kill(os.getpid(), signal.SIGSEGV)\n'
     )
     monkeypatch.setattr(sys, "path", [str(folder), *sys.path])
     assert run(net) == 1
@@ -305,7 +305,7 @@ def test_a_crash_of_the_python_runtime_is_a_sentence(
 
 def test_a_test_imports_no_torch() -> None:
     """It alone takes seconds."""
-    code = "import sys; sys.path[:0] = {}; import etexport.compare; print('torch' in sys.modules)"
+    code = "import sys; sys.path[:0] = {}; import etlower.compare; print('torch' in sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", code.format(sys.path)], capture_output=True, text=True, check=True
     )

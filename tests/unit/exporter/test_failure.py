@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 from etbuild import BuildError
-from etexport import failure
-from etexport.progress import Progress
+from etlower import failure
+from etlower.progress import Progress
 from request_files import install
 
 pytestmark = pytest.mark.usefixtures("clean_imports")
@@ -115,7 +115,7 @@ def test_long_messages_are_cut(tmp_path: Path) -> None:
 def log_seen(stderr: int | str) -> str:
     """What a process takes for its log whose standard error goes there."""
     places = os.pathsep.join(filter(None, sys.path))
-    code = "from etexport.failure import log_of_worker as l; print(l())"
+    code = "from etlower.failure import log_of_worker as l; print(l())"
     command = [sys.executable, "-B", "-c", code]
     environment = {**os.environ, "PYTHONPATH": places}
     if isinstance(stderr, int):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from etbuild import BuildError
-from etexport import flags
+from etlower import flags
 
 LEAST = ["lower", "--label=//m:p", "--output=out/p.lowered"]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from etexport.flops import flops
+from etlower.flops import flops
 from executorch.exir import to_edge
 from torch.nn import functional
 from torch.utils.flop_counter import FlopCounterMode

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from etbuild.errors import BuildError
-from etexport import guard as guard_module
-from etexport.guard import Guard, nothing_refused
+from etlower import guard as guard_module
+from etlower.guard import Guard, nothing_refused
 
 
 def refused(guard: Guard, opened: Path) -> str:

@@ -1,4 +1,4 @@
-"""etexport.inputs: copies that keep what torch does not copy, and inputs in the example's order."""
+"""etlower.inputs: copies that keep what torch does not copy, and inputs in the example's order."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 from etbuild import BuildError
-from etexport import arrays, expected, flags, model
-from etexport.inputs import deep_copy, like_example
-from etexport.outputs import Tolerance, difference
 from etlink import runtime
+from etlower import arrays, expected, flags, model
+from etlower.inputs import deep_copy, like_example
+from etlower.outputs import Tolerance, difference
 from executorch.exir import to_edge
 from request_files import install, request
 from torch.utils import _pytree

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 from etbuild import Method, ModelSpec
-from etexport import kernels, lower
+from etlower import kernels, lower
 from executorch.exir import EdgeCompileConfig
 from executorch.export import ExportRecipe, LoweringRecipe
 from quiet_torch import run

@@ -9,7 +9,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from etbuild import Method, ModelSpec
-from etexport.outputs import sqnr_db
+from etlower.outputs import sqnr_db
 from quiet_torch import outputs, run, xnnpack
 from torch import nn
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 from etbuild import BuildError, Method, ModelContext, ModelSpec
-from etexport import model
+from etlower import model
 from executorch.export import ExportRecipe
 from executorch.runtime import Runtime
 from quiet_torch import run

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 import torch
-from etexport import arrays, older
-from etexport.arrays import of_torch
-from etexport.expected import Case
-from etexport.native import Measured, ProgramRun
-from etexport.outputs import Tolerance, largest_difference
+from etlower import arrays, older
+from etlower.arrays import of_torch
+from etlower.expected import Case
+from etlower.native import Measured, ProgramRun
+from etlower.outputs import Tolerance, largest_difference
 
 from tests.unit.linker.synthetic import SyntheticProgram
 

@@ -9,11 +9,11 @@ import pytest
 import torch
 import xnnpack_recipes
 from etbuild import BuildError, Method, ModelSpec, Options, RecipeContext
-from etexport import capture, operators, overrides, stages
-from etexport.overrides import Override, Owners, mixed
 from etlink import link, share
 from etlink.lowered import Lowered, data_of
 from etlink.split import split
+from etlower import capture, operators, overrides, stages
+from etlower.overrides import Override, Owners, mixed
 from executorch.exir import ExecutorchBackendConfig
 from executorch.exir.backend.utils import get_delegates  # noqa: F401
 from executorch.export import ExportRecipe, QuantizationRecipe

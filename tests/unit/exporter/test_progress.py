@@ -7,7 +7,7 @@ import sys
 import types
 
 import pytest
-from etexport import progress
+from etlower import progress
 
 
 @pytest.mark.parametrize(("platform", "expected"), [("linux", 5 * 1024), ("darwin", 5)])

@@ -8,7 +8,7 @@ import pytest
 import torch
 import xnnpack_recipes
 from etbuild import Method, ModelSpec, Options, RecipeContext
-from etexport.quantize import quantize
+from etlower.quantize import quantize
 from executorch.export import ExportRecipe, QuantizationRecipe
 from torchao.quantization.pt2e import HistogramObserver
 from torchao.quantization.pt2e.quantizer.quantizer import (

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 from etbuild import BuildError, Options, RecipeContext
-from etexport import recipe
+from etlower import recipe
+from ettune import choices
 from executorch.backends.xnnpack.recipes import XNNPackRecipeType
 from executorch.export import ExportRecipe
 from request_files import install, request
@@ -246,8 +247,8 @@ def test_a_choice_without_layers_is_its_first_recipe(tmp_path: Path) -> None:
 
 def test_what_is_measured_of_a_recipe() -> None:
     """All choices, or else a layer with the recipe and without it."""
-    labels = [choice.label for choice in recipe.choices(request(recipe=tuned()))]
+    labels = [choice.label for choice in choices.of_request(request(recipe=tuned()))]
     assert labels == ["//r:fp32", "//r:int8_dynamic_act_int4_weight"]
     alone = tuned()["choices"][1]
-    labels = [choice.label for choice in recipe.choices(request(recipe=alone))]
+    labels = [choice.label for choice in choices.of_request(request(recipe=alone))]
     assert labels == ["not quantized", "//r:int8_dynamic_act_int4_weight"]

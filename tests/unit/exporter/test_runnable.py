@@ -11,7 +11,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from etbuild import BuildError, Method, ModelSpec
-from etexport.outputs import leaves
+from etlower.outputs import leaves
 from executorch.export import ExportRecipe
 from quiet_torch import outputs, run
 from torch import nn

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from etexport.arrays import Array
-from etexport.slices import Slices
+from etlower.arrays import Array
+from etlower.slices import Slices
 
 
 def weak(pairs: Sequence[tuple[np.ndarray, np.ndarray]]) -> list[str]:

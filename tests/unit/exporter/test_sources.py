@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from etbuild import BuildError
-from etexport import sources
+from etlower import sources
 from request_files import install
 
 pytestmark = pytest.mark.usefixtures("clean_imports")

@@ -9,7 +9,7 @@ import pytest
 import torch
 import xnnpack_recipes
 from etbuild import BuildError, Method, ModelSpec, Options, RecipeContext
-from etexport import recipe
+from etlower import recipe
 from quiet_torch import run
 
 

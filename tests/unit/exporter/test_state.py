@@ -12,12 +12,12 @@ import torch
 import xnnpack_recipes
 from etbuild import BuildError, Method, ModelSpec, Options, RecipeContext
 from etbuild.recipes import share_mutable_buffers
-from etexport import capture, lower, stages, state
-from etexport.progress import Progress
 from etfast import path
 from etlink.link import link
 from etlink.lowered import Lowered
 from etlink.split import split
+from etlower import capture, lower, stages, state
+from etlower.progress import Progress
 from executorch.exir import ExecutorchBackendConfig
 from executorch.exir.passes.init_mutable_pass import InitializedMutableBufferPass
 from executorch.export import ExportRecipe

@@ -8,9 +8,9 @@ from typing import Any
 
 import torch
 from etbuild import Method, ModelSpec
-from etexport import stages
-from etexport.progress import Progress
 from etfast import path
+from etlower import stages
+from etlower.progress import Progress
 from executorch.export import ExportRecipe
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import nets
 import pytest
 import torch
-from etexport import lower
 from etfast import annotating, path, patterns
+from etlower import lower
 from executorch.backends.xnnpack.quantizer import xnnpack_quantizer_utils as utils
 from torch.fx import GraphModule
 

@@ -9,8 +9,8 @@ import nets
 import pytest
 import torch
 from etbuild import ModelSpec
-from etexport import lower
 from etfast import path, tracing
+from etlower import lower
 from executorch.exir.debug_handle_utils import get_greatest_ancestor_node_identifier
 from lowerings import spec
 from torch.export import ExportedProgram, default_decompositions

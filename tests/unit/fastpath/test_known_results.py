@@ -9,10 +9,10 @@ import nets
 import pytest
 import torch
 from etbuild import ModelSpec
-from etexport import lower, stages
-from etexport.progress import Progress
 from etfast import delegates, fake_tensors, path
 from etfast.known_results import Seen
+from etlower import lower, stages
+from etlower.progress import Progress
 from executorch.exir.delegate import executorch_call_delegate
 from executorch.exir.lowered_backend_module import LoweredBackendModule
 from recipes import xnnpack

@@ -9,8 +9,8 @@ from typing import Any
 import nets
 import pytest
 import recipes
-from etexport import lower
 from etfast import path, patterns
+from etlower import lower
 from executorch.backends.xnnpack._passes import convert_to_sdpa
 from executorch.backends.xnnpack.partition.graphs import bilinear_2d, sdpa
 from lowerings import digest

@@ -10,15 +10,15 @@ import pytest
 import recipes
 import torch
 from etbuild import Method, ModelSpec
-from etexport.names import FoldedNames, watching_xnnpack
-from etfast import beside, path, preprocessing
+from etfast import forked, path, preprocessing
+from etlower.names import FoldedNames, watching_xnnpack
 from executorch.backends.xnnpack.xnnpack_preprocess import XnnpackBackend
 from lowerings import digest
 
 
 @pytest.fixture(autouse=True)
 def _two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(beside, "cores", lambda: 2)
+    monkeypatch.setattr(forked, "cores", lambda: 2)
     monkeypatch.setattr(preprocessing, "_WORTH", 0)
 
 

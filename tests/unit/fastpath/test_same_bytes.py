@@ -8,7 +8,7 @@ import nets
 import pytest
 import recipes
 from etbuild import ModelSpec
-from etexport import lower
+from etlower import lower
 from lowerings import digest
 
 lower.settle()

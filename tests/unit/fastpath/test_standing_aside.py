@@ -13,10 +13,10 @@ import nets
 import pytest
 import recipes
 import torch
-from etexport import lower, stages
-from etexport.progress import Progress
 from etfast import hqq, path
 from etfast.unit import mismatch
+from etlower import lower, stages
+from etlower.progress import Progress
 from lowerings import digest
 from torch.fx import GraphModule
 from torch.fx.passes import tools_common

@@ -11,9 +11,9 @@ import pytest
 import recipes
 import torch
 from etbuild import ModelSpec
-from etexport import lower, stages
-from etexport.progress import Progress
 from etfast import path, patterns, vulkan_patterns
+from etlower import lower, stages
+from etlower.progress import Progress
 from lowerings import spec
 
 lower.settle()

@@ -10,11 +10,11 @@ import torch
 from architectures import checkpoint, context
 from etbuild import BuildError
 from etbuild.options import Options
-from ettransformers import entry
-from ettransformers.decoding import Buffers, empty_cache
-from ettransformers.inputs import image_size
-from ettransformers.pretrained import Checkpoint
-from ettransformers.tasks import TASKS
+from etllm.transformers import entry
+from etllm.transformers.decoding import Buffers, empty_cache
+from etllm.transformers.inputs import image_size
+from etllm.transformers.pretrained import Checkpoint
+from etllm.transformers.tasks import TASKS
 from safetensors.torch import load_file, save_file
 from transformers import AutoConfig
 
@@ -283,7 +283,7 @@ def test_states_are_refused_where_a_call_reads_several_tokens(tmp_path: Path) ->
 
 
 def test_each_task_has_classes_and_a_name_that_transformers_knows() -> None:
-    from ettransformers.tasks import modeling_auto
+    from etllm.transformers.tasks import modeling_auto
 
     for task in TASKS.values():
         for table in task.classes:

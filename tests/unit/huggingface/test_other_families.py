@@ -9,10 +9,10 @@ import torch
 from architectures import LENGTH, VOCABULARY, checkpoint, context
 from etbuild import BuildError, ModelContext, RecipeContext
 from etbuild.options import Options
-from etexport import stages
-from etexport.progress import Progress
 from etfast import path as fast_path
 from etllm import entry, recipes
+from etlower import stages
+from etlower.progress import Progress
 from executorch.runtime import Runtime
 
 YAML = f"""

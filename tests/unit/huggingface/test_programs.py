@@ -10,10 +10,10 @@ import torch
 from architectures import LENGTH, VOCABULARY, checkpoint, context
 from etbuild import BuildError, ModelSpec, RecipeContext
 from etbuild.options import Options
-from etexport import stages
-from etexport.progress import Progress
 from etfast import path as fast_path
-from ettransformers import entry
+from etllm.transformers import entry
+from etlower import stages
+from etlower.progress import Progress
 from executorch.runtime import Program, Runtime
 from xnnpack_recipes import fp32, int8_dynamic_act_int4_weight
 

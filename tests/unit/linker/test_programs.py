@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 import torch
 from etbuild import Method, ModelSpec
-from etexport import capture, lower, stages
-from etexport.progress import Progress
 from etfast import path as fast_path
 from etlink import ptd
 from etlink.link import link
 from etlink.lowered import Lowered
 from etlink.split import split
+from etlower import capture, lower, stages
+from etlower.progress import Progress
 from executorch.backends.xnnpack.recipes import XNNPackRecipeType
 from executorch.exir import ExecutorchBackendConfig
 from executorch.export import ExportRecipe

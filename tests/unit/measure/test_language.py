@@ -9,7 +9,7 @@ import torch
 from etbuild import BuildError, Method, ModelSpec
 from etcli.measure import language
 from etcli.measure.target import is_language_model
-from etexport import texts
+from ettune import texts
 
 VOCABULARY = 7
 

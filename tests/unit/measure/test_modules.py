@@ -11,11 +11,11 @@ from etbuild import BuildError
 from etcli import cli
 from etcli.measure import measuring, modules
 from etcli.measure.events import Delegate, Timeline
-from etexport import flags, lower
-from etexport.progress import Progress
+from etcli.report import modules as reported
 from etlink import process
 from etlink.lowered import Lowered
-from etreport import modules as reported
+from etlower import flags, lower
+from etlower.progress import Progress
 
 # XNNPACK takes all of "whole", and of "mixed" what is around the cumulative sum.
 SOURCE = """

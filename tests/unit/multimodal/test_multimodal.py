@@ -16,12 +16,12 @@ import torch
 import transformers as hf
 from etbuild import BuildError, ModelContext, ModelSpec, RecipeContext
 from etbuild.options import Options
-from etexport import stages
-from etexport.progress import Progress
 from etfast import path as fast_path
-from ettransformers import entry, patches
-from ettransformers.constants import Constants
-from ettransformers.tracing import replacements
+from etllm.transformers import entry, patches
+from etllm.transformers.constants import Constants
+from etllm.transformers.tracing import replacements
+from etlower import stages
+from etlower.progress import Progress
 from tokenizers import Tokenizer, decoders, models
 from torch.nn import functional
 from xnnpack_recipes import fp32

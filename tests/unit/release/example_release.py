@@ -11,7 +11,7 @@ from etbundle import app_archive
 from etbundle.app import App, Program, add_libraries, add_programs, describe_files, write
 from etbundle.archives import write_zip
 from etbundle.entries import Entry
-from etrelease import release
+from etbundle.release import release
 
 RECIPE = {
     "label": "//backends/xnnpack:fp32",

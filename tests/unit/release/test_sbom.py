@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
-from etrelease import python_packages
+from etbundle.release import python_packages
 from example_release import Release, whole
 from license_expression import get_spdx_licensing
 from packageurl import PackageURL

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from etreport import app, modules
-from etreport import program as program_report
-from etreport.treemap import Node
+from etcli.report import app, modules
+from etcli.report import program as program_report
+from etcli.report.treemap import Node
 from synthetic import link_with, program, shared_file
 from test_page import ACCURACY, DELEGATION, FACTS, RUN
 

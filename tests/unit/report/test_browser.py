@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 from chromium import Chromium, Window
-from etreport import app, page
-from etreport import program as program_report
+from etcli.report import app, page
+from etcli.report import program as program_report
 from synthetic import link_with, program, shared_file
 from test_app_page import parts  # noqa: F401  (a fixture)
 from test_page import ACCURACY, DELEGATION, FACTS, RUN

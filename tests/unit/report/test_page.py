@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from etcli.report import page as pages
+from etcli.report import program as report
+from etcli.report.findings import findings
 from etlink.lowered import Lowered
-from etreport import page as pages
-from etreport import program as report
-from etreport.findings import findings
 from synthetic import empty_index, link_with, program, shared_file, tree
 
 FACTS: dict[str, Any] = {

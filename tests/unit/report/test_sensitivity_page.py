@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from etreport import sensitivity
+from etcli.report import sensitivity
 
 
 def entry(recipe: str, size: int, only: float | None, all_but: float | None) -> dict[str, Any]:

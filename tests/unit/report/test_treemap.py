@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from etreport.treemap import Cell, Node, layout
+from etcli.report.treemap import Cell, Node, layout
 
 
 def area(cell: Cell) -> float:

@@ -163,7 +163,7 @@ def main(arguments: list[str]) -> int:
     # Layers of the exporter's environment take its versions, whatever bounds packages set.
     inputs = options.input or [
         *sorted(options.folder.glob("*.in")),
-        *sorted(path for folder in options.layers or LAYERS for path in folder.glob("*/*.in")),
+        *sorted(path for folder in options.layers or LAYERS for path in folder.glob("**/*.in")),
     ]
     chosen = [path for path in inputs if not options.names or path.stem in options.names]
     try:

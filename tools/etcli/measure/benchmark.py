@@ -127,7 +127,7 @@ def _of_target(options: argparse.Namespace, work: Path) -> dict[str, Any]:
 
     def cases() -> str:
         import torch
-        from etexport.outputs import leaves
+        from etlower.outputs import leaves
 
         methods = given.load_model(work).methods
         inputs = {n: (n, leaves(tuple(m.example_inputs))) for n, m in methods.items()}

@@ -11,10 +11,11 @@ from typing import Any
 
 import torch
 from etbuild import BuildError, Method, ModelSpec
-from etexport import calibration, texts
-from etexport.exported import eager_outputs
-from etexport.inputs import deep_copy
-from etexport.outputs import sqnr_db
+from etlower import calibration
+from etlower.exported import eager_outputs
+from etlower.inputs import deep_copy
+from etlower.outputs import sqnr_db
+from ettune import texts
 
 from etcli.console import bar
 from etcli.measure import language

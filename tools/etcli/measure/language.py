@@ -10,8 +10,8 @@ from typing import Protocol
 
 import torch
 from etbuild import ModelSpec
-from etexport.inputs import deep_copy
 from etlink import runtime
+from etlower.inputs import deep_copy
 
 
 class Steps(Protocol):

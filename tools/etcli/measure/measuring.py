@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from etexport.progress import peak_memory
 from etlink.process import serve
 from etlink.runtime import Method, Program, upstream
+from etlower.progress import peak_memory
 
 from etcli import inputs
 

@@ -18,9 +18,9 @@ from etbuild import BuildError
 from etlink.amounts import human_bytes
 from etlink.json_file import FormError, decode, read_object
 from etlink.payload import BACKEND as XNNPACK
-from etreport.modules import above
 
 from etcli.measure.events import Delegate, Timeline
+from etcli.report.modules import above
 
 # XNNPACK's name of an operator, where it is not ATen's.
 _XNNPACK_NAMES = {

@@ -6,11 +6,10 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from etreport import page
-
 from etcli.measure import modules
 from etcli.measure.baseline import Figure
 from etcli.measure.events import by_backend
+from etcli.report import page
 
 # Bars of operators in a plot.
 _MOST = 25

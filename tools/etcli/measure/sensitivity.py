@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from etbuild import BuildError
-from etexport import failure, flags, sources
-from etexport.progress import Progress
 from etlink.amounts import human_bytes
 from etlink.container import write_text
+from etlower import failure, flags, sources
+from etlower.progress import Progress
 
 from etcli import paths
 from etcli.command import Outcome, positive
@@ -63,7 +63,7 @@ def command(options: argparse.Namespace) -> Outcome:
     with tempfile.TemporaryDirectory(prefix="sensitivity-") as work:
         measured = _measured(request, files["tokenizer"], Path(work) / "sources")
     if options.html:
-        from etreport import sensitivity
+        from etcli.report import sensitivity
 
         write_text(paths.written(options.html), sensitivity.page(measured))
     return Outcome(measured, lambda out: show(measured, out))
@@ -77,7 +77,8 @@ def _measured(request: flags.Request, tokenizer: Path | None, tree: Path) -> dic
     # Upstream's imports warn of their own internals; importing torch itself resets the level.
     importlib.import_module("torch")
     logging.getLogger("torch").setLevel(logging.ERROR)
-    from etexport import lower
+    from etlower import lower
+    from ettune import commands
 
     progress, done = Progress(), 0
     sources.install(tree, request.sources, request.roots)
@@ -90,7 +91,7 @@ def _measured(request: flags.Request, tokenizer: Path | None, tree: Path) -> dic
                 advance(percent - done)
                 done = percent
 
-            return lower.sensitivity(request, tokenizer, reached)
+            return commands.measure(request, tokenizer, reached)
     except Exception as error:
         text = failure.message(error, request.label, progress, tree, None)
         raise BuildError(text.removeprefix("ERROR: ").strip()) from error

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from etbuild import BuildError, ModelSpec
-from etexport import failure, flags, sources
-from etexport.progress import Progress
 from etlink import merge, runtime
+from etlower import failure, flags, sources
+from etlower.progress import Progress
 
 from etcli.console import waiting
 
@@ -63,7 +63,7 @@ class Target:
         Raises:
           BuildError: the runtime cannot load the program, or lacks the method.
         """
-        from etexport.outputs import leaves
+        from etlower.outputs import leaves
 
         return runtime.call(self.program, self.data, method, leaves(tuple(inputs)))
 
@@ -80,7 +80,7 @@ class Target:
         sources.install(tree, self.request.sources, self.request.roots)
         try:
             with waiting(f"Loading {self.request.model_label}"), progress.stage("load"):
-                from etexport import lower, model
+                from etlower import lower, model
 
                 lower.settle()
                 return model.load_spec(self.request)

@@ -1,0 +1,1 @@
+"""Packages of apps for phones: APK, AAR, Swift."""

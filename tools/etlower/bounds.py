@@ -1,0 +1,186 @@
+"""Upper bounds of dynamic sizes: a program takes every size that its export allows, or isn't built.
+
+ExecuTorch plans memory for the largest size. Two of its habits make that smaller than was exported,
+without a word: a pass may fix a dynamic size to the example's, and a size without an upper bound is
+planned as the example's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from etbuild import BuildError
+from torch.fx import GraphModule, Node
+from torch.utils import _pytree as pytree
+from torch.utils._sympy.numbers import int_oo
+from torch.utils._sympy.value_ranges import bound_sympy
+
+from etlower import operators
+
+_FIXED = (
+    "ExecuTorch took the example's size. Its check of graphs does that at an operator with a list "
+    "of results (chunk, split, unbind): take slices, or give the recipe edge_compile_config "
+    "= EdgeCompileConfig(_check_ir_validity=False). Give dimensions that are equal one Dim."
+)
+
+
+@dataclass(frozen=True)
+class Input:
+    """An input of a method.
+
+    Attributes:
+      name: in the graph.
+      upper: upper bound of each dimension of a tensor, of the value itself for a whole number, in
+        which case the tuple has one item; None: there is no upper bound. Empty for other inputs.
+      tensor: whether it is a tensor.
+    """
+
+    name: str
+    upper: tuple[int | None, ...]
+    tensor: bool = True
+
+
+def exported(program: torch.export.ExportedProgram) -> tuple[Input, ...]:
+    """The inputs of an exported program, before anything else is done with it.
+
+    Passes learn more of the symbols in it, so that this has to be asked first.
+    """
+    names = program.graph_signature.user_inputs
+    nodes = {node.name: node for node in program.graph.find_nodes(op="placeholder")}
+    ranges = {s: r for s, r in program.range_constraints.items() if s.is_Symbol}
+    return tuple(
+        _input(str(name), nodes[name].meta.get("val") if name in nodes else None, ranges)
+        for name in names
+    )
+
+
+def captured(module: GraphModule) -> tuple[Input, ...]:
+    """The inputs of a graph without weights among them, as PT2E quantizes it."""
+    nodes = module.graph.find_nodes(op="placeholder")
+    return tuple(_input(node.name, node.meta.get("val"), {}) for node in nodes)
+
+
+def _input(name: str, value: Any, ranges: Mapping[Any, Any]) -> Input:
+    if isinstance(value, torch.Tensor):
+        return Input(name, tuple(_upper(size, ranges) for size in value.shape))
+    if isinstance(value, torch.SymInt):
+        return Input(name, (_upper(value, ranges),), tensor=False)
+    return Input(name, (), tensor=False)
+
+
+def _upper(size: int | torch.SymInt, ranges: Mapping[Any, Any]) -> int | None:
+    """The upper bound of a size; None: it has none."""
+    if isinstance(size, int):
+        return size
+    known = {**size.node.shape_env.var_to_range, **ranges}
+    upper = bound_sympy(size.node.expr, known).upper
+    return None if upper in (int_oo, -int_oo) or not upper.is_finite else int(upper)
+
+
+def check_export(
+    expected: Sequence[Input], inputs: Sequence[Input], method: str, label: str
+) -> None:
+    """Compares the inputs of an export with those of the one before it.
+
+    Args:
+      expected: of the first export.
+      inputs: of the second one, of the graph that the first one gave.
+      method: its name.
+      label: of the model.
+
+    Raises:
+      BuildError: a bound is smaller.
+    """
+    for number, (first, second) in enumerate(_pairs(expected, inputs)):
+        for dimension, (most, got) in enumerate(zip(first.upper, second.upper, strict=True)):
+            if got is not None and (most is None or got < most):
+                raise _smaller(label, method, number, first, dimension, got)
+
+
+def check_lowered(manager: Any, expected: Mapping[str, Sequence[Input]], label: str) -> None:
+    """Compares the inputs of a lowered program with those that were exported.
+
+    Args:
+      manager: upstream's ExecutorchProgramManager.
+      expected: of the exported programs, by method.
+      label: of the model.
+
+    Raises:
+      BuildError: the program takes less than was exported, or memory for a size without an upper
+        bound is planned as the example's.
+    """
+    plans = {plan.name: plan for plan in manager.executorch_program.execution_plan}
+    for method, inputs in expected.items():
+        program = manager.exported_program(method)
+        plan = plans[method]
+        planned = [getattr(plan.values[value].val, "sizes", None) for value in plan.inputs]
+        for number, (given, now) in enumerate(_pairs(inputs, exported(program))):
+            sizes = planned[number] if given.tensor and number < len(planned) else now.upper
+            for dimension, (most, got) in enumerate(zip(given.upper, sizes or (), strict=False)):
+                if given.tensor and most is None:
+                    raise BuildError(
+                        f"{_where(label, method, number, given, dimension)} has no upper bound: "
+                        f"ExecuTorch plans memory for the largest size, and would take {got}, that "
+                        "of the example.",
+                        'Give the dimension a max in dynamic_shapes, as in Dim("n", max=512).',
+                    )
+                if got is not None and (most is None or got < most):
+                    raise _smaller(label, method, number, given, dimension, got)
+        _check_results(program.graph_module, method, label)
+
+
+def _pairs(expected: Sequence[Input], inputs: Sequence[Input]) -> Iterator[tuple[Input, Input]]:
+    """Inputs before and after; none where a pass of the recipe gave the method others."""
+    before = [(given.tensor, len(given.upper)) for given in expected]
+    if before == [(given.tensor, len(given.upper)) for given in inputs]:
+        yield from zip(expected, inputs, strict=True)
+
+
+def _where(label: str, method: str, number: int, given: Input, dimension: int) -> str:
+    where = f'{label}: the method "{method}": input {number} ("{given.name}")'
+    return f"{where}, dimension {dimension}," if given.tensor else where
+
+
+def _smaller(
+    label: str, method: str, number: int, given: Input, dimension: int, got: int
+) -> BuildError:
+    most = given.upper[dimension]
+    return BuildError(
+        f"{_where(label, method, number, given, dimension)} lost its range: got at most {got}, "
+        f"expected {'any size' if most is None else f'at most {most}'}, as exported.",
+        _FIXED,
+    )
+
+
+def _check_results(module: GraphModule, method: str, label: str) -> None:
+    """Fails where a result's size has no upper bound: memory for it is planned, too."""
+    bounds: dict[Any, int | None] = {}
+    for inner in module.modules():
+        if not isinstance(inner, GraphModule):
+            continue
+        for node in inner.graph.nodes:
+            if operators.name(node) and node.meta.get("spec") is not None:
+                _check_result(node, bounds, method, label)
+
+
+def _check_result(node: Node, bounds: dict[Any, int | None], method: str, label: str) -> None:
+    for value in pytree.tree_leaves(node.meta.get("val")):
+        if not isinstance(value, torch.Tensor):
+            continue
+        for dimension, size in enumerate(value.shape):
+            if isinstance(size, int):
+                continue
+            expr = size.node.expr
+            if expr not in bounds:
+                bounds[expr] = _upper(size, {})
+            if bounds[expr] is None:
+                raise BuildError(
+                    f'{label}: the method "{method}": a result of {operators.name(node)}, '
+                    f"dimension {dimension}, has no upper bound: ExecuTorch plans memory for the "
+                    "largest size, and would take that of the example.",
+                    "Bound the input that the size comes from by a max in dynamic_shapes, or the "
+                    "size itself by torch._check(size <= …) in the model.",
+                )

@@ -1,0 +1,148 @@
+"""Exports methods with torch.export, and explains where that fails."""
+
+from __future__ import annotations
+
+import collections
+from typing import Any
+
+import torch
+from etbuild import BuildError, Method
+from executorch.export import ExportRecipe
+from torch.export.graph_signature import ConstantArgument, InputKind
+from torch.utils import _pytree as pytree
+
+from etlower import bodies, operators
+from etlower.outputs import leaves
+
+
+def export(
+    name: str, module: Any, method: Method, recipe: ExportRecipe, label: str
+) -> torch.export.ExportedProgram:
+    """Exports one method, unless it is exported already; then the recipe's ATen passes."""
+    if isinstance(module, torch.export.ExportedProgram):
+        program = module
+    else:
+        strict = recipe.strict if method.strict is None else method.strict
+        with torch.no_grad():
+            program = export_module(name, module, method, strict, label)
+    _check_constants(name, program, method, label)
+    _check_dropout(name, program, label)
+    for transform in recipe.aten_transform_passes or []:
+        program = transform(name, program)
+    _make_tuples_plain(program)
+    return program
+
+
+def _make_tuples_plain(program: torch.export.ExportedProgram) -> None:
+    """Makes tuples of the named ones that a method returns, such as torch.topk's.
+
+    A program returns them one after the other, and upstream's emitter knows no named ones.
+    """
+    signature = program.module_call_graph[0].signature
+    if signature is not None:
+        signature.out_spec = _plain(signature.out_spec)
+
+
+def _plain(spec: Any) -> Any:
+    if spec.is_leaf():
+        return spec
+    children = [_plain(child) for child in spec.children()]
+    # A model's own are of pytree's kind `namedtuple`; torch's are classes of their own.
+    is_named = (
+        isinstance(spec.type, type) and issubclass(spec.type, tuple) and spec.type is not tuple
+    )
+    if is_named or spec.type is collections.namedtuple:
+        return pytree.treespec_tuple(children)
+    return pytree.TreeSpec(spec.type, spec.context, children)
+
+
+def export_module(
+    name: str, module: Any, method: Method, strict: bool, label: str
+) -> torch.export.ExportedProgram:
+    try:
+        return torch.export.export(
+            module, method.example_inputs, dynamic_shapes=method.dynamic_shapes, strict=strict
+        )
+    except Exception as error:
+        check_eager(name, module, method, label)
+        _explain_shapes(name, method, error, label)
+        raise
+
+
+def check_eager(name: str, module: Any, method: Method, label: str) -> None:
+    """Where export or lowering failed: does the model itself run on its example inputs?"""
+    if isinstance(module, torch.export.ExportedProgram):
+        return
+    try:
+        with torch.no_grad():
+            module(*method.example_inputs)
+    except Exception as error:
+        shapes = ", ".join(
+            f"{tuple(v.shape)} {str(v.dtype).removeprefix('torch.')}"
+            if isinstance(v, torch.Tensor)
+            else type(v).__name__
+            for v in method.example_inputs
+        )
+        raise BuildError(
+            f'{label}: the method "{name}" does not run on its example inputs ({shapes}): '
+            f"{type(error).__name__}: {error}",
+            "Correct example_inputs, or the model's forward.",
+        ) from error
+
+
+def _check_constants(
+    name: str, program: torch.export.ExportedProgram, method: Method, label: str
+) -> None:
+    """Fails where a number that callers give would be that of the example in every call."""
+    inputs = [s for s in program.graph_signature.input_specs if s.kind is InputKind.USER_INPUT]
+    tests = [leaves(tuple(inputs)) for inputs in method.test_inputs]
+    for number, spec in enumerate(inputs):
+        if not isinstance(spec.arg, ConstantArgument):
+            continue
+        value = spec.arg.value
+        others = [test[number] for test in tests if len(test) > number and test[number] != value]
+        if isinstance(value, float) or others:
+            raise BuildError(
+                f'{label}: the method "{name}": input {number} ("{spec.arg.name}") is the number '
+                f"{value}, which its program would keep in every call: got a "
+                f"{type(value).__name__}, expected a tensor.",
+                f"Give torch.tensor({value}) in example_inputs, or make it an attribute of the "
+                "module and leave it out of the inputs.",
+            )
+
+
+def _check_dropout(name: str, program: torch.export.ExportedProgram, label: str) -> None:
+    """Fails where dropout is left on: a program would draw other numbers in each call."""
+    for module in bodies.graphs(program.graph_module):
+        for node in module.graph.nodes:
+            if _drops(node):
+                raise BuildError(
+                    f'{label}: the method "{name}"{operators.at_line(node)}: {node.target} is in '
+                    "training mode: its program would draw other numbers in each call.",
+                    "Give the function the module's mode, as in F.dropout(x, p, self.training) "
+                    "or dropout_p = self.p if self.training else 0.0; the modules are exported "
+                    "in eval mode.",
+                )
+
+
+def _drops(node: torch.fx.Node) -> bool:
+    schema = getattr(node.target, "_schema", None)
+    arguments = {a.name: a.default_value for a in schema.arguments} if schema else {}
+    probability = next((n for n in ("p", "dropout", "dropout_p") if n in arguments), None)
+    named = "dropout" in (probability or "") or (schema and "dropout" in schema.name)
+    if not probability or not named:
+        return False
+    arguments.update(zip(arguments, node.args, strict=False))
+    arguments.update(node.kwargs)
+    return bool(arguments[probability]) and arguments.get("train", True) is not False
+
+
+def _explain_shapes(name: str, method: Method, error: Exception, label: str) -> None:
+    kinds = ("UserError", "ConstraintViolationError", "ValueRangeError")
+    if method.dynamic_shapes is None or type(error).__name__ not in kinds:
+        return
+    raise BuildError(
+        f'{label}: the dynamic shapes of the method "{name}" do not fit the model: {error}',
+        "Correct dynamic_shapes: a dimension that the model fixes cannot be dynamic, and a range "
+        "must hold for all of the model.",
+    ) from error

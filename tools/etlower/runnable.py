@@ -1,0 +1,153 @@
+"""Refuses calls that no kernel of the runtime takes: the first call would fail.
+
+ExecuTorch's portable kernels take less than torch's operators: their checks fail with error 0x12
+when a program runs, and name no line of the model. So the final graph is checked before it is
+written: `_CHECKS` has a condition per operator. Delegates' operators are not asked; partitioners
+have done that.
+
+Kernels also want their tensors in the order of rows, or all of them with the channels last. torch
+gives some results another order though all inputs are in that of rows (`nonzero`), and the kernels
+write rows whatever it is. `Rows` says so in the graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from etbuild import BuildError
+from executorch.exir.tensor import TensorSpec, contiguous_stride_from_shape
+from torch.fx import GraphModule, Node
+from torch.fx.passes.infra.pass_base import PassBase, PassResult
+
+from etlower import operators
+
+_CHANNELS_LAST = {(0, 2, 3, 1), (0, 2, 3, 4, 1)}
+# Their kernels compare the orders of their tensors, and no library has other kernels of them.
+_STRICT = frozenset(
+    {
+        *("alias_copy", "amax", "amin", "argmax", "argmin", "avg_pool2d", "clone", "cumsum"),
+        *("constant_pad_nd", "detach_copy", "diagonal_copy", "expand_copy", "flip", "glu"),
+        *("index", "index_select", "masked_fill", "mean", "permute_copy", "pixel_shuffle"),
+        *("repeat", "roll", "scatter_add", "select_copy", "select_scatter", "slice_copy"),
+        *("slice_scatter", "split_copy", "split_with_sizes_copy", "squeeze_copy", "stack"),
+        *("t_copy", "transpose_copy", "tril", "unbind_copy", "view_copy"),
+    }
+)
+
+
+class Rows(PassBase):
+    """Gives results the order of rows where all inputs have it, as the kernels write them.
+
+    Args:
+      then: upstream's pass that makes a kernel's call of each node. Before it nodes have their
+        specifications, and these are not made again.
+    """
+
+    def __init__(self, then: Any) -> None:
+        super().__init__()
+        self._then = then
+
+    def call(self, graph_module: GraphModule) -> PassResult:
+        """Changes the graph, and the branches and loops in it."""
+        for _, node in operators.walk(graph_module):
+            name = operators.name(node)
+            if name and "dim_order" not in name:
+                sources = [spec for source in node.all_input_nodes for spec in _specs(source)]
+                if not any(_is_odd(spec.dim_order) for spec in sources):
+                    for spec in _specs(node):
+                        _make_rows(spec)
+        return self._then(graph_module)
+
+
+def _specs(node: Node) -> list[Any]:
+    found = node.meta.get("spec")
+    parts = found if isinstance(found, tuple | list) else [found]
+    return [spec for spec in parts if isinstance(spec, TensorSpec)]
+
+
+def _make_rows(spec: Any) -> None:
+    if _is_odd(spec.dim_order):
+        spec.stride = contiguous_stride_from_shape(torch.Size(spec.shape))
+        spec.dim_order = tuple(range(len(spec.shape)))
+
+
+def _is_odd(dim_order: Any) -> bool:
+    order = tuple(int(dim) for dim in dim_order)
+    return order != tuple(range(len(order))) and order not in _CHANNELS_LAST
+
+
+def check(manager: Any, label: str) -> None:
+    """Fails for a call that no kernel takes.
+
+    Args:
+      manager: upstream's ExecutorchProgramManager.
+      label: of the model.
+
+    Raises:
+      BuildError: with the operator, the line of the model, and what to do instead.
+    """
+    for method in sorted(manager.methods):
+        for _, node in operators.walk(manager.exported_program(method).graph_module):
+            name = _name(node)
+            found = _CHECKS.get(name, _nothing)(node) or (name in _STRICT and _orders(node))
+            if not found:
+                continue
+            wrong, instead = found
+            line = operators.line_of(node)
+            module = operators.module_of(node)
+            where = ", ".join([*([f"module {module}"] * bool(module)), *([line] * bool(line))])
+            raise BuildError(
+                f'{label}: the method "{method}" calls {name}{f" ({where})" if where else ""}, '
+                f"and no kernel of ExecuTorch takes it: {wrong}.",
+                instead,
+            )
+
+
+def _name(node: Node) -> str:
+    return operators.name(node).removeprefix("aten.").partition(".")[0]
+
+
+def _nothing(node: Node) -> tuple[str, str] | None:
+    return None
+
+
+def _convolution(node: Node) -> tuple[str, str] | None:
+    [source, *_] = operators.values(node.args[0])
+    if source.dim() in (3, 4):
+        return None
+    return (
+        f"got an input of {source.dim()} dimensions, expected 3 or 4",
+        "Compute it as a sum of convolutions over two dimensions, one for each slice of the "
+        "kernel, or use a backend that takes it.",
+    )
+
+
+def _padding(node: Node) -> tuple[str, str] | None:
+    amounts = [amount for amount in node.args[1] if isinstance(amount, int)]
+    if min(amounts, default=0) >= 0:
+        return None
+    return (
+        f"got the padding {list(amounts)}, expected no negative numbers",
+        "Slice the tensor instead of padding it with a negative number: x[..., 1:].",
+    )
+
+
+def _orders(node: Node) -> tuple[str, str] | None:
+    specs = [spec for n in (*node.all_input_nodes, node) for spec in _specs(n)]
+    odd = next((spec for spec in specs if _is_odd(spec.dim_order)), None)
+    if odd is None:
+        return None
+    order = [int(dim) for dim in odd.dim_order]
+    return (
+        f"got a tensor of shape {list(odd.shape)} whose dimensions lie in memory as {order}, "
+        f"expected {sorted(order)}",
+        "Add .contiguous() before the call, or give the method contiguous example inputs.",
+    )
+
+
+_CHECKS: Mapping[str, Callable[[Node], tuple[str, str] | None]] = {
+    "constant_pad_nd": _padding,
+    "convolution": _convolution,
+}

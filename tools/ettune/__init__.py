@@ -1,0 +1,3 @@
+"""Tune recipes: sensitivities of layers, mixtures of recipes, quantization-aware training."""
+
+__all__ = ["qat"]
