@@ -32,7 +32,6 @@ __all__ = [
     "groups_fit",
     "load_checkpoint",
     "plain_weights",
-    "qat",
     "share_mutable_buffers",
     "static_shapes",
     "weight_only",

@@ -59,20 +59,24 @@ def _listed(tree: ast.Module) -> list[str]:
 
 
 def _find(folder: Path, tree: ast.Module, name: str) -> Exported:
-    """A definition that __init__.py imports from a module of the package, or such a module."""
+    """A definition that __init__.py imports from a module of the package, or such a module.
+
+    A module stands in `__all__` without an import, where that would import torch.
+    """
     imports = [statement for statement in tree.body if isinstance(statement, ast.ImportFrom)]
     for statement in imports:
         if name not in [alias.name for alias in statement.names]:
             continue
-        if statement.module == folder.name:
-            module = ast.parse((folder / f"{name}.py").read_text(encoding="utf-8"))
-            doc = inspect.cleandoc(ast.get_docstring(module) or "")
-            return Exported(name, f"module {folder.name}.{name}", doc, list(_members(module)))
         if statement.module:
             file = folder / (statement.module.rsplit(".", 1)[-1] + ".py")
             for node in ast.parse(file.read_text(encoding="utf-8")).body:
                 if getattr(node, "name", None) == name:
                     return _describe(node)
+    file = folder / f"{name}.py"
+    if file.exists():
+        module = ast.parse(file.read_text(encoding="utf-8"))
+        doc = inspect.cleandoc(ast.get_docstring(module) or "")
+        return Exported(name, f"module {folder.name}.{name}", doc, list(_members(module)))
     raise ValueError(f"{folder.name}.{name} is defined nowhere in the package")
 
 
