@@ -16,8 +16,8 @@ load(
 )
 load("//rules/private:stamping.bzl", "STAMPING_ATTRIBUTES", "status_files")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
-load("//toolchains/exporter:linker_action.bzl", "linker_action")
 load("//toolchains/python:paths.bzl", "readable_label", "runfiles_path")
+load("//toolchains/python:python_tool.bzl", "action_environment")
 
 _MANIFEST = "manifest.json"
 _SBOM = "sbom.cdx.json"
@@ -152,10 +152,9 @@ def _describe(ctx, entries, apps, packages, programs, files, loose, lists):
     if status:
         args.add("--stable_status", status.stable)
         args.add("--volatile_status", status.volatile)
-    linker_action(
-        ctx,
-        module = "etbundle.release.release",
-        arguments = args,
+    ctx.actions.run(
+        executable = ctx.attr._tool[DefaultInfo].files_to_run,
+        arguments = [args],
         inputs = depset(
             [description, ctx.file._origins] + previous + ([loose] if loose else []) + ([status.stable, status.volatile] if status else []) +
             [entry.file for entry in files] + [app.manifest for app in every_app.values()] + metadata +
@@ -164,9 +163,10 @@ def _describe(ctx, entries, apps, packages, programs, files, loose, lists):
         ),
         outputs = lists.values(),
         mnemonic = "EtRelease",
-        # They are in the description.
-        maps_paths = False,
         progress_message = "Listing what is in %{label}",
+        env = action_environment(ctx),
+        # The tool brings its own interpreter.
+        toolchain = None,
     )
 
 def _previous_manifest(ctx, target):
@@ -251,6 +251,11 @@ docs/howto/apps.md.
         "_origins": attr.label(
             allow_single_file = True,
             default = "@executorch_models//:origins.json",
+        ),
+        "_tool": attr.label(
+            cfg = "exec",
+            default = "//tools/etbundle/release:tool",
+            executable = True,
         ),
     },
     executable = True,

@@ -17,6 +17,7 @@ _REPOSITORIES = (
     "executorch_android_api",
     "executorch_cli",
     "executorch_jre",
+    "executorch_sbom",
     "executorch_transformers",
 )
 

@@ -19,8 +19,8 @@ from nested import EmptyWorkspace, Workspace, bazels_compiler
 @pytest.fixture(scope="session")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
     """The workspace, with the contents of tests/e2e/smoke at first."""
-    # For programs that are run beside a built one, and only then.
-    repositories = ["executorch_cli"]
+    # For programs that are run beside a built one and for releases, and only then.
+    repositories = ["executorch_cli", "executorch_sbom"]
     folder = tmp_path_factory.mktemp("shared") / "one"
     new_workspace = Workspace(folder, repositories=repositories)
     new_workspace.overrides += bazels_compiler()

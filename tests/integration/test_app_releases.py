@@ -115,8 +115,7 @@ def test_the_bill_of_materials(workspace: Workspace) -> None:
         component_by_ref["data://:foundation"]["hashes"][0]["content"]
         == (digests(release(workspace))["data/foundation.ptd"])
     )
-    (made_with,) = bill["formulation"]
-    packages = {one["name"]: one for one in made_with["components"]}
+    packages = {one["name"]: one for one in bill["metadata"]["tools"]["components"]}
     assert {"cpython", "executorch", "torch", "torchao", "numpy"} <= set(packages)
     for one in packages.values():
         for given in one.get("licenses", []):

@@ -3,7 +3,7 @@
 load("@rules_python//python:defs.bzl", "PyInfo")
 load("//toolchains/exporter:providers.bzl", "EtExporterInfo")
 load("//toolchains/python:paths.bzl", "repository_root", "unique")
-load("//toolchains/python:python_tool.bzl", "BUNDLER", "MOBILE", "RELEASE", "REPORT", "launcher_script", "tool_attributes", "tool_files")
+load("//toolchains/python:python_tool.bzl", "BUNDLER", "MOBILE", "REPORT", "launcher_script", "tool_attributes", "tool_files")
 
 EXPORTER_TOOLCHAIN = Label("//toolchains/exporter:toolchain_type")
 
@@ -200,6 +200,6 @@ def et_exporter(name, **kwargs):
     _python_tool(name = name + ".lowering_tool", **(common | heavy))
     _python_tool(
         name = name + ".linking_tool",
-        more_tools = [BUNDLER, MOBILE, RELEASE, REPORT],
+        more_tools = [BUNDLER, MOBILE, REPORT],
         **(common | lean)
     )

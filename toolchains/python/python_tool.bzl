@@ -43,10 +43,9 @@ TOOLS = {
 }
 LAUNCHER = Label("//tools:launch.py")
 
-# What only actions on apps, releases and reports need: its changes lower and test nothing again.
+# What only actions on apps and reports need: its changes lower and test nothing again.
 BUNDLER = Label("//tools/etbundle:files")
 MOBILE = Label("//tools/etbundle/mobile:files")
-RELEASE = Label("//tools/etbundle/release:files")
 REPORT = Label("//tools/etcli/report:files")
 
 def tool_attributes():

@@ -64,7 +64,7 @@ def write(
             for label, files in sorted(release.backend_packages.items())
         },
     )
-    _write_json(bill, sbom.make(release, inventory, environment, stamp))
+    write_text(bill, sbom.make(release, inventory, environment, stamp))
     inventory.files[bill.name] = contents.digest(bill)
     _write_json(manifest, listing.make(release, inventory, environment, stamp))
     inventory.files[manifest.name] = contents.digest(manifest)

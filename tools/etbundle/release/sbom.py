@@ -10,20 +10,21 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
+from cyclonedx.model.bom import Bom
+from cyclonedx.model.component import Commit, Component, ComponentType, Pedigree
+from cyclonedx.model.lifecycle import LifecyclePhase, PredefinedLifecycle
+from cyclonedx.output.json import JsonV1Dot6
+from packageurl import PackageURL
+
 from etbundle.release import components
-from etbundle.release.components import Component
 from etbundle.release.contents import Contents, Digest, weights
 from etbundle.release.description import App, Origin, Release
 from etbundle.release.python_packages import Environment
 from etbundle.release.status import Stamp
-
-SPEC_VERSION = "1.6"
-
-# What serial numbers are derived in: the namespace of URLs, as serial numbers are URNs.
-_NAMESPACE = uuid.NAMESPACE_URL
 
 
 class _Bill:
@@ -31,34 +32,34 @@ class _Bill:
 
     def __init__(self) -> None:
         self.components: dict[str, Component] = {}
+        self.parts: dict[str, Component] = {}
         self.needs: dict[str, set[str]] = {}
 
     def add(self, component: Component, needs: Sequence[str] = ()) -> str:
         """Adds a component once; returns its reference."""
-        ref = str(component["bom-ref"])
+        ref = str(component.bom_ref)
         self.components.setdefault(ref, component)
-        self.need(ref, needs)
-        return ref
-
-    def need(self, ref: str, needs: Sequence[str]) -> None:
-        """Adds to what a component needs."""
         self.needs.setdefault(ref, set()).update(needs)
+        return ref
 
     def nest(self, owner: str, component: Component) -> str:
         """Adds a component that is part of another one, once; returns its reference."""
-        ref = str(component["bom-ref"])
-        parts = self.components[owner].setdefault("components", [])
-        if ref not in self.needs:
-            parts.append(component)
-            parts.sort(key=lambda part: str(part["bom-ref"]))
-        self.need(ref, ())
+        ref = str(component.bom_ref)
+        if self.parts.setdefault(ref, component) is component:
+            self.components[owner].components.add(component)
         return ref
+
+    def files(self) -> Iterator[tuple[str, str]]:
+        """References and sha256 of all components that are files."""
+        for ref, component in [*self.components.items(), *self.parts.items()]:
+            for given in component.hashes:
+                yield ref, given.content
 
 
 def make(
     release: Release, contents: Contents, environment: Environment, stamp: Stamp | None
-) -> dict[str, Any]:
-    """The bill as one JSON object.
+) -> str:
+    """The bill as text.
 
     Args:
         release: its description.
@@ -67,7 +68,6 @@ def make(
         stamp: what a stamped build records of its source; None: it is not stamped.
     """
     bill = _Bill()
-    subject = _release(release, stamp)
     for label in contents.programs:
         _add_program(bill, release, contents, label)
     top = []
@@ -82,43 +82,39 @@ def make(
     if contents.loose:
         top += [f"program:{program['label']}" for program in contents.loose["programs"]]
         top += [_add_file(bill, contents.loose, path) for path in contents.loose["assets"]]
-    bill.need(str(subject["bom-ref"]), top)
-    document: dict[str, Any] = {
-        "$schema": f"http://cyclonedx.org/schema/bom-{SPEC_VERSION}.schema.json",
-        "bomFormat": "CycloneDX",
-        "specVersion": SPEC_VERSION,
-        "version": 1,
-        "metadata": {
-            **({"timestamp": stamp.timestamp} if stamp and stamp.timestamp else {}),
-            "lifecycles": [{"phase": "build"}],
-            "tools": {"components": [{"type": "application", "name": "rules_executorch"}]},
-            "component": subject,
-        },
-        "components": [bill.components[ref] for ref in sorted(bill.components)],
-        "dependencies": [
-            {"ref": ref, **({"dependsOn": sorted(needs)} if needs else {})}
-            for ref, needs in sorted(bill.needs.items())
-        ],
-        "formulation": _formulation(environment),
-    }
-    return {**document, "serialNumber": _serial_number(document)}
+    bom = Bom(components=bill.components.values())
+    component_by_ref = bill.components | bill.parts
+    for ref, component in component_by_ref.items():
+        needs = bill.needs.get(ref, set())
+        bom.register_dependency(component, [component_by_ref[need] for need in needs])
+    bom.metadata.component = _release(release, stamp)
+    bom.register_dependency(bom.metadata.component, [component_by_ref[ref] for ref in top])
+    bom.metadata.lifecycles.add(PredefinedLifecycle(LifecyclePhase.BUILD))
+    bom.metadata.tools.components.update(_tools(environment))
+    # The library's default is now.
+    timestamp = stamp.timestamp if stamp else ""
+    bom.metadata.timestamp = datetime.fromisoformat(timestamp) if timestamp else None
+    return _text(bom)
 
 
-def _serial_number(document: Mapping[str, Any]) -> str:
-    """A UUID that is derived from the whole bill."""
-    text = json.dumps(document, sort_keys=True, ensure_ascii=False)
-    return uuid.uuid5(_NAMESPACE, hashlib.sha256(text.encode()).hexdigest()).urn
+def _text(bom: Bom) -> str:
+    """The bill, whose serial number is derived from all else."""
+    bom.serial_number = uuid.UUID(int=0)
+    text = JsonV1Dot6(bom).output_as_string(indent=1)
+    # Serial numbers are URNs.
+    bom.serial_number = uuid.uuid5(uuid.NAMESPACE_URL, hashlib.sha256(text.encode()).hexdigest())
+    return JsonV1Dot6(bom).output_as_string(indent=1) + "\n"
 
 
 def _release(release: Release, stamp: Stamp | None) -> Component:
     """The release itself."""
-    commits = [{"uid": revision} for revision in stamp.revisions] if stamp else []
-    return components.component(
-        "application",
-        "release:" + release.label,
-        release.name,
-        release.version,
-        pedigree={"commits": commits} if commits else {},
+    commits = [Commit(uid=revision) for revision in stamp.revisions] if stamp else []
+    return Component(
+        type=ComponentType.APPLICATION,
+        bom_ref="release:" + release.label,
+        name=release.name,
+        version=release.version or None,
+        pedigree=Pedigree(commits=commits) if commits else None,
         properties=components.properties({"label": release.label}),
     )
 
@@ -147,10 +143,10 @@ def _add_app(bill: _Bill, contents: Contents, app: App, parts: Sequence[str]) ->
         _add_linked(bill, app),
     )
     return bill.add(
-        components.component(
-            "application",
-            "app:" + app.label,
-            app.name,
+        Component(
+            type=ComponentType.APPLICATION,
+            bom_ref="app:" + app.label,
+            name=app.name,
             hashes=components.hashes(contents.files[app.file]),
             properties=components.properties(
                 {
@@ -177,12 +173,12 @@ def _add_libraries(bill: _Bill, manifest: Mapping[str, Any], app: App) -> list[s
             owner = bill.add(components.package(library.purl, library.license))
         else:
             owner = bill.add(
-                components.component(
-                    "library",
-                    "runtime:" + app.runtime,
-                    app.runtime,
-                    app.runtime_version,
-                    licenses=components.licenses(library.license, []),
+                Component(
+                    type=ComponentType.LIBRARY,
+                    bom_ref="runtime:" + app.runtime,
+                    name=app.runtime,
+                    version=app.runtime_version,
+                    licenses=components.licenses(library.license),
                 )
             )
         for path in paths:
@@ -213,10 +209,10 @@ def _add_program(bill: _Bill, release: Release, contents: Contents, label: str) 
         for file in program.data
     ]
     return bill.add(
-        components.component(
-            "machine-learning-model",
-            "program:" + label,
-            program.name,
+        Component(
+            type=ComponentType.MACHINE_LEARNING_MODEL,
+            bom_ref="program:" + label,
+            name=program.name,
             hashes=components.hashes(program.digest),
             pedigree=_pedigree(weights(release, source.model)),
             properties=components.properties(
@@ -233,18 +229,18 @@ def _add_program(bill: _Bill, release: Release, contents: Contents, label: str) 
     )
 
 
-def _pedigree(files: Sequence[tuple[str, Digest, Origin]]) -> dict[str, Any]:
+def _pedigree(files: Sequence[tuple[str, Digest, Origin]]) -> Pedigree | None:
     ancestors = [
-        {
-            "type": "file",
-            "name": label,
-            "hashes": components.hashes(digest),
-            **({"licenses": components.licenses(origin.license, [])} if origin.license else {}),
-            **({"purl": origin.purl} if origin.purl else {}),
-        }
+        Component(
+            type=ComponentType.FILE,
+            name=label,
+            hashes=components.hashes(digest),
+            licenses=components.licenses(origin.license),
+            purl=PackageURL.from_string(origin.purl) if origin.purl else None,
+        )
         for label, digest, origin in files
     ]
-    return {"ancestors": ancestors} if ancestors else {}
+    return Pedigree(ancestors=ancestors) if ancestors else None
 
 
 def _name(label: str) -> str:
@@ -255,16 +251,16 @@ def _add_package(bill: _Bill, release: Release, contents: Contents, number: int)
     """An APK, AAR or Swift package, and the parts of its apps that are in it."""
     package = release.packages[number]
     inside = {digest["sha256"] for digest in contents.inside[package.file].values()}
-    needs = {ref for ref, part in _files(bill) if part["hashes"][0]["content"] in inside}
+    needs = {ref for ref, sha256 in bill.files() if sha256 in inside}
     if package.kind == "apk":
         # Only APKs have the runner.
         for label in package.apps:
             needs.update(_add_linked(bill, release.apps[label]))
     return bill.add(
-        components.component(
-            "application",
-            "package:" + package.label,
-            _name(package.label),
+        Component(
+            type=ComponentType.APPLICATION,
+            bom_ref="package:" + package.label,
+            name=_name(package.label),
             hashes=components.hashes(contents.files[package.file]),
             properties=components.properties(
                 {
@@ -279,34 +275,25 @@ def _add_package(bill: _Bill, release: Release, contents: Contents, number: int)
     )
 
 
-def _files(bill: _Bill) -> list[tuple[str, Component]]:
-    """All components that are files, with their references."""
-    every = list(bill.components.values())
-    every += [part for owner in bill.components.values() for part in owner.get("components", [])]
-    return [(str(part["bom-ref"]), part) for part in every if "hashes" in part]
-
-
-def _formulation(environment: Environment) -> list[dict[str, Any]]:
+def _tools(environment: Environment) -> Iterator[Component]:
     """What the programs were lowered with."""
-    python = environment.python
-    interpreter = components.component(
-        "platform",
-        f"pkg:generic/cpython@{python}",
-        "cpython",
-        python,
-        licenses=components.licenses("PSF-2.0", []),
-        purl=f"pkg:generic/cpython@{python}",
+    yield Component(type=ComponentType.APPLICATION, name="rules_executorch")
+    python = PackageURL("generic", name="cpython", version=environment.python)
+    yield Component(
+        type=ComponentType.PLATFORM,
+        bom_ref=f"tool:{python}",
+        name=python.name,
+        version=python.version,
+        licenses=components.licenses("PSF-2.0"),
+        purl=python,
     )
-    formulas = [
-        {
-            "bom-ref": "formulation:exporter",
-            "components": [interpreter, *map(components.python_package, environment.exporter)],
-        }
-    ]
+    for package in environment.exporter:
+        yield components.python_package(f"tool:{package.purl}", package)
     for label, packages in sorted(environment.layers.items()):
-        parts = [components.python_package(package) for package in packages]
-        for part in parts:
+        for package in packages:
             # The same package may be in several layers, and references must differ.
-            part["bom-ref"] = f"formulation:{label}/{part['bom-ref']}"
-        formulas.append({"bom-ref": "formulation:" + label, "components": parts})
-    return formulas
+            yield components.python_package(
+                f"tool:{label}/{package.purl}",
+                package,
+                properties=components.properties({"layer": label}),
+            )

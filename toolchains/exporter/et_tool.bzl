@@ -1,7 +1,7 @@
-"""et_tool: a command-line tool for people, in the exporter's Python environment."""
+"""et_tool: a program of Python modules of ours, with layers of packages."""
 
-load("//rules:providers.bzl", "EtPackagesInfo")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
+load("//toolchains/exporter:providers.bzl", "EtPackagesInfo")
 load("//toolchains/python:python_tool.bzl", "launcher_script", "tool_attributes", "tool_files")
 
 def _et_tool_impl(ctx):
@@ -18,7 +18,7 @@ def _et_tool_impl(ctx):
         path_variables = {"ET_RUNTIME_ROOTS": exporter.package_roots},
     )
     files = depset(
-        [exporter.interpreter] + ctx.files.tools,
+        [exporter.interpreter, exporter.stamp] + ctx.files.tools,
         transitive = [
             tool_files(ctx),
             exporter.packages,
@@ -30,8 +30,8 @@ def _et_tool_impl(ctx):
 
 et_tool = rule(
     implementation = _et_tool_impl,
-    doc = """A command-line tool of Python modules of ours. It starts without torch; the import roots of torch and
-of the whole ExecuTorch are in the environment variable ET_RUNTIME_ROOTS.""",
+    doc = """A program of Python modules of ours, for people or for actions. It starts without torch; the import roots
+of torch and of the whole ExecuTorch are in the environment variable ET_RUNTIME_ROOTS.""",
     attrs = {
         "module": attr.string(mandatory = True, doc = "The Python module that is run."),
         "packages": attr.label_list(
