@@ -13,7 +13,6 @@ load("//rules/private:link_action.bzl", "link", "report")
 load("//rules/private:lower_action.bzl", "same_lowering")
 load("//rules/private:lowerable.bzl", "LowerableInfo")
 load("//rules/private:target_lowering.bzl", "declare_lowering")
-load("//rules/tuning/private:sensitivity_action.bzl", "sensitivity", "sensitivity_page")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
 
 def _et_program_impl(ctx):
@@ -60,7 +59,6 @@ def _et_program_impl(ctx):
         ),
         OutputGroupInfo(
             report = depset(reports),
-            sensitivity = depset(_sensitivity(ctx, lowered)),
             etrecord = depset([_etrecord(ctx, lowered)]),
             bundled = depset([_bundled(ctx, lowered, program, data_files)]),
             lowered = depset([lowered.directory]),
@@ -135,22 +133,6 @@ def _etrecord(ctx, lowered):
     )
     return record
 
-def _sensitivity(ctx, lowered):
-    measured = ctx.actions.declare_file(ctx.label.name + ".sensitivity.json")
-    page = ctx.actions.declare_file(ctx.label.name + ".sensitivity.html")
-    sensitivity(
-        ctx,
-        label = ctx.label,
-        # Layers of an exported program cannot be replaced.
-        model = lowered.model.lowerable,
-        recipe = lowered.recipe,
-        methods = lowered.methods,
-        calibration = lowered.settings.calibration,
-        output = measured,
-    )
-    sensitivity_page(ctx, measured = measured, page = page)
-    return [measured, page]
-
 def _bundled(ctx, lowered, program, data_files):
     """A bundled program holds one file: where weights lie outside, they are embedded for it."""
     if data_files:
@@ -167,8 +149,7 @@ def _bundled(ctx, lowered, program, data_files):
         model = LowerableInfo(label = model.label, memory_mb = model.memory_mb),
         recipe = None,
         methods = lowered.methods,
-        program = program,
-        expected = model.expected,
+        flags = [("--program=%s", program), ("--expected=%s", model.expected)],
         output = bundled,
         mnemonic = "EtBundleProgram",
         progress_message = "Bundling %{label} with expected outputs",
@@ -252,8 +233,7 @@ def et_program(
     Outputs: `<name>.pte`, and `<name>.ptd` if the weights are separate. Output groups: `report` (JSON and a
     page: delegation, accuracy, bytes), `manifest` (what must exist before the program is loaded), `data` (all
     .ptd files that it may load), `etrecord` (for ExecuTorch's devtools; contains source paths, not
-    reproducible), `bundled` (a .bpte: the program with test inputs and expected outputs), `lowered`, `sensitivity`
-    (JSON and a page: what the quantization of each layer costs).
+    reproducible), `bundled` (a .bpte: the program with test inputs and expected outputs), `lowered`.
 
     With embedded weights and no shared data, the file has the bytes that upstream's `executorch.export` writes
     for the same model and recipe. A model that writes into buffers, such as a KV cache, is an exception: its program
@@ -275,12 +255,11 @@ def et_program(
     `<name>.lowering` lowers the program once for all configurations. Changing `-c`, `--copt`, `--features` or
     `--platforms`, and transitions, link again but lower nothing.
 
-    Three companions have the tag `manual`, so patterns such as `//...` skip them:
+    Two companions have the tag `manual`, so patterns such as `//...` skip them:
 
     ```sh
     bazel run //x:prog.evaluate -- --text wiki.txt    # perplexity, or outputs, against the eager model
     bazel run //x:prog.benchmark -- --html bench.html # time and memory, by operator and module
-    bazel run //x:prog.sensitivity -- --html x.html   # what the quantization of each layer costs
     ```
 
     Args:

@@ -14,10 +14,6 @@ load(
     _EtSharedDataInfo = "EtSharedDataInfo",
 )
 load(
-    "//toolchains/android:providers.bzl",
-    _EtAndroidToolsInfo = "EtAndroidToolsInfo",
-)
-load(
     "//toolchains/exporter:providers.bzl",
     _EtExporterInfo = "EtExporterInfo",
     _EtPackagesInfo = "EtPackagesInfo",
@@ -28,7 +24,6 @@ load(
     _EtRuntimeLibraryInfo = "EtRuntimeLibraryInfo",
 )
 
-EtAndroidToolsInfo = _EtAndroidToolsInfo
 EtAppInfo = _EtAppInfo
 EtAppPackageInfo = _EtAppPackageInfo
 EtAssetsInfo = _EtAssetsInfo

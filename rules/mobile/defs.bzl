@@ -6,7 +6,9 @@ load("//rules/mobile:app_benchmark.bzl", _et_app_benchmark = "et_app_benchmark")
 load("//rules/mobile:assets.bzl", _et_assets = "et_assets")
 load("//rules/mobile:ios_xcframework.bzl", _et_ios_xcframework = "et_ios_xcframework")
 load("//toolchains/android:android_tools.bzl", _et_android_tools = "et_android_tools")
+load("//toolchains/android:providers.bzl", _EtAndroidToolsInfo = "EtAndroidToolsInfo")
 
+EtAndroidToolsInfo = _EtAndroidToolsInfo
 et_android_aar = _et_android_aar
 et_android_apk = _et_android_apk
 et_android_tools = _et_android_tools

@@ -1,4 +1,4 @@
-"""Targets beside a program that start a command of `et` with it: <program>.evaluate, .benchmark and .sensitivity."""
+"""Targets beside a program that start a command of `et` with it: <program>.evaluate and .benchmark."""
 
 load("//rules/private:program_run.bzl", "run_beside_model")
 load("//rules/private:providers.bzl", "EtProgramInfo")
@@ -18,13 +18,9 @@ MEASURING_TOOLS = [
 def _companion_impl(ctx):
     info = ctx.attr.program[EtProgramInfo]
     flags = ctx.actions.declare_file(ctx.label.name + ".flags")
-
-    # It measures the eager model, and needs no program to be built.
-    measures_layers = ctx.attr.command == "sensitivity"
     words = ["etcli", ctx.attr.command, "--target_flags", flags.short_path]
-    if not measures_layers:
-        words += ["--target_manifest", info.manifest.short_path]
-        words += ["--target_recipe", readable_label(info.recipe.label)]
+    words += ["--target_manifest", info.manifest.short_path]
+    words += ["--target_recipe", readable_label(info.recipe.label)]
     reports = [info.report] if ctx.attr.command == "benchmark" else []
     for report in reports:
         words += ["--target_report", report.short_path]
@@ -32,7 +28,6 @@ def _companion_impl(ctx):
         ctx,
         label = info.label,
         program = info,
-        recipe = info.recipe if measures_layers else None,
         flags = flags,
         words = words,
         packages = [ctx.toolchains[CLI_TOOLCHAIN].packages],
@@ -43,7 +38,7 @@ et_companion = rule(
     implementation = _companion_impl,
     doc = "Starts a command of `et` with a program, its model and its manifest.",
     attrs = {
-        "command": attr.string(mandatory = True, doc = "\"evaluate\", \"benchmark\" or \"sensitivity\"."),
+        "command": attr.string(mandatory = True, doc = "\"evaluate\" or \"benchmark\"."),
         "program": attr.label(mandatory = True, providers = [EtProgramInfo], doc = "The et_program."),
         "_tools": attr.label_list(
             allow_files = True,
@@ -66,7 +61,7 @@ def companions(name, attributes):
     """
     common = {key: attributes[key] for key in _COMMON if key in attributes}
     tags = [tag for tag in attributes.get("tags") or [] if tag != "manual"] + ["manual"]
-    for command in ("benchmark", "evaluate", "sensitivity"):
+    for command in ("benchmark", "evaluate"):
         et_companion(
             name = "%s.%s" % (name, command),
             command = command,

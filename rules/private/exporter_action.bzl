@@ -1,9 +1,8 @@
-"""Actions that need torch: EtLower, EtRecord, EtExpect, EtTrain, EtBundleProgram, EtPlaceholder, EtAdapt, EtSensitivity.
-One worker serves them all."""
+"""Actions that need torch, such as EtLower and EtExpect. One worker serves them all."""
 
 load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
 load("//rules/private:backend_packages.bzl", "add_packages", "recipe_packages")
-load("//rules/private:exporter_flags.bzl", "add_measured_with", "add_request", "placeholder_flag", "request_files")
+load("//rules/private:exporter_flags.bzl", "add_request", "placeholder_flag", "request_files")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
 load("//toolchains/python:python_tool.bzl", "action_environment")
 
@@ -36,11 +35,9 @@ def exporter_action(
         mnemonic,
         progress_message,
         settings = None,
-        training = None,
         measurements = None,
-        program = None,
-        expected = None,
-        measured_with = None,
+        flags = [],
+        packages = [],
         placeholders = []):
     """Runs the exporter.
 
@@ -55,11 +52,9 @@ def exporter_action(
       mnemonic: of the action.
       progress_message: of the action.
       settings: struct(quantize, trained_checkpoint, calibration) of a lowering, or None.
-      training: String "module:function" that trains, or None.
       measurements: File for seconds, memory and accuracy, or None.
-      program: File: the linked .pte, or None.
-      expected: File: what the eager model gives (expect_action.bzl), or None.
-      measured_with: what sensitivities are measured with (sensitivity_action.bzl), or None.
+      flags: list of pairs (format, value) of the command: ("--program=%s", File). Files become inputs.
+      packages: list of EtPackagesInfo beside those that the recipe and the model need.
       placeholders: list of struct(file, placeholder) that the command compares with the files.
     """
     exporter = ctx.toolchains[EXPORTER_TOOLCHAIN].exporter
@@ -67,23 +62,18 @@ def exporter_action(
     # What a worker is started with: nothing of the model, so that one serves all programs of a backend.
     start = ctx.actions.args()
     start.add("etlower")
-    packages = recipe_packages(label, recipe, model) + (measured_with.packages if measured_with else [])
-    holders = add_packages(start, packages)
+    holders = add_packages(start, recipe_packages(label, recipe, model) + packages)
     args = ctx.actions.args()
     args.use_param_file("@%s", use_always = True)
     args.add(command)
     args.add_all([output], expand_directories = False, format_each = "--output=%s")
     outputs = [output]
-    if training:
-        args.add(training, format = "--training=%s")
     if measurements:
         args.add(measurements, format = "--timings=%s")
         outputs.append(measurements)
-    if program:
-        args.add(program, format = "--program=%s")
-    if expected:
-        args.add(expected, format = "--expected=%s")
-    inputs = [file for file in [program, expected] if file]
+    for format, value in flags:
+        args.add(value, format = format)
+    inputs = [value for _, value in flags if type(value) == "File"]
     if settings:
         args.add(settings.quantize, format = "--quantize=%s")
         if settings.trained_checkpoint:
@@ -94,11 +84,9 @@ def exporter_action(
             inputs.append(settings.calibration)
     args.add_all(placeholders, map_each = placeholder_flag, format_each = "--placeholder=%s")
     inputs = inputs + [pair.placeholder for pair in placeholders]
-    if measured_with:
-        inputs = inputs + add_measured_with(args, measured_with)
-    if command in ("lower", "etrecord", "sensitivity", "train"):
+    if recipe:
         lowering = ctx.attr._lowering[BuildSettingInfo].value
-        args.add("--lowering=%s" % ("stock" if recipe and recipe.lowering == "stock" else lowering))
+        args.add("--lowering=%s" % ("stock" if recipe.lowering == "stock" else lowering))
     add_request(args, label = label, model = model, recipe = recipe, methods = methods)
 
     ctx.actions.run(

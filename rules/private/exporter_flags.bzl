@@ -34,27 +34,6 @@ def add_request(args, *, label, model, recipe, methods, in_runfiles = False):
         _add_files(args, "--source=%s", recipe.sources, as_pair)
         args.add_all(recipe.roots, format_each = "--root=%s")
 
-def add_measured_with(args, measured_with):
-    """Adds the flags of what sensitivities are measured with.
-
-    Args:
-      args: Args to add to.
-      measured_with: struct(inputs, text, tokens, tokenizer), as sensitivity_action.bzl has it.
-
-    Returns:
-      List of Files that the flags name.
-    """
-    for flag, file in [("--inputs=%s", measured_with.inputs), ("--text=%s", measured_with.text)]:
-        if file:
-            args.add(file, format = flag)
-    args.add(measured_with.tokens, format = "--tokens=%s")
-    args.add_all(measured_with.tokenizer, map_each = path_pair, format_each = "--source=%s")
-
-    # The folder that the tokenizer's package is imported from.
-    roots = {runfiles_path(file).partition("/etllm/")[0]: None for file in measured_with.tokenizer}
-    args.add_all(roots.keys(), format_each = "--root=%s")
-    return [file for file in [measured_with.inputs, measured_with.text] if file] + measured_with.tokenizer
-
 def request_files(*, model, recipe):
     """The files that the flags of a request name.
 

@@ -27,8 +27,8 @@ def program_files(label, program, adapter = None):
         files = [program.program, program.manifest] + [file for pair in pairs for file in pair if file],
     )
 
-def run_beside_model(ctx, *, label, program, flags, words, recipe = None, packages = [], tools = []):
-    """Declares a script that runs a module of ours with a program, or its recipe, and the eager model.
+def run_beside_model(ctx, *, label, program, flags, words, packages = [], tools = []):
+    """Declares a script that runs a module of ours with a program and the eager model.
 
     Args:
       ctx: rule context with `tool_attributes` and the exporter toolchain.
@@ -36,7 +36,6 @@ def run_beside_model(ctx, *, label, program, flags, words, recipe = None, packag
       program: EtProgramInfo.
       flags: File to write: the flags of model, program and data, for `etlower.flags`.
       words: list of strings: the module and its arguments.
-      recipe: EtRecipeInfo: the flags name it instead of the program, which is not built; or None.
       packages: list of EtPackagesInfo beside those that the recipe and the model need.
       tools: list of Files: modules beside those of `tool_attributes`.
 
@@ -45,21 +44,17 @@ def run_beside_model(ctx, *, label, program, flags, words, recipe = None, packag
     """
     exporter = ctx.toolchains[EXPORTER_TOOLCHAIN].exporter
     model = program.lowered.model.lowerable
-    run = struct(data = [], files = []) if recipe else program_files(ctx.label, program)
+    run = program_files(ctx.label, program)
     args = ctx.actions.args()
     add_request(
         args,
         label = label,
         model = model,
-        recipe = recipe,
+        recipe = None,
         methods = program.lowered.methods,
         in_runfiles = True,
     )
-    calibration = program.lowered.settings.calibration if recipe else None
-    if calibration:
-        args.add(calibration.short_path, format = "--calibration=%s")
-    if not recipe:
-        args.add(program.program.short_path, format = "--program=%s")
+    args.add(program.program.short_path, format = "--program=%s")
     args.add_all([f.short_path for f in run.data], format_each = "--program_data=%s")
     ctx.actions.write(flags, args)
 
@@ -75,9 +70,9 @@ def run_beside_model(ctx, *, label, program, flags, words, recipe = None, packag
         enter = True,
     )
     files = depset(
-        [flags, exporter.interpreter] + run.files + tools + ([calibration] if calibration else []),
+        [flags, exporter.interpreter] + run.files + tools,
         transitive = [
-            request_files(model = model, recipe = recipe),
+            request_files(model = model, recipe = None),
             tool_files(ctx),
             exporter.packages,
             exporter.python_files,

@@ -18,7 +18,7 @@ def _target_training_impl(ctx):
         methods = [],
         output = checkpoint,
         settings = struct(calibration = None, quantize = "qat", trained_checkpoint = None),
-        training = ctx.attr.training,
+        flags = [("--training=%s", ctx.attr.training)],
         mnemonic = "EtTrain",
         progress_message = "Training %{label}",
     )

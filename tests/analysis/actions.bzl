@@ -142,7 +142,7 @@ def _program_actions_impl(ctx):
     env = analysistest.begin(ctx)
     actions = actions_by_mnemonic(env)
     counts = {mnemonic: len(found) for mnemonic, found in actions.items()}
-    wanted = {"EtBundleProgram": 1, "EtLink": ctx.attr.links, "EtRecord": 1, "EtReport": 2, "EtSensitivity": 1}
+    wanted = {"EtBundleProgram": 1, "EtLink": ctx.attr.links, "EtRecord": 1, "EtReport": 1}
     asserts.equals(env, wanted, counts)
     for link in actions["EtLink"]:
         asserts.equals(env, "etlink", link.argv[1])
@@ -166,7 +166,6 @@ def _program_actions_impl(ctx):
     report = actions["EtReport"][0]
     asserts.equals(env, "etcli.report.program", report.argv[1])
     asserts.false(env, "net.py" in _inputs(report), "EtReport depends on the model's source")
-    asserts.equals(env, "etcli.report.sensitivity", actions["EtReport"][1].argv[1])
     return analysistest.end(env)
 
 program_actions_test = analysistest.make(

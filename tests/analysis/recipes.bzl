@@ -111,7 +111,7 @@ choose_action_test = analysistest.make(_choose_action_impl)
 def _sensitivity_action_impl(ctx):
     env = analysistest.begin(ctx)
     measure = actions_by_mnemonic(env)["EtSensitivity"][0]
-    for flag in ("--label=//tests/analysis:tuned", "--tokens=256"):
+    for flag in ("--label=//tests/analysis:tuned.sensitivity", "--tokens=256"):
         asserts.true(env, flag in measure.argv, "%s is not among %s" % (flag, measure.argv))
 
     # Another bound must measure nothing again.

@@ -57,7 +57,6 @@ def test_what_a_changed_model_is_felt_by(workspace: Workspace) -> None:
         "//foundation_00:task_2.benchmark",
         "//foundation_00:task_2.evaluate",
         "//foundation_00:task_2.lowering",
-        "//foundation_00:task_2.sensitivity",
         "//foundation_00:task_2_model",
         "//foundation_00:task_2_test",
     ]

@@ -30,7 +30,6 @@ COMMANDS = {
     "run": ("etcli.running", "run a program on this machine"),
     "evaluate": ("etcli.measure.evaluate", "compare a program with its eager model"),
     "benchmark": ("etcli.measure.benchmark", "measure time, memory and operators of a program"),
-    "sensitivity": ("etcli.measure.sensitivity", "measure what quantizing each layer costs"),
     "reproduce": ("etcli.reproduce.command", "build targets twice, and compare all bytes"),
 }
 
@@ -43,7 +42,6 @@ EXAMPLES = {
     "run": "et run net.pte --input x.npy --output y.safetensors --repeat 10",
     "evaluate": "bazel run //x:net_xnnpack.evaluate -- --text test.txt",
     "benchmark": "et benchmark net.pte --repeat 50 --save before.json",
-    "sensitivity": "bazel run //x:net_xnnpack.sensitivity -- --html layers.html",
     "reproduce": "et reproduce //x:net_xnnpack //x:chat_linux_x86_64",
 }
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -19,17 +17,11 @@ from safetensors.torch import save_file
 from ettune import choices, qat, sensitivity, texts
 
 
-def measure(
-    request: Request,
-    tokenizer: Path | None = None,
-    advance: Callable[[int], None] = lambda _: None,
-) -> dict[str, Any]:
-    """What `sensitivity.measure` says of a request's model and recipes, with their labels.
+def measure(request: Request) -> dict[str, Any]:
+    """Returns what `sensitivity.measure` says of a request's model and recipes, with their labels.
 
     Args:
       request: with a recipe, or a tree of choices; what to measure with is optional.
-      tokenizer: of a text, a tokenizer.json; None: the model's own.
-      advance: is told how many of 100 parts are done.
 
     Raises:
       BuildError: the model is no language model and a text is given; a file cannot be read.
@@ -37,12 +29,9 @@ def measure(
     recipes = choices.of_request(request)
     with path.while_loading(request.lowering):
         spec = models.load_spec(request)
-    if request.text:
-        data = texts.read(spec, request, tokenizer)
-    else:
-        data = sensitivity.inputs_of(spec, request)
+    data = texts.read(spec, request) if request.text else sensitivity.inputs_of(spec, request)
     with path.chosen(request.lowering):
-        measured = sensitivity.measure(spec, recipes, data, request.label, advance)
+        measured = sensitivity.measure(spec, recipes, data, request.label)
     return {"label": request.label, "model": request.model_label, **measured}
 
 

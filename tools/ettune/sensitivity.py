@@ -131,7 +131,6 @@ def measure(
     choices: Sequence[Choice],
     data: Data,
     label: str,
-    advance: Callable[[int], None] = lambda _: None,
 ) -> dict[str, Any]:
     """Measures the layers, the blocks and the front of a model.
 
@@ -140,16 +139,15 @@ def measure(
       choices: the recipes; layers that none of them quantizes are left out.
       data: what to run it on.
       label: of the target, for messages.
-      advance: is told how many of 100 parts of the work are done.
 
     Returns:
       `recipes`, `text`, `tokens`, `samples`; `float`, `all`, `layers`, `blocks` and `front` as
-      docs/reference/tools.md lists them. A ratio that is null has no noise.
+      docs/reference/tuning.md lists them. A ratio that is null has no noise.
 
     Raises:
       BuildError: nothing is quantized, or a method is exported already.
     """
-    return _Model(spec, choices, data, label, advance).measured()
+    return _Model(spec, choices, data, label).measured()
 
 
 class _Model:
@@ -161,9 +159,8 @@ class _Model:
         choices: Sequence[Choice],
         data: Data,
         label: str,
-        advance: Callable[[int], None],
     ) -> None:
-        self._choices, self._data, self._label, self._advance = choices, data, label, advance
+        self._choices, self._data, self._label = choices, data, label
         self._modules = layers.copies(spec, label)
         self._bytes = layers.total_bytes(self._modules)
         found = layers.find(self._modules)
@@ -207,7 +204,6 @@ class _Model:
             whole.append({"recipe": choice.label, **self._result(everything.outputs, number)})
             for row in rows.values():
                 self._measure_row(row, number, everything)
-            self._advance(60 * (number + 1) // len(self._choices))
         self._put({})
         return {
             "recipes": [choice.label for choice in self._choices],
@@ -295,7 +291,6 @@ class _Model:
                 }
             )
         self._put({})
-        self._advance(100)
         return points
 
 

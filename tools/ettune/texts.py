@@ -14,13 +14,12 @@ from etlower.flags import Request
 from ettune.sensitivity import Data, calibration_of, text_of
 
 
-def read(spec: ModelSpec, request: Request, tokenizer: Path | None = None) -> Data:
+def read(spec: ModelSpec, request: Request) -> Data:
     """A request's text, in pieces that the model reads at once.
 
     Args:
       spec: the model.
       request: its `text`, the number of `tokens`, and the model's files.
-      tokenizer: a tokenizer.json; None: the model's own.
 
     Raises:
       BuildError: it is not UTF-8, there is no tokenizer, or the model is no language model.
@@ -33,7 +32,7 @@ def read(spec: ModelSpec, request: Request, tokenizer: Path | None = None) -> Da
         raise BuildError(
             f"{request.label}: {name} is not UTF-8: {error.reason}.", "Convert it."
         ) from error
-    ids = tokenizer_of(tokenizer, request.data).encode(text, add_special_tokens=False).ids
+    ids = tokenizer_of(None, request.data).encode(text, add_special_tokens=False).ids
     data = text_of(spec, ids[: request.tokens], name, request.label)
     return dataclasses.replace(data, calibration=calibration_of(spec, request))
 

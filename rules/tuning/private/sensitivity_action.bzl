@@ -2,8 +2,17 @@
 
 load("//rules/private:exporter_action.bzl", "exporter_action")
 load("//toolchains/exporter:linker_action.bzl", "linker_action")
+load("//toolchains/python:paths.bzl", "pair_format", "runfiles_path", "unique")
 
-def sensitivity(ctx, *, label, model, recipe, output, methods = [], calibration = None, measured_with = None):
+MeasuredInfo = provider(
+    doc = "What the layers of a model cost.",
+    fields = {
+        "is_text": "Bool: whether they were measured with a text.",
+        "sensitivity": "File: JSON.",
+    },
+)
+
+def sensitivity(ctx, *, label, model, recipe, output, methods, calibration, measured_with):
     """Declares the action EtSensitivity.
 
     Args:
@@ -14,10 +23,18 @@ def sensitivity(ctx, *, label, model, recipe, output, methods = [], calibration 
       output: File to write: JSON.
       methods: list of strings; empty: all.
       calibration: File of inputs that static recipes are calibrated with, or None: the model's.
-      measured_with: None: the inputs that calibrate, or else the model's; or struct(inputs, text, tokens,
-        tokenizer, packages): a File of inputs or None, a File of text or None, the number of its tokens, Files
-        of the tokenizer's code, and list of EtPackagesInfo that it needs.
+      measured_with: struct(inputs, text, tokens, tokenizer, packages): a File of inputs or None, a File of text or
+        None, the number of its tokens, Files of the tokenizer's code, and list of EtPackagesInfo that it needs.
+        Without inputs and text: the inputs that calibrate, or else the model's.
     """
+    with_files = [("--inputs=%s", measured_with.inputs), ("--text=%s", measured_with.text)]
+    flags = [(format, file) for format, file in with_files if file]
+    flags.append(("--tokens=%s", str(measured_with.tokens)))
+    paths = [runfiles_path(file) for file in measured_with.tokenizer]
+    flags += [("--source=" + pair_format(path), file) for path, file in zip(paths, measured_with.tokenizer)]
+
+    # The folder that the tokenizer's package is imported from.
+    flags += [("--root=%s", root) for root in unique([path.partition("/etllm/")[0] for path in paths])]
     exporter_action(
         ctx,
         command = "sensitivity",
@@ -26,7 +43,8 @@ def sensitivity(ctx, *, label, model, recipe, output, methods = [], calibration 
         recipe = recipe,
         methods = methods,
         settings = struct(quantize = "recipe", trained_checkpoint = None, calibration = calibration),
-        measured_with = measured_with,
+        flags = flags,
+        packages = measured_with.packages,
         output = output,
         mnemonic = "EtSensitivity",
         progress_message = "Measuring the layers of %{label}",

@@ -9,16 +9,22 @@ from pathlib import Path
 
 import pytest
 
-# A folder to those that its files may load from, beside other modules' and the folder itself.
-_ALLOWED = {
-    "toolchains": (),
-    "rules": ("toolchains",),
-    "tools": ("rules", "toolchains"),
-    "backends": ("rules", "toolchains"),
-}
+_CORE = ("rules", "toolchains")
 
-# Folders of rules/ that the core ignores.
-_WALLED = ("llm", "mobile", "tuning")
+# A folder to those that its files may load from, beside other modules' and the folder itself. A
+# folder in another one of this table has a wall around it: the outer one loads from it only if
+# its entry says so.
+_ALLOWED = {
+    "toolchains": ("toolchains/android",),
+    "toolchains/android": ("toolchains",),
+    "rules": ("toolchains",),
+    "rules/llm": (*_CORE, "rules/mobile"),
+    "rules/mobile": (*_CORE, "toolchains/android"),
+    "rules/tuning": _CORE,
+    "tools": (*_CORE, "rules/mobile", "toolchains/android"),
+    "backends": _CORE,
+}
+_DEFS = sorted(folder for folder in _ALLOWED if folder.split("/")[0] == "rules")
 
 # Text of BUILD files in .bzl files counts, too.
 _LOAD = re.compile(r'^load\(\s*"(?:@rules_executorch)?((?://|:)[^"]+)"', re.MULTILINE)
@@ -44,8 +50,14 @@ def violations(loaded: Mapping[str, list[str]]) -> list[str]:
         f"{path} loads {label}"
         for path, labels in sorted(loaded.items())
         for label in labels
-        if not _allowed(path.split("/")[0], label[2:].partition(":")[0].split("/")[0])
+        if not _allowed(_folder(path), _folder(label[2:].replace(":", "/")))
     ]
+
+
+def _folder(path: str) -> str:
+    """The innermost folder of the table that a file is in, or else its first folder."""
+    parents = [parent.as_posix() for parent in Path(path).parents]
+    return next((parent for parent in parents if parent in _ALLOWED), path.split("/")[0])
 
 
 def _allowed(folder: str, other: str) -> bool:
@@ -88,7 +100,7 @@ def _cycle_from(
 
 
 def files() -> Iterator[Path]:
-    for folder in _ALLOWED:
+    for folder in sorted({folder.split("/")[0] for folder in _ALLOWED}):
         for path in sorted(Path(folder).rglob("*")):
             if path.suffix in (".bzl", ".BUILD") or path.name == "BUILD.bazel":
                 yield path
@@ -117,7 +129,7 @@ def test_all_files_are_read(loaded: dict[str, list[str]]) -> None:
     )
 
 
-@pytest.mark.parametrize("folder", ["rules", *(f"rules/{wall}" for wall in _WALLED)])
+@pytest.mark.parametrize("folder", _DEFS)
 def test_everything_public_is_in_defs(folder: str) -> None:
     """Each file of a folder has one rule or macro, which bears the file's name."""
     defined = []
@@ -150,6 +162,20 @@ def test_a_violation_and_a_cycle_are_named() -> None:
     }
     assert violations(example) == ["toolchains/y/c.bzl loads //rules:a.bzl"]
     assert cycle(example) == ["rules", "toolchains/x", "toolchains/y", "rules"]
+
+
+def test_the_core_ignores_what_is_behind_walls() -> None:
+    example = {
+        "rules/a.bzl": ["//rules/private:b.bzl", "//rules/llm/private:c.bzl"],
+        "rules/llm/d.bzl": ["//rules/mobile:e.bzl", "//rules:a.bzl"],
+        "rules/mobile/e.bzl": ["//rules/llm:d.bzl"],
+        "rules/private/b.bzl": ["//toolchains/android:f.bzl"],
+    }
+    assert violations(example) == [
+        "rules/a.bzl loads //rules/llm/private:c.bzl",
+        "rules/mobile/e.bzl loads //rules/llm:d.bzl",
+        "rules/private/b.bzl loads //toolchains/android:f.bzl",
+    ]
 
 
 def test_loads_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
