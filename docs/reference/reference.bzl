@@ -5,6 +5,7 @@ load("@bazel_skylib//rules:run_binary.bzl", "run_binary")
 
 PAGES = [
     "etbuild",
+    "ettune",
     "java",
     "llm",
     "mobile",
