@@ -1,0 +1,76 @@
+"""Packages for Android, their tests, and what they reject."""
+
+load("//rules:defs.bzl", "et_program", "et_runner_app")
+load("//rules/mobile:defs.bzl", "et_android_aar", "et_android_apk", "et_assets")
+load("//tests/analysis:tables.bzl", "declare", "failure_tests")
+load("//tests/integration/android:as_android.bzl", "as_android")
+load(":aar.bzl", "aar_test")
+
+def cases():
+    """Declares the targets of this package."""
+
+    et_program(name = "net", model = "//tests/analysis:net", recipe = "//backends/xnnpack:fp32", tags = ["manual"])
+
+    et_runner_app(name = "host_app", programs = [":net"], tags = ["manual"])
+
+    declare(as_android, {
+        "app": dict(api_library = "librunner.so", jni_library = "librunner.so", platform = "android_arm64"),
+        "same_app": dict(jni_library = "librunner.so", platform = "android_arm64"),
+        "custom_main": dict(platform = "android_x86_64"),
+    }, app = ":host_app", tags = ["manual"])
+
+    declare(et_android_aar, {
+        # Classes that run programs come with their native functions.
+        "library": dict(apps = [":app"]),
+        "library_of_custom_main": dict(apps = [":app", ":custom_main"]),
+    }, package = "org.example.nets", tags = ["manual"])
+
+    declare(aar_test, {
+        "aar_test": dict(classes = "library.jar", libraries = ["arm64-v8a"], target_under_test = ":library"),
+        "aar_of_custom_main_test": dict(
+            classes = "app_files.jar",
+            libraries = [],
+            target_under_test = ":library_of_custom_main",
+        ),
+    })
+
+    failure_tests(et_android_aar, {
+        "other_platform_test": (
+            "host_app: got linux_x86_64, expected one of android_arm64, android_x86_64.",
+            dict(apps = [":host_app"]),
+        ),
+        "twice_test": ("are both for android_arm64. Keep one of them.", dict(apps = [":app", ":same_app"])),
+    }, package = "org.example.nets")
+
+    failure_tests(et_android_apk, {
+        "custom_main_test": ("has a custom main, and so no runner for Java", dict(apps = [":custom_main"])),
+        "label_test": (
+            "label: got \"@string/name\", expected one line of text without backslashes that begins with neither " +
+            "@ nor ?",
+            dict(label = "@string/name"),
+        ),
+        "version_code_test": ("version_code: got 0, expected 1 or more", dict(version_code = 0)),
+        "password_without_key_test": (
+            "key_password_file has no effect without key. Give key",
+            dict(key_password_file = "librunner.so"),
+        ),
+        "key_without_password_test": (
+            "key needs key_password_file. Give a file whose first line is the password",
+            dict(key = "//toolchains/android:debug_key.p12"),
+        ),
+    }, apps = [":app"], package = "org.example.nets")
+
+    failure_tests(et_assets, {
+        "assets_of_one_name_test": (
+            "two files would be assets/librunner.so: tests/analysis/android/librunner.so",
+            dict(data = ["librunner.so", "//tests/analysis/android/same:librunner.so"], programs = [":net"]),
+        ),
+    })
+
+    failure_tests(et_android_apk, {
+        "package_%d_test" % number: (
+            "package: got \"%s\", expected at least two names with dots between them" % package,
+            dict(package = package),
+        )
+        for number, package in enumerate(["nets", "org.example.", "org.2example", "org.exa-mple"])
+    }, apps = [":app"])
