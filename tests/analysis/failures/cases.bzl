@@ -281,6 +281,14 @@ def cases():
         ),
     }, choices = _CHOICES, model = "//tests/analysis:net")
 
+    failure_tests(et_sensitivity, {
+        "sensitivity_of_two_backends_test": (
+            "recipes: got //backends/xnnpack:fp32 of the backends XnnpackBackend and //backends/portable:fp32 of " +
+            "none, expected recipes of the same backends",
+            dict(model = "//tests/analysis:net", recipes = _CHOICES + ["//backends/portable:fp32"]),
+        ),
+    })
+
     failure_tests(
         et_exporter,
         {
