@@ -5,13 +5,10 @@ load("//toolchains/android:repositories.bzl", "android_repositories")
 load("//toolchains/cc:repositories.bzl", "cc_repositories")
 load("//toolchains/exporter:environment.bzl", "python_environment")
 load("//toolchains/exporter:host_python.bzl", "fetch_choices")
-load("//toolchains/exporter:lock_repository.bzl", "lock_repository")
+load("//toolchains/exporter:package_files.bzl", "package_files")
 load("//toolchains/exporter:sdk.bzl", "sdk_repository")
-load("//toolchains/exporter:wheel.bzl", "wheel_files")
+load("//toolchains/exporter:text_files.bzl", "text_files")
 load("//toolchains/huggingface:tag_class.bzl", "HUGGING_FACE", "hugging_face_repositories")
-load("//toolchains/npm:repositories.bzl", "npm_repositories")
-load("//toolchains/qemu:qemu.bzl", "qemu_repository")
-load("//toolchains/remote:repositories.bzl", "remote_repositories")
 load("//toolchains/runner:compiler.bzl", "compiler_repository")
 load("//toolchains/runtime:mobile.bzl", "archive_runtime_repository", "mobile_runtime_repositories")
 load("//toolchains/runtime:older.bzl", "older_runtime_repositories")
@@ -195,20 +192,19 @@ def _executorch_impl(module_ctx):
         interpreter = tag.interpreter,
         python = tag.python,
     )
+    versions = {"executorch": tag.executorch_version, "torch": tag.torch_version}
     settings = {"torch_index": tag.torch_index} if tag.torch_index else {}
     python_environment(
         name = "executorch_exporter",
         locks = tag.locks,
-        versions = {"executorch": tag.executorch_version, "torch": tag.torch_version},
+        versions = versions,
         build_file_content = _EXPORTER_BUILD % (tag.executorch_version, tag.torch_version),
         **settings
     )
-    lock_repository(
-        name = "executorch_lock",
-        executorch_version = tag.executorch_version,
-        locks = [str(label) for label in tag.locks],
-        torch_version = tag.torch_version,
-    )
+
+    # What the exporter's locks shall have; without reading one, so that lock.update can write them.
+    lock = {"locks": [str(label) for label in tag.locks], "versions": versions}
+    text_files(name = "executorch_lock", files = {"lock.json": json.encode_indent(lock) + "\n"})
     _backend_packages(module_ctx, tag.locks)
     _sdks(module_ctx)
     _runtimes(module_ctx, tag)
@@ -218,10 +214,7 @@ def _executorch_impl(module_ctx):
     libunicode_repository()
     oniguruma_repository()
     android_repositories()
-    qemu_repository()
     cc_repositories()
-    remote_repositories()
-    npm_repositories()
     _repositories_of_tags(module_ctx)
 
     # The tags determine the repositories' attributes: nothing of the machine is read here.
@@ -232,14 +225,14 @@ def _repositories_of_tags(module_ctx):
     for module in module_ctx.modules:
         for wheel in module.tags.wheel:
             tag = dict(
-                requirement = wheel.requirement,
+                package = wheel.requirement,
                 sha256 = wheel.sha256,
                 files = wheel.files,
                 platform = wheel.platform,
                 urls = wheel.urls,
             )
             if is_new(declared, name = wheel.name, module = module.name, tag = struct(**tag)):
-                wheel_files(name = wheel.name, **tag)
+                package_files(name = wheel.name, **tag)
         for environment in module.tags.python_environment:
             tag = dict(
                 locks = environment.locks,

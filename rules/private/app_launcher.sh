@@ -68,7 +68,7 @@ case "%{platform}" in
 android_*) run_on_device "$@" ;;
 esac
 case "%{platform}:$machine" in
-linux_arm64:Linux_x86_64) how="start it in qemu with bazel run --run_under=@rules_executorch//toolchains/qemu:run_aarch64 %{label}" ;;
+linux_arm64:Linux_x86_64) how="start it in qemu with bazel run --run_under=@executorch_qemu//:run_aarch64 %{label} (docs/howto/apps.md says what MODULE.bazel needs)" ;;
 ios_*) how="put it into an app with Xcode; see docs/start/ios.md" ;;
 *) how="copy its archive to a machine of that platform, unpack it, and start runner there" ;;
 esac

@@ -1,8 +1,8 @@
 """bionic_run: starts programs for Android on this machine, under the bench."""
 
 load("//rules/private:platform_transition.bzl", "platform_transition")
+load("//toolchains/dev:emulator.bzl", "EMULATED_CPU")
 load("//toolchains/python:paths.bzl", "runfiles_path")
-load("//toolchains/qemu:emulator.bzl", "EMULATED_CPU")
 
 def _bionic_run_impl(ctx):
     # A folder of its own: libraries of several platforms have the same path in a runfiles tree.

@@ -8,6 +8,8 @@ from pathlib import Path
 STARTERS: dict[str, list[Path]] = {
     "android_arm64": [Path("tests/bionic/run_android_arm64").absolute()],
     "android_x86_64": [Path("tests/bionic/run_android_x86_64").absolute()],
-    "linux_arm64": [Path("toolchains/qemu/run_aarch64.sh").absolute()],
+    "linux_arm64": [
+        *(path.absolute() for path in Path("..").glob("*executorch_qemu/run_aarch64.sh"))
+    ],
     "linux_x86_64": [],
 }

@@ -46,7 +46,7 @@ use_repo(packages, "deb", "moved", "npm")
 """
 _PACKAGES = """
 load("@rules_executorch//toolchains/debian:debian.bzl", "debian_packages")
-load("@rules_executorch//toolchains/npm:npm.bzl", "npm_folders")
+load("@rules_executorch//toolchains/exporter:package_files.bzl", "package_files")
 
 def _impl(_module_ctx):
     debian_packages(
@@ -59,10 +59,11 @@ def _impl(_module_ctx):
         build_file = "//:package.BUILD",
         packages = {{"sed=0.1-1": "{unknown}"}},
     )
-    npm_folders(
+    package_files(
         name = "npm",
         build_file = "//:package.BUILD",
-        folders = {{"file": "file"}},
+        files = {{"file": "file"}},
+        kind = "npm",
         package = "example@1.0.0",
         sha256 = "{npm}",
     )

@@ -22,21 +22,22 @@ use_repo(packages, "good", "no_archive", "no_file", "no_npm", "no_version", "wro
 """
 
 _PACKAGES = """
-load("@rules_executorch//toolchains/npm:npm.bzl", "npm_folders")
+load("@rules_executorch//toolchains/exporter:package_files.bzl", "package_files")
 
 def _impl(_module_ctx):
     good = dict(
         build_file = "//:package.BUILD",
-        folders = {"code/number.js": "index.js", "LICENSE": "LICENSE"},
+        files = {"code/number.js": "index.js", "LICENSE": "LICENSE"},
+        kind = "npm",
         package = "is-number@7.0.0",
         sha256 = "%s",
     )
-    npm_folders(name = "good", **good)
-    npm_folders(name = "no_archive", **(good | {"archives": ["some.aar"]}))
-    npm_folders(name = "no_file", **(good | {"folders": {"x": "nothing/here"}}))
-    npm_folders(name = "no_npm", **good)
-    npm_folders(name = "no_version", **(good | {"package": "is-number@7.0.99"}))
-    npm_folders(name = "wrong_hash", **(good | {"sha256": "0" * 64}))
+    package_files(name = "good", **good)
+    package_files(name = "no_archive", **(good | {"archives": ["some.aar"]}))
+    package_files(name = "no_file", **(good | {"files": {"x": "nothing/here"}}))
+    package_files(name = "no_npm", **good)
+    package_files(name = "no_version", **(good | {"package": "is-number@7.0.99"}))
+    package_files(name = "wrong_hash", **(good | {"sha256": "0" * 64}))
 
 packages = module_extension(implementation = _impl)
 """
@@ -82,8 +83,9 @@ def test_a_machine_without_npm_gets_one(user: User, tmp_path: Path) -> None:
                 link.symlink_to(program)
     done = user.bazel("build", f"--repo_env=PATH={tmp_path}", "@no_npm//:LICENSE")
     assert done.returncode == 0, done.stderr
-    assert list(user.external.glob("*executorch_nodejs/nodejs/bin/node"))
-    assert user.repository("no_npm").joinpath("code/number.js").is_file()
+    repository = user.repository("no_npm")
+    assert repository.joinpath("code/number.js").is_file()
+    assert not repository.joinpath("unpacked").exists()
 
 
 @pytest.mark.parametrize(

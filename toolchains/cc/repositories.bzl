@@ -2,8 +2,15 @@
 
 load("//toolchains/cc:target_repository.bzl", "target_repository")
 load("//toolchains/cc:targets.bzl", "TARGETS")
-load("//toolchains/cc:zig.bzl", "zig_repository")
 load("//toolchains/debian:debian.bzl", "debian_packages")
+load("//toolchains/exporter:package_files.bzl", "package_files")
+
+# Of the wheels of zig, by host.
+_ZIG = {
+    "linux_arm64": "d2804f94f54f7fcf8169f4b212a619ad688a4e2e6592e976f0cf2e58e2cd8af3",
+    "linux_x86_64": "97079827064a7492cce5541ceb438ae8003ce1e54e399676da2d62fb7a5dc08b",
+    "macos_arm64": "87274af689c4128051b26c80f6f676757e0a81c2fdc137fd8b5679e928e4bc4f",
+}
 
 # Debian 12's libstdc++: programs run there and on what is newer.
 _LIBSTDCXX = {
@@ -23,7 +30,19 @@ _LIBSTDCXX = {
 
 def cc_repositories():
     """Declares `executorch_zig`, `executorch_cc_<platform>` and `executorch_libstdcxx_<platform>`."""
-    zig_repository(name = "executorch_zig")
+
+    # The compiler, for the machine that Bazel runs on: clang, lld and headers of all systems.
+    package_files(
+        name = "executorch_zig",
+        build_file = Label("//toolchains/cc:zig.BUILD"),
+        files = {
+            "LICENSE": "ziglang/LICENSE",
+            "lib": "ziglang/lib",
+            "zig": "ziglang/zig",
+        },
+        package = "ziglang==0.17.0",
+        sha256_by_host = _ZIG,
+    )
     for platform, packages in _LIBSTDCXX.items():
         debian_packages(
             name = "executorch_libstdcxx_" + platform,

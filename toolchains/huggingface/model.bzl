@@ -99,18 +99,6 @@ hugging_face_model = repository_rule(
     },
 )
 
-def _model_origins_impl(rctx):
-    rctx.file("origins.json", rctx.attr.origins + "\n", executable = False)
-    rctx.file("BUILD.bazel", "exports_files([\"origins.json\"])\n", executable = False)
-
-model_origins = repository_rule(
-    implementation = _model_origins_impl,
-    doc = """Where the models of all tags come from, for bills of materials: `//:origins.json`.
-
-A dict of the name of a repository to its package URL and license.""",
-    attrs = {"origins": attr.string(mandatory = True)},
-)
-
 def model_origin(*, repo, revision, license):
     """Where a model comes from, and its license.
 

@@ -1,6 +1,7 @@
 """executorch.hugging_face(): its tag, and the repositories that the tags of all modules declare."""
 
-load("//toolchains/huggingface:model.bzl", "hugging_face_model", "model_origin", "model_origins")
+load("//toolchains/exporter:text_files.bzl", "text_files")
+load("//toolchains/huggingface:model.bzl", "hugging_face_model", "model_origin")
 load("//toolchains/huggingface:tag.bzl", "check_tag")
 
 def hugging_face_repositories(module_ctx, is_new):
@@ -23,7 +24,9 @@ def hugging_face_repositories(module_ctx, is_new):
             if is_new(name = model.name, module = module.name, tag = struct(**tag)):
                 hugging_face_model(name = model.name, repo = model.repo, revision = model.revision, files = model.files)
                 origins[model.name] = model_origin(repo = model.repo, revision = model.revision, license = model.license)
-    model_origins(name = "executorch_models", origins = json.encode_indent(origins))
+
+    # For bills of materials: a dict of the name of a repository to its package URL and license.
+    text_files(name = "executorch_models", files = {"origins.json": json.encode_indent(origins) + "\n"})
 
 HUGGING_FACE = tag_class(
     doc = """A model of the Hugging Face hub, pinned by commit and hash: `@<name>//:checkpoint` and `@<name>//:tokenizer`.

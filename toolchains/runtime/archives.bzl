@@ -9,7 +9,7 @@ compared with programs at analysis. BUILD.bazel is written last: a repository wi
 load("//toolchains/exporter:downloads.bzl", "download_known", "reproducible")
 load("//toolchains/exporter:extract.bzl", "extract")
 load("//toolchains/exporter:host_python.bzl", "PYTHON_VARIABLE", "find_host_python")
-load("//toolchains/exporter:wheel.bzl", "move_unpacked", "unpack_wheel")
+load("//toolchains/exporter:unpack.bzl", "move_unpacked", "unpack_wheel")
 load("//toolchains/runtime:import_names.bzl", "ABIS", "SLICES", "is_core")
 load("//toolchains/runtime:origins.bzl", "EXECUTORCH_LICENSE")
 

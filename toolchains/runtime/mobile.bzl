@@ -4,8 +4,7 @@ One repository per source is downloaded once; `executorch_runtime_<platform>` ho
 platform needs of them, in the layout of the other platforms' runtimes.
 """
 
-load("//toolchains/exporter:wheel.bzl", "wheel_folders")
-load("//toolchains/npm:npm.bzl", "nodejs_repository", "npm_folders")
+load("//toolchains/exporter:package_files.bzl", "package_files")
 load("//toolchains/runtime:archives.bzl", "archive_runtime")
 load("//toolchains/runtime:import_names.bzl", "ABIS", "SLICES")
 load("//toolchains/runtime:runtimes.bzl", "READY_MADE")
@@ -59,41 +58,42 @@ def _substitutions(platform):
     }
 
 def _download_repositories():
-    nodejs_repository(name = "executorch_nodejs")
-    npm_folders(
+    package_files(
         name = "executorch_mobile_libraries",
         build_file = Label("//toolchains/runtime:downloaded.BUILD"),
-        folders = {
+        files = {
             "ExecutorchLib.xcframework": "third-party/ios/ExecutorchLib.xcframework",
             "arm64-v8a/libexecutorch.so": "third-party/android/libs/executorch/arm64-v8a/libexecutorch.so",
             "executorch.jar": "android/libs/classes.jar",
             "package.json": "package.json",
             "x86_64/libexecutorch.so": "third-party/android/libs/executorch/x86_64/libexecutorch.so",
         },
+        kind = "npm",
         package = _LIBRARIES,
         sha256 = "70a20a865b82f47ac46c82711d93c2038cf99eccbb9b287494219063f2217622",
     )
-    npm_folders(
+    package_files(
         name = "executorch_android_support",
         archives = [_REACT_NATIVE_AAR],
         build_file = Label("//toolchains/runtime:downloaded.BUILD"),
-        folders = {
+        files = {
             "%s/%s" % (abi, library): "%s/jni/%s/%s" % (_REACT_NATIVE_AAR, abi, library)
             for abi in ABIS.values()
             for library in ["libc++_shared.so", "libfbjni.so"]
         } | {"LICENSE": "LICENSE"},
+        kind = "npm",
         package = _SUPPORT,
         sha256 = "937d2850f71d42ed4341f0229dc132b95f20c52af290a8557a072e07c2c3d310",
     )
-    wheel_folders(
+    package_files(
         name = "executorch_mobile_headers",
         build_file = Label("//toolchains/runtime:downloaded.BUILD"),
-        folders = {
+        files = {
             "LICENSE": "executorch-%s.dist-info/licenses/LICENSE" % _EXECUTORCH_VERSION,
             "include": "executorch/include",
         },
         platform = "manylinux_2_28_x86_64",
-        requirement = "executorch==" + _EXECUTORCH_VERSION,
+        package = "executorch==" + _EXECUTORCH_VERSION,
         sha256 = "ca69888e7281445c3fe830b259f5e80da4d7116d91fe8d4afb82c0f94ab77238",
     )
 

