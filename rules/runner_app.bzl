@@ -191,7 +191,7 @@ def _archive(ctx, runtime, directory):
         arguments = args,
         inputs = [directory],
         outputs = [archive],
-        mnemonic = "EtArchive",
+        mnemonic = "EtPackage",
         progress_message = "Packing %{output}",
     )
     return archive

@@ -33,7 +33,7 @@ def _et_android_aar_impl(ctx):
         arguments = args,
         inputs = inputs + [app.directory for app in apps.values()] + libraries.values(),
         outputs = [aar],
-        mnemonic = "EtAar",
+        mnemonic = "EtPackage",
         progress_message = "Packing %{output}",
     )
     return [

@@ -31,7 +31,7 @@ def _et_android_apk_impl(ctx):
                  [app.directory for app in apps.values()] +
                  [app.jni_library for app in apps.values()],
         outputs = [unsigned],
-        mnemonic = "EtApk",
+        mnemonic = "EtPackage",
         progress_message = "Packing %{output}",
     )
     apk = ctx.actions.declare_file(ctx.label.name + ".apk")
@@ -77,7 +77,7 @@ def _base(ctx):
         arguments = [args],
         inputs = [manifest, tools.android_jar],
         outputs = [base],
-        mnemonic = "EtAndroidManifest",
+        mnemonic = "EtPackage",
         progress_message = "Packing the manifest of %{label}",
         toolchain = ANDROID_TOOLCHAIN,
     )
@@ -114,7 +114,7 @@ def _sign(ctx, unsigned, apk):
         arguments = [args],
         inputs = inputs,
         outputs = [apk],
-        mnemonic = "EtAndroidSign",
+        mnemonic = "EtPackage",
         progress_message = "Signing %{output}",
         # One's own key stays on this machine.
         execution_requirements = {"no-cache": "1", "no-remote": "1"} if ctx.attr.key else {},

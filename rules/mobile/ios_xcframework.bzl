@@ -81,7 +81,7 @@ def _et_ios_xcframework_impl(ctx):
         arguments = args,
         inputs = inputs,
         outputs = plists.values() + [package, source, archive],
-        mnemonic = "EtSwiftPackage",
+        mnemonic = "EtPackage",
         progress_message = "Packing %{label}",
     )
     frameworks_files = depset([part.file for part in parts] + plists.values())

@@ -1,4 +1,4 @@
-"""EtAppReport: what an app consists of, from its manifest and its programs' reports."""
+"""EtReport: what an app consists of, from its manifest and its programs' reports."""
 
 load("//toolchains/exporter:linker_action.bzl", "linker_action")
 
@@ -27,7 +27,7 @@ def app_report(ctx, *, programs, manifest):
         arguments = args,
         inputs = [manifest] + [program.report for program in programs],
         outputs = [json, html],
-        mnemonic = "EtAppReport",
+        mnemonic = "EtReport",
         progress_message = "Reporting on %{label}",
     )
     return [json, html]

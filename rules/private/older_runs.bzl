@@ -1,4 +1,4 @@
-"""Runs of a program on older runtimes: what is checked at analysis and in EtOlderFit, and the test's arguments."""
+"""Runs of a program on older runtimes: what is checked at analysis and in EtFit, and the test's arguments."""
 
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
 load("//toolchains/exporter:linker_action.bzl", "linker_action")
@@ -76,7 +76,7 @@ def _fit(ctx, program, runners):
         arguments = args,
         inputs = [program.program, ctx.file._inventories] + declared,
         outputs = [output],
-        mnemonic = "EtOlderFit",
+        mnemonic = "EtFit",
         progress_message = "Checking that older runtimes have all that %{label} uses",
     )
     return output

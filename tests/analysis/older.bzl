@@ -6,7 +6,7 @@ load(":actions.bzl", "actions_by_mnemonic")
 def _older_impl(ctx):
     env = analysistest.begin(ctx)
     runtimes = ctx.attr.runtimes
-    checks = actions_by_mnemonic(env).get("EtOlderFit", [])
+    checks = actions_by_mnemonic(env).get("EtFit", [])
     words = [word for check in checks for word in check.argv]
     asserts.equals(env, runtimes, [words[n + 1] for n in range(len(words)) if words[n] == "--version"])
     files = analysistest.target_under_test(env)[DefaultInfo].default_runfiles.files.to_list()

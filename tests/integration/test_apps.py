@@ -121,7 +121,7 @@ def test_platforms_share_programs(workspace: Workspace) -> None:
         ran = workspace.build("//:again")
     finally:
         build.write_text(before)
-    assert {one.split()[0] for one in ran} == {"EtFit", "EtApp", "EtArchive"}
+    assert {one.split()[0] for one in ran} == {"EtFit", "EtApp", "EtPackage"}
 
 
 def test_a_changed_asset_links_nothing(workspace: Workspace) -> None:
@@ -130,7 +130,7 @@ def test_a_changed_asset_links_nothing(workspace: Workspace) -> None:
         ran = workspace.build("//:tasks")
     finally:
         workspace.replace("labels/words.txt", "indeed", "yes")
-    assert ran == ["EtApp //:tasks", "EtArchive //:tasks"]
+    assert ran == ["EtApp //:tasks", "EtPackage //:tasks"]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""EtInventory: what an older runtime's version has. Bundled versions are recorded in inventories.json."""
+"""EtScan: what an older runtime's version has. Bundled versions are recorded in inventories.json."""
 
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
 load("//toolchains/exporter:linker_action.bzl", "linker_action")
@@ -28,7 +28,7 @@ def read_inventory(ctx, version, runner):
         arguments = args,
         inputs = runner.libraries + runner.schema,
         outputs = [output],
-        mnemonic = "EtInventory",
+        mnemonic = "EtScan",
         progress_message = "Reading what ExecuTorch %s has" % version,
     )
     return output

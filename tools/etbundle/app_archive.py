@@ -1,4 +1,4 @@
-"""EtArchive: packs an app's directory into one file.
+"""EtPackage: packs an app's directory into one file.
 
 Contract: `etbundle.app_archive --app DIR --prefix FOLDER --output OUT.tar.zst|OUT.zip`
 """
@@ -21,7 +21,7 @@ from etbundle.entries import tree
 
 @tool_main
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Runs EtArchive."""
+    """Runs EtPackage."""
     parser = ToolParser(prog="etbundle.app_archive", description=__doc__)
     parser.add_argument("--app", type=Path, required=True, help="output of EtApp")
     parser.add_argument("--prefix", default="", help="folder in the archive")

@@ -1,4 +1,4 @@
-"""EtInventory: what a version of ExecuTorch has, for programs that are to run on it.
+"""EtScan: what a version of ExecuTorch has, for programs that are to run on it.
 
 Contract: `etbundle.inventory --version V --library FILE… --schema FILE… --output OUT.json`
 
@@ -75,7 +75,7 @@ def _numbered(body: str, following: int) -> dict[str, str]:
 
 @tool_main
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Runs EtInventory."""
+    """Runs EtScan."""
     parser = ToolParser(prog="etbundle.inventory", description=__doc__)
     parser.add_argument("--version", required=True)
     parser.add_argument("--library", type=Path, action="append", required=True)

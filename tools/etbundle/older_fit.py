@@ -1,4 +1,4 @@
-"""EtOlderFit: checks that older versions of ExecuTorch have all that a program uses.
+"""EtFit: checks that older versions of ExecuTorch have all that a program uses.
 
 Contract: `etbundle.older_fit --label TEST --program LABEL FILE.pte --inventories FILE.json
 [--inventory FILE.json]… [--version V]… --output OUT.json`
@@ -161,7 +161,7 @@ def read(path: Path) -> dict[str, Inventory]:
 
 @tool_main
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Runs EtOlderFit."""
+    """Runs EtFit."""
     parser = ToolParser(prog="etbundle.older_fit", description=__doc__)
     parser.add_argument("--label", required=True)
     parser.add_argument("--program", nargs=2, required=True)

@@ -21,7 +21,7 @@ def _android_classes_impl(ctx):
         arguments = [args],
         inputs = ctx.files.srcs + ctx.files.deps + [tools.android_jar],
         outputs = [classes],
-        mnemonic = "EtAndroidJava",
+        mnemonic = "EtJava",
         progress_message = "Compiling %{label}",
         toolchain = ANDROID_TOOLCHAIN,
     )
@@ -35,7 +35,7 @@ def _android_classes_impl(ctx):
         arguments = packing,
         inputs = [classes],
         outputs = [jar],
-        mnemonic = "EtAndroidJar",
+        mnemonic = "EtJava",
         progress_message = "Packing %{output}",
     )
     return [DefaultInfo(files = depset([jar]))]
@@ -71,7 +71,7 @@ def _android_dex_impl(ctx):
         arguments = [args],
         inputs = [ctx.file.classes, tools.android_jar],
         outputs = [output],
-        mnemonic = "EtAndroidDex",
+        mnemonic = "EtJava",
         progress_message = "Dexing %{label}",
         toolchain = ANDROID_TOOLCHAIN,
     )

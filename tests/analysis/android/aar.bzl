@@ -5,7 +5,7 @@ load("//tests/analysis:actions.bzl", "actions_by_mnemonic")
 
 def _aar_impl(ctx):
     env = analysistest.begin(ctx)
-    (aar,) = actions_by_mnemonic(env)["EtAar"]
+    (aar,) = actions_by_mnemonic(env)["EtPackage"]
     words = aar.argv
     classes = [words[i + 1].split("/")[-1] for i in range(len(words)) if words[i] == "--classes"]
     asserts.equals(env, [ctx.attr.classes], classes)

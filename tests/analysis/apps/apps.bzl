@@ -13,7 +13,7 @@ def _app_impl(ctx):
     actions = actions_by_mnemonic(env)
     asserts.equals(env, 1, len(actions["EtFit"]))
     asserts.equals(env, 1, len(actions["EtApp"]))
-    asserts.equals(env, 1, len(actions["EtArchive"]))
+    asserts.equals(env, 1, len(actions["EtPackage"]))
     asserts.false(env, "EtLower" in actions, "an app lowers nothing")
 
     # One program, whatever the platform: the files are those of the build's own configuration.

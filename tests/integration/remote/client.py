@@ -38,10 +38,10 @@ OUR_MNEMONICS = {
     "CppCompile",
     "CppLink",
     "EtApp",
-    "EtArchive",
     "EtFit",
     "EtLink",
     "EtLower",
+    "EtPackage",
     "EtScan",
     "EtShare",
 }

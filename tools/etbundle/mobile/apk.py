@@ -1,4 +1,4 @@
-"""EtApk: an Android app that runs programs, not yet signed.
+"""EtPackage: an Android app that runs programs, not yet signed.
 
 Contract: `etbundle.mobile.apk --output OUT.apk --name NAME --base BASE.apk --dex DIR
 --app ABI=DIR… --jni ABI=FILE…`

@@ -1,4 +1,4 @@
-"""EtSwiftPackage: XCFrameworks, programs and data as a Swift package.
+"""EtPackage: XCFrameworks, programs and data as a Swift package.
 
 Contract: `etbundle.mobile.swift_package --name N --module M --slice S… --framework NAME=OUT.plist…
 --framework_info PLIST… --package OUT --source OUT --file PATH=FILE… --executable PATH… --zip OUT`
@@ -95,7 +95,7 @@ def render(template: str, values: Mapping[str, Any]) -> bytes:
 
 @tool_main
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Runs EtSwiftPackage."""
+    """Runs EtPackage."""
     parser = ToolParser(prog="etbundle.mobile.swift_package", description=__doc__)
     for name in ("name", "module"):
         parser.add_argument(f"--{name}", required=True)

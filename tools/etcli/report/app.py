@@ -1,4 +1,4 @@
-"""EtAppReport: the contents of an app, as JSON and as one self-contained page.
+"""EtReport: the contents of an app, as JSON and as one self-contained page.
 
 Contract: `etcli.report.app --manifest APP.json --report LABEL REPORT.json … --json OUT --html OUT`
 """
