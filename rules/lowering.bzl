@@ -65,11 +65,11 @@ def et_lowering(
     lowering = declare_lowering(
         name,
         kwargs,
-        model = model,
-        recipe = recipe,
-        methods = methods,
-        quantize = quantize,
-        trained_checkpoint = trained_checkpoint,
         calibration = calibration,
+        methods = methods,
+        model = model,
+        quantize = quantize,
+        recipe = recipe,
+        trained_checkpoint = trained_checkpoint,
     )
     et_lowering_rule(name = name, lowering = lowering, **kwargs)

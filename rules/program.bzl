@@ -209,17 +209,7 @@ et_program_rule = rule(
     toolchains = [EXPORTER_TOOLCHAIN],
 )
 
-def et_program(
-        name,
-        *,
-        model = None,
-        recipe = None,
-        methods = None,
-        quantize = None,
-        trained_checkpoint = None,
-        calibration = None,
-        lowering = None,
-        **kwargs):
+def et_program(*, name, lowering = None, **kwargs):
     """A program: a model, lowered with a recipe, as one `.pte`.
 
     ```starlark
@@ -252,6 +242,7 @@ def et_program(
     )
     ```
 
+    It takes `model`, `recipe`, `methods`, `quantize`, `trained_checkpoint` and `calibration` as et_lowering does.
     `<name>.lowering` lowers the program once for all configurations. Changing `-c`, `--copt`, `--features` or
     `--platforms`, and transitions, link again but lower nothing.
 
@@ -264,30 +255,15 @@ def et_program(
 
     Args:
       name: of the program.
-      model: label of the et_model.
-      recipe: label of the et_recipe.
-      methods: methods of the model to include; default: all.
-      quantize: "none" skips the recipe's quantization, for a model that is already quantized. "qat" quantizes
-        the module that `trained_checkpoint` is the state of. Default: "recipe".
-      trained_checkpoint: with "qat": label of the file (.safetensors, .pt or .pth) with the state_dict of the module
-        that `ettune.qat.prepare` made for this model and recipe, and that was trained.
-      calibration: label of a .safetensors file with inputs for static quantization; default: the model's own.
-        Tensors are named by position ("0") or by method and position ("prefill/0"). Their first dimension
-        counts samples.
       lowering: instead of model and recipe: label of a lowered program (et_lowering).
-      **kwargs: the attributes of the rule, in the table below, and those of all rules.
+      **kwargs: the settings of et_lowering, such as `model` and `recipe`, for a lowering of the program's own; the
+        attributes of the rule, in the table below; and those of all rules.
     """
     own_lowering = declare_lowering(
         name,
         kwargs,
         adapter_data = kwargs.get("adapter_data"),
-        calibration = calibration,
         lowering = lowering,
-        methods = methods,
-        model = model,
-        quantize = quantize,
-        recipe = recipe,
-        trained_checkpoint = trained_checkpoint,
     )
     et_program_rule(name = name, lowering = own_lowering, **kwargs)
     companions(name, kwargs)

@@ -2,7 +2,7 @@
 
 load("//rules:providers.bzl", "EtLoweredInfo", "EtSharedDataInfo")
 load("//rules/private:link_action.bzl", "share")
-load("//rules/private:target_lowering.bzl", "declare_lowering")
+load("//rules/private:target_lowering.bzl", "declare_lowering", "has_settings")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
 
 def _et_shared_data_impl(ctx):
@@ -81,17 +81,7 @@ et_shared_data_rule = rule(
     toolchains = [EXPORTER_TOOLCHAIN],
 )
 
-def et_shared_data(
-        *,
-        name,
-        model = None,
-        recipe = None,
-        methods = None,
-        quantize = None,
-        trained_checkpoint = None,
-        calibration = None,
-        lowerings = [],
-        **kwargs):
+def et_shared_data(*, name, lowerings = [], **kwargs):
     """Weights in one `.ptd` that many programs load.
 
     ```starlark
@@ -107,31 +97,15 @@ def et_shared_data(
 
     It contains all weights of its sources: delegates' data under the backends' keys (XNNPACK and Vulkan: the
     sha256 of the bytes), portable constants under their qualified names. Programs that list it in `shared_data`
-    omit its contents. A program of the same model and recipe reuses its lowering.
+    omit its contents. It takes `model`, `recipe`, `methods`, `quantize`, `trained_checkpoint` and `calibration` as
+    et_lowering does. A program of the same model and recipe reuses its lowering.
 
     Args:
       name: of the file.
-      model: label of the et_model, whose weights the file contains.
-      recipe: label of the et_recipe.
-      methods: methods of the model to lower; default: all.
-      quantize: "none" skips the recipe's quantization. "qat" quantizes the module that `trained_checkpoint` is the
-        state of. Default: "recipe".
-      trained_checkpoint: with "qat": label of the trained state, as in et_program.
-      calibration: label of a .safetensors file with inputs for static quantization, as in et_program.
       lowerings: labels of lowered programs (et_lowering, et_program), instead of model and recipe or beside
         them; the file contains the union of their weights.
-      **kwargs: the attributes of the rule, in the table below, and those of all rules.
+      **kwargs: the settings of et_lowering, such as `model` and `recipe`; the attributes of the rule, in the table
+        below; and those of all rules.
     """
-    own = []
-    if [value for value in (model, recipe, methods, quantize, trained_checkpoint, calibration) if value != None]:
-        own.append(declare_lowering(
-            name,
-            kwargs,
-            model = model,
-            recipe = recipe,
-            methods = methods,
-            quantize = quantize,
-            trained_checkpoint = trained_checkpoint,
-            calibration = calibration,
-        ))
+    own = [declare_lowering(name, kwargs)] if has_settings(kwargs) else []
     et_shared_data_rule(name = name, lowerings = lowerings + own, **kwargs)

@@ -16,14 +16,16 @@ load("//rules/private:lower_action.bzl", "lower", "with_adapter")
 load("//rules/private:providers.bzl", "EtLoweredInfo", "EtModelInfo", "EtRecipeInfo")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
 
+# What to lower, and how: et_lowering documents them, and other macros with a lowering of their own take them, too.
+_SETTINGS = ("model", "recipe", "methods", "quantize", "trained_checkpoint", "calibration")
+
 # Attributes of all rules that a target hands on to its lowering: where it runs, and who may use it.
 # Not target_compatible_with, which says where the program runs.
 _COMMON = ("exec_compatible_with", "exec_properties", "testonly")
 
 def _given(ctx):
     """Names of attributes that say what to lower and how, and that are given."""
-    names = [n for n in ("model", "recipe", "calibration", "methods", "trained_checkpoint") if getattr(ctx.attr, n)]
-    return names + (["quantize"] if ctx.attr.quantize != "recipe" else [])
+    return [name for name in _SETTINGS if getattr(ctx.attr, name) and getattr(ctx.attr, name) != "recipe"]
 
 def _check_calibration(ctx, label):
     """One file: Bazel's own errors would name an attribute of this rule, or no way out."""
@@ -116,17 +118,27 @@ def for_exec(attributes):
     common = {key: attributes[key] for key in _COMMON if attributes.get(key) != None}
     return common | {"tags": tags, "visibility": ["//visibility:private"]}
 
+def has_settings(attributes):
+    """Returns whether a macro was told what to lower.
+
+    Args:
+      attributes: dict: what the macro was called with.
+    """
+    return any([attributes.get(name) != None for name in _SETTINGS])
+
 def declare_lowering(name, attributes, **lowering):
     """Declares the lowering of a target.
 
     Args:
       name: of the target.
-      attributes: dict: the target's attributes; the lowering has those of all rules that concern it.
-      **lowering: attributes of `target_lowering`; None: the default.
+      attributes: dict: what the target's macro was called with. The settings are taken out; the lowering has them,
+        and what concerns it of the attributes of all rules.
+      **lowering: other attributes of `target_lowering`; None: the default.
 
     Returns:
       The lowering's label, for an attribute with `cfg = "exec"`.
     """
+    lowering |= {setting: attributes.pop(setting) for setting in _SETTINGS if setting in attributes}
     if type(lowering.get("calibration")) == "list":
         lowering["listed_calibrations"] = len(lowering.pop("calibration"))
     target_lowering(

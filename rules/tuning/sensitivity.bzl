@@ -64,7 +64,7 @@ Outputs: the page `<name>.html`, and `<name>.json`, one object. A ratio that is 
     attrs = LOWERING_FLAG | {
         "calibration": attr.label(
             allow_single_file = [".safetensors"],
-            doc = "Inputs for static quantization, as `calibration` of et_program takes them; default: the model's.",
+            doc = "Inputs for static quantization, as `calibration` of et_lowering takes them; default: the model's.",
         ),
         "data": attr.label(
             allow_single_file = [".safetensors", ".txt"],
