@@ -68,7 +68,6 @@ def _et_runner_app_impl(ctx):
             runtime_libraries = depset([l.file for l in fitted.libraries if l.folder]),
             libraries = fitted.libraries,
             linked_packages = _linked_packages(ctx),
-            jni_library = _jni_library(ctx, runtime, fitted),
             etdump = ctx.attr.etdump,
             api_library = _api_library(ctx, runtime, fitted),
         ),
@@ -77,12 +76,6 @@ def _et_runner_app_impl(ctx):
 def _one(transitioned):
     """The target of a label attribute, which a transition makes a list."""
     return transitioned[0] if type(transitioned) == "list" else transitioned
-
-def _jni_library(ctx, runtime, fitted):
-    """The runner as a shared library for Java on Android; None elsewhere, and where main() is another."""
-    if not runtime.platform.startswith("android_"):
-        return None
-    return _shared_library(ctx, runtime, fitted, name = "runner", mains = [_one(ctx.attr._jni)[CcInfo]] + _recorder(ctx))
 
 def _api_library(ctx, runtime, fitted):
     """The C interface as a shared library; None where no package needs it, and where main() is another."""
@@ -294,10 +287,6 @@ Apps for all platforms share the programs of the build's configuration.
         "_cc_toolchain": attr.label(
             cfg = platform_transition,
             default = "@bazel_tools//tools/cpp:current_cc_toolchain",
-        ),
-        "_jni": attr.label(
-            cfg = platform_transition,
-            default = "//tools/runner/android:current_jni",
         ),
         "_launcher": attr.label(
             allow_single_file = True,

@@ -1,4 +1,4 @@
-"""et_android_apk: an Android app that runs programs and shows what comes out."""
+"""et_android_apk: an Android app that chats with a language model."""
 
 load("//rules:providers.bzl", "EtAppPackageInfo")
 load("//rules/mobile/private:android_apps.bzl", "APPS", "add_apps", "android_manifest", "apps_by_abi", "check_text")
@@ -10,8 +10,8 @@ load("//toolchains/exporter:linker_action.bzl", "linker_action")
 def _et_android_apk_impl(ctx):
     apps = apps_by_abi(ctx)
     for app in apps.values():
-        if not app.jni_library:
-            fail(("%s: %s has a custom main, and so no runner for Java. Use et_android_aar, and an Android app of " +
+        if not app.api_library:
+            fail(("%s: %s has a custom main, and so no library for Java. Use et_android_aar, and an Android app of " +
                   "your own.") % (ctx.label, app.label))
     base = _base(ctx)
     unsigned = ctx.actions.declare_file(ctx.label.name + ".unsigned.apk")
@@ -22,14 +22,14 @@ def _et_android_apk_impl(ctx):
     args.add_all("--dex", [ctx.file._dex], expand_directories = False)
     add_apps(args, apps)
     for abi, app in apps.items():
-        args.add("--jni", app.jni_library, format = abi + "=%s")
+        args.add("--library", app.api_library, format = abi + "=%s")
     linker_action(
         ctx,
         module = "etbundle.mobile.apk",
         arguments = args,
         inputs = [base, ctx.file._dex] +
                  [app.directory for app in apps.values()] +
-                 [app.jni_library for app in apps.values()],
+                 [app.api_library for app in apps.values()],
         outputs = [unsigned],
         mnemonic = "EtPackage",
         progress_message = "Packing %{output}",
@@ -123,7 +123,7 @@ def _sign(ctx, unsigned, apk):
 
 et_android_apk = rule(
     implementation = _et_android_apk_impl,
-    doc = """An APK that runs programs on a phone or in an emulator, and shows their outputs.
+    doc = """An APK with a chat, to try a language model on a phone or in an emulator.
 
 ```starlark
 et_android_apk(
@@ -133,16 +133,10 @@ et_android_apk(
 )
 ```
 
-Install it with `adb install bazel-bin/…/chat_apk.apk`. Start it on the device, or with arguments for the
-runner:
-
-```sh
-adb shell am start -n com.example.chat/rulesexecutorch.runner.RunActivity --esa args --repeat,10,--json
-adb logcat -s ExecuTorch
-```
-
-Without arguments, an app with a language model and an et_llm_tokenizer is a chat with a text field. Other apps run all
-programs. The app's screen has not been tried on a device: tests run its native code in a desktop's Java.
+Install it with `adb install bazel-bin/…/chat_apk.apk`. The app needs a language model and its et_llm_tokenizer; if it
+has several programs, it asks which one answers. Answers and errors are in `adb logcat -s ExecuTorch`, too. The source
+of its screen is that of examples/android_app, which has not been tried on a device: tests run the APK's native code in
+a desktop's Java. To measure a program on a phone, use et_app_benchmark.
 
 The APK contains programs, data and libraries uncompressed and aligned: libraries to pages of 16 KiB, which targetSdk
 35 needs. The build refuses a library that cannot be aligned. On its first start, the app copies
@@ -175,7 +169,7 @@ Outputs: `<name>.apk`; output group `unsigned`: `<name>.unsigned.apk`.
         ),
         "_dex": attr.label(
             allow_single_file = True,
-            default = "//tools/runner/android:activity_dex",
+            default = "//tools/runner/android:chat_dex",
         ),
         "_manifest": attr.label(
             allow_single_file = True,

@@ -16,7 +16,6 @@ EtAppInfo = provider(
         "runtime_libraries": "Depset of Files: shared libraries that may be in the app.",
         "libraries": "List of EtRuntimeLibraryInfo that its own were chosen from.",
         "linked_packages": "Dict of purl to SPDX license expression: what its binary holds beside the runtime.",
-        "jni_library": "File: the runner as a shared library for Android apps, or None.",
         "etdump": "Bool: whether its runner can record events.",
         "api_library": "File: the C interface as a shared library for Android (with Java's functions) and iOS, or None.",
     },

@@ -14,8 +14,8 @@ def cases():
     et_runner_app(name = "host_app", programs = [":net"], tags = ["manual"])
 
     declare(as_android, {
-        "app": dict(api_library = "librunner.so", jni_library = "librunner.so", platform = "android_arm64"),
-        "same_app": dict(jni_library = "librunner.so", platform = "android_arm64"),
+        "app": dict(api_library = "library.so", platform = "android_arm64"),
+        "same_app": dict(api_library = "library.so", platform = "android_arm64"),
         "custom_main": dict(platform = "android_x86_64"),
     }, app = ":host_app", tags = ["manual"])
 
@@ -43,7 +43,7 @@ def cases():
     }, package = "org.example.nets")
 
     failure_tests(et_android_apk, {
-        "custom_main_test": ("has a custom main, and so no runner for Java", dict(apps = [":custom_main"])),
+        "custom_main_test": ("has a custom main, and so no library for Java", dict(apps = [":custom_main"])),
         "label_test": (
             "label: got \"@string/name\", expected one line of text without backslashes that begins with neither " +
             "@ nor ?",
@@ -52,7 +52,7 @@ def cases():
         "version_code_test": ("version_code: got 0, expected 1 or more", dict(version_code = 0)),
         "password_without_key_test": (
             "key_password_file has no effect without key. Give key",
-            dict(key_password_file = "librunner.so"),
+            dict(key_password_file = "library.so"),
         ),
         "key_without_password_test": (
             "key needs key_password_file. Give a file whose first line is the password",
@@ -62,8 +62,8 @@ def cases():
 
     failure_tests(et_assets, {
         "assets_of_one_name_test": (
-            "two files would be assets/librunner.so: tests/analysis/android/librunner.so",
-            dict(data = ["librunner.so", "//tests/analysis/android/same:librunner.so"], programs = [":net"]),
+            "two files would be assets/library.so: tests/analysis/android/library.so",
+            dict(data = ["library.so", "//tests/analysis/android/same:library.so"], programs = [":net"]),
         ),
     })
 

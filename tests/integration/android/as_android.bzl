@@ -7,7 +7,6 @@ def _as_android_impl(ctx):
     fields = {name: getattr(app, name) for name in dir(app) if name not in ("to_json", "to_proto")}
     fields |= {
         "api_library": ctx.file.api_library,
-        "jni_library": ctx.file.jni_library,
         "platform": ctx.attr.platform,
     }
     return [DefaultInfo(files = depset([app.directory])), EtAppInfo(**fields)]
@@ -17,7 +16,6 @@ as_android = rule(
     attrs = {
         "api_library": attr.label(allow_single_file = True),
         "app": attr.label(mandatory = True, providers = [EtAppInfo]),
-        "jni_library": attr.label(allow_single_file = True),
         "platform": attr.string(mandatory = True),
     },
     provides = [EtAppInfo],

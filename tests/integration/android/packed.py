@@ -56,40 +56,6 @@ def manifest_of(path: Path) -> dict:
         return json.loads(archive.read("assets/manifest.json"))
 
 
-def program_arguments(apk: Path, folder: Path) -> list[str]:
-    """The runner's arguments for all programs of an APK that was unpacked to a folder.
-
-    Outputs go to a folder of the program's name in it.
-    """
-    arguments: list[str] = []
-    for program in manifest_of(apk)["programs"]:
-        arguments += ["--program", str(folder / "assets" / program["file"])]
-        arguments += ["--manifest", str(folder / "assets" / program["manifest"])]
-        arguments += ["--output", str(folder / program["name"])]
-        for file in program["data"].values():
-            arguments += ["--data", str(folder / "assets" / file)]
-    return arguments
-
-
-def run_in_java(
-    folder: Path,
-    arguments: list[str],
-    environment: Mapping[str, str] | None = None,
-    said: str = "",
-) -> subprocess.CompletedProcess[str]:
-    """Runs the native runner of an APK that was unpacked to a folder, in a Java of this machine.
-
-    `said` is its input.
-    """
-    libraries = folder / "lib/x86_64"
-    options = ["--enable-native-access=ALL-UNNAMED", f"-Djava.library.path={libraries}"]
-    return java(
-        [*options, "-cp", HERE / "host_main.jar", "rulesexecutorch.runner.HostMain", *arguments],
-        {"LD_LIBRARY_PATH": str(libraries), **(environment or {})},
-        said,
-    )
-
-
 def ones(path: Path) -> Path:
     """Writes the inputs of ProgramsMain as a .npy file."""
     head = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 16), }".ljust(117) + "\n"
@@ -103,36 +69,28 @@ def ones(path: Path) -> Path:
 
 
 def run_library(
-    folder: Path,
-    arguments: list[str],
+    libraries: Path,
+    arguments: list[str | Path],
+    classes: Sequence[Path],
     environment: Mapping[str, str] | None = None,
-    classes: str = "",
 ) -> subprocess.CompletedProcess[str]:
-    """Runs ProgramsMain with the classes and libraries of an AAR that was unpacked to a folder.
+    """Runs ProgramsMain in a Java of this machine, whose command line is UTF-8.
 
-    `classes` replaces the class path.
+    Args:
+      libraries: folder with the libraries of an APK or AAR.
+      arguments: of ProgramsMain.
+      classes: class path.
+      environment: more variables.
     """
-    libraries = folder / "jni/x86_64"
-    classes = classes or f"{folder / 'classes.jar'}:{HERE / 'programs_main.jar'}"
-    return java(
-        [
-            *("--enable-native-access=ALL-UNNAMED", f"-Djava.library.path={libraries}"),
-            *("-cp", classes, "ProgramsMain", folder / "assets", *arguments),
-        ],
-        {"LD_LIBRARY_PATH": str(libraries), **(environment or {})},
-    )
-
-
-def java(
-    words: Sequence[str | Path], environment: Mapping[str, str], said: str = ""
-) -> subprocess.CompletedProcess[str]:
-    """Runs a Java of this machine, whose command line is UTF-8."""
-    command = [Path(os.environ["JAVA"]).absolute(), *words]
+    command = [
+        *(Path(os.environ["JAVA"]).absolute(), "--enable-native-access=ALL-UNNAMED"),
+        f"-Djava.library.path={libraries}",
+        *("-cp", ":".join(map(str, classes)), "ProgramsMain", *arguments),
+    ]
     return subprocess.run(
         [str(word) for word in command],
         capture_output=True,
         check=False,
         encoding="utf-8",
-        input=said,
-        env={"LC_ALL": "C.UTF-8", **environment},
+        env={"LC_ALL": "C.UTF-8", "LD_LIBRARY_PATH": str(libraries), **(environment or {})},
     )

@@ -3,26 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 import struct
 import subprocess
 import zipfile
 from pathlib import Path
 
 import pytest
-from packed import (
-    HERE,
-    TOOLS,
-    java,
-    manifest_of,
-    offsets,
-    ones,
-    page_sizes,
-    program_arguments,
-    run_in_java,
-    run_library,
-    say,
-)
+from packed import HERE, TOOLS, manifest_of, offsets, ones, page_sizes, run_library, say
 
 APK = HERE / "runner.apk"
 AAR = HERE / "library.aar"
@@ -51,7 +38,7 @@ def test_badging() -> None:
     said = say(TOOLS / "aapt2", "dump", "badging", APK)
     assert "package: name='org.example.nets' versionCode='7' versionName='1.2'" in said
     assert "application: label='Nets & \\\"tests\\\"'" in said
-    assert "launchable-activity: name='rulesexecutorch.runner.RunActivity'" in said
+    assert "launchable-activity: name='com.example.chat.ChatActivity'" in said
     assert "sdkVersion:'26'" in said
     assert "targetSdkVersion:'35'" in said
     assert "native-code: 'arm64-v8a' 'x86_64'" in said
@@ -64,7 +51,8 @@ def test_contents() -> None:
     """Code, libraries by ABI, programs and data once, and nothing else."""
     app = json.loads((APP / "manifest.json").read_text())
     kept = [n for n in app["files"] if n != "runner" and not n.startswith("lib/")]
-    libraries = [n.removeprefix("lib/") for n in app["libraries"]] + ["librunner.so"]
+    libraries = [n.removeprefix("lib/") for n in app["libraries"]]
+    libraries.append("libexecutorch_app.so")
     with zipfile.ZipFile(APK) as archive:
         names = archive.namelist()
         assert sorted(names) == sorted(
@@ -77,8 +65,9 @@ def test_contents() -> None:
             assert archive.read(f"assets/{name}") == (APP / name).read_bytes()
         dex = archive.read("classes.dex")
     assert dex.startswith(b"dex\n")
-    for name in ("RunActivity", "RunService", "AppFiles", "NativeRunner"):
-        assert f"Lrulesexecutorch/runner/{name};".encode() in dex
+    for name in ("com/example/chat/ChatActivity", "rulesexecutorch/runner/AppFiles"):
+        assert f"L{name};".encode() in dex
+    assert b"Lrulesexecutorch/Programs;" in dex
     manifest = manifest_of(APK)
     assert manifest["app"] == "runner"
     assert [p["name"] for p in manifest["programs"]] == ["one", "two"]
@@ -139,11 +128,10 @@ def test_aar() -> None:
     assert manifest_of(AAR)["programs"] == manifest_of(APK)["programs"]
 
 
-def test_classes_of_the_aar(tmp_path: Path) -> None:
-    """Java runs a program with the AAR's classes and libraries, like the app's runner."""
-    with zipfile.ZipFile(AAR) as archive:
-        archive.extractall(tmp_path)
-    done = run_library(tmp_path, ["one"])
+@pytest.mark.parametrize("package", [APK, AAR])
+def test_native_code(package: Path, tmp_path: Path) -> None:
+    """Java runs a program with the package's classes and libraries, like the app's runner."""
+    done = run(package, tmp_path, "one")
     assert done.returncode == 0, done.stdout + done.stderr
     head, _, numbers = done.stdout.partition("\n")
     assert head == "[one, two] one float32 [2, 8]"
@@ -154,150 +142,34 @@ def test_classes_of_the_aar(tmp_path: Path) -> None:
     )
     expected = struct.unpack("<16f", (tmp_path / "output_0.bin").read_bytes())
     assert [float(number) for number in numbers.split()] == pytest.approx(expected)
-    assert (
-        run_library(tmp_path, ["none"]).stderr.count('program: got "none", expected one of: one')
-        == 1
-    )
 
 
-@pytest.fixture
-def unpacked(tmp_path: Path) -> Path:
-    with zipfile.ZipFile(APK) as archive:
-        archive.extractall(tmp_path)
-    return tmp_path
-
-
-def test_native_code(unpacked: Path) -> None:
-    """The APK's library and files give the same outputs as the app's runner."""
-    done = run_in_java(unpacked, [*program_arguments(APK, unpacked), "--json"])
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert len(json.loads(done.stdout)["programs"]) == 2
-    expected = unpacked / "expected"
-    say(
-        *[APP / "runner", "--program", APP / "programs/one.pte"],
-        *["--data", APP / "data/weights.ptd", "--output", expected],
-    )
-    for name in ("one", "two"):
-        got = (unpacked / name / "output_0.npy").read_bytes()
-        assert got == (expected / "output_0.npy").read_bytes()
-
-
-def test_native_errors(unpacked: Path) -> None:
-    """Errors reach the reader of the output."""
-    done = run_in_java(unpacked, ["--program", str(unpacked / "assets/programs/none.pte")])
-    assert done.returncode == 1
-    assert "error:" in done.stdout
-    assert "none.pte" in done.stdout
-
-
-def test_native_code_gets_text_as_it_is(unpacked: Path) -> None:
-    """Includes characters that JNI's own strings encode differently."""
+def test_native_errors(tmp_path: Path) -> None:
+    """With characters that JNI's own strings encode differently."""
     name = "naïve 日本 🦊👨‍👩‍👧 𝄞"
-    done = run_in_java(unpacked, ["--app", str(unpacked / "assets"), "--program", name])
+    done = run(APK, tmp_path, name)
     assert done.returncode == 1
-    assert f'has no program "{name}"' in done.stdout
-    done = run_in_java(unpacked, ["--program", str(unpacked / "🦊.pte")])
-    assert "🦊.pte" in done.stdout
+    assert f'program: got "{name}", expected one of: one' in done.stderr
 
 
-def test_an_app_runs_from_its_manifest(unpacked: Path) -> None:
-    """Starts the runner like RunActivity."""
-    command = arguments("--program", "two", "--json").splitlines()
-    assert command[:2] == ["--app", "/app"]
-    done = run_in_java(unpacked, ["--app", str(unpacked / "assets"), *command[2:]])
+def test_a_chat(tmp_path: Path) -> None:
+    """The APK's library and files give the same answer as the app's runner."""
+    done = run(HERE / "chat.apk", tmp_path, "llama_tiny_xnnpack", "What is 🦊?")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert [p["name"] for p in json.loads(done.stdout)["programs"]] == ["two"]
+    prompt = ["--prompt", "What is 🦊?", "--max_new_tokens", "8"]
+    desktop = json.loads(say(HERE / "chat_host_app/runner", "--json", *prompt))
+    answer = desktop["programs"][0]["answer"]["text"]
+    assert done.stdout == f"[llama_tiny_xnnpack] llama_tiny_xnnpack {answer}\n"
 
 
-def test_a_conversation_of_a_language_model(tmp_path: Path) -> None:
-    """Starts the runner like RunActivity does without arguments: messages in, answers out."""
-    with zipfile.ZipFile(HERE / "chat.apk") as archive:
-        archive.extractall(tmp_path)
-        names = archive.namelist()
-    files = [name for name in names if name.startswith("assets/")]
-    line, *command = chat_of("What is\n 🦊?", *files).splitlines()
-    assert command == ["--app", "/app", "--program", "llama", "--chat"]
-    done = run_in_java(
-        tmp_path,
-        ["--app", str(tmp_path / "assets"), "--program", "llama_tiny_xnnpack", "--chat"],
-        said=f"{line}\n",
+def run(package: Path, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Runs ProgramsMain on an APK or AAR, which is unpacked to a folder."""
+    with zipfile.ZipFile(package) as archive:
+        archive.extractall(folder)
+    libraries = folder / ("lib" if package.suffix == ".apk" else "jni") / "x86_64"
+    # An APK has them for Android only.
+    own = folder / "classes.jar"
+    classes = own if own.exists() else Path("tools/runner/java/executorch_app.jar")
+    return run_library(
+        libraries, [folder / "assets", *arguments], [classes, HERE / "programs_main.jar"]
     )
-    assert done.returncode == 0, done.stdout + done.stderr
-    desktop = subprocess.run(
-        [HERE / "chat_host_app/runner", "--chat"],
-        input="What is 🦊?\n".encode(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        check=True,
-    )
-    speed = re.compile(r"(prefill|decode): (\d+) tokens, [0-9.]+ tokens per second")
-    assert len(speed.findall(done.stdout)) == 2
-    assert speed.sub(r"\1 \2", done.stdout) == speed.sub(r"\1 \2", desktop.stdout.decode())
-
-
-def chat_of(message: str, *files: str) -> str:
-    """What RunActivity makes of a message, and the command line if the app has these files."""
-    words = [*("-cp", HERE / "host_main.jar"), "rulesexecutorch.runner.ChatMain", message, *files]
-    done = java(words, {})
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def test_an_app_without_a_chat_format_runs_programs() -> None:
-    files = ["manifest.json", "programs/one.pte", "assets/chat_format.json.txt", "chat_format.json"]
-    assert chat_of("a", *files) == "a\nno chat\n"
-
-
-def arguments(*extra: str) -> str:
-    """The arguments that RunActivity passes to the runner."""
-    words = ["-cp", HERE / "host_main.jar", "rulesexecutorch.runner.ArgumentsMain", *extra]
-    done = java(words, {})
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-@pytest.mark.parametrize(
-    "extra",
-    [
-        [],
-        ["--repeat", "10", "--json"],
-        ["--program", "one", "--repeat=3", "--program=two", "--method", "forward"],
-        ["--prompt", "--output", "--system=--etdump=x 🦊", "--temperature", "0.5", "--seed", "1"],
-    ],
-)
-def test_arguments_of_other_apps(extra: list[str]) -> None:
-    assert arguments(*extra).splitlines() == ["--app", "/app", *extra]
-
-
-@pytest.mark.parametrize(
-    "option",
-    ["--app", "--atol", "--bundled", "--chat", "--data", "--etdump", "--input", "--manifest"]
-    + ["--output", "--output_format", "--rtol", "--tokenizer", "-h", "", "one", "--program_x"],
-)
-def test_arguments_that_no_other_app_may_give(option: str) -> None:
-    """Arguments that name a file are refused in any position."""
-    for extra in (
-        [option, "x"],
-        [f"{option}=x"],
-        ["--repeat", "2", option],
-        ["--json", f"{option}="],
-    ):
-        said = arguments(*extra)
-        assert said.startswith(f'error: the app takes no argument "{option}'), extra
-        assert said.count("\n") == 1
-
-
-@pytest.mark.parametrize(
-    ("extra", "words"),
-    [
-        (["--program", "/data/other.pte"], '--program: got "/data/other.pte", expected one of the'),
-        (["--program=../one"], '--program: got "../one", expected one of the app'),
-        (["--program"], "--program has no value."),
-        (["--json=1"], 'the app takes no argument "--json=1"'),
-        (["(null)"], "an argument is null or contains the character U+0000."),
-        (["--prompt", "(null)"], "an argument is null or contains the character U+0000."),
-        (["--prompt", "a(zero)b"], "an argument is null or contains the character U+0000."),
-    ],
-)
-def test_arguments_with_wrong_values(extra: list[str], words: str) -> None:
-    assert arguments(*extra).startswith(f"error: {words}")

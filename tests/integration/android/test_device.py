@@ -1,4 +1,4 @@
-"""The native code of an APK for Android on x86_64, in a Java of this machine.
+"""The native code of an AAR for Android on x86_64, in a Java of this machine.
 
 The bench of tests/bionic replaces Android's C library. It shows that the library is linked
 correctly and that Java reaches it, but it is not Android.
@@ -16,24 +16,9 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from packed import HERE, TOOLS, ones, page_sizes, program_arguments, run_in_java, run_library, say
+from packed import HERE, TOOLS, ones, page_sizes, run_library, say
 
 BENCH = Path("tests/bionic")
-
-
-@pytest.fixture
-def unpacked(tmp_path: Path) -> Path:
-    """The APK's files, and the bench's libraries beside its own."""
-    with zipfile.ZipFile(HERE / "device.apk") as archive:
-        archive.extractall(tmp_path)
-    for library in BENCH.glob("lib*.so"):
-        shutil.copy(library, tmp_path / "lib/x86_64")
-    return tmp_path
-
-
-def run(folder: Path, arguments: list[str]) -> subprocess.CompletedProcess[str]:
-    """Runs the native runner under the bench."""
-    return run_in_java(folder, arguments, {"LD_PRELOAD": str(folder / "lib/x86_64/libbench.so")})
 
 
 def floats(path: Path) -> tuple[float, ...]:
@@ -44,27 +29,9 @@ def floats(path: Path) -> tuple[float, ...]:
     return struct.unpack(f"<{len(data) // 4}f", data)
 
 
-def test_outputs(unpacked: Path) -> None:
-    """Compares outputs of Android's runtime with those of this machine's."""
-    done = run(unpacked, program_arguments(HERE / "device.apk", unpacked))
-    assert done.returncode == 0, done.stdout + done.stderr
-    app = HERE / "host_app"
-    say(
-        *[app / "runner", "--program", app / "programs/one.pte"],
-        *["--data", app / "data/weights.ptd", "--output", unpacked / "expected"],
-    )
-    expected = floats(unpacked / "expected/output_0.npy")
-    assert len(set(expected)) > 1
-    for name in ("one", "two"):
-        assert floats(unpacked / name / "output_0.npy") == pytest.approx(
-            expected, rel=1e-5, abs=1e-6
-        )
-
-
-@pytest.mark.parametrize("package", ["device.apk", "device_library.aar"])
-def test_pages(package: str) -> None:
+def test_pages() -> None:
     """The bundled runtime's libraries load with pages of 16 KiB."""
-    sizes = page_sizes(HERE / package)
+    sizes = page_sizes(HERE / "device_library.aar")
     assert {Path(name).name for name in sizes} > {
         "libc++_shared.so",
         "libexecutorch_jni.so",
@@ -73,36 +40,41 @@ def test_pages(package: str) -> None:
     assert set(sizes.values()) == {16384}
 
 
-def test_errors(unpacked: Path) -> None:
-    """Errors reach the reader of the output."""
-    done = run(unpacked, ["--program", str(unpacked / "assets/programs/none.pte")])
-    assert done.returncode == 1
-    assert "none.pte" in done.stdout
-
-
-def test_classes_of_the_aar(tmp_path: Path) -> None:
-    """Java runs a program and chats with the AAR's classes and Android's libraries."""
+@pytest.fixture
+def unpacked(tmp_path: Path) -> Path:
+    """The AAR's files, and the bench's libraries beside its own."""
     with zipfile.ZipFile(HERE / "device_library.aar") as archive:
         archive.extractall(tmp_path)
-    libraries = tmp_path / "jni/x86_64"
     for library in BENCH.glob("lib*.so"):
-        shutil.copy(library, libraries)
+        shutil.copy(library, tmp_path / "jni/x86_64")
+    return tmp_path
+
+
+def run(folder: Path, *arguments: str, jar: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Runs ProgramsMain under the bench, with the AAR's classes or those of a .jar."""
+    libraries = folder / "jni/x86_64"
+    classes = [jar] if jar else [folder / "classes.jar", HERE / "programs_main.jar"]
     bench = {"LD_PRELOAD": str(libraries / "libbench.so")}
-    done = run_library(tmp_path, ["one"], bench)
+    return run_library(libraries, [folder / "assets", *arguments], classes, bench)
+
+
+def test_classes_of_the_aar(unpacked: Path) -> None:
+    """Java runs a program and chats with the AAR's classes and Android's libraries."""
+    done = run(unpacked, "one")
     assert done.returncode == 0, done.stdout + done.stderr
     head, _, numbers = done.stdout.partition("\n")
     assert head == "[one, llama_tiny_xnnpack] one float32 [2, 8]"
     app = HERE / "host_app"
     say(
         *[app / "runner", "--program", app / "programs/one.pte"],
-        *["--data", app / "data/weights.ptd", "--output", tmp_path / "expected"],
-        *["--input", ones(tmp_path / "ones.npy")],
+        *["--data", app / "data/weights.ptd", "--output", unpacked / "expected"],
+        *["--input", ones(unpacked / "ones.npy")],
     )
     assert [float(number) for number in numbers.split()] == pytest.approx(
-        floats(tmp_path / "expected/output_0.npy"), rel=1e-5, abs=1e-6
+        floats(unpacked / "expected/output_0.npy"), rel=1e-5, abs=1e-6
     )
     message = "What is 🦊?"
-    done = run_library(tmp_path, ["llama_tiny_xnnpack", message], bench)
+    done = run(unpacked, "llama_tiny_xnnpack", message)
     assert done.returncode == 0, done.stdout + done.stderr
     # The app of this machine.
     desktop = say(
@@ -160,16 +132,14 @@ def members(data: bytes) -> set[tuple[str, str]]:
     return found
 
 
-def test_release_build(tmp_path: Path) -> None:
+def test_release_build(unpacked: Path) -> None:
     """After R8 with the AAR's own rules, native code finds the classes that it looks up."""
-    with zipfile.ZipFile(HERE / "device_library.aar") as archive:
-        archive.extractall(tmp_path)
-    rules = tmp_path / "app.txt"
+    rules = unpacked / "app.txt"
     rules.write_text(
         "-keep class ProgramsMain { public static void main(java.lang.String[]); }\n"
         "-repackageclasses app\n-allowaccessmodification\n"
     )
-    jar = tmp_path / "app.jar"
+    jar = unpacked / "app.jar"
     say(
         *[
             TOOLS / "r8",
@@ -180,8 +150,8 @@ def test_release_build(tmp_path: Path) -> None:
             "--lib",
             os.environ["ANDROID_JAR"],
         ],
-        *["--pg-conf", rules, "--pg-conf", tmp_path / "proguard.txt"],
-        *[tmp_path / "classes.jar", HERE / "programs_main.jar"],
+        *["--pg-conf", rules, "--pg-conf", unpacked / "proguard.txt"],
+        *[unpacked / "classes.jar", HERE / "programs_main.jar"],
     )
     with zipfile.ZipFile(jar) as archive:
         classes = {
@@ -208,14 +178,8 @@ def test_release_build(tmp_path: Path) -> None:
         if name != "allocateDirect":
             assert (name, kind) in ours
     assert len(looked_up) == len(re.findall(r"MethodID\(", source))
-    libraries = tmp_path / "jni/x86_64"
-    for library in BENCH.glob("lib*.so"):
-        shutil.copy(library, libraries)
-    bench = {"LD_PRELOAD": str(libraries / "libbench.so")}
     for arguments in (["one"], ["llama_tiny_xnnpack", "What is 🦊?"]):
-        done = run_library(tmp_path, arguments, bench, str(jar))
+        done = run(unpacked, *arguments, jar=jar)
         assert done.returncode == 0, done.stdout + done.stderr
-        assert done.stdout == run_library(tmp_path, arguments, bench).stdout
-    assert 'program: got "none", expected one of: ' in (
-        run_library(tmp_path, ["none"], bench, str(jar)).stderr
-    )
+        assert done.stdout == run(unpacked, *arguments).stdout
+    assert 'program: got "none", expected one of: ' in (run(unpacked, "none", jar=jar).stderr)

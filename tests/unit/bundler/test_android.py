@@ -115,12 +115,12 @@ def write(output: Path, apps_by_abi: dict[str, apps.App], folder: Path) -> Path:
     """An APK of the apps."""
     (folder / "dex").mkdir(exist_ok=True)
     (folder / "dex/classes.dex").write_text("dex")
-    (folder / "librunner.so").write_text("elf")
+    (folder / "library.so").write_text("elf")
     base = folder / "base.apk"
     with zipfile.ZipFile(base, "w") as archive:
         archive.writestr("AndroidManifest.xml", "binary")
-    jni = {abi: folder / "librunner.so" for abi in apps_by_abi}
-    apk.write_apk(output, "name", base, folder / "dex", apps_by_abi, jni)
+    libraries = {abi: folder / "library.so" for abi in apps_by_abi}
+    apk.write_apk(output, "name", base, folder / "dex", apps_by_abi, libraries)
     return output
 
 
@@ -137,7 +137,7 @@ def test_apk(arm: apps.App, tmp_path: Path) -> None:
             "assets/programs/net.pte",
             "classes.dex",
             "lib/arm64-v8a/libexecutorch.so",
-            "lib/arm64-v8a/librunner.so",
+            "lib/arm64-v8a/libexecutorch_app.so",
         ]
 
 

@@ -226,17 +226,17 @@ def test_packages(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "libgood.so").write_bytes(good)
     (tmp_path / "libbad.so").write_bytes(bad)
     app = apps.App(tmp_path, {"label": "//x:app"}, {"lib/libgood.so": tmp_path / "libgood.so"})
-    own = ("libown.so", {"arm64-v8a": tmp_path / "libbad.so"})
+    own = {"arm64-v8a": tmp_path / "libbad.so"}
     entries = native_libraries("jni", {"arm64-v8a": app}, own, must_align=False)
     assert [entry.name for entry in entries] == [
         "jni/arm64-v8a/libgood.so",
-        "jni/arm64-v8a/libown.so",
+        "jni/arm64-v8a/libexecutorch_app.so",
     ]
     assert entries[0].source == pages.aligned(good) != good
     message = (
-        "jni/arm64-v8a/libown.so: cannot be aligned to pages of 16 KiB, which apps with "
+        "jni/arm64-v8a/libexecutorch_app.so: cannot be aligned to pages of 16 KiB, which apps with "
         "targetSdk 35 need: code and writable data share the page at address 0x4000."
     )
     assert message in capsys.readouterr().err
-    with pytest.raises(BuildError, match="lib/arm64-v8a/libown.so: cannot be aligned"):
+    with pytest.raises(BuildError, match="lib/arm64-v8a/libexecutorch_app.so: cannot be aligned"):
         native_libraries("lib", {"arm64-v8a": app}, own, must_align=True)

@@ -18,9 +18,6 @@ from etbundle.archives import write_zip
 from etbundle.entries import Entry
 from etbundle.mobile.apk import by_abi, native_libraries
 
-# The name that Native.java loads.
-_LIBRARY = "libexecutorch_app.so"
-
 
 def write_aar(
     output: Path,
@@ -53,7 +50,7 @@ def write_aar(
     if keep_rules:
         entries.append(Entry("proguard.txt", keep_rules))
     # An AAR has no targetSdk: that of the app decides.
-    entries += native_libraries("jni", apps, (_LIBRARY, libraries), must_align=False)
+    entries += native_libraries("jni", apps, libraries, must_align=False)
     entries += common(list(apps.values()), name).entries("assets")
     write_zip(output, entries)
 

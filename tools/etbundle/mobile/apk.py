@@ -1,7 +1,7 @@
-"""EtPackage: an Android app that runs programs, not yet signed.
+"""EtPackage: an Android app that chats with programs, not yet signed.
 
 Contract: `etbundle.mobile.apk --output OUT.apk --name NAME --base BASE.apk --dex DIR
---app ABI=DIR… --jni ABI=FILE…`
+--app ABI=DIR… --library ABI=FILE…`
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from etbundle.entries import Entry, tree
 
 # Larger zips need 64 bits, which neither apksigner nor older Androids read.
 _LIMIT = 2**31 - 1
-# The name that NativeRunner.java loads.
-_JNI_LIBRARY = "librunner.so"
+# The name that Native.java loads.
+_LIBRARY = "libexecutorch_app.so"
 
 
 def native_libraries(
     folder: str,
     apps: Mapping[str, App],
-    own: tuple[str, Mapping[str, Path]],
+    libraries: Mapping[str, Path],
     *,
     must_align: bool,
 ) -> list[Entry]:
@@ -41,7 +41,7 @@ def native_libraries(
     Args:
         folder: of the package.
         apps: ABI to app.
-        own: name of a further library in the package, and ABI to its file.
+        libraries: ABI to the C interface as a library for Java.
         must_align: whether a library that cannot be aligned is an error; else it is a warning.
 
     Raises:
@@ -49,18 +49,16 @@ def native_libraries(
     """
     entries = []
     for abi, app in apps.items():
-        libraries = [path for path in app.below("lib") if path.endswith(".so")]
-        if not libraries:
+        paths = [path for path in app.below("lib") if path.endswith(".so")]
+        if not paths:
             raise BuildError(
                 f"{app.name}: no library found in lib/.",
                 "Only an app for Android can be in an APK or AAR.",
             )
         entries += [
-            Entry(f"{folder}/{abi}/{path.removeprefix('lib/')}", app.files[path])
-            for path in libraries
+            Entry(f"{folder}/{abi}/{path.removeprefix('lib/')}", app.files[path]) for path in paths
         ]
-    name, files = own
-    entries += [Entry(f"{folder}/{abi}/{name}", file) for abi, file in files.items()]
+    entries += [Entry(f"{folder}/{abi}/{_LIBRARY}", file) for abi, file in libraries.items()]
     return [_aligned(entry, must_align) for entry in entries]
 
 
@@ -94,7 +92,7 @@ def write_apk(
     base: Path,
     dex: Path,
     apps: Mapping[str, App],
-    jni: Mapping[str, Path],
+    libraries: Mapping[str, Path],
 ) -> None:
     """Writes an APK without a signature.
 
@@ -104,7 +102,7 @@ def write_apk(
         base: output of aapt2: AndroidManifest.xml and resources.
         dex: folder of .dex files.
         apps: ABI to app.
-        jni: ABI to the runner as a shared library.
+        libraries: ABI to the C interface as a library for Java.
 
     Raises:
         BuildError: the apps differ in more than the platform, are too large, or have a library that
@@ -116,7 +114,7 @@ def write_apk(
     except (*UNREADABLE, zlib.error) as error:
         raise BuildError(f"{base} is damaged: {error}.", REBUILD) from error
     entries += tree(dex)
-    entries += native_libraries("lib", apps, (_JNI_LIBRARY, jni), must_align=True)
+    entries += native_libraries("lib", apps, libraries, must_align=True)
     entries += common(list(apps.values()), name).entries("assets")
     size = sum(entry.size() for entry in entries)
     if size > _LIMIT:
@@ -141,10 +139,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--base", type=Path, required=True, help="output of aapt2")
     parser.add_argument("--dex", type=Path, required=True, help="folder of .dex files")
     parser.add_argument("--app", action="append", required=True, metavar="ABI=DIR")
-    parser.add_argument("--jni", action="append", required=True, metavar="ABI=FILE")
+    parser.add_argument("--library", action="append", required=True, metavar="ABI=FILE")
     args = parser.parse_args(arguments)
     apps = {abi: read(path) for abi, path in by_abi(args.app).items()}
-    write_apk(args.output, args.name, args.base, args.dex, apps, by_abi(args.jni))
+    write_apk(args.output, args.name, args.base, args.dex, apps, by_abi(args.library))
 
 
 if __name__ == "__main__":

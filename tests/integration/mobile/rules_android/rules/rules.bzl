@@ -1,39 +1,41 @@
-"""android_library, which compiles Java; android_binary, which writes down where the real one would
-place assets."""
+"""android_library, which compiles Java; aar_import and android_binary, which only take the files."""
 
 load("@rules_executorch//rules/mobile/private:android_java.bzl", "android_classes")
 
-def _android_binary_impl(ctx):
-    lines = []
-    for file in ctx.files.assets:
-        # As the real one has it: assets_dir is relative to the package of the file's owner.
-        root = "/".join([p for p in [file.owner.package, ctx.attr.assets_dir] if p]) + "/"
-        if not file.short_path.startswith(root):
-            fail("%s is not below %s" % (file.short_path, root))
-        lines.append(file.short_path.removeprefix(root))
-    written = ctx.actions.declare_file(ctx.label.name + ".txt")
-    ctx.actions.write(written, "".join([line + "\n" for line in sorted(lines)]))
-    return [DefaultInfo(files = depset([written] + ctx.files.deps))]
+def aar_import(*, name, aar):
+    """Takes an AAR.
 
-android_binary = rule(
-    implementation = _android_binary_impl,
-    doc = "Writes `<name>.txt`: paths of the assets in the app.",
-    attrs = {
-        "assets": attr.label_list(allow_files = True),
-        "assets_dir": attr.string(),
-        "deps": attr.label_list(),
-        "manifest": attr.label(allow_single_file = [".xml"]),
-        "nocompress_extensions": attr.string_list(),
-    },
-)
+    Args:
+      name: of the target.
+      aar: of et_android_aar.
+    """
+    native.filegroup(name = name, srcs = [aar])
 
 def android_library(*, name, srcs, deps, manifest):
-    """Compiles Java against Android's API.
+    """Compiles Java against Android's API and the classes of AARs.
 
     Args:
       name: of the target.
       srcs: .java files.
-      deps: targets with the .java files that those need.
+      deps: aar_import targets. Not built for this: all of them have the same classes.
       manifest: not read.
     """
-    android_classes(name = name, srcs = srcs + deps)
+    android_classes(
+        name = name,
+        srcs = srcs,
+        deps = ["@rules_executorch//tools/runner/android:library"],
+    )
+    native.filegroup(name = name + ".deps", srcs = deps + [manifest])
+
+def android_binary(*, name, deps, manifest, nocompress_extensions):
+    """Takes what an app has.
+
+    Args:
+      name: of the target.
+      deps: android_library targets.
+      manifest: AndroidManifest.xml.
+      nocompress_extensions: ends of files' names.
+    """
+    if not nocompress_extensions:
+        fail("nocompress_extensions: got none")
+    native.filegroup(name = name, srcs = deps + [manifest])

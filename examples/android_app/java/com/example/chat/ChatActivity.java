@@ -2,93 +2,209 @@ package com.example.chat;
 
 import android.app.Activity;
 import android.os.Bundle;
+import android.util.Log;
+import android.view.View;
+import android.widget.Button;
+import android.widget.EditText;
+import android.widget.LinearLayout;
 import android.widget.ScrollView;
 import android.widget.TextView;
 import java.io.IOException;
-import org.pytorch.executorch.EValue;
-import org.pytorch.executorch.Module;
-import org.pytorch.executorch.Tensor;
-import org.pytorch.executorch.extension.llm.LlmCallback;
-import org.pytorch.executorch.extension.llm.LlmModule;
+import java.util.List;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import rulesexecutorch.Chat;
+import rulesexecutorch.Programs;
+import rulesexecutorch.runner.AppFiles;
 
-/** Runs a network and asks a language model, with the files of et_assets. */
+/** A chat with a language model. If the app has several programs, buttons ask which one answers. */
 public final class ChatActivity extends Activity {
-  private static final String QUESTION = "What is the capital of France?";
-  private static final int MAX_TOKENS = 128;
+  private static final String TAG = "ExecuTorch";
 
-  private TextView view;
+  // Calls of programs take long: in this thread, one after the other.
+  private final ExecutorService worker = Executors.newSingleThreadExecutor();
+  private TextView text;
+  private ScrollView scrolled;
+  private LinearLayout choices;
+  private LinearLayout entry;
+  private EditText message;
+  private Programs programs;
+  private volatile Chat chat;
 
   @Override
   protected void onCreate(Bundle state) {
     super.onCreate(state);
-    view = new TextView(this);
-    ScrollView scroll = new ScrollView(this);
-    scroll.addView(view);
-    setContentView(scroll);
-    new Thread(
-            new Runnable() {
-              @Override
-              public void run() {
-                try {
-                  AppAssets files = new AppAssets(ChatActivity.this);
-                  show("Largest score: class " + largestScore(files) + "\n\n" + QUESTION + "\n");
-                  ask(files);
-                } catch (IOException | RuntimeException error) {
-                  show("\n" + error);
-                }
-              }
-            })
-        .start();
-  }
-
-  /** A program that contains its weights, in upstream's Module. */
-  private static int largestScore(AppAssets files) {
-    Module module = Module.load(files.file("programs/net_xnnpack.pte").getPath());
-    Tensor input = Tensor.fromBlob(new float[64], new long[] {1, 64});
-    float[] scores = module.forward(EValue.from(input))[0].toTensor().getDataAsFloatArray();
-    module.destroy();
-    int best = 0;
-    for (int i = 1; i < scores.length; i++) {
-      best = scores[i] > scores[best] ? i : best;
-    }
-    return best;
-  }
-
-  /** A language model and the .ptd file with its weights, in upstream's LlmModule. */
-  private void ask(AppAssets files) {
-    LlmModule model =
-        new LlmModule(
-            files.file("programs/smollm2_xnnpack.pte").getPath(),
-            files.file("assets/smollm2_tokenizer/tokenizer.json").getPath(),
-            0.0f,
-            files.file("data/smollm2_xnnpack_foundation.ptd").getPath());
-    model.generate(
-        prompt(QUESTION),
-        MAX_TOKENS,
-        new LlmCallback() {
+    setContentView(layout());
+    work(
+        new Work() {
           @Override
-          public void onResult(String token) {
-            show(token);
+          public void run() throws IOException {
+            open();
           }
+        });
+  }
 
+  @Override
+  protected void onDestroy() {
+    super.onDestroy();
+    if (chat != null) {
+      chat.stop();
+    }
+    work(
+        new Work() {
           @Override
-          public void onStats(String stats) {}
-        },
-        false);
-    model.resetNative();
+          public void run() {
+            if (programs != null) {
+              programs.close();
+            }
+          }
+        });
+    worker.shutdown();
   }
 
-  /** SmolLM2's chat template for one question. */
-  private static String prompt(String question) {
-    return "<|im_start|>user\n" + question + "<|im_end|>\n<|im_start|>assistant\n";
+  private View layout() {
+    text = new TextView(this);
+    text.setTextIsSelectable(true);
+    scrolled = new ScrollView(this);
+    scrolled.addView(text);
+    choices = new LinearLayout(this);
+    choices.setOrientation(LinearLayout.VERTICAL);
+    message = new EditText(this);
+    message.setHint("Message");
+    message.setMaxLines(4);
+    Button button = new Button(this);
+    button.setText("Send");
+    button.setOnClickListener(
+        new View.OnClickListener() {
+          @Override
+          public void onClick(View view) {
+            send();
+          }
+        });
+    entry = new LinearLayout(this);
+    entry.addView(message, new LinearLayout.LayoutParams(0, LinearLayout.LayoutParams.WRAP_CONTENT, 1));
+    entry.addView(button);
+    entry.setVisibility(View.GONE);
+    LinearLayout all = new LinearLayout(this);
+    all.setOrientation(LinearLayout.VERTICAL);
+    all.setFitsSystemWindows(true);
+    all.addView(scrolled, new LinearLayout.LayoutParams(LinearLayout.LayoutParams.MATCH_PARENT, 0, 1));
+    all.addView(choices);
+    all.addView(entry);
+    return all;
   }
 
-  private void show(final String text) {
+  private void open() throws IOException {
+    append("Loading.\n");
+    programs = Programs.open(AppFiles.unpack(this));
+    final List<String> names = programs.names();
+    if (names.size() == 1) {
+      begin(names.get(0));
+      return;
+    }
+    append("Who answers?\n");
     runOnUiThread(
         new Runnable() {
           @Override
           public void run() {
-            view.append(text);
+            for (String name : names) {
+              choices.addView(choice(name));
+            }
+          }
+        });
+  }
+
+  private Button choice(final String name) {
+    Button button = new Button(this);
+    button.setText(name);
+    button.setOnClickListener(
+        new View.OnClickListener() {
+          @Override
+          public void onClick(View view) {
+            choices.setVisibility(View.GONE);
+            work(
+                new Work() {
+                  @Override
+                  public void run() {
+                    begin(name);
+                  }
+                });
+          }
+        });
+    return button;
+  }
+
+  private void begin(String program) {
+    chat = programs.load(program).chat();
+    append("Ready.\n");
+    runOnUiThread(
+        new Runnable() {
+          @Override
+          public void run() {
+            entry.setVisibility(View.VISIBLE);
+          }
+        });
+  }
+
+  private void send() {
+    final String said = message.getText().toString().trim();
+    if (said.isEmpty()) {
+      return;
+    }
+    message.setText("");
+    work(
+        new Work() {
+          @Override
+          public void run() {
+            append("\n> " + said + "\n");
+            String answer = chat.say(said, listener).text();
+            append("\n");
+            Log.i(TAG, answer);
+          }
+        });
+  }
+
+  private final Chat.Listener listener =
+      new Chat.Listener() {
+        @Override
+        public boolean onPart(String part) {
+          append(part);
+          return true;
+        }
+      };
+
+  private interface Work {
+    void run() throws IOException;
+  }
+
+  private void work(final Work work) {
+    worker.execute(
+        new Runnable() {
+          @Override
+          public void run() {
+            try {
+              work.run();
+            } catch (IOException | RuntimeException | LinkageError error) {
+              Log.e(TAG, "error", error);
+              append("\nerror: " + error.getMessage() + "\n");
+            }
+          }
+        });
+  }
+
+  private void append(final String part) {
+    runOnUiThread(
+        new Runnable() {
+          @Override
+          public void run() {
+            text.append(part);
+            scrolled.post(
+                new Runnable() {
+                  @Override
+                  public void run() {
+                    scrolled.smoothScrollTo(0, text.getBottom());
+                  }
+                });
           }
         });
   }

@@ -1,0 +1,1 @@
+../../../../../../../examples/android_app/java/com/example/chat/ChatActivity.java
