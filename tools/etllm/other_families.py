@@ -1,8 +1,8 @@
 """Checkpoints of families that et_llm does not have, by the code of transformers.
 
-`etllm.transformers` makes the model, as for et_transformers with the task text-generation; this module
-says in its words what the YAML file asks for. What the file asks of et_llm's own decoder, such as a
-quantized embedding, is an error: transformers' code has nothing that it would change.
+`etllm.transformers` makes the model, as for et_transformers with the task text-generation; this
+module says in its words what the YAML file asks for. What the file asks of et_llm's own decoder,
+such as a quantized embedding, is an error: transformers' code has nothing that it would change.
 """
 
 from __future__ import annotations
