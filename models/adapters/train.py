@@ -70,10 +70,10 @@ def load(gguf: Path, context: int = _CONTEXT) -> Transformer:
     """The whole model in float32, with logits for all tokens of a call."""
     sizes = Sizes(context=context, most=context)
     checkpoint = Checkpoint(**gguf_checkpoint.opened(gguf, sizes, "train"))
-    its = checkpoint.architecture
-    its.args.generate_full_logits = True
-    model = decoder.assign(decoder.construct(its.args), checkpoint.weight)
-    return decoder.finish(model, its)
+    arch = checkpoint.architecture
+    arch.args.generate_full_logits = True
+    model = decoder.assign(decoder.construct(arch.args), checkpoint.weight)
+    return decoder.finish(model, arch)
 
 
 def add_adapter(model: Transformer, rank: int) -> dict[str, lora.LoraLinear]:

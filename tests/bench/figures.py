@@ -216,16 +216,16 @@ def architectures(measured: Results) -> str:
     rows = measured["huggingface"]
     counts = ["| task | recipe | measured | ran | share |", "| --- | --- | --- | --- | --- |"]
     for recipe in ("fp32", "8da4w"):
-        its = [row for row in rows if row["recipe"] == recipe]
-        for task in sorted({row["task"] for row in its}):
-            counts.append(_count(task, recipe, [row for row in its if row["task"] == task]))
-        if its:
-            counts.append(_count("**all tasks**", recipe, its))
+        own_rows = [row for row in rows if row["recipe"] == recipe]
+        for task in sorted({row["task"] for row in own_rows}):
+            counts.append(_count(task, recipe, [row for row in own_rows if row["task"] == task]))
+        if own_rows:
+            counts.append(_count("**all tasks**", recipe, own_rows))
     table = ["| architecture | task | class | recipe | result |", "| --- | --- | --- | --- | --- |"]
     for row in sorted(rows, key=lambda row: (row["architecture"], row["recipe"] != "fp32")):
         result = row["result"]
-        if "arguments" in row:
-            given = ", ".join(f"{name} = {value}" for name, value in row["arguments"].items())
+        if "create_arg" in row:
+            given = ", ".join(f"{name} = {value}" for name, value in row["create_arg"].items())
             result += f" with `{given}`"
         if "reason" in row:
             result += f": `{_inline(row['reason'])}`"

@@ -58,11 +58,11 @@ def _prepare(files: Mapping[str, Path], layers: int, folder: Path) -> None:
 
     context = ModelContext({}, files, "//tests/bench:upstream_llm")
     checkpoint = open_checkpoint(context, Sizes(context=512, most=128, layers=layers))
-    its = checkpoint.architecture
-    names = decoder.construct(its.args).named_parameters()
+    arch = checkpoint.architecture
+    names = decoder.construct(arch.args).named_parameters()
     weights = {n: checkpoint.weight(n, p.shape).clone() for n, p in names}
     torch.save(weights, folder / "checkpoint.pth")
-    sizes = {name: getattr(its.args, name) for name in _SIZES}
+    sizes = {name: getattr(arch.args, name) for name in _SIZES}
     (folder / PARAMS).write_text(json.dumps(sizes, indent=1) + "\n", encoding="utf-8")
 
 

@@ -152,10 +152,10 @@ def _compare_parts(spec: ModelSpec) -> None:
             got = modules["text_decoder"](part, torch.tensor([position]))
             position += part.shape[1]
         tokens = torch.cat([before, image, after], dim=1)
-        its = encoder.arguments(pixels.float() * encoder.scale)
+        encoded = encoder.arguments(pixels.float() * encoder.scale)
         takes = inspect.signature(model.forward).parameters
         kinds = {name: (tokens == image[0, 0]).long() for name in _KINDS if name in takes}
-        whole = model(input_ids=tokens, **its, **kinds).logits[:, -1]
+        whole = model(input_ids=tokens, **encoded, **kinds).logits[:, -1]
     torch.testing.assert_close(got, whole, atol=_TOLERANCE, rtol=_TOLERANCE)
 
 

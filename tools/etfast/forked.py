@@ -8,7 +8,7 @@ A child that fails tells nothing: this process then does the work itself, and me
 its message belongs. On a machine with one core it does it in any case.
 
 What would break it: a lock that another thread holds at the fork. A request is one thread; torch
-has been told to start no others (`settle`).
+has been told to start no others (`make_deterministic`).
 """
 
 from __future__ import annotations

@@ -7,11 +7,11 @@ argues why it holds. `tests/unit/fastpath` compares programs over nets and recip
 `--//rules:lowering=stock` lowers anything with upstream's own functions.
 
 A unit relies on sources, not on version numbers: it knows the functions that it replaces, and those
-whose behavior its argument needs, by the sha256 of their source. If one differs, the unit stands
-aside, upstream's function runs, and the report says so. All sources are compared before any unit is
-installed, as one unit may replace what another one relies on. With the locked versions no unit
-stands aside and each one's code runs: `test_standing_aside.py` fails otherwise, so that an update
-of torch cannot lose the speed unseen.
+whose behavior its argument needs, by the sha256 of their source. If one differs, the unit is
+skipped, upstream's function runs, and the report says so. All sources are compared before any unit
+is installed, as one unit may replace what another one relies on. With the locked versions no unit
+is skipped and each one's code runs: `test_skipped.py` fails otherwise, so that an update of torch
+cannot lose the speed unseen.
 
 What would break the promise: a unit that keeps results by keys that leave out something that they
 depend on; a replaced function that upstream has imported by value elsewhere (`from x import f`), so
@@ -34,27 +34,27 @@ from etfast.unit import Unit
 
 # In the order in which they are installed. Their modules are imported on use: torch is slow.
 UNITS = (
-    "annotating",
-    "arguments",
-    "checking",
-    "codegen",
-    "collecting",
-    "composites",
-    "decomposing",
-    "encoding",
-    "node_sources",
-    "extraction",
+    "conv_bn_annotation",
+    "create_arg",
+    "pass_manager",
+    "recompile",
+    "garbage_collection",
+    "composite_decompositions",
+    "aten_ir_make_fx",
+    "dataclass_encoder",
+    "node_source",
+    "create_partitions",
     "hqq",
-    "merging",
-    "ordering",
-    "partitioning",
-    "patterns",
-    "preprocessing",
-    "quantizers",
-    "repeating",
-    "retracing",
-    "stack_traces",
-    "symbols",
+    "dependency_viewer",
+    "legalize_graph",
+    "config_partitioner",
+    "xnnpack_patterns",
+    "preprocess_multimethod",
+    "fake_tensor_cache",
+    "noop_passes",
+    "export_pass",
+    "captured_traceback",
+    "sym_node",
     "vulkan_patterns",
 )
 # As ExecuTorch is imported, it imports torch's compiler and reads its table.
@@ -70,16 +70,16 @@ class Used:
     Attributes:
       lowering: "fast" or "stock".
       active: names of the installed units.
-      aside: by name of a unit the reason why it stands aside.
+      skipped: by name of a unit the reason why.
     """
 
     lowering: str = "fast"
     active: list[str] = field(default_factory=list)
-    aside: dict[str, str] = field(default_factory=dict)
+    skipped: dict[str, str] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
         """For the report."""
-        return {"lowering": self.lowering, "units": self.active, "stood_aside": dict(self.aside)}
+        return {"lowering": self.lowering, "units": self.active, "skipped": dict(self.skipped)}
 
 
 def units(names: Sequence[str] = UNITS) -> list[Unit]:
@@ -117,7 +117,7 @@ def while_loading(lowering: str) -> contextlib.AbstractContextManager[Used]:
 
 @contextlib.contextmanager
 def installed(requested: Sequence[Unit] | None = None) -> Iterator[Used]:
-    """Installs units; one that does not know upstream's sources stands aside.
+    """Installs units; one that does not know upstream's sources is skipped.
 
     Args:
       requested: the units; default: all.
@@ -136,7 +136,7 @@ def installed(requested: Sequence[Unit] | None = None) -> Iterator[Used]:
     with contextlib.ExitStack() as stack:
         for unit, mismatches in checked:
             if mismatches:
-                used.aside[unit.name] = "; ".join(mismatches)
+                used.skipped[unit.name] = "; ".join(mismatches)
                 continue
             stack.enter_context(unit.install())
             used.active.append(unit.name)

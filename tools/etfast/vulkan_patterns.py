@@ -14,8 +14,8 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
-from etfast.patterns import may_match
 from etfast.unit import Unit, replaced
+from etfast.xnnpack_patterns import may_match
 
 # All patterns have it.
 ROTATION = frozenset({"aten.cat.default"})

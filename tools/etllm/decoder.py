@@ -84,18 +84,18 @@ def assign(
     return model.requires_grad_(False)
 
 
-def finish(model: Transformer, its: Architecture) -> Transformer:
+def finish(model: Transformer, arch: Architecture) -> Transformer:
     """Puts in what follows from the architecture and isn't a weight, in place.
 
     Args:
       model: with its weights and, where it has one, its adapter.
       its: what it is made of.
     """
-    args = its.args
-    for layer, kind in zip(model.layers, its.layers, strict=True):
+    args = arch.args
+    for layer, kind in zip(model.layers, arch.layers, strict=True):
         layer.attention.rotary, layer.attention.window = kind.rotary, kind.window
-        layer.attention.stretch = its.rotaries[kind.rotary or 0].scale
-    cos, sin = its.rotaries[0].tables(args.head_dim, args.max_context_len, its.halves)
+        layer.attention.stretch = arch.rotaries[kind.rotary or 0].scale
+    cos, sin = arch.rotaries[0].tables(args.head_dim, args.max_context_len, arch.halves)
     model.rope.freqs_cos, model.rope.freqs_sin = cos, sin
     choose_masks(model)
     if args.embedding_scale_factor != 1.0:
@@ -155,17 +155,17 @@ class CausalLM(nn.Module):
       dtype: what it computes in; see `cast`.
     """
 
-    def __init__(self, transformer: Transformer, its: Architecture | None = None) -> None:
+    def __init__(self, transformer: Transformer, arch: Architecture | None = None) -> None:
         super().__init__()
         self.transformer, self.dtype = transformer, torch.float32
         context = transformer.max_context_len
         columns = torch.arange(context, dtype=torch.float32).view(1, -1)
         self.register_buffer("columns", columns, persistent=False)
-        layers = its.layers if its else ()
+        layers = arch.layers if arch else ()
         self.windows = sorted({layer.window for layer in layers} - {0})
-        self.tables = len(its.rotaries) if its and len(its.rotaries) > 1 else 0
-        for i, rotary in enumerate(its.rotaries if its and self.tables else ()):
-            cos, sin = rotary.tables(its.args.head_dim, context, its.halves)
+        self.tables = len(arch.rotaries) if arch and len(arch.rotaries) > 1 else 0
+        for i, rotary in enumerate(arch.rotaries if arch and self.tables else ()):
+            cos, sin = rotary.tables(arch.args.head_dim, context, arch.halves)
             self.register_buffer(f"cos_{i}", cos, persistent=False)
             self.register_buffer(f"sin_{i}", sin, persistent=False)
 

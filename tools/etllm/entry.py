@@ -18,8 +18,8 @@ from etllm import (
     lora,
     method_adapters,
     methods,
-    other_families,
     source_transforms,
+    transformers_fallback,
 )
 from etllm.architecture import Architecture
 from etllm.checkpoint import Checkpoint, open_checkpoint
@@ -53,19 +53,19 @@ def build(ctx: ModelContext) -> ModelSpec:
     Raises:
       BuildError: a file or a setting is wrong; the message names the file, the line and the key.
     """
-    kind = other_families.family(ctx)
+    kind = transformers_fallback.family(ctx)
     if kind:
-        return other_families.build(ctx, kind, _settings(ctx))
+        return transformers_fallback.build(ctx, kind, _settings(ctx))
     opened = _open(ctx)
     settings = opened.settings
-    its = opened.checkpoint.architecture
+    arch = opened.checkpoint.architecture
     windows = settings.llm.model.local_global_attention
     if windows:
-        its = _windowed(settings, its, windows)
-    checkpoint = dataclasses.replace(opened.checkpoint, architecture=its)
+        arch = _windowed(settings, arch, windows)
+    checkpoint = dataclasses.replace(opened.checkpoint, architecture=arch)
     modules = _modules(ctx, opened, checkpoint)
-    program_methods = methods.make(opened.shapes, modules, its.args.vocab_size)
-    return ModelSpec(program_methods, _metadata(settings, its, opened.shapes))
+    program_methods = methods.make(opened.shapes, modules, arch.args.vocab_size)
+    return ModelSpec(program_methods, _metadata(settings, arch, opened.shapes))
 
 
 def adapter(ctx: ModelContext) -> dict[str, torch.Tensor | None]:
@@ -82,8 +82,8 @@ def adapter(ctx: ModelContext) -> dict[str, torch.Tensor | None]:
       BuildError: as `build`.
     """
     opened = _open(ctx)
-    its = opened.checkpoint.architecture
-    return lora.named_tensors(_adapter(ctx, decoder.construct(its.args), its))
+    arch = opened.checkpoint.architecture
+    return lora.named_tensors(_adapter(ctx, decoder.construct(arch.args), arch))
 
 
 @dataclass(frozen=True)
@@ -118,17 +118,17 @@ def _open(ctx: ModelContext) -> _Opened:
         layers=options.integer("layers", 0, minimum=1),
     )
     checkpoint = open_checkpoint(ctx, sizes)
-    its = checkpoint.architecture
-    _check_family(settings, its)
+    arch = checkpoint.architecture
+    _check_family(settings, arch)
     if keys:
-        source_transforms.check_fits(its, settings, keys)
+        source_transforms.check_fits(arch, settings, keys)
     return _Opened(settings, shapes, keys, adapters, checkpoint)
 
 
 def _settings(ctx: ModelContext) -> Settings:
     """The YAML file, as far as the target's other arguments and files can tell what is wrong."""
     options = Options(ctx.args, ctx.label)
-    options.only("backends", "layers", method_adapters.OPTION, other_families.OPTION)
+    options.only("backends", "layers", method_adapters.OPTION, transformers_fallback.OPTION)
     settings = read_settings(ctx.files, ctx.label)
     check_backends(settings, [b for b in options.text("backends", "").split(",") if b], ctx.label)
     _check_files(settings, ctx)
@@ -138,12 +138,12 @@ def _settings(ctx: ModelContext) -> Settings:
 def _adapter(
     ctx: ModelContext,
     model: Transformer,
-    its: Architecture,
+    arch: Architecture,
     files: method_adapters.Files = _OF_MODEL,
 ) -> lora.Adapter:
     paths = ctx.file(files.config), ctx.file(files.weights)
-    linears = lora.FUSED if FAMILIES[its.family].fused else lora.LINEARS
-    return lora.load_adapter(*paths, model, its.depth, its.halves, linears)
+    linears = lora.FUSED if FAMILIES[arch.family].fused else lora.LINEARS
+    return lora.load_adapter(*paths, model, arch.depth, arch.halves, linears)
 
 
 def read_settings(files: Mapping, label: str) -> Settings:
@@ -265,30 +265,30 @@ def _check_files(settings: Settings, ctx: ModelContext) -> None:
             )
 
 
-def _check_family(settings: Settings, its: Architecture) -> None:
+def _check_family(settings: Settings, arch: Architecture) -> None:
     key = "base.model_class"
-    classes = FAMILIES[its.family].classes
+    classes = FAMILIES[arch.family].classes
     if settings.file.has(key) and settings.llm.base.model_class.value not in classes:
         named = ", ".join(classes) if classes else "no model_class at all"
         raise settings.error(
             key,
-            f'{named}: the checkpoint is of the kind "{its.family}"',
+            f'{named}: the checkpoint is of the kind "{arch.family}"',
             "Correct or remove it: the checkpoint says what the model is.",
         )
 
 
-def _windowed(settings: Settings, its: Architecture, windows: list[int]) -> Architecture:
+def _windowed(settings: Settings, arch: Architecture, windows: list[int]) -> Architecture:
     """A model whose layers see as far as the file says, in turns."""
     key = "model.local_global_attention"
     if any(window < 0 for window in windows):
         raise settings.error(key, "numbers of at least 0; 0 is a layer that sees everything")
-    if any(layer.window for layer in its.layers):
+    if any(layer.window for layer in arch.layers):
         raise settings.error(key, "nothing: the model's layers have sliding windows already")
     layers = tuple(
         dataclasses.replace(layer, window=windows[i % len(windows)])
-        for i, layer in enumerate(its.layers)
+        for i, layer in enumerate(arch.layers)
     )
-    return dataclasses.replace(its, layers=layers)
+    return dataclasses.replace(arch, layers=layers)
 
 
 def _modules(ctx: ModelContext, opened: _Opened, checkpoint: Checkpoint) -> dict[str, nn.Module]:
@@ -307,29 +307,29 @@ def _module(
     ctx: ModelContext, settings: Settings, checkpoint: Checkpoint, keys: list[str]
 ) -> nn.Module:
     """The module of all methods without an adapter of their own."""
-    its = checkpoint.architecture
-    its.args.generate_full_logits = settings.llm.debug.generate_full_logits
-    model = source_transforms.construct(its, keys) if keys else decoder.construct(its.args)
+    arch = checkpoint.architecture
+    arch.args.generate_full_logits = settings.llm.debug.generate_full_logits
+    model = source_transforms.construct(arch, keys) if keys else decoder.construct(arch.args)
     checkpoint.check_unused([name for name, _ in model.named_parameters()])
     make = embedding.maker(settings, checkpoint)
     decoder.assign(model, checkpoint.weight, make)
     if lora.is_given(ctx.files) and not method_adapters.is_asked(ctx):
-        lora.attach(model, _adapter(ctx, model, its))
+        lora.attach(model, _adapter(ctx, model, arch))
     if keys:
-        model = source_transforms.transform(model, its, keys, settings)
+        model = source_transforms.transform(model, arch, keys, settings)
         return source_transforms.UpstreamCausalLM(model)
-    causal = decoder.CausalLM(decoder.finish(model, its), its)
+    causal = decoder.CausalLM(decoder.finish(model, arch), arch)
     dtype = _DTYPES[settings.llm.model.dtype_override.value]
     return causal if dtype == torch.float32 else decoder.cast(causal, dtype)
 
 
 def _metadata(
-    settings: Settings, its: Architecture, shapes: Mapping[str, methods.Shape]
+    settings: Settings, arch: Architecture, shapes: Mapping[str, methods.Shape]
 ) -> dict[str, object]:
     """Constant methods by the names that ExecuTorch's LLM runners read."""
-    metadata = its.metadata | settings.metadata()
+    metadata = arch.metadata | settings.metadata()
     settings.check_end(metadata)
-    args = its.args
+    args = arch.args
     sizes = {
         "get_max_seq_len": args.max_seq_len,
         "get_max_context_len": args.max_context_len,

@@ -105,8 +105,8 @@ _MISSING = {
 }
 
 
-def family(model_type: str, where: str) -> Family:
-    """The family of a `model_type`.
+def find_family(model_type: str, where: str) -> Family:
+    """Finds the family of a `model_type`.
 
     Args:
       model_type: "qwen3".

@@ -50,12 +50,12 @@ def opened(path: Path, sizes: Sizes, label: str) -> dict[str, Any]:
       BuildError: the file is damaged, or of a model that isn't supported.
     """
     file = GgufFile(path)
-    its = architecture(file, sizes, label)
+    arch = architecture(file, sizes, label)
     stored8 = file.type_of(EMBEDDING) == GGMLQuantizationType.Q8_0
     return {
-        "architecture": its,
+        "architecture": arch,
         "weight": lambda name, shape: weight(file, name, shape),
-        "check_unused": lambda used: check_unused(file, used, its.args.n_layers),
+        "check_unused": lambda used: check_unused(file, used, arch.args.n_layers),
         "rows8": (lambda shape: file.q8(EMBEDDING, shape)) if stored8 else None,
     }
 
@@ -79,7 +79,7 @@ def architecture(file: GgufFile, sizes: Sizes, label: str) -> Architecture:
             f"{', '.join(_KINDS)}.",
             f"{label} takes other models as Hugging Face has them: config.json and .safetensors.",
         )
-    its = FAMILIES[kind]
+    family = FAMILIES[kind]
     dim = file.integer(f"{kind}.embedding_length", minimum=1)
     heads = file.integer(f"{kind}.attention.head_count", minimum=1)
     head_dim = file.integer(f"{kind}.attention.key_length", dim // heads, minimum=1)
@@ -121,9 +121,9 @@ def architecture(file: GgufFile, sizes: Sizes, label: str) -> Architecture:
         max_context_len=sizes.context,
         use_kv_cache=True,
         use_hf_rope=_KINDS[kind],
-        attention_qkv_bias=its.qkv_bias,
-        use_qk_norm=its.qk_norm,
-        qk_norm_before_rope=its.qk_norm,
+        attention_qkv_bias=family.qkv_bias,
+        use_qk_norm=family.qk_norm,
+        qk_norm_before_rope=family.qk_norm,
     )
     # Before anything of these sizes is allocated.
     check_sizes(file, args)

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from etbuild import BuildError
+from etbuild.context import listed
 from safetensors import SafetensorError, safe_open
 
 from etllm.architecture import Architecture
@@ -76,16 +77,16 @@ def opened(
     """
     values = JsonValues.read(config[1], config[0])
     more = JsonValues.read(generation[1], generation[0]) if generation else None
-    its = architecture(values, more, sizes)
+    arch = architecture(values, more, sizes)
     files = _Files(tensors, JsonValues.read(index[1], index[0]) if index else None)
-    its = dataclasses.replace(its, tied=_is_tied(values, its, files))
-    names = WeightNames(its)
+    arch = dataclasses.replace(arch, tied=_is_tied(values, arch, files))
+    names = WeightNames(arch)
 
     def weight(name: str, shape: Sequence[int]) -> torch.Tensor:
         theirs, rows = names.source(name)
         value = files.tensor(theirs, rows, names.whole_shape(name, shape))
         # What norms of these models multiply by is 1 more than what their files hold.
-        return value + 1.0 if its.args.rms_norm_add_unit_offset and "norm" in name else value
+        return value + 1.0 if arch.args.rms_norm_add_unit_offset and "norm" in name else value
 
     def check_unused(used: Collection[str]) -> None:
         known = {names.source(name)[0] for name in used}
@@ -93,25 +94,25 @@ def opened(
         if extra:
             raise BuildError(
                 f"{config[0]}: {len(extra)} tensors of the checkpoint are not part of a model of "
-                f'the kind "{its.family}": {", ".join(extra[:6])}{" …" if len(extra) > 6 else ""}.',
+                f'the kind "{arch.family}": {listed(extra, most=6)}.',
                 "The model has layers that its family lacks; its answers would be wrong.",
             )
 
-    return {"architecture": its, "weight": weight, "check_unused": check_unused}
+    return {"architecture": arch, "weight": weight, "check_unused": check_unused}
 
 
-def _is_tied(config: JsonValues, its: Architecture, files: _Files) -> bool:
+def _is_tied(config: JsonValues, arch: Architecture, files: _Files) -> bool:
     """Returns whether the output has the embedding's weights: only if both are equal."""
     if _HEAD not in files.file_by_tensor:
-        if not its.tied:
+        if not arch.tied:
             raise config.error(
                 "tie_word_embeddings",
                 f"true, as the checkpoint has no {_HEAD}",
                 "Correct the key, or give the target all files of the checkpoint.",
             )
         return True
-    shape = (its.args.vocab_size, its.args.dim)
-    return its.tied and all(
+    shape = (arch.args.vocab_size, arch.args.dim)
+    return arch.tied and all(
         torch.equal(*(files.tensor(name, rows, shape) for name in (_EMBEDDING, _HEAD)))
         for rows in _slices(shape[0])
     )
@@ -133,9 +134,9 @@ class WeightNames:
         # ("model.layers.0.self_attn.q_proj.weight", None)
     """
 
-    def __init__(self, its: Architecture) -> None:
-        self._family, self._args, self._depth = FAMILIES[its.family], its.args, its.depth
-        self._tied = its.tied
+    def __init__(self, arch: Architecture) -> None:
+        self._family, self._args, self._depth = FAMILIES[arch.family], arch.args, arch.depth
+        self._tied = arch.tied
         self._parts = _POST_NORM_PARTS if self._family.post_norms else _PARTS
         if self._family.fused:
             self._parts = self._parts | FUSED_PARTS

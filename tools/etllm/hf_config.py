@@ -9,7 +9,7 @@ from typing import Any
 from executorch.examples.models.llama.model_args import ModelArgs
 
 from etllm.architecture import Architecture, Layer
-from etllm.families import Family, family
+from etllm.families import Family, find_family
 from etllm.family_defaults import DEFAULTS
 from etllm.json_values import MOST_LAYERS, JsonValues
 from etllm.rotary import Rotary, longrope_scale
@@ -70,14 +70,14 @@ def architecture(config: JsonValues, generation: JsonValues | None, sizes: Sizes
         sense, or the target asks for more than the model has.
     """
     kind = config.text("model_type", "nothing")
-    its = family(kind, f'{config.where}: "model_type"')
+    family = find_family(kind, f'{config.where}: "model_type"')
     for key, supported in _SUPPORTED.items():
         if config.values.get(key) not in supported:
             shown = "nothing" if supported == (None,) else "false"
             raise config.error(key, f"{shown}; nothing else is supported for {kind}")
     config = _completed(config, kind)
     layers, rotaries = _layers(config, kind, sizes)
-    args = _model_args(config, kind, its, len(layers), sizes)
+    args = _model_args(config, kind, family, len(layers), sizes)
     args.partial_rotary_factor = rotaries[0].share
     only_here = features_beyond_upstream(args, layers)
     return Architecture(
@@ -104,7 +104,9 @@ def _completed(config: JsonValues, kind: str) -> JsonValues:
     return JsonValues({**known, **of_file}, config.where)
 
 
-def _model_args(config: JsonValues, kind: str, its: Family, layers: int, sizes: Sizes) -> ModelArgs:
+def _model_args(
+    config: JsonValues, kind: str, family: Family, layers: int, sizes: Sizes
+) -> ModelArgs:
     width = config.integer("hidden_size", minimum=1)
     heads = config.integer("num_attention_heads", minimum=1)
     kv_heads = config.integer("num_key_value_heads", heads, minimum=1)
@@ -140,15 +142,15 @@ def _model_args(config: JsonValues, kind: str, its: Family, layers: int, sizes: 
         max_context_len=sizes.context,
         use_kv_cache=True,
         use_hf_rope=True,
-        attention_qkv_bias=its.qkv_bias,
-        use_qk_norm=its.qk_norm,
-        qk_norm_before_rope=its.qk_norm,
-        rms_norm_add_unit_offset=its.offset_norm,
-        post_attention_norm=its.post_norms,
-        post_ffn_norm=its.post_norms,
+        attention_qkv_bias=family.qkv_bias,
+        use_qk_norm=family.qk_norm,
+        qk_norm_before_rope=family.qk_norm,
+        rms_norm_add_unit_offset=family.offset_norm,
+        post_attention_norm=family.post_norms,
+        post_ffn_norm=family.post_norms,
         act_fn=_ACTIVATIONS[activation],  # type: ignore[arg-type]
         embedding_scale_factor=config.real(
-            "embedding_multiplier", math.sqrt(width) if its.scaled_embedding else 1.0
+            "embedding_multiplier", math.sqrt(width) if family.scaled_embedding else 1.0
         ),
         attention_multiplier=None if multiplier == head**-0.5 else multiplier,
         residual_multiplier=_none_if_1(config.real("residual_multiplier", 1.0)),

@@ -76,11 +76,11 @@ def opened(
     if not isinstance(held, dict) or not all(isinstance(v, torch.Tensor) for v in held.values()):
         raise BuildError(f"{name}: expected a dict of tensors by name.", "Save the state_dict.")
     values = JsonValues.read(params[1], params[0])
-    its = architecture(values, held, sizes)
+    arch = architecture(values, held, sizes)
 
     def weight(parameter: str, shape: Sequence[int]) -> torch.Tensor:
         source = parameter
-        if parameter == "output.weight" and its.tied:
+        if parameter == "output.weight" and arch.tied:
             source = "tok_embeddings.weight"
         if source not in held:
             raise BuildError(
@@ -106,7 +106,7 @@ def opened(
     def check_unused(used: Collection[str]) -> None:
         def cut(tensor: str) -> bool:
             match = re.match(r"layers\.(\d+)\.", tensor)
-            return match is not None and its.args.n_layers <= int(match[1]) < its.depth
+            return match is not None and arch.args.n_layers <= int(match[1]) < arch.depth
 
         extra = [n for n in held if n not in used and not cut(n) and not _DERIVED.search(n)]
         if extra:
@@ -116,7 +116,7 @@ def opened(
                 "The two files belong to different models, or the model has further features.",
             )
 
-    return {"architecture": its, "weight": weight, "check_unused": check_unused}
+    return {"architecture": arch, "weight": weight, "check_unused": check_unused}
 
 
 def architecture(

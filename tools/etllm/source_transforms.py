@@ -46,16 +46,16 @@ def requested(settings: Settings) -> list[str]:
     return keys
 
 
-def check_fits(its: Architecture, settings: Settings, keys: Sequence[str]) -> None:
+def check_fits(arch: Architecture, settings: Settings, keys: Sequence[str]) -> None:
     """Fails where upstream's Transformer, which transforms need, doesn't compute the model."""
-    if its.only_here:
+    if arch.only_here:
         raise settings.error(
             keys[0],
-            f'false for a model of the kind "{its.family}": upstream\'s Transformer, which it '
-            f"changes, lacks {' and '.join(its.only_here)}",
+            f'false for a model of the kind "{arch.family}": upstream\'s Transformer, which it '
+            f"changes, lacks {' and '.join(arch.only_here)}",
             "Remove the key.",
         )
-    hidden = its.args.hidden_dim
+    hidden = arch.args.hidden_dim
     size = hidden // _HADAMARD if hidden % _HADAMARD == 0 else hidden
     if _SPIN in keys and size & (size - 1):
         raise settings.error(
@@ -65,9 +65,9 @@ def check_fits(its: Architecture, settings: Settings, keys: Sequence[str]) -> No
         )
 
 
-def construct(its: Architecture, keys: Sequence[str]) -> Transformer:
+def construct(arch: Architecture, keys: Sequence[str]) -> Transformer:
     """Upstream's Transformer with its own attention, without weights."""
-    args = its.args
+    args = arch.args
     args.attention_type = "mha"
     # The cache's positions come as one number, whatever the shapes.
     args.enable_dynamic_shape = True
@@ -78,7 +78,7 @@ def construct(its: Architecture, keys: Sequence[str]) -> Transformer:
 
 
 def transform(
-    model: Transformer, its: Architecture, keys: Sequence[str], settings: Settings
+    model: Transformer, arch: Architecture, keys: Sequence[str], settings: Settings
 ) -> Transformer:
     """Applies the transforms and puts in the rotary tables.
 
@@ -96,11 +96,11 @@ def transform(
     )
     from executorch.extension.llm.custom_ops import custom_ops  # noqa: F401
 
-    args = its.args
-    cos, sin = its.rotaries[0].tables(args.head_dim, args.max_context_len, its.halves)
+    args = arch.args
+    cos, sin = arch.rotaries[0].tables(args.head_dim, args.max_context_len, arch.halves)
     turned = int(args.head_dim * args.partial_rotary_factor)
     # Upstream has one column a pair where neighbors make pairs, and no columns that aren't turned.
-    columns = slice(0, turned) if its.halves else slice(0, turned, 2)
+    columns = slice(0, turned) if arch.halves else slice(0, turned, 2)
     model.rope.freqs_cos = cos[:, columns].contiguous()
     model.rope.freqs_sin = sin[:, columns].contiguous()
     steps: list[Callable[[nn.Module], nn.Module]] = []

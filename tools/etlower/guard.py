@@ -90,11 +90,11 @@ class Guard:
         for each event.
         """
 
-        def hear(event: str, arguments: tuple[Any, ...]) -> None:
+        def on_audit_event(event: str, arguments: tuple[Any, ...]) -> None:
             if event in _WATCHED and self._active:
                 self._check(event, arguments)
 
-        return hear
+        return on_audit_event
 
     def _check(self, event: str, arguments: tuple[Any, ...]) -> None:
         if event == "open":

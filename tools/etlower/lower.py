@@ -6,10 +6,10 @@ this in a process of its own, within the guard.
 
 Two invariants hold. What a command writes to `request.output` depends on the request alone: times,
 memory, and numbers that depend on the machine's instructions go to `request.timings`, which no
-cached action reads. And an output is whole or absent: `_whole` removes it when anything is raised,
-as a folder that Bazel finds half-written would be taken for the result. State that outlives a
-request (a loaded model, a changed global of torch) would break the first: `settle` sets all that is
-known to matter, at the start of each request.
+cached action reads. And an output is whole or absent: `remove_on_failure` removes it when anything
+is raised, as a folder that Bazel finds half-written would be taken for the result. State that
+outlives a request (a loaded model, a changed global of torch) would break the first:
+`make_deterministic` sets all that is known to matter, at the start of each request.
 """
 
 from __future__ import annotations
@@ -56,21 +56,21 @@ def run(request: Request, progress: Progress, tree: Path) -> None:
     """
     sources.install(tree, request.sources, request.roots)
     with progress.stage("load"):
-        settle()
+        make_deterministic()
         if request.command in ("placeholder", "adapt"):
             from etlower import adapter
 
-            with _whole(request.output):
+            with remove_on_failure(request.output):
                 adapter.COMMANDS[request.command](request)
             return
         if request.command == "bundle":
             from etlower import bundled
 
-            with _whole(request.output):
+            with remove_on_failure(request.output):
                 bundled.write(request)
             return
         if request.command == "sensitivity":
-            with _whole(request.output):
+            with remove_on_failure(request.output):
                 _write_json(request.output, _tuning().measure(request))
             return
         from etfast import path
@@ -96,7 +96,7 @@ def run(request: Request, progress: Progress, tree: Path) -> None:
     commands[request.command](request, spec, export_recipe, progress, tree)
 
 
-def settle() -> None:
+def make_deterministic() -> None:
     """Makes results depend neither on the number of cores nor on what ran before."""
     import torch
 
@@ -128,7 +128,7 @@ def _lower(request: Request, spec: Any, recipe: Any, progress: Progress, tree: P
     with contextlib.ExitStack() as beside:
         lowered = _run(request, spec, recipe, progress, names, beside)
         manager = lowered.manager
-        with progress.stage("split"), _whole(request.output), _scratch(tree) as scratch:
+        with progress.stage("split"), remove_on_failure(request.output), _scratch(tree) as scratch:
             program = scratch / "program.pte"
             with open(program, "wb") as out:
                 manager.write_to_file(out)
@@ -248,12 +248,12 @@ def _etrecord(request: Request, spec: Any, recipe: Any, progress: Progress, tree
 
     with path.chosen(request.lowering):
         manager = stages.run(spec, recipe, progress, request.model_label, etrecord=True)
-        with progress.stage("record"), _whole(request.output):
+        with progress.stage("record"), remove_on_failure(request.output):
             manager.get_etrecord().save(str(request.output))
 
 
 def _train(request: Request, spec: Any, recipe: Any, progress: Progress, tree: Path) -> None:
-    with progress.stage("train"), _whole(request.output):
+    with progress.stage("train"), remove_on_failure(request.output):
         _tuning().train(spec, recipe, request)
 
 
@@ -265,7 +265,7 @@ def _tuning() -> Any:
 def _expect(request: Request, spec: Any, recipe: Any, progress: Progress, tree: Path) -> None:
     from etlower import expected
 
-    with progress.stage("run the eager model"), _whole(request.output):
+    with progress.stage("run the eager model"), remove_on_failure(request.output):
         expected.write(request.output, list(expected.of_model(spec)))
 
 
@@ -288,7 +288,7 @@ def remove(output: Path) -> None:
 
 
 @contextlib.contextmanager
-def _whole(output: Path) -> Iterator[None]:
+def remove_on_failure(output: Path) -> Iterator[None]:
     """Removes a half-written output."""
     try:
         output.parent.mkdir(parents=True, exist_ok=True)
@@ -317,8 +317,8 @@ def preload(lowering: str = "fast") -> None:
     Args:
       lowering: the path of the requests, "fast" or "stock"; the other one works, too, less warm.
     """
-    settle()
-    from etfast import path, patterns
+    make_deterministic()
+    from etfast import path, xnnpack_patterns
 
     path.import_executorch(lowering)
     import executorch.backends.xnnpack.recipes as xnnpack
@@ -332,8 +332,8 @@ def preload(lowering: str = "fast") -> None:
     recipe = ExportRecipe.get_recipe(xnnpack.XNNPackRecipeType.FP32)
     with path.chosen(lowering) as used:
         stages.run(spec, recipe, Progress(), "//:warm_up", etrecord=False)
-        if patterns.UNIT.name in used.active:
-            patterns.make()
+        if xnnpack_patterns.UNIT.name in used.active:
+            xnnpack_patterns.make()
 
 
 def quiet() -> None:

@@ -137,10 +137,10 @@ def check_shared(spec: ModelSpec, edge: Any, config: Any, label: str) -> None:
     }
     by_name: dict[str, tuple[str, torch.Tensor]] = {}
     by_tensor: dict[int, tuple[str, str]] = {}
-    for method, its in spec.methods.items():
-        if isinstance(its.module, ExportedProgram):
+    for method, source in spec.methods.items():
+        if isinstance(source.module, ExportedProgram):
             continue
-        for name, buffer in its.module.named_buffers(remove_duplicate=False):
+        for name, buffer in source.module.named_buffers(remove_duplicate=False):
             if name not in changed:
                 continue
             other, shared = by_name.setdefault(name, (method, buffer))

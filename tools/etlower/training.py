@@ -55,7 +55,7 @@ def check_model(model: ModelSpec, label: str) -> list[str]:
     return names
 
 
-def settle(recipe: ExportRecipe, label: str) -> None:
+def make_trainable(recipe: ExportRecipe, label: str) -> None:
     """Makes a recipe one for training.
 
     Raises:
@@ -140,9 +140,9 @@ def with_checkpoint(recipe: ExportRecipe, model: ModelSpec, request: Request) ->
     """Lets a recipe load a trained checkpoint where it would train.
 
     Raises:
-      BuildError: as `settle` and `check_model`.
+      BuildError: as `make_trainable` and `check_model`.
     """
-    settle(recipe, request.label)
+    make_trainable(recipe, request.label)
     check_model(model, request.label)
     recipe.quantization_recipe.train_fn = lambda module: load(
         module, request.trained_checkpoint, request.label

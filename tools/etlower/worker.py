@@ -98,7 +98,7 @@ class Worker:
                 elif key.fd in self._running:
                     self._read_child(self._running[key.fd])
             for child in self._running.values():
-                self._bury(child)
+                self._reap(child)
             self._start_waiting()
 
     def _timeout(self) -> float | None:
@@ -146,7 +146,7 @@ class Worker:
             if child.request_id == request_id:
                 self._close_pipe(child)
                 _kill(child.process)
-                self._bury(child, wait=True)
+                self._reap(child, wait=True)
 
     def _cancel(self, request_id: int) -> None:
         for item in list(self._waiting):
@@ -233,7 +233,7 @@ class Worker:
         self._close_pipe(child)
         if child.status is None:
             _kill(child.process)
-            self._bury(child, wait=True)
+            self._reap(child, wait=True)
         if child.cancelled:
             self._respond({"requestId": child.request_id, "wasCancelled": True})
             return
@@ -248,7 +248,7 @@ class Worker:
         os.close(child.pipe)
         del self._running[child.pipe]
 
-    def _bury(self, child: _Running, wait: bool = False) -> None:
+    def _reap(self, child: _Running, wait: bool = False) -> None:
         """Reaps a child that has ended, and ends what it started: that may hold its pipe open."""
         if child.status is None:
             process, status = os.waitpid(child.process, 0 if wait else os.WNOHANG)

@@ -76,7 +76,7 @@ def prepared(model: ModelSpec, recipe: ExportRecipe, label: str) -> torch.nn.Mod
     Raises:
       BuildError: as `prepare`.
     """
-    training.settle(recipe, label)
+    training.make_trainable(recipe, label)
     [name] = training.check_model(model, label)
     method = model.methods[name]
     if recipe.quantization_recipe.ao_quantization_configs:

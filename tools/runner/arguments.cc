@@ -43,7 +43,7 @@ constexpr Option<Arguments, int> kNumbers[] = {
 };
 constexpr int kMost = 1000000;
 // More than machines have cores; other processes need threads, too.
-constexpr int kMostThreads = 1024;
+constexpr int kMaxThreads = 1024;
 
 constexpr Option<Arguments, double> kReals[] = {
     {"--atol", &Arguments::atol},
@@ -125,7 +125,7 @@ Result<bool> set_option(Arguments& arguments, const std::string& option, const s
   } else if (const auto* text = find(kTexts, option)) {
     TRY(set_once(arguments.*text->value, option, value, ""));
   } else if (const auto* number = find(kNumbers, option)) {
-    const int most = option == "--threads" ? kMostThreads : kMost;
+    const int most = option == "--threads" ? kMaxThreads : kMost;
     arguments.*number->value = value.empty() ? 0 : TRY(positive(option, value, most));
   } else if (const auto* real = find(kReals, option)) {
     arguments.*real->value = value.empty() ? 0 : TRY(not_negative(option, value));

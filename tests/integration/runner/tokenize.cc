@@ -27,7 +27,7 @@ std::vector<runner::TextPart> parts_of(const std::string& text, bool has_said) {
   std::vector<runner::TextPart> parts = {{""}};
   for (const char c : text) {
     if (has_said && c == 1) {
-      parts.push_back({"", !parts.back().is_said});
+      parts.push_back({"", !parts.back().is_user_text});
     } else {
       parts.back().text += c;
     }

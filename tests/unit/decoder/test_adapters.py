@@ -35,8 +35,9 @@ def built(context: Callable[..., ModelContext], adapter: str) -> torch.nn.Module
 
 @pytest.mark.parametrize("adapter", ADAPTERS)
 def test_it_fits_the_whole_model(adapter):
-    its = gguf_checkpoint.architecture(GgufFile(GGUF), Sizes(context=32, most=16), "//models:llama")
-    model = decoder.construct(its.args)
+    sizes = Sizes(context=32, most=16)
+    arch = gguf_checkpoint.architecture(GgufFile(GGUF), sizes, "//models:llama")
+    model = decoder.construct(arch.args)
     folder = FOLDER / adapter
     loaded = lora.load_adapter(folder / lora.CONFIG, folder / lora.WEIGHTS, model)
     assert (loaded.rank, len(loaded.factors)) == (8, 60)

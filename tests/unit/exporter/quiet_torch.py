@@ -15,7 +15,7 @@ from etlower.progress import Progress
 from executorch.export import ExportRecipe
 from executorch.runtime import Runtime
 
-lower.settle()
+lower.make_deterministic()
 
 
 def xnnpack(name: str, **options: str) -> ExportRecipe:

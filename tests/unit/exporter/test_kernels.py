@@ -67,7 +67,7 @@ def test_registered_is_what_the_runtime_has() -> None:
 def test_fused_attention() -> None:
     """The exporter switches it off; where a model switches it on again, it is found."""
     x = torch.randn(1, 5, 8)
-    lower.settle()
+    lower.make_deterministic()
     manager = lowered(encoder(), x)
     assert kernels.missing(manager) == []
     torch.testing.assert_close(ran(manager, x), encoder()(x))

@@ -14,21 +14,21 @@ from etlower.progress import Progress
 from executorch.export import ExportRecipe
 
 
-def digest(spec: ModelSpec, recipe: ExportRecipe, lowering: str, aside: int = 0) -> str:
+def digest(spec: ModelSpec, recipe: ExportRecipe, lowering: str, skipped: int = 0) -> str:
     """The sha256 of a net's program.
 
     Args:
       spec: the net.
       recipe: made anew for each call: partitioners keep state.
       lowering: "fast" or "stock".
-      aside: how many units must have stood aside.
+      skipped: how many units must have been skipped.
     """
     torch.manual_seed(0)
     with path.chosen(lowering) as used:
         manager = stages.run(spec, recipe, Progress(), "//t:net", etrecord=False)
         out = io.BytesIO()
         manager.write_to_file(out)
-    assert len(used.aside) == aside, used.aside
+    assert len(used.skipped) == skipped, used.skipped
     return hashlib.sha256(out.getvalue()).hexdigest()
 
 

@@ -18,7 +18,7 @@ from executorch.exir.lowered_backend_module import LoweredBackendModule
 from recipes import xnnpack
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
-lower.settle()
+lower.make_deterministic()
 
 _ADD = torch.ops.aten.add.Tensor
 

@@ -11,7 +11,7 @@ from etbuild import ModelSpec
 from etlower import lower
 from lowerings import digest
 
-lower.settle()
+lower.make_deterministic()
 
 # Each net once, and most recipes.
 _PAIRS = [

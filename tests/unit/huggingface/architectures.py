@@ -114,9 +114,9 @@ def config(name: str) -> Any:
 def checkpoint(name: str, class_name: str, folder: Path) -> Any:
     """Writes a checkpoint with random weights to a folder, and returns the model."""
     torch.manual_seed(0)
-    its = config(name)
-    its._attn_implementation = "eager"
-    model = getattr(hf, class_name)(its).eval()
+    configuration = config(name)
+    configuration._attn_implementation = "eager"
+    model = getattr(hf, class_name)(configuration).eval()
     # Those that transformers draws are so small that most errors would not show.
     with torch.no_grad():
         for parameter in model.parameters():

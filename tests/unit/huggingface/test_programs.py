@@ -128,9 +128,9 @@ def test_decoders_continue_what_their_cache_holds(
 ) -> None:
     model = checkpoint(name, class_name, tmp_path)
     spec = entry.build(context(tmp_path, dynamic="true", prefill_length="18"))
-    its = spec.constant_methods
-    assert (its["get_max_seq_len"], its["get_max_context_len"]) == (18, LENGTH)
-    assert (its["get_bos_id"], its["get_eos_ids"]) == (1, [2])
+    metadata = spec.constant_methods
+    assert (metadata["get_max_seq_len"], metadata["get_max_context_len"]) == (18, LENGTH)
+    assert (metadata["get_bos_id"], metadata["get_eos_ids"]) == (1, [2])
     method = lowered(spec, tmp_path / "net.pte").load_method("forward")
     tokens = tokens_of(LENGTH)
     with torch.no_grad():

@@ -22,7 +22,7 @@ from executorch.export import ExportRecipe
 from executorch.extension.flat_tensor.serialize.serialize import FlatTensorSerializer
 from executorch.runtime import Runtime
 
-lower.settle()
+lower.make_deterministic()
 X = torch.randn(2, 3, 8, 8, generator=torch.Generator().manual_seed(1))
 
 

@@ -239,41 +239,41 @@ def pixels_of(name: str) -> torch.Tensor:
 def expected_answer(model: Any, name: str, count: int) -> list[int]:
     """What transformers generates."""
     tokens = torch.tensor([BEFORE + [MEDIA] * count + AFTER])
-    its: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
     if name in RECORDED:
-        its["input_features"] = features()
+        arguments["input_features"] = features()
         if name == "glmasr":
-            its["input_features_mask"] = torch.ones(1, 40, dtype=torch.long)
+            arguments["input_features_mask"] = torch.ones(1, 40, dtype=torch.long)
         if name == "qwen2_audio":
-            its["feature_attention_mask"] = torch.ones(1, 40, dtype=torch.long)
+            arguments["feature_attention_mask"] = torch.ones(1, 40, dtype=torch.long)
     else:
         mean, std = ([0.4, 0.5, 0.6], [0.3, 0.2, 0.3])
         image = pixels_of(name)
         values = (image / 255 - torch.tensor(mean).view(1, 3, 1, 1)) / torch.tensor(std).view(
             1, 3, 1, 1
         )
-        its["pixel_values"] = values[:, None] if name == "smolvlm" else values
+        arguments["pixel_values"] = values[:, None] if name == "smolvlm" else values
         kinds = (tokens == MEDIA).long()
         if name == "gemma3":
-            its["token_type_ids"] = kinds
+            arguments["token_type_ids"] = kinds
         if name == "lfm2_vl":
             rows = values[0].unfold(1, 8, 8).unfold(2, 8, 8).permute(1, 2, 3, 4, 0)
-            its["pixel_values"] = rows.reshape(1, 24, -1)
-            its["spatial_shapes"] = torch.tensor([[4, 6]])
-            its["pixel_attention_mask"] = torch.ones(1, 24, dtype=torch.long)
+            arguments["pixel_values"] = rows.reshape(1, 24, -1)
+            arguments["spatial_shapes"] = torch.tensor([[4, 6]])
+            arguments["pixel_attention_mask"] = torch.ones(1, 24, dtype=torch.long)
         if name == "llava_next":
             small = torch.nn.functional.interpolate(
                 values, (32, 32), mode="bicubic", antialias=True
             )
-            its["pixel_values"] = torch.cat([small, values[..., :32], values[..., 32:]])[None]
+            arguments["pixel_values"] = torch.cat([small, values[..., :32], values[..., 32:]])[None]
         if name in (*SIZED, "llava_next"):
-            its["image_sizes"] = torch.tensor([size_of(name)])
+            arguments["image_sizes"] = torch.tensor([size_of(name)])
         if name in PATCHED:
-            its["pixel_values"] = patches_of(values[0])
-            its["image_grid_thw"] = torch.tensor([[1, 4, 6]])
-            its["mm_token_type_ids"] = kinds
+            arguments["pixel_values"] = patches_of(values[0])
+            arguments["image_grid_thw"] = torch.tensor([[1, 4, 6]])
+            arguments["mm_token_type_ids"] = kinds
     answer = model.generate(
-        tokens, **its, max_new_tokens=ANSWER, do_sample=False, eos_token_id=VOCABULARY
+        tokens, **arguments, max_new_tokens=ANSWER, do_sample=False, eos_token_id=VOCABULARY
     )
     return answer[0, tokens.shape[1] :].tolist()
 

@@ -22,7 +22,7 @@ from executorch.runtime import Runtime
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-lower.settle()
+lower.make_deterministic()
 
 pytestmark = pytest.mark.usefixtures("fast_path")
 
@@ -119,7 +119,7 @@ def test_the_example_is_better_than_without_training() -> None:
             return sqnr_db(quantized(x), y)
 
     trained = made(BUILDERS[0])
-    training.settle(trained, "//m:net")
+    training.make_trainable(trained, "//m:net")
     trained.quantization_recipe.train_fn = lambda prepared: prepared.load_state_dict(state)
     assert ratio(trained) > ratio(made(BUILDERS[0])) + 2
 

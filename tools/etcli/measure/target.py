@@ -82,7 +82,7 @@ class Target:
             with waiting(f"Loading {self.request.model_label}"), progress.stage("load"):
                 from etlower import lower, model
 
-                lower.settle()
+                lower.make_deterministic()
                 return model.load_spec(self.request)
         except Exception as error:
             text = failure.message(error, self.label, progress, tree, None)

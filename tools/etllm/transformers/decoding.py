@@ -353,10 +353,10 @@ def build(
     short = _Decoder(model, min(length, COMPARED)).eval()
     check_steps(model, short.continued, short, calls, vocabulary, short.buffers_of_cache.length)
     method = method_of(decoder, calls, vocabulary)
-    its = metadata(checkpoint, length, vocabulary, calls)
+    constants = metadata(checkpoint, length, vocabulary, calls)
     if decoder.buffers_of_cache.has_states:
-        its["use_recurrent_state"] = True
-    return ModelSpec({"forward": method}, its)
+        constants["use_recurrent_state"] = True
+    return ModelSpec({"forward": method}, constants)
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,13 @@
 `vision_encoder` or `audio_encoder` turns one image or recording into embeddings, `token_embedding`
 turns tokens into embeddings, and `text_decoder` reads either at a position of its KV cache. The
 runner calls `text_decoder` once for each part of a prompt and looks at no more of embeddings than
-their number. So they may be wider than the model's: behind its embedding, each position has notes
+their number. So they may be wider than the model's: behind its embedding, each position has numbers
 for the decoder. Of an architecture without such needs there are none. Gemma 3 lets the positions of
-an image attend to each other, and notes which these are; models of Qwen-VL's kind turn queries and
-keys by time, row and column, and note where in its part a position is. Where a part begins follows
-from the positions before it, which a buffer keeps beside the cache. And where layers of the decoder
-read what inner layers of the encoder saw (deepstack), that stands between embedding and notes.
+an image attend to each other, and the numbers say which these are; models of Qwen-VL's kind turn
+queries and keys by time, row and column, and note where in its part a position is. Where a part
+begins follows from the positions before it, which a buffer keeps beside the cache. And where layers
+of the decoder read what inner layers of the encoder saw (deepstack), that stands between embedding
+and these.
 
 All positions of an image have to be read by one call: a decoder that reads parts in pieces would
 mask them as text. Hence calls of `text_decoder` are at least as long as an image.
@@ -29,7 +30,7 @@ from torch import nn
 
 from etllm.transformers import decoding, inputs, seq2seq, vision
 from etllm.transformers.constants import Constants
-from etllm.transformers.notes import Notes, PlaceNotes, notes_of
+from etllm.transformers.position_info import PlaceInfo, PositionInfo, position_info_of
 from etllm.transformers.pretrained import Checkpoint, parameters_of, with_method
 from etllm.transformers.tracing import replacements
 
@@ -50,21 +51,21 @@ class _TokenEmbedding(nn.Module):
 
     Args:
       model: of transformers.
-      notes: makes the decoder's notes.
+      info: makes what the decoder has to know of positions.
       depth: how many layers of the decoder read inner layers of the encoder. They add nothing here.
     """
 
-    def __init__(self, model: nn.Module, notes: Notes, depth: int) -> None:
+    def __init__(self, model: nn.Module, info: PositionInfo, depth: int) -> None:
         super().__init__()
         self.embedding = model.get_input_embeddings()
-        self.notes = notes
+        self.position_info = info
         self.depth = depth
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
         """int64 tokens (1, n) to float32 (1, n, width)."""
         embeddings = self.embedding(tokens)
         inner = [torch.zeros_like(embeddings)] * self.depth
-        return torch.cat([embeddings, *inner, self.notes.of_text(tokens.shape[1])], dim=-1)
+        return torch.cat([embeddings, *inner, self.position_info.of_text(tokens.shape[1])], dim=-1)
 
 
 class _AudioEncoder(nn.Module):
@@ -80,17 +81,17 @@ class _AudioEncoder(nn.Module):
         self.model = model
         self.axis = axis
         self.constants = Constants(model)
-        self.notes = Notes()
+        self.position_info = PositionInfo()
         self.grid = None
 
     def forward(self, recording: torch.Tensor) -> torch.Tensor:
         """float32 features (1, bins, frames) or (1, frames, bins) to float32 (1, n, width)."""
         with replacements(), self.constants.replayed():
             states = self.states(recording)
-        return torch.cat([states, self.notes.of_media(states.shape[1])], dim=-1)
+        return torch.cat([states, self.position_info.of_media(states.shape[1])], dim=-1)
 
     def states(self, recording: torch.Tensor) -> torch.Tensor:
-        """Embeddings (1, n, width) without notes."""
+        """Embeddings (1, n, width) without the positions' info."""
         owner = with_method(self.model, "get_audio_features")
         whole = torch.ones(1, recording.shape[self.axis], dtype=torch.long)
         known = parameters_of(owner, "get_audio_features")
@@ -121,14 +122,14 @@ class _TowerEncoder(_AudioEncoder):
 class _Decoder(nn.Module):
     """Logits of the last of some embeddings that continue what the cache holds."""
 
-    def __init__(self, model: nn.Module, notes: Notes, length: int) -> None:
+    def __init__(self, model: nn.Module, info: PositionInfo, length: int) -> None:
         super().__init__()
         self.model = model
-        self.notes = notes
+        self.position_info = info
         self.width = model.get_input_embeddings().embedding_dim
         self.buffers_of_cache = decoding.Buffers(model.config.get_text_config(decoder=True), length)
-        positions = torch.zeros(notes.width, length, dtype=torch.long)
-        keeps_positions = isinstance(notes, PlaceNotes)
+        positions = torch.zeros(info.width, length, dtype=torch.long)
+        keeps_positions = isinstance(info, PlaceInfo)
         self.register_buffer("positions", positions if keeps_positions else None, persistent=False)
         cache = decoding.empty_cache(self.buffers_of_cache.config, length)
         embedding = model.get_input_embeddings()(torch.zeros(1, 1, dtype=torch.long))
@@ -140,8 +141,8 @@ class _Decoder(nn.Module):
         """Reads float32 (1, n, width) at int64 position input_pos (1,); logits (1, vocabulary)."""
         start = input_pos[0]
         cache = self.buffers_of_cache.cache(start, embeddings.shape[1])
-        end = embeddings.shape[2] - self.notes.width
-        notes = embeddings[:, :, end:]
+        end = embeddings.shape[2] - self.position_info.width
+        info = embeddings[:, :, end:]
         own, *inner = embeddings[:, :, :end].split(self.width, dim=-1)
         with replacements(), _added(self.model.get_decoder(), inner):
             result = self.model(
@@ -149,7 +150,7 @@ class _Decoder(nn.Module):
                 past_key_values=cache,
                 use_cache=True,
                 logits_to_keep=1,
-                **self.notes.arguments(notes, start, self.positions),
+                **self.position_info.arguments(info, start, self.positions),
             )
         return result.logits[:, -1]
 
@@ -305,15 +306,15 @@ def _spec(
             f"positions that {name} returns.",
             "Make it larger, or images smaller with image_size.",
         )
-    notes = notes_of(model, encoder.grid, count, length)
-    encoder.notes = notes
+    info = position_info_of(model, encoder.grid, count, length)
+    encoder.position_info = info
     calls = decoding.calls_of(model, length, options)
     # The runner reads an image in one call, and text by as many tokens as it has.
     calls = dataclasses.replace(calls, most=max(calls.most, count), dynamic=True)
     model = _writer(model)
     vocabulary = model.get_input_embeddings().num_embeddings
-    embedding = _TokenEmbedding(model, notes, depth).eval()
-    decoder = _Decoder(model, notes, length).eval()
+    embedding = _TokenEmbedding(model, info, depth).eval()
+    decoder = _Decoder(model, info, length).eval()
     size = torch.export.Dim("count", min=1, max=calls.most)
 
     def tokens(number: int) -> torch.Tensor:
@@ -339,8 +340,8 @@ def _spec(
             test_inputs=[(seen, torch.tensor([0])), embeddings(1)],
         ),
     }
-    its = decoding.metadata(checkpoint, length, vocabulary, calls)
-    return ModelSpec(methods, its | metadata)
+    constants = decoding.metadata(checkpoint, length, vocabulary, calls)
+    return ModelSpec(methods, constants | metadata)
 
 
 def _writer(model: Any) -> Any:

@@ -243,5 +243,7 @@ def _spec(
     }
     start = getattr(model.generation_config, "decoder_start_token_id", None)
     start = start if start is not None else checkpoint.config.decoder_start_token_id
-    its = given.metadata | decoding.metadata(checkpoint, length, vocabulary, calls)
-    return ModelSpec(methods, its | ({} if start is None else {"get_decoder_start_id": start}))
+    constants = given.metadata | decoding.metadata(checkpoint, length, vocabulary, calls)
+    if start is not None:
+        constants["get_decoder_start_id"] = start
+    return ModelSpec(methods, constants)

@@ -12,7 +12,7 @@ from torch.nn import functional
 
 from etllm.transformers import inputs, patches
 from etllm.transformers.constants import Constants
-from etllm.transformers.notes import Notes
+from etllm.transformers.position_info import PositionInfo
 from etllm.transformers.pretrained import parameters_of, with_method
 from etllm.transformers.tracing import replacements
 
@@ -27,7 +27,8 @@ class VisionEncoder(nn.Module):
       model: of transformers.
       preprocessing: what its image processor does.
       shape: of its images: (1, channels, height, width).
-      notes: makes the decoder's notes; set once the number of embeddings is known.
+      position_info: makes what the decoder has to know of positions; set once the number of
+        embeddings is known.
     """
 
     def __init__(
@@ -36,7 +37,7 @@ class VisionEncoder(nn.Module):
         super().__init__()
         self.model = model
         self.owner = with_method(model, "get_image_features")
-        self.notes = Notes()
+        self.position_info = PositionInfo()
         self.constants = Constants(model)
         # Moments, rows and columns of its patches, where the decoder counts them.
         self.grid: tuple[int, int, int] | None = None
@@ -58,7 +59,7 @@ class VisionEncoder(nn.Module):
             features = joined(
                 self.owner, self.owner.get_image_features(**arguments, return_dict=True)
             )
-        return torch.cat([features, self.notes.of_media(features.shape[1])], dim=-1)
+        return torch.cat([features, self.position_info.of_media(features.shape[1])], dim=-1)
 
     def arguments(self, pixels: torch.Tensor) -> dict[str, Any]:
         """Arguments of the model, and of its `get_image_features`, for normalized pixels."""

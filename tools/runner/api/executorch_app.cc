@@ -12,10 +12,10 @@ namespace runner {
 namespace {
 
 // More than machines have cores; other processes need threads, too.
-constexpr size_t kMostThreads = 1024;
+constexpr size_t kMaxThreads = 1024;
 
 // As in an app's manifest.
-constexpr size_t kMostPrograms = 1000;
+constexpr size_t kMaxPrograms = 1000;
 
 const std::string& name_of(const ChosenProgram& program) {
   return program.name.empty() ? program.files.program : program.name;
@@ -39,10 +39,10 @@ Result<OpenOptions> open_options(const char* path, const executorch_app_open_opt
     options.app = text_or_empty(path);
     options.data = TRY(texts_of(given.data, given.data_count, what + "data"));
   }
-  if (given.program_count > kMostPrograms || (given.programs == nullptr && given.program_count > 0)) {
+  if (given.program_count > kMaxPrograms || (given.programs == nullptr && given.program_count > 0)) {
     return error(
         what + "programs: got " + (given.programs == nullptr ? "NULL and a" : "a") + " count of " +
-        std::to_string(given.program_count) + ", expected a list of at most " + std::to_string(kMostPrograms) + ".");
+        std::to_string(given.program_count) + ", expected a list of at most " + std::to_string(kMaxPrograms) + ".");
   }
   for (size_t i = 0; i < given.program_count; ++i) {
     options.programs.push_back(TRY(program_of(given.programs[i], what + "programs[" + std::to_string(i) + "].")));
@@ -59,10 +59,10 @@ Result<ArrayView> array_of(const executorch_app_tensor& tensor, const std::strin
     return error(
         what + ": dtype: got \"" + text_or_empty(tensor.dtype) + "\", expected one of: " + dtype_names() + ".");
   }
-  if (tensor.rank > kMostDimensions || (tensor.rank > 0 && tensor.shape == nullptr)) {
+  if (tensor.rank > kMaxDimensions || (tensor.rank > 0 && tensor.shape == nullptr)) {
     return error(
         what + ": rank: got " + std::to_string(tensor.rank) + ", expected a shape of at most " +
-        std::to_string(kMostDimensions) + " dimensions.");
+        std::to_string(kMaxDimensions) + " dimensions.");
   }
   std::vector<int64_t> shape(tensor.shape, tensor.shape + tensor.rank);
   const int64_t size = bytes_of(*dtype, shape);
@@ -330,11 +330,11 @@ executorch_app_code executorch_app_reset_session(executorch_app_session* session
 
 executorch_app_code executorch_app_set_threads(size_t count, executorch_app_error* error) {
   return guarded("executorch_app_set_threads", error, [&](const char* function) {
-    if (count < 1 || count > runner::kMostThreads) {
+    if (count < 1 || count > runner::kMaxThreads) {
       return fail(
           EXECUTORCH_APP_INVALID_ARGUMENT,
           std::string(function) + ": count: got " + std::to_string(count) + ", expected a number from 1 to " +
-              std::to_string(runner::kMostThreads) + ".",
+              std::to_string(runner::kMaxThreads) + ".",
           error);
     }
     if (runner::has_loaded_programs()) {

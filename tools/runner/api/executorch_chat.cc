@@ -10,7 +10,7 @@ namespace runner {
 namespace {
 
 // As on the command line.
-constexpr double kMostTemperature = 1e300;
+constexpr double kMaxTemperature = 1e300;
 
 // Of the answers; an error, if a number is out of its range.
 Result<ChatOptions> generation_options(const executorch_app_chat_options& given) {
@@ -21,7 +21,7 @@ Result<ChatOptions> generation_options(const executorch_app_chat_options& given)
         std::to_string(given.seed > most ? given.seed : given.max_new_tokens) + ", expected at most " +
         std::to_string(most) + ".");
   }
-  if (!(given.temperature >= 0 && given.temperature <= kMostTemperature)) {
+  if (!(given.temperature >= 0 && given.temperature <= kMaxTemperature)) {
     return error(
         "executorch_app_open_chat: temperature: got " + short_text(given.temperature) +
         ", expected a number that is not negative.");

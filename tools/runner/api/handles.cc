@@ -12,7 +12,7 @@ namespace runner {
 namespace {
 
 // More than any program has, and few enough for a count that is no count to be noticed.
-constexpr size_t kMostTexts = 1000;
+constexpr size_t kMaxTexts = 1000;
 
 uintptr_t this_thread() {
   return (uintptr_t)pthread_self();
@@ -119,9 +119,9 @@ bool Use::is_own() const {
 }
 
 Result<std::vector<std::string>> texts_of(const char* const* texts, size_t count, const std::string& what) {
-  if (count > kMostTexts) {
+  if (count > kMaxTexts) {
     return error(
-        what + ": count: got " + std::to_string(count) + ", expected at most " + std::to_string(kMostTexts) + ".");
+        what + ": count: got " + std::to_string(count) + ", expected at most " + std::to_string(kMaxTexts) + ".");
   }
   if (texts == nullptr && count > 0) {
     return error(what + ": got NULL, expected a list of " + std::to_string(count) + ".");

@@ -12,7 +12,7 @@ constexpr uint64_t kAppFormat = 1;
 constexpr char kWhat[] = "an app's manifest";
 
 // More than any app has. Each program is opened and checked, even if all are the same file.
-constexpr size_t kMostPrograms = 1000;
+constexpr size_t kMaxPrograms = 1000;
 
 // A damaged manifest may contain any path.
 Result<std::string> below(const std::string& path, const std::string& manifest) {
@@ -52,9 +52,9 @@ Status read_programs(const JsonValue& json, AppManifest& app) {
       return error(app.path + " has the program \"" + name + "\" twice; build the app again.");
     }
   }
-  if (app.programs.size() > kMostPrograms) {
+  if (app.programs.size() > kMaxPrograms) {
     return error(app.path + " has " + std::to_string(app.programs.size()) +
-                 " programs, expected at most " + std::to_string(kMostPrograms) + ".");
+                 " programs, expected at most " + std::to_string(kMaxPrograms) + ".");
   }
   return {};
 }

@@ -70,9 +70,9 @@ int create_new(const std::string& path) {
 // Creates the file that will be renamed to `path`; -1: see last_error(). A process that was killed leaves its part, and
 // in containers every process has the same number.
 int create_part(const std::string& path, std::string& part) {
-  constexpr int kMostTries = 100;
+  constexpr int kMaxTries = 100;
   const std::string start = path + "." + std::to_string(getpid()) + ".";
-  for (int i = 0; i < kMostTries; ++i) {
+  for (int i = 0; i < kMaxTries; ++i) {
     part = start + (i == 0 ? "" : std::to_string(i) + ".") + "part";
     int file = create_new(part);
     if (file < 0 && errno != EEXIST) {

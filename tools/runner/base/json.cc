@@ -11,9 +11,9 @@ namespace {
 
 using nlohmann::json;
 
-constexpr size_t kMostDepth = 100;
+constexpr size_t kMaxDepth = 100;
 // Each costs up to 100 bytes. A tokenizer of 256,000 tokens has 2 million.
-constexpr size_t kMostValues = 10'000'000;
+constexpr size_t kMaxValues = 10'000'000;
 
 class Builder final : public nlohmann::json_sax<json> {
  public:
@@ -54,7 +54,7 @@ class Builder final : public nlohmann::json_sax<json> {
 
   // The stored value; nullptr: there are too many values.
   json* store(json&& value) {
-    if (++count_ > kMostValues) {
+    if (++count_ > kMaxValues) {
       stop("it has too many values");
       return nullptr;
     }
@@ -74,7 +74,7 @@ class Builder final : public nlohmann::json_sax<json> {
   bool add(json&& value) { return store(std::move(value)) != nullptr; }
 
   bool open(json&& value) {
-    if (open_.size() == kMostDepth) {
+    if (open_.size() == kMaxDepth) {
       return stop("it is nested too deeply");
     }
     open_.push_back(store(std::move(value)));
@@ -97,9 +97,9 @@ class Builder final : public nlohmann::json_sax<json> {
 }  // namespace
 
 std::string shortened(const std::string& name) {
-  constexpr size_t kMostShown = 200;
-  const std::string_view shown = std::string_view(name).substr(0, kMostShown);
-  return name.size() <= kMostShown ? name : repaired(without_cut_end(shown)) + "...";
+  constexpr size_t kMaxShown = 200;
+  const std::string_view shown = std::string_view(name).substr(0, kMaxShown);
+  return name.size() <= kMaxShown ? name : repaired(without_cut_end(shown)) + "...";
 }
 
 Result<json> parse_json(std::string_view text) {

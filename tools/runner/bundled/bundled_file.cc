@@ -15,9 +15,9 @@ using executorch::aten::ScalarType;
 constexpr int kSuites = 1;
 constexpr int kProgram = 2;
 // Each loads the program once.
-constexpr size_t kMostCases = 10000;
+constexpr size_t kMaxCases = 10000;
 // Of all cases: each takes 25 times the memory of its reference in the file.
-constexpr size_t kMostValues = 100'000;
+constexpr size_t kMaxValues = 100'000;
 enum : uint8_t { kTensor = 1, kInt = 2, kBool = 3, kDouble = 4 };
 
 Status damaged(const MappedFile& file, const std::string& how) {
@@ -36,7 +36,7 @@ Result<Array> read_tensor(FlatBuffer& tables, uint64_t tensor, const MappedFile&
   const FlatBuffer::Vector data = tables.vector(tensor, 2, 1);
   const FlatBuffer::Vector order = tables.vector(tensor, 3, 1);
   DimOrder dim_order;
-  for (uint32_t i = 0; i < std::min<uint32_t>(sizes.length, kMostDimensions); ++i) {
+  for (uint32_t i = 0; i < std::min<uint32_t>(sizes.length, kMaxDimensions); ++i) {
     array.shape.push_back(tables.read<int32_t>(sizes.start + 4 * uint64_t{i}));
     dim_order.push_back(
         order.length == 0 ? static_cast<uint8_t>(i) : tables.read<uint8_t>(order.start + i));
@@ -44,9 +44,9 @@ Result<Array> read_tensor(FlatBuffer& tables, uint64_t tensor, const MappedFile&
   if (tables.damaged()) {
     return damaged_tables(file);
   }
-  if (sizes.length > kMostDimensions) {
+  if (sizes.length > kMaxDimensions) {
     return damaged(file, "a tensor has " + std::to_string(sizes.length) + " dimensions, expected at most " +
-                      std::to_string(kMostDimensions));
+                      std::to_string(kMaxDimensions));
   }
   if (!is_order(dim_order, array.shape.size()) ||
       bytes_of(*array.dtype, array.shape) != int64_t{data.length}) {
@@ -101,8 +101,8 @@ Result<BundledFile> read_bundled(const MappedFile& file) {
   const auto read_counted = [&](uint64_t test_case, int field) -> Result<std::vector<Array>> {
     const FlatBuffer::Vector references = tables.vector(test_case, field, 4);
     values += references.length;
-    if (values > kMostValues) {
-      return damaged(file, "its test cases have more than the " + std::to_string(kMostValues) +
+    if (values > kMaxValues) {
+      return damaged(file, "its test cases have more than the " + std::to_string(kMaxValues) +
                         " inputs and outputs that are expected at most");
     }
     return read_values(tables, references, file);
@@ -112,8 +112,8 @@ Result<BundledFile> read_bundled(const MappedFile& file) {
     const uint64_t suite = tables.table_in(suites, i);
     const std::string_view method = tables.string(suite, 0);
     const FlatBuffer::Vector cases = tables.vector(suite, 1, 4);
-    if (bundled.cases.size() + cases.length > kMostCases) {
-      return damaged(file, "it has more than the " + std::to_string(kMostCases) + " test cases that are expected at most");
+    if (bundled.cases.size() + cases.length > kMaxCases) {
+      return damaged(file, "it has more than the " + std::to_string(kMaxCases) + " test cases that are expected at most");
     }
     for (uint32_t j = 0; j < cases.length && !tables.damaged(); ++j) {
       const uint64_t test_case = tables.table_in(cases, j);

@@ -20,7 +20,7 @@ using RuntimeProgram = executorch::runtime::Program;
 // The backend's option.
 constexpr char kWeightCache[] = "weight_cache_enabled";
 // The runtime looks for a method among all of them.
-constexpr size_t kMostMethods = 1000;
+constexpr size_t kMaxMethods = 1000;
 
 }  // namespace
 
@@ -86,9 +86,9 @@ Status Program::load() {
       RuntimeProgram::load(&loader_, RuntimeProgram::Verification::InternalConsistency);
   TRY(check(program.error(), path_ + " cannot be loaded"));
   program_ = std::make_unique<RuntimeProgram>(std::move(*program));
-  if (program_->num_methods() == 0 || program_->num_methods() > kMostMethods) {
+  if (program_->num_methods() == 0 || program_->num_methods() > kMaxMethods) {
     return error(path_ + " has " + std::to_string(program_->num_methods()) +
-                 " methods, expected from 1 to " + std::to_string(kMostMethods) + "; it is damaged.");
+                 " methods, expected from 1 to " + std::to_string(kMaxMethods) + "; it is damaged.");
   }
   for (size_t i = 0; i < program_->num_methods(); ++i) {
     const auto name = program_->get_method_name(i);

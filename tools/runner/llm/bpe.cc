@@ -12,8 +12,8 @@ namespace {
 using nlohmann::json;
 
 // More tokens than any vocabulary has; a damaged file may contain any number. Vocabularies have few gaps.
-constexpr uint64_t kMostTokens = 1 << 24;
-constexpr uint64_t kMostGaps = 1 << 16;
+constexpr uint64_t kMaxTokens = 1 << 24;
+constexpr uint64_t kMaxGaps = 1 << 16;
 
 }  // namespace
 
@@ -49,13 +49,13 @@ Result<std::unique_ptr<Bpe>> Bpe::read_tokens(const JsonValue& json) {
 Status Bpe::read_vocabulary(const JsonValue& json) {
   uint64_t count = 0;
   for (auto entry = json.value().begin(); entry != json.value().end(); ++entry) {
-    if (!entry->is_number_unsigned() || entry->get<uint64_t>() >= kMostTokens) {
+    if (!entry->is_number_unsigned() || entry->get<uint64_t>() >= kMaxTokens) {
       return json.error_with("has a number for \"" + entry.key() + "\" that no token has");
     }
     ids_.emplace_back(entry.key(), entry->get<uint32_t>());
     count = std::max<uint64_t>(count, ids_.back().second + uint64_t{1});
   }
-  if (count > ids_.size() + kMostGaps) {
+  if (count > ids_.size() + kMaxGaps) {
     return json.error_with("has " + std::to_string(ids_.size()) + " tokens and numbers up to " +
                    std::to_string(count - 1));
   }

@@ -148,7 +148,7 @@ Result<std::vector<uint32_t>> ChatText::tokens_of(const std::string& message, bo
     parts = TRY(is_first ? format->render(message, system) : format->render_next(message));
   }
   for (TextPart& part : parts) {
-    part.is_said = part.is_said && !parse_special;
+    part.is_user_text = part.is_user_text && !parse_special;
   }
   std::vector<uint32_t> tokens = TRY(tokenizer->encode(parts));
   if (tokens.empty()) {

@@ -20,15 +20,15 @@ namespace runner {
 namespace {
 
 // More than a million tokens, which is more than any model's context.
-constexpr size_t kMostText = 4 << 20;
+constexpr size_t kMaxText = 4 << 20;
 
 // Bytes of a pattern; known tokenizers have less than 1000.
-constexpr size_t kMostPattern = 8 << 10;
-constexpr unsigned kMostDepth = 200;
+constexpr size_t kMaxPattern = 8 << 10;
+constexpr unsigned kMaxDepth = 200;
 // Oniguruma's own limit, which Hugging Face's tokenizers use.
-constexpr unsigned long kMostSteps = 10'000'000;
+constexpr unsigned long kMaxSteps = 10'000'000;
 // Entries of about 40 bytes.
-constexpr unsigned kMostStack = 8 << 20;
+constexpr unsigned kMaxStack = 8 << 20;
 const OnigUChar* bytes(std::string_view text) {
   return reinterpret_cast<const OnigUChar*>(text.data());
 }
@@ -37,7 +37,7 @@ void initialize() {
   static const bool once = [] {
     OnigEncoding encodings[] = {ONIG_ENCODING_UTF8};
     onig_initialize(encodings, 1);
-    onig_set_parse_depth_limit(kMostDepth);
+    onig_set_parse_depth_limit(kMaxDepth);
     return true;
   }();
   static_cast<void>(once);
@@ -110,9 +110,9 @@ Budget text_budget(const std::string& where, size_t bytes) {
 }
 
 Status check_text(size_t size, const Budget& budget) {
-  if (size > kMostText) {
+  if (size > kMaxText) {
     return error(budget.where() + ": the tokenizer makes a text too long: got " + std::to_string(size) +
-         " bytes, expected at most " + std::to_string(kMostText) +
+         " bytes, expected at most " + std::to_string(kMaxText) +
          ". Check the file's steps, or shorten the text.");
   }
   return {};
@@ -148,10 +148,10 @@ Regex::~Regex() = default;
 Result<Regex> Regex::compile(const std::string& pattern, const JsonValue& json) {
   const std::string& where = json.where();
   const std::string shown = pattern.size() <= 1000 ? pattern : pattern.substr(0, 1000) + "...";
-  if (pattern.size() > kMostPattern) {
+  if (pattern.size() > kMaxPattern) {
     return error(where + ": the regular expression \"" + repaired(shown) + "\" is too long: got " +
          std::to_string(pattern.size()) + " bytes, expected at most " +
-         std::to_string(kMostPattern) + ".");
+         std::to_string(kMaxPattern) + ".");
   }
   // The first refers to the start of a search, and here each position starts one; of the second, not all steps count.
   for (const char* construct : {"\\G", "(?~"}) {
@@ -186,8 +186,8 @@ Result<Regex> Regex::compile(const std::string& pattern, const JsonValue& json) 
     return error("out of memory for a tokenizer.");
   }
   onig_initialize_match_param(compiled.limits);
-  onig_set_match_stack_limit_size_of_match_param(compiled.limits, kMostStack);
-  onig_set_retry_limit_in_match_of_match_param(compiled.limits, kMostSteps);
+  onig_set_match_stack_limit_size_of_match_param(compiled.limits, kMaxStack);
+  onig_set_retry_limit_in_match_of_match_param(compiled.limits, kMaxSteps);
   return regex;
 }
 

@@ -13,7 +13,7 @@ namespace runner {
 namespace {
 
 // Longer clusters are replaced character by character, as in Hugging Face's.
-constexpr size_t kMostClusterBytes = 5;
+constexpr size_t kMaxClusterBytes = 5;
 
 // An entry of a double array, which is a trie: a step by a byte goes from a position to the position xor the byte.
 // The bits are those of the library Darts-clone, with which sentencepiece writes the table.
@@ -93,7 +93,7 @@ class Precompiled final : public Normalizer {
       // row of flags to the first one.
       const size_t size = TRY(clusters_.match_size(whole.substr(at), budget)).value_or(character_size(whole, at));
       const std::string_view cluster = whole.substr(at, size);
-      const auto replaced = size <= kMostClusterBytes ? replacement(cluster) : std::nullopt;
+      const auto replaced = size <= kMaxClusterBytes ? replacement(cluster) : std::nullopt;
       if (replaced) {
         result.put(*replaced, at, at + size);
       } else {

@@ -15,8 +15,8 @@ namespace {
 // The first two lines of a file are JSON: a header with the checksum of the second, and the conversation with those of
 // the memory, which follows.
 constexpr uint64_t kSavedFormat = 2;
-constexpr size_t kMostHeader = 4096;
-constexpr size_t kMostConversation = 64 << 20;
+constexpr size_t kMaxHeader = 4096;
+constexpr size_t kMaxConversation = 64 << 20;
 
 nlohmann::json described(const Session::Cursor& cursor) {
   return {{"read", cursor.read}, {"unread", cursor.unread}};
@@ -153,7 +153,7 @@ Result<SavedChat> restore_chat(
     const ChatMemory& memory) {
   const MappedFile file = TRY(MappedFile::open(path, "a saved chat"));
   std::string_view rest = file.text();
-  const JsonValue header = TRY(read_json(TRY(take_line(rest, kMostHeader, path)), path));
+  const JsonValue header = TRY(read_json(TRY(take_line(rest, kMaxHeader, path)), path));
   const uint64_t format = TRY(header.number("format"));
   if (format != kSavedFormat) {
     return error(path + " has format " + std::to_string(format) + ", expected " + std::to_string(kSavedFormat) +
@@ -163,7 +163,7 @@ Result<SavedChat> restore_chat(
     return error(path + " was saved by another program, or with other data files; begin a new conversation.");
   }
   const std::string checksum = TRY(header.text("sha256"));
-  const std::string_view line = TRY(take_line(rest, kMostConversation, path));
+  const std::string_view line = TRY(take_line(rest, kMaxConversation, path));
   if (sha256_of(std::string(line) + "\n") != checksum) {
     return error(path + " is damaged: its conversation does not have the checksum that its header says.");
   }

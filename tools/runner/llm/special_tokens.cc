@@ -8,8 +8,8 @@ namespace runner {
 namespace {
 
 // Around one text; known files have at most 4.
-constexpr size_t kMostSpecial = 4096;
-constexpr uint64_t kMostPadded = 1 << 20;
+constexpr size_t kMaxSpecial = 4096;
+constexpr uint64_t kMaxPadded = 1 << 20;
 
 Result<std::vector<uint32_t>> read_ids(const JsonValue& json) {
   std::vector<uint32_t> ids;
@@ -89,12 +89,12 @@ Status SpecialTokens::read_padding(const JsonValue& json) {
   // The other strategy, "BatchLongest", pads nothing, as there is one text.
   const auto strategy = json.value().find("strategy");
   if (strategy != json.value().end() && strategy->is_object()) {
-    padding.least = TRY(TRY(json.at("strategy")).number("Fixed", kMostPadded));
+    padding.least = TRY(TRY(json.at("strategy")).number("Fixed", kMaxPadded));
   } else if (TRY(json.text("strategy")) != "BatchLongest") {
     return json.error_with("has a strategy that the runner does not support");
   }
   if (json.has("pad_to_multiple_of")) {
-    padding.multiple = std::max<size_t>(TRY(json.number("pad_to_multiple_of", kMostPadded)), 1);
+    padding.multiple = std::max<size_t>(TRY(json.number("pad_to_multiple_of", kMaxPadded)), 1);
   }
   padding.token = static_cast<uint32_t>(TRY(json.number("pad_id", UINT32_MAX)));
   padding.segment = static_cast<uint32_t>(TRY(json.number("pad_type_id", UINT32_MAX)));
@@ -141,8 +141,8 @@ Result<std::vector<SpecialTokens::Part>> SpecialTokens::read_parts(const JsonVal
       return value.error_with("has the id \"" + id + "\", expected \"A\" or \"B\"");
     }
     parts.push_back(std::move(part));
-    if (special_of(parts) > kMostSpecial || parts.size() > kMostSpecial) {
-      return json.error_with("has more than " + std::to_string(kMostSpecial) + " special tokens in \"" + key + "\"");
+    if (special_of(parts) > kMaxSpecial || parts.size() > kMaxSpecial) {
+      return json.error_with("has more than " + std::to_string(kMaxSpecial) + " special tokens in \"" + key + "\"");
     }
   }
   return parts;

@@ -7,13 +7,13 @@
 namespace runner {
 namespace {
 
-constexpr size_t kMostInputs = 3;
+constexpr size_t kMaxInputs = 3;
 
 // The most tokens that the method reads.
 Result<size_t> most_tokens(const std::string& title, const executorch::runtime::MethodMeta& method) {
   size_t most = 0;
   const size_t count = method.num_inputs();
-  bool fits = count >= 1 && count <= kMostInputs;
+  bool fits = count >= 1 && count <= kMaxInputs;
   for (size_t i = 0; fits && i < count; ++i) {
     const auto info = method.input_tensor_meta(i);
     fits = info.ok() && info->scalar_type() == executorch::aten::ScalarType::Long && info->sizes().size() == 2 &&
@@ -55,7 +55,7 @@ Result<std::vector<Array>> TextReader::inputs(
   const size_t most = TRY(most_tokens(title, method));
   std::vector<std::vector<uint32_t>> tokens;
   for (const std::string& text : texts) {
-    tokens.push_back(TRY(tokenizer->encode({{text, /*is_said=*/!parse_special}})));
+    tokens.push_back(TRY(tokenizer->encode({{text, /*is_user_text=*/!parse_special}})));
   }
   const MarkedTokens marked = TRY(special.mark(tokens));
   const size_t count = marked.tokens.size();

@@ -12,7 +12,7 @@ namespace runner {
 namespace {
 
 // More than any tokenizer has. Each step calls the next one, and threads of phones have small stacks.
-constexpr size_t kMostSteps = 64;
+constexpr size_t kMaxSteps = 64;
 
 // A step that passes on text without changes.
 class Step : public TokenSink {
@@ -431,8 +431,8 @@ Result<std::unique_ptr<TokenDecoder>> make_token_decoder(const JsonValue& json, 
       std::vector<JsonValue> steps;
       for (const JsonValue& step : TRY(next.items("decoders"))) {
         steps.push_back(step);
-        if (left.size() + sequence.parts.size() + steps.size() > kMostSteps) {
-          return json.error_with("has more than " + std::to_string(kMostSteps) + " decoders");
+        if (left.size() + sequence.parts.size() + steps.size() > kMaxSteps) {
+          return json.error_with("has more than " + std::to_string(kMaxSteps) + " decoders");
         }
       }
       left.insert(left.end(), std::make_move_iterator(steps.rbegin()), std::make_move_iterator(steps.rend()));

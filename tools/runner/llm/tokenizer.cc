@@ -10,16 +10,16 @@ namespace runner {
 namespace {
 
 // Twice the largest known file; parsing takes ten to twenty times the memory.
-constexpr size_t kMostBytes = 64 << 20;
+constexpr size_t kMaxBytes = 64 << 20;
 
 }  // namespace
 
 Result<JsonValue> Tokenizer::read_file(const std::string& path) {
   const MappedFile file = TRY(MappedFile::open(path, "a tokenizer"));
   const std::string_view text = file.text();
-  if (text.size() > kMostBytes) {
+  if (text.size() > kMaxBytes) {
     return error(path + " is not a tokenizer.json that the runner reads: got " + std::to_string(text.size()) +
-                 " bytes, expected at most " + std::to_string(kMostBytes) + ".");
+                 " bytes, expected at most " + std::to_string(kMaxBytes) + ".");
   }
   Result<nlohmann::json> value = parse_json(text);
   if (!value.ok()) {
@@ -81,7 +81,7 @@ Result<std::vector<uint32_t>> Tokenizer::encode(const std::vector<TextPart>& par
   for (const TextPart& part : parts) {
     const size_t start = whole.text.size();
     whole.text += part.text;
-    if (part.is_said && !part.text.empty()) {
+    if (part.is_user_text && !part.text.empty()) {
       whole.said.push_back({start, whole.text.size()});
     }
   }

@@ -25,7 +25,7 @@ namespace runner {
 struct TextPart {
   std::string text;
   // A user's: special tokens in it are text. Otherwise a template's text, or a raw prompt.
-  bool is_said = false;
+  bool is_user_text = false;
 };
 
 class Tokenizer {

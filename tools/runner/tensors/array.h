@@ -57,7 +57,7 @@ Array scalar_array(T value, executorch::aten::ScalarType type) {
 }
 
 // The maximum dimensions of the runtime's tensors (kTensorDimensionLimit).
-constexpr size_t kMostDimensions = 16;
+constexpr size_t kMaxDimensions = 16;
 
 // "(2, 16)".
 std::string shape_text(const std::vector<int64_t>& shape);

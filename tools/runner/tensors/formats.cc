@@ -115,9 +115,9 @@ Result<Array> read_npy(const std::string& path) {
   }
   const std::string shape = TRY(value_of(header, "shape", path));
   array.shape = TRY(parse_shape(shape, path));
-  if (array.shape.size() > kMostDimensions) {
+  if (array.shape.size() > kMaxDimensions) {
     return damaged(path, "it has " + std::to_string(array.shape.size()) + " dimensions, expected at most " +
-                      std::to_string(kMostDimensions));
+                      std::to_string(kMaxDimensions));
   }
   const int64_t expected = bytes_of(*array.dtype, array.shape);
   const uint64_t got = file.size() - start - length;
@@ -185,10 +185,10 @@ Status SafetensorsFile::read() {
     if (!item->is_object()) {
       return damaged(what + "is described by no object");
     }
-    const auto shape = sizes_in(*item, "shape", kMostDimensions);
+    const auto shape = sizes_in(*item, "shape", kMaxDimensions);
     const auto offsets = sizes_in(*item, "data_offsets", 2);
     if (!shape || !offsets || offsets->size() != 2) {
-      return damaged(what + "lacks a shape of at most " + std::to_string(kMostDimensions) +
+      return damaged(what + "lacks a shape of at most " + std::to_string(kMaxDimensions) +
               " dimensions, or offsets of data");
     }
     const auto start = static_cast<uint64_t>((*offsets)[0]), end = static_cast<uint64_t>((*offsets)[1]);
