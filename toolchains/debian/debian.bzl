@@ -8,8 +8,8 @@ _MIRROR_VARIABLE = "RULES_EXECUTORCH_DEBIAN_MIRROR"
 # A change of them unpacks again.
 _HELPER = [
     Label("//toolchains/debian:packages.py"),
-    Label("//tools/dev/bootstrap:console.py"),
-    Label("//tools/dev/bootstrap:debian.py"),
+    Label("//toolchains/debian:apt.py"),
+    Label("//toolchains/debian:command.py"),
 ]
 
 def _debian_packages_impl(rctx):

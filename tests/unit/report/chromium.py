@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bootstrap.debian import Apt, unpack
+from debian.apt import Apt, unpack
 
 # Security updates replace it every few weeks, so no version is pinned.
 _SUITE = "bookworm"

@@ -9,11 +9,16 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+# It runs before Bazel does, so nothing else says where what it shares with repository rules is.
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "toolchains/exporter"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "toolchains"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from debian.command import ActionableError
 
 from bootstrap.cache import Cache, write_file
 from bootstrap.candidates import PROBE_VARIABLE
-from bootstrap.console import BootstrapError, format_error
+from bootstrap.console import format_error
 from bootstrap.rcfile import read_user_options
 from bootstrap.resolve import Request, resolve
 
@@ -32,7 +37,7 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 def _decide(options: argparse.Namespace, arguments: Sequence[str]) -> None:
     if os.environ.get(PROBE_VARIABLE):
-        raise BootstrapError("this program leads back to bazelw, which is looking for Bazel")
+        raise ActionableError("this program leads back to bazelw, which is looking for Bazel")
     workspace = Path(options.workspace) if options.workspace else None
     home = os.environ.get("HOME", "")
     request = Request(
@@ -53,11 +58,11 @@ def main(words: Sequence[str]) -> int:
     signal.signal(signal.SIGHUP, signal.default_int_handler)
     try:
         _decide(options, words[separator + 1 :])
-    except (BootstrapError, OSError) as error:
+    except (ActionableError, OSError) as error:
         if isinstance(error, OSError):
             reason = f"{error.filename or options.cache}: {error.strerror or error}"
             remedy = "Set XDG_CACHE_HOME to a writable directory with 1 GB of free disk space."
-            error = BootstrapError(reason, [remedy])
+            error = ActionableError(reason, [remedy])
         print(format_error(error), file=sys.stderr)
         return _EXIT_ENVIRONMENT
     except KeyboardInterrupt:

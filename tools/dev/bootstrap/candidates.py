@@ -11,9 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from debian.command import ActionableError, last_line, run
+
 from bootstrap.cache import Cache, exclusive, scratch_directory, write_file
-from bootstrap.console import BootstrapError, last_line, progress, run, warn
-from bootstrap.debian import INSTALL_BAZEL
+from bootstrap.console import INSTALL_BAZEL, progress, warn
 from bootstrap.network import why_no_download
 
 Version = tuple[int, ...]
@@ -82,12 +83,12 @@ def examine(program: str, workspace: Path) -> tuple[Version | None, str]:
 
 
 def from_environment(value: str, self_path: Path, workspace: Path) -> Candidate:
-    """The Bazel that $BAZEL names; raises BootstrapError, as nothing replaces a user's choice."""
+    """The Bazel that $BAZEL names; raises ActionableError, as nothing replaces a user's choice."""
     program = Path(shutil.which(value) or "").absolute()
     if not program.is_file() or program.samefile(self_path):
         problem = "is bazelw itself" if program.is_file() else "no such program"
         remedy = "Set BAZEL to the path of a Bazel, or unset it to have one found."
-        raise BootstrapError(f"BAZEL: {problem}: got {value!r}, expected a Bazel", [remedy])
+        raise ActionableError(f"BAZEL: {problem}: got {value!r}, expected a Bazel", [remedy])
     version, reason = examine(str(program), workspace)
     if reason:
         warn(f"BAZEL: {value}: {reason}. It is used nevertheless.")
@@ -97,7 +98,7 @@ def from_environment(value: str, self_path: Path, workspace: Path) -> Candidate:
 def run_in_empty_workspace(
     bazel: Sequence[str | Path], words: Sequence[str], parent: Path, variables: Mapping[str, str]
 ) -> str:
-    """Has a Bazel run a command; returns its output, or raises BootstrapError.
+    """Has a Bazel run a command; returns its output, or raises ActionableError.
 
     The workspace is in `parent`, and `variables` in the environment, for as long as that takes.
     """
@@ -117,12 +118,12 @@ def run_in_empty_workspace(
             run([*command, "shutdown"], cwd=workspace, env=environment)
     if problem:
         reason = f"{bazel[0]}: `{' '.join(words)}` failed: {problem}"
-        raise BootstrapError(reason, [INSTALL_BAZEL])
+        raise ActionableError(reason, [INSTALL_BAZEL])
     return result.stdout
 
 
 def tools_module(candidate: Candidate, cache: Cache) -> Path:
-    """A directory with the module file of a Bazel's own tools, or raises BootstrapError."""
+    """A directory with the module file of a Bazel's own tools, or raises ActionableError."""
     program = candidate.program
     status = program.stat()
     identity = f"{program.resolve()} {status.st_size} {status.st_mtime_ns} {candidate.version}"

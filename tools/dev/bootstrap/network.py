@@ -13,8 +13,10 @@ from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from debian.command import ActionableError, last_line, run
+
 from bootstrap.cache import Cache, exclusive, new_directory
-from bootstrap.console import BootstrapError, last_line, progress, run
+from bootstrap.console import progress
 
 # A name server that drops requests outlasts any time limit of a connection, so this one is ours.
 TIME_LIMIT_SECONDS = 3.0
@@ -87,7 +89,7 @@ def _from_releases(name: str, target: Path) -> str:
 
 
 def provide_bazelisk(cache: Cache) -> Path:
-    """The program `bazelisk` in the cache, fetched if it is not there, or raises BootstrapError."""
+    """The program `bazelisk` in the cache, fetched if it is not there."""
     program = cache.bazelisk / "bazelisk"
     machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(os.uname().machine, os.uname().machine)
     with exclusive(cache.lock, "fetching Bazelisk"):
@@ -99,6 +101,6 @@ def provide_bazelisk(cache: Cache) -> Path:
             reason = _from_npm(f"bazelisk-{sys.platform}_{machine}", scratch, target)
             other = reason and _from_releases(f"bazelisk-{sys.platform}-{machine}", target)
             if other:
-                raise BootstrapError(f"cannot be fetched: {reason}; {other}")
+                raise ActionableError(f"cannot be fetched: {reason}; {other}")
             target.chmod(0o755)
     return program

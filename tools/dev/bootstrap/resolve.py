@@ -14,11 +14,12 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from debian.command import ActionableError
+
 from bootstrap import assemble, candidates, modules
 from bootstrap.cache import Cache, write_file
 from bootstrap.candidates import MINIMUM, Candidate, Version, format_version, parse_version
-from bootstrap.console import BootstrapError, progress, warn
-from bootstrap.debian import INSTALL_BAZEL
+from bootstrap.console import INSTALL_BAZEL, progress, warn
 from bootstrap.network import provide_bazelisk, why_no_download, why_unreachable
 from bootstrap.rcfile import UserOptions, render
 
@@ -70,14 +71,14 @@ class Decision:
 
 
 def resolve(request: Request) -> Decision:
-    """Decides which Bazel to start and how, or raises BootstrapError with what was tried."""
+    """Decides which Bazel to start and how, or raises ActionableError with what was tried."""
     tried: list[str] = []
     candidate = _find_candidate(request, tried)
     if candidate is not None:
         return _decide_installed(request, candidate)
     try:
         prefix = assemble.ensure_bazel(request.cache)
-    except BootstrapError as error:
+    except ActionableError as error:
         raise _nothing_works(tried, error) from error
     return _decide_assembled(request, prefix)
 
@@ -102,24 +103,24 @@ def _find_candidate(request: Request, tried: list[str]) -> Candidate | None:
     try:
         why = why_no_download()
         if why:
-            raise BootstrapError(f"its download host is unreachable: {why}")
+            raise ActionableError(f"its download host is unreachable: {why}")
         bazelisk = provide_bazelisk(request.cache)
         version, reason = candidates.examine(str(bazelisk), directory)
         if not reason:
             return Candidate(bazelisk, version)
-        raise BootstrapError(f"{bazelisk}: {reason}")
-    except BootstrapError as error:
+        raise ActionableError(f"{bazelisk}: {reason}")
+    except ActionableError as error:
         tried.append(f"Bazelisk: {error.reason}")
     progress("no usable Bazel found:\n  - " + "\n  - ".join(tried))
     return None
 
 
-def _nothing_works(tried: list[str], last: BootstrapError) -> BootstrapError:
+def _nothing_works(tried: list[str], last: ActionableError) -> ActionableError:
     tried.append(f"Bazel from Debian packages: {last.reason}")
     listing = "\n".join(
         f"  {number}. " + reason.replace("\n", "\n     ") for number, reason in enumerate(tried, 1)
     )
-    return BootstrapError(
+    return ActionableError(
         f"Bazel {format_version(MINIMUM)} or newer: not found. Tried, in this order:\n{listing}",
         list(dict.fromkeys([INSTALL_BAZEL, *last.remedies])),
     )
@@ -162,13 +163,13 @@ def _decide_installed(request: Request, candidate: Candidate) -> Decision:
     choice = os.environ.get(_MODULES_VARIABLE, "auto")
     if choice not in ("auto", "registry", "debian"):
         reason = f"unknown value: got {choice!r}, expected auto, registry or debian"
-        raise BootstrapError(f"{_MODULES_VARIABLE}: {reason}", [f"Unset {_MODULES_VARIABLE}."])
+        raise ActionableError(f"{_MODULES_VARIABLE}: {reason}", [f"Unset {_MODULES_VARIABLE}."])
     if choice == "registry" or (choice == "auto" and _registry_answers(request, decision)):
         return decision
     try:
         prefix = assemble.ensure_modules(request.cache)
         tools = candidates.tools_module(candidate, request.cache)
-    except (BootstrapError, OSError) as error:
+    except (ActionableError, OSError) as error:
         warn(f"no module registry answers, and Debian's modules are not available: {error}")
         return decision
     _take_from_debian(request, decision, prefix, tools, candidate.version or MINIMUM)

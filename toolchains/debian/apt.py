@@ -20,10 +20,9 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from bootstrap.console import BootstrapError, run
+from debian.command import ActionableError, run
 
 MIRROR_VARIABLE = "RULES_EXECUTORCH_DEBIAN_MIRROR"
-INSTALL_BAZEL = "Install Bazel 7.7 or newer, or Bazelisk, and put it on PATH, or set BAZEL to it."
 
 # Names of Debian's own releases; no other distribution uses them.
 _SUITES = re.compile(r"(?:old)*stable|testing|unstable|sid|bullseye|bookworm|trixie|forky|duke")
@@ -67,7 +66,7 @@ def find_archive() -> tuple[str, str, str]:
         if _SUITES.fullmatch(suite) and not uri.startswith("cdrom:"):
             uri, path = uri.rstrip("/"), entry.rpartition(":")[0]
             return uri, _keyring(path, uri), path
-    raise BootstrapError(
+    raise ActionableError(
         f"apt sources in /etc/apt: no Debian archive: got suites "
         f"{', '.join(sorted(suites)) or 'none'}, expected one such as bookworm or trixie",
         [f"Set {MIRROR_VARIABLE} to the address of a Debian mirror (the directory with dists/)."],
@@ -75,11 +74,11 @@ def find_archive() -> tuple[str, str, str]:
 
 
 class Apt:
-    """apt on one suite of a Debian archive, with no packages installed; raises BootstrapError.
+    """apt on one suite of a Debian archive, with no packages installed; raises ActionableError.
 
     Args:
         directory: gets its state.
-        suite: a release of Debian; default: the only one that has Bazel.
+        suite: a release of Debian; default: the one with the newest packages.
         architecture: of the packages, such as "amd64"; default: this machine's.
         remedy: what the user can do if packages are not available.
     """
@@ -89,10 +88,10 @@ class Apt:
         directory: Path,
         suite: str = "sid",
         architecture: str = "",
-        remedy: str = INSTALL_BAZEL,
+        remedy: str = "Fetch the packages on a machine with Debian's apt.",
     ) -> None:
         if not shutil.which("apt-get"):
-            raise BootstrapError("apt-get: not found on PATH: expected Debian's apt", [remedy])
+            raise ActionableError("apt-get: not found on PATH: expected Debian's apt", [remedy])
         self._directory = directory.absolute()
         self.uri, self._keyring, self._origin = find_archive()
         self._suite = suite
@@ -134,7 +133,7 @@ class Apt:
         result = run(["apt-get", "-q", *command], cwd=cwd or self._directory, env=environment)
         if result.returncode:
             lines = [line for line in result.stderr.splitlines() if line.startswith(("E:", "W:"))]
-            raise BootstrapError(
+            raise ActionableError(
                 f"{self.uri} {self._suite} (from {self._origin}): "
                 f"cannot {purpose}:\n" + "\n".join(lines[-6:] or [result.stderr[-500:]]),
                 _remedies(result.stderr, self._remedy),
@@ -182,7 +181,7 @@ def _remedies(stderr: str, remedy: str) -> list[str]:
 def unpack(archives: Sequence[Path], target: Path) -> None:
     """Unpacks packages into one tree and removes them; runs none of their scripts.
 
-    Raises BootstrapError if one is damaged, or would write outside of the tree.
+    Raises ActionableError if one is damaged, or would write outside of the tree.
     """
     target.mkdir(parents=True, exist_ok=True)
     with (
@@ -215,7 +214,7 @@ def _extract(archive: Path, folder: Path) -> None:
             problem = str(error) or type(error).__name__
     if problem:
         remedy = "Check the free disk space, and fetch the package again."
-        raise BootstrapError(f"{archive.name}: damaged package:\n{problem}", [remedy])
+        raise ActionableError(f"{archive.name}: damaged package:\n{problem}", [remedy])
     archive.unlink()
 
 
@@ -272,6 +271,6 @@ def merge(source: Path, target: Path, package: str) -> None:
             Path(folder, name).replace(real / name)
 
 
-def _refused(package: str, relative: Path, problem: str) -> BootstrapError:
+def _refused(package: str, relative: Path, problem: str) -> ActionableError:
     reason = f"{package}: {relative}: {problem}, expected files, links and directories in the tree"
-    return BootstrapError(reason, ["Fetch the package again, or report it to its archive."])
+    return ActionableError(reason, ["Fetch the package again, or report it to its archive."])

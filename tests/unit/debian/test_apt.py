@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from bootstrap import debian
-from bootstrap.console import BootstrapError
-from bootstrap.debian import Apt, find_archive, merge, unpack
+from debian import apt as debian
+from debian.apt import Apt, find_archive, merge, unpack
+from debian.command import ActionableError
 
 SIMULATION = """\
 NOTE: This is only a simulation!
@@ -117,7 +117,7 @@ def test_archive_of_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_no_archive(sources: Path, text: str, suites: str) -> None:
     """Another distribution's suites are named, and the variable that helps."""
     (sources / "sources.list").write_text(text)
-    with pytest.raises(BootstrapError, match=f"got suites {suites}, expected") as caught:
+    with pytest.raises(ActionableError, match=f"got suites {suites}, expected") as caught:
         find_archive()
     assert "RULES_EXECUTORCH_DEBIAN_MIRROR" in caught.value.remedies[0]
 
@@ -204,7 +204,7 @@ def test_failures_tell_what_to_do(tools: Path, stderr: str, remedy: str) -> None
     """apt's own words, the archive, what names it, and a remedy."""
     apt = Apt(tools / "apt")
     (tools / "stderr").write_text(stderr)
-    with pytest.raises(BootstrapError) as caught:
+    with pytest.raises(ActionableError) as caught:
         apt.update()
     assert stderr.splitlines()[-1] in caught.value.reason
     assert caught.value.reason.startswith(
@@ -217,7 +217,7 @@ def test_failures_tell_what_to_do(tools: Path, stderr: str, remedy: str) -> None
 def test_without_apt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another distribution."""
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(BootstrapError, match="apt-get: not found on PATH"):
+    with pytest.raises(ActionableError, match="apt-get: not found on PATH"):
         Apt(tmp_path / "apt")
 
 
@@ -294,7 +294,7 @@ def test_a_link_of_another_package_leads_nowhere(tmp_path: Path, link: str) -> N
     target = link.format(tmp=tmp_path)
     first = deb(tmp_path / "a.deb", other("./etc", tarfile.SYMTYPE, target))
     second = deb(tmp_path / "b.deb", ("./etc/passwd", b"root"))
-    with pytest.raises(BootstrapError) as caught:
+    with pytest.raises(ActionableError) as caught:
         unpack([first, second], tmp_path / "out")
     assert caught.value.reason == (
         f"b.deb: etc: got a path through a link to {tmp_path}/elsewhere, expected files, links and "
@@ -310,7 +310,7 @@ def test_paths_that_leave(tmp_path: Path, name: str) -> None:
     archive = deb(tmp_path / "a.deb", (name.format(tmp=tmp_path), b"evil"))
     try:
         unpack([archive], tmp_path / "out")
-    except BootstrapError as error:
+    except ActionableError as error:
         assert "a.deb" in error.reason
     assert not (tmp_path / "evil").exists()
 
@@ -323,7 +323,7 @@ def test_a_link_and_a_file_through_it_in_one_package(tmp_path: Path) -> None:
     archive = deb(tmp_path / "a.deb", link, ("./d/evil", b"evil"))
     try:
         unpack([archive], tmp_path / "out")
-    except BootstrapError as error:
+    except ActionableError as error:
         assert "a.deb" in error.reason
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
@@ -332,7 +332,7 @@ def test_pipes_are_refused(tmp_path: Path) -> None:
     """Neither pipes nor what else is no file."""
     (tmp_path / "in").mkdir()
     os.mkfifo(tmp_path / "in/pipe")
-    with pytest.raises(BootstrapError, match=r"a\.deb: pipe: got a device, a pipe or a socket"):
+    with pytest.raises(ActionableError, match=r"a\.deb: pipe: got a device, a pipe or a socket"):
         merge(tmp_path / "in", tmp_path / "out", "a.deb")
 
 
@@ -345,7 +345,7 @@ def test_a_file_in_the_place_of_a_directory(tmp_path: Path, file_first: bool) ->
     (tmp_path / file / "x").write_text("file")
     (tmp_path / directory / "x").mkdir()
     merge(tmp_path / "one", tmp_path / "out", "one.deb")
-    with pytest.raises(BootstrapError, match=r"two\.deb: x: got a (file|directory) where a "):
+    with pytest.raises(ActionableError, match=r"two\.deb: x: got a (file|directory) where a "):
         merge(tmp_path / "two", tmp_path / "out", "two.deb")
 
 
@@ -354,5 +354,5 @@ def test_a_damaged_package_is_named(tmp_path: Path) -> None:
     """Half of one."""
     archive = deb(tmp_path / "a.deb", ("./a", b"a" * 999))
     archive.write_bytes(archive.read_bytes()[:-60])
-    with pytest.raises(BootstrapError, match=r"a\.deb: damaged package:"):
+    with pytest.raises(ActionableError, match=r"a\.deb: damaged package:"):
         unpack([archive], tmp_path / "out")

@@ -1,0 +1,1 @@
+"""Packages of a Debian archive, for repository rules and for the bootstrap."""
