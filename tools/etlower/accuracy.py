@@ -1,4 +1,4 @@
-"""How much quantization changes a model's outputs, before anything is lowered.
+"""Measures how much quantization changes a model's outputs, before anything is lowered.
 
 One forward of each model, on the example inputs: at the sizes that people ship, each more would
 take as long as the quantization. Tests and `et evaluate` run the test inputs.

@@ -1,4 +1,4 @@
-"""An adapter's values apart from the lowering of its model: the commands placeholder and adapt."""
+"""The commands placeholder and adapt: an adapter's values apart from its model's lowering."""
 
 from __future__ import annotations
 
@@ -234,7 +234,7 @@ def _changed(request: Request, before: Mapping[str, str], keys: Collection[_Key]
 
 
 def _returned(request: Request) -> Mapping[str, torch.Tensor | None]:
-    """What the entry point returns; None for what the model does not use of the adapter's."""
+    """Calls the entry point; None in its result: the model does not use this of the adapter's."""
     tensors: Any = call(request, "adapter_entry_point")
     where = f'{request.model_label}: adapter_entry_point = "{request.entry_point}"'
     if not isinstance(tensors, Mapping) or not tensors:

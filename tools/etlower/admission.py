@@ -30,7 +30,7 @@ class Admission:
         return BASE_BYTES + COPIES * sum(_size(file) for file in files)
 
     def fits(self, promised: int, more: int) -> bool:
-        """Whether a request of `more` bytes may start beside those that `promised` ones run in."""
+        """Tells whether a request of `more` bytes may start beside running ones of `promised`."""
         return promised + more <= self._total
 
 

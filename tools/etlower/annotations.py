@@ -1,4 +1,4 @@
-"""What PT2E's quantizers write on the nodes of a graph, corrected.
+"""Corrects what PT2E's quantizers write on the nodes of a graph.
 
 Quantizers are kept from integers and booleans, which observers cannot take. Some of upstream's
 annotate every input of an operator that they know, token indices and masks of language models

@@ -135,7 +135,7 @@ def write(path: Path, arrays: Mapping[str, Array], note: str) -> None:
 
 
 def _widest_first(item: tuple[str, Array]) -> tuple[int, str]:
-    """What keeps every number of a file at a multiple of its size."""
+    """Sorts arrays so that every number of a file is at a multiple of its size."""
     name, array = item
     return -array.data.itemsize, name
 

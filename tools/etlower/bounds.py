@@ -1,4 +1,4 @@
-"""Upper bounds of dynamic sizes: a program takes every size that its export allows, or isn't built.
+"""Rejects programs that do not take every dynamic size that their export allows.
 
 ExecuTorch plans memory for the largest size. Two of its habits make that smaller than was exported,
 without a word: a pass may fix a dynamic size to the example's, and a size without an upper bound is

@@ -1,4 +1,4 @@
-"""Calibration: which inputs each method is calibrated with, and running it on them.
+"""Calibrates each method on its inputs.
 
 They come from the program's calibration file, else from the model's function, else from the
 recipe's, and else are the example inputs.
@@ -192,7 +192,7 @@ def inputs_by_method(
 
 
 def of_model(spec: ModelSpec, label: str) -> Mapping[str, list[tuple[Any, ...]]]:
-    """What the calibration function of a model returns, by method.
+    """Runs the calibration function of a model and returns its inputs, by method.
 
     Raises:
       BuildError: it is of another kind, or for other methods.

@@ -1,4 +1,4 @@
-"""Which module of the model each instruction of a program came from.
+"""Maps each instruction of a program to the module of the model that it came from.
 
 The runtime's events name instructions by number. Upstream relates these to debug handles while it
 emits a program (`debug_handle_map`), and a handle belongs to the nodes that were made from one call
@@ -94,7 +94,7 @@ def _call(node: Node, modules: dict[int, str]) -> _Call:
 
 
 def _handles(delegate: LoweredBackendModule) -> tuple[int, ...]:
-    """What upstream's emitter lists of a delegate."""
+    """Returns the debug handles that upstream's emitter lists of a delegate."""
     nodes = delegate.original_module.graph.nodes
     handles = [n.meta.get("debug_handle") for n in nodes if n.op == "call_function"]
     return tuple(handle for handle in handles if handle is not None)

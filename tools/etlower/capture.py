@@ -1,4 +1,4 @@
-"""What the linker needs and a .pte file does not say: alignments, names of weights.
+"""Records what the linker needs and a .pte file does not say: alignments, names of weights.
 
 Programs share weights by name and content, and a program's file keeps neither reliably: XNNPACK's
 payloads have bytes only, constants of ExecuTorch's own kernels have numbers, and quantization
@@ -140,7 +140,7 @@ def _as_stored(tensor: Any, sizes: Set[int]) -> list[Any]:
 
 
 def hints(manager: Any, names: WeightNames, program: Path, scratch: Path, config: Any) -> Hints:
-    """What is known about a program beside its file.
+    """Returns what is known about a program beside its file.
 
     Args:
       manager: upstream's ExecutorchProgramManager.

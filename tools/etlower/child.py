@@ -1,4 +1,4 @@
-"""One request: sets the stage, runs it, and says how it went."""
+"""Runs one request in a forked child, and reports how it went."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of each method is delegated, what stayed with ExecuTorch's own kernels, and why."""
+"""Delegated part of each method, what stayed with ExecuTorch's own kernels, and why."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NOT_HERE = "no partitioner took this operator anywhere in this program"
 
 
 def of_program(edge: Any, reasons: Reasons, recipe: Any) -> dict[str, Any]:
-    """What the report says of a lowered program's delegation.
+    """Describes a lowered program's delegation for the report.
 
     Args:
       edge: upstream's EdgeProgramManager, lowered and not yet emitted.
@@ -123,7 +123,7 @@ class _Why:
         return NOWHERE
 
     def _may_take(self, partitioner: Any, name: str) -> bool:
-        """Whether a partitioner knows an operator; those that list none may know all."""
+        """Tells whether a partitioner knows an operator; those that list none may know all."""
         known = getattr(partitioner, "target_partitioner_configs", None)
         return known is None or name.split(".", 1)[1] in known
 

@@ -1,4 +1,4 @@
-"""What the eager model gives: its methods' inputs and outputs, as one file (`.safetensors`).
+"""Inputs and outputs of the eager model's methods, as one file (`.safetensors`).
 
 The action EtExpect writes it once for a model. All tests of the model's programs read it, and
 bundled programs get their test cases from it. It depends on the model and its inputs alone: a
@@ -69,7 +69,7 @@ class Case:
         return f'method "{self.method}", input {self.number}{call}'
 
     def has_form(self) -> bool:
-        """Whether each value is a tensor or a number."""
+        """Tells whether each value is a tensor or a number."""
         return not any(value is None or isinstance(value, str) for value in self._values())
 
     def _values(self) -> Iterator[Any]:

@@ -22,7 +22,7 @@ _NO_MEMORY = "DefaultCPUAllocator: can't allocate memory"
 def message(
     error: BaseException, label: str, progress: Progress, tree: Path, log: str | None
 ) -> str:
-    """What is shown for a failed request.
+    """Returns the message of a failed request.
 
     Args:
       error: what was raised.

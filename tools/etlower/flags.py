@@ -26,7 +26,7 @@ COMMANDS = (
 
 @dataclass(frozen=True)
 class Request:
-    """What to do.
+    """The command, and what it works on.
 
     Attributes:
       command: one of `COMMANDS`.

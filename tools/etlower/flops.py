@@ -73,7 +73,7 @@ Count = Callable[[Node, list[Shape], Shape], int]
 
 
 def _contraction(operator: str) -> Count | None:
-    """How to count a contraction, given the shapes of its tensors and of its result."""
+    """Returns a function that counts a contraction, given its tensors' and its result's shapes."""
     if "scaled_dot_product" in operator:
         return _attention
     if "sdpa" in operator:
@@ -120,7 +120,7 @@ def _window(node: Node) -> int:
 
 
 def _short(operator: str) -> str:
-    """What an operator does: "aten._to_copy.default" is "to"."""
+    """Returns an operator's short name: "aten._to_copy.default" is "to"."""
     return operator.split(".")[1].strip("_").removesuffix("_copy") if operator else ""
 
 

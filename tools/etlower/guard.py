@@ -41,7 +41,7 @@ _refusals: list[BuildError] = []
 
 
 def nothing_refused() -> bool:
-    """Whether all that this process opened so far was declared."""
+    """Tells whether all that this process opened so far was declared."""
     return not _refusals
 
 
@@ -84,7 +84,7 @@ class Guard:
             raise self._first
 
     def _hook(self) -> Callable[[str, tuple[Any, ...]], None]:
-        """What the interpreter calls for each event: millions of times in one lowering.
+        """Returns the function that is called for each event: millions of times in one lowering.
 
         A plain function costs a seventh of a bound method, whose attributes Python looks up anew
         for each event.
@@ -141,7 +141,7 @@ class Guard:
 
 
 def declared(request: Any, work: Path, more: Iterable[Path] = ()) -> list[Path]:
-    """What a request may open.
+    """Lists what a request may open.
 
     Args:
       request: a flags.Request.

@@ -259,7 +259,7 @@ def _apart(
 
 
 def _is_seen(layer: Layer, calls: Sequence[Call]) -> bool:
-    """Whether a layer ran with tensors alone, and gives one."""
+    """Tells whether a layer ran with tensors alone, and gives one."""
     if not calls:
         return False
     with torch.no_grad():

@@ -223,7 +223,7 @@ def _described(
     overridden: list[dict[str, Any]],
     notes: list[str],
 ) -> dict[str, Any]:
-    """What the report says of a lowering, beside the index: deterministic."""
+    """Describes a lowering for the report, beside the index: deterministic."""
     from etlower import overrides
 
     filters = overrides.layer_filters(recipe)
@@ -345,5 +345,5 @@ def quiet() -> None:
 
 
 def _no_upstream(record: logging.LogRecord) -> bool:
-    """Whether a record of the root logger is not upstream's: they log through it, too."""
+    """Tells whether a record of the root logger is not upstream's: they log through it, too."""
     return "site-packages" not in record.pathname or record.levelno >= logging.ERROR

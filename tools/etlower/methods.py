@@ -70,7 +70,7 @@ def export_module(
 
 
 def check_eager(name: str, module: Any, method: Method, label: str) -> None:
-    """Where export or lowering failed: does the model itself run on its example inputs?"""
+    """Runs the model itself on its example inputs, where its export or lowering failed."""
     if isinstance(module, torch.export.ExportedProgram):
         return
     try:

@@ -33,7 +33,7 @@ def load_spec(request: Request) -> ModelSpec:
 
 
 def call(request: Request, attribute: str = "entry_point") -> Any:
-    """What the function that a request names returns for the model's arguments and files.
+    """Calls the function that a request names with the model's arguments and files.
 
     Args:
       request: the request.

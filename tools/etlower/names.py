@@ -28,7 +28,7 @@ _QUANTIZED = ("quantized_decomposed", "torchao")
 
 
 class ModelNames:
-    """What to call the weights of a model.
+    """The names of the weights of a model.
 
     Args:
       models: its modules or exported programs, as the model's author made them; none: names are
@@ -42,7 +42,7 @@ class ModelNames:
         self.own = frozenset(name for model in models for name in _names_of(model))
 
     def is_stable(self, name: str) -> bool:
-        """Whether a name is the model's own, and not one that export counted up."""
+        """Tells whether a name is the model's own, and not one that export counted up."""
         return name in self.own or is_stable(name)
 
     def plain(self, name: str) -> str:
@@ -77,7 +77,7 @@ def _names_of(model: Any) -> Iterator[str]:
 
 
 class FoldedNames:
-    """What was folded: a constant's name and bytes to the name of the weight it was made from.
+    """Folded constants: name and bytes to the name of the weight that one was made from.
 
     The counted name alone is not enough: every method of a program counts from 0.
 

@@ -42,7 +42,7 @@ class ProgramRun:
 
 @dataclass
 class Measured:
-    """What running a program showed.
+    """Figures from running a program.
 
     Attributes:
       largest: largest difference to the eager model's outputs.
@@ -115,7 +115,7 @@ class Runner:
             yield _outputs(report["programs"][0]["output_values"], folder)
 
     def _start(self, words: Sequence[str]) -> str:
-        """What the runner prints.
+        """Runs the runner and returns what it prints.
 
         Raises:
           BuildError: it ended with an error, or was killed.
@@ -144,7 +144,7 @@ class Runner:
 
 
 def cases_have_forms(cases: Sequence[Case]) -> bool:
-    """Whether the runner's files have a form for all values."""
+    """Tells whether the runner's files have a form for all values."""
     return all(case.has_form() for case in cases)
 
 
@@ -162,7 +162,7 @@ def case_differences(case: Case, got: Sequence[Any], tolerance: Tolerance) -> li
 
 
 def _outputs(values: Sequence[dict[str, Any]], folder: Path) -> list[Any]:
-    """What the runner wrote: a number stands in its files as a tensor without dimensions."""
+    """Reads the runner's outputs: a number stands in its files as a tensor without dimensions."""
     by_name, _ = arrays.read(folder / "outputs.safetensors")
     outputs: list[Array | Any] = []
     for value in values:

@@ -1,4 +1,4 @@
-"""What a node of a graph calls, with what, and in which module."""
+"""Operator, arguments and module of a node of a graph."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far a program's outputs are from those of the eager model.
+"""Compares a program's outputs with those of the eager model.
 
 The one comparison: of tests, `et run`, `et evaluate` and the report's accuracy. It needs no torch.
 """
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Tolerance:
-    """How far an output may be from the eager model's.
+    """The largest allowed distance of an output from the eager model's.
 
     Attributes:
       atol: absolute part.
@@ -113,7 +113,7 @@ def constant_difference(got: Sequence[Any], expected: Sequence[Any], where: str)
 
 
 def close(got: Any, expected: Any) -> bool:
-    """Whether two numbers are equal, floats within rounding."""
+    """Tells whether two numbers are equal, floats within rounding."""
     if isinstance(got, Array):
         got = got.item() if got.data.size == 1 else None
     if isinstance(expected, float):
@@ -142,7 +142,7 @@ def _shown(value: Any) -> Any:
 
 
 def _distance(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """How far apart elements are; infinitely, where only one side is NaN."""
+    """Returns the distances of elements; infinite, where only one side is NaN."""
     both_nan = np.isnan(left) & np.isnan(right)
     # Infinities of one sign differ by NaN, and do not count.
     with np.errstate(invalid="ignore", over="ignore"):

@@ -64,7 +64,7 @@ class Override:
 
 @dataclass(frozen=True)
 class Owners:
-    """Which recipe a layer belongs to.
+    """The recipes that layers belong to.
 
     Attributes:
       overrides: in the order in which they are asked.
@@ -273,7 +273,7 @@ class OwnedLayers:
         self._number = number
 
     def __call__(self, module: torch.nn.Module, name: str) -> bool:
-        """Whether torchao may quantize this layer."""
+        """Tells whether torchao may quantize this layer."""
         return self._owners.of(name) == self._number and self.inner(module, name)
 
 
@@ -376,7 +376,7 @@ class MixedQuantizer(Quantizer):
 def _passes_on(
     node: Node, annotation: QuantizationAnnotation, mine: Mapping[Node, QuantizationAnnotation]
 ) -> bool:
-    """Whether a node, such as a pooling, only hands on what layers of the same recipe computed.
+    """Tells whether a node, such as a pooling, only hands on what layers of its recipe computed.
 
     Without the annotation its output would get another scale than its input, and XNNPACK has no
     such pooling: the program could not be loaded.

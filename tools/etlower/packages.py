@@ -1,4 +1,4 @@
-"""What a backend needs beside the exporter's environment: packages, programs, an SDK."""
+"""Needs of a backend beside the exporter's environment: packages, programs, an SDK."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which stage a lowering is in, and how long each took."""
+"""Stages of a lowering: the current one, and how long each took."""
 
 from __future__ import annotations
 

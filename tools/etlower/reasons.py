@@ -1,4 +1,4 @@
-"""Why partitioners left nodes to ExecuTorch's own kernels, in their own words.
+"""Reasons why partitioners left nodes to ExecuTorch's own kernels, in their own words.
 
 Partitioners say it in four ways, and mostly log it. Here their calls are watched instead, so that
 no logger has to be turned up and nothing has to be read out of texts.
@@ -21,7 +21,7 @@ _MOST = 300
 
 
 class Reasons:
-    """What was said while programs were lowered.
+    """The reasons that were given while programs were lowered.
 
     Attributes:
       by_node: (operator, node, shapes) to the reasons by backend.

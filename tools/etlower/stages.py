@@ -54,7 +54,7 @@ _DEFAULT = (
 
 
 def _unwatched(value: Any) -> None:
-    """What a lowering that nobody watches calls."""
+    """Does nothing, in a lowering that nobody watches."""
 
 
 @dataclass(frozen=True)
@@ -237,7 +237,7 @@ def _quantize_sources(copies: Mapping[str, torch.nn.Module], config: Any) -> Non
 
 
 def _names_layers(config: Any) -> bool:
-    """Whether torchao finds the layers by name, in which case it takes no filter."""
+    """Tells whether torchao finds the layers by name, in which case it takes no filter."""
     return hasattr(config.ao_base_config, "fqn_to_config")
 
 
@@ -261,7 +261,7 @@ class _Once:
 
 
 class _Unseen:
-    """What torchao walks over by name: a model without the layers that another method has, too."""
+    """A model for torchao to walk over by name: without the layers that another method has, too."""
 
     def __init__(self, module: torch.nn.Module, seen: Mapping[int, torch.nn.Module]) -> None:
         self._module = module

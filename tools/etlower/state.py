@@ -1,4 +1,4 @@
-"""A program's state is that of the model, or the program isn't built.
+"""Rejects programs whose mutable buffers would not start with the model's values.
 
 A program keeps buffers between calls, and nothing else. Upstream says no word where a model's
 forward changes more, or other things, than the program does:
@@ -304,5 +304,5 @@ def _lost(program: ExportedProgram) -> Iterator[tuple[str, str]]:
 
 
 def _nonzero(tensor: torch.Tensor) -> bool:
-    """Whether a tensor has a byte that is not zero, whatever its type."""
+    """Tells whether a tensor has a byte that is not zero, whatever its type."""
     return bool(tensor.detach().contiguous().reshape(-1).view(torch.uint8).any())

@@ -112,7 +112,7 @@ def mark(module: torch.nn.Module, configuration: str) -> None:
 
 
 def of_observers(module: torch.nn.Module) -> str:
-    """What PT2E prepared a graph for: all types, ranges and schemes of its observers, sorted."""
+    """Describes a graph that PT2E prepared: types, ranges and schemes of its observers, sorted."""
     found = {
         f"{part.dtype} {part.quant_min} to {part.quant_max} {part.qscheme}"
         for part in module.modules()

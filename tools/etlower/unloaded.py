@@ -34,7 +34,7 @@ class Unloaded(torch.nn.Module):
         self._load = load
 
     def forward(self, *inputs: Any) -> Any:
-        """What the module returns for these inputs; its state stays as it was loaded."""
+        """Runs the module on these inputs; its state stays as it was loaded."""
         return with_own_state(eager(self._load()))(*inputs)
 
 
