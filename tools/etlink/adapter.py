@@ -85,7 +85,7 @@ def by_name(
 
 @dataclass
 class _Renaming:
-    """What becomes of the payloads of a program.
+    """The renaming of the payloads of a program.
 
     Attributes:
       label: the program, for messages.

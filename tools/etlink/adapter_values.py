@@ -55,7 +55,7 @@ class AdapterTensor:
 
 @dataclass(frozen=True)
 class Values:
-    """What replaces the placeholders that a program was lowered with.
+    """The values that replace the placeholders that a program was lowered with.
 
     Attributes:
       tensors: of the adapter, sorted by name.

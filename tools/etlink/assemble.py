@@ -26,7 +26,7 @@ from etlink.tables import is_constant, payload_digest, tensors
 
 @dataclass(frozen=True)
 class Changes:
-    """How a linked program differs from the one that was lowered.
+    """Differences between a linked program and the one that was lowered.
 
     Attributes:
       outside: keys of named data that stay out of the program.

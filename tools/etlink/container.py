@@ -282,7 +282,7 @@ def _copy_in_kernel(source: BinaryIO, out: BinaryIO, piece: Piece) -> int:
 
 @dataclass(frozen=True)
 class Digest:
-    """What identifies bytes.
+    """The digest of some bytes.
 
     Attributes:
       sha256: hex.

@@ -1,4 +1,4 @@
-"""The index of a .ptd file, `<name>.index.json`: which keys it holds, with which bytes.
+"""The index of a .ptd file, `<name>.index.json`: its keys, and the digests of their bytes.
 
 Linking compares a program with indexes, never with the data files themselves, so it reads no
 weights. That is sound as long as an index describes its file: EtShare and EtLink write both
@@ -29,7 +29,7 @@ _HASH = re.compile(r"^(scale_|constant_)?[0-9a-f]{64}$")
 
 @dataclass(frozen=True)
 class DataIndex:
-    """What is in a data file.
+    """The contents of a data file.
 
     Attributes:
       label: the target that made it.
@@ -118,7 +118,7 @@ def index_of_file(path: Path, label: str) -> DataIndex:
 
 
 def describe_key(key: str, piece: Piece, layout: Layout | None, target: str = "") -> NamedData:
-    """What a .ptd file alone says of one of its keys; all of its bytes are read."""
+    """Describes a key by what the .ptd file alone says; all of its bytes are read."""
     digest = digest_of(piece)
     by_name = digest.sha256 not in key and content_key(digest.sha256, layout) != key
     return NamedData(

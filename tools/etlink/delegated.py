@@ -1,4 +1,4 @@
-"""How much of a program is delegated: percentages for the report, and `min_delegated`."""
+"""Delegated part of a program: percentages for the report, and `min_delegated`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _AGAIN = "Lower the program again with the rules_executorch that links it."
 
 
 def read(folder: Path) -> dict[str, Any]:
-    """What lowering recorded of the delegation of a program, by method.
+    """Reads what lowering recorded of the delegation of a program, by method.
 
     Raises:
       BuildError: there is no such record.

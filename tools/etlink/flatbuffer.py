@@ -1,4 +1,4 @@
-"""Flatbuffers of unknown origin: every access is checked, and all of them together are limited.
+"""Reads flatbuffers of unknown origin: checks every access, and limits all of them together.
 
 The flatbuffers library reads without checks: an offset that leads before the buffer counts from its
 end, a string that ends after it is cut off, and a small file whose vectors overlap takes forever.
@@ -75,7 +75,7 @@ class Table(flatbuffers.table.Table):
         return flags.packer_type.unpack_from(self.Bytes, off)[0]
 
     def Indirect(self, off: int) -> int:
-        """Where an offset leads to."""
+        """Returns the position that an offset leads to."""
         return off + self.Get(number_types.UOffsetTFlags, off)
 
     def String(self, off: int) -> bytes:
@@ -88,7 +88,7 @@ class Table(flatbuffers.table.Table):
         return self._run(off + self.Pos)[1]
 
     def Vector(self, off: int) -> int:
-        """Where the elements of a vector begin, by the position of its offset in the table."""
+        """Returns where a vector's elements begin, by the position of its offset in the table."""
         return self.Indirect(off + self.Pos) + 4
 
     def Union(self, t2: flatbuffers.table.Table, off: int) -> None:

@@ -1,4 +1,4 @@
-"""JSON files between steps: written with the same bytes for the same contents, read with checks.
+"""Reads JSON files between steps with checks, and writes equal contents as equal bytes.
 
 A file may be stale, cut off or malformed, so nothing of it is used before `decode` has checked its
 types against a dataclass. The message then says where in the file the problem is.

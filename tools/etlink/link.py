@@ -40,7 +40,7 @@ _STATIC = "quantized_decomposed::quantize_per_tensor.out"
 
 @dataclass(frozen=True)
 class Options:
-    """What a target asks for.
+    """The options of a target.
 
     Attributes:
       label: the program, for messages; empty: the one that was lowered.
@@ -63,7 +63,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Linked:
-    """What linking wrote.
+    """The outcome of linking.
 
     Attributes:
       program_bytes: size of the .pte.
@@ -174,7 +174,7 @@ def _weight_cache(index: Index, placement: _Placement) -> WeightCache:
 
 @dataclass(frozen=True)
 class _Placement:
-    """Where a program's own data go, and how that changes the program.
+    """The places of a program's own data, and the changes of the program.
 
     Attributes:
       changes: of the program.

@@ -108,7 +108,7 @@ class PayloadNames:
 
 @dataclass(frozen=True)
 class Index:
-    """What is in a lowered program.
+    """The contents of a lowered program.
 
     Attributes:
       label: the target that was lowered.

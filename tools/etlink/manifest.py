@@ -107,7 +107,7 @@ def make(
 
 
 def interface(frame: str, files: Sequence[DataFile]) -> str:
-    """What an adapter fits: the program, the shared bytes, and the adapter's names and shapes.
+    """Identifies what an adapter fits: the program, the shared bytes, and its names and shapes.
 
     Args:
       frame: of the program; the same for the same bytes.
@@ -151,7 +151,7 @@ class _ProgramForm:
 
 @dataclass(frozen=True)
 class _Form:
-    """What is read of a manifest."""
+    """The part of a manifest that is read."""
 
     data: tuple[_DataForm, ...]
     label: str = ""
@@ -250,14 +250,14 @@ class _File:
         return self._digests[key]
 
     def holds(self, entry: DataFile) -> bool:
-        """Whether it has the bytes that a program was built with."""
+        """Tells whether it has the bytes that a program was built with."""
         return self.has_keys(entry) and all(
             self.pieces[d.key][0].size == d.size and self.digest(d.key) == d.sha256
             for d in entry.data
         )
 
     def has_keys(self, entry: DataFile) -> bool:
-        """Whether it has the keys that a program asks for."""
+        """Tells whether it has the keys that a program asks for."""
         return all(d.key in self.pieces for d in entry.data)
 
 
@@ -337,7 +337,7 @@ def _check_key(where: str, item: NamedData, file: _File, sha256: str) -> None:
 
 
 def _is_other_adapter(entry: DataFile, file: _File) -> bool:
-    """Whether a file is the adapter of another target: its index says so, or its name and bytes."""
+    """Tells whether a file is another target's adapter, by its index, or by its name and bytes."""
     if file.index.exists():
         return read_index(file.index).label != entry.label
     return file.path.name != entry.file and not file.holds(entry)

@@ -40,7 +40,7 @@ class Unshared:
 
 @dataclass(frozen=True)
 class Matching:
-    """Which of a program's data lie in shared files.
+    """The data of a program that lie in shared files.
 
     Attributes:
       shared: what the program takes from each shared file, by the file's number in the target's
@@ -53,7 +53,7 @@ class Matching:
 
     @property
     def all_shared(self) -> list[NamedData]:
-        """What the program takes from shared files, file by file."""
+        """Lists what the program takes from shared files, file by file."""
         return [item for data in self.shared.values() for item in data]
 
     @property
@@ -100,7 +100,7 @@ def match(
 def _useful(
     label: str, data: Sequence[NamedData], index: DataIndex, own_data: Sequence[str]
 ) -> dict[str, NamedData]:
-    """What a file holds of a program's data, by key."""
+    """Returns what a file holds of a program's data, by key."""
     entries = index.by_key()
     return {
         item.key: item
@@ -136,7 +136,7 @@ def _check_between(label: str, files: Sequence[DataIndex]) -> None:
 
 
 def _fits(label: str, data: NamedData, entry: NamedData, index: DataIndex, kept: bool) -> bool:
-    """Whether a file's entry can replace data of a program.
+    """Tells whether a file's entry can replace data of a program.
 
     Raises:
       BuildError: it has the same key and other bytes, which a runtime would not notice.
@@ -174,7 +174,7 @@ def _disjoint(
 
 
 class _Reasons:
-    """Why data of a program are not shared.
+    """The reasons why data of a program are not shared.
 
     Args:
       files: indexes of the shared files.
@@ -209,7 +209,7 @@ class _Reasons:
         return self._same_key(data) or self._same_name(data)
 
     def _same_key(self, data: NamedData) -> str:
-        """Why a file that has these data under the same key is not used; empty: there is none."""
+        """Says why a file with these data under the same key is not used; empty: there is none."""
         for number, index in enumerate(self._files):
             entry = self._entries[number].get(data.key)
             if entry is None:
@@ -224,7 +224,7 @@ class _Reasons:
         return ""
 
     def _same_name(self, data: NamedData) -> str:
-        """What the files hold for the same weights."""
+        """Says what the files hold for the same weights."""
         for name in data.names:
             for owner, entry in self._by_name.get(name, ()):
                 if entry.sha256 == data.sha256:
@@ -240,7 +240,7 @@ class _Reasons:
 
 
 def _difference(data: NamedData, entry: NamedData) -> str:
-    """How the bytes of one weight differ between a program and a shared file."""
+    """Says how the bytes of one weight differ between a program and a shared file."""
     if data.sha256 == entry.sha256:
         kind = _OTHER_KEY
     elif data.dtype != entry.dtype:

@@ -1,4 +1,4 @@
-"""One data file out of several: the Python runtime loads one, the C++ Module any number."""
+"""Merges data files into one: the Python runtime loads one, the C++ Module any number."""
 
 from __future__ import annotations
 

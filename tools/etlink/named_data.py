@@ -86,17 +86,17 @@ class NamedData:
     target: str = ""
 
     def same_bytes(self, other: NamedData) -> bool:
-        """Whether a runtime would load the same tensor or blob from both."""
+        """Tells whether a runtime would load the same tensor or blob from both."""
         return (self.sha256, self.layout) == (other.sha256, other.layout)
 
     def matches(self, patterns: Sequence[str]) -> bool:
-        """Whether names or patterns ("layers.*.mask") cover every weight that uses it."""
+        """Tells whether names or patterns ("layers.*.mask") cover every weight that uses it."""
         return bool(self.names) and all(
             any(_matches(name, pattern) for pattern in patterns) for name in self.names
         )
 
     def title(self) -> str:
-        """What to call it in messages: a weight's name, else its key."""
+        """Returns its name in messages: a weight's name, else its key."""
         return self.names[0] if self.names else self.key
 
     def describe(self) -> str:
@@ -118,7 +118,7 @@ def titles(data: Iterable[NamedData]) -> dict[str, str]:
 
 
 def is_stable(name: str) -> bool:
-    """Whether a qualified name is the model's own, and not one that export made by counting."""
+    """Tells whether a qualified name is the model's own, not one that export made by counting."""
     return bool(name) and not _COUNTED.search(name)
 
 
@@ -148,7 +148,7 @@ def list_names(names: Sequence[str]) -> str:
 
 
 def _matches(name: str, pattern: str) -> bool:
-    """Whether a pattern matches a name, which may itself hold special characters ("x[0]")."""
+    """Tells whether a pattern matches a name, which may hold special characters ("x[0]")."""
     return name == pattern or fnmatchcase(name, pattern)
 
 

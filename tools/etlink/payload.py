@@ -1,4 +1,4 @@
-"""Payloads of the XNNPACK delegate: which constants they load by key, and how they are packed.
+"""Reads payloads of the XNNPACK delegate: constants that they load by key, and their packing.
 
 To the rest of the linker a payload is bytes. Only here is it read (`read`) and changed (`rename`),
 for two purposes: its constants give named data a type and a name instead of a hash, and its nodes
@@ -116,7 +116,7 @@ class Packing:
 
 @dataclass(frozen=True)
 class Payload:
-    """What a payload says.
+    """The contents of a payload.
 
     Attributes:
       constants: in its order; the first is a placeholder.
@@ -372,7 +372,7 @@ def _quantized(value: _Value | None) -> tuple[Any, ...]:
 
 
 def is_static(packings: Iterable[Packing]) -> bool:
-    """Whether some weights are packed with scales of activations that calibration computed."""
+    """Tells whether some weights are packed with activations' scales that calibration computed."""
     return any(len(json.loads(p.recipe).get("output", ())) > 1 for p in packings)
 
 

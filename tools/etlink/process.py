@@ -1,4 +1,4 @@
-"""Work on ExecuTorch's runtime in a process of its own, whose crash is an error like others.
+"""Runs ExecuTorch's runtime in a process of its own, whose crash is an error like others.
 
 The parent calls `ask` with a module's name; that module, run as a program, calls `serve`.
 """

@@ -180,7 +180,7 @@ def call(
 
 
 def missing(needs: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
-    """What a program needs and this machine's runtime lacks.
+    """Lists what a program needs and this machine's runtime lacks.
 
     Args:
       needs: its "backends" and "operators".

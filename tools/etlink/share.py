@@ -87,7 +87,7 @@ def share(
 def _union(
     sources: Sequence[Lowered], label: str, exclude: Sequence[str], beside: Sequence[DataIndex]
 ) -> list[tuple[NamedData, Piece]]:
-    """What the file holds, with its bytes; see `share`."""
+    """Returns the file's contents, with their bytes; see `share`."""
     elsewhere = {e.key: dataclasses.replace(e, target=i.label) for i in beside for e in i.entries}
     union: dict[str, tuple[NamedData, Piece]] = {}
     names: set[str] = set()

@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def exceeded(label: str, summary: Mapping[str, Any], limits: Mapping[str, str]) -> list[str]:
-    """Which limits a program exceeds.
+    """Lists the limits that a program exceeds.
 
     Args:
       label: the test, for messages.

@@ -69,7 +69,7 @@ class Weight:
 
 @dataclass(frozen=True)
 class Hints:
-    """What the file does not say and the exporter knows.
+    """The facts that the file does not say and the exporter knows.
 
     Attributes:
       alignments: bytes by named data key.
@@ -351,7 +351,7 @@ def _describe(
 
 @dataclass(frozen=True)
 class _Delegated:
-    """What a delegate's payload says: the payload, if it can be read, and whether it has keys."""
+    """The payload of a delegate, if it can be read, and whether it has keys."""
 
     parsed: Payload | None
     named_data: bool

@@ -1,4 +1,4 @@
-"""What a program's tables say: sizes of constants, methods, operators, backends."""
+"""Reads a program's tables: sizes of constants, methods, operators, backends."""
 
 from __future__ import annotations
 
@@ -75,12 +75,12 @@ def tensor_bytes(tensor: Any) -> int:
 
 
 def is_constant(tensor: Any) -> bool:
-    """Whether a tensor's bytes lie in the constant segment."""
+    """Tells whether a tensor's bytes lie in the constant segment."""
     return tensor.dataBufferIdx > 0 and tensor.allocationInfo is None and not is_external(tensor)
 
 
 def is_external(tensor: Any) -> bool:
-    """Whether a tensor is loaded by name from a data file."""
+    """Tells whether a tensor is loaded by name from a data file."""
     external = schema.program_class("TensorDataLocation").EXTERNAL
     info = tensor.extraTensorInfo
     return info is not None and info.location == external

@@ -1,4 +1,4 @@
-"""Whether XNNPACK's weight cache may be turned on for a program.
+"""Decides whether XNNPACK's weight cache may be turned on for a program.
 
 The cache packs a weight once for all delegates and all programs of a process. It finds a packed
 weight by its name: the key of the weight, for some operators with that of the bias. The packed
@@ -28,7 +28,7 @@ _EXAMPLES = 3
 
 @dataclass(frozen=True)
 class WeightCache:
-    """Whether XNNPACK's weight cache may be turned on.
+    """The decision about XNNPACK's weight cache.
 
     Attributes:
       reasons: why it would give wrong numbers; empty: it is safe for this program alone.
@@ -104,7 +104,7 @@ def _names(packings: Iterable[Packing], names: Mapping[str, Sequence[str]]) -> s
 
 
 def _differing(recipes: Iterable[str]) -> str:
-    """Which parts of some packings differ."""
+    """Names the parts in which some packings differ."""
     parsed = [json.loads(recipe) for recipe in sorted(recipes)]
     keys = sorted({k for p in parsed for k in p})
     differing = [k for k in keys if len({json.dumps(p.get(k)) for p in parsed}) > 1]
