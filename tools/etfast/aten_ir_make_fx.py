@@ -1,4 +1,4 @@
-"""A functional graph is decomposed in one trace that runs no operator that stays as it is.
+"""Decomposes a functional graph in one trace that runs no operator that stays as it is.
 
 Replaces `_aot_export_joint_with_descriptors` of torch.export, on which `run_decompositions`
 stands, and marks what `_export_to_aten_ir_make_fx` traced. ExecuTorch calls that three times for a

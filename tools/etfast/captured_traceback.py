@@ -1,4 +1,4 @@
-"""Where a node was made is read from Python's frames, where upstream has all of them described.
+"""Reads a node's origin from Python's frames, where upstream has all of them described.
 
 Replaces `CapturedTraceback` as `torch.fx.proxy` uses it: for each node of an export it describes a
 hundred frames, nearly all of which it drops right away.
@@ -19,7 +19,7 @@ from etfast.unit import Unit, replaced
 
 
 class _Stacks:
-    """What `torch.fx.proxy` calls `CapturedTraceback`."""
+    """The replacement of `CapturedTraceback` in `torch.fx.proxy`."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, int, str], FrameSummary] = {}

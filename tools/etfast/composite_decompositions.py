@@ -1,4 +1,4 @@
-"""Operators that are composed of others are found and replaced in one go.
+"""Finds and replaces operators that are composed of others in one go.
 
 Replaces three functions of torch.export under `run_decompositions`, which ExecuTorch calls three
 times for each method. They take the same time for a network of any size, and were half of a small
@@ -28,7 +28,7 @@ _KEY = torch._C.DispatchKey.CompositeImplicitAutograd
 
 
 def _run_original(fake_tensor_mode: Any, _op: Any, *args: Any, **kwargs: Any) -> Any:
-    """What an operator does with fake tensors, whatever replaces it."""
+    """Runs an operator on fake tensors, whatever replaces it."""
     original = kwargs.pop("original_callable")
     with fake_tensor_mode:
         return original(*args, **kwargs)

@@ -1,4 +1,4 @@
-"""What XNNPACK's partitioner asks of a program, again for each node, is worked out once.
+"""Answers once what XNNPACK's partitioner asks of a program again for each node.
 
 Replaces `get_matched_nodes_from_configs` of ExecuTorch's partitioner, for whose time the tables of
 a signature are kept, and so are the groups of nodes that come from one linear layer; and, for the

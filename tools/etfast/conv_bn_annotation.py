@@ -1,4 +1,4 @@
-"""XNNPACK's quantizer looks for a convolution with a batch normalization where there is one.
+"""Lets XNNPACK's quantizer look for convolution with batch normalization where there is one.
 
 Replaces `_do_annotate_conv_bn` of XNNPACK's quantizer. There the patterns are made by twelve strict
 exports of small functions, seconds of each method, and looked for in the graph. Quantization after

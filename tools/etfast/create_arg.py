@@ -1,4 +1,4 @@
-"""A tracer takes common arguments as they are, without asking what else they may be.
+"""Takes common arguments into a trace as they are, without asking what else they may be.
 
 Replaces `create_arg` of the tracers of torch and of ExecuTorch's passes, in front of which it looks
 at the type. There each number in a list goes through four functions, which ask whether it is a

@@ -1,4 +1,4 @@
-"""Partitions are cut out by looking at their own nodes, where upstream looks at all nodes for each.
+"""Cuts partitions out by their own nodes, where upstream looks at all nodes for each.
 
 Replaces what ExecuTorch's `_create_partitions_in_graph_module` and `to_backend` ask of the whole
 graph for each partition: which nodes have its tag, whether a path leaves it and comes back, which
@@ -77,7 +77,7 @@ class Tags:
 
 
 def comes_back(partition: list[Node]) -> bool:
-    """Whether a path leaves a partition of a sorted graph and leads back into it."""
+    """Tells whether a path leaves a partition of a sorted graph and leads back into it."""
     own = set(partition)
     last = max(node._sort_key for node in partition)
     queue = [user for node in own for user in node.users if user not in own]
@@ -94,7 +94,7 @@ def comes_back(partition: list[Node]) -> bool:
 
 
 def is_sorted(graph: Graph) -> bool:
-    """Whether each node comes before all that use it."""
+    """Tells whether each node comes before all that use it."""
     return all(node < user for node in graph.nodes for user in node.users)
 
 

@@ -1,4 +1,4 @@
-"""The types of a payload's fields are looked up once for each class.
+"""Looks the types of a payload's fields up once for each class.
 
 Replaces `get_type_hints` where ExecuTorch writes dataclasses as JSON: upstream evaluates the
 annotations of all fields of a class, for each field of each object of a delegate's payload.

@@ -1,4 +1,4 @@
-"""What a delegate gives, out of what is known of the graph that it was made of."""
+"""Outputs of a delegate, derived from what is known of the graph that it was made of."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class _Unknown(Exception):
 
 
 def outputs(lowered_module: Any, args: Any, mode: Any) -> Any:
-    """What running a delegate's graph on fake tensors would give.
+    """Returns what running a delegate's graph on fake tensors would give.
 
     The graph has the results of its operators, each of which is known to come from its operator and
     its arguments. So on arguments that say what the graph's inputs say it would give the same; but

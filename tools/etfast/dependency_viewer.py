@@ -1,4 +1,4 @@
-"""Whether two partitions may be one is read off sets of bits, where upstream searches the graph.
+"""Decides by sets of bits whether two partitions may be one, where upstream searches the graph.
 
 Replaces `_merge_partitions` of ExecuTorch's GroupBasedPartitioner and the two `_DependencyViewer`s.
 Upstream asks for each pair of partitions whether a path leaves both and comes back, each time by a
@@ -73,7 +73,7 @@ class DependencyViewer:
 
 
 class Reach:
-    """What can be reached from each node, as bits.
+    """The nodes that can be reached from each node, as bits.
 
     Attributes:
       bit: a node's number, from 0.
@@ -118,7 +118,7 @@ class _Part:
 
 
 def can_merge(first: _Part, second: _Part, reach: Reach) -> bool:
-    """Whether no path leaves both partitions and comes back to one of them."""
+    """Tells whether no path leaves both partitions and comes back to one of them."""
     both = first.nodes | second.nodes
     if not (first.below | second.below) & both:
         return True

@@ -1,4 +1,4 @@
-"""A pass that traces a graph anew takes known results over, where upstream computes all again.
+"""Takes known results over where a pass traces a graph anew; upstream computes all again.
 
 Replaces `_fx` of ExecuTorch's passes and of torch's, through which every node goes in every pass.
 There the operator is run on fake tensors to find its result's shape and type: a millisecond a node
@@ -45,7 +45,7 @@ _NODE = "_etfast_node"
 
 
 def has_control_flow(graph_module: GraphModule) -> bool:
-    """Whether a graph has branches or loops, whatever operator runs them."""
+    """Tells whether a graph has branches or loops, whatever operator runs them."""
     return any(
         isinstance(getattr(graph_module, str(node.target), None), GraphModule)
         for node in graph_module.graph.find_nodes(op="get_attr", sort=False)

@@ -1,4 +1,4 @@
-"""Shapes of quantizing operators' results are kept, as those of torch's own operators are.
+"""Keeps the shapes of quantizing operators' results, as torch does for its own operators.
 
 Replaces a check of torch's cache of fake results, which takes only operators that come with torch.
 Those of torchao and of PT2E (`choose_qparams_affine`, `quantize_per_channel` …) are run through
@@ -30,7 +30,7 @@ _REFUSED = frozenset(
 
 
 def depends_on_shapes(function: Any) -> bool:
-    """Whether an operator is one of those whose results' shapes may be kept."""
+    """Tells whether an operator is one of those whose results' shapes may be kept."""
     if not isinstance(function, torch._ops.OpOverload) or function.namespace not in _NAMESPACES:
         return False
     schema = function._schema

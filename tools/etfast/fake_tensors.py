@@ -1,4 +1,4 @@
-"""What fake tensors say of what they stand for, and notes on them that copies don't have."""
+"""Describes what fake tensors stand for, and keeps notes on them that copies don't have."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def number(size: Any) -> Any:
 
 
 def description(tensor: torch.Tensor) -> tuple[Any, ...]:
-    """What a tensor says of its type, its shape and where it lies, comparable.
+    """Describes a tensor's type, its shape and where it lies, comparable.
 
     Args:
       tensor: a fake one, or one with values.
@@ -32,7 +32,7 @@ def description(tensor: torch.Tensor) -> tuple[Any, ...]:
 
 
 def learned(value: Any) -> int:
-    """How often its symbols were replaced by what became known of them; 0: it has none.
+    """Counts how often its symbols were replaced by what became known of them; 0: it has none.
 
     A pass may fix a size while it runs. What was made before then still has the symbol, where
     upstream, which makes it again, has the number.

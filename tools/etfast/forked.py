@@ -31,7 +31,7 @@ _MERGED: list[dict[Any, list[Any]]] = []
 
 @contextlib.contextmanager
 def merge_from_children(mapping: dict[Any, list[Any]]) -> Iterator[None]:
-    """What children append to this mapping's lists is appended here, when their work is taken."""
+    """Appends here what children append to this mapping's lists, when their work is taken."""
     _MERGED.append(mapping)
     try:
         yield
@@ -40,7 +40,7 @@ def merge_from_children(mapping: dict[Any, list[Any]]) -> Iterator[None]:
 
 
 def cores() -> int:
-    """How many cores this process may use."""
+    """Counts the cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -75,7 +75,7 @@ class ForkedTask(Generic[T]):
 
     @property
     def begun(self) -> bool:
-        """Whether a child does the work."""
+        """Tells whether a child does the work."""
         return self._child is not None
 
     def result(self) -> T:

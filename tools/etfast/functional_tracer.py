@@ -174,7 +174,7 @@ _FUNCTIONAL: dict[OpOverload, bool] = {}
 
 
 def _takes_written(node: Node) -> bool:
-    """Whether an operator neither views its inputs nor is made of operators that may."""
+    """Tells whether an operator neither views its inputs nor is made of operators that may."""
     return (
         isinstance(node.target, OpOverload)
         and node.target not in _PLAIN
@@ -184,7 +184,7 @@ def _takes_written(node: Node) -> bool:
 
 
 def _is_late(node: Node) -> bool:
-    """Whether a node is a view of a written buffer that one operator takes.
+    """Tells whether a node is a view of a written buffer that one operator takes.
 
     Upstream makes such a view anew for the operator that takes it: the view belongs to that node
     and stands right before it. Debug handles, which payloads hold, tell.
@@ -198,7 +198,7 @@ def _is_late(node: Node) -> bool:
 
 
 def _functional(target: OpOverload) -> bool:
-    """Whether an operator writes to nothing and its result's shape depends on shapes alone."""
+    """Tells whether an operator writes nothing, and its result's shape depends on shapes alone."""
     known = _FUNCTIONAL.get(target)
     if known is None:
         known = _FUNCTIONAL[target] = not (
@@ -250,7 +250,7 @@ class Tracing(Interpreter):
         return super().run_node(n)
 
     def _written(self, node: Node) -> Any:
-        """What a buffer holds in the end: an output, too."""
+        """Returns the final contents of a buffer: an output, too."""
         with self._set_current_node(node):
             args, kwargs = self.fetch_args_kwargs_from_env(node)
             value = _WRITES.get(node.target, torch.ops.aten.copy.default)(*args, **kwargs)
@@ -287,7 +287,7 @@ class Tracing(Interpreter):
         return pytree.tree_map_only(FunctionalTensor, FunctionalTensor.from_functional, result)
 
     def _unchanged(self, node: Node) -> bool:
-        """Whether a node's inputs are what they were when its value was made."""
+        """Tells whether a node's inputs are what they were when its value was made."""
         for source in node._input_nodes:
             now, then = self.env[source], source.meta.get("val")
             if now is then:
@@ -319,7 +319,7 @@ class Tracing(Interpreter):
 
 
 def _known(node: Node) -> bool:
-    """Whether a trace made a node's value."""
+    """Tells whether a trace made a node's value."""
     leaves = _leaves(node.meta.get("val"))
     for leaf in leaves:
         if type(leaf) is not FakeTensor:
@@ -331,7 +331,7 @@ def _known(node: Node) -> bool:
 
 
 def _same_operator(now: OpOverload, then: Any) -> bool:
-    """Whether operators do the same: ExecuTorch has other names for those that shall stay."""
+    """Tells whether operators do the same: ExecuTorch has other names for those that shall stay."""
     if now is then:
         return True
     return (
@@ -343,7 +343,7 @@ def _same_operator(now: OpOverload, then: Any) -> bool:
 
 
 def _same(now: FakeTensor, then: FakeTensor) -> bool:
-    """Whether fake tensors say the same, with the very same sizes."""
+    """Tells whether fake tensors say the same, with the very same sizes."""
     return (
         now.fake_mode is then.fake_mode
         and now.constant is None
@@ -353,7 +353,7 @@ def _same(now: FakeTensor, then: FakeTensor) -> bool:
 
 
 def _same_size(now: Any, then: Any) -> bool:
-    """Whether two sizes are the same number or expression; False for anything else."""
+    """Tells whether two sizes are the same number or expression; False for anything else."""
     return type(now) in (int, torch.SymInt) and number(now) == number(then)
 
 

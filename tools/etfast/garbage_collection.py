@@ -1,4 +1,4 @@
-"""Garbage is looked for less often while graphs are made, and never in what was there before.
+"""Collects garbage less often while graphs are made, and never in what was there before.
 
 Replaces no function: it sets the thresholds of Python's garbage collector. A lowering makes
 millions of objects that stay, and after each 700 new ones the defaults look for cycles among them,

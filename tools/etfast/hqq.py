@@ -135,7 +135,7 @@ def quantize(
 
 
 def _fits(tensor: Any, block_size: Any, qmin: int, qmax: int) -> bool:
-    """Whether `quantize` takes this: what upstream takes, and no more than it was compared with."""
+    """Tells whether `quantize` takes this: as upstream, and no more than was compared with it."""
     return (
         type(tensor) in (torch.Tensor, torch.nn.Parameter)
         and tensor.device.type == "cpu"

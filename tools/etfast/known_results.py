@@ -1,4 +1,4 @@
-"""Which results of operators on fake tensors are known, as they came from the same before."""
+"""Results of operators on fake tensors that are known, as they came from the same before."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class _Unknown(Exception):
 
 
 def key_of(target: Any, args: Any, kwargs: Any) -> tuple[Any, ...] | None:
-    """What a result depends on, comparable; None: not only on what can be compared.
+    """Returns what a result depends on, comparable; None: not only on what can be compared.
 
     Args:
       target: an operator.
@@ -84,7 +84,7 @@ def _add(parts: list[Any], arg: Any, of: Any) -> None:
 
 
 def _identity(tensor: torch.Tensor) -> tuple[Any, ...]:
-    """Which tensor it is."""
+    """Identifies the tensor."""
     if type(tensor) is not FakeTensor:
         return _serial_of_real(tensor)
     if tensor.real_tensor is not None:
@@ -95,14 +95,14 @@ def _identity(tensor: torch.Tensor) -> tuple[Any, ...]:
 
 
 def _description(tensor: torch.Tensor) -> tuple[Any, ...]:
-    """What it says, for one that has no values."""
+    """Describes a tensor that has no values."""
     if type(tensor) is not FakeTensor or not repeatable(tensor):
         raise _Unknown
     return description(tensor), torch._C._dispatch_keys(tensor).raw_repr()
 
 
 def _serial(tensor: FakeTensor) -> tuple[str, int]:
-    """What tells this fake tensor from all others; a deep copy of it is another one."""
+    """Returns what tells this fake tensor from all others; a deep copy of it is another one."""
     known = _SERIAL.of(tensor)
     if known is None:
         known = ("tensor", next(_serials))
@@ -119,7 +119,7 @@ def _serial_of_real(tensor: torch.Tensor) -> tuple[str, int]:
 
 
 def known_result(value: Any, key: tuple[Any, ...], mode: Any) -> bool:
-    """Whether a value is what running an operator on the key's arguments gave, in this mode.
+    """Tells whether a value is an operator's result on the key's arguments, in this mode.
 
     Operators without fake arguments (`full`) give a result of the mode that they are run in.
     """
@@ -171,7 +171,7 @@ def kept_result(value: Any, known: Any, key: tuple[Any, ...], arguments: set[int
 
 
 def _said(value: Any, arguments: set[int]) -> Any:
-    """What a result says, comparable; None: it has to be computed each time."""
+    """Describes a result, comparable; None: it has to be computed each time."""
     items = [value] if type(value) is FakeTensor else value
     if not isinstance(items, list | tuple) or not items:
         return None
@@ -186,7 +186,7 @@ def _said(value: Any, arguments: set[int]) -> Any:
 
 
 class Seen:
-    """What operators gave for arguments that said the same: they give that again.
+    """Results of operators for arguments that said the same: they give that again.
 
     Example:
 
@@ -218,7 +218,7 @@ class Seen:
     def holds(
         self, mode: Any, target: Any, args: Any, kwargs: Any, value: Any, ids: set[int]
     ) -> bool:
-        """Whether a value says what the operator would give; arguments as of `put`."""
+        """Tells whether a value says what the operator would give; arguments as of `put`."""
         said = _said(value, ids)
         if said is None or mode not in self._results:
             return False
@@ -227,7 +227,7 @@ class Seen:
 
 
 def repeatable(tensor: FakeTensor) -> bool:
-    """Whether a result like this comes out each time: it has no values and no sizes of its own."""
+    """Tells whether such a result comes out each time: it has no values and no sizes of its own."""
     if tensor.constant is not None or tensor.real_tensor is not None:
         return False
     return not (tensor._has_symbolic_sizes_strides and has_free_unbacked_symbols(tensor))
@@ -237,7 +237,7 @@ _OPERATORS: dict[Any, bool] = {}
 
 
 def functional(target: Any) -> bool:
-    """Whether an operator's result depends on its arguments alone."""
+    """Tells whether an operator's result depends on its arguments alone."""
     known = _OPERATORS.get(target)
     if known is None:
         schema = getattr(target, "_schema", None)

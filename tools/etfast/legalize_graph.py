@@ -1,4 +1,4 @@
-"""A graph is sorted by moving its nodes, where upstream makes a new graph of copies.
+"""Sorts a graph by moving its nodes, where upstream makes a new graph of copies.
 
 Replaces `legalize_graph` as ExecuTorch's partitioning uses it, which sorts the whole graph once for
 each partition. A copy of every node is made there, with its arguments mapped and its module's code

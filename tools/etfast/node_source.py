@@ -1,4 +1,4 @@
-"""Where a node came from is shared by its copies, where upstream copies all of it each time.
+"""Shares a node's origin among its copies, where upstream copies all of it each time.
 
 Adds `NodeSource.__deepcopy__`, and replaces `copy.deepcopy` where a NodeSource is made. Each
 retracing of a graph puts a NodeSource around the ones before it, and copies these deeply: the

@@ -1,4 +1,4 @@
-"""A pass that found nothing to change doesn't make the same graph once more.
+"""Keeps the graph of a pass that found nothing to change, where upstream makes it again.
 
 Replaces `_ExportPassBase.call` of ExecuTorch, which passes that look for a pattern call in the end,
 found or not: it traces all nodes anew. XNNPACK's pipeline has a dozen of those, for each partition.
@@ -71,7 +71,7 @@ _PLAIN: dict[type, bool] = {}
 
 
 def _is_plain(given: Any, base: type) -> bool:
-    """Whether a pass sees no node while it is traced."""
+    """Tells whether a pass sees no node while it is traced."""
     kind = type(given)
     known = _PLAIN.get(kind)
     if known is None:

@@ -1,4 +1,4 @@
-"""ExecuTorch's table of operators is read by a parser in C, where upstream has one in Python.
+"""Reads ExecuTorch's table of operators by a parser in C, where upstream has one in Python.
 
 Replaces `ruamel.yaml.YAML` while ExecuTorch is imported, which reads `edge.yaml` then.
 

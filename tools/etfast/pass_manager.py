@@ -1,4 +1,4 @@
-"""A program is checked once between two passes of a delegate, where upstream checks it twice.
+"""Checks a program once between two passes of a delegate, where upstream checks it twice.
 
 Replaces `check` and `__call__` of ExecuTorch's `ExportedProgramPassManager`. XNNPACK runs each of
 its passes by a manager of its own, which checks the program before the pass and after it, so that

@@ -1,4 +1,4 @@
-"""The fast path: which units there are, and how they are installed for one lowering.
+"""The fast path: its units, and their installation for one lowering.
 
 Lowering is graph bookkeeping: a hundred passes that take a graph apart and make it anew. A unit
 replaces some functions of torch or ExecuTorch by ones that do the same bookkeeping with less work.
@@ -65,7 +65,7 @@ _LOADING = ("hqq",)
 
 @dataclass
 class Used:
-    """What became of the units.
+    """The outcome of each unit.
 
     Attributes:
       lowering: "fast" or "stock".
@@ -88,7 +88,7 @@ def units(names: Sequence[str] = UNITS) -> list[Unit]:
 
 
 def chosen(lowering: str) -> contextlib.AbstractContextManager[Used]:
-    """What a request asks for.
+    """Installs the units that a request asks for.
 
     Args:
       lowering: "fast", or "stock": nothing is installed.
@@ -107,7 +107,7 @@ def import_executorch(lowering: str) -> None:
 
 
 def while_loading(lowering: str) -> contextlib.AbstractContextManager[Used]:
-    """What a request asks for while the model's own code runs: units that do not touch graphs.
+    """Installs those of a request's units that do not touch graphs, for the model's own code.
 
     Args:
       lowering: "fast", or "stock": nothing is installed.

@@ -1,4 +1,4 @@
-"""XNNPACK makes the payloads of half of a program's partitions on a second core.
+"""Makes XNNPACK's payloads of half of a program's partitions on a second core.
 
 Replaces `XnnpackBackend.preprocess_multimethod`, which upstream's class inherits: a loop over the
 partitions of all methods.
@@ -50,7 +50,7 @@ def _install() -> contextlib.AbstractContextManager[None]:
 
 
 def _first_half(sizes: list[int]) -> int:
-    """How many of the jobs are half of the work; all, if it is too little to share."""
+    """Counts the jobs that are half of the work; all, if it is too little to share."""
     if sum(sizes) < _WORTH:
         return len(sizes)
     done = 0

@@ -1,4 +1,4 @@
-"""Python code of a graph is generated when it is asked for, where upstream does so on each change.
+"""Generates a graph's Python code when it is asked for; upstream does so on each change.
 
 Replaces `torch.fx.GraphModule.recompile`. Lowering changes graphs thousands of times, and calls
 few of them: passes interpret them node by node.
@@ -44,7 +44,7 @@ class _Later:
 
 
 class _Code:
-    """What `recompile` returns: torch's PythonCode, once someone looks at it."""
+    """The result of `recompile`: torch's PythonCode, once someone looks at it."""
 
     def __init__(self, module: GraphModule, generate: Any) -> None:
         self._module = module

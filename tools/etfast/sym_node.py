@@ -1,4 +1,4 @@
-"""Arithmetic on symbolic sizes is done once for each pair of numbers.
+"""Does arithmetic on symbolic sizes once for each pair of numbers.
 
 Replaces the binary operators of torch's `SymNode`. Each fake tensor with a symbolic size costs
 dozens of them, for its strides and for whether it is contiguous, and a lowering has few different

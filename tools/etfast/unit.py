@@ -1,4 +1,4 @@
-"""A unit of the fast path: what it replaces, and whether upstream is what it expects."""
+"""A unit of the fast path: its replacements, and the check that upstream is as it expects."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _digest(source: Any) -> str:
 
 
 def mismatch(module: str, name: str, sha256: str) -> str:
-    """How upstream's source differs from what a unit was written for; empty: it does not.
+    """Compares upstream's source with what a unit was written for; empty: they are the same.
 
     Args:
       module: importable.
@@ -67,7 +67,7 @@ class Unit:
     needs: tuple[str, ...] = ()
 
     def mismatches(self) -> list[str]:
-        """What of upstream differs from what the unit was written for."""
+        """Lists what of upstream differs from what the unit was written for."""
         return [
             text
             for module, digests in self.relies_on.items()

@@ -1,4 +1,4 @@
-"""Vulkan's patterns of rotary embeddings are made once, and for graphs that could hold one.
+"""Makes Vulkan's patterns of rotary embeddings once, and for graphs that could hold one.
 
 Replaces `get_all_fusable_subgraphs` and `replace_all_fusable_subgraphs`, and under them the
 functions that make the patterns. Upstream keeps their results, but registers the functions beneath

@@ -1,4 +1,4 @@
-"""XNNPACK's patterns are made and looked for in graphs that could hold one.
+"""Makes XNNPACK's patterns, and looks for them, in graphs that could hold one.
 
 Replaces `ConvertToUpsampleBilinear2d.call` and `ConvertToSDPAPass.call`. There the patterns of a
 bilinear resize are made by four exports and lowerings of a small model, and those of attention by
@@ -32,7 +32,7 @@ ATTENTION = frozenset({"aten.logical_not.default"})
 
 
 def may_match(graph_module: GraphModule, operators: frozenset[str]) -> bool:
-    """Whether a graph has an operator without which no pattern is."""
+    """Tells whether a graph has an operator without which no pattern is."""
     return any(
         node.op == "call_function" and getattr(node.target, "__name__", "") in operators
         for node in graph_module.graph.nodes
