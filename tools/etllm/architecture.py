@@ -1,4 +1,4 @@
-"""What a decoder is made of, whatever its checkpoint's format says it in."""
+"""Architecture of a decoder, whatever its checkpoint's format says it in."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from etllm.rotary import Rotary
 
 @dataclass(frozen=True)
 class Layer:
-    """What layers of one model may differ in.
+    """The settings in which layers of one model may differ.
 
     Attributes:
       rotary: its rotary embedding, as an index into `Architecture.rotaries`; None: it has none.

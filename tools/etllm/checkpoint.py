@@ -1,4 +1,4 @@
-"""A model's files of any format: what it is made of, and its weights by upstream's names."""
+"""A model's files of any format: its architecture, and its weights by upstream's names."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def construct(args: ModelArgs) -> Transformer:
 
 
 def needs_block(args: ModelArgs) -> bool:
-    """Whether a layer has what upstream's TransformerBlock lacks."""
+    """Tells whether a layer has what upstream's TransformerBlock lacks."""
     return (
         args.act_fn.value != "silu"
         or args.post_attention_norm

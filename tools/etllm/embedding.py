@@ -21,7 +21,7 @@ _GGUF_GROUP = 32
 
 
 def maker(settings: Settings, checkpoint: Checkpoint) -> MakeEmbedding | None:
-    """What makes the embedding; None: a table of floats.
+    """Returns the function that makes the embedding; None: a table of floats.
 
     Raises:
       BuildError: the value is malformed, or its group doesn't fit the model's width.

@@ -88,7 +88,7 @@ def adapter(ctx: ModelContext) -> dict[str, torch.Tensor | None]:
 
 @dataclass(frozen=True)
 class _Opened:
-    """What a target's files say, without weights.
+    """The contents of a target's files, without weights.
 
     Attributes:
       settings: the YAML file.

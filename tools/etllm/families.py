@@ -14,7 +14,7 @@ _SUPPORTED_HINT = (
 
 @dataclass(frozen=True)
 class Family:
-    """What all models of a family have in common and their config.json doesn't say.
+    """The common traits of a family's models that their config.json doesn't say.
 
     Attributes:
       classes: values of upstream's `base.model_class` that are of this family.

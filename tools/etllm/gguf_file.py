@@ -1,4 +1,4 @@
-"""Reading a GGUF file with errors that name the file, what it has and what was expected."""
+"""Reads a GGUF file, with errors that name the file, what it has and what was expected."""
 
 from __future__ import annotations
 

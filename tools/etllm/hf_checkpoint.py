@@ -153,7 +153,7 @@ class WeightNames:
         return f"model.layers.{number}.{self._parts[part]}.{kind}", rows
 
     def may_be_left_out(self, name: str) -> bool:
-        """Whether the model needn't have a tensor: of layers that are cut off, or derived."""
+        """Tells whether the model needn't have a tensor: of layers that are cut off, or derived."""
         match = re.match(r"model\.layers\.(\d+)\.", name)
         cut = match is not None and self._args.n_layers <= int(match[1]) < self._depth
         return cut or bool(_DERIVED.search(name)) or (self._tied and name == _HEAD)

@@ -44,7 +44,7 @@ _LONGROPE = ("su", "yarn")
 
 @dataclass(frozen=True)
 class Sizes:
-    """What a target asks of a model.
+    """The sizes that a target asks of a model.
 
     Attributes:
       context: tokens that the KV cache holds.
@@ -169,7 +169,7 @@ def _none_if_1(value: float) -> float | None:
 def _layers(
     config: JsonValues, kind: str, sizes: Sizes
 ) -> tuple[tuple[Layer, ...], tuple[Rotary, ...]]:
-    """What each layer has of its own, and the rotary embeddings."""
+    """Returns each layer's own settings, and the rotary embeddings."""
     count = config.integer("num_hidden_layers", minimum=1, maximum=MOST_LAYERS)
     if sizes.layers > count:
         raise config.error("num_hidden_layers", f"at least layers ({sizes.layers}) of the target")
@@ -229,7 +229,7 @@ def _layer_types(config: JsonValues, kind: str, count: int) -> list[str]:
 
 
 def _turned(config: JsonValues, count: int) -> list[bool]:
-    """Whether each layer has a rotary embedding."""
+    """Tells for each layer whether it has a rotary embedding."""
     if "no_rope_layers" not in config.values:
         return [True] * count
     flags = config.values["no_rope_layers"]

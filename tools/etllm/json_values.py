@@ -58,7 +58,7 @@ class JsonValues:
         return BuildError(f'{self.where}: "{key}": got {shown}, expected {expected}.', hint)
 
     def given(self, key: str) -> bool:
-        """Whether the key is there and not null."""
+        """Tells whether the key is there and not null."""
         return self.values.get(key) is not None
 
     def integer(

@@ -260,7 +260,7 @@ class Scaled(nn.Module):
         self.module, self.factor, self.cap = module, factor, cap
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """What the module makes of x, of the same shape."""
+        """Applies the module to x; the result has the same shape."""
         y = self.module(x)
         y = y if self.factor == 1.0 else y * self.factor
         return y if self.cap is None else torch.tanh(y / self.cap) * self.cap
@@ -295,7 +295,7 @@ class Int8Embedding(nn.Module):
 
 
 def causal_mask(positions: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
-    """What is added to scores so that a token sees no later one.
+    """Returns what is added to scores so that a token sees no later one.
 
     Args:
       positions: int64 positions of the n tokens.
@@ -308,7 +308,7 @@ def causal_mask(positions: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
 
 
 def window_mask(positions: torch.Tensor, columns: torch.Tensor, window: int) -> torch.Tensor:
-    """What is added to scores besides so that a token sees `window` tokens, its own included.
+    """Returns what else is added to scores so that a token sees `window` tokens, its own included.
 
     The arguments and the result are those of `causal_mask`.
     """

@@ -1,4 +1,4 @@
-"""LoRA adapters in PEFT's file format, put onto the linear layers of a Llama model.
+"""Puts LoRA adapters in PEFT's file format onto the linear layers of a Llama model.
 
 An adapter adds a product of two narrow matrices to a layer: y = x W^T + (x A^T) B^T. W keeps its
 place, its name and its bytes, so programs with and without an adapter, and with different ones,
@@ -164,7 +164,7 @@ def load_adapter(
 
 
 def is_given(files: Iterable[str]) -> bool:
-    """Whether one of an adapter's files is among a target's, so that it must have both."""
+    """Tells whether one of an adapter's files is among a target's, so that it must have both."""
     return not {CONFIG, WEIGHTS}.isdisjoint(name.rsplit("/", 1)[-1] for name in files)
 
 

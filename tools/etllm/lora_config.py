@@ -1,4 +1,4 @@
-"""An adapter_config.json of PEFT: what it says, and whether lora.py computes that."""
+"""Reads an adapter_config.json of PEFT, and rejects what lora.py does not compute."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _INITS = (True, False, None, "gaussian", "eva", "orthogonal")
 
 @dataclass(frozen=True)
 class Config:
-    """What an adapter_config.json says.
+    """The contents of an adapter_config.json.
 
     Attributes:
       path: the file.
@@ -105,7 +105,7 @@ class Config:
         )
 
     def takes(self, name: str) -> bool:
-        """Whether a layer has the adapter; its name is "model.layers.0.self_attn.q_proj"."""
+        """Tells whether a layer has the adapter; its name is "model.layers.0.self_attn.q_proj"."""
         number = int(name.split(".")[2])
         if self.layers is not None and number not in self.layers:
             return False
@@ -160,7 +160,7 @@ def _names(
 
 
 def _may_take_for_ever(pattern: str) -> bool:
-    """Whether a match may take exponentially long: a repeat is repeated, or there are many."""
+    """Tells whether a match may take exponentially long: repeats in a repeat, or many."""
     repeats = 0
     waiting: list[tuple[Any, bool]] = [(_parser.parse(pattern), False)]
     while waiting:
@@ -187,7 +187,7 @@ def _layers(path: Path, value: object) -> tuple[int, ...] | None:
 
 
 def matches(name: str, names: tuple[str, ...] | str) -> bool:
-    """Whether a layer is meant, by PEFT's rules.
+    """Tells whether a layer is meant, by PEFT's rules.
 
     Args:
       name: the layer's whole name, "model.layers.0.self_attn.q_proj".

@@ -36,7 +36,7 @@ class Files:
 
 
 def is_asked(ctx: ModelContext) -> bool:
-    """Whether the target has adapters of methods."""
+    """Tells whether the target has adapters of methods."""
     return Options(ctx.args, ctx.label).boolean(OPTION, False)
 
 

@@ -12,7 +12,7 @@ from torch import nn
 
 @dataclass(frozen=True)
 class Shape:
-    """How many tokens a method reads in one call.
+    """The number of tokens that a method reads in one call.
 
     Attributes:
       most: the number, or the largest one.

@@ -1,4 +1,4 @@
-"""Rotary position embeddings: which frequencies a model turns its queries and keys by."""
+"""Rotary position embeddings: the frequencies by which a model turns its queries and keys."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def half_turns(size: int, turned: int | None = None) -> torch.Tensor:
 
 
 def longrope_scale(ratio: float, original: int) -> float:
-    """What LongRoPE multiplies cosines and sines by; ratio: longest context to original one."""
+    """Returns LongRoPE's factor of cosines and sines; ratio: longest context to original one."""
     return 1.0 if ratio <= 1.0 else math.sqrt(1.0 + math.log(ratio) / math.log(original))
 
 

@@ -277,7 +277,7 @@ def _default(config: LlmConfig, key: str) -> Any:
 
 
 def _reason(key: str) -> tuple[str, str]:
-    """Why a key is not supported, and what to do: that of the key or of its section."""
+    """Says why a key is not supported, and what to do: that of the key or of its section."""
     parts = re.sub(r"\.\d+\.", ".*.", key).split(".")
     while parts:
         if ".".join(parts) in REASONS:

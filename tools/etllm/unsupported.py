@@ -1,4 +1,4 @@
-"""Which keys of upstream's LlmConfig have an effect here, and why the others have none."""
+"""Keys of upstream's LlmConfig that have an effect here, and why the others have none."""
 
 from __future__ import annotations
 

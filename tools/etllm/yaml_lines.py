@@ -64,14 +64,14 @@ class YamlFile:
         return cls(name, values, reader.lines)
 
     def position(self, key: str) -> str:
-        """Where a key stands, as "llm.yaml:7"; of one that isn't there, its section."""
+        """Returns a key's position, as "llm.yaml:7"; of one that isn't there, its section's."""
         parts = key.split(".")
         while parts and ".".join(parts) not in self.lines:
             parts.pop()
         return f"{self.name}:{self.lines.get('.'.join(parts), 1)}"
 
     def has(self, key: str) -> bool:
-        """Whether the file has a key."""
+        """Tells whether the file has a key."""
         return key in self.lines
 
 

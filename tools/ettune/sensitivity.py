@@ -1,4 +1,4 @@
-"""How much each layer's quantization costs: signal-to-noise ratio of outputs, or perplexity.
+"""Measures what each layer's quantization costs: signal-to-noise ratio of outputs, or perplexity.
 
 The eager model runs with layers that are replaced by quantized ones; nothing is lowered. For each
 layer, each block and each recipe two runs are compared with the float model: one with only this
@@ -35,7 +35,7 @@ _FRONT = 64
 
 @dataclass(frozen=True)
 class Data:
-    """What a model is measured on.
+    """The inputs that a model is measured on.
 
     Attributes:
       samples: inputs of its methods.

@@ -1,4 +1,4 @@
-"""Between text and tokens: the tokenizer and the chat template."""
+"""The tokenizer and the chat template, between text and tokens."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ _Line = tuple[str, int]
 
 
 class Constants:
-    """What a module with inputs of fixed sizes reads of tensors as Python's numbers.
+    """The tensors that a module with inputs of fixed sizes reads as Python's numbers.
 
     Encoders of images compute indices from the image's size, and read lengths back with `tolist`
     or `int`, which are unknown numbers of a traced tensor. They are the same for each image of a

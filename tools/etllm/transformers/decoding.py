@@ -200,7 +200,7 @@ class Buffers(nn.Module):
 
 
 def _tensors(layer: Any) -> dict[str, torch.Tensor]:
-    """What a layer that was used once keeps, by names of buffers."""
+    """Returns what a layer that was used once keeps, by names of buffers."""
     found: dict[str, torch.Tensor | None] = {}
     if isinstance(layer, StaticLayer) and layer.is_initialized:
         found |= {"keys": layer.keys, "values": layer.values}
@@ -217,7 +217,7 @@ def _has_states(names: Iterable[str]) -> bool:
 
 
 def _layer_over(tensors: Mapping[str, torch.Tensor]) -> type:
-    """What stands for a layer that keeps these."""
+    """Returns the class that replaces a layer that keeps these."""
     if _has_states(tensors):
         return _HybridLayer if "keys" in tensors else _StateLayer
     return _IndexedLayer if "indexer_keys" in tensors else _Layer
@@ -361,7 +361,7 @@ def build(
 
 @dataclass(frozen=True)
 class Calls:
-    """How many tokens a call reads.
+    """The number of tokens that a call reads.
 
     Attributes:
       most: the largest number.
@@ -373,7 +373,7 @@ class Calls:
 
 
 def calls_of(model: Any, length: int, options: Options, has_states: bool = False) -> Calls:
-    """How many tokens a call reads: `dynamic` and `prefill_length` of the target.
+    """Returns how many tokens a call reads: `dynamic` and `prefill_length` of the target.
 
     For a mixture of experts it is one by default: the weights of its experts are copied for each
     token of a call, for which no machine has the memory if the experts are large. For layers with

@@ -46,7 +46,7 @@ _PREPROCESSOR = "preprocessor_config.json"
 
 @dataclass(frozen=True)
 class Inputs:
-    """What a method is exported and tested with.
+    """The inputs that a method is exported and tested with.
 
     Attributes:
       example: tensors by the name of the argument.
@@ -367,7 +367,7 @@ def _boxes(config: Any, count: int) -> torch.Tensor:
 
 
 def _vocabulary(model: Any) -> int:
-    """How many different tokens a model reads."""
+    """Returns the number of different tokens that a model reads."""
     try:
         return model.get_input_embeddings().num_embeddings
     except (AttributeError, NotImplementedError):

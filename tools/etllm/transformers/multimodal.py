@@ -271,7 +271,7 @@ def _audio_encoder(
 
 
 def _frames(config: Any, preprocessing: dict[str, Any]) -> int:
-    """How many frames of features a recording has: two for each position of the encoder.
+    """Returns a recording's number of frames of features: two for each position of the encoder.
 
     An encoder with windows has positions of a window alone.
     """

@@ -1,4 +1,4 @@
-"""How an image is cut into the patches that a vision encoder reads.
+"""Cuts an image into the patches that a vision encoder reads.
 
 Encoders of Qwen-VL's kind read a list of patches. In which order, and how a patch lies in memory,
 is not in their modeling code but in transformers' image processors, which need torchvision. The
@@ -34,7 +34,7 @@ _ORDERS = ("ctyx", "tcyx", "yxct")
 
 @dataclass(frozen=True)
 class Layout:
-    """How patches lie.
+    """The order and the memory layout of patches.
 
     Attributes:
       size: rows and columns of pixels of a patch.

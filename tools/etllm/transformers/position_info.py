@@ -75,7 +75,7 @@ class BlockInfo(PositionInfo):
 
 
 class PlaceInfo(PositionInfo):
-    """Where a position is in its part of the prompt: in Qwen-VL's case time, row and column.
+    """The place of a position in its part of the prompt: in Qwen-VL's case time, row and column.
 
     Args:
       places: of a picture's or recording's embeddings, counted from its first: int64 (n, axes).
@@ -128,7 +128,7 @@ def position_info_of(
 
 
 def _places(model: Any, grid: tuple[int, int, int] | None, count: int) -> torch.Tensor:
-    """Where the positions of an image or a recording are, by the model's own function.
+    """Returns the places of an image's or a recording's positions, by the model's own function.
 
     Returns:
       int64 (count, axes), counted from its first position.

@@ -1,4 +1,4 @@
-"""Tasks by transformers' names: which classes do them, and which methods a program has."""
+"""Tasks by transformers' names: the classes that do them, and the methods of their programs."""
 
 from __future__ import annotations
 

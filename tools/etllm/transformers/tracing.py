@@ -1,4 +1,4 @@
-"""What transformers' own exporter replaces while a model is traced for ExecuTorch.
+"""Installs what transformers' own exporter replaces while a model is traced for ExecuTorch.
 
 Some architectures call functions that torch.export cannot trace or ExecuTorch has no kernels for;
 transformers keeps replacements with equal results for them, beside its modeling code. They are
