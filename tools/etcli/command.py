@@ -1,4 +1,4 @@
-"""What the commands of `et` share: their outcome, and options that several of them take.
+"""Common parts of the commands of `et`: their outcome, and options that several of them take.
 
 A command is a module with two functions: `add_arguments(parser)`, and `command(options)`, which
 returns an `Outcome` or raises a BuildError.
@@ -16,7 +16,7 @@ from etcli.console import Printer
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a command has computed.
+    """The outcome of a command.
 
     Attributes:
       result: for --json and --save; None: there is none.

@@ -175,7 +175,7 @@ def _row(
 
 
 def _differing(old: Piece, new: Piece) -> int:
-    """How many bytes differ between pieces of one size."""
+    """Counts the bytes that differ between pieces of one size."""
     count = 0
     for first, second in zip(chunks(old), chunks(new), strict=True):
         if first != second:

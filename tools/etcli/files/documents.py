@@ -1,4 +1,4 @@
-"""What differs between two JSON documents, two texts, or any two byte strings."""
+"""Differences between two JSON documents, two texts, or any two byte strings."""
 
 from __future__ import annotations
 

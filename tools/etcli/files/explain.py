@@ -17,7 +17,7 @@ MOST = 20
 
 
 def explain(first: Path, second: Path) -> list[str]:
-    """What differs, a line each, at most MOST and a line that says so.
+    """Lists what differs, a line each, at most MOST and a line that says so.
 
     Args:
       first: a file or folder.
@@ -52,7 +52,7 @@ def _differences(first: Path, second: Path) -> Iterator[str]:
 
 
 def kind_of(path: Path) -> str:
-    """What a file is by its first bytes, or its name."""
+    """Tells a file's kind by its first bytes, or its name."""
     with open(path, "rb") as source:
         head = source.read(512)
     if head[4:8].startswith(b"ET"):
@@ -71,7 +71,7 @@ def kind_of(path: Path) -> str:
 
 
 def _of_members(first: archives.Members, second: archives.Members) -> Iterator[str]:
-    """What differs between the members of archives, and in them."""
+    """Lists what differs between the members of archives, and in them."""
     if list(first) != list(second) and sorted(first) == sorted(second):
         a, b = next((a, b) for a, b in zip(first, second, strict=True) if a != b)
         yield f"the members are the same in another order: {a} where the second has {b}"

@@ -79,7 +79,7 @@ def inspect(path: Path, data: Sequence[Path] = ()) -> dict[str, Any]:
 
 
 def checked_kind(path: Path) -> str:
-    """What a file is, by its first bytes.
+    """Tells a file's kind by its first bytes.
 
     Raises:
       BuildError: nothing that ExecuTorch has.

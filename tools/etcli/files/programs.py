@@ -1,4 +1,4 @@
-"""What differs between two .pte or .ptd files: data by their names, fields of the tables."""
+"""Differences between two .pte or .ptd files: data by their names, fields of the tables."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ class App:
         return programs[name]
 
     def starts(self) -> list[Start]:
-        """What is measured, in order."""
+        """The runs to measure, in order."""
         options, name = self._options, self._program["name"]
         if self.is_language_model:
             words = ["--prompt", " ".join(["one"] * options.prompt_tokens), "--raw_prompt"]

@@ -34,7 +34,7 @@ class Figure:
 
     @property
     def slowdown(self) -> float | None:
-        """How many times worse than before: 1.1 is 10% worse; None: nothing to compare."""
+        """The factor by which it became worse: 1.1 is 10% worse; None: nothing to compare."""
         if not self.before or not self.value:
             return None
         # Only speeds are better when they are larger.

@@ -98,7 +98,7 @@ def with_inputs(spec: ModelSpec, file: Path, label: str) -> ModelSpec:
 
 
 def of_outputs(program: Target, spec: ModelSpec, precisions: Sequence[str]) -> dict[str, Any]:
-    """How far all outputs are from the eager model's, for its casts and the program.
+    """Compares all outputs with the eager model's, for its casts and the program.
 
     Args:
       program: the target.

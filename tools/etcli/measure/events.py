@@ -1,4 +1,4 @@
-"""Where the time of a method goes: events of ExecuTorch's ETDump through upstream's Inspector."""
+"""Time of a method: events of ExecuTorch's ETDump through upstream's Inspector."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ def _rows(logits: torch.Tensor) -> torch.Tensor:
 
 @dataclass
 class Score:
-    """How well a model predicts tokens.
+    """The quality of a model's predictions of tokens.
 
     Attributes:
       losses: negative logarithm of the probability of each token, the first one left out.

@@ -194,7 +194,7 @@ def _likeliest(logits: torch.Tensor) -> int:
 def _events(
     program: Path, data: Path | None, cases: list[Case], folder: Path, report: Path | None
 ) -> dict[str, dict[str, Any]]:
-    """Where the time of each case goes, in runs that are slower for being recorded."""
+    """Returns the parts of each case's time, in runs that are slower for being recorded."""
     # Imports pandas: after all that is measured.
     from etcli.measure import events, modules
 

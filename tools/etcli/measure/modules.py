@@ -1,4 +1,4 @@
-"""Where the time and the bytes of a method are, by module of the model.
+"""Time and bytes of a method, by module of the model.
 
 The time of a kernel belongs to the module that called it. That of a delegate is split between the
 modules in it: by the delegate's own events where they fit the operators that it was made of, which
@@ -117,7 +117,7 @@ class _Sums:
 
 
 def read(report: Path) -> dict[str, Any]:
-    """What a program's report says of its modules.
+    """Reads what a program's report says of its modules.
 
     Raises:
       BuildError: it is not such a file.
@@ -188,7 +188,7 @@ def of_method(timeline: Timeline, method: str, program: Mapping[str, Any]) -> di
 
 
 def notes(modules: Mapping[str, Any]) -> list[str]:
-    """How the time of delegates was split, and what belongs to no module; a sentence each."""
+    """Explains the split of delegates' time, and what belongs to no module; a sentence each."""
     texts = []
     for delegate in modules["delegates"]:
         start = f"{delegate['backend']}: {delegate['ms']:.3f} ms,"
@@ -246,7 +246,7 @@ def _pairs(delegate: Delegate, parts: Sequence[_Part]) -> Iterable[tuple[list[fl
 
 
 def _xnnpack_name(operator: str) -> str:
-    """What XNNPACK calls an operator: "aten.linear.default" is "fully connected"."""
+    """Returns XNNPACK's name of an operator: "aten.linear.default" is "fully connected"."""
     name = operator.split(".")[1].strip("_").removesuffix("_copy")
     return _XNNPACK_NAMES.get(name, name)
 

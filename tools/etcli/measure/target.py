@@ -135,5 +135,5 @@ def _program_of(request: flags.Request) -> Path:
 
 
 def is_language_model(constants: Iterable[str], methods: Iterable[str]) -> bool:
-    """Whether a program can be fed with tokens: see docs/reference/tools.md."""
+    """Tells whether a program can be fed with tokens: see docs/reference/tools.md."""
     return set(constants) >= _LANGUAGE_MODEL and bool({"forward", "decode"} & set(methods))

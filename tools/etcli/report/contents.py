@@ -1,4 +1,4 @@
-"""Where the bytes of a program are: by file, by kind, by tensor."""
+"""Bytes of a program: by file, by kind, by tensor."""
 
 from __future__ import annotations
 

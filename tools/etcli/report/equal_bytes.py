@@ -1,4 +1,4 @@
-"""How many bytes payloads of several methods have in common, whatever their format."""
+"""Counts the bytes that payloads of several methods have in common, whatever their format."""
 
 from __future__ import annotations
 

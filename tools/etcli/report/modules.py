@@ -61,7 +61,7 @@ def _part(name: str) -> str:
 
 
 def of_program(index: Index, calls: Mapping[str, Any]) -> dict[str, Any]:
-    """What relates the runtime's events and a program's bytes to modules of the model.
+    """Relates the runtime's events and a program's bytes to modules of the model.
 
     Args:
       index: of the lowered program.
