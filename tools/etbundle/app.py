@@ -49,7 +49,7 @@ class Program:
 
 @dataclass
 class App:
-    """What goes into an app's directory.
+    """The contents of an app's directory.
 
     Attributes:
         identity: label, name, platform and versions, as the manifest has them.
@@ -176,7 +176,7 @@ def _below(file: Path, root: Path) -> str:
 
 
 def describe_files(files: Mapping[str, Path]) -> dict[str, Any]:
-    """What a manifest says of files, given by their paths in the app."""
+    """Describes files for a manifest, given by their paths in the app."""
     pieces = {path: Piece.of_file(file) for path, file in sorted(files.items())}
     return {
         path: {"size": piece.size, "sha256": sha256_of(piece)} for path, piece in pieces.items()

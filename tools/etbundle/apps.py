@@ -1,4 +1,4 @@
-"""Apps for several platforms in one package: what they have in common is packed once.
+"""Packs what apps for several platforms have in common once.
 
 Programs, data and assets do not depend on the platform, so all apps of a package must have the same
 ones; only binaries and libraries may differ. Their manifests have hashes, which are compared.
@@ -42,7 +42,7 @@ class App:
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """The app's name in messages."""
         return str(self.manifest.get("label") or self.directory)
 
     def digest(self, path: str) -> str:
@@ -84,7 +84,7 @@ def read(directory: Path) -> App:
 
 @dataclass(frozen=True)
 class Common:
-    """What apps have in common.
+    """The common part of apps.
 
     Attributes:
         manifest: contents of the manifest.json for all of them.
@@ -101,7 +101,7 @@ class Common:
 
 
 def common(apps: Sequence[App], name: str) -> Common:
-    """What apps for several platforms have in common.
+    """Returns what apps for several platforms have in common.
 
     Args:
         apps: at least one.
@@ -134,7 +134,7 @@ def _common_files(app: App) -> list[str]:
 
 
 def _any_platform(app: App) -> dict[str, Any]:
-    """What its manifest says of any platform."""
+    """Returns the part of the manifest that holds for any platform."""
     return {key: value for key, value in app.manifest.items() if key not in _OF_PLATFORM}
 
 

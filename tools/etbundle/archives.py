@@ -71,7 +71,7 @@ def write_tar_zst(output: Path, entries: Iterable[Entry]) -> None:
 
 
 def stored_by_suffix(name: str) -> bool:
-    """Whether a file is not compressed, because it is mapped from inside the archive."""
+    """Tells whether a file is not compressed, because it is mapped from inside the archive."""
     return Path(name).suffix in _ALIGNMENT
 
 

@@ -1,4 +1,4 @@
-"""What goes into an archive: names, contents and modes, independent of the files on disk."""
+"""Contents of archives: names, data and modes, independent of the files on disk."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ _KEEP_STATIC = ("-Wl,--push-state,--whole-archive", "-Wl,--pop-state")
 
 @dataclass(frozen=True)
 class Use:
-    """What one method of a program needs of a runtime.
+    """The needs of one method of a program of a runtime.
 
     Attributes:
         program: label.
@@ -76,7 +76,7 @@ class Runtime:
 
 
 def uses_of(label: str, program: Path) -> list[Use]:
-    """What the methods of a .pte file need.
+    """Lists what the methods of a .pte file need.
 
     Raises:
         BuildError: it is not a program, or damaged.

@@ -1,4 +1,4 @@
-"""EtScan: what a version of ExecuTorch has, for programs that are to run on it.
+"""EtScan: lists what a version of ExecuTorch has, for programs that are to run on it.
 
 Contract: `etbundle.inventory --version V --library FILE… --schema FILE… --output OUT.json`
 
@@ -38,7 +38,7 @@ _COMMENT = re.compile(r"//[^\n]*")
 
 @dataclass(frozen=True)
 class Inventory:
-    """What a version has.
+    """The operators, backends and more that a version has.
 
     Attributes:
       version: of ExecuTorch.

@@ -1,4 +1,4 @@
-"""A library of a runtime: what it registers, and what it needs."""
+"""A library of a runtime, with what it registers and needs."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class Library:
 
     @property
     def static(self) -> bool:
-        """Whether it becomes part of the binary."""
+        """Tells whether it becomes part of the binary."""
         return Path(self.path).suffix in (".a", ".o", ".lo")
 
     @property
     def registers(self) -> bool:
-        """Whether it registers anything."""
+        """Tells whether it registers anything."""
         return bool(self.operators or self.backends)
 
 
@@ -49,7 +49,7 @@ def read(label: str, path: str, scan: Path, deps: tuple[str, ...]) -> Library:
 
 
 def describe(library: Library, used: Mapping[str, frozenset[str]]) -> dict[str, Any]:
-    """What an app's manifest says of it.
+    """Describes it for an app's manifest.
 
     Args:
         library: the library.

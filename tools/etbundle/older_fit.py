@@ -40,7 +40,7 @@ class Need:
     method: str = ""
 
     def fits(self, inventory: Inventory) -> bool:
-        """Whether a version has it."""
+        """Tells whether a version has it."""
         if self.what == "operator":
             return self.name in inventory.operators
         if self.what == "backend":
@@ -49,7 +49,7 @@ class Need:
 
 
 def needs_of(path: Path) -> list[Need]:
-    """What a program needs: operators and backends of its methods, and kinds of the schema.
+    """Lists a program's needs: operators and backends of its methods, and kinds of the schema.
 
     Raises:
       BuildError: it is not a program, or damaged.

@@ -61,7 +61,7 @@ _NAMES_IN_MESSAGES = frozenset(
 
 @dataclass(frozen=True)
 class Registered:
-    """What a library registers.
+    """The operators and backends that a library registers.
 
     Attributes:
       operators: e.g. "aten::add.out", sorted.
@@ -99,7 +99,7 @@ def scan(path: Path, known_backends: Iterable[str] = KNOWN_BACKENDS) -> Register
 
 
 def registered(data: bytes, known_backends: Iterable[str] = KNOWN_BACKENDS) -> Registered:
-    """What a library or an object registers, by its bytes."""
+    """Reads what a library or an object registers out of its bytes."""
     return Registered(_operators(data), _backends(data, known_backends))
 
 

@@ -1,4 +1,4 @@
-"""EtPackage: programs, data and the runtime as an Android library, for aar_import.
+"""EtPackage: packs programs, data and the runtime as an Android library, for aar_import.
 
 Contract: `etbundle.mobile.aar --output OUT.aar --name NAME --manifest AndroidManifest.xml
 --classes JAR [--keep_rules FILE] --app ABI=DIR… [--library ABI=FILE…]`

@@ -1,4 +1,4 @@
-"""EtPackage: an Android app that chats with programs, not yet signed.
+"""EtPackage: packs an Android app that chats with programs, not yet signed.
 
 Contract: `etbundle.mobile.apk --output OUT.apk --name NAME --base BASE.apk --dex DIR
 --app ABI=DIR… --library ABI=FILE…`
@@ -82,7 +82,7 @@ def _aligned(entry: Entry, must_align: bool) -> Entry:
 
 
 def _stored(name: str) -> bool:
-    """Whether a file is not compressed: it is mapped, or Android or the app requires it."""
+    """Tells whether a file is not compressed: it is mapped, or Android or the app requires it."""
     return stored_by_suffix(name) or name in ("resources.arsc", "assets/manifest.json")
 
 

@@ -1,4 +1,4 @@
-"""EtPackage: XCFrameworks, programs and data as a Swift package.
+"""EtPackage: packs XCFrameworks, programs and data as a Swift package.
 
 Contract: `etbundle.mobile.swift_package --name N --module M --slice S… --framework NAME=OUT.plist…
 --framework_info PLIST… --package OUT --source OUT --file PATH=FILE… --executable PATH… --zip OUT`

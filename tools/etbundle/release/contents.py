@@ -141,7 +141,7 @@ def _members(path: Path) -> Iterator[tuple[str, Digest]]:
 
 
 def weights(release: Release, model: str) -> list[tuple[str, Digest, Origin]]:
-    """What a model's weights come from: label (and path in a folder), digest and origin."""
+    """Lists the files of a model's weights: label (and path in a folder), digest and origin."""
     files = []
     for file in release.models[model].files:
         if file.path.is_dir():

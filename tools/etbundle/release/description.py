@@ -74,7 +74,7 @@ class Package:
 
 @dataclass(frozen=True)
 class Program:
-    """What a program is built from.
+    """The sources of a program.
 
     Attributes:
         label: its target.
@@ -91,7 +91,7 @@ class Program:
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a file comes from.
+    """The origin of a file.
 
     Attributes:
         purl: package; empty: unknown.
@@ -119,7 +119,7 @@ class ModelFile:
 
 @dataclass(frozen=True)
 class Model:
-    """What a model is built from.
+    """The sources of a model.
 
     Attributes:
         label: its target.

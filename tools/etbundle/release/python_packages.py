@@ -41,7 +41,7 @@ class PythonPackage:
 
 @dataclass(frozen=True)
 class Environment:
-    """What the programs of a release were lowered with.
+    """The environment that the programs of a release were lowered in.
 
     Attributes:
         python: version of the exporter's interpreter.
@@ -85,7 +85,7 @@ def _package(path: Path) -> PythonPackage:
 
 
 def _licenses(fields: Message) -> tuple[str, ...]:
-    """What a package without an expression says: a name, or its classifiers."""
+    """Returns the license of a package without an expression: a name, or its classifiers."""
     name = (fields["License"] or "").strip()
     if name and len(name) <= _LONGEST_NAME and "\n" not in name:
         return (name,)

@@ -120,7 +120,7 @@ def _release(release: Release, stamp: Stamp | None) -> Component:
 
 
 def _add_parts(bill: _Bill, manifest: Mapping[str, Any], app: App) -> list[str]:
-    """What an app has apart from its binary: libraries, assets, programs."""
+    """Adds what an app has apart from its binary: libraries, assets, programs."""
     parts = _add_libraries(bill, manifest, app)
     parts += [_add_file(bill, manifest, path) for path in manifest["assets"]]
     return parts + [f"program:{program['label']}" for program in manifest["programs"]]
@@ -276,7 +276,7 @@ def _add_package(bill: _Bill, release: Release, contents: Contents, number: int)
 
 
 def _tools(environment: Environment) -> Iterator[Component]:
-    """What the programs were lowered with."""
+    """Lists the tools that lowered the programs."""
     yield Component(type=ComponentType.APPLICATION, name="rules_executorch")
     python = PackageURL("generic", name="cpython", version=environment.python)
     yield Component(

@@ -1,4 +1,4 @@
-"""What a stamped build records of its source: Bazel's workspace status files."""
+"""A stamped build's record of its source: Bazel's workspace status files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BUILD_TIME = "BUILD_TIMESTAMP"
 
 @dataclass(frozen=True)
 class Stamp:
-    """What a release was made from, and when.
+    """The source and the time of a release.
 
     Attributes:
         status: the keys that begin with STABLE_.
