@@ -170,7 +170,7 @@ class Apt:
 
 
 def _remedies(stderr: str, remedy: str) -> list[str]:
-    """What to do about a failure of apt."""
+    """Lists what to do about a failure of apt."""
     if "NO_PUBKEY" in stderr or "not signed" in stderr or "public key" in stderr:
         return ["Install or upgrade debian-archive-keyring, which has the archive's keys."]
     if "No space left" in stderr:

@@ -47,7 +47,7 @@ def rows(command: str, output: str, seconds: float) -> list[tuple[str, str]]:
 
 
 def shown(output: str) -> list[str]:
-    """What is left on a terminal of a command's output."""
+    """Returns the lines of a command's output that are left on a terminal."""
     lines = (line.rstrip() for line in output.splitlines())
     return [line for line in lines if not _PASSING.match(line) and not _LEFT_OUT.match(line)]
 

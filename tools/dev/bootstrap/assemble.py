@@ -192,7 +192,7 @@ def startup_options(prefix: Path) -> list[str]:
 
 
 def is_complete(directory: Path) -> bool:
-    """Whether a directory of the cache was filled completely, at this very path."""
+    """Tells whether a directory of the cache was filled completely, at this very path."""
     try:
         return (directory / _COMPLETE).read_text(encoding="utf-8") == f"{directory}\n"
     except OSError:

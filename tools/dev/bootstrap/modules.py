@@ -24,7 +24,7 @@ _NON_REGISTRY_OVERRIDES = ("archive_override", "git_override", "local_path_overr
 
 @dataclass
 class ModuleFile:
-    """What matters of a MODULE.bazel file and of what it includes."""
+    """The part of a MODULE.bazel file, and of its includes, that matters here."""
 
     name: str = ""
     dependencies: dict[str, bool] = field(default_factory=dict)  # Name to whether it is for dev.
@@ -100,7 +100,7 @@ def packaged_modules(prefix: Path) -> dict[str, Path]:
 
 @dataclass
 class Plan:
-    """Where the modules of a workspace come from."""
+    """The origins of a workspace's modules."""
 
     packaged: dict[str, Path] = field(default_factory=dict)  # Name to Debian's copy.
     stubs: set[str] = field(default_factory=set)  # Bazel's own tools name them, Debian lacks them.

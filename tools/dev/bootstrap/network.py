@@ -1,4 +1,4 @@
-"""What the network offers: whether a host answers, found out within seconds, and Bazelisk."""
+"""The network: whether a host answers, found out within seconds, and Bazelisk."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _ask(url: str) -> str:
 
 
 def why_unreachable(url: str, ask: Callable[[str], str] = _ask) -> str:
-    """Why a host does not answer, with its name, or "" if it does."""
+    """Says why a host does not answer, with its name, or "" if it does."""
     if urlsplit(url).scheme == "file":
         return ""
     answers: list[str] = []
@@ -54,7 +54,7 @@ def why_unreachable(url: str, ask: Callable[[str], str] = _ask) -> str:
 
 
 def why_no_download() -> str:
-    """Why Bazelisk could not download a Bazel, or "" if it could."""
+    """Says why Bazelisk could not download a Bazel, or "" if it could."""
     mirror = os.environ.get("BAZELISK_BASE_URL", "")
     reasons = [why_unreachable(url) for url in ((mirror,) if mirror else _BAZEL_HOSTS)]
     return "" if "" in reasons else "; ".join(reasons)

@@ -15,7 +15,7 @@ _GENERAL_SECTIONS = frozenset(
 
 @dataclass
 class UserOptions:
-    """What the user's rc files and command line say about modules."""
+    """Options about modules from the user's rc files and command line."""
 
     workspace: Path
     overrides: dict[str, Path] = field(default_factory=dict)  # `--override_module`.

@@ -38,7 +38,7 @@ _UNREACHABLE_SECONDS = 3600
 
 @dataclass(frozen=True)
 class Request:
-    """What `bazelw` was called with."""
+    """A call of `bazelw`."""
 
     cache: Cache
     workspace: Path | None
@@ -49,7 +49,7 @@ class Request:
 
 @dataclass
 class Decision:
-    """What to start for one workspace, and for how long that holds."""
+    """The program to start for one workspace, and for how long that holds."""
 
     program: Path
     options: list[str] = field(default_factory=list)  # They go before the user's.
@@ -185,7 +185,7 @@ def _tested_version(self_path: Path) -> str:
 
 
 def _registry_answers(request: Request, decision: Decision) -> bool:
-    """Whether a module registry can be reached; limits how long the decision holds."""
+    """Tells whether a module registry can be reached; limits how long the decision holds."""
     decision.inputs += request.options.inputs
     registries = request.options.registries or [_DEFAULT_REGISTRY]
     urls = [f"{registry.rstrip('/')}/bazel_registry.json" for registry in registries]

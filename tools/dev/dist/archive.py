@@ -25,7 +25,7 @@ class ArchiveError(Exception):
 
 
 def git(workspace: Path, *arguments: str) -> bytes:
-    """What a git command prints.
+    """Runs a git command and returns its output.
 
     Raises:
       ArchiveError: it failed.

@@ -147,7 +147,7 @@ def _text(text: str) -> str:
 
 
 def undocumented(module: Any) -> list[str]:
-    """What has no docstring: "//rules:defs.bzl: et_model: attribute srcs", in the file's order.
+    """Lists what lacks a docstring: "//rules:defs.bzl: et_model: attribute srcs", in order.
 
     Args:
       module: a `ModuleInfo`.

@@ -1,4 +1,4 @@
-"""What a Java package exports, read from its sources: types, their methods, and doc comments."""
+"""Exports of a Java package, read from its sources: types, their methods, and doc comments."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Package:
             one.signature = inherited.sub("", one.signature)
 
     def undocumented(self) -> list[str]:
-        """What has no doc comment: "rulesexecutorch.Chat.say"."""
+        """Lists what has no doc comment: "rulesexecutorch.Chat.say"."""
         missing = [] if self.doc else [self.name]
         for entity in self.exported:
             missing += [f"{self.name}.{entity.name}"] * (not entity.doc)

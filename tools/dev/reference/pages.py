@@ -27,12 +27,12 @@ def default_of(item: Any) -> str:
 
 
 def takes_attributes(function: Any) -> bool:
-    """Whether a macro takes `**kwargs`: the attributes of its rule."""
+    """Tells whether a macro takes `**kwargs`: the attributes of its rule."""
     return any(parameter.name == "kwargs" for parameter in function.parameter)
 
 
 def label_of(file: str) -> str:
-    """How a user names a .bzl file.
+    """Returns a .bzl file's name as users write it.
 
     Args:
       file: as Bazel wrote it: "//rules:defs.bzl", "@rules_executorch//rules:defs.bzl".
@@ -48,7 +48,7 @@ def rule_name(macro: str) -> str:
 
 
 class Page:
-    """What a page shows.
+    """The contents of a page.
 
     Args:
       title: its heading.

@@ -1,4 +1,4 @@
-"""What a Python package exports, read from its source: nothing is imported."""
+"""Exports of a Python package, read from its source: nothing is imported."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Package:
         self.exported = [_find(folder, tree, name) for name in _listed(tree)]
 
     def undocumented(self) -> list[str]:
-        """What has no docstring: "etbuild.ModelContext.file"."""
+        """Lists what has no docstring: "etbuild.ModelContext.file"."""
         missing = [] if self.doc else [self.name]
         for entity in self.exported:
             pairs = [(entity.name, entity.doc)]

@@ -1,4 +1,4 @@
-"""Where the engines lie that were fetched for this tool."""
+"""Folders of the engines that were fetched for this tool."""
 
 from __future__ import annotations
 

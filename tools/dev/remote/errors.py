@@ -1,4 +1,4 @@
-"""What can go wrong, as people read it."""
+"""Errors, as people read them."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ class Executor(Server):
 
 
 def _may_use_fuse() -> bool:
-    """Whether buildbox-fuse can mount: by a right of this process, or by the system's program."""
+    """Tells whether buildbox-fuse can mount: by a right of this process or the system's program."""
     if not os.access("/dev/fuse", os.R_OK | os.W_OK):
         return False
     status = Path("/proc/self/status").read_text(encoding="utf-8")

@@ -75,7 +75,7 @@ class Server(ABC):
 
     @abstractmethod
     def _answers(self, connection: socket.socket) -> bool:
-        """Whether the server answers."""
+        """Tells whether the server answers."""
 
     def _environment(self) -> dict[str, str]:
         return {"PATH": os.defpath, "TMPDIR": str(self.scratch), "LC_ALL": "C.UTF-8"}
@@ -188,7 +188,7 @@ class Server(ABC):
 
 
 def answers_http2(connection: socket.socket) -> bool:
-    """Whether a server speaks HTTP/2, as all of gRPC does: it answers a preface with settings."""
+    """Tells whether a server speaks HTTP/2, as gRPC does: it answers a preface with settings."""
     settings = b"\x00\x00\x00\x04\x00\x00\x00\x00\x00"
     connection.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + settings)
     head = connection.recv(9, socket.MSG_WAITALL)
