@@ -12,7 +12,7 @@ def _body() -> torch.nn.Module:
 
 
 def body(ctx: ModelContext) -> ModelSpec:
-    """What the tasks share."""
+    """Returns the body that the tasks share."""
     return ModelSpec({"forward": Method(_body().eval(), (torch.ones(1, 8),))})
 
 

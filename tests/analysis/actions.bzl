@@ -101,7 +101,7 @@ model_actions_test = analysistest.make(
 )
 
 def _expected_of(target):
-    """What a test of a program compares with: paths of files in its runfiles."""
+    """Lists paths of files, in a test's runfiles, that the test compares a program with."""
     files = target[DefaultInfo].default_runfiles.files.to_list()
     return [f.path for f in files if f.path.endswith(".expected.safetensors")]
 

@@ -26,7 +26,7 @@ def _extended_impl(ctx):
 
 extended_recipe_test = analysistest.make(
     _extended_impl,
-    attrs = {"options": attr.string_dict(doc = "What is merged along the chain of bases.")},
+    attrs = {"options": attr.string_dict(doc = "Options merged along the chain of bases.")},
 )
 
 def _rebuilt_impl(ctx):

@@ -1,4 +1,4 @@
-"""What every recipe that ships was tried on, and with what result."""
+"""Each recipe that ships, the nets that it was tried on, and the results."""
 
 def _row(backend, recipe, conv = "lowered", mlp = "lowered", llama = "lowered", options = {}, often = ["conv"]):
     """A recipe and what became of three nets with it.

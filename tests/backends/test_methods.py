@@ -1,4 +1,4 @@
-"""What the report says of weights that each method of a program stores."""
+"""The report's lines on weights that each method of a program stores."""
 
 from __future__ import annotations
 

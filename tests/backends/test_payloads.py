@@ -1,4 +1,4 @@
-"""What the programs of the matrix delegate, and that two lowerings give the same bytes."""
+"""Payloads of the matrix's programs, and that two lowerings give the same bytes."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ def table(rows: list[dict[str, Any]]) -> str:
 
 
 def _result(row: dict[str, Any], reasons: list[str]) -> str:
-    """What became of all nets: "lowered", or "lowered; Llama: – (1)" where one differs."""
+    """Sums up all nets: "lowered", or "lowered; Llama: – (1)" where one differs."""
     cells = {_NETS[net]: _cell(row, net, reasons) for net in _NETS if net in row["nets"]}
     first = next(iter(cells.values()))
     others = [f"{net}: {cell}" for net, cell in cells.items() if cell != first]
@@ -102,7 +102,7 @@ def _result(row: dict[str, Any], reasons: list[str]) -> str:
 
 
 def _cell(row: dict[str, Any], net: str, reasons: list[str]) -> str:
-    """What became of a net; a reason that isn't known yet is added to the reasons."""
+    """Describes a net's result; a reason that isn't known yet is added to the reasons."""
     result: str = row["nets"][net]
     if result in ("ran", "lowered"):
         options = row["llama_options"] if net == "llama" else {}

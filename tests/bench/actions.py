@@ -226,7 +226,7 @@ def _request(action: Action, path: str, folder: Path, flags: Mapping[str, object
 
 
 def _lowered(folder: Path) -> dict[str, Any]:
-    """What the outputs of a lowering say of it."""
+    """Reads the outputs of a lowering."""
     facts = json.loads((folder / "timings.json").read_text(encoding="utf-8"))
     return {
         "peak_memory_bytes": facts["peak_memory_bytes"],

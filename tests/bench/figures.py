@@ -61,7 +61,7 @@ def commands(measured: Results) -> str:
 
 
 def tests(measured: Results) -> str:
-    """How long the commands for tests take, and the folders of the first one."""
+    """Renders the times of commands for tests, and the folders of the first one."""
     runs = [run for run in measured["commands"]["commands"] if "tests" in run]
     rows = ["| command | tests | time |", "| --- | --- | --- |"]
     rows += [
@@ -117,7 +117,7 @@ def _stages(runs: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def growth(measured: Results) -> str:
-    """How a lowering grows with the depth of a model."""
+    """Says how a lowering grows with the depth of a model."""
     figures = measured["growth"]
     of = figures["growth_by_path"]["fast"]
     return (
@@ -179,7 +179,7 @@ def sharing(measured: Results) -> str:
 
 
 def cache_sizes(measured: Results) -> str:
-    """What a cache holds of a language model, and an executor besides."""
+    """Says how much of a language model a cache holds, and an executor besides."""
     figures = measured["sizes"]
     environment = figures["environment"]
     lowered, linked = (figures[name] / 1e6 for name in ("lowered_bytes", "program_bytes"))
@@ -207,7 +207,7 @@ def speed(measured: Results) -> str:
 
 
 def units(measured: Results) -> str:
-    """What each unit of the fast path saves."""
+    """Renders what each unit of the fast path saves."""
     return units_benchmark.table(measured["units"]["models"])
 
 

@@ -70,7 +70,7 @@ def main() -> None:
 
 
 def _row(program: tuple[str, int, Path]) -> dict[str, Any]:
-    """What doesn't depend on the clock."""
+    """Returns the part of a row that doesn't depend on the clock."""
     variant, context, path = program
     score = json.loads(_child(__file__, "--measure", "perplexity", str(path)))
     return {"variant": variant, "context": context, "bytes": path.stat().st_size, **score}

@@ -7,7 +7,7 @@ from typing import Any
 
 
 def speed_table(results: Mapping[str, Any]) -> str:
-    """What `//tests/bench:speed` measured, as Markdown."""
+    """Renders the results of `//tests/bench:speed` as Markdown."""
     head = ["variant", "context", "reading", "writing, context begun", "writing, context full"]
     head += ["memory", "program", "perplexity"]
     rows = [head, ["---"] * len(head)]

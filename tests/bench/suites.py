@@ -8,7 +8,7 @@ from typing import Any
 
 
 def of_events(lines: Iterable[str]) -> list[dict[str, Any]]:
-    """What the tests of each folder took.
+    """Sums up the times of each folder's tests.
 
     A test that did not pass, or whose result came from a cache, says nothing about the time.
 

@@ -141,7 +141,7 @@ def _lower_here(make: Callable[[], tuple[Any, Any]], name: str) -> dict[str, Any
 
 
 def figures(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """What the units save.
+    """Computes what the units save.
 
     Args:
       runs: with `without` (a unit, ALL or NONE), `cpu_seconds` and `sha256`.

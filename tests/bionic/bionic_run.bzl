@@ -56,7 +56,7 @@ bionic_run = rule(
         "platform": attr.label(
             mandatory = True,
             providers = [platform_common.PlatformInfo],
-            doc = "What the bench's libraries are built for: Linux, on Android's processor.",
+            doc = "Target of the bench's libraries: Linux, on Android's processor.",
         ),
         "_template": attr.label(
             allow_single_file = True,

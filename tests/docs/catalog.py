@@ -94,7 +94,7 @@ def _of_cxx(text: str) -> list[str]:
 
 
 def occurs(pattern: str, texts: Iterable[str]) -> bool:
-    """Whether one of the texts has what the page names.
+    """Tells whether one of the texts has what the page names.
 
     Args:
       pattern: with "…" for values. Quotes are the page's: '"…"' also stands for what Python's

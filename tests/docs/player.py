@@ -173,7 +173,7 @@ class Player:
 
 
 def check_output(block: Block, printed: str, page: str) -> None:
-    """Whether commands printed what a block says: its lines, in this order.
+    """Asserts that commands printed what a block says: its lines, in this order.
 
     Args:
       block: with "…" for anything.

@@ -68,7 +68,7 @@ class Sentence:
 
     @property
     def passive(self) -> bool:
-        """Whether a verb is passive."""
+        """Tells whether a verb is passive."""
         return bool(_PASSIVE.search(self.text))
 
 
@@ -92,7 +92,7 @@ def sentences(page: str) -> list[Sentence]:
 
 
 def faults(page: str, name: str) -> list[str]:
-    """What is wrong with a page's style.
+    """Lists what is wrong with a page's style.
 
     Args:
       page: its Markdown.

@@ -110,7 +110,7 @@ def retired(root: Path, paths: Iterable[str]) -> list[Use]:
 
 
 def misspelled(root: Path, paths: Sequence[str]) -> list[Use]:
-    """What codespell finds.
+    """Runs codespell.
 
     Args:
       root: the folder of the repository.

@@ -29,7 +29,7 @@ def test_worker_goes_on(exporter: Exporter, tmp_path: Path, entry_point: str, me
 
 
 def test_prints(exporter: Exporter, tmp_path: Path) -> None:
-    """What a model and its children print doesn't get between the responses."""
+    """Output of a model and its children doesn't get between the responses."""
     response = exporter.ask(flags(tmp_path / "out", "faulty:prints_and_works", PORTABLE))
     assert response == {"exitCode": 0, "output": "", "requestId": response["requestId"]}
     assert "noise of a child" in exporter.log.read_text()

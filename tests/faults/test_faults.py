@@ -1,4 +1,4 @@
-"""What a user is told when something in a model or a recipe is wrong."""
+"""Messages for mistakes in a model or a recipe."""
 
 from __future__ import annotations
 

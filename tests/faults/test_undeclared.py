@@ -1,4 +1,4 @@
-"""What a model's code takes from outside of its declared files is refused."""
+"""Everything that a model's code takes from outside of its declared files is refused."""
 
 from __future__ import annotations
 

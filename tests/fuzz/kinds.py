@@ -1,4 +1,4 @@
-"""What reads each kind of file: rightly, or with a sentence that says what is wrong."""
+"""Readers of each kind of file: they read it, or say in a sentence what is wrong."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _A_LABEL = re.compile(r"(^|[ (])//[\w/]*:\w+")
 
 @dataclass(frozen=True)
 class Folders:
-    """Where a kind's files are read.
+    """Folders of a kind's files.
 
     Attributes:
       seeds: folder of the corpus with this kind's whole files, and files that belong to them.

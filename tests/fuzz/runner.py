@@ -39,7 +39,7 @@ _TEXTS = 20  # Per tokenizer.
 
 @dataclass(frozen=True)
 class Reading:
-    """What the runner had to say of files.
+    """The runner's answers for files.
 
     Attributes:
       lines: for each file "good", or what is wrong with it; fewer than files after a crash.

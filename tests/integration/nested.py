@@ -247,7 +247,7 @@ def bazels_compiler() -> list[str]:
 
 
 def _mark(outer: Path) -> str:
-    """What joins the parts of a canonical name: ~ in Bazel 7, + in later ones.
+    """Returns what joins the parts of a canonical name: ~ in Bazel 7, + in later ones.
 
     Args:
       outer: folder of a repository of the outer build's extension.

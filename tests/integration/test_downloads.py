@@ -137,7 +137,7 @@ def test_the_next_download(downloader: Downloader) -> None:
 
 
 def test_the_interpreter_of_all_downloads(downloader: Downloader, tmp_path: Path) -> None:
-    """What executorch.exporter names is asked for the interpreter that fetches a wheel."""
+    """The interpreter that fetches a wheel is the one that executorch.exporter names."""
     downloader.choose('python = "/no/python"')
     done = downloader.build("")
     assert done.returncode != 0

@@ -111,7 +111,7 @@ class User:
         return self._workspace.run("build", f"@{name}//:file")
 
     def is_outside_intact(self) -> bool:
-        """Whether nothing was written outside of the repositories; cleans up what was."""
+        """Tells whether nothing was written outside of the repositories; cleans up what was."""
         intact = [p.name for p in self.outside.iterdir()] == ["precious"]
         intact = intact and (self.outside / "precious").read_text() == "precious"
         (self.outside / "evil").unlink(missing_ok=True)
@@ -152,7 +152,7 @@ def test_archives_that_would_write_elsewhere(kind: str, words: str, user: User) 
 
 
 def test_what_bazel_does_itself(user: User) -> None:
-    """If this fails, Bazel has become safer, and the check can be removed."""
+    """The check is still needed: once this fails, Bazel is safer, and the check can be removed."""
     written = set()
     for kind in ("dotdot_tar_gz", "through_tar_gz", "hard_tar_gz", "dotdot_zip", "through_zip"):
         user.fetch(f"plain__{kind}")

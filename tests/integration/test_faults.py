@@ -294,7 +294,7 @@ def test_code_of_a_worker_that_changes(workspace: Workspace, right: bytes, tmp_p
 @pytest.mark.release
 @pytest.mark.parametrize("file", ["nets.py", "slow.py"])
 def test_a_build_beside_an_edit(workspace: Workspace, right: bytes, file: str) -> None:
-    """If a source changes during its lowering, the next build lowers again."""
+    """The next build lowers again after a source changed during its lowering."""
     running = start(workspace)
     wait_for(lambda: lowerings(workspace.base), "a lowering")
     path = workspace.folder / file

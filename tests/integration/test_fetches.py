@@ -217,7 +217,7 @@ def test_urls_of_tags_locks_and_lists(fetcher: Fetcher) -> None:
 
 
 def test_the_repository_cache(fetcher: Fetcher) -> None:
-    """What was downloaded once is fetched again without a network."""
+    """Anything that was downloaded once is fetched again without a network."""
     done = fetcher.fetch_again("--repository_disable_download")
     assert done.returncode == 0, done.stderr
     assert fetcher.asked == []

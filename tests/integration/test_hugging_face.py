@@ -89,7 +89,7 @@ class Fetcher:
         return {path: data for path, data in every.items() if path in _FILES}
 
     def recorded(self) -> str:
-        """What Bazel noted of the repositories that it fetched."""
+        """Bazel's notes on the repositories that it fetched."""
         return "".join(p.read_text() for p in self._external.glob("@*.marker"))
 
 

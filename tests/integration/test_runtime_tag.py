@@ -119,7 +119,7 @@ class Server:
         self.choose("android_arm64", maven=_MAVEN, maven_repository=repository, sha256=sha256)
 
     def failed(self) -> str:
-        """What Bazel says of a runtime that cannot be fetched; nothing of it is left to be used."""
+        """Returns Bazel's message for a runtime that cannot be fetched; nothing of it is left."""
         said = self.workspace.failed("//:registered")
         unpacked = "external/*executorch_runtime_android*/BUILD.bazel"
         assert not list(self.workspace.base.glob(unpacked))

@@ -188,7 +188,7 @@ et_program(
 
 
 def test_an_adapter_that_the_lowering_changes_is_refused(workspace: Workspace) -> None:
-    """If the recipe quantizes the adapter's layers, its values cannot be replaced."""
+    """Values of an adapter cannot be replaced once the recipe quantizes its layers."""
     workspace.build("//:foundation_int8_dynamic")
     folder = added(
         workspace,

@@ -1,4 +1,4 @@
-"""What a language model's program answers greedily in ExecuTorch's Python runtime."""
+"""Greedy answers of a language model's program in ExecuTorch's Python runtime."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class GreedyProgram:
             unread = [token]
 
     def _size(self, left: int) -> int:
-        """How many of the tokens that are left one call reads."""
+        """Returns how many of the tokens that are left one call reads."""
         if self._any:
             return min(left, self.most)
         return max(size for size in self._exact if size <= left)

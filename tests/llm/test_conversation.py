@@ -21,7 +21,7 @@ def gemma() -> GreedyProgram:
 
 
 def converse(command: list, lines: str, *options: str, code: int = 0) -> dict:
-    """What the runner reports of a conversation."""
+    """Runs a conversation and returns the runner's report."""
     result = subprocess.run(
         [*command, "--json", *options], capture_output=True, input=lines, text=True
     )

@@ -84,7 +84,7 @@ def _app_actions_impl(ctx):
 app_actions_test = analysistest.make(
     _app_actions_impl,
     attrs = {
-        "inputs_of_fit": attr.string_list(doc = "What libraries register, relative to the app's package."),
+        "inputs_of_fit": attr.string_list(doc = "Files with what libraries register, relative to the app's package."),
         "license_paths": attr.string_list(doc = "Paths of the runtime's licenses in the app."),
     },
 )

@@ -1,4 +1,4 @@
-"""What .bzl and BUILD files load: folders know those below them, and packages form no cycle."""
+"""Loads of .bzl and BUILD files: folders know those below them, and packages form no cycle."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_packages_form_no_cycle(loaded: dict[str, list[str]]) -> None:
 
 
 def test_all_files_are_read(loaded: dict[str, list[str]]) -> None:
-    """What a file loads from these folders is among the files that the test has."""
+    """The test has each file of these folders that another one loads."""
     labels = {label for labels in loaded.values() for label in labels}
     paths = {label[2:].replace(":", "/") for label in labels}
     assert sorted(path for path in paths - set(loaded) if path.split("/")[0] in _ALLOWED) == []

@@ -13,7 +13,7 @@ def _compiler_impl(ctx):
 
 compiler = rule(
     implementation = _compiler_impl,
-    doc = "What a cc_binary of the platform would be compiled with.",
+    doc = "Prints the compiler of a cc_binary of the platform.",
     toolchains = [config_common.toolchain_type(_CC, mandatory = False)],
 )
 

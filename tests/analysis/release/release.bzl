@@ -53,7 +53,7 @@ def _stamped_impl(ctx):
     asserts.equals(env, ctx.attr.stamped, "--stable_status" in action.argv)
     return analysistest.end(env)
 
-_STAMPED = {"stamped": attr.bool(doc = "Whether the release is stamped.")}
+_STAMPED = {"stamped": attr.bool(doc = "Expect a stamped release.")}
 
 unstamped_release_test = analysistest.make(
     _stamped_impl,

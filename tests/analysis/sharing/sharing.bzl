@@ -35,7 +35,7 @@ shared_program_test = analysistest.make(
     _shared_program_impl,
     attrs = {
         "data": attr.string_list(doc = "Names of the .ptd files."),
-        "flags": attr.string_list(doc = "What EtLink's command line must contain."),
+        "flags": attr.string_list(doc = "Flags that EtLink's command line must contain."),
         "link_inputs": attr.string_list(doc = "Names of EtLink's inputs in this package."),
     },
 )

@@ -1,4 +1,4 @@
-"""What a recipe for a device consists of."""
+"""Parts of a recipe for a device."""
 
 load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts")
 load("//rules:providers.bzl", "EtRecipeInfo")

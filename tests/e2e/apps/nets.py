@@ -52,7 +52,7 @@ def scaled(ctx: ModelContext) -> ModelSpec:
 
 
 def body(ctx: ModelContext) -> ModelSpec:
-    """What the tasks share."""
+    """Returns the body that the tasks share."""
     return ModelSpec({"forward": Method(_body(256).eval(), (torch.ones(1, 8),))})
 
 

@@ -1,4 +1,4 @@
-"""Where the files of the tests are in the runfiles."""
+"""Paths of the tests' files in the runfiles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What EtScan reads from Android's libraries is what they register when loaded."""
+"""EtScan reads from Android's libraries just what they register when loaded."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ built_for = rule(
     doc = "A link to what another target makes for a platform.",
     attrs = {
         "platform": attr.label(
-            doc = "What it is built for.",
+            doc = "Platform that it is built for.",
             mandatory = True,
         ),
         "program": attr.label(

@@ -1,4 +1,4 @@
-"""What the eager language model answers, greedily."""
+"""Greedy answers of the eager language model."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class EagerLlama:
                 quantize_(self._model, config.ao_base_config, config.filter_fn)
 
     def below_best(self, prompt: Sequence[int], answer: Sequence[int]) -> list[float]:
-        """How far each token's logit is below the largest, in standard deviations.
+        """Computes how far each token's logit is below the largest, in standard deviations.
 
         0 for all of an answer: it is the answer that the model gives greedily.
         """

@@ -21,7 +21,7 @@ INTERFACE = hashlib.sha256(b"interface").hexdigest()
 
 @dataclass(frozen=True)
 class Result:
-    """How a run ended."""
+    """The end of a run."""
 
     code: int
     output: str
@@ -29,7 +29,7 @@ class Result:
 
     @property
     def report(self) -> Any:
-        """What --json printed."""
+        """Parses the output of --json."""
         return json.loads(self.output)
 
 

@@ -63,7 +63,7 @@ def other(program: Path, number: int, equal: bool = False) -> Path:
 
 
 def is_on(groups: Sequence[Sequence[str | Path]], folder: Path) -> bool:
-    """Whether the cache is on for programs, which must compute what they compute without it."""
+    """Tells whether the cache is on for programs; they must compute the same without it."""
     outputs = {}
     for flag in ("--no_weight_cache", "--json"):
         words: list[str | Path] = []

@@ -201,7 +201,7 @@ def test_layers_that_read_one_input(recipe: str) -> None:
 
 
 def test_the_cache_itself_gives_wrong_numbers() -> None:
-    """What these tests look for happens where a manifest says nothing of it."""
+    """The problem of these tests is real: it shows where a manifest says nothing of it."""
     program = build("int8_dynamic_per_channel", "linear", "nothing", "bias")
     manifest = program.path.with_suffix(".manifest.json")
     value = json.loads(manifest.read_text())
@@ -217,7 +217,7 @@ def test_the_cache_itself_gives_wrong_numbers() -> None:
 
 
 def test_the_cache_is_for_programs_of_other_apps_again() -> None:
-    """What an app leased ends with its last session and itself."""
+    """An app's lease ends with its last session and itself."""
     one, other = (build("int8_dynamic_per_channel", "linear", d) for d in ("nothing", "bias"))
     with App(one.path) as app, app.session():
         assert app.has_weight_cache

@@ -1,4 +1,4 @@
-"""How the runner reads a prompt and chooses tokens, on programs whose logits are known."""
+"""Reading of prompts and choice of tokens in the runner, on programs whose logits are known."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_programs_that_are_no_language_models(tokenizer: Path, tmp_path: Path) -
 
 
 def test_a_method_of_one_token_reads_a_prompt_one_by_one(tokenizer: Path, tmp_path: Path) -> None:
-    """Whatever the metadata say of calls."""
+    """The metadata's calls don't matter."""
     single = write(tmp_path / "single.pte", Counting(), {"forward": 1})
     assert answer(single, tokenizer, 5, 2)["tokens"] == [5, 6]
 

@@ -831,13 +831,13 @@ def test_made_tokenizers(seed: int, tmp_path: Path) -> None:
 
 
 def depends_on_a_start_that_goes(made: dict[str, Any]) -> bool:
-    """Whether Metaspace's prefix is for the start of a text, which a replacement may remove."""
+    """Tells whether Metaspace's prefix is for a text's start, which a replacement may remove."""
     removes = '"content": ""' in json.dumps(made.get("normalizer"))
     return removes and '"prepend_scheme": "first"' in json.dumps(made.get("pre_tokenizer"))
 
 
 def is_encoded(tokenizer: Tokenizer, text: str) -> bool:
-    """Whether Hugging Face's does not panic, which it does for an empty range of a text."""
+    """Tells whether Hugging Face's does not panic, which it does for an empty range of a text."""
     try:
         tokenizer.decode(tokenizer.encode(text, add_special_tokens=False).ids)
     except (KeyboardInterrupt, SystemExit):

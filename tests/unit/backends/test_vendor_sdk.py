@@ -1,4 +1,4 @@
-"""What builders take out of a vendor's SDK, and what they say where it isn't there."""
+"""The SDK of a vendor for builders, and the messages where it isn't there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What XNNPACK's recipes delegate."""
+"""Delegation by XNNPACK's recipes."""
 
 from __future__ import annotations
 

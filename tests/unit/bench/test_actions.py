@@ -1,4 +1,4 @@
-"""What benchmarks of lowerings share: requests, processes, pictures, actions of a build."""
+"""Common parts of benchmarks of lowerings: requests, processes, pictures, actions of a build."""
 
 from __future__ import annotations
 

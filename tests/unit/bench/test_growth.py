@@ -1,4 +1,4 @@
-"""What the benchmark `growth` makes of its lowerings."""
+"""Figures of the benchmark `growth`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the benchmark `units` makes of its lowerings."""
+"""Figures of the benchmark `units`."""
 
 from __future__ import annotations
 

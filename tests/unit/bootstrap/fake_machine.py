@@ -74,7 +74,7 @@ class Machine:
         return program
 
     def asked(self) -> int:
-        """How often fakes were started."""
+        """The number of times that fakes were started."""
         try:
             return len((self.root / "asked").read_text().splitlines())
         except OSError:

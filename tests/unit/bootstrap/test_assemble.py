@@ -98,7 +98,7 @@ def test_version_is_new_enough() -> None:
 
 @pytest.mark.parametrize("version", ["4.2.3+ds-12", "", "unknown"])
 def test_version_is_too_old(version: str) -> None:
-    """What was found and what is wanted."""
+    """The message has what was found and what is wanted."""
     with pytest.raises(ActionableError, match=r"too old in this archive: got .*, expected 7\.7"):
         check_version(version)
 

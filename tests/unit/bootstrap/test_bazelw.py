@@ -35,7 +35,7 @@ def test_decision_is_remembered(machine: Machine) -> None:
 
 
 def test_start_is_quick(machine: Machine) -> None:
-    """What the wrapper adds when all is known: far less than a tenth of a second."""
+    """The wrapper adds far less than a tenth of a second when all is known."""
     machine.fake("bin/bazel", body="exit 0")
     machine.environment["BAZEL"] = str(machine.root / "bin/bazel")
     machine.bazelw("info")
@@ -237,7 +237,7 @@ def test_cache_that_cannot_be_written(machine: Machine) -> None:
 
 
 def test_one_remedy() -> None:
-    """What is wrong, then what to do."""
+    """The message says what is wrong, then what to do."""
     error = ActionableError("it is broken\nbecause", ["Mend it."])
     assert format_error(error) == "bazelw: error: it is broken\n  because\n  What to do: Mend it."
 

@@ -77,7 +77,7 @@ def test_failure_leaves_the_old_one(tmp_path: Path) -> None:
 
 
 def test_leftovers_are_removed(tmp_path: Path) -> None:
-    """What a killed process left is gone after the next start."""
+    """Leftovers of a killed process are gone after the next start."""
     (tmp_path / "unfinished-1").mkdir()
     (tmp_path / "unfinished-1/file").touch()
     with new_directory(tmp_path / "final"):

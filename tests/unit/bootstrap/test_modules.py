@@ -236,7 +236,7 @@ def test_archive_override(world: World) -> None:
 
 
 def test_unavailable(world: World) -> None:
-    """What nobody has is no empty module: its user shall know."""
+    """A module that nobody has is no empty module: its user shall know."""
     plan = world.plan('bazel_dep(name = "gazelle", version = "1")\n')
     assert plan.unavailable == {"gazelle"}
     assert "gazelle" not in plan.stubs
@@ -249,6 +249,6 @@ def test_emptied(world: World) -> None:
 
 
 def test_root_is_a_packaged_module(world: World) -> None:
-    """Who builds rules_cc itself does not get Debian's."""
+    """A build of rules_cc itself does not get Debian's."""
     plan = world.plan('module(name = "rules_cc")\nbazel_dep(name = "platforms", version = "1")\n')
     assert sorted(plan.packaged) == ["platforms"]

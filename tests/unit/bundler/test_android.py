@@ -125,7 +125,7 @@ def write(output: Path, apps_by_abi: dict[str, apps.App], folder: Path) -> Path:
 
 
 def test_apk(arm: apps.App, tmp_path: Path) -> None:
-    """Where what lies."""
+    """An APK has its files in their places and order."""
     with zipfile.ZipFile(write(tmp_path / "a.apk", {"arm64-v8a": arm}, tmp_path)) as archive:
         assert archive.namelist() == [
             "AndroidManifest.xml",

@@ -111,7 +111,7 @@ def test_zip(app: Path, tmp_path: Path) -> None:
 
 
 def data_offset(data: bytes, info: zipfile.ZipInfo) -> int:
-    """Where the contents of an entry begin."""
+    """Returns the offset of an entry's contents."""
     name, extra = struct.unpack_from("<HH", data, info.header_offset + 26)
     return info.header_offset + 30 + name + extra
 

@@ -1,4 +1,4 @@
-"""Which libraries an app needs, and what a runtime lacks."""
+"""Choice of the libraries that an app needs, and what a runtime lacks."""
 
 from __future__ import annotations
 

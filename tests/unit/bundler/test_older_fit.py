@@ -1,4 +1,4 @@
-"""What older versions of ExecuTorch lack of a program's needs, and how the messages say it."""
+"""Needs of a program that older versions of ExecuTorch lack, and the messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of `et` pass around."""
+"""Types that the tests of `et` pass around."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Result:
-    """What a command printed, and its exit code."""
+    """The printed text of a command, and its exit code."""
 
     code: int
     out: str
@@ -19,7 +19,7 @@ class Result:
 
     @property
     def json(self) -> Any:
-        """What it printed with --json."""
+        """Parses the output of --json."""
         return json.loads(self.out)
 
 

@@ -18,7 +18,7 @@ WIDTH, HEADS, KV_HEADS, HIDDEN, VOCABULARY, CONTEXT = 64, 4, 2, 96, 40, 32
 
 @dataclass
 class TinyModel:
-    """What goes into a GGUF file; tests change it before they write it.
+    """The contents of a GGUF file; tests change them before they write it.
 
     Attributes:
       metadata: uint32, float32 and string values by key.

@@ -1,4 +1,4 @@
-"""Which recipes a YAML file chooses, and what they refuse."""
+"""Recipes that a YAML file chooses, and what they refuse."""
 
 from __future__ import annotations
 

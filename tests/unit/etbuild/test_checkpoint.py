@@ -42,7 +42,7 @@ def nothing_ran(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def same(one: Any, two: Any) -> bool:
-    """Whether two tensors are the same, types that can't be compared included."""
+    """Tells whether two tensors are the same, types that can't be compared included."""
     return (
         one.dtype == two.dtype
         and one.shape == two.shape

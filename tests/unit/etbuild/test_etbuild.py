@@ -1,4 +1,4 @@
-"""What model code and recipes are called with; nothing here needs torch."""
+"""Arguments of model code and recipes; nothing here needs torch."""
 
 from __future__ import annotations
 

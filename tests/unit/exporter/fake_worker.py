@@ -146,7 +146,7 @@ def noted(path: Path, seconds: float = 20) -> list[int]:
 
 
 def gone(process: int, seconds: float = 10) -> bool:
-    """Whether a process ends within the time; one that waits to be reaped has ended."""
+    """Tells whether a process ends within the time; one that waits to be reaped has ended."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         try:

@@ -1,4 +1,4 @@
-"""What tests of the exporter's stages share; needs torch and executorch."""
+"""Common parts of tests of the exporter's stages; needs torch and executorch."""
 
 from __future__ import annotations
 

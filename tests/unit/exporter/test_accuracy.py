@@ -40,7 +40,7 @@ def spec() -> ModelSpec:
 
 
 def measured(recipe: ExportRecipe, model: ModelSpec, measure: bool = True) -> tuple[Any, bytes]:
-    """What is said of the accuracy, and the program."""
+    """Returns what is said of the accuracy, and the program."""
     result: dict[str, Any] = {}
 
     def quantized(modules: Mapping[str, Any]) -> None:
@@ -54,7 +54,7 @@ def measured(recipe: ExportRecipe, model: ModelSpec, measure: bool = True) -> tu
 
 
 def states(module: torch.nn.Module) -> list[float]:
-    """What a module has counted."""
+    """Returns what a module has counted."""
     return [float(value) for name, value in module.named_buffers() if name.endswith("steps")]
 
 

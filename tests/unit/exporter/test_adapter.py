@@ -58,7 +58,7 @@ def files(tmp_path: Path) -> dict[str, Path]:
 
 
 def values(tmp_path: Path, files: dict[str, Path], function: str = "adapter") -> Path:
-    """What adapt writes."""
+    """Runs adapt and returns its output."""
     install(tmp_path / "code", net=_CODE)
     output = tmp_path / "values"
     place = "_main/m/a.safetensors"

@@ -1,4 +1,4 @@
-"""How much memory a request is expected to take."""
+"""Expected memory of a request."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def head(join: str, factor: float) -> ModelSpec:
 
 
 def weak(spec: ModelSpec, recipe: str, folder: Path) -> tuple[list[str], list[str]]:
-    """What is weak in the program's outputs, and what was noted when it was lowered."""
+    """Lists what is weak in the program's outputs, and what was noted when it was lowered."""
     notes: list[str] = []
     manager = run(spec, xnnpack(recipe), Watch(noted=notes.append))
     slices = Slices()

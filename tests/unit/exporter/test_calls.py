@@ -1,4 +1,4 @@
-"""Which module each instruction of a program came from."""
+"""Modules that the instructions of a program came from."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Remembering(torch.nn.Module):
 
 
 def calls(module: torch.nn.Module, recipe: ExportRecipe, lowering: str = "fast") -> dict[str, Any]:
-    """What is recorded of a module's only method."""
+    """Records the calls of a module's only method."""
     torch.manual_seed(0)
     kept = Calls()
     spec = ModelSpec({"forward": Method(module.eval(), (torch.randn(2, 8),))})

@@ -1,4 +1,4 @@
-"""What the comparison of outputs says, whatever type they have."""
+"""Messages of the comparison of outputs, whatever type they have."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_largest_difference_and_its_place() -> None:
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
 def test_nan_and_infinity_differ(bad: float) -> None:
-    """Where only one side has them."""
+    """They differ from a number that only one side has."""
     assert "largest difference is inf" in compared(torch.tensor([bad]), torch.tensor([1.0]))
     assert "largest difference is inf" in compared(torch.tensor([1.0]), torch.tensor([bad]))
 

@@ -1,4 +1,4 @@
-"""What is said of operators that were delegated, and of those that stayed behind."""
+"""Report on operators that were delegated, and on those that stayed behind."""
 
 from __future__ import annotations
 

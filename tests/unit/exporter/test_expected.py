@@ -52,7 +52,7 @@ def tensor(dtype: str, *shape: int) -> torch.Tensor:
 
 
 def same(left: Any, right: Any) -> bool:
-    """Whether two values have the same kind, type, shape and bytes."""
+    """Tells whether two values have the same kind, type, shape and bytes."""
     if not isinstance(left, Array):
         return type(left) is type(right) and left == right
     return (left.dtype, left.shape, left.order) == (
@@ -132,7 +132,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def net(built: Path, tmp_path: Path) -> dict[str, Path]:
-    """What the build hands to a test: the program, its manifest, and the eager model's outputs."""
+    """Copies what the build hands to a test: program, manifest, and the eager model's outputs."""
     program, output = (
         Path(shutil.copy(built / name, tmp_path))
         for name in ("net.pte", "net.expected.safetensors")

@@ -1,4 +1,4 @@
-"""What a failed request says. Needs no torch."""
+"""Messages of a failed request. Needs no torch."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_long_messages_are_cut(tmp_path: Path) -> None:
 
 
 def log_seen(stderr: int | str) -> str:
-    """What a process takes for its log whose standard error goes there."""
+    """Returns what a process takes for its log whose standard error goes there."""
     places = os.pathsep.join(filter(None, sys.path))
     code = "from etlower.failure import log_of_worker as l; print(l())"
     command = [sys.executable, "-B", "-c", code]

@@ -22,7 +22,7 @@ class Call(torch.nn.Module):
         self.function = function
 
     def forward(self, *inputs: torch.Tensor) -> Any:
-        """What the function returns."""
+        """Calls the function."""
         return self.function(*inputs)
 
 

@@ -1,4 +1,4 @@
-"""Which operators of a program nothing registers; attention that is not fused."""
+"""Operators of a program that nothing registers; attention that is not fused."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def written(manager: Any, path: Path) -> Path:
 
 
 def arenas(path: Path) -> list[int]:
-    """How many arenas each method plans."""
+    """Counts the arenas that each method plans."""
     described = tables.describe_methods(pte.read(path).program)
     return [len(method["memory"]) for method in described]
 

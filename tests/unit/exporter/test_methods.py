@@ -1,4 +1,4 @@
-"""What an export would keep in silence is refused: numbers of the example, dropout."""
+"""Refuses what an export would keep in silence: numbers of the example, dropout."""
 
 from __future__ import annotations
 

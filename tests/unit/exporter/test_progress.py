@@ -1,4 +1,4 @@
-"""What a request says about its stages and its memory. Needs no torch."""
+"""Messages of a request about its stages and its memory. Needs no torch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which parts of outputs are called weak, and that honest noise is not."""
+"""Parts of outputs that are called weak; honest noise is not."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from etlower.slices import Slices
 
 
 def weak(pairs: Sequence[tuple[np.ndarray, np.ndarray]]) -> list[str]:
-    """What is said of a program's only output: got and expected for each input."""
+    """Lists what is said of a program's only output: got and expected for each input."""
     slices = Slices()
     for got, expected in pairs:
         arrays = [Array("float32", values.astype("<f4")) for values in (got, expected)]

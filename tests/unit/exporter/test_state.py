@@ -1,4 +1,4 @@
-"""A program's state begins with the model's values, or the program isn't built."""
+"""Rejects programs whose mutable buffers would not start with the model's values."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def lowered(net: torch.nn.Module, recipe: ExportRecipe, lowering: str = "fast") 
 
 
 def run(net: torch.nn.Module, program: Path, data: Path | None = None) -> list[bool]:
-    """Whether each of three answers, one after the other, is eager's."""
+    """Tells whether each of three answers, one after the other, is eager's."""
     method = Runtime.get().load_program(program, data_path=data).load_method("forward")
     eager = copy.deepcopy(net).eval()
     with torch.no_grad():
@@ -122,7 +122,7 @@ def test_state_that_begins_with_zeros(tmp_path: Path) -> None:
 
 @LOWERINGS
 def test_the_way_out(lowering: str, tmp_path: Path) -> None:
-    """What the message says gives eager's numbers, with weights inside and beside the program."""
+    """The message's advice gives eager's numbers, with weights inside and beside the program."""
     net = Net(torch.linspace(1, 2, 4))
     result = recipe("inner_sum")
     manager = lowered(net, result, lowering)
@@ -196,7 +196,7 @@ class Assigned(torch.nn.Module):
 
 
 class Part:
-    """What is no module."""
+    """An object that is no module."""
 
     def __init__(self) -> None:
         self.rows = [torch.zeros(4)]

@@ -53,7 +53,7 @@ class WrittenTwice(Cache):
 
 
 class Replaced(Cache):
-    """What was written is read, but the buffer keeps something else."""
+    """A cache that reads what was written, but whose buffer keeps something else."""
 
     def forward(self, x: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
         written = self.rows.index_copy(0, at + torch.arange(2), x)

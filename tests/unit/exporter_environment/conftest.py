@@ -57,7 +57,7 @@ def make_wheel(tmp_path: Path) -> MakeWheel:
 
 @pytest.fixture
 def origin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Origin:
-    """What this test's settings lead to: the wheels of make_wheel only."""
+    """The origin that this test's settings lead to: the wheels of make_wheel only."""
     for name in [name for name in os.environ if name.startswith("PIP_")]:
         monkeypatch.delenv(name)
     (tmp_path / "empty").mkdir()
@@ -78,7 +78,7 @@ def pip(origin: Origin) -> Pip:
 
 @pytest.fixture
 def wheels(origin: Origin, make_wheel: MakeWheel, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    """What an environment with a lite folder needs, where pip finds it."""
+    """The wheels that an environment with a lite folder needs, where pip finds them."""
     generated = "executorch/exir/_serialize/generated"
     wheels = [
         make_wheel(

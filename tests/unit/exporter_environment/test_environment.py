@@ -59,7 +59,7 @@ def test_contents(lock: Path, tmp_path: Path) -> None:
 
 
 def test_a_layer(lock: Path, tmp_path: Path) -> None:
-    """What a base lacks, without interpreter and torch-free folder."""
+    """A layer holds what a base lacks, without interpreter and torch-free folder."""
     pins = lock.read_text().splitlines()
     base = tmp_path / "base.txt"
     base.write_text("".join(f"{pin}\n" for pin in pins if not pin.startswith("markupsafe")))

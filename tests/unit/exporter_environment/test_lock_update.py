@@ -1,4 +1,4 @@
-"""What `bazel run //toolchains/exporter:lock.update` starts, with an installer that records."""
+"""Runs `bazel run //toolchains/exporter:lock.update` with an installer that records."""
 
 from __future__ import annotations
 

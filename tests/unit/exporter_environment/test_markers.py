@@ -35,7 +35,7 @@ def comparisons() -> list[str]:
 
 
 def standard(marker: str) -> bool | None:
-    """What the standard's implementation says; None for what it does not accept."""
+    """Evaluates a marker with the standard's implementation; None: it does not accept it."""
     try:
         return Marker(marker).evaluate({**markers.this_machine(), **LINUX})
     except Exception:

@@ -23,7 +23,7 @@ ERROR: No matching distribution found for torch==2.13.0
 
 
 def test_an_index_that_cannot_be_reached() -> None:
-    """What pip did, and its reason once."""
+    """The message has what pip did, and its reason once."""
     message = str(pip_tool.explain(UNREACHABLE, "pip install of torch"))
     assert message.startswith("pip install of torch: the package index cannot be reached. Check ")
     assert message.count("Connection refused") == 1

@@ -69,7 +69,7 @@ def test_translate(pattern: str, path: str, hit: bool) -> None:
     ],
 )
 def test_packages(path: str, stays: bool) -> None:
-    """What exports need stays; headers, tests and records go."""
+    """Packages that exports need stay; headers, tests and records go."""
     assert prune.load("site-packages").keeps(path) is stays
 
 

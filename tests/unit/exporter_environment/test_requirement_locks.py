@@ -31,7 +31,7 @@ def test_parse() -> None:
 
 
 def test_line_is_read_back() -> None:
-    """What is written for pip is what was read."""
+    """A line that is written for pip is read back as it was."""
     requirement = locks.Requirement("a", "1", "sys_platform == 'linux'", frozenset({A, B}))
     assert locks.parse(requirement.line(), "x") == [requirement]
 

@@ -46,7 +46,7 @@ def test_another_environment(
     monkeypatch: pytest.MonkeyPatch,
     change: str,
 ) -> None:
-    """What an environment depends on is in its key."""
+    """Everything that an environment depends on is in its key."""
     create(lock, tmp_path / "one", share=True)
     settings: dict[str, object] = {}
     if change == "lock":

@@ -133,7 +133,7 @@ def cache(net: torch.nn.Module) -> ModelSpec:
 
 
 def origins(program: ExportedProgram) -> list[int]:
-    """Which nodes came from the same node of the first graph: debug handles, in payloads."""
+    """Numbers nodes by their origin in the first graph: debug handles, in payloads."""
     numbers: dict[str, int] = {}
     return [
         numbers.setdefault(get_greatest_ancestor_node_identifier(node), len(numbers))

@@ -17,7 +17,7 @@ from torch.export import graph_signature as signatures
 
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """How often tables of a signature and groups of nodes are made."""
+    """Counts how often tables of a signature and groups of nodes are made."""
     result: Counter[str] = Counter()
     table, groups = signatures._immutable_dict, gemm_configs.get_source_partitions
 

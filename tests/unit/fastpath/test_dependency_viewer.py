@@ -58,7 +58,7 @@ def test_as_upstream(seed: int, single: bool) -> None:
 
 
 def test_a_graph_that_changed_is_left_to_upstream(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was seen when the partitioner was made no longer holds."""
+    """Results from when the partitioner was made no longer hold."""
     called = _counted(monkeypatch)
     with path.installed(path.units(["dependency_viewer"])):
         module, groups = random_module(1)

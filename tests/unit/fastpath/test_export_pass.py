@@ -110,7 +110,7 @@ def test_behind_a_change_results_are_computed() -> None:
 
 
 def test_behind_a_change_of_no_consequence_they_are_not() -> None:
-    """What says the same gives way to what was there."""
+    """A pass that says the same gives way to what was there."""
     module = ExportPass()(edge()).graph_module
     other = Other()(module).graph_module
     count = Count()
@@ -141,7 +141,7 @@ def test_keys_tell_arguments_apart() -> None:
 
 
 def test_a_copy_is_another_tensor() -> None:
-    """What was said of a fake tensor isn't said of its deep copy."""
+    """Facts about a fake tensor do not hold for its deep copy."""
     import copy
 
     with FakeTensorMode() as mode:
@@ -206,7 +206,7 @@ def _program(module: torch.nn.Module) -> bytes:
 
 
 def test_a_size_that_was_fixed() -> None:
-    """What has the symbol isn't taken over: upstream, which makes it again, has the number."""
+    """A node with the symbol isn't taken over: upstream, which makes it again, has the number."""
     fast = _program(Chunks(branches=False))
     with path.installed(()):
         assert fast == _program(Chunks(branches=False))
@@ -224,7 +224,7 @@ def test_a_size_that_was_fixed_beside_branches(
 
 
 def test_control_flow_is_found() -> None:
-    """Whatever operator it is; a weight, or a delegate, is none."""
+    """Every operator of control flow is found; a weight, or a delegate, is none."""
     inputs = (torch.randn(3, 8),)
     for module, expected in ((Chunks(branches=True), True), (Chunks(branches=False), False)):
         program = torch.export.export(module.eval(), inputs)

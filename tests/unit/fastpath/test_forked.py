@@ -1,4 +1,4 @@
-"""What a second core did is what this process would have done."""
+"""Results of a second core are those that this process would have computed."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ def test_delegates_give_what_their_graphs_would(
 
 
 def test_gradients_are_upstreams(delegated: list[tuple[LoweredBackendModule, Any]]) -> None:
-    """What is in a delegate has them where weights do; what it gives has not."""
+    """Inputs of a delegate have gradients where weights do; its outputs do not."""
     with path.chosen("fast"):
         stages.run(nets.diamond(), xnnpack("fp32"), Progress(), "//t:net", etrecord=False)
     assert delegated

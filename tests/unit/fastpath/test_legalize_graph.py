@@ -62,7 +62,7 @@ def test_as_upstream(seed: int) -> None:
 
 
 def test_nodes_stay() -> None:
-    """What holds a node holds one of the sorted graph."""
+    """Holders of a node hold one of the sorted graph."""
     module = random_graph(1)
     nodes = set(module.graph.nodes)
     sort_in_place(module, _unwanted)

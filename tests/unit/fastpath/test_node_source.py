@@ -1,4 +1,4 @@
-"""Where a node came from is shared, in a list of its own."""
+"""The origin of a node is shared, in a list of its own."""
 
 from __future__ import annotations
 

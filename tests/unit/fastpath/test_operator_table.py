@@ -33,7 +33,7 @@ def test_knows_the_locked_version() -> None:
 
 
 def test_another_table() -> None:
-    """Where versions of YAML differ, upstream's counts."""
+    """Upstream's table counts where versions of YAML differ."""
     assert Parser(YAML(typ="safe")).load("[yes, 010]") == ["yes", 10]
     with pytest.raises(AssertionError, match="asked"):
         Parser(NeverAsked()).load(TABLE + "\n")

@@ -1,4 +1,4 @@
-"""What one manager of passes found right, the next one doesn't check before it begins."""
+"""Checks that one manager of passes made are not repeated by the next one."""
 
 from __future__ import annotations
 

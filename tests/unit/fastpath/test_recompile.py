@@ -39,7 +39,7 @@ def doubled(given: GraphModule) -> GraphModule:
 
 
 def test_nothing_is_generated_until_it_is_asked_for() -> None:
-    """That is the point of it."""
+    """Generating late is the point of it."""
     result = doubled(module())
     assert "_code" not in vars(result)
     assert result(torch.zeros(1)) == 2

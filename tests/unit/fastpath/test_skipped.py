@@ -29,7 +29,7 @@ _NETS = [(nets.attention, "hqq"), (nets.picture, "static"), (nets.diamond, "vulk
 
 
 def _functions() -> dict[str, Any]:
-    """What units replace."""
+    """Lists the functions that units replace."""
     from executorch.backends.vulkan import patterns
     from executorch.backends.xnnpack.partition.config import gemm_configs
     from executorch.backends.xnnpack.quantizer import xnnpack_quantizer_utils
@@ -96,7 +96,7 @@ def test_is_installed_and_removed(name: str) -> None:
 
 
 def test_all_at_once() -> None:
-    """What one unit replaces another one may rely on."""
+    """Units may rely on what another one replaces."""
     _functions()
     with path.installed() as used:
         assert used.as_json() == {"lowering": "fast", "units": [*path.UNITS], "skipped": {}}

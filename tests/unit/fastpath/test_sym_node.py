@@ -25,7 +25,7 @@ def symbols(env: ShapeEnv) -> list[torch.SymInt]:
 
 
 def results() -> list[tuple[str, object, type, object]]:
-    """What all operators make of all pairs, twice."""
+    """Lists the results of all operators for all pairs, twice."""
     result = []
     for _ in range(2):
         a, b, u = symbols(ShapeEnv())

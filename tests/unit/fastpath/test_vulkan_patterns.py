@@ -30,7 +30,7 @@ def rotating() -> ModelSpec:
 
 @pytest.fixture
 def exported(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """How often the model of each pattern was exported."""
+    """Counts how often the model of each pattern was exported."""
     counts: Counter[str] = Counter()
     for module in (upstream.rope, upstream.rope_hf):
         export = module.export

@@ -1,4 +1,4 @@
-"""What the tests of `et pin` pass around."""
+"""Types that the tests of `et pin` pass around."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Result:
-    """What `et pin` printed, and its exit code."""
+    """The printed text of `et pin`, and its exit code."""
 
     code: int
     out: str

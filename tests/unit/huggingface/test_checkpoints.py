@@ -1,4 +1,4 @@
-"""What et_transformers takes, and the messages for what it doesn't."""
+"""Checkpoints that et_transformers takes, and the messages for others."""
 
 from __future__ import annotations
 

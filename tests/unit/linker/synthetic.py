@@ -23,7 +23,7 @@ FLOAT32 = 6
 
 @dataclass
 class SyntheticProgram:
-    """What goes into a .pte file; tests change it before they write it.
+    """The contents of a .pte file; tests change them before they write it.
 
     Attributes:
       methods: weights by qualified name and method; each is a vector of float32, given as bytes.
@@ -75,7 +75,7 @@ class SyntheticProgram:
         return path
 
     def hints(self) -> Hints:
-        """What the exporter would say: the weights' names."""
+        """Returns the hints that the exporter would give: the weights' names."""
         tensors = {
             (plan, value): name
             for plan, weights in enumerate(self.methods.values())
@@ -97,7 +97,7 @@ class SyntheticProgram:
 def named(
     key: str, data: bytes | Piece, alignment: int = 1, layout: Layout | None = None
 ) -> tuple[NamedData, Piece]:
-    """What a .ptd file takes: a key with its bytes."""
+    """Returns an item of a .ptd file: a key with its bytes."""
     piece = data if isinstance(data, Piece) else Piece.of(data)
     digest = digest_of(piece)
     item = NamedData(

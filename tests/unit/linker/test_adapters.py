@@ -183,7 +183,7 @@ def test_data_without_a_name_stay_in_the_program(tmp_path: Path) -> None:
 
 
 def values_of(folder: Path, was: torch.nn.Module, now: torch.nn.Module, *names: str) -> Values:
-    """What EtAdapt writes where the entry point returns these names."""
+    """Writes values as EtAdapt does where the entry point returns these names."""
     folder.mkdir()
     before, after = was.state_dict(), now.state_dict()
     adapter_values.write(

@@ -160,7 +160,7 @@ def build(net: torch.nn.Module, folder: Path, recipe: str, **config: Any) -> Low
 def run(
     linked: tuple[Linked, Path, Path], shared: Path | None = None, method: str = "forward"
 ) -> list[torch.Tensor]:
-    """What a linked program computes."""
+    """Runs a linked program."""
     summary, program, data = linked
     files = [path for path in (data, shared) if path and path.exists()]
     names = {entry["file"] for entry in summary.manifest["data"]}
@@ -175,7 +175,7 @@ def merge_all(files: list[Path], program: Path) -> Path | None:
 
 
 def eager(net: torch.nn.Module) -> list[torch.Tensor]:
-    """What a net computes."""
+    """Runs a net."""
     with torch.no_grad():
         result = net.eval()(Y.clone())
     return list(result) if isinstance(result, tuple) else [result]

@@ -1,4 +1,4 @@
-"""What is checked before a program is loaded: every file, every byte. Needs no torch."""
+"""Checks before a program is loaded: every file, every byte. Needs no torch."""
 
 from __future__ import annotations
 

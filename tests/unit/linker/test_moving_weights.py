@@ -1,4 +1,4 @@
-"""Which weights leave a program for a data file, on synthetic programs. Needs no torch."""
+"""Weights that leave a program for a data file, on synthetic programs. Needs no torch."""
 
 from __future__ import annotations
 

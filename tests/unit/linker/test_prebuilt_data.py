@@ -159,7 +159,7 @@ def everything(path: Path) -> Contents:
 
 
 def tried(path: Path, index: Path | None, out: Path) -> Contents | None:
-    """What the copy of a file holds, with layouts; None: it was refused with a message."""
+    """Returns the contents of a file's copy, with layouts; None: it was refused with a message."""
     try:
         share.adopt(path, index, out, "//m:mine")
     except BuildError as error:

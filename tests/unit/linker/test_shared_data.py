@@ -134,7 +134,7 @@ def test_bytes_of_a_weight_that_is_not_excluded_stay(tmp_path: Path) -> None:
 
 
 def contents_of(folder: Path, sources: list[Lowered], exclude: list[str]) -> dict[str, bytes]:
-    """What a file of these sources holds."""
+    """Returns the contents of a file of these sources."""
     shared_file(folder / "some.ptd", "//m:s", *sources, exclude=exclude)
     return contents(folder / "some.ptd")
 

@@ -1,4 +1,4 @@
-"""What programs leave out because shared files hold it, on synthetic programs. Needs no torch."""
+"""Weights that programs leave out because shared files hold them, on synthetic programs."""
 
 from __future__ import annotations
 

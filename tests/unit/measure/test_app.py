@@ -41,7 +41,7 @@ def memory(resident: int) -> dict[str, int]:
 
 
 def report(**more: Any) -> str:
-    """What the runner prints, as far as it is read."""
+    """Returns the runner's output, as far as it is read."""
     program = {
         "load_ms": 4.0,
         "run_ms": [9.0, 3.0, 1.0, 2.0],

@@ -1,4 +1,4 @@
-"""How well a model predicts a text."""
+"""Quality of a model's predictions of a text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a program's time and bytes are, by module: from a lowering to what the command shows."""
+"""Time and bytes of a program by module: from a lowering to what the command shows."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def measured(folder: Path, *more: str) -> dict[str, Any]:
-    """What the command saves of the net."""
+    """Runs the command on the net and returns what it saves."""
     saved = folder / "saved.json"
     words = [str(folder / "net.pte"), "--repeat", "2", "--save", str(saved), *more]
     assert cli.main(["benchmark", *words]) == 0

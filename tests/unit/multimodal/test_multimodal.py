@@ -237,7 +237,7 @@ def pixels_of(name: str) -> torch.Tensor:
 
 
 def expected_answer(model: Any, name: str, count: int) -> list[int]:
-    """What transformers generates."""
+    """Generates the answer with transformers."""
     tokens = torch.tensor([BEFORE + [MEDIA] * count + AFTER])
     arguments: dict[str, Any] = {}
     if name in RECORDED:
@@ -294,7 +294,7 @@ def features() -> torch.Tensor:
 
 
 def played(spec: ModelSpec, name: str) -> tuple[list[int], int]:
-    """What the methods answer in the order of MultimodalRunner's calls, and the media's length."""
+    """Calls the methods in MultimodalRunner's order: their answer, and the media's length."""
     module = {name: method.module for name, method in spec.methods.items()}
     position, answer = 0, []
     with torch.no_grad():

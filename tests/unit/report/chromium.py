@@ -29,7 +29,7 @@ _LIBRARIES = ("lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu", "usr/lib/x86_6
 
 @dataclass(frozen=True)
 class Window:
-    """What a page is shown in.
+    """The window that shows a page.
 
     Attributes:
       width: pixels.
@@ -68,7 +68,7 @@ class Chromium:
         self._run(page, window, [f"--screenshot={picture}"])
 
     def evaluate(self, page: Path, expression: str, window: Window) -> Any:
-        """What a JavaScript expression gives in a page, as JSON."""
+        """Evaluates a JavaScript expression in a page and returns its value, as JSON."""
         probe = (
             f"<script>addEventListener('load',()=>{{const result=({expression});"
             "document.body.innerHTML='';const out=document.createElement('pre');out.id='result';"

@@ -1,4 +1,4 @@
-"""What the report of an app and its page say. Needs no torch."""
+"""Report of an app, and its page. Needs no torch."""
 
 from __future__ import annotations
 

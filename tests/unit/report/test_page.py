@@ -1,4 +1,4 @@
-"""What a report and its page say. Needs no torch."""
+"""Report and its page. Needs no torch."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from etcli.report import sensitivity
 
 
 def entry(recipe: str, size: int, only: float | None, all_but: float | None) -> dict[str, Any]:
-    """What one recipe costs for a layer."""
+    """Returns the cost of one recipe for a layer."""
     ratios = {"only": only, "all_but": all_but}
     measured = {key: {"sqnr_db": value, "perplexity": None} for key, value in ratios.items()}
     return {"recipe": recipe, "bytes": size, **measured}

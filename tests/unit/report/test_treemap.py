@@ -14,7 +14,7 @@ def area(cell: Cell) -> float:
 
 
 def overlap(a: Cell, b: Cell) -> bool:
-    """Whether two cells share more than an edge."""
+    """Tells whether two cells share more than an edge."""
     apart = 0.01
     return (
         a.left + a.width > b.left + apart

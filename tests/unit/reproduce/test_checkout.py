@@ -39,7 +39,7 @@ def test_without_git(tmp_path: Path) -> None:
 
 
 def test_with_git(tmp_path: Path) -> None:
-    """What isn't ignored belongs to it, added or not."""
+    """Files that aren't ignored belong to it, added or not."""
     source = example(tmp_path)
     (source / ".gitignore").write_text("/bazel-*\n/secret\n")
     (source / "secret").write_text("x")

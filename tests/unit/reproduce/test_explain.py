@@ -1,4 +1,4 @@
-"""What differs between two files is named."""
+"""Differences between two files are named."""
 
 from __future__ import annotations
 

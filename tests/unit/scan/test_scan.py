@@ -1,4 +1,4 @@
-"""What is read out of libraries is what they register when they are loaded."""
+"""The scan of libraries reads what they register when they are loaded."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def android(platform: str) -> Path:
 
 
 def loaded(*libraries: Path) -> set[tuple[str, str]]:
-    """What the runtime has registered with these libraries: kind and name."""
+    """Lists what the runtime has registered with these libraries: kind and name."""
     command = [_HERE / "registered", *libraries]
     lines = subprocess.run(command, capture_output=True, check=True, text=True).stdout.splitlines()
     return {(kind, name) for kind, _, name in (line.partition(" ") for line in lines)}

@@ -144,7 +144,7 @@ def test_calls_before_the_layer_are_not_repeated() -> None:
 
 
 class InPlace(torch.nn.Module):
-    """What modules do in place, or hand on, and a later layer's neighbor reads."""
+    """Modules that work in place, or hand on, what a later layer's neighbor reads."""
 
     def __init__(self, kind: str) -> None:
         super().__init__()
@@ -359,7 +359,7 @@ class Kinds(torch.nn.Module):
     ],
 )
 def test_what_is_promised_is_what_the_program_has(name: str, tmp_path: Path) -> None:
-    """Whether a layer is quantized, and how exact it is, whatever follows it."""
+    """The promise is whether a layer is quantized, and how exact it is, whatever follows it."""
     net = Kinds().eval()
     inputs = tuple(torch.randn(shape) for shape in net.shapes.values())
     model = ModelSpec({"forward": Method(net, inputs)})

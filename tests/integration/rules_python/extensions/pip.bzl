@@ -25,7 +25,7 @@ def _hub_impl(rctx):
 
 _hub = repository_rule(
     implementation = _hub_impl,
-    doc = "What rules_python calls a hub. All packages of the lock lie in each: enough for a lock of one.",
+    doc = "A hub, as rules_python calls it. All packages of the lock lie in each: enough for a lock of one.",
     attrs = {"lock": attr.label()},
 )
 

@@ -7,7 +7,7 @@ def _host_python_impl(rctx):
 
 _host_python = repository_rule(
     implementation = _host_python_impl,
-    doc = "What rules_python calls python_<version>_host.",
+    doc = "The repository that rules_python calls python_<version>_host.",
     local = True,
 )
 
