@@ -11,9 +11,13 @@ load("//toolchains/python:python_tool.bzl", "launcher_script", "tool_attributes"
 load("//toolchains/runner:runner.bzl", "RUNNER_TOOLCHAIN")
 load("//toolchains/runtime:older.bzl", "OLDER_RUNTIMES")
 
+# Of an element, absolute and relative, unless attributes say otherwise.
+_TOLERANCE = "1e-4"
+
 def _et_program_test_impl(ctx):
     for name in ("atol", "rtol"):
-        check_at_least_zero(ctx.label, name, getattr(ctx.attr, name))
+        if getattr(ctx.attr, name):
+            check_at_least_zero(ctx.label, name, getattr(ctx.attr, name))
     if ctx.attr.min_sqnr_db:
         check_number(ctx.label, "min_sqnr_db", ctx.attr.min_sqnr_db)
     info = ctx.attr.program[EtProgramInfo]
@@ -66,7 +70,8 @@ def _words(ctx, info, run, expected, runner):
         words += ["--method", method]
     if runner:
         words += ["--runner", runner.executable.short_path]
-    words += ["--atol", ctx.attr.atol, "--rtol", ctx.attr.rtol]
+    if ctx.attr.atol or ctx.attr.rtol or not ctx.attr.min_sqnr_db:
+        words += ["--atol", ctx.attr.atol or _TOLERANCE, "--rtol", ctx.attr.rtol or _TOLERANCE]
     if ctx.attr.min_sqnr_db:
         words += ["--min_sqnr_db", ctx.attr.min_sqnr_db]
     if ctx.attr.allow_weak_slices:
@@ -86,17 +91,17 @@ et_program_rule_test = rule(
             doc = "Whether a part of an output may be dead, such as a channel that is 0 where the eager model's " +
                   "is not.",
         ),
-        "atol": attr.string(default = "1e-4", doc = "Absolute tolerance, a number."),
+        "atol": attr.string(doc = "Absolute tolerance, a number; default: \"1e-4\"."),
         "min_sqnr_db": attr.string(
             doc = "Minimum signal-to-quantization-noise ratio in dB of each output against the eager model. " +
-                  "For quantized programs, with a wide atol.",
+                  "For quantized programs: it replaces the tolerances of elements, unless atol or rtol is given, too.",
         ),
         "program": attr.label(
             mandatory = True,
             providers = [EtProgramInfo],
             doc = "The et_program.",
         ),
-        "rtol": attr.string(default = "1e-4", doc = "Relative tolerance, a number."),
+        "rtol": attr.string(doc = "Relative tolerance, a number; default: \"1e-4\"."),
         "runtimes": attr.string_list(
             doc = "Older versions of ExecuTorch whose runtimes must give the eager model's outputs, too, e.g. " +
                   "[\"1.3.1\", \"1.4.1\"]. Bundled are %s; `executorch.older_runtime` declares others." %
@@ -118,6 +123,7 @@ def et_program_test(name, size = "small", **kwargs):
 
     Each method runs on its example inputs and test inputs; every output element must satisfy
     `|got - expected| <= atol + rtol * |expected|`. A failure reports the largest difference and its position.
+    `min_sqnr_db` compares each output as a whole instead, by its signal-to-quantization-noise ratio.
     A method that changes its module's state, such as a KV cache, also runs three times in a row on each input.
 
     ```starlark

@@ -12,7 +12,7 @@ def task_programs(name, *, base, lowering, recipe, tasks, tags = [], tests = Non
       recipe: the recipe of all programs.
       tasks: list of names.
       tags: of all targets.
-      tests: dict with atol, min_sqnr_db and max_own_bytes, or None: no tests.
+      tests: dict with min_sqnr_db and max_own_bytes, or None: no tests.
     """
     foundation = name + "_foundation"
     et_shared_data(
@@ -47,7 +47,6 @@ def _tests(name, tasks, tags, tests):
         et_program_test(
             name = "%s_%s_test" % (name, program),
             size = "large",
-            atol = tests["atol"],
             min_sqnr_db = tests["min_sqnr_db"],
             program = "%s_%s" % (name, program),
             tags = tags,
@@ -65,7 +64,6 @@ def _tests(name, tasks, tags, tests):
         name = name + "_exchanged_test",
         size = "large",
         adapter = "%s_%s" % (name, tasks[-1]),
-        atol = tests["atol"],
         min_sqnr_db = tests["min_sqnr_db"],
         program = "%s_%s" % (name, tasks[0]),
         tags = tags,

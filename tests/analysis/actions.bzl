@@ -122,6 +122,8 @@ def _compared_impl(ctx):
     ]
     for word in ctx.attr.words:
         asserts.true(env, "  '%s'" % word in script.content, "%s is not in %s" % (word, script.content))
+    for word in ctx.attr.absent:
+        asserts.false(env, "  '%s'" % word in script.content, "%s is in %s" % (word, script.content))
     files = [f.basename for f in target[DefaultInfo].default_runfiles.files.to_list()]
     asserts.false(env, "net.py" in files, "a test runs the model's code")
     return analysistest.end(env)
@@ -129,6 +131,7 @@ def _compared_impl(ctx):
 compared_test = analysistest.make(
     _compared_impl,
     attrs = {
+        "absent": attr.string_list(doc = "What is no word of the script."),
         "expected": attr.string(doc = "Name of the file with what the eager model gives."),
         "others": attr.label_list(doc = "Tests that compare with the same file."),
         "words": attr.string_list(doc = "Words of the script."),

@@ -39,8 +39,8 @@ def cases():
 
     declare(et_program_test, {
         "chosen_program_test": {},
-        # Two programs of one model, and one of them with other tolerances.
-        "chosen_program_wide_test": dict(allow_weak_slices = True, atol = "20", min_sqnr_db = "12", rtol = "0.5"),
+        "chosen_program_ratio_test": dict(allow_weak_slices = True, min_sqnr_db = "12"),
+        "chosen_program_both_test": dict(atol = "0.5", min_sqnr_db = "12"),
         "separate_program_test": dict(program = ":separate"),
         "older_program_test": dict(runtimes = ["1.3.1"]),
     }, program = ":chosen", tags = ["manual"])
@@ -57,23 +57,23 @@ def cases():
         target_under_test = ":net",
     )
 
-    compared_test(
-        name = "compared_test",
-        expected = "net.expected.safetensors",
-        others = [":chosen_program_test", ":separate_program_test"],
-        target_under_test = ":chosen_program_wide_test",
-        words = [
-            "--atol",
-            "20",
-            "--min_sqnr_db",
-            "12",
-            "--allow_weak_slices",
-            "--rtol",
-            "0.5",
-            "--method",
-            "forward",
-        ],
-    )
+    declare(compared_test, {
+        "compared_test": dict(
+            absent = ["--min_sqnr_db", "--allow_weak_slices"],
+            target_under_test = ":chosen_program_test",
+            words = ["--atol", "--rtol", "1e-4", "--method", "forward"],
+        ),
+        # A ratio replaces the tolerances of elements.
+        "compared_ratio_test": dict(
+            absent = ["--atol", "--rtol"],
+            target_under_test = ":chosen_program_ratio_test",
+            words = ["--min_sqnr_db", "12", "--allow_weak_slices"],
+        ),
+        "compared_both_test": dict(
+            target_under_test = ":chosen_program_both_test",
+            words = ["--atol", "0.5", "--rtol", "1e-4", "--min_sqnr_db", "12"],
+        ),
+    }, expected = "net.expected.safetensors", others = [":chosen_program_test", ":separate_program_test"])
 
     launcher_test(name = "launcher_test", target_under_test = ":chosen_program_test")
 

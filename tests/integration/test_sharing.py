@@ -111,7 +111,6 @@ et_program(
 et_program_test(
     name = "test",
     adapter = ":task9",
-    atol = "2",
     min_sqnr_db = "12",
     program = "//:task1_int4",
 )

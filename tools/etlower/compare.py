@@ -2,7 +2,7 @@
 
 Contract: `etlower.compare --label L --program PTE [--program_data PTD]… --manifest JSON
 --expected FILE [--method M]… [--runner FILE] [--executorch_version V [--older VERSION RUNNER
-LIBRARY PYTHON_NAMES]…] --atol A --rtol R [--min_sqnr_db D] [--allow_weak_slices]`; 1 on a
+LIBRARY PYTHON_NAMES]…] [--atol A --rtol R] [--min_sqnr_db D] [--allow_weak_slices]`; 1 on a
 difference, and for a part of an output that is dead (`slices.py`). Program and data files are
 checked against the manifest before they are loaded.
 
@@ -19,6 +19,7 @@ On older runtimes (`older.py`) there is only the runner.
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import shutil
 import sys
@@ -63,8 +64,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--runner", type=Path)
     parser.add_argument("--executorch_version", default="")
     parser.add_argument("--older", nargs=4, action="append", default=[])
-    for name in ("atol", "rtol"):
-        parser.add_argument(f"--{name}", type=float, required=True)
+    parser.add_argument("--atol", type=float, default=math.inf)
+    parser.add_argument("--rtol", type=float, default=0.0)
     parser.add_argument("--min_sqnr_db", type=float)
     parser.add_argument("--allow_weak_slices", action="store_true")
     return parser

@@ -23,7 +23,7 @@ class Tolerance:
     """The largest allowed distance of an output from the eager model's.
 
     Attributes:
-      atol: absolute part.
+      atol: absolute part, for each element; infinite: elements are not checked.
       rtol: part in proportion to the expected value.
       min_sqnr_db: smallest signal-to-quantization-noise ratio, in dB; None: not checked.
     """

@@ -49,7 +49,7 @@ def cases():
         for attribute, values in {
             "atol": ["-1e-3", "1e", "nan"],
             "min_sqnr_db": ["30 dB", "inf"],
-            "rtol": ["1e-4.5", ""],
+            "rtol": ["1e-4.5", "1%"],
         }.items()
         for number, value in enumerate(values)
     }, program = ":program")

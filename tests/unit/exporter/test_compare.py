@@ -79,11 +79,14 @@ def test_kind_shape_and_type() -> None:
 
 
 def test_signal_to_noise() -> None:
-    """A wide tolerance, and a ratio that must hold all the same."""
+    """The ratio alone, whatever the elements; it is infinitely bad where one is no number."""
     expected = torch.full((4,), 10.0)
-    wide = Tolerance(5.0, 0.0, min_sqnr_db=30.0)
-    assert "the SQNR is 20.0 dB, expected 30 dB" in compared(expected + 1, expected, wide)
-    assert compared(expected + 0.1, expected, wide) == ""
+    ratio = Tolerance(math.inf, 0.0, min_sqnr_db=30.0)
+    assert compared(expected + 1, expected, ratio) == "x: the SQNR is 20.0 dB, expected 30 dB"
+    assert compared(expected + 0.1, expected, ratio) == ""
+    assert "the SQNR is -inf dB" in compared(expected * math.nan, expected, ratio)
+    both = Tolerance(0.01, 0.0, min_sqnr_db=30.0)
+    assert "outside of atol = 0.01, rtol = 0" in compared(expected + 0.1, expected, both)
 
 
 @pytest.mark.parametrize(
