@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from etbuild import BuildError
+from etbuild.errors import listed
 
 _VARIABLE = "EXECUTORCH_SDK_"
 
@@ -125,5 +126,4 @@ class Sdk:
     def _holds(self) -> str:
         """What the folder has, for messages."""
         names = sorted(path.name for path in self.folder().iterdir())
-        shown = ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
-        return f"the folder has: {shown}" if names else "the folder is empty"
+        return f"the folder has: {listed(names)}" if names else "the folder is empty"

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from etbuild.checkpoint import load_checkpoint
-from etbuild.errors import BuildError
+from etbuild.errors import BuildError, listed
 from etbuild.options import Options
 
 
@@ -50,7 +50,7 @@ class ModelContext:
             return self.files[matches[0]]
         if len(matches) > 1:
             raise BuildError(
-                f'{self.label}: the file name "{name}" is ambiguous: {listed(matches)}.',
+                f'{self.label}: the file name "{name}" is ambiguous: {listed(sorted(matches))}.',
                 "Ask for it with as many folders as make it unique, e.g. "
                 f'ctx.file("{matches[0]}").',
             )
@@ -62,7 +62,7 @@ class ModelContext:
         close = difflib.get_close_matches(path, list(self.files), n=1, cutoff=0.5)
         raise BuildError(
             f'{self.label}: the model asks for the file "{name}", which is not in its data. '
-            f"Available: {listed(list(self.files))}.",
+            f"Available: {listed(sorted(self.files))}.",
             f"Add it to the data attribute of {self.label}"
             + (f', or ask for "{close[0]}".' if close else "."),
         )
@@ -108,7 +108,7 @@ class ModelContext:
             return default
         raise BuildError(
             f'{self.label}: the model needs the argument "{name}", and got: '
-            f"{listed(list(self.args)) or 'none'}.",
+            f"{listed(sorted(self.args))}.",
             f'Add args = {{"{name}": "…"}} to {self.label}.',
         )
 
@@ -135,9 +135,3 @@ class RecipeContext:
     def file(self, name: str) -> Path:
         """Path of a file from the recipe's `data`; see `ModelContext.file`."""
         return ModelContext(files=self.data, label=self.label).file(name)
-
-
-def listed(names: Sequence[str], most: int = 12) -> str:
-    """Names, sorted, in quotes; the rest of a long list as a count."""
-    shown = ", ".join(f'"{n}"' for n in sorted(names)[:most])
-    return shown + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -1,6 +1,10 @@
-"""The error that is shown to a user as it is, without a stack trace."""
+"""The error that is shown to a user as it is, without a stack trace, and how it lists names."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
+
+_MAX_NAMES = 8
 
 
 class BuildError(Exception):
@@ -17,3 +21,10 @@ class BuildError(Exception):
         super().__init__(f"{what}\n{hint}" if hint else what)
         self.what = what
         self.hint = hint
+
+
+def listed(names: Iterable[str]) -> str:
+    """Names for a message, in their order: "a, b"; the rest of a long list as a count; "none"."""
+    known = list(names)
+    rest = len(known) - _MAX_NAMES
+    return ", ".join(known[:_MAX_NAMES]) + (f" and {rest} more" if rest > 0 else "") or "none"

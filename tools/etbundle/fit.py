@@ -17,7 +17,7 @@ from typing import Any
 
 from etbuild.arguments import ToolParser
 from etbuild.command import tool_main
-from etbuild.errors import BuildError
+from etbuild.errors import BuildError, listed
 from etlink import pte, tables
 from etlink.container import write_text
 from etlink.json_file import write_json
@@ -145,10 +145,9 @@ def _check_once(app: str, chosen: Sequence[Library]) -> None:
         twice = sorted(o for o in library.operators if owner.setdefault(o, library) is not library)
         if twice:
             first = owner[twice[0]]
-            listed = ", ".join(twice[:3]) + (f" and {len(twice) - 3} more" if twice[3:] else "")
             raise BuildError(
-                f"{app}: {first.label} and {library.label} both register {listed}, but ExecuTorch "
-                "ends a process that registers an operator twice.",
+                f"{app}: {first.label} and {library.label} both register {listed(twice)}, but "
+                "ExecuTorch ends a process that registers an operator twice.",
                 "Leave one of them out of kernels, or out of the runtime's libraries.",
             )
 

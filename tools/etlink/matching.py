@@ -15,11 +15,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from etbuild.errors import BuildError
+from etbuild.errors import BuildError, listed
 
 from etlink.amounts import amount
 from etlink.data_index import DataIndex
-from etlink.named_data import NamedData, list_names, unique_bytes, unmatched
+from etlink.named_data import NamedData, unique_bytes, unmatched
 
 _OTHER_VALUES = "the same dtype and shape, other values"
 _OTHER_KEY = "the same bytes under the key of another backend"
@@ -116,7 +116,7 @@ def _check_patterns(label: str, data: Sequence[NamedData], own_data: Sequence[st
     for pattern in unmatched(own_data, names):
         raise BuildError(
             f'{label}: own_data = "{pattern}" matches no weight of the program.',
-            f"Its weights are {list_names(names)}.",
+            f"Its weights are {listed(names)}.",
         )
 
 
@@ -282,8 +282,8 @@ def _check_worth(
     if not missed:
         ours = sorted({n for d in data for n in d.names})
         raise BuildError(
-            f"{what}: no weight has the same name or bytes. The program has {list_names(ours)}; "
-            f"the shared file has {list_names(sorted(by_name))}.",
+            f"{what}: no weight has the same name or bytes. The program has {listed(ours)}; "
+            f"the shared file has {listed(sorted(by_name))}.",
             f"Was it made from another model? {hint}",
         )
     largest = sorted(missed, key=lambda d: (-d.size, d.key))

@@ -29,7 +29,6 @@ _COUNTED = re.compile(
 )
 # How many dimensions and names a message shows.
 _SHOWN_DIMENSIONS = 20
-_SHOWN_NAMES = 5
 
 
 @dataclass(frozen=True)
@@ -138,13 +137,6 @@ def unmatched(patterns: Sequence[str], names: Iterable[str]) -> list[str]:
     """The names or patterns that match none of some qualified names."""
     known = set(names)
     return [p for p in patterns if not any(_matches(name, p) for name in known)]
-
-
-def list_names(names: Sequence[str]) -> str:
-    """A few names, for messages: '"a", "b" and 3 more'."""
-    shown = ", ".join(f'"{n}"' for n in names[:_SHOWN_NAMES])
-    more = len(names) - _SHOWN_NAMES
-    return f"{shown} and {more} more" if more > 0 else shown or "none"
 
 
 def _matches(name: str, pattern: str) -> bool:

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from etbuild.arguments import ToolParser
 from etbuild.command import tool_main
-from etbuild.errors import BuildError
+from etbuild.errors import BuildError, listed
 
 from etlink import ptd
 from etlink.container import CHUNK, Piece, write_atomically
@@ -33,7 +33,7 @@ from etlink.data_index import (
     write_index,
 )
 from etlink.lowered import Lowered, data_of
-from etlink.named_data import NamedData, list_names, unmatched
+from etlink.named_data import NamedData, unmatched
 
 
 @tool_main
@@ -106,7 +106,7 @@ def _union(
     for pattern in unmatched(exclude, names):
         raise BuildError(
             f'{label}: exclude = "{pattern}" matches no weight.',
-            f"The weights are {list_names(sorted(names))}.",
+            f"The weights are {listed(sorted(names))}.",
         )
     if not union:
         raise BuildError(

@@ -7,13 +7,12 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from etbuild.errors import BuildError
+from etbuild.errors import BuildError, listed
 
 from etlink.container import REBUILD
 from etlink.json_file import fields_of, read_object
 
 # How many modules an error lists for each operator.
-_LISTED = 3
 
 # torch's fused attention, which only its eager mode has.
 _FUSED = ("aten::_native_multi_head_attention", "aten::_transformer_encoder_layer_fwd")
@@ -73,7 +72,5 @@ def _check(label: str, missing: Sequence[Mapping[str, Any]], app_operators: Sequ
 
 
 def _described(call: Mapping[str, Any]) -> str:
-    modules = list(call["modules"])
-    more = f" and {len(modules) - _LISTED} more" if len(modules) > _LISTED else ""
-    where = f", in {', '.join(modules[:_LISTED])}{more}" if modules else ""
+    where = f", in {listed(call['modules'])}" if call["modules"] else ""
     return f'{call["operator"]} (method "{call["method"]}"{where})'

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from etbuild import BuildError
+from etbuild.errors import listed
 from executorch.examples.models.llama.model_args import ModelArgs
 from gguf import GGMLQuantizationType
 
@@ -195,8 +196,7 @@ def check_unused(file: GgufFile, used: Collection[str], layers: int) -> None:
     if extra:
         kind = str(file.value("general.architecture", "")).capitalize()
         raise BuildError(
-            f"{file.path}: {len(extra)} tensors are not part of a {kind} model: "
-            f"{', '.join(extra[:6])}{' …' if len(extra) > 6 else ''}.",
+            f"{file.path}: {len(extra)} tensors are not part of a {kind} model: {listed(extra)}.",
             "The model has layers that its kind lacks; its answers would be wrong.",
         )
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 from etbuild import BuildError
-from etbuild.context import listed
+from etbuild.errors import listed
 from safetensors import SafetensorError, safe_open
 
 from etllm.architecture import Architecture
@@ -94,7 +94,7 @@ def opened(
         if extra:
             raise BuildError(
                 f"{config[0]}: {len(extra)} tensors of the checkpoint are not part of a model of "
-                f'the kind "{arch.family}": {listed(extra, most=6)}.',
+                f'the kind "{arch.family}": {listed(extra)}.',
                 "The model has layers that its family lacks; its answers would be wrong.",
             )
 
@@ -214,8 +214,8 @@ class _Files:
         missing = sorted({str(file) for file in weights.values()} - present)
         if missing:
             raise BuildError(
-                f"{index.where}: {len(missing)} of its files are missing: {', '.join(missing[:4])}"
-                f"{' …' if len(missing) > 4 else ''}; there are {', '.join(sorted(present))}.",
+                f"{index.where}: {len(missing)} of its files are missing: {listed(missing)}; "
+                f"there are {listed(sorted(present))}.",
                 "Give the target all files of the checkpoint.",
             )
         for tensor, file in weights.items():

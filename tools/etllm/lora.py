@@ -21,6 +21,7 @@ from typing import Any
 
 import torch
 from etbuild import BuildError
+from etbuild.errors import listed
 from executorch.examples.models.llama.llama_transformer import Transformer
 from torch import nn
 from torch.nn import functional
@@ -261,16 +262,16 @@ def _check_names(
     source = f'by "target_modules" of {settings.path.name}'
     # What is there under other names explains what is missing, so both are said at once.
     if extra:
-        absent = f" Missing are {len(missing)}: {_listed(missing)}." if missing else ""
+        absent = f" Missing are {len(missing)}: {listed(missing)}." if missing else ""
         raise BuildError(
             f"{path}: {len(extra)} tensors are not part of the model {source}: "
-            f"{_listed(extra)}.{absent}",
+            f"{listed(extra)}.{absent}",
             "Use the two files of one adapter that was trained for this model.",
         )
     if missing:
         raise BuildError(
             f"{path}: expected {len(names)} tensors {source}; {len(missing)} are missing: "
-            f"{_listed(missing)}.",
+            f"{listed(missing)}.",
             "Use the two files of one adapter that was trained for this model.",
         )
 
@@ -292,7 +293,3 @@ def _tensor(file: Any, path: Path, layer: str, factor: str, shape: tuple[int, in
             "Use the two files of one adapter that was trained for this model.",
         )
     return file.get_tensor(name).to(torch.float32).contiguous()
-
-
-def _listed(names: Sequence[str], most: int = 4) -> str:
-    return ", ".join(names[:most]) + (" …" if len(names) > most else "")

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from etbuild import BuildError, load_checkpoint
+from etbuild.errors import listed
 from executorch.examples.models.llama.model_args import ModelArgs
 
 from etllm.architecture import Architecture, Layer
@@ -112,7 +113,7 @@ def opened(
         if extra:
             raise BuildError(
                 f"{name}: {len(extra)} tensors are not part of the model that {params[0]} "
-                f"describes: {', '.join(sorted(extra)[:6])}{' …' if len(extra) > 6 else ''}.",
+                f"describes: {listed(sorted(extra))}.",
                 "The two files belong to different models, or the model has further features.",
             )
 

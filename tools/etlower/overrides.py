@@ -22,6 +22,7 @@ from typing import Any
 
 import torch
 from etbuild import BuildError, ModelSpec
+from etbuild.errors import listed
 from etbuild.recipes import LayerFilter
 from executorch.export import AOQuantizationConfig, ExportRecipe, QuantizationRecipe, stages
 from torch.fx import GraphModule, Node
@@ -104,14 +105,9 @@ class Owners:
             if number not in used:
                 raise BuildError(
                     f'{self.label}: overrides: "{override.pattern}" decides for no module of the '
-                    f"model. Its modules: {_some(known)}.",
+                    f"model. Its modules: {listed(known)}.",
                     "Correct the pattern, or move it before one that takes the same modules.",
                 )
-
-
-def _some(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:20])
-    return f"{shown} and {len(names) - 20} more" if len(names) > 20 else shown or "none"
 
 
 @dataclass

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from etbuild.errors import listed
 
 from etlower.arrays import Array
 
@@ -25,8 +26,6 @@ _WEAK_DB, _GAP_DB = 10.0, 20.0
 _FEW = 16
 # A row with so many for all inputs is judged alone, too, if it should vary that much.
 _LEAST, _LEAST_VARIATION = 4, 0.25
-# Spans of rows that a sentence lists.
-_SHOWN = 5
 # What counts as varying: the deviation in proportion to the row's size.
 _VARIATION = 0.01
 # Smallest deviation in proportion to the output's size, by type: rounding errors are below.
@@ -231,5 +230,4 @@ def _runs(rows: Sequence[int]) -> list[range]:
 
 def _places(runs: Sequence[range]) -> str:
     spans = [str(run.start) if len(run) == 1 else f"{run.start} to {run.stop - 1}" for run in runs]
-    rows = ", ".join(spans[:_SHOWN]) + (f" and {len(spans) - _SHOWN} more" * (len(spans) > _SHOWN))
-    return f"row {rows}" if len(runs) == 1 and len(runs[0]) == 1 else f"rows {rows}"
+    return ("row " if len(runs) == 1 and len(runs[0]) == 1 else "rows ") + listed(spans)

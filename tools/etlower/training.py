@@ -12,13 +12,13 @@ the recipe's builder can make (`RecipeContext.qat`); torchao's configurations se
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 from etbuild import BuildError, ModelSpec, load_checkpoint
-from etbuild.context import listed
+from etbuild.errors import listed
 from executorch.export import ExportRecipe, QuantizationRecipe
 from torchao.quantization.qat import FakeQuantizedEmbedding, FakeQuantizedLinear, QATConfig
 
@@ -176,8 +176,8 @@ def load(module: torch.nn.Module, checkpoint: Path, label: str) -> None:
     unknown = state.keys() - own.keys()
     if lacking or unknown:
         raise BuildError(
-            f"{where} is not of the module that this recipe prepares: it lacks {_some(lacking)}, "
-            f"and has {_some(unknown)} beyond it.",
+            f"{where} is not of the module that this recipe prepares: it lacks "
+            f"{listed(sorted(lacking))}, and has {listed(sorted(unknown))} beyond it.",
             _AGAIN,
         )
     if _CONFIGURATION in own:
@@ -202,7 +202,3 @@ def _is_state(value: Any) -> bool:
 
 def _text(buffer: torch.Tensor) -> str:
     return bytes(buffer.flatten().to(torch.uint8).tolist()).decode("utf-8", "replace")
-
-
-def _some(names: Iterable[str]) -> str:
-    return listed(list(names), most=8) or "nothing"

@@ -21,7 +21,7 @@ def test_files() -> None:
     ctx = context("a/w.bin", "b/w.bin", "b/model.gguf")
     assert ctx.file("model.gguf") == Path("/real/b/model.gguf")
     assert ctx.file("a/w.bin") == Path("/real/a/w.bin")
-    with pytest.raises(BuildError, match=r'"w.bin" is ambiguous: "a/w.bin", "b/w.bin"'):
+    with pytest.raises(BuildError, match=r'"w.bin" is ambiguous: a/w.bin, b/w.bin'):
         ctx.file("w.bin")
     with pytest.raises(
         BuildError, match=r'not in its data\. Available.*\n.*ask for "b/model.gguf"'
@@ -36,7 +36,7 @@ def test_arguments() -> None:
     ctx = context(width="8")
     assert ctx.arg("width") == "8"
     assert ctx.arg("depth", "2") == "2"
-    with pytest.raises(BuildError, match='needs the argument "depth", and got: "width"'):
+    with pytest.raises(BuildError, match='needs the argument "depth", and got: width'):
         ctx.arg("depth")
 
 

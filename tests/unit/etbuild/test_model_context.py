@@ -38,8 +38,7 @@ def test_an_ambiguous_name_lists_all_that_match() -> None:
     with pytest.raises(BuildError) as caught:
         context("x/tuned/model.gguf", "x/base/model.gguf", "y.bin").file("model.gguf")
     assert caught.value.what == (
-        '//m:net: the file name "model.gguf" is ambiguous: "x/base/model.gguf", '
-        '"x/tuned/model.gguf".'
+        '//m:net: the file name "model.gguf" is ambiguous: x/base/model.gguf, x/tuned/model.gguf.'
     )
     assert 'ctx.file("x/tuned/model.gguf")' in caught.value.hint
 
@@ -61,7 +60,7 @@ def test_an_unknown_name_gets_the_list_and_a_suggestion() -> None:
         context("smollm2/model.gguf", "vocab.json").file("modell.gguf")
     assert caught.value.what == (
         '//m:net: the model asks for the file "modell.gguf", which is not in its data. '
-        'Available: "smollm2/model.gguf", "vocab.json".'
+        "Available: smollm2/model.gguf, vocab.json."
     )
     assert caught.value.hint == (
         'Add it to the data attribute of //m:net, or ask for "smollm2/model.gguf".'
@@ -77,8 +76,8 @@ def test_nothing_close_gets_no_suggestion() -> None:
 def test_long_lists_are_cut() -> None:
     with pytest.raises(BuildError) as caught:
         context(*(f"f{n:02}.bin" for n in range(20))).file("zzzzz")
-    assert '"f11.bin" and 8 more.' in caught.value.what
-    assert "f12.bin" not in caught.value.what
+    assert "f07.bin and 12 more." in caught.value.what
+    assert "f08.bin" not in caught.value.what
 
 
 def test_a_target_without_data_is_told_so() -> None:
@@ -99,9 +98,7 @@ def test_arguments_and_defaults() -> None:
     assert ctx.arg("width", "") == ""
 
 
-@pytest.mark.parametrize(
-    ("args", "got"), [({}, "none"), ({"layers": "2", "a": "1"}, '"a", "layers"')]
-)
+@pytest.mark.parametrize(("args", "got"), [({}, "none"), ({"layers": "2", "a": "1"}, "a, layers")])
 def test_a_missing_argument_says_what_there_is(args: dict[str, str], got: str) -> None:
     with pytest.raises(BuildError) as caught:
         context(**args).arg("width")

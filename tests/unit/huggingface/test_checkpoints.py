@@ -195,7 +195,7 @@ def _truncate(folder: Path) -> None:
         (
             lambda folder: None,
             {"task": "text-classification"},
-            r"got no weights for bert\.pooler\.dense\.bias, .* and 1 more of "
+            r"got no weights for bert\.pooler\.dense\.bias, .*classifier\.bias.* of "
             r"BertForSequenceClassification, expected all that the outputs depend on\. config"
             r"\.json says that the weights are of BertForMaskedLM\.\nTake a checkpoint that was "
             r"trained for the task",

@@ -143,9 +143,7 @@ def test_a_pattern_that_matches_nothing_is_an_error(tmp_path: Path, one: Lowered
     with pytest.raises(BuildError) as caught:
         shared_file(tmp_path / "s.ptd", "//m:s", one, exclude=["embedding", "layer.*"])
     assert caught.value.what == '//m:s: exclude = "layer.*" matches no weight.'
-    assert caught.value.hint == (
-        'The weights are "embedding", "layers.0.weight", "layers.1.weight".'
-    )
+    assert caught.value.hint == ("The weights are embedding, layers.0.weight, layers.1.weight.")
     assert not (tmp_path / "s.ptd").exists()
 
 

@@ -29,7 +29,7 @@ def lowered(folder: Path, *calls: dict[str, Any]) -> Path:
 
 
 def test_they_are_named_with_their_modules(tmp_path: Path) -> None:
-    modules = tuple(f"layers.{n}" for n in range(5))
+    modules = tuple(f"layers.{n}" for n in range(10))
     folder = lowered(
         tmp_path, call("aten::bincount.out", modules), call("own::f.out", foreign=True)
     )
@@ -37,7 +37,8 @@ def test_they_are_named_with_their_modules(tmp_path: Path) -> None:
         check("//m:p", folder, [])
     assert str(caught.value).startswith(
         "//m:p: the program cannot be loaded: no library of ExecuTorch has a kernel for "
-        'aten::bincount.out (method "forward", in layers.0, layers.1, layers.2 and 2 more).'
+        'aten::bincount.out (method "forward", in layers.0, layers.1, layers.2, '
+        "layers.3, layers.4, layers.5, layers.6, layers.7 and 2 more)."
     )
     assert "name it in app_operators" in str(caught.value)
 

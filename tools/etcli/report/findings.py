@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from etbuild.errors import listed
 from etlink.amounts import human_bytes, human_flops, human_percent
 
 # In per cent of the FLOPs; less is worth a warning.
@@ -41,9 +42,8 @@ def _all(report: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield from _delegation(report["delegation"])
     names = sorted(report["not_quantized"])
     if names:
-        some = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
         number = "A layer was" if len(names) == 1 else f"{len(names)} layers were"
-        yield f"{number} left unquantized: {some}.", "unquantized"
+        yield f"{number} left unquantized: {listed(names)}.", "unquantized"
     for item in report["duplicated"]:
         methods = ", ".join(f"{n} {human_bytes(s)}" for n, s in sorted(item["methods"].items()))
         yield (

@@ -6,7 +6,7 @@ import inspect
 import json
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +18,7 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 import torch  # noqa: E402
 import transformers  # noqa: E402
 from etbuild import BuildError, ModelContext, ModelSpec  # noqa: E402
+from etbuild.errors import listed  # noqa: E402
 from safetensors import safe_open  # noqa: E402
 from torch.utils import _pytree as pytree  # noqa: E402
 
@@ -36,8 +37,6 @@ _OF_TORCH = {
     torch.float16: "F16",
     torch.bfloat16: "BF16",
 }
-# How many names a message lists.
-_MOST = 3
 
 
 @dataclass(frozen=True)
@@ -144,7 +143,7 @@ class Checkpoint:
         if not any(output.isnan().any() for output in pytree.tree_leaves(outputs)):
             return
         raise BuildError(
-            f"{self.label}: checkpoint: got no weights for {_listed(list(missing))} of "
+            f"{self.label}: checkpoint: got no weights for {listed(missing)} of "
             f"{type(loaded.model).__name__}, expected all that the outputs depend on. {_CONFIG} "
             f"says that the weights are of {', '.join(self.architectures) or 'no architecture'}.",
             "Take a checkpoint that was trained for the task, or another task.",
@@ -230,7 +229,7 @@ def _check(values: dict[str, Any], label: str) -> None:
     if values.get("auto_map"):
         raise BuildError(
             f"{label}: {_CONFIG}: auto_map: the architecture is Python code in the checkpoint "
-            f"({_listed(sorted(map(str, values['auto_map'].values())))}), which is not run.",
+            f"({listed(sorted(map(str, values['auto_map'].values())))}), which is not run.",
             "Take a checkpoint of an architecture that transformers has, or review the code and "
             "declare it with et_model.",
         )
@@ -279,8 +278,3 @@ def _types(path: Path) -> Iterator[tuple[str, str]]:
 def _tensor(model: torch.nn.Module, name: str) -> torch.Tensor:
     owner, _, attribute = name.rpartition(".")
     return getattr(model.get_submodule(owner), attribute)
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _MOST} more" if len(names) > _MOST else ""
-    return ", ".join(names[:_MOST]) + more
