@@ -1,7 +1,7 @@
 """Names of repositories that tags of several modules declare: a module extension has one name for each."""
 
 def is_new(declared, *, name, module, tag):
-    """Whether a tag is the first that declares its repository.
+    """Tells whether a tag is the first that declares its repository.
 
     Modules may declare one repository with equal tags, e.g. the same weights.
 

@@ -1,4 +1,4 @@
-"""Which of Arm's recipes a language model's YAML file asks for (et_llm): a function a section."""
+"""Arm's recipes for a language model's YAML file (et_llm): a function a section."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which of this backend's recipes a language model's YAML file asks for (et_llm)."""
+"""This backend's recipes for a language model's YAML file (et_llm)."""
 
 from __future__ import annotations
 

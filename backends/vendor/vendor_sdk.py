@@ -1,4 +1,4 @@
-"""What a recipe's builder takes out of the SDK of its backend's vendor.
+"""The SDK of a backend's vendor, as a recipe's builder uses it.
 
 `executorch.sdk(backend = "npu", path = …)` in MODULE.bazel makes a folder; the macro vendor_sdk in
 //backends:vendor_sdk.bzl names it in the environment of a lowering.
@@ -35,7 +35,7 @@ class Sdk:
     title: str
 
     def folder(self) -> Path:
-        """Where it is.
+        """The folder that holds the SDK.
 
         Raises:
           BuildError: nowhere.
@@ -124,6 +124,6 @@ class Sdk:
         return f'executorch.sdk(backend = "{self.backend}")'
 
     def _holds(self) -> str:
-        """What the folder has, for messages."""
+        """Lists the folder's entries, for messages."""
         names = sorted(path.name for path in self.folder().iterdir())
         return f"the folder has: {listed(names)}" if names else "the folder is empty"

@@ -42,7 +42,7 @@ java_program = rule(
     attrs = {
         "jar": attr.label(
             allow_single_file = [".jar"],
-            doc = "What the program is in.",
+            doc = "Archive with the program.",
             mandatory = True,
         ),
         "java": attr.label(
@@ -52,7 +52,7 @@ java_program = rule(
         ),
         "java_files": attr.label_list(
             allow_files = True,
-            doc = "What `java` needs beside itself.",
+            doc = "Files that `java` needs beside itself.",
         ),
         "main_class": attr.string(
             doc = "Name of the class with the main method.",

@@ -1,4 +1,4 @@
-"""What the toolchain of Android apps provides."""
+"""Providers of the toolchain of Android apps."""
 
 EtAndroidToolsInfo = provider(
     doc = "Programs of an Android SDK. Created by `et_android_tools`.",

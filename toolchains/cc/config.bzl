@@ -142,7 +142,7 @@ def _cc_toolchain_config_impl(ctx):
 
 cc_toolchain_config = rule(
     implementation = _cc_toolchain_config_impl,
-    doc = "How the compiler and the linker are called for a platform.",
+    doc = "Flags of the compiler and the linker for a platform.",
     attrs = {
         "libstdcxx": attr.label(
             allow_single_file = True,

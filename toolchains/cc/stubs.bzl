@@ -149,7 +149,7 @@ _EXPORT_BUILTINS = _EXPORT + """\
 _STACK_PROTECTOR = "_ = @import(\"compiler_rt/ssp.zig\");"
 
 def _make_compiler_rt(rctx, target, zig):
-    """What clang calls for what processors lack: long double, 128 bits, thread_local on old Androids."""
+    """Builds what clang calls for what processors lack: long double, 128 bits, thread_local on old Androids."""
     library = zig.dirname.get_child("lib")
     text = rctx.read(library.get_child("compiler_rt.zig"))
     if _EXPORT not in text or _STACK_PROTECTOR not in text:

@@ -1,4 +1,4 @@
-"""What programs are built for: a table of the platforms in //toolchains/platforms."""
+"""Targets of programs: a table of the platforms in //toolchains/platforms."""
 
 def _target(family, cpu, machine, triple, constraints, **more):
     """A row.

@@ -38,7 +38,7 @@ _UNREADABLE = (
 
 
 class Refused(Exception):
-    """What is wrong with an archive: half a sentence."""
+    """An archive is refused; the message is half a sentence."""
 
 
 @dataclass(frozen=True)

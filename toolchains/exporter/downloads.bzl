@@ -75,7 +75,7 @@ def file_name(url):
     return path.split("/")[-1].replace("%2B", "+").replace("%2b", "+")
 
 def _fits(url, platform):
-    """Whether a file is for a platform: a wheel's name ends in its platform tags, others are for any."""
+    """Tells whether a file is for a platform: a wheel's name ends in its platform tags, others are for any."""
     name = file_name(url)
     if not platform or not name.endswith(".whl"):
         return True
@@ -143,5 +143,5 @@ def download_known(rctx, *, sha256, output, urls = {}, platform = "", allow_fail
     return download(rctx, file, output, allow_fail = allow_fail).success
 
 def reproducible(rctx, is_reproducible = True):
-    """What a repository rule returns: that its attributes determine all files, to a Bazel that wants to know."""
+    """Returns a repository rule's result: its attributes determine all files, for a Bazel that wants to know."""
     return rctx.repo_metadata(reproducible = is_reproducible) if hasattr(rctx, "repo_metadata") else None

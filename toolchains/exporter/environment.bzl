@@ -196,7 +196,7 @@ python_environment = repository_rule(
     attrs = {
         "base_locks": attr.label_list(
             allow_files = [".txt"],
-            doc = "If given: the locks of the environment that this one is a layer of. It gets no " +
+            doc = "Locks of the environment that this one is a layer of. It gets no " +
                   "interpreter, and of its own locks' packages only those that the base lacks.",
         ),
         "build_file_content": attr.string(
@@ -204,7 +204,7 @@ python_environment = repository_rule(
         ),
         "lite": attr.bool(
             default = True,
-            doc = "Whether the torch-free folder is created; the locks must name executorch then.",
+            doc = "Create the torch-free folder; the locks must name executorch then.",
         ),
         "locks": attr.label_list(
             allow_files = [".txt"],

@@ -47,7 +47,7 @@ def _python_attributes(cfg):
         "python_files": attr.label_list(
             allow_files = True,
             cfg = cfg,
-            doc = "What the interpreter needs beside itself: its standard library.",
+            doc = "Files that the interpreter needs beside itself: its standard library.",
         ),
     }
 
@@ -121,7 +121,7 @@ et_exporter_rule = rule(
         "light": attr.label_list(
             allow_files = True,
             cfg = "exec",
-            doc = "What tools without torch need (flatbuffers, jinja2, zstandard, the generated schema " +
+            doc = "Packages that tools without torch need (flatbuffers, jinja2, zstandard, the generated schema " +
                   "modules). Without it they get all packages.",
         ),
         "light_imports": attr.string_list(

@@ -21,7 +21,7 @@ def _fetch_choices_impl(rctx):
 
 fetch_choices = repository_rule(
     implementation = _fetch_choices_impl,
-    doc = "What the root module chooses for all that is fetched: python.txt, the name of the interpreter or " +
+    doc = "Choices of the root module for all that is fetched: python.txt, the name of the interpreter or " +
           "nothing; file_urls.json, an object of sha256 to URLs.",
     attrs = {
         "file_urls": attr.label_list(allow_files = True),
@@ -40,7 +40,7 @@ def host_platform(rctx):
     return "%s_%s" % (system, cpu)
 
 def _probe(rctx, python):
-    """What an interpreter is: a struct with version ("CPython 3.11") and executable, or None if it does not run."""
+    """Asks an interpreter for version ("CPython 3.11") and executable: a struct, or None if it does not run."""
     result = rctx.execute([
         python,
         "-I",

@@ -84,7 +84,7 @@ et_packages_rule = rule(
             doc = "The packages' METADATA files, for SBOMs of releases.",
         ),
         "missing": attr.string(
-            doc = "If not empty: the sentence that a build fails with, because the packages cannot be used.",
+            doc = "Sentence that a build fails with, because the packages cannot be used; empty: they can.",
         ),
         "package_imports": attr.string_list(
             doc = "Import roots of the packages, relative to the stamp's folder. They come after the " +

@@ -1,4 +1,4 @@
-"""What the exporter toolchain and layers of packages provide."""
+"""Providers of the exporter toolchain and of layers of packages."""
 
 EtExporterInfo = provider(
     doc = "The Python environment that lowers and links. Created by `et_exporter`.",

@@ -34,7 +34,7 @@ def _read_netrc(rctx):
     return parse_netrc(rctx.read(path, watch = "no"), path) if rctx.path(path).exists else {}
 
 def _authorization(rctx, endpoint, urls):
-    """What Bazel sends with requests to these addresses, and to no others."""
+    """Returns what Bazel sends with requests to these addresses, and to no others."""
 
     # Bazel writes what getenv reads into a file beside the repository.
     token = rctx.execute(["printenv", "HF_TOKEN"]).stdout.strip()
@@ -100,7 +100,7 @@ hugging_face_model = repository_rule(
 )
 
 def model_origin(*, repo, revision, license):
-    """Where a model comes from, and its license.
+    """Names the origin and the license of a model.
 
     Args:
       repo: "organization/model".

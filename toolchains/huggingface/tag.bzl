@@ -19,7 +19,7 @@ def _is_hash(text, length):
     return len(text) == length and _consists_of(text, _HEX)
 
 def _problem_of_path(path):
-    """What is wrong with a path; empty: nothing."""
+    """Says what is wrong with a path; empty: nothing."""
     parts = path.split("/")
     if not _consists_of(path, _PATH):
         return "characters that are not letters, digits or one of _.-~+=@,()!$&'"

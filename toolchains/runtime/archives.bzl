@@ -50,7 +50,7 @@ def _listed(names):
     return ", ".join(names) or "nothing"
 
 def _read(rctx, library):
-    """What read_backends.py says of a library."""
+    """Runs read_backends.py on a library."""
     result = rctx.execute([
         find_host_python(rctx),
         "-I",

@@ -246,7 +246,7 @@ links a static library as a whole if it registers an operator or a backend that 
             doc = "File name of a library to the names of the backends that it registers, if its name does " +
                   "not say so.",
         ),
-        "data_files": attr.bool(default = True, doc = "Whether it loads .ptd files."),
+        "data_files": attr.bool(default = True, doc = "True: the library loads .ptd files."),
         "executorch_version": attr.string(
             mandatory = True,
             doc = "The version that it was built from, e.g. \"1.5.1\".",

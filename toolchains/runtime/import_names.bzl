@@ -1,4 +1,4 @@
-"""What names of libraries say: those that ExecuTorch's own builds for CMake, Android and Apple give."""
+"""Reads names of libraries: those that ExecuTorch's own builds for CMake, Android and Apple give."""
 
 # Platform to Android's name of it.
 ABIS = {
@@ -53,7 +53,7 @@ def library_name(file):
     return name
 
 def is_core(file, core):
-    """Whether a library loads and runs programs.
+    """Tells whether a library loads and runs programs.
 
     Args:
       file: base name of a file.
@@ -79,7 +79,7 @@ def backend_of(file):
     ) else ""
 
 def role_of(file):
-    """What a library is for.
+    """Returns the role of a library.
 
     Args:
       file: base name of a file.

@@ -1,4 +1,4 @@
-"""Where what apps hold comes from, as package URLs, and its licenses, as SPDX expressions; for SBOMs."""
+"""Origins of what apps hold, as package URLs, and licenses, as SPDX expressions; for SBOMs."""
 
 EXECUTORCH_LICENSE = "BSD-3-Clause"
 

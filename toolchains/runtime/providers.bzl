@@ -1,4 +1,4 @@
-"""What runtimes and their libraries provide."""
+"""Providers of runtimes and their libraries."""
 
 EtRuntimeInfo = provider(
     doc = "ExecuTorch's C++ runtime for one platform. Created by `et_runtime_toolchain`.",

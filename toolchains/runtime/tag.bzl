@@ -42,7 +42,7 @@ def runtime_source(
         maven_repository = "",
         sha256 = "",
         urls = []):
-    """What a tag says, checked.
+    """Checks the arguments of a tag.
 
     Args:
       platform: name of the platform.

@@ -69,7 +69,7 @@ toolchain(
             providers = [EtRuntimeLibraryInfo],
             doc = "The library that loads and runs programs.",
         ),
-        "data_files": attr.bool(default = True, doc = "Whether it loads .ptd files."),
+        "data_files": attr.bool(default = True, doc = "True: the library loads .ptd files."),
         "etdump": attr.label(
             providers = [EtRuntimeLibraryInfo],
             doc = "The library that records what a program does; only apps with etdump = True get it.",

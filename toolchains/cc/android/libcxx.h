@@ -1,4 +1,4 @@
-// How the libc++_shared.so of Android's NDK is built, for libc++'s headers. Goes before all others.
+// Build settings of the libc++_shared.so of Android's NDK, for libc++'s headers. Goes before all others.
 #pragma once
 
 // Bionic's headers define this; musl's replace them here.

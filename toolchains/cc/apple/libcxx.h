@@ -1,4 +1,4 @@
-// How the system libc++ of macOS and iOS is built, for libc++'s headers. Goes before all others.
+// Build settings of the system libc++ of macOS and iOS, for libc++'s headers. Goes before all others.
 #pragma once
 
 #define _LIBCPP_ABI_VERSION 1

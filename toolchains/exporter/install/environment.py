@@ -38,7 +38,7 @@ PARTS = ("python", "site-packages", "lite", "bin", "environment.json")
 
 @dataclass
 class Request:
-    """What to install; `install --help` says what these are. A layer has base locks."""
+    """The arguments of `install`; its `--help` describes them. A layer has base locks."""
 
     locks: list[Path] = field(default_factory=list)
     output: Path = Path()
@@ -175,7 +175,7 @@ def _restore(
 
 
 def _requirements(request: Request) -> dict[str, locks.Requirement]:
-    """What is installed: by name, without what a layer's base has."""
+    """Lists the packages to install: by name, without what a layer's base has."""
     requirements = locks.load(request.locks)
     if request.base_locks:
         name = ", ".join(map(str, request.locks))

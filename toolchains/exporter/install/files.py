@@ -1,4 +1,4 @@
-"""Which files of locks Bazel downloads for this machine, and where it put them.
+"""Files of locks that Bazel downloads for this machine, and where it put them.
 
 A lock has hashes of a package's files for several platforms; URLs are known of some. The installer
 names those that this machine takes (`install --wanted_files`), Bazel downloads them to

@@ -33,7 +33,7 @@ _MODULES = ("bz2", "ctypes", "lzma", "ssl", "zlib")
 
 @dataclass(frozen=True)
 class Interpreter:
-    """What an interpreter says about itself; paths are those of the original, not of a copy."""
+    """The answers of an interpreter about itself; paths are the original's, not a copy's."""
 
     version: str
     executable: Path

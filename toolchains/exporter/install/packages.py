@@ -42,7 +42,7 @@ class Origin:
 
 @dataclass
 class Installed:
-    """What was installed: versions by package, console programs, and other programs' files."""
+    """Installed packages: versions by package, console programs, and other programs' files."""
 
     versions: dict[str, str] = field(default_factory=dict)
     entry_points: dict[str, str] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Which files are left out, by the patterns in prune.toml, each with its reason."""
+"""Leaves files out by the patterns in prune.toml, each with its reason."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Pruning:
     rules: tuple[tuple[re.Pattern[str], re.Pattern[str], str], ...]
 
     def keeps(self, path: str, package: str = "") -> bool:
-        """Whether a file stays: its path relative to the folder, with `/`, and its package."""
+        """Tells whether a file stays: its path relative to the folder, with `/`; its package."""
         return not any(
             owner in ("", package) and remove.match(path) and not keep.match(path)
             for remove, keep, owner in self.rules

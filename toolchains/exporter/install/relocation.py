@@ -38,7 +38,7 @@ print(open("/proc/self/maps").read())
 
 
 def is_machine(library: str) -> bool:
-    """Whether a library, by its soname or path on macOS, is the machine's own and never copied."""
+    """Tells whether a library, by soname or macOS path, is the machine's own, never copied."""
     return library.startswith(_MACHINE)
 
 

@@ -77,7 +77,7 @@ TARGETS = (
 
 
 def narrow(requirements: Sequence[Requirement]) -> list[Requirement]:
-    """What counts on our targets, with markers that name them."""
+    """Reduces requirements to those of our targets, with markers that name them."""
     narrowed = []
     for requirement in requirements:
         on = [t for t in TARGETS if locks.matches(requirement.marker, t.environment())]
@@ -255,7 +255,7 @@ def _found_urls(requirements: Sequence[Requirement], pip: pip_tool.Pip) -> dict[
 def _dry_run(
     arguments: Sequence[str], target: Target, pip: pip_tool.Pip
 ) -> tuple[int, str, dict[str, Any]]:
-    """What pip would install on a platform: its exit code, output and report."""
+    """Asks pip what it would install on a platform: its exit code, output and report."""
     path = pip.scratch / f"{target.name}.json"
     command = ["install", "--dry-run", "--ignore-installed", "--no-deps", *_platform(target)]
     command += ["--report", str(path), "--target", str(pip.scratch / "nowhere"), *arguments]
