@@ -168,7 +168,7 @@ et_program_rule = rule(
                   "differs from it only in these weights.",
         ),
         "allow_unshared": attr.bool(
-            doc = "Whether to accept a file in shared_data that contains nothing of the program.",
+            doc = "Accept a file in shared_data that contains nothing of the program.",
         ),
         "app_operators": attr.string_list(
             doc = "Operators that ExecuTorch's libraries lack and the program's app registers (`kernels` of " +
@@ -201,7 +201,7 @@ et_program_rule = rule(
         "weights": attr.string(
             default = "embedded",
             values = ["embedded", "separate"],
-            doc = "Where the program's own weights go. \"embedded\": into the .pte. " +
+            doc = "Place of the program's own weights. \"embedded\": into the .pte. " +
                   "\"separate\": into <name>.ptd, which the program loads at run time.",
         ),
     },

@@ -88,7 +88,7 @@ et_program_rule_test = rule(
                   "test compares outputs with its model.",
         ),
         "allow_weak_slices": attr.bool(
-            doc = "Whether a part of an output may be dead, such as a channel that is 0 where the eager model's " +
+            doc = "Accept a dead part of an output, such as a channel that is 0 where the eager model's " +
                   "is not.",
         ),
         "atol": attr.string(doc = "Absolute tolerance, a number; default: \"1e-4\"."),

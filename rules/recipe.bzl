@@ -100,7 +100,7 @@ def _tree(ctx, infos):
     return _extended(infos[0].tree, readable_label(ctx.label), attr.options)
 
 def _base_tree(attr, base):
-    """What a builder extends, with those of the recipe's options that the base takes."""
+    """Returns the tree that a builder extends, with those of the recipe's options that the base takes."""
     types = base.option_types or {}
     own = {n: v for n, v in attr.options.items() if n in types and n not in attr.option_types}
     return _extended(base.tree, base.tree.label, own)
@@ -207,7 +207,7 @@ gets the ExportRecipe of the extended recipe.
         ),
         "srcs": attr.label_list(allow_files = [".py"], doc = "Python sources of the builder."),
         "strict_options": attr.bool(
-            doc = "Whether a builder without option_types takes no options, instead of any.",
+            doc = "Let a builder without option_types take no options, instead of any.",
         ),
     },
     provides = [EtRecipeInfo],

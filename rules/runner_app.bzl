@@ -106,7 +106,7 @@ def _shared_library(ctx, runtime, fitted, *, name, mains, install_name = None):
     )
 
 def _linked_packages(ctx):
-    """What the binary holds beside the runtime, as far as it is known."""
+    """Lists the packages in the binary beside the runtime, as far as they are known."""
     own = ctx.attr.main or ctx.attr.srcs
     for purl in ctx.attr.linked_packages:
         if not purl.startswith("pkg:") or "@" not in purl:
@@ -119,7 +119,7 @@ def _recorder(ctx):
     return [_one(ctx.attr._runner_etdump)[CcInfo]] if ctx.attr.etdump else []
 
 def _main(ctx, runtime):
-    """What the binary begins with, as arguments of `link_app`; a main() of the user's is compiled."""
+    """Returns the binary's main() as arguments of `link_app`; a main() of the user's is compiled."""
     own = ctx.attr.main or ctx.attr.srcs
     if ctx.attr.main and ctx.attr.srcs:
         fail("%s: main and srcs both have a main(). Keep one of them." % ctx.label)
@@ -247,7 +247,7 @@ Apps for all platforms share the programs of the build's configuration.
             doc = "Libraries that `srcs` need.",
         ),
         "etdump": attr.bool(
-            doc = "Whether the app contains the runtime's library that records events, for the runner's " +
+            doc = "Add the runtime's library that records events, for the runner's " +
                   "--etdump.",
         ),
         "kernels": attr.label_list(

@@ -51,7 +51,7 @@ def existing(path: str) -> str:
 
 
 def in_execution_root(path: str) -> str:
-    """Where a folder of the runfiles lies for actions.
+    """Returns a runfiles folder's path for actions.
 
     On remote workers Bazel before 8.3 has folders that are inputs as a whole only there.
     """
@@ -64,7 +64,7 @@ def in_execution_root(path: str) -> str:
 
 
 def beside_interpreter(path: str) -> str:
-    """Where a folder lies beside the real interpreter.
+    """Returns a folder's path beside the real interpreter.
 
     Bazel's sandbox for multiplex workers holds files only, and leaves out folders that are inputs
     as a whole. The interpreter is a link to a file of the same repository.

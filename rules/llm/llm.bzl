@@ -307,7 +307,7 @@ def _app(name, programs, common, platform = None):
     )
 
 def _packages(name, where, android_package, common):
-    """What Android and iOS install: with the platforms that have the programs of the first one of each."""
+    """Declares the packages for Android and iOS, with the platforms that have the programs of the first one of each."""
     common = common | dict(tags = (common["tags"] or []) + ["manual"])
     android = _alike(where, ABIS)
     if android:

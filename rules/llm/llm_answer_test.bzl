@@ -32,7 +32,7 @@ et_llm_answer_test(
 ```
 """,
     attrs = LLM_PROGRAM_ATTRIBUTES | {
-        "expect": attr.string(mandatory = True, doc = "What the answer must contain."),
+        "expect": attr.string(mandatory = True, doc = "Text that the answer must contain."),
         "prompt": attr.string(mandatory = True, doc = "The question."),
     },
     test = True,

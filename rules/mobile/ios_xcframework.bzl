@@ -107,7 +107,7 @@ def _et_ios_xcframework_impl(ctx):
     ]
 
 def _is_binary(path):
-    """Whether a path is X.framework/X."""
+    """Tells whether a path is X.framework/X."""
     folder, _, name = path.rpartition("/")
     return folder.endswith("/%s.framework" % name)
 

@@ -78,7 +78,7 @@ def below_its_package(file):
     return pair(package_path(file), file.path)
 
 def license_paths(files):
-    """Where licenses go: their path in their repository, in a folder for it.
+    """Chooses a path for each license: that in its repository, in a folder for the repository.
 
     The folder has the last part of the repository's name, and the whole name where two repositories have the
     same last part. So no two files have one path.

@@ -1,4 +1,4 @@
-"""What is checked before an app is linked: backends and versions at analysis, operators in EtFit."""
+"""Checks before an app is linked: backends and versions at analysis, operators in EtFit."""
 
 load("//rules/private:kernels.bzl", "KernelsInfo")
 load("//toolchains/exporter:linker_action.bzl", "linker_action")

@@ -1,7 +1,7 @@
 """Packages of a recipe's backends and of a model, as inputs and flags of the exporter."""
 
 def recipe_packages(label, recipe, model = None):
-    """What the backends of a recipe, and a model's code, need beside the exporter's environment.
+    """Lists the packages that a recipe's backends and a model's code need beside the exporter's environment.
 
     Args:
       label: Label of what is built, for messages.

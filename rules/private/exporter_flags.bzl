@@ -1,4 +1,4 @@
-"""What describes a program to the exporter: the same for an action and for a test's runfiles."""
+"""Flags that describe a program to the exporter: the same for an action and for a test's runfiles."""
 
 load("//rules/private:lowerable.bzl", "lowerable_files")
 load("//toolchains/python:paths.bzl", "pair", "path_pair", "runfiles_pair", "runfiles_path")

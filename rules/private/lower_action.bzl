@@ -89,7 +89,7 @@ def _settings(ctx, label):
     )
 
 def same_lowering(one, other):
-    """Whether two lowerings have the same inputs, so that one of them is enough.
+    """Tells whether two lowerings have the same inputs, so that one of them is enough.
 
     Args:
       one: EtLoweredInfo.

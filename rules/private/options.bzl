@@ -42,7 +42,7 @@ def check_options(label, options, types):
             fail("%s: option \"%s\": got \"%s\", expected %s." % (label, name, value, expected))
 
 def _mismatch(value, kind):
-    """What is expected of a value that does not have its type; else an empty string."""
+    """Returns the expected form of a value that does not have its type; else an empty string."""
     if kind == "text":
         return ""
     if kind == "bool":

@@ -1,4 +1,4 @@
-"""What the rules provide. `//rules:providers.bzl` exports it."""
+"""Providers of the rules. `//rules:providers.bzl` exports them."""
 
 EtAppInfo = provider(
     doc = "Binary, libraries, programs and data for one platform. Created by `et_runner_app`.",
@@ -74,7 +74,7 @@ EtModelInfo = provider(
         "label": "Label of the model.",
         "entry_point": "String \"module:function\".",
         "files": "Depset of Files that a lowering of the model reads.",
-        "lowerable": "What lowers the model. Private: it may change with any version.",
+        "lowerable": "The model as a lowering reads it. Private: it may change with any version.",
     },
 )
 
@@ -100,7 +100,7 @@ EtProgramInfo = provider(
 )
 
 EtRecipeInfo = provider(
-    doc = "How a model is quantized, partitioned and lowered. Created by `et_recipe`.",
+    doc = "Quantization, partitioning and lowering of a model. Created by `et_recipe`.",
     fields = {
         "label": "Label of the recipe.",
         "backends": "Depset of EtBackendInfo that its programs may delegate to.",

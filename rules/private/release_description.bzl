@@ -1,4 +1,4 @@
-"""What analysis knows of a release, as JSON for EtRelease."""
+"""Describes a release as far as analysis knows it, as JSON for EtRelease."""
 
 load("//toolchains/python:paths.bzl", "readable_label")
 
@@ -6,7 +6,7 @@ load("//toolchains/python:paths.bzl", "readable_label")
 _MODELS = Label("@executorch_models//:origins.json")
 
 def app_description(app, *, file):
-    """What is known of an app.
+    """Describes an app.
 
     Args:
       app: EtAppInfo.
@@ -44,7 +44,7 @@ def _library(library):
     )
 
 def package_description(package, *, file):
-    """What is known of an APK, AAR or Swift package.
+    """Describes an APK, AAR or Swift package.
 
     Args:
       package: EtAppPackageInfo.
@@ -62,7 +62,7 @@ def package_description(package, *, file):
     )
 
 def program_description(program):
-    """How a program is built.
+    """Describes how a program is built.
 
     Args:
       program: EtProgramInfo.
@@ -123,7 +123,7 @@ def model_files(model):
     return model.data.to_list()
 
 def backend_packages(programs):
-    """What the backends of programs took beside the exporter's packages.
+    """Lists what the backends of programs took beside the exporter's packages.
 
     Args:
       programs: list of EtProgramInfo.

@@ -1,7 +1,7 @@
-"""Whether a build is stamped (`--stamp`), and the files that say what it is a build of."""
+"""Stamping (`--stamp`), and the files that say what a build is a build of."""
 
 StampingInfo = provider(
-    doc = "Whether `--stamp` was given.",
+    doc = "State of `--stamp`.",
     fields = {"stamped": "Bool."},
 )
 

@@ -81,7 +81,7 @@ target_lowering = rule(
         "calibration": attr.label(allow_single_file = True, doc = "Inputs for static quantization."),
         "listed_calibrations": attr.int(
             default = -1,
-            doc = "How many labels were given for `calibration` instead of one, for the error.",
+            doc = "Number of labels given for `calibration` instead of one, for the error.",
         ),
         "lowering": attr.label(
             providers = [EtLoweredInfo],

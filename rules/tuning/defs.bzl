@@ -1,4 +1,4 @@
-"""What quantization costs by layer, recipes chosen for each layer, and training with quantization."""
+"""Cost of quantization by layer, recipes chosen for each layer, and training with quantization."""
 
 load("//rules/tuning:sensitivity.bzl", _et_sensitivity = "et_sensitivity")
 load("//rules/tuning:trained_checkpoint.bzl", _et_trained_checkpoint = "et_trained_checkpoint")

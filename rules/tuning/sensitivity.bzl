@@ -68,7 +68,7 @@ Outputs: the page `<name>.html`, and `<name>.json`, one object. A ratio that is 
         ),
         "data": attr.label(
             allow_single_file = [".safetensors", ".txt"],
-            doc = "What to measure with: a .safetensors file with inputs in the form of `calibration`, or a text " +
+            doc = "Data to measure with: a .safetensors file with inputs in the form of `calibration`, or a text " +
                   "(.txt) for a language model whose files have a tokenizer. Default: the model's calibration " +
                   "inputs, or its example and test inputs.",
         ),

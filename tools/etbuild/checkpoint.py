@@ -103,7 +103,7 @@ def _unpickled(path: Path, archive: TorchArchive | None) -> Any:
 
 
 def refused_name(error: Exception, archive: TorchArchive | None) -> str:
-    """What a pickle named that may not be called; empty: it failed in another way."""
+    """Returns the name in a pickle that may not be called; empty: it failed in another way."""
     match = _REFUSED.search(str(error))
     if match is None:
         return ""

@@ -1,4 +1,4 @@
-"""How tools end: with a message and an exit code, never a stack trace."""
+"""Ends tools with a message and an exit code, never a stack trace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an entry point or a recipe builder is called with."""
+"""The argument of an entry point or a recipe builder."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class LayerFilter:
     taken: list[str] = field(default_factory=list)
 
     def __call__(self, module: torch.nn.Module, name: str) -> bool:
-        """Whether torchao may quantize this layer."""
+        """Tells whether torchao may quantize this layer."""
         from torchao.quantization.quant_api import _is_linear
 
         if not _is_linear(module):

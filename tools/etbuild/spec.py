@@ -1,4 +1,4 @@
-"""What an entry point returns: methods, their example inputs, metadata, calibration."""
+"""The result of an entry point: methods, their example inputs, metadata, calibration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `torch.save` and TorchScript write, read without running any of it."""
+"""Reads what `torch.save` and TorchScript write, without running any of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What et_llm_chat and et_llm_answer_test have in common: the runner with a language model's program, on this machine."""
+"""Common parts of et_llm_chat and et_llm_answer_test: the runner with a language model's program, on this machine."""
 
 load("//rules/private:program_run.bzl", "program_files")
 load("//rules/private:providers.bzl", "EtProgramInfo")

@@ -1,4 +1,4 @@
-"""What rules for APK and AAR have in common."""
+"""Common parts of the rules for APK and AAR."""
 
 load("//rules/mobile/private:android_java.bzl", "MIN_SDK")
 load("//rules/private:providers.bzl", "EtAppInfo")

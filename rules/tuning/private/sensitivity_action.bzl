@@ -5,7 +5,7 @@ load("//toolchains/exporter:linker_action.bzl", "linker_action")
 load("//toolchains/python:paths.bzl", "pair_format", "runfiles_path", "unique")
 
 MeasuredInfo = provider(
-    doc = "What the layers of a model cost.",
+    doc = "Costs of a model's layers.",
     fields = {
         "is_text": "Bool: whether they were measured with a text.",
         "sensitivity": "File: JSON.",
