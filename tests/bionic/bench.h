@@ -1,4 +1,4 @@
-// What libc.so, which has Android's names, hands to libbench.so, which has glibc's functions.
+// Functions that libc.so, which has Android's names, hands to libbench.so, which has glibc's functions.
 
 #pragma once
 

@@ -110,7 +110,7 @@ Status set_once(
   return {};
 }
 
-// Whether the option exists. An empty value counts as missing.
+// Sets an option, and tells whether it exists. An empty value counts as missing.
 Result<bool> set_option(Arguments& arguments, const std::string& option, const std::string& value) {
   ProgramArguments& program =
       arguments.programs.empty() ? arguments.leading : arguments.programs.back();

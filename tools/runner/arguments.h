@@ -48,14 +48,14 @@ struct Arguments {
   bool runtime_info = false;
   bool help = false;  // The arguments after it are not parsed.
 
-  // Whether a language model answers, instead of runs with inputs.
+  // Tells whether a language model answers, instead of runs with inputs.
   bool answers() const { return chat || !prompt.empty(); }
 };
 
 // An error, if the command line is wrong.
 Result<Arguments> parse_arguments(int count, char** values);
 
-// What --help prints.
+// The text that --help prints.
 extern const char kUsage[];
 
 // The first option with a value in `leading`; "": none.

@@ -1,4 +1,4 @@
-// How the command line calls the C interface: errors are values, as elsewhere in this code.
+// Calls of the command line to the C interface: errors are values, as elsewhere in this code.
 #pragma once
 
 #include <string>

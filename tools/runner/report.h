@@ -1,4 +1,4 @@
-// What the runner prints, as text or JSON: times and memory of runs, or the programs with --list.
+// Output of the runner, as text or JSON: times and memory of runs, or the programs with --list.
 #pragma once
 
 #include <optional>

@@ -1,7 +1,7 @@
 #pragma once
 #include <string>
 
-// How many objects were registered before main.
+// Number of objects that were registered before main.
 int& counter();
 
 std::string part_of(const std::string& word);

@@ -27,7 +27,7 @@ namespace {
 
 thread_local int calls = 1;
 
-// What no processor does by itself comes out of the compiler's library, and sin out of the system's.
+// Anything that no processor does by itself comes out of the compiler's library, and sin out of the system's.
 double halves(int count) {
   const long double wide = count + sin(0.0 * count);
   const unsigned __int128 big = static_cast<unsigned __int128>(count) << 70;

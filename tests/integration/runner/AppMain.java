@@ -236,7 +236,7 @@ public final class AppMain {
         equal(error.getMessage(), "thrown by the listener");
       }
       chat.rewind(0);
-      // What would free the memory below native code.
+      // Objects that would free the memory below native code.
       final List<AutoCloseable> opened = Arrays.<AutoCloseable>asList(chat, loaded);
       answer =
           chat.say(

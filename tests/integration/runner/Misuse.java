@@ -121,7 +121,7 @@ public final class Misuse {
     return arguments;
   }
 
-  // What the method throws; null: nothing.
+  // Returns what the method throws; null: nothing.
   private static Throwable call(Method method, Object[] arguments) throws Exception {
     calls++;
     try {

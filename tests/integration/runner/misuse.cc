@@ -70,7 +70,7 @@ Result result_of(Number number) { return {false, 0, number == 0}; }
 enum Expected { kRefused, kAny, kCode, kNothing, kValue };
 enum Handles { k_app = 1, k_session = 2, k_chat = 4, k_tokenizer = 8 };
 
-// What right calls need.
+// Arguments of right calls.
 struct Good {
   const char* program_path = nullptr;
   const char* tokenizer_path = nullptr;
@@ -208,7 +208,7 @@ bool is_expected(const Good& good, const Row& row, const Result& result) {
   }
 }
 
-// What the model answers to this message in a new conversation; each row must leave it so.
+// Returns the answer to this message in a new conversation; each row must leave it so.
 std::string answer_of(Good& good) {
   const auto append = [](const char* text, size_t size, void* user) {
     static_cast<std::string*>(user)->append(text, size);
@@ -374,7 +374,7 @@ void run_without_memory(Good& good) {
       executorch_app_close_tokenizer(good.opened_tokenizer);
       executorch_app_close(good.opened_app);
       good.opened_app = nullptr;
-      // What is left over answers as before, or takes no more calls.
+      // Handles that are left answer as before, or take no more calls.
       const executorch_app_code code = executorch_app_rewind(good.chat, 0, &good.error);
       check(code == EXECUTORCH_APP_OK || good.error.sentence[0] != '\0', "rewind after it", good, result_of(code));
       if (code != EXECUTORCH_APP_OK) {

@@ -55,7 +55,7 @@ _MOST = 2**31 - 1
 
 
 class AppError(Exception):
-    """What is wrong, as one sentence.
+    """The problem, as one sentence.
 
     Attributes:
       code: INVALID_ARGUMENT, INVALID_FILES, NOT_LOADED, FAILED or CONTEXT_FULL.
@@ -275,7 +275,7 @@ def _number(name: str, value: object, most: int) -> int:
 
 
 class _Handle:
-    """What the library opened; closed once."""
+    """An object that the library opened; closed once."""
 
     _close = ""
 
@@ -643,7 +643,7 @@ class Chat(_Handle):
 
     @property
     def room(self) -> int:
-        """How many more tokens fit into the chat."""
+        """The number of tokens that still fit into the chat."""
         return self._get("room")
 
 

@@ -45,7 +45,7 @@ Use* use_of_entry(const Entry& entry) {
   return nullptr;
 }
 
-// Whether an entry is `handle`'s, or that of something that it opened.
+// Tells whether an entry is `handle`'s, or that of something that it opened.
 bool is_below(Entries::const_iterator entry, const void* handle) {
   while (entry != entries->end() && entry->first != handle) {
     entry = entry->second.parent == nullptr ? entries->end() : entries->find(entry->second.parent);

@@ -1,4 +1,4 @@
-// What the C interface's opaque types are, who may use them when, and how its functions return.
+// Opaque types of the C interface: what they are, who may use them when, and how its functions return.
 //
 // An app holds numbers in the shape of pointers, which are given once and never again. So each function finds out that
 // a handle is closed, or of another type, instead of using freed memory. A call owns what it uses: whoever closes it
@@ -73,7 +73,7 @@ class Use {
     bool is_possible_;
   };
 
-  // Whether this thread is in a call, and so in a listener.
+  // Tells whether this thread is in a call, and so in a listener.
   bool is_own() const;
 
   // Around changes that an exception would leave half done; then no call can begin any more.
@@ -205,7 +205,7 @@ inline Use* use_of(executorch_app_tokenizer& tokenizer) { return &tokenizer.use;
 // A new handle, a child of `parent`, which may be NULL; nullptr: the parent was closed.
 void* add_handle(Kind kind, std::shared_ptr<void> object, const void* parent);
 
-// What a handle stands for; nullptr: it is closed, or no handle of that kind.
+// Returns the object of a handle; nullptr: it is closed, or no handle of that kind.
 std::shared_ptr<void> find_handle(Kind kind, const void* handle);
 
 // Closes a handle and its children; NULL and a closed one have no effect. INVALID_ARGUMENT: it has another kind, or a
@@ -236,7 +236,7 @@ executorch_app_code give(
   return succeed(error);
 }
 
-// What a call uses until its end.
+// The objects that a call uses until its end.
 template <class T>
 class InUse {
  public:

@@ -1,4 +1,4 @@
-// How functions of the C interfaces return errors.
+// Errors of the C interfaces' functions.
 #pragma once
 
 #include <algorithm>

@@ -46,7 +46,7 @@ Result<ListedFiles> read_listed_files(const JsonValue& json, const std::string& 
 // An error, if the file is missing or not an app's manifest.
 Result<AppManifest> read_app_manifest(const std::string& path);
 
-// Whether it is a JSON file with "programs", which only an app's manifest has.
+// Tells whether it is a JSON file with "programs", which only an app's manifest has.
 Result<bool> is_app_manifest(const std::string& path);
 
 // An error, if a file of the app is missing or has another size than the built one; with `verify`

@@ -8,7 +8,7 @@ Budget::Budget(std::string where, std::string work, std::string advice, uint64_t
     : where_(std::move(where)), work_(std::move(work)), advice_(std::move(advice)), bytes_(bytes) {}
 
 Status Budget::spend(uint64_t steps) {
-  // What a step without bytes takes.
+  // The cost of a step without bytes.
   constexpr uint64_t kStep = 8;
   if (steps >= left() || steps + kStep > left()) {
     spent_ = limit();

@@ -36,7 +36,7 @@ class Budget {
   // Counts steps; an error if there are too many. Work without bytes is a step, too.
   Status spend(uint64_t steps);
 
-  // How many steps may still follow.
+  // Number of steps that may still follow.
   uint64_t left() const { return limit() - spent_; }
 
   // "<where>: <problem>."

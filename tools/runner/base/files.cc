@@ -45,7 +45,7 @@ bool is_regular_or_missing(const std::string& path) {
   return stat(path.c_str(), &status) != 0 || S_ISREG(status.st_mode);
 }
 
-// Whether a path still leads to an open file.
+// Tells whether a path still leads to an open file.
 bool leads_to(const std::string& path, int file) {
   struct stat by_path = {}, by_file = {};
   return lstat(path.c_str(), &by_path) == 0 && fstat(file, &by_file) == 0 && by_path.st_dev == by_file.st_dev &&
@@ -129,7 +129,7 @@ std::map<Version, std::weak_ptr<const MappedFile>>& shared_files() {
 std::atomic_flag files_are_locked = ATOMIC_FLAG_INIT;
 std::atomic_flag sums_are_locked = ATOMIC_FLAG_INIT;
 
-// What `compute` returns for a key, unless it is known.
+// Returns the result of `compute` for a key, computed once.
 template <class Key, class Value, class Compute>
 Value computed_once(std::map<Key, Value>& known, const Key& key, const Compute& compute) {
   {

@@ -49,7 +49,7 @@ class MappedFile {
 // again.
 void drop_pages(const uint8_t* data, uint64_t size);
 
-// Whether a regular file, or a folder, exists.
+// Tells whether a regular file, or a folder, exists.
 bool is_file(const std::string& path);
 bool is_folder(const std::string& path);
 
@@ -95,7 +95,7 @@ Status write_file(const std::string& path, const std::vector<std::string_view>& 
 // Creates a folder and its parents.
 Status make_folders(const std::string& path);
 
-// Whether a name from an untrusted file is a plain file name on every system.
+// Tells whether a name from an untrusted file is a plain file name on every system.
 inline bool is_plain_name(std::string_view name) {
   bool is_plain = !name.empty() && name != "." && name != "..";
   for (const char c : name) {

@@ -18,7 +18,7 @@ constexpr size_t kMaxValues = 10'000'000;
 class Builder final : public nlohmann::json_sax<json> {
  public:
   json& result() { return result_; }
-  // Why the parser stopped.
+  // The reason why the parser stopped.
   const std::string& problem() const { return problem_; }
 
   bool null() override { return add(nullptr); }

@@ -53,7 +53,7 @@ class JsonValue {
   // "<where> <problem>."
   Status error_with(const std::string& problem) const;
 
-  // Whether the member exists and is not null.
+  // Tells whether the member exists and is not null.
   bool has(const std::string& key) const;
   // A member of that type; `fallback` if it is missing or null.
   Result<JsonValue> at(const std::string& key) const;

@@ -1,4 +1,4 @@
-// What differs between operating systems: os_linux.cc is for Linux and Android, os_apple.cc for macOS and iOS.
+// Differences between operating systems: os_linux.cc is for Linux and Android, os_apple.cc for macOS and iOS.
 //
 // No package has the headers of Android's C library, so builds for Android use those of another library for
 // Linux. Use only what is the same in both; struct sigaction and stdout are not.

@@ -30,7 +30,7 @@ std::atomic<bool> has_log_key{false};
 // Of other threads, such as the runtime's own.
 Log log_elsewhere;
 std::atomic_flag message_is_locked = ATOMIC_FLAG_INIT;
-// How the runtime logged before.
+// The runtime's earlier log function.
 pal_emit_log_message_method logs_elsewhere = nullptr;
 std::atomic<bool> is_ending{false};
 
@@ -67,7 +67,7 @@ void copy_line(char* to, size_t capacity, const char* from, size_t length) {
   to[count] = '\0';
 }
 
-// What may be the cause of an end, and what to do.
+// Possible causes of an end, and what to do.
 constexpr char kAnyCause[] =
     "a backend lacks its driver or an operator, a file is damaged, or memory has run out: compare --runtime_info with "
     "what the manifest needs, and check the files with --manifest and --verify.";
@@ -103,7 +103,7 @@ void keep_runtime_message(Log& log, const char* text, size_t length) {
   }
 }
 
-// If a standard file is closed, no other file may get its number, or output would go to that file.
+// Keeps other files from the number of a closed standard file, or output would go to them.
 void keep_standard_files() {
   for (const int number : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (fcntl(number, F_GETFD) < 0) {

@@ -1,4 +1,4 @@
-// How the process ends after an error. For mains, except `note` and `set_stage`.
+// Ends the process after an error. For mains, except `note` and `set_stage`.
 //
 // Errors are values (result.h). Nothing else ends the process, except a crash or an abort of the runtime.
 #pragma once
@@ -23,7 +23,7 @@ void note(const std::string& sentence);
 // on this thread is kept instead of printed. Threads that never call this log as before: an app may use the runtime, too.
 void set_stage(const std::string& stage);
 
-// What the last `set_stage` of any thread said.
+// The stage of the last `set_stage` of any thread.
 const char* last_stage();
 
 // The first error that the runtime logged in this thread's stage, or on a thread of its own; may be empty.

@@ -42,7 +42,7 @@ class Method {
   Result<std::vector<executorch::runtime::EValue>> run(
       const std::vector<executorch::runtime::EValue>& inputs);
 
-  // What its tensors lie in, beside its inputs: activations, and its state, such as a KV cache.
+  // Memory of its tensors, beside its inputs: activations, and its state, such as a KV cache.
   const std::vector<executorch::runtime::Span<uint8_t>>& memory() const { return arenas_->bytes(); }
 
  private:
@@ -80,7 +80,7 @@ class Program {
   // For an existing method, which is loaded on first use.
   Result<Method*> method(const std::string& name);
 
-  // What the tensors of existing methods lie in, in this order; what methods share once.
+  // Memory of the tensors of existing methods, in this order; what methods share once.
   Result<std::vector<executorch::runtime::Span<uint8_t>>> memory(const std::vector<std::string>& methods);
 
   // The same for programs and data of equal bytes.

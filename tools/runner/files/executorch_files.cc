@@ -162,7 +162,7 @@ std::string DataFile::sha256_of(const std::string& key) const {
 
 namespace {
 
-// What `read` makes of a path, once.
+// Returns the result of `read` for a path, read once.
 template <class Value, class Read>
 Result<std::shared_ptr<const Value>> read_once(
     std::map<std::string, std::shared_ptr<const Value>>& known, const std::string& path, const Read& read) {

@@ -73,7 +73,7 @@ class OpenDataFiles {
   std::map<std::string, std::shared_ptr<const Manifest>> manifests_;
 };
 
-// What lies inside of a program.
+// Contents of a program.
 struct ProgramContents {
   std::map<std::string, uint64_t> named_data;  // Key to size in bytes.
   bool has_inline_payloads = false;            // Payloads of delegates in the tables, not in segments.

@@ -28,7 +28,7 @@ bool has_all_keys(const DataFile& file, const Manifest::Data& entry) {
   return true;
 }
 
-// Whether a file contains the bytes that a program was built with, according to checksums.
+// Tells whether a file contains the bytes that a program was built with, according to checksums.
 bool has_content(const DataFile& file, const Manifest::Data& entry) {
   for (const auto& [key, expected] : entry.keys) {
     if (!file.has(key) || file.blobs().find(key)->second.size != expected.size ||
@@ -43,7 +43,7 @@ bool may_be_adapter(const DataFile& file, const Manifest::Data& entry) {
   return entry.kind == "adapter" && is_file(adapter_index_path(file.path()));
 }
 
-// Whether a file may be used for an entry.
+// Tells whether a file may be used for an entry.
 using Fits = std::function<Result<bool>(const DataFile& file, const Manifest::Data& entry)>;
 
 // Assigns each file to the first free entry that it fits.
@@ -144,7 +144,7 @@ Result<DataFiles> match_data(
   return assigned;
 }
 
-// What is wrong with a key; "": nothing.
+// Says what is wrong with a key; "": nothing.
 std::string difference(
     const DataFile& file,
     const std::string& key,
@@ -171,7 +171,7 @@ std::string difference(
   return "";
 }
 
-// Why an adapter of another program does not fit this one.
+// Says why an adapter of another program does not fit this one.
 std::string misfit(const AdapterIndex& index, const Manifest::Data& entry) {
   for (const auto& [key, expected] : entry.keys) {
     const auto indexed = index.entries.find(key);

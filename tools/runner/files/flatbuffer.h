@@ -19,7 +19,7 @@ class FlatBuffer {
 
   FlatBuffer(const uint8_t* data, uint64_t size) : data_(data), size_(size) {}
 
-  // Whether an access so far led outside of the buffer, or vectors overlap, which no writer produces. Such
+  // True: an access so far led outside of the buffer, or vectors overlap, which no writer produces. Such
   // accesses return zeros.
   bool damaged() const { return damaged_; }
 

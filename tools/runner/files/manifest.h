@@ -1,4 +1,4 @@
-// What the linker wrote about a program and its data files: <name>.manifest.json.
+// The linker's description of a program and its data files: <name>.manifest.json.
 #pragma once
 
 #include <cstdint>

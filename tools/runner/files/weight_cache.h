@@ -1,4 +1,4 @@
-// Whether XNNPACK's weight cache is safe for the programs of one process.
+// Decides whether XNNPACK's weight cache is safe for the programs of one process.
 //
 // The cache finds a packed weight by its name, which is the key of the weight, for some operators with that of the bias.
 // Layers with equal integers and different scales have the same name, so all would get the weights of the first loaded
@@ -22,7 +22,7 @@
 
 namespace runner {
 
-// What a program puts into the cache.
+// A program's entries in the cache.
 struct CacheUse {
   std::string program;  // Its file.
   std::set<std::string> keys;  // Of all data that it may load.

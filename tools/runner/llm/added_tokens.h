@@ -50,10 +50,10 @@ class AddedTokens {
   // nullptr: not an added token.
   const AddedToken* find(uint32_t id) const;
 
-  // Whether answers omit the token's text.
+  // Tells whether answers omit the token's text.
   bool is_special(const std::string& text) const;
 
-  // Whether special tokens are searched for in normalized text.
+  // Tells whether special tokens are searched for in normalized text.
   bool has_normalized_special() const;
 
   // Splits the pieces without a token at the tokens in them.

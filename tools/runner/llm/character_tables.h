@@ -11,7 +11,7 @@ struct CharacterRange {
   uint32_t last;
 };
 
-// Whether a sorted table has the character.
+// Tells whether a sorted table has the character.
 template <size_t kCount>
 bool is_in(const CharacterRange (&table)[kCount], uint32_t point) {
   size_t first = 0;

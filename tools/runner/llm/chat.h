@@ -32,7 +32,7 @@ class ChatFormat {
   // `system` as in render.
   Status check_has_next(const std::string& system) const;
 
-  // What the template changes of a turn when another message follows; "": nothing.
+  // Says what the template changes of a turn when another message follows; "": nothing.
   std::string change_of(const std::string& prompt, const std::string& answer) const;
   // An error that says that no message can follow such a change.
   Status no_next(const std::string& change) const;
@@ -44,7 +44,7 @@ class ChatFormat {
   std::vector<std::string> around_prompt_;  // Two texts.
   std::optional<std::vector<std::string>> around_system_and_prompt_;  // Three texts.
   std::optional<std::vector<std::string>> around_next_;  // Two texts.
-  // What the template changes of earlier turns.
+  // The template's changes of earlier turns.
   bool changes_system_ = false;
   bool changes_empty_ = false;
   bool changes_start_ = false;  // White space there.
@@ -55,7 +55,7 @@ class ChatFormat {
 
 struct Answer {
   std::string text;
-  // Why it ended: "end" (the model ended it), "length" (the maximum number of tokens),
+  // The reason why it ended: "end" (the model ended it), "length" (the maximum number of tokens),
   // "context" (the KV cache is full) or "stopped" (by `Chat::stop`).
   const char* reason = "";
   std::vector<uint32_t> prompt_tokens;

@@ -20,22 +20,22 @@ class LanguageModel {
   // the maximum tokens of a call. `program` must outlive this object.
   static Result<LanguageModel> open(Program& program);
 
-  // Whether it may be a language model.
+  // Tells whether it may be a language model.
   static bool is_language_model(const Program& program);
 
   uint64_t context() const { return context_; }
 
-  // Whether the program keeps a state that each token changes, beside or instead of a KV cache. It begins anew at
+  // True: the program keeps a state that each token changes, beside or instead of a KV cache. It begins anew at
   // position 0, and nowhere else can a conversation go back to.
   bool keeps_state() const { return keeps_state_; }
   bool ends_with(uint32_t token) const;
 
   const Program& program() const { return *program_; }
 
-  // What the methods that read tokens keep: the KV cache, or a state.
+  // Memory that the methods that read tokens keep: the KV cache, or a state.
   Result<std::vector<executorch::runtime::Span<uint8_t>>> memory() const;
 
-  // How many of N tokens the next call reads.
+  // Returns how many of N tokens the next call reads.
   size_t next_count(size_t left) const;
 
   // Reads that many tokens, the first one at `position`. Returns the logits after the last one, valid until the next
@@ -66,8 +66,8 @@ class LanguageModel {
   std::vector<float> logits_;
 };
 
-// Whether a conversation of that many tokens may be in a context. The last token of an answer that fills the context is
-// said, but there is no place to read it: it is the one token more.
+// Tells whether a context takes a conversation of that many tokens. The last token of an answer that fills the context
+// is said, but there is no place to read it: it is the one token more.
 inline bool fits_context(uint64_t tokens, uint64_t context) {
   return tokens <= context + 1;
 }
@@ -82,7 +82,7 @@ class Session {
   // The number of tokens in the conversation, including those that are not read yet.
   uint64_t position() const { return cursor_.read + cursor_.unread.size(); }
 
-  // How many more tokens fit.
+  // Number of tokens that still fit.
   uint64_t room() const { return model_.context() > position() ? model_.context() - position() : 0; }
 
   // Adds a token that is read together with the next ones.
@@ -91,7 +91,7 @@ class Session {
   // Reads tokens that fit, in calls as large as possible. Returns the logits after the last one.
   Result<const std::vector<float>*> read(const std::vector<uint32_t>& tokens);
 
-  // How far a conversation got.
+  // The position that a conversation reached.
   struct Cursor {
     uint64_t read = 0;  // Tokens in the cache.
     std::vector<uint32_t> unread;
@@ -126,7 +126,7 @@ class Sampler {
   // flattens it. The same seed gives the same tokens.
   Sampler(double temperature, uint64_t seed) : temperature_(temperature), state_(seed) {}
 
-  // If logits are infinite, selects the first of them at any temperature. An error, which begins
+  // Selects the first of infinite logits at any temperature. An error, which begins
   // with `program`, if a logit is NaN, or all are minus infinity.
   Result<uint32_t> choose(const std::vector<float>& logits, const std::string& program);
 

@@ -1,4 +1,4 @@
-// How tokenizers match, split and replace text.
+// Matching, splitting and replacing of text in tokenizers.
 #pragma once
 
 #include <algorithm>
@@ -79,16 +79,16 @@ class Regex {
  private:
   struct Compiled;
   explicit Regex(std::string where);
-  // Whether a match begins at `start`; stores it in `compiled_`'s region.
+  // Tells whether a match begins at `start`; stores it in `compiled_`'s region.
   Result<bool> match(std::string_view text, size_t start, Budget& budget) const;
-  // Whether a match begins at or after `start`; likewise.
+  // Tells whether a match begins at or after `start`; likewise.
   Result<bool> search(std::string_view text, size_t start, Budget& budget) const;
 
   std::unique_ptr<Compiled> compiled_;
   std::string where_;
 };
 
-// What happens to the matches.
+// Treatment of the matches.
 enum class SplitBehavior { kRemoved, kIsolated, kMergedWithPrevious, kMergedWithNext, kContiguous };
 
 // By name in a tokenizer.json.

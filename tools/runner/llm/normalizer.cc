@@ -147,7 +147,7 @@ Result<std::string> normalized(const std::string& text, NormalForm form, Budget&
   return result;
 }
 
-// Whether a character may combine with the one before it; includes some that do not.
+// Tells whether a character may combine with the one before it; includes some that do not.
 bool may_combine(uint32_t point) {
   constexpr CharacterRange kKorean = {0x1160, 0x11FF};
   return point >= kFirstMark &&

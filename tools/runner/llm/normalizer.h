@@ -1,4 +1,4 @@
-// How a tokenizer changes text before splitting it, for example to Unicode's normal forms.
+// Changes of text before a tokenizer splits it, for example to Unicode's normal forms.
 #pragma once
 
 #include <memory>
@@ -51,7 +51,7 @@ class Normalizer {
   virtual ~Normalizer() = default;
   virtual Status normalize(SourcedText& text, Budget& budget) const = 0;
 
-  // Whether the result may lack the first character of a text.
+  // Tells whether the result may lack the first character of a text.
   virtual bool may_remove_start() const { return false; }
 };
 

@@ -119,7 +119,7 @@ class Precompiled final : public Normalizer {
     }
   }
 
-  // What the shortest text of the table with which `text` begins becomes; none: there is no such text.
+  // Returns the replacement of the table's shortest text with which `text` begins; none: there is no such text.
   std::optional<std::string_view> replacement(std::string_view text) const {
     uint32_t at = units_[0].offset();
     for (const char c : text) {
@@ -142,7 +142,7 @@ class Precompiled final : public Normalizer {
     return std::nullopt;
   }
 
-  // Whether no character is cut there: only a damaged table does that.
+  // Tells whether no character is cut there: only a damaged table does that.
   bool is_boundary_of_texts(size_t position) const {
     return position == replacements_.size() || character_size(replacements_, position) > 0;
   }

@@ -1,4 +1,4 @@
-// How a tokenizer splits text into words, which it encodes separately.
+// Splits text into words, which a tokenizer encodes separately.
 #pragma once
 
 #include <memory>
@@ -17,7 +17,7 @@ class Pretokenizer {
   // Splits each piece further. `is_start`: the first piece is the start of the text.
   virtual Status cut(std::vector<std::string>& pieces, bool& is_start, Budget& budget) const = 0;
 
-  // Whether it treats the start of a text in another way than the rest.
+  // Tells whether it treats the start of a text in another way than the rest.
   virtual bool depends_on_start() const { return false; }
 };
 

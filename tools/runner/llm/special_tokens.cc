@@ -32,7 +32,7 @@ Result<std::vector<uint32_t>> read_named_id(const JsonValue& json, const char* k
   return std::vector<uint32_t>{pair[1].get<uint32_t>()};
 }
 
-// Whether a "direction" is to the right.
+// Tells whether a "direction" is to the right.
 Result<bool> is_at_end(const JsonValue& json) {
   const std::string direction = TRY(json.text("direction", "Right"));
   if (direction != "Right" && direction != "Left") {

@@ -1,4 +1,4 @@
-// What a tokenizer.json puts around the tokens of a text, such as BERT's [CLS] and [SEP], and how long these are: its
+// Tokens that a tokenizer.json puts around those of a text, such as BERT's [CLS] and [SEP], and limits of length: its
 // "post_processor", "truncation" and "padding".
 #pragma once
 
@@ -36,7 +36,7 @@ class SpecialTokens {
     uint32_t segment = 0;
   };
 
-  // Which text loses tokens if there are more than `most`.
+  // The text that loses tokens if there are more than `most`.
   enum class Shortens { kLongest, kFirst, kSecond };
 
   struct Truncation {
@@ -53,7 +53,7 @@ class SpecialTokens {
     bool at_end = true;
   };
 
-  // How many special tokens there are.
+  // Counts the special tokens.
   static size_t special_of(const std::vector<Part>& parts);
   Status read_truncation(const JsonValue& json);
   Status read_padding(const JsonValue& json);

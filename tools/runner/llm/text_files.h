@@ -1,4 +1,4 @@
-// What a chat reads beside its program: the tokenizer and the chat format, named by an option or in the app's assets.
+// Files of a chat beside its program: the tokenizer and the chat format, named by an option or in the app's assets.
 #pragma once
 
 #include <optional>

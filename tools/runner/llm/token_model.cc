@@ -11,7 +11,7 @@
 namespace runner {
 namespace {
 
-// What an unknown character costs more than the least likely token, as in Hugging Face's.
+// Cost of an unknown character above that of the least likely token, as in Hugging Face's.
 constexpr double kUnknownPenalty = 10;
 
 // The longest tokens that fit, from left to right; a word that has no such tokens is one unknown token.
@@ -165,7 +165,7 @@ class Unigram final : public TokenModel {
     return best;
   }
 
-  // Whether one of the tokens that begin there is one character.
+  // Tells whether one of the tokens that begin there is one character.
   Result<bool> try_tokens(
       const std::string& word, size_t start, size_t character, std::vector<Node>& best, Budget& budget) const {
     const auto text_of = [this](uint32_t id) -> const std::string& { return tokens_[id].first; };

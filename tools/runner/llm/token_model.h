@@ -25,14 +25,14 @@ class TokenModel {
   // -1: no such token.
   virtual int64_t id_of(std::string_view token) const = 0;
 
-  // How many tokens there are.
+  // Number of tokens.
   virtual size_t size() const = 0;
 };
 
 // From the "model" of a tokenizer.json. An error if the runner does not support it.
 Result<std::unique_ptr<TokenModel>> make_token_model(const JsonValue& json);
 
-// What one byte of a search in a vocabulary takes.
+// Cost of one byte of a search in a vocabulary.
 constexpr uint64_t kStepsOfSearch = 8;
 
 // "<0x41>" for the byte 0x41: the token of a byte for models with `byte_fallback`.

@@ -65,7 +65,7 @@ Result<std::unique_ptr<Tokenizer>> Tokenizer::read(const JsonValue& root, bool h
 
 Status Tokenizer::normalize(Piece& piece, Budget& budget) const {
   SourcedText text = {std::move(piece.text), {}};
-  // Where user text ends matters to special tokens only.
+  // The end of user text matters to special tokens only.
   if (added_->has_normalized_special()) {
     text.said = std::move(piece.said);
   }

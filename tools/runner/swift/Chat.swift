@@ -9,7 +9,7 @@ public final class Chat {
     public var tokenizer: URL?
     /// The system message; nil: the chat template's.
     public var system: String?
-    /// Whether messages are the model's whole input, without a chat format.
+    /// True: messages are the model's whole input, without a chat format.
     public var raw = false
     /// 0: the most likely token; 1: the model's distribution.
     public var temperature = 0.0
@@ -25,7 +25,7 @@ public final class Chat {
   public struct Answer {
     /// All of it.
     public let text: String
-    /// Why it ended: "end", "length", "context" or "stopped".
+    /// The reason why it ended: "end", "length", "context" or "stopped".
     public let reason: String
     /// The tokens of the message.
     public let promptTokens: Int
@@ -96,7 +96,7 @@ public final class Chat {
   /// The number of turns.
   public var turns: Int { executorch_app_turns(chat) }
 
-  /// How many more tokens fit into the chat.
+  /// The number of tokens that still fit into the chat.
   public var room: Int { executorch_app_room(chat) }
 
   /// Keeps that many turns, and forgets later ones; 0 begins a new conversation.
@@ -144,7 +144,7 @@ public final class Chat {
   }
 }
 
-// What an answer's listener gets, and the whole text.
+// The pieces for an answer's listener, and the whole text.
 private final class Hearing {
   private(set) var text = ""
   private let listener: (String) -> Bool

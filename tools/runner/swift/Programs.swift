@@ -1,7 +1,7 @@
 import ExecutorchApp
 import Foundation
 
-/// What is wrong, as one sentence.
+/// The problem, as one sentence.
 public struct ProgramError: LocalizedError {
   /// Kinds of failures, as `executorch_app_code`.
   public enum Code: UInt32 {

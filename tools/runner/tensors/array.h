@@ -68,7 +68,7 @@ int64_t bytes_of(const Dtype& dtype, const std::vector<int64_t>& shape);
 // A tensor's dimensions, the one with the largest stride first.
 using DimOrder = std::vector<uint8_t>;
 
-// Whether it contains each dimension of a tensor of that rank once.
+// Tells whether it contains each dimension of a tensor of that rank once.
 bool is_order(const DimOrder& order, size_t rank);
 
 // Writes the bytes of a row-major array to `to` in another order of dimensions, or the reverse.

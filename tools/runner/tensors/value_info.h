@@ -1,4 +1,4 @@
-// What a method's inputs and outputs are: as the program describes them, or in a run.
+// Inputs and outputs of a method: as the program describes them, or in a run.
 #pragma once
 
 #include <cstdint>

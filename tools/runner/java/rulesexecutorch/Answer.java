@@ -32,7 +32,7 @@ public final class Answer {
     return text;
   }
 
-  /** Why it ended: "end", "length", "context" or "stopped". */
+  /** The reason why it ended: "end", "length", "context" or "stopped". */
   public String reason() {
     return reason;
   }

@@ -2,7 +2,7 @@ package rulesexecutorch;
 
 import java.nio.charset.StandardCharsets;
 
-/** What native code calls while a chat answers. Throws nothing: native code would go on. */
+/** The listener that native code calls while a chat answers. Throws nothing: native code would go on. */
 final class Answering {
   private final Chat chat;
   private final Chat.Listener listener;

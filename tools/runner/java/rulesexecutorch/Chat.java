@@ -37,7 +37,7 @@ public final class Chat extends Handle implements AutoCloseable {
       return this;
     }
 
-    /** Whether messages are the model's whole input, without a chat format; default: false. */
+    /** Makes messages the model's whole input, without a chat format; default: false. */
     public Options raw(boolean raw) {
       this.raw = raw;
       return this;
@@ -207,7 +207,7 @@ public final class Chat extends Handle implements AutoCloseable {
     }
   }
 
-  /** How many more tokens fit into the chat. */
+  /** Returns how many more tokens fit into the chat. */
   public int room() {
     long chat = enter();
     try {

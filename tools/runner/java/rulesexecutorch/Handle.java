@@ -3,7 +3,7 @@ package rulesexecutorch;
 import java.util.concurrent.locks.ReentrantLock;
 
 /**
- * What native code opened. One thread at a time uses it, and nobody after it was closed.
+ * An object that native code opened. One thread at a time uses it, and nobody after it was closed.
  *
  * <p>A program and its chats have one lock, because they share memory. Whoever holds it must not take that of {@link
  * Programs}: that order would not be the same everywhere.

@@ -2,7 +2,7 @@ package rulesexecutorch;
 
 import java.nio.charset.StandardCharsets;
 
-/** What is wrong, as one sentence. */
+/** The problem, as one sentence. */
 public final class ProgramException extends RuntimeException {
   private static final long serialVersionUID = 1;
 

@@ -28,14 +28,14 @@ public final class Programs extends Handle implements AutoCloseable {
       return this;
     }
 
-    /** Whether to check the files' SHA-256, too; default: false. */
+    /** Checks the files' SHA-256, too; default: false. */
     public Options verify(boolean verify) {
       this.verify = verify;
       return this;
     }
 
     /**
-     * Whether XNNPACK packs common weights once for all programs. True: an error if that is unsafe; default: where the
+     * Lets XNNPACK pack common weights once for all programs. True: an error if that is unsafe; default: where the
      * manifests prove that it is safe.
      */
     public Options weightCache(boolean weightCache) {
