@@ -1,12 +1,16 @@
-"""The style of pages: short sentences, active voice, no words that say nothing.
+"""The style of pages and docstrings: short sentences, active voice, no words that say nothing.
 
 A page is Markdown. Its sentences are those of paragraphs and list items; code, tables and headings
 have none. Inline code and a link's label count as one and as their words. Words that say nothing
 are looked for everywhere but in code.
+
+A docstring begins with a verb ("Tells whether …") or a noun, never with a clause ("Whether …"). The
+same holds for `doc` and `fields` in Starlark, and for comments above declarations.
 """
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -31,6 +35,8 @@ EMPTY = {
     r"various": "several, or their names",
 }
 
+_CLAUSE = re.compile(r"(?:If|That|How|Wh(?:at(?:ever)?|en|ere|ether|ich|o|ose|y))\b")
+_BLOCK = re.compile(r"^(?: *//[^\n]*\n)+|^ */\*\*.*?\*/", re.DOTALL | re.MULTILINE)
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 _FENCED = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
 _CODE = re.compile(r"(`+)[^`].*?\1", re.DOTALL)
@@ -119,6 +125,46 @@ def faults(page: str, name: str) -> list[str]:
             f"most {MAX_PASSIVE}%. Name who acts, in lines {lines}"
         )
     return messages
+
+
+def clauses(source: str, name: str) -> list[str]:
+    """Lists the docstrings and comments of a source that begin with a clause.
+
+    Args:
+      source: in Python or Starlark, else in C++, Java or Swift.
+      name: its path, for messages.
+    """
+    texts = _docs(source) if name.endswith((".py", ".bzl")) else _comments(source)
+    return [
+        f'{name}:{line}: docstring: got "{match[0]} …", expected a verb ("Tells whether …") or a '
+        "noun first"
+        for line, text in sorted(texts)
+        if (match := _CLAUSE.match(text.strip()))
+    ]
+
+
+def _docs(source: str) -> Iterator[tuple[int, str]]:
+    """Docstrings, and texts of `doc` and `fields`, with the line that each begins in."""
+    for node in ast.walk(ast.parse(source)):
+        texts: list[ast.expr] = []
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            texts = [line.value for line in node.body[:1] if isinstance(line, ast.Expr)]
+        elif isinstance(node, ast.Call):
+            texts = [keyword.value for keyword in node.keywords if keyword.arg == "doc"]
+            for keyword in node.keywords:
+                if keyword.arg == "fields" and isinstance(keyword.value, ast.Dict):
+                    texts += keyword.value.values
+        for text in texts:
+            while isinstance(text, ast.BinOp):
+                text = text.left
+            if isinstance(text, ast.Constant) and isinstance(text.value, str):
+                yield text.lineno, text.value
+
+
+def _comments(source: str) -> Iterator[tuple[int, str]]:
+    """Comments on lines of their own, with the line that each begins in."""
+    for match in _BLOCK.finditer(source):
+        yield source.count("\n", 0, match.start()) + 1, match[0].lstrip(" /*\n")
 
 
 def _without_code(page: str) -> str:

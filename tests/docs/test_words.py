@@ -66,6 +66,33 @@ def test_style_of_pages(paths: list[str]) -> None:
     assert not faults, "\n".join(faults)
 
 
+def test_first_lines(paths: list[str]) -> None:
+    """Docstrings of Python and Starlark, and comments of headers, Java and Swift."""
+    faults = []
+    for path in paths:
+        if path.endswith((".py", ".bzl", ".h", ".java", ".swift")):
+            faults += prose.clauses((_ROOT / path).read_text(encoding="utf-8"), path)
+    assert not faults, "\n".join(faults)
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "lines"),
+    [
+        ("a.py", '"""A module."""\ndef f():\n    """Whether\n    it is."""\n', [3]),
+        ("a.py", 'class A:\n    """\n    What it is."""\n    x = """What it is."""\n', [2]),
+        ("a.py", 'def f():\n    """Whatsit. If so."""\n', []),
+        ("a.bzl", 'x = attr.bool(doc = "Whether " +\n  "so.")\n', [1]),
+        ("a.bzl", 'x = provider(\n    fields = {"a": "How " + "so.", "b": "Bool."})\n', [2]),
+        ("a.h", "// A file.\n\nint a;\n  // How many\n  // there are.\nint b;  // What\n", [4]),
+        ("a.java", "/**\n * Why it is.\n */\n\n/** If so. */\n/** A. */\n", [1, 5]),
+        ("a.swift", "/// Its name.\n/// What it is.\n\n/// Who it is.\n", [4]),
+    ],
+)
+def test_clauses(name: str, source: str, lines: list[int]) -> None:
+    messages = prose.clauses(source, name)
+    assert [int(message.split(":")[1]) for message in messages] == lines
+
+
 def test_sentences() -> None:
     page = """\
 # A heading has none

@@ -1,4 +1,4 @@
-"""Which packages are taken, where Java comes from, and the list of jars of a Bazel elsewhere."""
+"""The choice of packages and of Java, and the list of jars of a Bazel elsewhere."""
 
 from __future__ import annotations
 
