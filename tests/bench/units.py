@@ -5,9 +5,12 @@
 
 Each lowering is a forked child of one process that has imported everything and lowered a small
 model, as a worker does; `--cold` leaves out that lowering, as a process of a single request does.
-A figure is CPU seconds, user and system, from quantization to the written program: other work on
-the machine changes it little. A round lowers with all units, without each, and without any; the
-next round does so backwards. The smallest figure of all rounds counts.
+A figure is CPU seconds, user and system, from the model's entry point to the written program: other
+work on the machine changes it little. A round lowers with all units and without each, the next one
+does so backwards, and the median of the rounds counts. The first round also lowers without any.
+
+The noise of a model is the pooled standard deviation of its rounds. A unit that saves less than
+twice of it in every model is of no use.
 """
 
 from __future__ import annotations
@@ -17,7 +20,9 @@ import hashlib
 import io
 import json
 import os
+import statistics
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -27,44 +32,82 @@ from typing import Any
 import actions
 
 ALL, NONE = "all units", "no unit"
+_YAML = Path("models/smollm2.yaml")
+_FLOAT_YAML = Path("tests/bench/llama_vulkan.yaml")
 
 
-def llama(layers: int) -> tuple[Any, Any]:
-    """The first layers of SmolLM2-135M with a KV cache, in 4 bits."""
-    import xnnpack_recipes
-    from etbuild import ModelContext, Options, RecipeContext
+def _decoder(layers: int, backend: str, yaml: Path) -> Any:
+    """The first layers of SmolLM2-135M with a KV cache."""
+    from etbuild import ModelContext
     from etllm.entry import build
 
     [gguf] = Path("..").glob("*smollm2/model.gguf")
-    data = {"model.gguf": gguf, "smollm2.yaml": Path("models/smollm2.yaml")}
-    arguments = {"backends": "xnnpack", "layers": str(layers)}
-    label = "//tests/bench:llama"
-    spec = build(ModelContext(arguments, data, label))
-    return spec, xnnpack_recipes.int8_dynamic_act_int4_weight(
-        RecipeContext(Options({}, label), label)
-    )
+    data = {"model.gguf": gguf, yaml.name: yaml}
+    arguments = {"backends": backend, "layers": str(layers)}
+    return build(ModelContext(arguments, data, "//tests/bench:llama"))
+
+
+def _context(**options: str) -> Any:
+    from etbuild import Options, RecipeContext
+
+    label = "//tests/bench:recipe"
+    return RecipeContext(Options(options, label), label)
+
+
+def llama(layers: int) -> tuple[Any, Any]:
+    """A language model in 4 bits for XNNPACK."""
+    import xnnpack_recipes
+
+    recipe = xnnpack_recipes.int8_dynamic_act_int4_weight(_context())
+    return _decoder(layers, "xnnpack", _YAML), recipe
+
+
+def llama_hqq(layers: int) -> tuple[Any, Any]:
+    """Two of its layers and its embedding, whose weights HQQ quantizes."""
+    import xnnpack_recipes
+
+    asked = _YAML.read_text(encoding="utf-8").replace("use_hqq: false", "use_hqq: true")
+    with tempfile.TemporaryDirectory() as folder:
+        yaml = Path(folder) / _YAML.name
+        yaml.write_text(asked, encoding="utf-8")
+        spec = _decoder(2, "xnnpack", yaml)
+    recipe = xnnpack_recipes.int8_dynamic_act_int4_weight(_context())
+    for config in recipe.quantization_recipe.ao_quantization_configs:
+        config.ao_base_config.intx_choose_qparams_algorithm = "hqq_scale_only"
+    return spec, recipe
+
+
+def llama_vulkan(layers: int) -> tuple[Any, Any]:
+    """Two of its layers in floats for Vulkan."""
+    import vulkan_recipes
+
+    return _decoder(2, "vulkan", _FLOAT_YAML), vulkan_recipes.fp32(_context())
 
 
 def mobile(layers: int) -> tuple[Any, Any]:
     """A convolutional network of inverted residuals, in 8 bits; its depth is its own."""
     import xnnpack_recipes
-    from etbuild import Method, ModelSpec, Options, RecipeContext
+    from etbuild import Method, ModelSpec
     from nets import make
 
-    label = "//tests/bench:mobile"
     spec = ModelSpec({"forward": Method(*make("mobile", 32))})
-    return spec, xnnpack_recipes.int8_static_per_channel(RecipeContext(Options({}, label), label))
+    return spec, xnnpack_recipes.int8_static_per_channel(_context())
 
 
-MODELS: dict[str, Callable[[int], tuple[Any, Any]]] = {"llama": llama, "mobile": mobile}
+MODELS: dict[str, Callable[[int], tuple[Any, Any]]] = {
+    "llama": llama,
+    "mobile": mobile,
+    "llama_hqq": llama_hqq,
+    "llama_vulkan": llama_vulkan,
+}
 
 
 def main() -> None:
     """Runs the rounds; prints and writes their figures."""
     parser = argparse.ArgumentParser(prog="units", description=__doc__)
     parser.add_argument("--model", action="append", choices=MODELS, help="default: all")
-    parser.add_argument("--layers", type=int, default=10, help="of the llama; default 10, all: 30")
-    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--layers", type=int, default=30, help="of the llama; default: all 30")
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--unit", action="append", help="a unit to leave out; default: each")
     parser.add_argument("--cold", action="store_true", help="nothing was lowered before")
     parser.add_argument("--json", type=Path, help="file to write the figures to")
@@ -76,17 +119,18 @@ def main() -> None:
     if not options.cold:
         for lowering in ("fast", "stock"):
             lower.preload(lowering)
-    names = [ALL, NONE, *(options.unit or path.UNITS)]
+    names = [ALL, *(options.unit or path.UNITS)]
     models = {}
     for model in options.model or MODELS:
         make = partial(MODELS[model], options.layers)
         runs: list[dict[str, Any]] = []
         for number in range(options.rounds):
-            for name in names if number % 2 == 0 else names[::-1]:
+            for name in [NONE, *names] if number == 0 else names[:: -1 if number % 2 else 1]:
                 runs.append({"without": name, **_lower(make, name)})
                 print(f"{model}, {name}: {runs[-1]['cpu_seconds']:.2f} s", flush=True)
         models[model] = figures(runs)
     print("\n" + table(models))
+    print("of no use: " + (", ".join(of_no_use(models)) or "none"))
     result = {"machine": actions.machine(), "cold": options.cold, "models": models}
     actions.write_json(options.json, result)
     sys.exit(0 if all(model["same_bytes"] for model in models.values()) else 1)
@@ -128,10 +172,10 @@ def _lower_here(make: Callable[[], tuple[Any, Any]], name: str) -> dict[str, Any
     from etlower.progress import Progress
 
     torch.manual_seed(0)
-    spec, recipe = make()
     chosen = {ALL: path.UNITS, NONE: ()}.get(name, [u for u in path.UNITS if u != name])
     start = time.process_time()
     with path.installed(path.units(chosen)) as used:
+        spec, recipe = make()
         manager = stages.run(spec, recipe, Progress(), "//t:net", etrecord=False)
         program = io.BytesIO()
         manager.write_to_file(program)
@@ -141,23 +185,28 @@ def _lower_here(make: Callable[[], tuple[Any, Any]], name: str) -> dict[str, Any
 
 
 def figures(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Computes what the units save.
+    """Sums up what the units save.
 
     Args:
       runs: with `without` (a unit, ALL or NONE), `cpu_seconds` and `sha256`.
 
     Returns:
-      `cpu_seconds` with all units, `stock_cpu_seconds` with none, by unit the `seconds` that it
-      saves and their `share` of the time without it, whether all runs wrote the `same_bytes`.
+      `cpu_seconds` with all units, `stock_cpu_seconds` with none, the `noise_seconds`, by unit the
+      `seconds` that it saves and their `share` of the time without it, whether all runs wrote the
+      `same_bytes`.
     """
-    seconds: dict[str, float] = {}
+    rounds: dict[str, list[float]] = {}
     for run in runs:
-        name = run["without"]
-        seconds[name] = min(run["cpu_seconds"], seconds.get(name, run["cpu_seconds"]))
+        rounds.setdefault(run["without"], []).append(run["cpu_seconds"])
+    seconds = {name: statistics.median(values) for name, values in rounds.items()}
     fast, stock = seconds.pop(ALL), seconds.pop(NONE)
+    several = [values for values in rounds.values() if len(values) > 1]
+    degrees = sum(len(values) - 1 for values in several)
+    squares = sum(statistics.variance(values) * (len(values) - 1) for values in several)
     return {
         "cpu_seconds": fast,
         "stock_cpu_seconds": stock,
+        "noise_seconds": (squares / degrees) ** 0.5 if degrees else None,
         "units": {
             name: {"seconds": without - fast, "share": (without - fast) / without}
             for name, without in sorted(seconds.items())
@@ -167,17 +216,39 @@ def figures(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
+def of_no_use(models: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Lists the units that save less than twice the noise in every model."""
+    names = sorted({name for model in models.values() for name in model["units"]})
+    return [
+        name
+        for name in names
+        if all(
+            model["units"][name]["seconds"] < 2 * (model["noise_seconds"] or 0.0)
+            for model in models.values()
+            if name in model["units"]
+        )
+    ]
+
+
 def table(models: Mapping[str, Mapping[str, Any]]) -> str:
-    """The figures of `figures` by model as Markdown, what saves most first."""
+    """Writes the figures of `figures` by model as Markdown, what saves most first."""
     units = {name for model in models.values() for name in model["units"]}
     rows = [["unit", *(f"{name}, s | share" for name in models)], ["---"] * (1 + 2 * len(models))]
-    first = next(iter(models.values()))["units"]
-    for unit in sorted(units, key=lambda unit: (-first[unit]["share"], unit)):
+
+    def best(unit: str) -> float:
+        return max(model["units"][unit]["share"] for model in models.values())
+
+    for unit in sorted(units, key=lambda unit: (-best(unit), unit)):
         saved = [model["units"][unit] for model in models.values()]
-        cells = [f"{one['seconds']:.1f} | {one['share']:.1%}" for one in saved]
+        cells = [f"{one['seconds']:.2f} | {one['share']:.1%}" for one in saved]
         rows.append([f"`{unit}`", *cells])
-    for title, key in (("all units", "cpu_seconds"), ("no unit", "stock_cpu_seconds")):
-        rows.append([f"with {title}", *(f"{model[key]:.1f} | " for model in models.values())])
+    titles = {
+        "noise": "noise_seconds",
+        "with all units": "cpu_seconds",
+        "with no unit": "stock_cpu_seconds",
+    }
+    for title, key in titles.items():
+        rows.append([title, *(f"{model[key] or 0.0:.2f} | " for model in models.values())])
     return "\n".join("| " + " | ".join(row) + " |" for row in rows)
 
 
