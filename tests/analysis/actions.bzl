@@ -131,7 +131,7 @@ def _compared_impl(ctx):
 compared_test = analysistest.make(
     _compared_impl,
     attrs = {
-        "absent": attr.string_list(doc = "What is no word of the script."),
+        "absent": attr.string_list(doc = "Words that the script does not have."),
         "expected": attr.string(doc = "Name of the file with what the eager model gives."),
         "others": attr.label_list(doc = "Tests that compare with the same file."),
         "words": attr.string_list(doc = "Words of the script."),
