@@ -140,7 +140,7 @@ def find(program: str) -> Action:
 def parsed(root: Path, action: Mapping[str, Any]) -> Action:
     """An action in the format of `bazel aquery --output=jsonproto`."""
     # The words before the command start a worker; those behind it are the request.
-    arguments = action["create_arg"]
+    arguments = action["arguments"]
     start = arguments.index("lower")
     command, *module = arguments[:start]
     environment = {v["key"]: v.get("value", "") for v in action.get("environmentVariables", [])}
@@ -205,7 +205,7 @@ def lower_warm(action: Action, folder: Path) -> dict[str, Any]:
 
         def answer(number: int, arguments: Sequence[str]) -> dict[str, Any]:
             assert worker.stdin and worker.stdout
-            request = {"create_arg": [*arguments], "requestId": number}
+            request = {"arguments": [*arguments], "requestId": number}
             worker.stdin.write(json.dumps(request).encode() + b"\n")
             worker.stdin.flush()
             return json.loads(worker.stdout.readline())

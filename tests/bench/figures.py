@@ -224,8 +224,8 @@ def architectures(measured: Results) -> str:
     table = ["| architecture | task | class | recipe | result |", "| --- | --- | --- | --- | --- |"]
     for row in sorted(rows, key=lambda row: (row["architecture"], row["recipe"] != "fp32")):
         result = row["result"]
-        if "create_arg" in row:
-            given = ", ".join(f"{name} = {value}" for name, value in row["create_arg"].items())
+        if "arguments" in row:
+            given = ", ".join(f"{name} = {value}" for name, value in row["arguments"].items())
             result += f" with `{given}`"
         if "reason" in row:
             result += f": `{_inline(row['reason'])}`"

@@ -241,7 +241,7 @@ def functional(target: Any) -> bool:
     known = _OPERATORS.get(target)
     if known is None:
         schema = getattr(target, "_schema", None)
-        arguments = getattr(schema, "create_arg", ())
+        arguments = getattr(schema, "arguments", ())
         written = any(a.alias_info is not None and a.alias_info.is_write for a in arguments)
         tags = getattr(target, "tags", ())
         known = _OPERATORS[target] = schema is not None and not (
