@@ -56,7 +56,7 @@ bionic_run = rule(
         "platform": attr.label(
             mandatory = True,
             providers = [platform_common.PlatformInfo],
-            doc = "Target of the bench's libraries: Linux, on Android's processor.",
+            doc = "Platform of the bench's libraries: Linux, on Android's processor.",
         ),
         "_template": attr.label(
             allow_single_file = True,

@@ -196,7 +196,7 @@ python_environment = repository_rule(
     attrs = {
         "base_locks": attr.label_list(
             allow_files = [".txt"],
-            doc = "Locks of the environment that this one is a layer of. It gets no " +
+            doc = "Locks of the environment that this one is a layer of. A layer gets no " +
                   "interpreter, and of its own locks' packages only those that the base lacks.",
         ),
         "build_file_content": attr.string(

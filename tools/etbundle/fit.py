@@ -33,7 +33,7 @@ _KEEP_STATIC = ("-Wl,--push-state,--whole-archive", "-Wl,--pop-state")
 
 @dataclass(frozen=True)
 class Use:
-    """The needs of one method of a program of a runtime.
+    """The needs that one method of a program has of a runtime.
 
     Attributes:
         program: label.

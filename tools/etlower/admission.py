@@ -30,7 +30,7 @@ class Admission:
         return BASE_BYTES + COPIES * sum(_size(file) for file in files)
 
     def fits(self, promised: int, more: int) -> bool:
-        """Tells whether a request of `more` bytes may start beside running ones of `promised`."""
+        """Tells whether a request of `more` bytes may start beside others of `promised` bytes."""
         return promised + more <= self._total
 
 

@@ -26,7 +26,7 @@ COMMANDS = (
 
 @dataclass(frozen=True)
 class Request:
-    """The command, and what it works on.
+    """A command of the exporter, with its arguments.
 
     Attributes:
       command: one of `COMMANDS`.

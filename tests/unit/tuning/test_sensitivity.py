@@ -359,7 +359,7 @@ class Kinds(torch.nn.Module):
     ],
 )
 def test_what_is_promised_is_what_the_program_has(name: str, tmp_path: Path) -> None:
-    """The promise is whether a layer is quantized, and how exact it is, whatever follows it."""
+    """A layer is quantized, and is as exact, as promised, whatever follows it."""
     net = Kinds().eval()
     inputs = tuple(torch.randn(shape) for shape in net.shapes.values())
     model = ModelSpec({"forward": Method(net, inputs)})
