@@ -248,7 +248,8 @@ def table(models: Mapping[str, Mapping[str, Any]]) -> str:
         "with no unit": "stock_cpu_seconds",
     }
     for title, key in titles.items():
-        rows.append([title, *(f"{model[key] or 0.0:.2f} | " for model in models.values())])
+        values = [model[key] for model in models.values()]
+        rows.append([title, *("? | " if value is None else f"{value:.2f} | " for value in values)])
     return "\n".join("| " + " | ".join(row) + " |" for row in rows)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import units
 
 
@@ -9,15 +10,34 @@ def _run(without: str, seconds: float, sha256: str = "a") -> dict[str, object]:
     return {"without": without, "cpu_seconds": seconds, "sha256": sha256}
 
 
-def test_the_fastest_round_counts() -> None:
+def _rounds(without: str, *seconds: float) -> list[dict[str, object]]:
+    return [_run(without, each) for each in seconds]
+
+
+def test_the_median_counts() -> None:
     """A unit's share is of the time that a lowering takes without it."""
-    runs = [_run(units.ALL, 8.0), _run(units.NONE, 40.0), _run("merging", 10.0)]
-    runs += [_run("merging", 12.0), _run(units.ALL, 9.0)]
+    runs = [_run(units.NONE, 40.0), *_rounds(units.ALL, 8.0, 7.0, 12.0)]
+    runs += _rounds("recompile", 10.0, 20.0, 9.0)
     figures = units.figures(runs)
-    assert figures["units"] == {"merging": {"seconds": 2.0, "share": 0.2}}
+    assert figures["units"] == {"recompile": {"seconds": 2.0, "share": 0.2}}
     assert (figures["cpu_seconds"], figures["stock_cpu_seconds"]) == (8.0, 40.0)
     assert figures["same_bytes"]
-    assert not units.figures([*runs, _run("merging", 10.0, "b")])["same_bytes"]
+    assert not units.figures([*runs, _run("recompile", 10.0, "b")])["same_bytes"]
+
+
+def test_noise() -> None:
+    """The standard deviation within lowerings of one kind; what saves less than twice is named."""
+    quiet = [_run(units.NONE, 40.0), *_rounds(units.ALL, 8.0, 9.0)]
+    models = {
+        "one": units.figures([*quiet, *_rounds("hqq", 8.5, 9.5), *_rounds("recompile", 11.0, 12.0)])
+    }
+    assert models["one"]["noise_seconds"] == pytest.approx(0.5**0.5)
+    assert units.of_no_use(models) == ["hqq"]
+    models["other"] = units.figures([*quiet, *_rounds("hqq", 20.0, 21.0)])
+    assert units.of_no_use(models) == []
+    single = units.figures([_run(units.NONE, 40.0), _run(units.ALL, 8.0)])
+    assert single["noise_seconds"] is None
+    assert "| noise | ? |  |" in units.table({"one": single})
 
 
 def test_table_begins_with_the_largest_share() -> None:
@@ -26,17 +46,18 @@ def test_table_begins_with_the_largest_share() -> None:
             [
                 _run(units.ALL, 8.0),
                 _run(units.NONE, 40.0),
-                _run("codegen", codegen),
-                _run("merging", 10.0),
+                _run("recompile", recompile),
+                _run("create_arg", 10.0),
             ]
         )
-        for name, codegen in (("first", 16.0), ("second", 9.0))
+        for name, recompile in (("first", 16.0), ("second", 9.0))
     }
     assert units.table(models).splitlines() == [
         "| unit | first, s | share | second, s | share |",
         "| --- | --- | --- | --- | --- |",
-        "| `codegen` | 8.0 | 50.0% | 1.0 | 11.1% |",
-        "| `merging` | 2.0 | 20.0% | 2.0 | 20.0% |",
-        "| with all units | 8.0 |  | 8.0 |  |",
-        "| with no unit | 40.0 |  | 40.0 |  |",
+        "| `recompile` | 8.00 | 50.0% | 1.00 | 11.1% |",
+        "| `create_arg` | 2.00 | 20.0% | 2.00 | 20.0% |",
+        "| noise | ? |  | ? |  |",
+        "| with all units | 8.00 |  | 8.00 |  |",
+        "| with no unit | 40.00 |  | 40.00 |  |",
     ]
