@@ -24,11 +24,12 @@ import contextlib
 import types
 from typing import Any
 
+from etlower.replacing import replaced
 from torch._functorch._aot_autograd.input_output_analysis import create_graph_signature
 from torch.utils import _pytree as pytree
 
 from etfast import functional_tracer
-from etfast.unit import Unit, replaced
+from etfast.unit import Unit
 
 # Partitioners of backends whose payloads hold no names of nodes.
 _NAMELESS = "executorch.backends.xnnpack."

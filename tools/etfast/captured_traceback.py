@@ -15,7 +15,9 @@ import contextlib
 import sys
 from traceback import FrameSummary, StackSummary
 
-from etfast.unit import Unit, replaced
+from etlower.replacing import replaced
+
+from etfast.unit import Unit
 
 
 class _Stacks:

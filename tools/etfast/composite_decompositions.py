@@ -20,9 +20,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
+from etlower.replacing import replaced
 from torch._export import utils as export_utils
 
-from etfast.unit import Unit, replaced
+from etfast.unit import Unit
 
 _KEY = torch._C.DispatchKey.CompositeImplicitAutograd
 

@@ -16,11 +16,12 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from etlower.replacing import replaced
 from torch._export import utils as export_utils
 from torch.export import _trace, exported_program
 from torch.export.graph_signature import ExportGraphSignature
 
-from etfast.unit import Unit, replaced
+from etfast.unit import Unit
 
 _TABLES = ("inputs_to_buffers", "inputs_to_lifted_tensor_constants", "inputs_to_parameters")
 # The attribute of a signature that has its tables, while they are kept.

@@ -15,9 +15,10 @@ import contextlib
 from typing import Any
 
 import torch
+from etlower.replacing import replaced
 from torch.fx import GraphModule
 
-from etfast.unit import Unit, replaced
+from etfast.unit import Unit
 from etfast.xnnpack_patterns import may_match
 
 _MODULE = "executorch.backends.xnnpack.quantizer.xnnpack_quantizer_utils"

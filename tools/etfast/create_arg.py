@@ -15,10 +15,11 @@ import contextlib
 from collections.abc import Callable
 from typing import Any
 
+from etlower.replacing import replaced
 from torch.fx import Proxy
 
 from etfast.known_results import PLAIN
-from etfast.unit import Unit, replaced
+from etfast.unit import Unit
 
 
 def looking_first(upstream: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:

@@ -18,9 +18,10 @@ import logging
 from collections import defaultdict
 from typing import Any
 
+from etlower.replacing import replaced
 from torch.fx import Graph, GraphModule, Node
 
-from etfast.unit import Unit, replaced
+from etfast.unit import Unit
 
 _TAG = "delegation_tag"
 

@@ -11,9 +11,10 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
+from etlower.replacing import replaced
 from executorch.exir._serialize import _dataclass
 
-from etfast.unit import Unit, replaced
+from etfast.unit import Unit
 
 
 def _install() -> contextlib.AbstractContextManager[None]:

@@ -18,9 +18,10 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
+from etlower.replacing import replaced
 from torch.fx import GraphModule, Node
 
-from etfast.unit import Unit, replaced
+from etfast.unit import Unit
 
 _Neighbors = list[tuple[Node, tuple[Node, ...], tuple[Node, ...]]]
 

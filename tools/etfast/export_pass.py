@@ -22,6 +22,7 @@ import contextlib
 import operator
 from typing import Any
 
+from etlower.replacing import replaced
 from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx import GraphModule
@@ -37,7 +38,7 @@ from etfast.known_results import (
     key_of,
     known_result,
 )
-from etfast.unit import Unit, replaced
+from etfast.unit import Unit
 
 # Names of attributes of a pass: whether it is in a graph with control flow, and the node at hand.
 _ASIDE = "_etfast_aside"

@@ -15,9 +15,10 @@ import contextlib
 from typing import Any
 
 import torch
+from etlower.replacing import replaced
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from etfast.unit import Unit, replaced
+from etfast.unit import Unit
 
 _NAMESPACES = frozenset({"torchao", "quantized_decomposed"})
 _REFUSED = frozenset(

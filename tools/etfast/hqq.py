@@ -19,8 +19,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from etlower.replacing import replaced
 
-from etfast.unit import Unit, replaced
+from etfast.unit import Unit
 
 _MODULE = "torchao.quantization.quantize_.workflows.intx.intx_unpacked_to_int8_tensor"
 _NAME = "_choose_qparams_and_quantize_scale_only_hqq"

@@ -18,10 +18,11 @@ import operator
 from typing import Any
 
 import torch
+from etlower.replacing import replaced
 from torch.fx import Graph, GraphModule, Node
 from torch.fx import graph as fx_graph
 
-from etfast.unit import Unit, replaced
+from etfast.unit import Unit
 
 # Upstream's list: assertions about sizes go before what depends on them.
 _PRIORITIZED = frozenset(

@@ -15,9 +15,10 @@ import copy
 from types import SimpleNamespace
 from typing import Any
 
+from etlower.replacing import replaced
 from torch.fx import traceback
 
-from etfast.unit import Unit, replaced
+from etfast.unit import Unit
 
 
 def _itself(source: Any, memo: dict[int, Any]) -> Any:

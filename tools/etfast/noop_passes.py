@@ -14,11 +14,12 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
+from etlower.replacing import replaced
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.passes.infra.pass_base import PassResult
 
 from etfast.fake_tensors import learned
-from etfast.unit import Unit, replaced
+from etfast.unit import Unit
 
 # Name of the attribute of a graph that says what tracing made.
 _TRACED = "_etfast_traced"

@@ -14,7 +14,9 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from etfast.unit import Unit, replaced
+from etlower.replacing import replaced
+
+from etfast.unit import Unit
 
 _MODULE = "executorch.exir.dialects.edge._ops"
 # edge.yaml of ExecuTorch 1.0 and later.

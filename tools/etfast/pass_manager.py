@@ -14,7 +14,9 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
-from etfast.unit import Unit, replaced
+from etlower.replacing import replaced
+
+from etfast.unit import Unit
 
 # The attribute of a graph that says what of it was found right.
 _CHECKED = "_etfast_checked"

@@ -106,6 +106,17 @@ def import_executorch(lowering: str) -> None:
         importlib.import_module("executorch.exir")
 
 
+def warm_up(used: Used) -> None:
+    """Makes what units keep for all lowerings; a first lowering has imported what it needs.
+
+    Args:
+      used: of that lowering.
+    """
+    patterns = importlib.import_module("etfast.xnnpack_patterns")
+    if patterns.UNIT.name in used.active:
+        patterns.make()
+
+
 def while_loading(lowering: str) -> contextlib.AbstractContextManager[Used]:
     """Installs those of a request's units that do not touch graphs, for the model's own code.
 

@@ -13,8 +13,10 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
-from etfast.forked import ForkedTask
-from etfast.unit import Unit, replaced
+from etlower.forked import ForkedTask
+from etlower.replacing import replaced
+
+from etfast.unit import Unit
 
 # Below this many nodes a fork of a process with its imports costs more than it saves.
 _WORTH = 500

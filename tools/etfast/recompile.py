@@ -14,12 +14,13 @@ import contextlib
 import weakref
 from typing import Any
 
+from etlower.replacing import replaced
 from torch.fx import GraphModule
 from torch.fx import graph as fx_graph
 from torch.fx import graph_module as fx_graph_module
 from torch.fx.experimental import _config as fx_config
 
-from etfast.unit import Unit, replaced
+from etfast.unit import Unit
 
 # What generated code leaves in the module, as GraphModule.recompile sets it.
 _GENERATED = ("_code", "_lineno_map", "_prologue_start")

@@ -16,11 +16,12 @@ import contextlib
 from collections.abc import Callable
 from typing import Any
 
+from etlower.replacing import replaced
 from torch._logging import _internal as logging_internal
 from torch.fx.experimental import sym_node
 from torch.fx.experimental.proxy_tensor import get_proxy_mode
 
-from etfast.unit import Unit, replaced
+from etfast.unit import Unit
 
 _METHODS = ("add", "sub", "mul", "eq", "ne", "ge", "gt", "le", "lt")
 _MOST = 100_000

@@ -7,7 +7,7 @@ import functools
 import hashlib
 import importlib
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,31 +74,3 @@ class Unit:
             for name, sha256 in digests.items()
             if (text := mismatch(module, name, sha256))
         ]
-
-
-@contextlib.contextmanager
-def replaced(*replacements: tuple[Any, str, Any]) -> Iterator[None]:
-    """Replaces attributes of modules and classes, and puts the originals back.
-
-    An attribute that a class inherits is put onto the class itself, and removed again.
-
-    Args:
-      replacements: owner (module or class), the attribute's name, the replacement.
-
-    Example:
-
-        with replaced((torch, "load", load), (json, "dumps", dumps)):
-            …
-    """
-    missing = object()
-    originals = [(owner, name, vars(owner).get(name, missing)) for owner, name, _ in replacements]
-    try:
-        for owner, name, value in replacements:
-            setattr(owner, name, value)
-        yield
-    finally:
-        for owner, name, value in reversed(originals):
-            if value is missing:
-                delattr(owner, name)
-            else:
-                setattr(owner, name, value)

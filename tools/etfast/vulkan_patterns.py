@@ -14,7 +14,9 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
-from etfast.unit import Unit, replaced
+from etlower.replacing import replaced
+
+from etfast.unit import Unit
 from etfast.xnnpack_patterns import may_match
 
 # All patterns have it.

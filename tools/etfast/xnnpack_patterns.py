@@ -14,10 +14,11 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
+from etlower.replacing import replaced
 from torch.fx import GraphModule
 from torch.fx.passes.infra.pass_base import PassResult
 
-from etfast.unit import Unit, replaced
+from etfast.unit import Unit
 
 # Of these each pattern has one at least.
 RESIZE = frozenset(

@@ -24,12 +24,12 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 from pathlib import Path
 from typing import Any
 
-from etfast.unit import replaced
 from etlink import ptd, pte, schema, tables
 from etlink.named_data import Layout
 from etlink.split import Hints, Weight
 
 from etlower.names import FoldedNames, ModelNames, digest, watching_xnnpack
+from etlower.replacing import replaced
 
 
 class WeightNames:

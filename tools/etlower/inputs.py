@@ -11,7 +11,8 @@ import copy
 from typing import Any, TypeVar
 
 from etbuild import BuildError
-from etfast.unit import replaced
+
+from etlower.replacing import replaced
 
 _T = TypeVar("_T")
 

@@ -28,18 +28,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from etbuild import BuildError, Method, ModelSpec
-from etfast.forked import ForkedTask
 from etlink.lowered import Index
 from etlink.split import split
 
 from etlower import sources
 from etlower.flags import Request
+from etlower.forked import ForkedTask
 from etlower.guard import nothing_refused
 from etlower.progress import Progress
 
 if TYPE_CHECKING:
-    from etfast.path import Used
-
     from etlower.calls import Calls
     from etlower.capture import WeightNames
 
@@ -73,8 +71,7 @@ def run(request: Request, progress: Progress, tree: Path) -> None:
             with remove_on_failure(request.output):
                 _write_json(request.output, _tuning().measure(request))
             return
-        from etfast import path
-
+        path = _fast_path()
         path.import_executorch(request.lowering)
         from etlower import calibration, model, recipe, training
 
@@ -158,7 +155,7 @@ class _Lowered:
       manager: upstream's ExecutorchProgramManager.
       delegation: as `delegation.of_program` has it.
       calls: modules of its nodes.
-      used: what became of the fast path's units.
+      used: what became of the fast path's units: its `Used`.
       accuracy: as `accuracy.measure` has it; None: training changes the model to compare with.
       notes: on what stays in float although the recipe quantizes it.
     """
@@ -166,7 +163,7 @@ class _Lowered:
     manager: Any
     delegation: dict[str, Any]
     calls: Calls
-    used: Used
+    used: Any
     accuracy: ForkedTask[dict[str, Any]] | None
     notes: list[str]
 
@@ -179,8 +176,6 @@ def _run(
     names: WeightNames,
     beside: contextlib.ExitStack,
 ) -> _Lowered:
-    from etfast import path
-
     from etlower import accuracy, delegation, model, stages
     from etlower.calls import Calls
     from etlower.reasons import Reasons
@@ -205,7 +200,7 @@ def _run(
     notes: list[str] = []
     watch = stages.Watch(quantized, names.keep, lowered, notes.append)
     with (
-        path.chosen(request.lowering) as used,
+        _fast_path().chosen(request.lowering) as used,
         names.watching(),
         reasons.watching(),
     ):
@@ -242,11 +237,9 @@ def _described(
 
 
 def _etrecord(request: Request, spec: Any, recipe: Any, progress: Progress, tree: Path) -> None:
-    from etfast import path
-
     from etlower import stages
 
-    with path.chosen(request.lowering):
+    with _fast_path().chosen(request.lowering):
         manager = stages.run(spec, recipe, progress, request.model_label, etrecord=True)
         with progress.stage("record"), remove_on_failure(request.output):
             manager.get_etrecord().save(str(request.output))
@@ -255,6 +248,11 @@ def _etrecord(request: Request, spec: Any, recipe: Any, progress: Progress, tree
 def _train(request: Request, spec: Any, recipe: Any, progress: Progress, tree: Path) -> None:
     with progress.stage("train"), remove_on_failure(request.output):
         _tuning().train(spec, recipe, request)
+
+
+def _fast_path() -> Any:
+    """The fast path, behind a wall: nothing else here knows of that package."""
+    return importlib.import_module("etfast.path")
 
 
 def _tuning() -> Any:
@@ -318,8 +316,7 @@ def preload(lowering: str = "fast") -> None:
       lowering: the path of the requests, "fast" or "stock"; the other one works, too, less warm.
     """
     make_deterministic()
-    from etfast import path, xnnpack_patterns
-
+    path = _fast_path()
     path.import_executorch(lowering)
     import executorch.backends.xnnpack.recipes as xnnpack
     import torch
@@ -332,8 +329,7 @@ def preload(lowering: str = "fast") -> None:
     recipe = ExportRecipe.get_recipe(xnnpack.XNNPackRecipeType.FP32)
     with path.chosen(lowering) as used:
         stages.run(spec, recipe, Progress(), "//:warm_up", etrecord=False)
-        if xnnpack_patterns.UNIT.name in used.active:
-            xnnpack_patterns.make()
+        path.warm_up(used)
 
 
 def quiet() -> None:

@@ -18,9 +18,10 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from etfast.forked import merge_from_children
-from etfast.unit import replaced
 from etlink.named_data import is_stable
+
+from etlower.forked import merge_from_children
+from etlower.replacing import replaced
 
 _PARAMETRIZED = re.compile(r"\.parametrizations\.(\w+)\.original(\d*)$")
 # Libraries of operators that quantization leaves in a graph.

@@ -12,10 +12,10 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from etfast.unit import replaced
 from torch.fx import Node
 
 from etlower import operators
+from etlower.replacing import replaced
 
 _MOST = 300
 

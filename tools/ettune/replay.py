@@ -20,9 +20,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from etfast.unit import replaced
 from etlower.inputs import deep_copy
 from etlower.outputs import leaves
+from etlower.replacing import replaced
 
 
 @dataclass(frozen=True)

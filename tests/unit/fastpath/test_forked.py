@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 
 import pytest
-from etfast import forked
-from etfast.forked import ForkedTask, merge_from_children
+from etlower import forked
+from etlower.forked import ForkedTask, merge_from_children
 
 
 @pytest.fixture(autouse=True)

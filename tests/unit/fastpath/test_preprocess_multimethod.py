@@ -10,7 +10,8 @@ import pytest
 import recipes
 import torch
 from etbuild import Method, ModelSpec
-from etfast import forked, path, preprocess_multimethod
+from etfast import path, preprocess_multimethod
+from etlower import forked
 from etlower.names import FoldedNames, watching_xnnpack
 from executorch.backends.xnnpack.xnnpack_preprocess import XnnpackBackend
 from lowerings import digest
