@@ -1,4 +1,4 @@
-"""How many ideas a newcomer meets, counted from the sources: `test_ideas.py` has the bars.
+"""The number of ideas that a newcomer meets, counted from sources: `test_ideas.py` has the bars.
 
 A rule, a format or a package that is added needs another one to go, or a reason in a review to
 raise its bar.
