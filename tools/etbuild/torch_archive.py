@@ -11,29 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
+from etbuild.dtypes import DTYPES
 from etbuild.zip_check import ArchiveError, members, read_member, stored
 
 # dtype and bytes of an element, by the class of a storage.
-_STORAGES = {
-    "BFloat16Storage": ("bfloat16", 2),
-    "BoolStorage": ("bool", 1),
-    "ByteStorage": ("uint8", 1),
-    "CharStorage": ("int8", 1),
-    "ComplexDoubleStorage": ("complex128", 16),
-    "ComplexFloatStorage": ("complex64", 8),
-    "DoubleStorage": ("float64", 8),
-    "FloatStorage": ("float32", 4),
-    "HalfStorage": ("float16", 2),
-    "IntStorage": ("int32", 4),
-    "LongStorage": ("int64", 8),
-    "QInt32Storage": ("qint32", 4),
-    "QInt8Storage": ("qint8", 1),
-    "QUInt2x4Storage": ("quint2x4", 1),
-    "QUInt4x2Storage": ("quint4x2", 1),
-    "QUInt8Storage": ("quint8", 1),
-    "ShortStorage": ("int16", 2),
-    "UntypedStorage": ("uint8", 1),
-}
+_STORAGES = {dtype.storage: (dtype.name, dtype.size) for dtype in DTYPES if dtype.storage}
+_STORAGES["UntypedStorage"] = ("uint8", 1)
 _LISTS = ("build_boollist", "build_doublelist", "build_intlist", "build_tensorlist")
 _MOST_TENSORS = 1_000_000
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from etbuild import BuildError
+from etbuild.dtypes import FLOATS
 from etbuild.errors import listed
 from safetensors import SafetensorError, safe_open
 
@@ -19,7 +20,6 @@ from etllm.hf_config import Sizes, architecture
 from etllm.json_values import JsonValues
 
 _AGAIN = "Fetch the checkpoint's files again, all of one revision."
-_DTYPES = ("F32", "F16", "BF16", "F64")
 _EMBEDDING, _HEAD = "model.embed_tokens.weight", "lm_head.weight"
 _MAPPED_BYTES = 256 << 20
 _WHOLE = {
@@ -237,10 +237,10 @@ class _Files:
         file = self._reopened(self.file_by_tensor[name])
         header = file.get_slice(name)
         dtype, stored = header.get_dtype(), tuple(header.get_shape())
-        if dtype not in _DTYPES:
+        if dtype not in FLOATS:
             raise BuildError(
                 f'{self.file_by_tensor[name]}: tensor "{name}" is stored as {dtype}, expected '
-                f"one of {', '.join(_DTYPES)}: numbers of another type need scales.",
+                f"one of {', '.join(FLOATS)}: numbers of another type need scales.",
                 "Take the checkpoint in floating point: recipes quantize it.",
             )
         if stored != tuple(whole):

@@ -21,6 +21,7 @@ from typing import Any
 
 import torch
 from etbuild import BuildError
+from etbuild.dtypes import FLOATS
 from etbuild.errors import listed
 from executorch.examples.models.llama.llama_transformer import Transformer
 from torch import nn
@@ -46,7 +47,6 @@ for _theirs, _ours in LINEARS.items():
     _whole = FUSED_PARTS.get(_ours[0], _theirs)
     FUSED[_whole] = FUSED.get(_whole, ()) + _ours
 _PREFIX = "base_model.model."
-_DTYPES = ("F32", "F16", "BF16")
 
 
 @dataclass(frozen=True)
@@ -281,9 +281,9 @@ def _tensor(file: Any, path: Path, layer: str, factor: str, shape: tuple[int, in
     name = tensor_names(layer)["AB".index(factor)]
     header = file.get_slice(name)
     dtype, stored = header.get_dtype(), tuple(header.get_shape())
-    if dtype not in _DTYPES:
+    if dtype not in FLOATS:
         raise BuildError(
-            f'{path}: tensor "{name}" is stored as {dtype}, expected one of {", ".join(_DTYPES)}.',
+            f'{path}: tensor "{name}" is stored as {dtype}, expected one of {", ".join(FLOATS)}.',
             "Save the adapter in one of these types.",
         )
     if stored != shape:

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from etbuild import BuildError, load_checkpoint
+from etbuild.dtypes import FLOATS
 from etbuild.errors import listed
 from executorch.examples.models.llama.model_args import ModelArgs
 
@@ -48,7 +49,7 @@ _FLAGS = (
 _TAKEN = frozenset({*_WHOLE, *_REAL, *_FLAGS, "vocab_size"})
 # What says nothing about what a model computes, or is of no use here.
 _LEFT_OUT = frozenset({"attention_multiplier", "max_batch_size", "max_seq_len", "max_context_len"})
-_DTYPES = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
+_DTYPES = tuple(getattr(torch, name) for name in FLOATS.values())
 # Llama 3's own: low frequency factor and original context.
 _LOW, _CONTEXT = 1.0, 8192
 _DERIVED = re.compile(r"(^|\.)rope\.freqs$")

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 from etbuild import BuildError
+from etbuild.dtypes import FLOATS
 from etlink import adapter_values
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save
@@ -21,12 +22,7 @@ from safetensors.torch import load_file, save
 from etlower.flags import Request
 from etlower.model import call
 
-_TYPES = {
-    "BF16": torch.bfloat16,
-    "F16": torch.float16,
-    "F32": torch.float32,
-    "F64": torch.float64,
-}
+_TYPES = {name: getattr(torch, dtype) for name, dtype in FLOATS.items()}
 # Small, as those of adapters are: what is computed with them stays finite.
 _SCALE = 0.01
 # Elements: fewer of them may by chance have the bytes of another weight.

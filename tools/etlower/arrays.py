@@ -16,27 +16,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from etbuild.dtypes import DTYPES
 from etbuild.errors import BuildError
 
 if TYPE_CHECKING:
     import torch
 
 # Torch's name of a type to that of .safetensors, and how NumPy holds its bytes.
-_DTYPES = {
-    "bfloat16": ("BF16", "<u2"),
-    "bool": ("BOOL", "|b1"),
-    "float16": ("F16", "<f2"),
-    "float32": ("F32", "<f4"),
-    "float64": ("F64", "<f8"),
-    "int16": ("I16", "<i2"),
-    "int32": ("I32", "<i4"),
-    "int64": ("I64", "<i8"),
-    "int8": ("I8", "|i1"),
-    "uint16": ("U16", "<u2"),
-    "uint32": ("U32", "<u4"),
-    "uint64": ("U64", "<u8"),
-    "uint8": ("U8", "|u1"),
-}
+_DTYPES = {dtype.name: (dtype.safetensors, dtype.numpy) for dtype in DTYPES if dtype.numpy}
 _NAMES = {name: dtype for dtype, (name, _) in _DTYPES.items()}
 _LENGTH = struct.Struct("<Q")
 _METADATA = "__metadata__"

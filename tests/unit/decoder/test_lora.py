@@ -364,7 +364,7 @@ def without(*names: str) -> dict[str, torch.Tensor]:
         ),
         (
             tensors() | {A0: torch.zeros(4, 64, dtype=torch.int8)},
-            r'lora_A\.weight" is stored as I8, expected one of F32, F16, BF16',
+            r'lora_A\.weight" is stored as I8, expected one of F32, F16, BF16, F64',
         ),
         (b"no safetensors", "expected a complete safetensors file; found 14 bytes"),
         (b"", "expected a complete safetensors file; found 0 bytes"),

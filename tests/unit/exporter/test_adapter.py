@@ -280,7 +280,7 @@ def test_what_is_no_adapter(tmp_path: Path, files: dict[str, Path]) -> None:
         adapter.write_placeholder(request(data={"_main/a": cut}, output=tmp_path / "out"))
     integers = tmp_path / "integers"
     save_file({"n": torch.arange(3)}, integers)
-    with pytest.raises(BuildError, match='tensor "n" is stored as I64, expected one of BF16'):
+    with pytest.raises(BuildError, match='tensor "n" is stored as I64, expected one of F32'):
         adapter.write_placeholder(request(data={"_main/a": integers}, output=tmp_path / "out"))
     assert not (tmp_path / "out").exists()
 

@@ -105,7 +105,7 @@ def test_damaged_files(tmp_path: Path, damage: str) -> None:
 def test_types_without_a_form() -> None:
     with pytest.raises(BuildError) as error:
         expected.plain([torch.zeros(2, dtype=torch.complex64)], 'method "forward", input 0')
-    text = 'method "forward", input 0: a tensor\'s dtype: got complex64, expected one of bfloat16'
+    text = 'method "forward", input 0: a tensor\'s dtype: got complex64, expected one of float32'
     assert str(error.value).startswith(text)
     with pytest.raises(BuildError, match="got a object, expected tensors, numbers and texts"):
         expected.plain([object()], "x")

@@ -18,6 +18,7 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 import torch  # noqa: E402
 import transformers  # noqa: E402
 from etbuild import BuildError, ModelContext, ModelSpec  # noqa: E402
+from etbuild.dtypes import FLOATS  # noqa: E402
 from etbuild.errors import listed  # noqa: E402
 from safetensors import safe_open  # noqa: E402
 from torch.utils import _pytree as pytree  # noqa: E402
@@ -30,13 +31,7 @@ _CONFIG = "config.json"
 _WEIGHTS = (".safetensors", ".bin")
 _AGAIN = "Give all files of the checkpoint, of one revision."
 _UNQUANTIZED = "Take the checkpoint that these were made of; the target's recipe quantizes it."
-_FLOATS = ("F64", "F32", "F16", "BF16")
-_OF_TORCH = {
-    torch.float64: "F64",
-    torch.float32: "F32",
-    torch.float16: "F16",
-    torch.bfloat16: "BF16",
-}
+_OF_TORCH = {getattr(torch, dtype): name for name, dtype in FLOATS.items()}
 
 
 @dataclass(frozen=True)
@@ -118,10 +113,10 @@ class Checkpoint:
                 is_weight = (
                     name.endswith("weight") or name in ends or name.split(".", 1)[-1] in ends
                 )
-                if is_weight and dtype not in _FLOATS:
+                if is_weight and dtype not in FLOATS:
                     raise BuildError(
                         f'{self.label}: {path.name}: tensor "{name}": got {dtype}, expected one of '
-                        f"{', '.join(_FLOATS)}: numbers of another type need scales.",
+                        f"{', '.join(FLOATS)}: numbers of another type need scales.",
                         _UNQUANTIZED,
                     )
 
