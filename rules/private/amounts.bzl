@@ -1,6 +1,17 @@
 """Checks numbers in string attributes at analysis, so that no lowering runs before a typing error is found."""
 
-_UNITS = ["KiB", "MiB", "GiB", "kB", "MB", "GB", "B"]
+# The grammar is that of tools/etlink/amounts.py: tests/unit/etbuild/grammar.bzl tests both.
+
+# Longer ones first: the end of a text says which it is.
+_UNITS = {
+    "KiB": 1 << 10,
+    "MiB": 1 << 20,
+    "GiB": 1 << 30,
+    "kB": 1000,
+    "MB": 1000 * 1000,
+    "GB": 1000 * 1000 * 1000,
+    "B": 1,
+}
 
 def number_of(text):
     """Reads a number as Python's float() does, without its words ("inf") and underscores.
@@ -12,11 +23,12 @@ def number_of(text):
       A float, or None if it is no number.
     """
     mantissa, e, exponent = text.lower().partition("e")
-    if _unsigned(mantissa).replace(".", "", 1).isdigit() and (not e or _unsigned(exponent).isdigit()):
+    if unsigned(mantissa).replace(".", "", 1).isdigit() and (not e or unsigned(exponent).isdigit()):
         return float(text)
     return None
 
-def _unsigned(text):
+def unsigned(text):
+    """Removes a sign from a text's beginning."""
     return text[1:] if text[:1] in ("+", "-") else text
 
 def check_at_least_zero(label, attribute, text):
@@ -50,7 +62,7 @@ def check_percentage(label, attribute, text):
       attribute: its name.
       text: its value.
     """
-    if not _is_percentage(text):
+    if percent_of(text) == None:
         fail("%s: %s: got \"%s\", expected a percentage such as \"90%%\"." % (label, attribute, text))
 
 def check_amount(label, attribute, text):
@@ -61,7 +73,7 @@ def check_amount(label, attribute, text):
       attribute: its name.
       text: its value.
     """
-    if not _is_percentage(text) and _bytes(text) == None:
+    if percent_of(text) == None and bytes_of(text) == None:
         fail(("%s: %s: got \"%s\", expected a percentage or a number of bytes such as \"95%%\", \"100000000\", " +
               "\"100 MB\" or \"95 MiB\".") % (label, attribute, text))
 
@@ -73,19 +85,35 @@ def check_bytes(label, attribute, text):
       attribute: its name.
       text: its value.
     """
-    if not _bytes(text):
+    if not bytes_of(text):
         fail(("%s: %s: got \"%s\", expected a number of bytes above 0 such as \"100000000\", \"100 MB\" or " +
               "\"95 MiB\".") % (label, attribute, text))
 
-def _is_percentage(text):
-    number = _decimal(text.removesuffix("%")) if text.endswith("%") else None
-    return number != None and number <= 100
+def percent_of(text):
+    """Reads a percentage.
 
-def _bytes(text):
-    """The number of an amount in bytes, in whatever unit; None if it is none."""
-    for unit in _UNITS:
+    Args:
+      text: a string such as "95%".
+
+    Returns:
+      A float, at most 100, or None if it is no percentage.
+    """
+    number = _decimal(text.removesuffix("%")) if text.endswith("%") else None
+    return None if number == None or number > 100 else number
+
+def bytes_of(text):
+    """Reads an amount in bytes.
+
+    Args:
+      text: a string such as "100000000", "100 MB" or "95 MiB".
+
+    Returns:
+      A float, or None if it is no number of bytes.
+    """
+    for unit, factor in _UNITS.items():
         if text.endswith(unit):
-            return _decimal(text.removesuffix(unit).rstrip(" "))
+            number = _decimal(text.removesuffix(unit).rstrip(" "))
+            return None if number == None else number * factor
     return _decimal(text)
 
 def _decimal(text):

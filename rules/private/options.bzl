@@ -1,6 +1,6 @@
 """Checks recipe options at analysis, before anything runs."""
 
-load("//rules/private:amounts.bzl", "number_of")
+load("//rules/private:amounts.bzl", "number_of", "unsigned")
 
 _TRUE_FALSE = ["true", "false", "1", "0", "yes", "no", "on", "off"]
 
@@ -37,12 +37,20 @@ def check_options(label, options, types):
                 name,
                 "It takes: %s." % known if known else "This recipe takes none.",
             ))
-        expected = _mismatch(value, types[name])
+        expected = mismatch(value, types[name])
         if expected:
             fail("%s: option \"%s\": got \"%s\", expected %s." % (label, name, value, expected))
 
-def _mismatch(value, kind):
-    """Returns the expected form of a value that does not have its type; else an empty string."""
+def mismatch(value, kind):
+    """Compares an option's value with its type, as tools/etbuild/options.py does.
+
+    Args:
+      value: a string.
+      kind: the type.
+
+    Returns:
+      The expected form of a value that does not have its type; else an empty string.
+    """
     if kind == "text":
         return ""
     if kind == "bool":
@@ -54,7 +62,7 @@ def _mismatch(value, kind):
     return "" if value in kind.split("|") else "one of " + ", ".join(kind.split("|"))
 
 def _int_mismatch(value, kind):
-    number = int(value) if value.lstrip("-").isdigit() else None
+    number = int(value) if unsigned(value).isdigit() else None
     if kind.startswith("int>="):
         ok = number != None and number >= int(kind[5:])
         return "" if ok else "a whole number of at least " + kind[5:]

@@ -6,6 +6,7 @@ load("//rules/tuning:defs.bzl", "et_tuned_recipe")
 load("//tests/analysis:tables.bzl", "declare")
 load("//toolchains/runtime:older.bzl", "OLDER_RUNTIMES")
 load(":actions.bzl", "compared_test", "launcher_test", "lower_action_test", "model_actions_test", "program_actions_test", "stock_lower_action_test")
+load(":grammar.bzl", "grammar_test")
 load(":older.bzl", "older_test")
 load(":providers.bzl", "model_test", "program_outputs_test")
 load(":recipes.bzl", "choose_action_test", "combined_recipe_test", "extended_recipe_test", "own_recipe_test", "rebuilt_recipe_test", "sensitivity_action_test", "tuned_recipe_test")
@@ -26,6 +27,8 @@ def cases():
         tags = ["manual"],
         deps = [":library"],
     )
+
+    grammar_test(name = "grammar_test")
 
     model_test(name = "model_test", target_under_test = ":net")
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from etbuild.errors import BuildError
 
+# The grammar is that of rules/private/options.bzl: tests/unit/etbuild/grammar.bzl tests both.
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _TRUE = ("1", "true", "yes", "on")
 _FALSE = ("0", "false", "no", "off")
 
@@ -48,21 +52,19 @@ class Options(Mapping[str, str]):
         if value is None:
             return default
         expected = "a whole number" + (f" of at least {minimum}" if minimum is not None else "")
-        try:
-            number = int(value)
-        except ValueError:
-            raise self.error(name, expected) from None
-        if minimum is not None and number < minimum:
+        number = int(value) if _INTEGER.fullmatch(value) else None
+        if number is None or (minimum is not None and number < minimum):
             raise self.error(name, expected)
         return number
 
     def number(self, name: str, default: float) -> float:
         """An option as a number."""
         value = self._values.get(name)
-        try:
-            return default if value is None else float(value)
-        except ValueError:
-            raise self.error(name, "a number") from None
+        if value is None:
+            return default
+        if not _NUMBER.fullmatch(value):
+            raise self.error(name, "a number")
+        return float(value)
 
     def boolean(self, name: str, default: bool) -> bool:
         """An option as true or false."""

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from etbuild.errors import BuildError
 
-_AMOUNT = re.compile(r"^(\d+(?:\.\d+)?)\s*(%|B|kB|MB|GB|KiB|MiB|GiB)?$")
+# The grammar is that of rules/private/amounts.bzl: tests/unit/etbuild/grammar.bzl tests both.
+_AMOUNT = re.compile(r"([0-9]+(?:\.[0-9]+)?)(?:(%)| *(B|kB|MB|GB|KiB|MiB|GiB))?")
 _UNITS = {
     "B": 1,
     "kB": 10**3,
@@ -32,14 +33,14 @@ def amount(text: str, what: str) -> tuple[float, bool]:
     Raises:
       BuildError: it is neither a percentage nor a number of bytes.
     """
-    match = _AMOUNT.match(text.strip())
+    match = _AMOUNT.fullmatch(text)
     number = float(match[1]) if match else 0.0
     if match is None or (match[2] == "%" and number > 100):
         raise BuildError(
             f'{what}: got "{text}", expected a percentage or a number of bytes.',
             'Write "95%", "100000000", "100 MB" or "95 MiB".',
         )
-    return (number, True) if match[2] == "%" else (number * _UNITS[match[2] or "B"], False)
+    return (number, True) if match[2] == "%" else (number * _UNITS[match[3] or "B"], False)
 
 
 def bytes_of(text: str, what: str) -> float:

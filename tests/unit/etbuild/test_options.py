@@ -28,15 +28,6 @@ def test_later_changes_of_the_source_do_not_reach_it() -> None:
     assert result["a"] == "1"
 
 
-def test_values_are_converted() -> None:
-    result = options(n="-7", x="2.5e-1", t="abc", c="fast")
-    assert result.integer("n", 0) == -7
-    assert result.number("x", 0.0) == 0.25
-    assert result.number("n", 0.0) == -7.0
-    assert result.text("t", "") == "abc"
-    assert result.text("c", "slow", ("slow", "fast")) == "fast"
-
-
 def test_defaults_replace_missing_options() -> None:
     result = options()
     assert result.integer("n", 32, minimum=64) == 32
@@ -44,15 +35,6 @@ def test_defaults_replace_missing_options() -> None:
     assert result.boolean("b", True) is True
     assert result.text("t", "abc") == "abc"
     assert result.text("c", "slow", ("slow", "fast")) == "slow"
-
-
-@pytest.mark.parametrize(
-    ("word", "value"),
-    [(w, True) for w in ("1", "true", "True", "YES", "on")]
-    + [(w, False) for w in ("0", "false", "False", "no", "OFF")],
-)
-def test_words_for_true_and_false(word: str, value: bool) -> None:
-    assert options(b=word).boolean("b", not value) is value
 
 
 @pytest.mark.parametrize(

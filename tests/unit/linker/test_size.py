@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from etbuild import BuildError
 from etlink import ptd, size
-from etlink.amounts import amount, bytes_of
+from etlink.amounts import bytes_of
 from etlink.merge import merge
 from synthetic import contents, program, shared_file
 
@@ -19,36 +19,6 @@ SUMMARY = {
     "shared": [{"file_bytes": 30_000}, {"file_bytes": 8_800}],
     "unshared": [{"name": "head", "bytes": 900, "reason": "no shared file has it"}],
 }
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("95%", (95, True)),
-        ("99.5 %", (99.5, True)),
-        ("100%", (100, True)),
-        ("1000", (1000, False)),
-        ("7 B", (7, False)),
-        ("1.5 kB", (1500, False)),
-        ("2MB", (2_000_000, False)),
-        ("1 GB", (10**9, False)),
-        ("1 KiB", (1024, False)),
-        (" 2 MiB ", (2 << 20, False)),
-        ("3 GiB", (3 << 30, False)),
-    ],
-)
-def test_amounts(text: str, expected: tuple[float, bool]) -> None:
-    assert amount(text, "//m:p: min_shared") == expected
-
-
-@pytest.mark.parametrize("text", ["", "%", "100.1%", "-1", "1 mb", "1 TB", "1.", ".5 MB", "1 MB x"])
-def test_malformed_amounts(text: str) -> None:
-    with pytest.raises(BuildError) as caught:
-        amount(text, "//m:p: min_shared")
-    assert caught.value.what == (
-        f'//m:p: min_shared: got "{text}", expected a percentage or a number of bytes.'
-    )
-    assert caught.value.hint.startswith('Write "95%", "100000000", ')
 
 
 def test_a_percentage_is_not_a_size() -> None:
