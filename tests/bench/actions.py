@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import hashlib
 import json
 import os
 import statistics
@@ -15,6 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from etlink.container import sha256_of
 
 PATHS = ("stock", "fast")
 # The fast path in a worker that is up.
@@ -232,7 +233,7 @@ def _lowered(folder: Path) -> dict[str, Any]:
         "peak_memory_bytes": facts["peak_memory_bytes"],
         "stages": {stage["name"]: stage["seconds"] for stage in facts["stages"]},
         "skipped": facts["path"]["skipped"],
-        "sha256": digest(folder / "lowered"),
+        "sha256": sha256_of(folder / "lowered"),
     }
 
 
@@ -274,13 +275,3 @@ def with_layers(action: Action, layers: int) -> dict[str, str]:
     """The flag of a request whose model is cut to its first layers."""
     args = json.loads(action.value("--args")) | {"layers": str(layers)}
     return {"--args": json.dumps(args, sort_keys=True)}
-
-
-def digest(lowered: Path) -> str:
-    """A digest of all files of a lowered program: tables, index and weights."""
-    total = hashlib.sha256()
-    for file in sorted(path for path in lowered.rglob("*") if path.is_file()):
-        with open(file, "rb") as content:
-            found = hashlib.file_digest(content, "sha256").hexdigest()
-        total.update(f"{file.relative_to(lowered)} {found}\n".encode())
-    return total.hexdigest()

@@ -117,7 +117,7 @@ def read(folder: Path) -> Values:
         blob = folder / "blobs" / tensor.sha256
         if not blob.is_file():
             raise BuildError(f"{blob} is missing.", REBUILD)
-        check_digest(blob, sha256_of(Piece.of_file(blob)), tensor.sha256)
+        check_digest(blob, sha256_of(blob), tensor.sha256)
     return values
 
 

@@ -306,15 +306,24 @@ def digest_of(piece: Piece) -> Digest:
     return Digest(sha256.hexdigest(), crc32)
 
 
-def sha256_of(piece: Piece, advance: Callable[[int], None] = lambda count: None) -> str:
-    """The sha256 of a piece's bytes, hex; see `digest_of`.
+def sha256_of(source: Piece | Path, advance: Callable[[int], None] = lambda count: None) -> str:
+    """The sha256 of bytes, hex.
 
     Args:
-      piece: the bytes.
+      source: a piece or a file; or a folder: of the names, modes and hashes of its files.
       advance: is told how many bytes were read, e.g. by a progress bar.
+
+    Raises:
+      BuildError: a piece's file is missing or too short.
     """
     sha256 = hashlib.sha256()
-    for data in chunks(piece):
+    if isinstance(source, Path) and source.is_dir():
+        for file in sorted(path for path in source.rglob("*") if not path.is_dir()):
+            mode = "executable" if file.stat().st_mode & 0o100 else "plain"
+            line = f"{file.relative_to(source).as_posix()}\0{mode}\0{sha256_of(file, advance)}\n"
+            sha256.update(line.encode())
+        return sha256.hexdigest()
+    for data in chunks(Piece.of_file(source) if isinstance(source, Path) else source):
         sha256.update(data)
         advance(len(data))
     return sha256.hexdigest()

@@ -131,7 +131,7 @@ def split(
     parsed = {sha256: p.parsed for sha256, p in payloads.items() if p.parsed}
     index = Index(
         label=label,
-        sha256=sha256_of(Piece.of_file(path)),
+        sha256=sha256_of(path),
         size=path.stat().st_size,
         frame="",
         versions=dict(versions),

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from etcli.files.archives import sha256_of
+from etlink.container import sha256_of
 from etcli.files.explain import MOST, explain
 from etcli.reproduce.build import Output
 from etcli.reproduce.command import compare

@@ -1,16 +1,12 @@
-"""Members of archives and folders, in their order, and a hash of a file or folder."""
+"""Members of archives and folders, in their order."""
 
 from __future__ import annotations
 
-import hashlib
 import tarfile
 import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-
-from etlink import container
-from etlink.container import Piece
 
 # Name to member, in the archive's order.
 Members = Mapping[str, "Member"]
@@ -78,13 +74,3 @@ def of_folder(path: Path) -> Members:
         )
         for file in sorted(p for p in path.rglob("*") if not p.is_dir())
     }
-
-
-def sha256_of(path: Path) -> str:
-    """The sha256 of a file, hex; of a folder: that of its files' names, modes and contents."""
-    if not path.is_dir():
-        return container.sha256_of(Piece.of_file(path))
-    digest = hashlib.sha256()
-    for name, member in of_folder(path).items():
-        digest.update(f"{name}\0{member.header['mode']}\0{sha256_of(path / name)}\n".encode())
-    return digest.hexdigest()

@@ -16,7 +16,7 @@ from etlink.container import Piece, chunks, sha256_of
 from etcli import paths
 from etcli.command import Outcome
 from etcli.console import Printer, bar, shortened
-from etcli.files import archives, bundled_file, contents, inspection
+from etcli.files import bundled_file, contents, inspection
 from etcli.files.explain import MOST, explain
 from etcli.files.programs import of_fields
 
@@ -52,7 +52,7 @@ def compare(before: Path, after: Path) -> dict[str, Any]:
     whole: dict[str, Any] = {
         "before": before.name,
         "after": after.name,
-        "same": archives.sha256_of(before) == archives.sha256_of(after),
+        "same": sha256_of(before) == sha256_of(after),
         "bytes": {"before": _size(before), "after": _size(after)},
         "data": [],
         "methods": [],

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from etbuild.errors import BuildError
+from etlink.container import sha256_of
 
 from etcli import paths
 from etcli.command import Outcome
 from etcli.console import Printer
-from etcli.files.archives import sha256_of
 from etcli.files.explain import explain
 from etcli.reproduce import checkout
 from etcli.reproduce.build import Build, Output
