@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
-from etbuild import BuildError, ModelContext, ModelSpec, Options
+from etbuild import BuildError, ModelContext, ModelSpec, Options, language_methods
 from executorch.examples.models.llama.llama_transformer import Transformer
 from torch import nn
 
@@ -27,10 +26,6 @@ from etllm.families import FAMILIES
 from etllm.hf_config import Sizes
 from etllm.settings import Settings
 
-# A method's name, with that of its adapter and how many tokens it reads.
-_METHOD = re.compile(
-    r"(?:([A-Za-z]\w*)_)??(forward|prefill|decode|prefill_([1-9][0-9]{0,6}))", re.ASCII
-)
 # Files of the adapter that the whole model has.
 _OF_MODEL = method_adapters.Files(lora.CONFIG, lora.WEIGHTS)
 _DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
@@ -214,9 +209,9 @@ def method_shapes(settings: Settings) -> dict[str, methods.Shape]:
     for i, method in enumerate(several.methods):
         key = f"multimethod.methods.{i}"
         name, length = method.method_name, method.export_seq_len
-        match = _METHOD.fullmatch(name)
+        parsed = language_methods.parse(name)
         has_adapter = method.lora_config is not None
-        if not match or has_adapter != bool(match[1]):
+        if not parsed or has_adapter != bool(parsed.adapter):
             before = 'an adapter\'s name and "_" before ' if has_adapter else ""
             raise settings.error(
                 f"{key}.method_name",
@@ -224,7 +219,7 @@ def method_shapes(settings: Settings) -> dict[str, methods.Shape]:
             )
         if name in shapes:
             raise settings.error(f"{key}.method_name", "another name: it is there twice")
-        exact = int(match[3]) if match[3] else 1 if match[2] == "decode" else None
+        exact = parsed.exact
         if exact is None and not is_dynamic:
             raise settings.error(
                 f"{key}.method_name",
@@ -238,11 +233,10 @@ def method_shapes(settings: Settings) -> dict[str, methods.Shape]:
                 f"{key}.method_name",
                 f"at most export.max_context_length ({export.max_context_length}) tokens",
             )
-        shapes[name] = methods.Shape(exact or length or most, exact is None, of=match[1] or "")
+        shapes[name] = methods.Shape(exact or length or most, exact is None, of=parsed.adapter)
     for of in sorted({""} | {shape.of for shape in shapes.values()}):
-        kinds = {name.removeprefix(f"{of}_") for name, shape in shapes.items() if shape.of == of}
-        reads = "decode" in kinds and any(kind.startswith("pre") for kind in kinds)
-        if "forward" not in kinds and not reads:
+        names = [name.removeprefix(f"{of}_") for name, shape in shapes.items() if shape.of == of]
+        if not language_methods.converse(names):
             named = f' of "{of}_"' if of else ""
             raise settings.error(
                 "multimethod.methods",

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
-from etbuild import Method
+from etbuild import Method, language_methods
 from torch import nn
 
 
@@ -52,7 +52,12 @@ def make(
         # Half of the range: export would take an example of one token for a constant.
         example = (tokens[:, : max(2, shape.most // 2)].clone(), start)
         sizes = {"tokens": {1: torch.export.Dim("count", min=1, max=shape.most)}, "input_pos": {}}
-        more = ((tokens, start),) if name.endswith("prefill") else (single, (tokens, start))
+        more = ((tokens, start),) if _reads_prompts_only(name) else (single, (tokens, start))
         # Not strict: tracing 30 layers with Dynamo takes 4 times as long and gives the same graph.
         methods[name] = Method(module, example, sizes, strict=False, test_inputs=more)
     return methods
+
+
+def _reads_prompts_only(name: str) -> bool:
+    parsed = language_methods.parse(name)
+    return parsed is not None and parsed.kind == "prefill"

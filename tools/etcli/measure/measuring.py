@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from etbuild import language_methods
 from etlink.process import serve
 from etlink.runtime import Method, Program, upstream
 from etlower.progress import peak_memory
@@ -114,7 +115,7 @@ def _token_cases(loaded: Program, request: Mapping[str, Any]) -> list[Case]:
     count = prompt_length(loaded, request["prompt_tokens"])
     position = torch.tensor([0])
     cases = [Case(f"{single}, 1 token", single, (tokens_of(1), position))]
-    several = prompt_method(loaded, count)
+    several = language_methods.prompt_method(loaded.method_names, count)
     if several and count > 1:
         cases.append(Case(f"{several}, {count} tokens", several, (tokens_of(count), position)))
     return cases
@@ -122,23 +123,10 @@ def _token_cases(loaded: Program, request: Mapping[str, Any]) -> list[Case]:
 
 def prompt_length(loaded: Program, most: int) -> int:
     """Tokens of the prompt that is measured: those that one call takes, at most `most`."""
-    fixed = _fixed_prefills(loaded)
+    fixed = language_methods.prompt_lengths(loaded.method_names)
     if "forward" not in loaded.method_names and fixed:
         return max([n for n in fixed if n <= most], default=min(fixed))
     return min(most, int(loaded.constant("get_max_seq_len")[0]))
-
-
-def prompt_method(loaded: Program, count: int) -> str:
-    """The method that reads a prompt of N tokens in one call; empty: there is none."""
-    for name in (f"prefill_{count}", "prefill", "forward"):
-        if name in loaded.method_names:
-            return name
-    return ""
-
-
-def _fixed_prefills(loaded: Program) -> list[int]:
-    names = [n.removeprefix("prefill_") for n in loaded.method_names if n.startswith("prefill_")]
-    return sorted(int(n) for n in names if n.isdecimal())
 
 
 def tokens_of(count: int) -> torch.Tensor:
@@ -161,7 +149,7 @@ def _generate(loaded: Program, request: Mapping[str, Any]) -> dict[str, Any]:
     """An answer to a prompt, by greedy decoding, of a program that was just loaded."""
     count = prompt_length(loaded, request["prompt_tokens"])
     single = loaded.method("forward" if "forward" in loaded.method_names else "decode")
-    several = prompt_method(loaded, count)
+    several = language_methods.prompt_method(loaded.method_names, count)
     method = loaded.method(several) if several and count > 1 else None
     context = int(loaded.constant("get_max_context_len")[0])
     prompt = tokens_of(count)
