@@ -11,13 +11,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from etlink.container import sha256_of
 from etcli.files.explain import MOST, explain
 from etcli.reproduce.build import Output
 from etcli.reproduce.command import compare
 from etfast import path as fast_path
 from etlink import ptd
-from etlink.container import Piece
+from etlink.container import Piece, sha256_of
 from etlink.data_index import describe_key
 from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
 from executorch.exir import to_edge_transform_and_lower
