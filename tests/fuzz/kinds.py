@@ -73,7 +73,7 @@ def _bundle(path: Path, folders: Folders) -> None:
 
 
 def _program(path: Path, folders: Folders) -> None:
-    from etbundle.fit import uses_of
+    from etbundle.needs import uses_of
     from etcli.files.inspection import inspect
     from etlink import payload
     from etlink.container import chunks

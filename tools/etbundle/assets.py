@@ -15,7 +15,8 @@ from etbuild.command import tool_main
 from etlink.json_file import write_json
 
 from etbundle.app import App, Program, add_programs, describe_files
-from etbundle.fit import by_program, uses_of
+from etbundle.fit import by_program
+from etbundle.needs import uses_of
 
 
 @tool_main

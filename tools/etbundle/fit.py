@@ -18,34 +18,17 @@ from typing import Any
 from etbuild.arguments import ToolParser
 from etbuild.command import tool_main
 from etbuild.errors import BuildError, listed
-from etlink import pte, tables
 from etlink.container import write_text
 from etlink.json_file import write_json
 
 from etbundle import library as libraries
 from etbundle.library import Library
+from etbundle.needs import Need, Use, uses_of
 
 # A library that registers itself when loaded has no symbol that is called, so linkers would drop
 # it. Mach-O linkers keep every shared library that they are given.
 _KEEP_SHARED = ("-Wl,--push-state,--no-as-needed", "-Wl,--pop-state")
 _KEEP_STATIC = ("-Wl,--push-state,--whole-archive", "-Wl,--pop-state")
-
-
-@dataclass(frozen=True)
-class Use:
-    """The needs that one method of a program has of a runtime.
-
-    Attributes:
-        program: label.
-        method: name.
-        operators: names with overloads ("aten::add.out").
-        backends: names of backends that it delegates to.
-    """
-
-    program: str
-    method: str
-    operators: tuple[str, ...]
-    backends: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -75,16 +58,6 @@ class Runtime:
         return f"{self.label} ({self.platform}, ExecuTorch {self.version})"
 
 
-def uses_of(label: str, program: Path) -> list[Use]:
-    """Lists what the methods of a .pte file need.
-
-    Raises:
-        BuildError: it is not a program, or damaged.
-    """
-    methods = tables.describe_methods(pte.read(program).program)
-    return [Use(label, m["name"], tuple(m["operators"]), tuple(m["backends"])) for m in methods]
-
-
 def choose(app: str, runtime: Runtime, uses: Sequence[Use]) -> list[Library]:
     """The libraries that an app needs, each after the ones that it depends on.
 
@@ -97,42 +70,31 @@ def choose(app: str, runtime: Runtime, uses: Sequence[Use]) -> list[Library]:
         BuildError: an operator or a backend is in none of them; an operator is in two.
     """
     chosen = [runtime.core, *runtime.always, *runtime.kernels]
-    for use in uses:
-        for backend in use.backends:
-            if not any(backend in library.backends for library in chosen):
-                chosen.append(_with_backend(app, runtime, use, backend))
-    for use in uses:
-        for operator in use.operators:
-            if not any(operator in library.operators for library in chosen):
-                chosen.append(_with_operator(app, runtime, use, operator))
+    # Backends of all methods first: their libraries may register operators, too.
+    needs = sorted((need for use in uses for need in use.needs()), key=lambda need: need.kind)
+    for need in needs:
+        if not any(map(need.is_met_by, chosen)):
+            chosen.append(_library_of(app, runtime, need))
     _check_once(app, chosen)
     return _with_deps(chosen, [runtime.core, *runtime.choice, *runtime.always])
 
 
-def _with_backend(app: str, runtime: Runtime, use: Use, backend: str) -> Library:
+def _library_of(app: str, runtime: Runtime, need: Need) -> Library:
     for library in runtime.choice:
-        if backend in library.backends:
+        if need.is_met_by(library):
             return library
-    available = sorted(b for library in (runtime.core, *runtime.choice) for b in library.backends)
+    known = (runtime.core, *runtime.choice, *runtime.kernels)
+    if need.kind == "backend":
+        raise BuildError(
+            f"{app}: {need}, but the runtime {runtime} does not have it. Available: "
+            f"{', '.join(sorted(b for library in known for b in library.backends)) or 'none'}.",
+            "Use a recipe for a backend that the runtime has, or a runtime with that backend "
+            "(et_runtime_import).",
+        )
+    operators = sorted({o for library in known for o in library.operators})
+    near = difflib.get_close_matches(need.name, operators, n=3, cutoff=0.8)
     raise BuildError(
-        f'{app}: {use.program} delegates to the backend "{backend}" in its method '
-        f'"{use.method}", but the runtime {runtime} does not have it. Available: '
-        f"{', '.join(available) or 'none'}.",
-        "Use a recipe for a backend that the runtime has, or a runtime with that backend "
-        "(et_runtime_import).",
-    )
-
-
-def _with_operator(app: str, runtime: Runtime, use: Use, operator: str) -> Library:
-    for library in runtime.choice:
-        if operator in library.operators:
-            return library
-    libraries = (runtime.core, *runtime.choice, *runtime.kernels)
-    known = {o for library in libraries for o in library.operators}
-    near = difflib.get_close_matches(operator, sorted(known), n=3, cutoff=0.8)
-    raise BuildError(
-        f'{app}: {use.program} calls the operator "{operator}" in its method "{use.method}", but '
-        f"no library of the runtime {runtime} registers it"
+        f"{app}: {need}, but no library of the runtime {runtime} registers it"
         f"{'. Similar ones: ' + ', '.join(near) if near else ''}.",
         "Give a cc_library that registers it in kernels, use a runtime that has it "
         "(et_runtime_import), or a recipe that delegates or decomposes it.",

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from etbuild.arguments import ToolParser
@@ -20,47 +19,24 @@ from etlink import payload, pte, schema, tables
 from etlink.json_file import decode, read_object, write_json
 
 from etbundle.inventory import KINDS, Inventory
+from etbundle.needs import Need, uses_of
 
 _PROBLEM = "is not an inventory of a version of ExecuTorch"
 _HINT = "Write it again: bazel run //toolchains/older:inventories.update"
 
 
-@dataclass(frozen=True)
-class Need:
-    """Something that a program needs of a runtime.
-
-    Attributes:
-      what: "operator", "backend" or a key of KINDS.
-      name: the name, or the number in the schema, as text.
-      method: that needs it; empty: no one method.
-    """
-
-    what: str
-    name: str
-    method: str = ""
-
-    def fits(self, inventory: Inventory) -> bool:
-        """Tells whether a version has it."""
-        if self.what == "operator":
-            return self.name in inventory.operators
-        if self.what == "backend":
-            return self.name in inventory.backends
-        return self.name in inventory.schema[self.what]
-
-
-def needs_of(path: Path) -> list[Need]:
+def needs_of(label: str, path: Path) -> list[Need]:
     """Lists a program's needs: operators and backends of its methods, and kinds of the schema.
+
+    Args:
+      label: the program.
+      path: its .pte file.
 
     Raises:
       BuildError: it is not a program, or damaged.
     """
     file = pte.read(path)
-    needs = [
-        Need(kind, name, method["name"])
-        for method in tables.describe_methods(file.program)
-        for kind in ("operator", "backend")
-        for name in method[kind + "s"]
-    ]
+    needs = [need for use in uses_of(label, path) for need in use.needs()]
     values = {int(v.valType) for plan in file.program.executionPlan for v in plan.values or []}
     types = {int(tensor.scalarType) for _, _, tensor in tables.tensors(file.program)}
     nodes, datatypes = _payload_kinds(file)
@@ -71,7 +47,7 @@ def needs_of(path: Path) -> list[Need]:
         "XNNDatatype": datatypes,
     }
     return needs + [
-        Need(kind, str(n)) for kind, numbers in by_kind.items() for n in sorted(numbers)
+        Need(label, kind, str(n)) for kind, numbers in by_kind.items() for n in sorted(numbers)
     ]
 
 
@@ -101,15 +77,12 @@ def _payloads(file: pte.ProgramFile) -> Iterable[bytes]:
                     yield opened.read(size)
 
 
-def check(
-    test: str, program: str, needs: Sequence[Need], version: str, known: Mapping[str, Inventory]
-) -> None:
+def check(test: str, needs: Sequence[Need], version: str, known: Mapping[str, Inventory]) -> None:
     """Fails where a version lacks something.
 
     Args:
       test: label of the test, for messages.
-      program: label of the program.
-      needs: of the program.
+      needs: of a program.
       version: of ExecuTorch; a key of `known`.
       known: version to its inventory.
 
@@ -118,26 +91,24 @@ def check(
         oldest version that has it.
     """
     for need in needs:
-        if need.fits(known[version]):
+        if need.is_met_by(known[version]):
             continue
-        having = [v for v in sorted(known, key=numbers) if need.fits(known[v])]
+        having = [v for v in sorted(known, key=numbers) if need.is_met_by(known[v])]
         where = f"Version {having[0]} has it" if having else "No known version has it"
         raise BuildError(
-            f"{test}: runtimes: {program} {_described(need, known)}, which ExecuTorch {version} "
+            f"{test}: runtimes: {_described(need, known)}, which ExecuTorch {version} "
             f"lacks. {where}.",
             f'Remove "{version}" from runtimes, or use a recipe or a model without it.',
         )
 
 
 def _described(need: Need, known: Mapping[str, Inventory]) -> str:
-    if need.what == "operator":
-        return f'calls the operator "{need.name}" in its method "{need.method}"'
-    if need.what == "backend":
-        return f'delegates to the backend "{need.name}" in its method "{need.method}"'
+    if need.kind not in KINDS:
+        return str(need)
     names = {
-        name for one in known.values() for name in [one.schema[need.what].get(need.name)] if name
+        name for one in known.values() for name in [one.schema[need.kind].get(need.name)] if name
     }
-    return f'has the {KINDS[need.what]} "{min(names, default=need.name)}"'
+    return f'{need.program} has the {KINDS[need.kind]} "{min(names, default=need.name)}"'
 
 
 def numbers(version: str) -> list[int]:
@@ -174,9 +145,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for path in args.inventory:
         known |= read(path)
     label, path = args.program
-    needs = needs_of(Path(path))
+    needs = needs_of(label, Path(path))
     for version in args.version:
-        check(args.label, label, needs, version, known)
+        check(args.label, needs, version, known)
     write_json(args.output, {"label": args.label, "versions": args.version})
 
 

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from etbuild.errors import BuildError
 from etbundle import fit
-from etbundle.fit import Runtime, Use, choose, describe, link_flags
+from etbundle.fit import Runtime, choose, describe, link_flags
 from etbundle.library import Library
+from etbundle.needs import Use
 
 
 def library(

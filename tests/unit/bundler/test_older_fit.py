@@ -11,7 +11,7 @@ import pytest
 from etbuild.errors import BuildError
 from etbundle import inventory, older_fit
 from etbundle.inventory import Inventory
-from etbundle.older_fit import Need
+from etbundle.needs import Need
 from etlink import pte, schema
 
 from tests.unit.linker.synthetic import SyntheticProgram
@@ -41,7 +41,7 @@ def calls(name: str, overload: str) -> Callable[[Any], None]:
 
 def check(needs: list[Need], version: str, known: dict[str, Inventory]) -> str:
     try:
-        older_fit.check("//t:test", "//m:net", needs, version, known)
+        older_fit.check("//t:test", needs, version, known)
     except BuildError as error:
         return str(error)
     return ""
@@ -50,7 +50,7 @@ def check(needs: list[Need], version: str, known: dict[str, Inventory]) -> str:
 def test_an_operator_that_1_3_1_lacks(tmp_path: Path) -> None:
     known = older_fit.read(RECORDED)
     path = program(tmp_path / "net.pte", calls("executorch_prim::sym_not", "Scalar"))
-    needs = older_fit.needs_of(path)
+    needs = older_fit.needs_of("//m:net", path)
     assert check(needs, "1.3.1", known) == (
         '//t:test: runtimes: //m:net calls the operator "executorch_prim::sym_not.Scalar" in its '
         'method "forward", which ExecuTorch 1.3.1 lacks. Version 1.4.0 has it.\n'
@@ -61,7 +61,7 @@ def test_an_operator_that_1_3_1_lacks(tmp_path: Path) -> None:
 
 def test_an_operator_that_no_version_has() -> None:
     known = older_fit.read(RECORDED)
-    text = check([Need("operator", "ours::gelu.out", "forward")], "1.4.1", known)
+    text = check([Need("//m:net", "operator", "ours::gelu.out", "forward")], "1.4.1", known)
     assert 'calls the operator "ours::gelu.out"' in text
     assert "which ExecuTorch 1.4.1 lacks. No known version has it." in text
 
@@ -72,7 +72,7 @@ def test_a_backend_and_the_oldest_version_that_has_it() -> None:
         version: Inventory(version, (), backends, NO_KINDS)
         for version, backends in {"1.10.0": ("B",), "1.9.0": ("B",), "1.8.0": ()}.items()
     }
-    text = check([Need("backend", "B", "decode")], "1.8.0", known)
+    text = check([Need("//m:net", "backend", "B", "decode")], "1.8.0", known)
     assert 'delegates to the backend "B" in its method "decode", which ExecuTorch 1.8.0' in text
     assert "Version 1.9.0 has it." in text
 
@@ -84,8 +84,8 @@ def test_kinds_of_the_schema(tmp_path: Path) -> None:
         value.val = schema.program_class("IntT")()
         tables.executionPlan[0].values = [value]
 
-    needs = older_fit.needs_of(program(tmp_path / "net.pte", two_values))
-    assert needs == [Need("KernelTypes", "2")]
+    needs = older_fit.needs_of("//m:net", program(tmp_path / "net.pte", two_values))
+    assert needs == [Need("//m:net", "KernelTypes", "2")]
     old = Inventory("1.0.0", (), (), NO_KINDS)
     new = Inventory("1.1.0", (), (), NO_KINDS | {"KernelTypes": {"2": "Int"}})
     text = check(needs, "1.0.0", {"1.0.0": old, "1.1.0": new})
