@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from etbuild.errors import BuildError
+from etbuild.errors import BuildError, listed
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def tree(directory: Path, prefix: str = "", executables: Iterable[str] = ()) -> 
     if missing:
         raise BuildError(
             f"{directory}: executables not found: {', '.join(missing)}. Available: "
-            f"{', '.join(sorted(paths)) or 'nothing'}."
+            f"{listed(sorted(paths))}."
         )
     if not paths:
         raise BuildError(f"{directory}: no files found.", "An archive needs at least one file.")

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from etbuild.arguments import ToolParser
 from etbuild.command import tool_main
-from etbuild.errors import BuildError
+from etbuild.errors import BuildError, listed
 from etbuild.zip_check import UNREADABLE
 from etlink.container import write_atomically
 
@@ -55,7 +55,7 @@ def extract(label: str, archives: Sequence[Path], member: str, output: Path) -> 
             ) from error
     raise BuildError(
         f"{label}: {member} not found in any archive. Available in {folder}: "
-        f"{', '.join(sorted(beside)) or 'nothing'}.",
+        f"{listed(sorted(beside))}.",
         "Correct the name, or give the archive that has it.",
     )
 

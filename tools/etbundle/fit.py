@@ -87,7 +87,7 @@ def _library_of(app: str, runtime: Runtime, need: Need) -> Library:
     if need.kind == "backend":
         raise BuildError(
             f"{app}: {need}, but the runtime {runtime} does not have it. Available: "
-            f"{', '.join(sorted(b for library in known for b in library.backends)) or 'none'}.",
+            f"{listed(sorted(b for library in known for b in library.backends))}.",
             "Use a recipe for a backend that the runtime has, or a runtime with that backend "
             "(et_runtime_import).",
         )

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from etbuild.arguments import ToolParser
 from etbuild.command import tool_main
-from etbuild.errors import BuildError
+from etbuild.errors import BuildError, listed
 from etlink.json_file import write_json
 
 from etbundle.scan import scan
@@ -88,7 +88,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         schema |= members(path.read_text(encoding="utf-8"))
     if schema.keys() != KINDS.keys():
         raise BuildError(
-            f"ExecuTorch {args.version}: its schemas: got {', '.join(sorted(schema)) or 'none'}, "
+            f"ExecuTorch {args.version}: its schemas: got {listed(sorted(schema))}, "
             f"expected {', '.join(sorted(KINDS))}.",
             "Use another version.",
         )

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from etbuild.arguments import ToolParser
 from etbuild.command import tool_main
-from etbuild.errors import BuildError
+from etbuild.errors import BuildError, listed
 from etlink.json_file import write_json
 
 from etbundle.binary import check_binary
@@ -138,7 +138,7 @@ def _check_backends(
         if backend not in registered:
             raise BuildError(
                 f'{label}: backend "{backend}" not found in {libraries[0].name}. Available: '
-                f"{', '.join(sorted(registered)) or 'none'}.",
+                f"{listed(sorted(registered))}.",
                 "Correct backends in its et_runtime_library.",
             )
 

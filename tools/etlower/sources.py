@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from etbuild.errors import BuildError
+from etbuild.errors import BuildError, listed
 
 from etlower.flags import MAIN
 
@@ -95,7 +95,7 @@ def load(reference: str, label: str, attribute: str) -> Any:
             ]
             raise BuildError(
                 f'{label}: {attribute} = "{reference}": the module {module_name} has no '
-                f'"{function_name}". Its functions are: {", ".join(sorted(public)) or "none"}.',
+                f'"{function_name}". Its functions are: {listed(sorted(public))}.',
                 f"Correct {attribute}, or define the function.",
             )
         function = getattr(function, part)
