@@ -40,7 +40,7 @@ def parse(name: str) -> MethodName | None:
 
 
 def prompt_lengths(names: Collection[str]) -> list[int]:
-    """How many tokens the methods `prefill_N` read, the least first."""
+    """Lists the numbers of tokens that methods `prefill_N` read, the least first."""
     parsed = filter(None, map(parse, names))
     return sorted(n.exact for n in parsed if n.exact and n.kind != "decode" and not n.adapter)
 

@@ -1,4 +1,4 @@
-"""What a program needs of a runtime: operators, backends, and kinds of the schema.
+"""Needs of a program: operators, backends, and kinds of the schema.
 
 One list and one check serve apps (`fit.py`) and older versions of ExecuTorch (`older_fit.py`).
 """
@@ -47,7 +47,7 @@ class Need:
 
 @dataclass(frozen=True)
 class Use:
-    """What one method of a program needs.
+    """The needs of one method of a program.
 
     Attributes:
         program: label.

@@ -1,4 +1,4 @@
-"""How numbers, amounts and options are written: Starlark and Python read this table, as both must agree."""
+"""Spellings of numbers, amounts and options: Starlark and Python read this table, as both must agree."""
 
 # A text to the number that it means; None: it means none.
 NUMBERS = {

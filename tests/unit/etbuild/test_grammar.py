@@ -1,4 +1,4 @@
-"""What numbers, amounts and options mean: the table is also that of the checks in Starlark."""
+"""Numbers, amounts and options by their spelling: the table is that of the checks in Starlark."""
 
 from __future__ import annotations
 
