@@ -7,7 +7,7 @@ load(
     "EtSharedDataInfo",
 )
 load("//rules/private:amounts.bzl", "check_amount", "check_percentage")
-load("//rules/private:companions.bzl", "companions")
+load("//rules/private:et_commands.bzl", "companions")
 load("//rules/private:exporter_action.bzl", "LOWERING_FLAG", "exporter_action")
 load("//rules/private:link_action.bzl", "link", "report")
 load("//rules/private:lower_action.bzl", "same_lowering")

@@ -1,7 +1,7 @@
 """et_app_benchmark: measures an app with its own runner, on a device or on this machine."""
 
 load("//rules:providers.bzl", "EtAppInfo")
-load("//rules/private:companions.bzl", "MEASURING_TOOLS")
+load("//rules/private:et_commands.bzl", "MEASURING_TOOLS")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
 load("//toolchains/exporter:packages.bzl", "CLI_TOOLCHAIN")
 load("//toolchains/python:python_tool.bzl", "launcher_script", "tool_attributes", "tool_files")

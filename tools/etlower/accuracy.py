@@ -14,9 +14,9 @@ import torch
 from etbuild import Method, ModelSpec
 
 from etlower.arrays import of_torch
+from etlower.dead_slices import Slices
 from etlower.exported import eager_outputs
 from etlower.outputs import sqnr_db
-from etlower.slices import Slices
 
 
 def measure(spec: ModelSpec, quantized: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 Contract: `etlower.compare --label L --program PTE [--program_data PTD]… --manifest JSON
 --expected FILE [--method M]… [--runner FILE] [--executorch_version V [--older VERSION RUNNER
 LIBRARY PYTHON_NAMES]…] [--atol A --rtol R] [--min_sqnr_db D] [--allow_weak_slices]`; 1 on a
-difference, and for a part of an output that is dead (`slices.py`). Program and data files are
+difference, and for a part of an output that is dead (`dead_slices.py`). Program and data files are
 checked against the manifest before they are loaded.
 
 It imports no torch, which alone takes seconds: people run tests far more often than they lower. The
@@ -31,10 +31,10 @@ from typing import Any
 from etlink import manifest, merge, process
 
 from etlower import expected, failure, older
+from etlower.dead_slices import Slices, Weak
 from etlower.native import Measured, ProgramRun, Runner, case_differences, cases_have_forms
 from etlower.outputs import Tolerance
 from etlower.progress import Progress
-from etlower.slices import Slices, Weak
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -179,7 +179,7 @@ def _run(
     from etlower import accuracy, delegation, model, stages
     from etlower.calls import Calls
     from etlower.reasons import Reasons
-    from etlower.unloaded import unload
+    from etlower.unloaded_model import unload
 
     reasons, calls = Reasons(), Calls()
     delegated: dict[str, Any] = {}

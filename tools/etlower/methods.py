@@ -11,7 +11,7 @@ from executorch.export import ExportRecipe
 from torch.export.graph_signature import ConstantArgument, InputKind
 from torch.utils import _pytree as pytree
 
-from etlower import bodies, operators
+from etlower import control_flow_bodies, operators
 from etlower.outputs import leaves
 
 
@@ -113,7 +113,7 @@ def _check_constants(
 
 def _check_dropout(name: str, program: torch.export.ExportedProgram, label: str) -> None:
     """Fails where dropout is left on: a program would draw other numbers in each call."""
-    for module in bodies.graphs(program.graph_module):
+    for module in control_flow_bodies.graphs(program.graph_module):
         for node in module.graph.nodes:
             if _drops(node):
                 raise BuildError(

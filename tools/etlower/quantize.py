@@ -12,7 +12,7 @@ from executorch.export import ExportRecipe, QuantizationRecipe, stages
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e, prepare_qat_pt2e
 from torchao.quantization.pt2e.quantizer.quantizer import Q_ANNOTATION_KEY
 
-from etlower import apart, calibration, training
+from etlower import calibration, separate_scales, training
 from etlower.annotations import FloatsOnly
 from etlower.inputs import deep_copy
 from etlower.methods import export_module
@@ -123,7 +123,7 @@ def _quantize_module(
             calibration.calibrate(name, graph, inputs, method, label)
 
         def keep_apart(graph: torch.fx.GraphModule) -> None:
-            apart.keep(graph, run, note)
+            separate_scales.keep(graph, run, note)
 
         module_of_graph = _observed(name, module, method, recipe, label, state, keep_apart)
         run(module_of_graph)

@@ -38,7 +38,7 @@ from torchao.quantization import quantize_
 from torchao.quantization.quant_api import _is_linear
 from torchao.utils import unwrap_tensor_subclass
 
-from etlower import bodies, bounds, control_flow, runnable, state, training, writes
+from etlower import bounds, control_flow, control_flow_bodies, runnable, state, training, writes
 from etlower.inputs import deep_copy
 from etlower.methods import check_eager, export
 from etlower.overrides import MixedQuantization, OwnedLayers
@@ -122,8 +122,10 @@ def run(
     watch.exported(programs)
     with progress.stage("lower"):
         try:
-            with bodies.without_gradients(programs):
-                edge = _lower(bodies.prepared(programs, recipe, label), spec, recipe, etrecord)
+            with control_flow_bodies.without_gradients(programs):
+                edge = _lower(
+                    control_flow_bodies.prepared(programs, recipe, label), spec, recipe, etrecord
+                )
         except Exception:
             # Tracing accepts some inputs that the model itself does not.
             for name, method in spec.methods.items():
@@ -137,7 +139,7 @@ def run(
         rows = runnable.Rows(config.to_out_var_pass)
         config = dataclasses.replace(config, passes=passes, to_out_var_pass=rows)
         config = writes.in_place(config, edge, programs)
-        with bodies.without_gradients(programs):
+        with control_flow_bodies.without_gradients(programs):
             manager = edge.to_executorch(config)
     runnable.check(manager, label)
     bounds.check_lowered(manager, inputs, label)

@@ -35,7 +35,7 @@ from torch.fx.experimental.symbolic_shapes import statically_known_true
 from torch.fx.passes.infra.pass_base import PassBase, PassResult
 from torch.utils import _pytree as pytree
 
-from etlower.least import Least
+from etlower.lower_bounds import Least
 
 _IN_PLACE = "aten::index_put_"
 _EDGE = ops.edge.aten

@@ -15,7 +15,7 @@ from etbuild import ModelContext
 from models.silero_vad import build as build_silero
 from tests.integration.bionic.nets import NETS, example
 from tests.integration.noise import decibels
-from tests.integration.starters import STARTERS
+from tests.integration.program_starters import STARTERS
 
 _HERE = Path("tests/integration/bionic").absolute()
 

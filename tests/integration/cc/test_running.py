@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.starters import STARTERS
+from tests.integration.program_starters import STARTERS
 
 HERE = Path("tests/integration/cc")
 

@@ -19,7 +19,7 @@ from etllm.entry import build as build_llama
 
 from models.silero_vad import build as build_silero
 from tests.integration.noise import decibels
-from tests.integration.starters import STARTERS
+from tests.integration.program_starters import STARTERS
 
 _APPS = Path("apps").absolute()
 _PLATFORMS = os.environ["DEMO_PLATFORMS"].split()

@@ -146,7 +146,7 @@ def runner_tests(programs):
         ),
         "said_test": dict(
             size = "medium",
-            srcs = _PROCESS + ["conversation.py", "test_said.py"],
+            srcs = _PROCESS + ["conversation.py", "test_user_text.py"],
             data = [":tokenize"],
             deps = ["//tools/etllm/tokenizer"],
         ),

@@ -14,7 +14,7 @@ import torch
 from etbuild import Method, ModelSpec
 from etlower import accuracy, stages
 from etlower.exported import eager_outputs
-from etlower.unloaded import unload
+from etlower.unloaded_model import unload
 from executorch.export import ExportRecipe
 from quiet_torch import run, xnnpack
 

@@ -92,7 +92,7 @@ def reachable(graph: Graph, names: Iterator[str]) -> set[str]:
 
 
 def test_a_benchmark_needs_no_other_part_of_et() -> None:
-    """rules/private/companions.bzl gives it the core and `measure` only."""
+    """rules/private/et_commands.bzl gives it the core and `measure` only."""
     graph = imports(TOOLS)
     parts = ("etcli.__main__", "etcli.measure.")
     reached = reachable(graph, (name for name in graph if name.startswith(parts)))

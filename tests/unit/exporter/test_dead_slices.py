@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 from etlower.arrays import Array
-from etlower.slices import Slices
+from etlower.dead_slices import Slices
 
 
 def weak(pairs: Sequence[tuple[np.ndarray, np.ndarray]]) -> list[str]:

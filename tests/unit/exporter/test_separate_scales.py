@@ -9,7 +9,7 @@ import pytest
 import torch
 from etbuild import Method, ModelSpec
 from etlower.arrays import of_torch
-from etlower.slices import Slices
+from etlower.dead_slices import Slices
 from etlower.stages import Watch
 from quiet_torch import outputs, run, xnnpack
 from torch import nn
@@ -76,7 +76,7 @@ def test_ranges_that_differ(join: str, tmp_path: Path) -> None:
     assert found == []
     # XNNPACK's quantizer leaves these alone, but not the arithmetic behind them.
     assert bool(notes) == (join not in ("stack", "hstack"))
-    assert all("test_apart.py:" in note for note in notes)
+    assert all("test_separate_scales.py:" in note for note in notes)
 
 
 def test_one_scale_a_tensor(tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_one_scale_a_tensor(tmp_path: Path) -> None:
     found, notes = weak(head("cat", 640.0), "int8_static_per_tensor", tmp_path)
     assert found == []
     assert len(notes) == 1
-    assert notes[0].startswith("cat (test_apart.py:")
+    assert notes[0].startswith("cat (test_separate_scales.py:")
     assert "joins values whose ranges differ, from 0.9" in notes[0]
 
 
