@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 # Not resolved: under Bazel the files are links, and their neighbors lie beside the links.
-_ROOT = Path(__file__).absolute().parents[3]
+_HERE = Path(__file__).absolute().parent
+_ROOT = _HERE.parents[2]
 _PLACES = ("tools", "backends/xnnpack", "tests/unit/exporter")
-sys.path[:0] = [str(_ROOT / place) for place in _PLACES]
+sys.path[:0] = [str(_HERE), *(str(_ROOT / place) for place in _PLACES)]
 
 
 @pytest.fixture
