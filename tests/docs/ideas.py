@@ -15,8 +15,10 @@ from pathlib import Path
 ORDER = ("etbuild", "etlink", "etlower", "etfast", "etllm", "ettune", "etbundle", "etcli")
 # What a newcomer ignores: packages, and folders of packages.
 WALLED = ("etbundle.mobile", "etfast", "etllm", "ettune")
+FORMATS = "docs/reference/formats.md"
 
 _RULE = re.compile(r"^(\w+) = repository_rule\(", re.MULTILINE)
+_PATH = re.compile(r"`([\w.]+(?:/[\w.]+)+)`")
 _MNEMONIC = re.compile(r'\bmnemonic = "(\w+)"')
 
 
@@ -38,6 +40,19 @@ def repository_rules(root: Path) -> list[str]:
 def mnemonics(root: Path) -> list[str]:
     """Kinds of the product's actions."""
     return sorted({match.partition(": ")[2] for match in _matches(root, _MNEMONIC)})
+
+
+def json_formats(root: Path) -> list[str]:
+    """Formats of JSON files, each with its writer and reader on the page of formats."""
+    return sorted(row[0] for row in _formats(root))
+
+
+def lost_sources(root: Path) -> list[str]:
+    """Writers and readers on the page of formats that are not there, below tools or as written."""
+    paths = [path for row in _formats(root) for c in row[2:] for path in _PATH.findall(c)]
+    return [
+        path for path in paths if not ((root / "tools" / path).exists() or (root / path).exists())
+    ]
 
 
 def tool_packages(root: Path) -> list[str]:
@@ -63,6 +78,13 @@ def over_walls(root: Path) -> list[str]:
         for path, package, module in _imports(root)
         if _wall(module) and not _wall(_module(path)) and package != "etcli"
     ]
+
+
+def _formats(root: Path) -> list[list[str]]:
+    """The rows of the page's first table: format, file, writer, reader."""
+    page = (root / FORMATS).read_text(encoding="utf-8")
+    rows = ("|" + page.partition("\n|")[2].partition("\n\n")[0]).splitlines()[2:]
+    return [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
 
 
 def _matches(root: Path, pattern: re.Pattern[str]) -> list[str]:

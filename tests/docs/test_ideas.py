@@ -10,6 +10,9 @@ import ideas
 import pytest
 
 _ROOT = Path(os.path.realpath("bazelw")).parent
+_HAS_FORMATS = pytest.mark.skipif(
+    not (_ROOT / ideas.FORMATS).exists(), reason=f"{ideas.FORMATS} is not written yet"
+)
 
 
 @pytest.mark.parametrize(
@@ -18,6 +21,8 @@ _ROOT = Path(os.path.realpath("bazelw")).parent
         (ideas.core_symbols, 18, "et_program"),
         (ideas.repository_rules, 12, "toolchains/debian/debian.bzl: debian_packages"),
         (ideas.mnemonics, 22, "EtLower"),
+        pytest.param(ideas.json_formats, 8, "manifest", marks=_HAS_FORMATS),
+        pytest.param(ideas.lost_sources, 0, "", marks=_HAS_FORMATS),
         (ideas.tool_packages, 10, "etlower"),
         (ideas.arrows_up, 0, ""),
         (ideas.over_walls, 0, ""),
@@ -36,6 +41,13 @@ def tree(tmp_path: Path) -> Path:
         "rules/defs.bzl": '"""Doc."""\nload("//rules:a.bzl", _et_a = "et_a")\net_a = _et_a\n',
         "rules/a.bzl": 'def f(ctx):\n    ctx.actions.run(\n        mnemonic = "EtA",\n    )\n',
         "rules/b.bzl": 'X = dict(mnemonic = "EtA")\nY = dict(mnemonic = "EtB")\n',
+        "docs/reference/formats.md": (
+            "# File formats\n\nThere are two.\n\n"
+            "| format | file | written by | read by |\n|---|---|---|---|\n"
+            "| index | `a.json` | `etlink/a.py` | `etlink` |\n"
+            "| other | `b.json` | `toolchains/c.bzl` | `etlink/lost.py`, `runner/f.cc` |\n\n"
+            "| other | table |\n|---|---|\n| x | y |\n"
+        ),
         "toolchains/c.bzl": "_hub = repository_rule(implementation = _impl)\n",
         "tools/etlink/__init__.py": "",
         "tools/etlink/a.py": "from etlower import b\n",
@@ -57,6 +69,8 @@ def test_counts(tree: Path) -> None:
     assert ideas.core_symbols(tree) == ["et_a"]
     assert ideas.repository_rules(tree) == ["toolchains/c.bzl: _hub"]
     assert ideas.mnemonics(tree) == ["EtA", "EtB"]
+    assert ideas.json_formats(tree) == ["index", "other"]
+    assert ideas.lost_sources(tree) == ["etlink/lost.py"]
     assert ideas.tool_packages(tree) == ["etbundle", "etcli", "etlink", "etlower", "runner"]
     assert ideas.arrows_up(tree) == [
         "tools/etlink/a.py: etlower.b",
