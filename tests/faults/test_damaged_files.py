@@ -27,7 +27,7 @@ def test_ambiguous_and_unknown_file(exporter: Exporter, tmp_path: Path) -> None:
     (tmp_path / "weights.bin").write_bytes(b"")
     data = [f"--data=_main/{f}/weights.bin={tmp_path / 'weights.bin'}" for f in ("a", "b")]
     said = exporter.refuse(flags(tmp_path / "out", "faulty:ambiguous_file", PORTABLE, *data))
-    assert '"weights.bin" is ambiguous: "a/weights.bin", "b/weights.bin"' in said
+    assert '"weights.bin" is ambiguous: a/weights.bin, b/weights.bin' in said
     said = exporter.refuse(flags(tmp_path / "out", "faulty:missing_file", PORTABLE, *data))
     assert "Available: a/weights.bin, b/weights.bin" in said
 
