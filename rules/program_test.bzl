@@ -2,12 +2,13 @@
 
 load("//rules:providers.bzl", "EtProgramInfo")
 load("//rules/private:amounts.bzl", "check_at_least_zero", "check_number")
+load("//rules/private:app_fit.bzl", "check_fit")
 load("//rules/private:backend_packages.bzl", "recipe_packages")
 load("//rules/private:older_runs.bzl", "OLDER_ATTRIBUTES", "older_runs")
-load("//rules/private:program_run.bzl", "program_files")
+load("//rules/private:program_run.bzl", "RUNNING_TOOLCHAINS", "program_files", "running_script")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
-load("//toolchains/python:paths.bzl", "readable_label", "unique")
-load("//toolchains/python:python_tool.bzl", "launcher_script", "tool_attributes", "tool_files")
+load("//toolchains/python:paths.bzl", "readable_label")
+load("//toolchains/python:python_tool.bzl", "tool_attributes")
 load("//toolchains/runner:runner.bzl", "RUNNER_TOOLCHAIN")
 load("//toolchains/runtime:older.bzl", "OLDER_RUNTIMES")
 
@@ -25,42 +26,30 @@ def _et_program_test_impl(ctx):
     exporter = ctx.toolchains[EXPORTER_TOOLCHAIN].exporter
     layers = recipe_packages(ctx.label, info.recipe)
     run = program_files(ctx.label, info, adapter)
-    runner = _runner(ctx, layers)
+    check_fit(
+        ctx,
+        programs = [info],
+        runtime = ctx.toolchains[RUNNER_TOOLCHAIN].runtime,
+        exporter_version = exporter.executorch_version,
+        layers = layers,
+    )
     older = older_runs(ctx, info, layers)
     expected = (adapter or info).lowered.model.lowerable.expected
 
-    # The folder without torch first: what reads programs finds ExecuTorch's tables there, and NumPy behind it.
-    roots = exporter.package_roots + [root for layer in layers for root in layer.roots]
     script = ctx.actions.declare_file(ctx.label.name)
-    launcher_script(
+    running = running_script(
         ctx,
         script,
-        interpreter = exporter.interpreter,
-        roots = unique(exporter.light_roots + exporter.package_roots),
-        words = _words(ctx, info, run, expected, runner) + older.words,
+        words = _words(ctx, info, run, expected) + older.words,
+        layers = layers,
+        # The folder without torch first: what reads programs finds ExecuTorch's tables there.
+        first_roots = exporter.light_roots,
         enter = True,
-        path_variables = {"ET_RUNTIME_ROOTS": roots},
     )
-    files = depset(
-        [exporter.interpreter, expected] + run.files + older.files,
-        transitive = [
-            tool_files(ctx),
-            exporter.packages,
-            exporter.light_packages,
-            exporter.python_files,
-        ] + [layer.files for layer in layers],
-    )
-    runfiles = ctx.runfiles(transitive_files = files)
-    if runner:
-        runfiles = runfiles.merge(runner.runfiles)
-    return [DefaultInfo(executable = script, runfiles = runfiles)]
+    files = depset([expected] + run.files + older.files, transitive = [running])
+    return [DefaultInfo(executable = script, runfiles = ctx.runfiles(transitive_files = files))]
 
-def _runner(ctx, layers):
-    """The C++ runner, or None: some runtimes are their compiler's own libraries, which Python's packages load."""
-    toolchain = ctx.toolchains[RUNNER_TOOLCHAIN]
-    return toolchain.runner if toolchain and not layers else None
-
-def _words(ctx, info, run, expected, runner):
+def _words(ctx, info, run, expected):
     words = ["etlower.compare", "--label", readable_label(ctx.label)]
     words += ["--program", info.program.short_path, "--manifest", info.manifest.short_path]
     for file in run.data:
@@ -68,8 +57,6 @@ def _words(ctx, info, run, expected, runner):
     words += ["--expected", expected.short_path]
     for method in info.lowered.methods:
         words += ["--method", method]
-    if runner:
-        words += ["--runner", runner.executable.short_path]
     if ctx.attr.atol or ctx.attr.rtol or not ctx.attr.min_sqnr_db:
         words += ["--atol", ctx.attr.atol or _TOLERANCE, "--rtol", ctx.attr.rtol or _TOLERANCE]
     if ctx.attr.min_sqnr_db:
@@ -109,10 +96,7 @@ et_program_rule_test = rule(
         ),
     } | OLDER_ATTRIBUTES | tool_attributes(),
     test = True,
-    toolchains = [
-        EXPORTER_TOOLCHAIN,
-        config_common.toolchain_type(RUNNER_TOOLCHAIN, mandatory = False),
-    ],
+    toolchains = RUNNING_TOOLCHAINS,
 )
 
 def et_program_test(name, size = "small", **kwargs):
@@ -135,11 +119,11 @@ def et_program_test(name, size = "small", **kwargs):
     vary, or where their signal-to-noise ratio is below 10 dB and 20 dB below the output's. The message has the place:
     `output 0, dim 1, rows 4 to 8`. `allow_weak_slices = True` allows it.
 
-    The eager model runs once, in the action `EtExpect`, for the tests of all its programs. A test runs the program
-    in the C++ runner. Programs run in the slower Python runtime if the runner lacks one of their operators or
-    backends, or if their backend brings packages. So do all programs with
-    `--@rules_executorch//toolchains/runner:test_runtime=python`. On a machine without a C++ compiler, zig compiles the
-    runner.
+    The eager model runs once, in the action `EtExpect`, for the tests of all its programs. A test runs the program by
+    the C interface that apps use, with ExecuTorch's whole runtime for this machine. zig compiles that library once, for
+    tests, chats, benchmarks and `et` alike. If the runtime has no backend of that name, the build fails and names the
+    platforms that have it. A backend whose runtime is in a Python package, such as OpenVINO, finds it by its
+    et_packages (`library_paths`); one of your own is a library that registers itself (`libraries`).
 
     **Older runtimes.** With `runtimes`, the test runs the program on ExecuTorch's own wheels of those versions, too. It
     prints one table: the largest difference to the eager model, the time to load (ms), and the peak of what loading and
@@ -154,8 +138,8 @@ def et_program_test(name, size = "small", **kwargs):
     ```
 
     A failure names the version. If a version lacks an operator, a backend or a part of the schema that the program uses,
-    the build fails and names the oldest version that has it. Older runtimes run on Linux on x86_64, and need a C++
-    compiler: each is a runner of its own. Bazel fetches a wheel only if a test names it.
+    the build fails and names the oldest version that has it. Older runtimes run on Linux on x86_64: each is a
+    library of its own. Bazel fetches a wheel only if a test names it.
 
     Args:
       name: of the target.

@@ -12,6 +12,7 @@ load("//rules/private:platform_transition.bzl", "platform_transition")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
 load("//toolchains/exporter:linker_action.bzl", "linker_action")
 load("//toolchains/python:paths.bzl", "pair_format", "runfiles_path")
+load("//toolchains/python:python_tool.bzl", "library_path_lines")
 load("//toolchains/runner:with_compiler.bzl", "CC_TOOLCHAINS")
 load("//toolchains/runtime:import_names.bzl", "API_FRAMEWORK")
 load("//toolchains/runtime:origins.bzl", "RUNNER_PACKAGES")
@@ -40,12 +41,16 @@ def _et_runner_app_impl(ctx):
     _write_app(ctx, programs, runtime, exporter_version, fitted, binary, directory, manifest)
     report += app_report(ctx, programs = programs, manifest = manifest)
     archive = _archive(ctx, runtime, directory)
-    launcher = _launcher(ctx, runtime, directory)
+    layers = [layer for layer in _packages(programs) if layer.library_paths]
+    launcher = _launcher(ctx, runtime, directory, layers)
     return [
         DefaultInfo(
             executable = launcher,
             files = depset([directory, archive]),
-            runfiles = ctx.runfiles([directory, launcher]),
+            runfiles = ctx.runfiles(
+                [directory, launcher],
+                transitive_files = depset(transitive = [layer.files for layer in layers]),
+            ),
         ),
         OutputGroupInfo(
             archive = depset([archive]),
@@ -76,6 +81,11 @@ def _et_runner_app_impl(ctx):
 def _one(transitioned):
     """The target of a label attribute, which a transition makes a list."""
     return transitioned[0] if type(transitioned) == "list" else transitioned
+
+def _packages(programs):
+    """Packages of the programs' backends, each once."""
+    backends = depset(transitive = [program.backends for program in programs])
+    return {p.label: p for backend in backends.to_list() for p in backend.packages}.values()
 
 def _api_library(ctx, runtime, fitted):
     """The C interface as a shared library; None where no package needs it, and where main() is another."""
@@ -189,7 +199,7 @@ def _archive(ctx, runtime, directory):
     )
     return archive
 
-def _launcher(ctx, runtime, directory):
+def _launcher(ctx, runtime, directory, layers):
     """A script for `bazel run`."""
     script = ctx.actions.declare_file(ctx.label.name + ".run.sh")
     ctx.actions.expand_template(
@@ -199,6 +209,7 @@ def _launcher(ctx, runtime, directory):
         substitutions = {
             "%{app}": runfiles_path(directory),
             "%{label}": str(ctx.label).removeprefix("@@"),
+            "%{library_path}": "".join(library_path_lines([path for layer in layers for path in layer.library_paths])),
             "%{platform}": runtime.platform,
         },
     )

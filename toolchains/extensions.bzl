@@ -63,10 +63,12 @@ py_library(
 
 et_packages(
     name = "packages",
+    libraries = %%s,
+    library_paths = %%s,
     package_imports = ["site-packages"],
     metadata_files = [":metadata_files"],
     packages = [":site_packages", ":programs"],
-    programs = [%%s],
+    programs = %%s,
     stamp = "environment.json",
 )
 """ % Label("//toolchains/exporter:packages.bzl")
@@ -147,7 +149,12 @@ def _backend_packages(module_ctx, base_locks):
         python_environment(
             name = name,
             base_locks = base_locks,
-            build_file_content = _LAYER_BUILD % ("\"bin\"" if tag.programs else ""),
+            build_file_content = _LAYER_BUILD % (
+                ["site-packages/" + path for path in tag.libraries],
+                ["site-packages/" + path for path in tag.library_paths],
+                ["bin"] if tag.programs else [],
+            ),
+            library_paths = tag.library_paths,
             lite = False,
             locks = tag.locks,
             scripts = tag.programs,
@@ -434,6 +441,13 @@ executorch.backend_packages(
 ```
 """,
     attrs = {
+        "libraries": attr.string_list(
+            doc = "Shared libraries of the packages that register a backend when they are loaded: paths in " +
+                  "site-packages. Tests, chats, benchmarks and `et` load them.",
+        ),
+        "library_paths": attr.string_list(
+            doc = "Folders in site-packages with the shared libraries that a backend looks for when it runs.",
+        ),
         "locks": attr.label_list(mandatory = True, doc = "Requirements with hashes."),
         "name": attr.string(mandatory = True, doc = "Name of the repository."),
         "programs": attr.string_list(

@@ -1,6 +1,6 @@
 """et_llm_answer_test: a question to a language model's program, and what its answer must contain."""
 
-load("//rules/llm/private:llm_program.bzl", "LLM_PROGRAM_ATTRIBUTES", "llm_program", "quoted")
+load("//rules/llm/private:llm_program.bzl", "LLM_PROGRAM_ATTRIBUTES", "LLM_PROGRAM_TOOLCHAINS", "llm_program", "quoted")
 
 _ANSWER = """answer=$(%{command} --prompt %{prompt} "$@")
 printf '%s\\n' "$answer"
@@ -36,4 +36,5 @@ et_llm_answer_test(
         "prompt": attr.string(mandatory = True, doc = "The question."),
     },
     test = True,
+    toolchains = LLM_PROGRAM_TOOLCHAINS,
 )

@@ -1,6 +1,6 @@
 """et_llm_chat: a conversation with a language model's program on this machine."""
 
-load("//rules/llm/private:llm_program.bzl", "LLM_PROGRAM_ATTRIBUTES", "llm_program")
+load("//rules/llm/private:llm_program.bzl", "LLM_PROGRAM_ATTRIBUTES", "LLM_PROGRAM_TOOLCHAINS", "llm_program")
 
 # A first argument that is not an option is the prompt; without a prompt it is a conversation.
 _CHAT = """case "${1:--}" in
@@ -33,4 +33,5 @@ It is the runner, `//tools/runner`, and takes its options after the prompt.
 """,
     attrs = LLM_PROGRAM_ATTRIBUTES,
     executable = True,
+    toolchains = LLM_PROGRAM_TOOLCHAINS,
 )

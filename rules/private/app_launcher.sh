@@ -5,7 +5,7 @@ case "$0" in /*) self=$0 ;; *) self=$PWD/$0 ;; esac
 runfiles=$self.runfiles
 [ -d "$runfiles" ] || runfiles=${RUNFILES_DIR:-${TEST_SRCDIR:-$runfiles}}
 app=$runfiles/%{app}
-machine=$(uname -s)_$(uname -m)
+%{library_path}machine=$(uname -s)_$(uname -m)
 case "%{platform}:$machine" in
 linux_x86_64:Linux_x86_64 | linux_arm64:Linux_aarch64 | macos_arm64:Darwin_arm64)
   exec "$app/runner" "$@"

@@ -1,8 +1,7 @@
 """Targets beside a program that start a command of `et` with it: <program>.evaluate and .benchmark."""
 
-load("//rules/private:program_run.bzl", "run_beside_model")
+load("//rules/private:program_run.bzl", "RUNNING_TOOLCHAINS", "run_beside_model")
 load("//rules/private:providers.bzl", "EtProgramInfo")
-load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
 load("//toolchains/exporter:packages.bzl", "CLI_TOOLCHAIN")
 load("//toolchains/python:paths.bzl", "readable_label")
 load("//toolchains/python:python_tool.bzl", "tool_attributes")
@@ -46,7 +45,7 @@ et_companion = rule(
         ),
     } | tool_attributes(),
     executable = True,
-    toolchains = [CLI_TOOLCHAIN, EXPORTER_TOOLCHAIN],
+    toolchains = [CLI_TOOLCHAIN] + RUNNING_TOOLCHAINS,
 )
 
 # Attributes that companions take over from their program.

@@ -3,13 +3,13 @@
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
 load("//toolchains/exporter:linker_action.bzl", "linker_action")
 load("//toolchains/older:inventory.bzl", "read_inventory")
-load("//toolchains/older:older_runner.bzl", "EtOlderRunnerInfo")
+load("//toolchains/older:older_library.bzl", "EtOlderLibraryInfo", "older_transition")
 load("//toolchains/runtime:older.bzl", "OLDER_RUNTIMES")
-load("//toolchains/runtime:older_versions.bzl", "EtOlderVersionsInfo", "older_transition")
+load("//toolchains/runtime:older_versions.bzl", "EtOlderVersionsInfo")
 
 OLDER_ATTRIBUTES = {
     "_inventories": attr.label(allow_single_file = True, default = "//toolchains/older:inventories.json"),
-    "_older_runners": attr.label(cfg = older_transition, default = "//toolchains/older:runner"),
+    "_older_libraries": attr.label(cfg = older_transition, default = "//toolchains/older:library"),
     "_older_versions": attr.label(
         default = "@executorch_older_runtimes//:versions",
         providers = [EtOlderVersionsInfo],
@@ -33,18 +33,18 @@ def older_runs(ctx, program, layers):
     if layers:
         fail(("%s: runtimes: got %s, expected none: a backend of %s runs only with the packages that it brings. " +
               "Remove runtimes.") % (ctx.label, ", ".join(ctx.attr.runtimes), program.label))
-    runners = {version: target[EtOlderRunnerInfo] for version, target in ctx.split_attr._older_runners.items()}
+    libraries = {version: target[EtOlderLibraryInfo] for version, target in ctx.split_attr._older_libraries.items()}
     words = ["--executorch_version", ctx.toolchains[EXPORTER_TOOLCHAIN].exporter.executorch_version]
     files = []
     for version in ctx.attr.runtimes:
-        runner = runners[version]
-        if not runner.executable:
-            fail(("%s: runtimes: older runtimes run on Linux on x86_64, and need a C++ compiler. Remove runtimes, or " +
-                  "set target_compatible_with to that platform.") % ctx.label)
+        older = libraries[version]
+        if not older.library:
+            fail(("%s: runtimes: older runtimes run on Linux on x86_64. Remove runtimes, or set " +
+                  "target_compatible_with to that platform.") % ctx.label)
         words += ["--older", version]
-        words += [file.short_path for file in (runner.executable, runner.libraries[0], runner.python_names)]
-        files += runner.files
-    return struct(words = words, files = files + [_fit(ctx, program, runners)])
+        words += [file.short_path for file in (older.library, older.runtime[0], older.python_names)]
+        files += older.files
+    return struct(words = words, files = files + [_fit(ctx, program, libraries)])
 
 def _check_versions(ctx):
     known = ctx.attr._older_versions[EtOlderVersionsInfo].versions
@@ -56,10 +56,10 @@ def _check_versions(ctx):
                   "executorch.older_runtime(executorch_version = \"%s\", sha256 = \"…\").") %
                  (ctx.label, version, ", ".join(known), version))
 
-def _fit(ctx, program, runners):
+def _fit(ctx, program, libraries):
     output = ctx.actions.declare_file(ctx.label.name + ".older_fit.json")
     declared = [
-        read_inventory(ctx, version, runners[version])
+        read_inventory(ctx, version, libraries[version])
         for version in ctx.attr.runtimes
         if version not in OLDER_RUNTIMES
     ]

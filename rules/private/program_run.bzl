@@ -1,9 +1,49 @@
-"""Runs of a program in ExecuTorch's Python runtime: their files, and scripts that compare it with its model."""
+"""Runs of a program on this machine: their files, and the scripts that start them."""
 
 load("//rules/private:backend_packages.bzl", "recipe_packages")
 load("//rules/private:exporter_flags.bzl", "add_request", "request_files")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
+load("//toolchains/python:paths.bzl", "unique")
 load("//toolchains/python:python_tool.bzl", "launcher_script", "tool_files")
+load("//toolchains/runner:runner.bzl", "RUNNER_TOOLCHAIN")
+
+# Of rules that call `running_script`.
+RUNNING_TOOLCHAINS = [EXPORTER_TOOLCHAIN, RUNNER_TOOLCHAIN]
+
+def running_script(ctx, script, *, words, layers = [], first_roots = [], enter = False):
+    """Writes a shell script that runs our Python with the library that runs programs.
+
+    Args:
+      ctx: rule context with `tool_attributes` and RUNNING_TOOLCHAINS.
+      script: File to write.
+      words: the module and its arguments.
+      layers: list of EtPackagesInfo that the program's backends and its model need.
+      first_roots: import roots before all others, as runfiles paths.
+      enter: as for `launcher_script`.
+
+    Returns:
+      Depset of Files that the script needs.
+    """
+    exporter = ctx.toolchains[EXPORTER_TOOLCHAIN].exporter
+    roots = exporter.package_roots + [root for layer in layers for root in layer.roots]
+    libraries = [library for layer in layers for library in layer.libraries]
+    launcher_script(
+        ctx,
+        script,
+        interpreter = exporter.interpreter,
+        roots = unique(first_roots + roots),
+        words = words,
+        enter = enter,
+        path_variables = {"ET_RUNTIME_ROOTS": roots} | ({"ET_RUNTIME_LIBRARIES": libraries} if libraries else {}),
+        library_paths = [path for layer in layers for path in layer.library_paths],
+    )
+    return depset([exporter.interpreter], transitive = [
+        tool_files(ctx),
+        exporter.packages,
+        exporter.light_packages,
+        exporter.python_files,
+        ctx.toolchains[RUNNER_TOOLCHAIN].files,
+    ] + [layer.files for layer in layers])
 
 def program_files(label, program, adapter = None):
     """Collects the files that a run of a program needs.
@@ -31,7 +71,7 @@ def run_beside_model(ctx, *, label, program, flags, words, packages = [], tools 
     """Declares a script that runs a module of ours with a program and the eager model.
 
     Args:
-      ctx: rule context with `tool_attributes` and the exporter toolchain.
+      ctx: rule context with `tool_attributes` and RUNNING_TOOLCHAINS.
       label: Label for messages.
       program: EtProgramInfo.
       flags: File to write: the flags of model, program and data, for `etlower.flags`.
@@ -42,7 +82,6 @@ def run_beside_model(ctx, *, label, program, flags, words, packages = [], tools 
     Returns:
       DefaultInfo of an executable target.
     """
-    exporter = ctx.toolchains[EXPORTER_TOOLCHAIN].exporter
     model = program.lowered.model.lowerable
     run = program_files(ctx.label, program)
     args = ctx.actions.args()
@@ -58,24 +97,13 @@ def run_beside_model(ctx, *, label, program, flags, words, packages = [], tools 
     args.add_all([f.short_path for f in run.data], format_each = "--program_data=%s")
     ctx.actions.write(flags, args)
 
-    # Some runtimes are the compiler's own libraries.
     layers = recipe_packages(ctx.label, program.recipe, model) + packages
     script = ctx.actions.declare_file(ctx.label.name)
-    launcher_script(
-        ctx,
-        script,
-        interpreter = exporter.interpreter,
-        roots = exporter.package_roots + [root for layer in layers for root in layer.roots],
-        words = words,
-        enter = True,
-    )
     files = depset(
-        [flags, exporter.interpreter] + run.files + tools,
+        [flags] + run.files + tools,
         transitive = [
             request_files(model = model, recipe = None),
-            tool_files(ctx),
-            exporter.packages,
-            exporter.python_files,
-        ] + [layer.files for layer in layers],
+            running_script(ctx, script, words = words, layers = layers, enter = True),
+        ],
     )
     return DefaultInfo(executable = script, runfiles = ctx.runfiles(transitive_files = files))

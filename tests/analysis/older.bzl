@@ -11,8 +11,9 @@ def _older_impl(ctx):
     asserts.equals(env, runtimes, [words[n + 1] for n in range(len(words)) if words[n] == "--version"])
     files = analysistest.target_under_test(env)[DefaultInfo].default_runfiles.files.to_list()
     paths = [file.short_path for file in files]
-    runners = ["toolchains/older/older_runner.%s/runner" % version for version in runtimes]
-    asserts.equals(env, sorted(runners), sorted([path for path in paths if "/older_runner." in path and path.endswith("/runner")]))
+    name = "libexecutorch_app_older.so"
+    libraries = ["toolchains/older/older_library.%s/%s" % (version, name) for version in runtimes]
+    asserts.equals(env, sorted(libraries), sorted([path for path in paths if "/older_library." in path and path.endswith(name)]))
     for version in ctx.attr.bundled:
         repository = "executorch_older_" + version.replace(".", "_") + "/"
         has = bool([path for path in paths if repository in path])

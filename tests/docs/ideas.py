@@ -12,7 +12,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 # Of the packages below tools, from the bottom to the top: each may import those before it.
-ORDER = ("etbuild", "etlink", "etlower", "etfast", "etllm", "ettune", "etbundle", "etcli")
+ORDER = (
+    *("etbuild", "etlink", "runner", "etlower", "etfast", "etllm", "ettune", "etbundle"),
+    "etcli",
+)
 # What a newcomer ignores: packages, and folders of packages.
 WALLED = ("etbundle.mobile", "etfast", "etllm", "ettune")
 FORMATS = "docs/reference/formats.md"

@@ -95,14 +95,12 @@ def _program(path: Path, folders: Folders) -> None:
 
 
 def _data(path: Path, folders: Folders) -> None:
-    from etlink import merge, ptd, share
+    from etlink import ptd, share
 
     out = folders.scratch / "out.ptd"
     index = share.adopt(path, None, out, LABEL)
     assert out.read_bytes() == path.read_bytes()
     assert {e.key for e in index.entries} == set(ptd.read(path))
-    merged = merge.merge([path, folders.seeds / "other"], folders.scratch / "merged.ptd")
-    assert set(ptd.read(merged)) > set(ptd.read(path))
 
 
 def _payload(path: Path, folders: Folders) -> None:

@@ -146,6 +146,18 @@ def _download_files(rctx, arguments):
         pending.wait()
     return bool(downloads)
 
+def _link_libraries(rctx, folder):
+    """Links `libx.so` to `libx.so.2`, and `libx.dylib` to `libx.2.dylib`: wheels leave out the names that runtimes open."""
+    names = {file.basename: file for file in rctx.path(folder).readdir()}
+    for name in sorted(names):
+        stem, dot, version = name.partition(".so.")
+        short = stem + ".so" if dot else ""
+        if name.endswith(".dylib") and name.count(".") > 1:
+            short = name.partition(".")[0] + ".dylib"
+        if short and short not in names:
+            names[short] = None
+            rctx.symlink(names[name], "%s/%s" % (folder, short))
+
 def _python_environment_impl(rctx):
     locks = [_watched(rctx, label) for label in rctx.attr.locks]
     installer = [_watched(rctx, label) for label in _INSTALLER][0].dirname
@@ -172,6 +184,9 @@ def _python_environment_impl(rctx):
     _run_installer(rctx, arguments, quiet = False)
     rctx.delete("files")
     _check_versions(rctx)
+
+    for folder in rctx.attr.library_paths:
+        _link_libraries(rctx, "site-packages/" + folder)
 
     folders = {
         "site_packages": ["site-packages"],
@@ -201,6 +216,9 @@ python_environment = repository_rule(
         ),
         "build_file_content": attr.string(
             doc = "Text that is added to the repository's BUILD.bazel, such as a toolchain's target.",
+        ),
+        "library_paths": attr.string_list(
+            doc = "Folders of site-packages with shared libraries, which get links without versions.",
         ),
         "lite": attr.bool(
             default = True,

@@ -60,6 +60,8 @@ def _packages_impl(ctx):
         roots = unique(roots),
         programs = ["%s/%s" % (here, folder) for folder in ctx.attr.programs],
         variables = {n: "%s/%s" % (here, path) for n, path in ctx.attr.variables.items()},
+        libraries = ["%s/%s" % (here, file) for file in ctx.attr.libraries],
+        library_paths = ["%s/%s" % (here, folder) for folder in ctx.attr.library_paths],
         missing = ctx.attr.missing,
         metadata_files = depset(ctx.files.metadata_files),
     )
@@ -78,6 +80,14 @@ et_packages_rule = rule(
             executable = True,
             cfg = "exec",
             doc = "Set by the macro: the target with the files.",
+        ),
+        "libraries": attr.string_list(
+            doc = "Shared libraries that register a backend or operators when they are loaded, relative to the " +
+                  "stamp's folder. Tests, chats, benchmarks and `et` load them before a program.",
+        ),
+        "library_paths": attr.string_list(
+            doc = "Folders with shared libraries that a backend looks for when it runs, relative to the stamp's. " +
+                  "They are on the search path of tests, chats, benchmarks and of `bazel run` of apps.",
         ),
         "metadata_files": attr.label_list(
             allow_files = True,

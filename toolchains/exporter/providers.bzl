@@ -29,6 +29,8 @@ EtPackagesInfo = provider(
         "roots": "List of strings: import roots, as runfiles paths.",
         "programs": "List of strings: folders for PATH, as runfiles paths.",
         "variables": "Dict of environment variable to runfiles path.",
+        "libraries": "List of strings: shared libraries that register backends or operators, as runfiles paths.",
+        "library_paths": "List of strings: folders where a backend looks for libraries when it runs, as runfiles paths.",
         "missing": "String: why they cannot be used; empty: they can.",
         "metadata_files": "Depset of Files: METADATA of each package.",
     },

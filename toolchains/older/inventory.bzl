@@ -2,16 +2,15 @@
 
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
 load("//toolchains/exporter:linker_action.bzl", "linker_action")
-load("//toolchains/older:older_runner.bzl", "EtOlderRunnerInfo")
-load("//toolchains/runtime:older_versions.bzl", "older_transition")
+load("//toolchains/older:older_library.bzl", "EtOlderLibraryInfo", "older_transition")
 
-def read_inventory(ctx, version, runner):
+def read_inventory(ctx, version, older):
     """Declares what a version has.
 
     Args:
       ctx: rule context with the exporter toolchain.
       version: string: of ExecuTorch.
-      runner: EtOlderRunnerInfo of that version.
+      older: EtOlderLibraryInfo of that version.
 
     Returns:
       File (JSON).
@@ -19,14 +18,14 @@ def read_inventory(ctx, version, runner):
     output = ctx.actions.declare_file("%s.inventories/%s.json" % (ctx.label.name, version))
     args = ctx.actions.args()
     args.add("--version", version)
-    args.add_all(runner.libraries, before_each = "--library")
-    args.add_all(runner.schema, before_each = "--schema")
+    args.add_all(older.runtime, before_each = "--library")
+    args.add_all(older.schema, before_each = "--schema")
     args.add("--output", output)
     linker_action(
         ctx,
         module = "etbundle.inventory",
         arguments = args,
-        inputs = runner.libraries + runner.schema,
+        inputs = older.runtime + older.schema,
         outputs = [output],
         mnemonic = "EtScan",
         progress_message = "Reading what ExecuTorch %s has" % version,
@@ -34,10 +33,10 @@ def read_inventory(ctx, version, runner):
     return output
 
 def _inventories_impl(ctx):
-    runners = ctx.split_attr._runners
+    libraries = ctx.split_attr._libraries
     return [DefaultInfo(files = depset([
-        read_inventory(ctx, version, runners[version][EtOlderRunnerInfo])
-        for version in sorted(runners)
+        read_inventory(ctx, version, libraries[version][EtOlderLibraryInfo])
+        for version in sorted(libraries)
     ]))]
 
 inventories = rule(
@@ -45,7 +44,7 @@ inventories = rule(
     doc = "The inventories of older runtimes, a file each.",
     attrs = {
         "runtimes": attr.string_list(mandatory = True, doc = "Versions of ExecuTorch."),
-        "_runners": attr.label(cfg = older_transition, default = "//toolchains/older:runner"),
+        "_libraries": attr.label(cfg = older_transition, default = "//toolchains/older:library"),
     },
     toolchains = [EXPORTER_TOOLCHAIN],
 )

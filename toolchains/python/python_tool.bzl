@@ -89,7 +89,16 @@ def import_root(files, package):
     """
     return files[0].path.rpartition("/%s/" % package)[0]
 
-def launcher_script(ctx, output, *, interpreter, roots = [], words = [], enter = False, path_variables = {}):
+def launcher_script(
+        ctx,
+        output,
+        *,
+        interpreter,
+        roots = [],
+        words = [],
+        enter = False,
+        path_variables = {},
+        library_paths = []):
     """Writes a shell script that runs our Python with a module, from the script's runfiles.
 
     Args:
@@ -100,10 +109,12 @@ def launcher_script(ctx, output, *, interpreter, roots = [], words = [], enter =
       words: the module and its arguments; more come from the script's own command line.
       enter: whether to change to the main repository's runfiles first.
       path_variables: environment variables: name to a list of runfiles paths, joined by colons.
+      library_paths: folders of shared libraries, as runfiles paths.
     """
     environment = [_exported(k, v) for k, v in sorted(ENVIRONMENT.items())]
     for name, paths in sorted(path_variables.items()):
         environment.append(_exported(name, ":".join(["$runfiles/" + p for p in paths])))
+    environment += library_path_lines(library_paths)
     command = ["\"$interpreter\""] + INTERPRETER_FLAGS
     launcher = runfiles_path(ctx.file._launcher)
     command.append("\"$runfiles/%s\"" % launcher)
@@ -120,6 +131,21 @@ def launcher_script(ctx, output, *, interpreter, roots = [], words = [], enter =
         ),
         is_executable = True,
     )
+
+def library_path_lines(paths):
+    """Lines of a shell script that put folders of $runfiles on the search path of shared libraries.
+
+    Args:
+      paths: list of runfiles paths.
+
+    Returns:
+      A list of strings, each with its line feed.
+    """
+    folders = ":".join(["$runfiles/" + path for path in paths])
+    return [
+        "export {0}=\"{1}${{{0}:+:${0}}}\"\n".format(name, folders)
+        for name in (["DYLD_LIBRARY_PATH", "LD_LIBRARY_PATH"] if paths else [])
+    ]
 
 # Where the user is, as `bazel run` says it, too.
 _ENTER = """export BUILD_WORKING_DIRECTORY="${BUILD_WORKING_DIRECTORY:-$PWD}"

@@ -1,45 +1,107 @@
-"""program_runner: the C++ runner for the machine that runs a test."""
+"""The library that runs programs on this machine: in one configuration, however a build is configured.
+
+Compiling it takes a minute of CPU. So it is built for a portable platform, with zig and with optimization, whatever the
+build's target platform, compilation mode and compiler flags are: tests, chats, `et` and the runner share one result,
+and so do machines with one cache.
+"""
+
+load("@executorch_compiler//:found.bzl", "HOST_PLATFORM")
+load("//toolchains/runtime:providers.bzl", "EtRuntimeInfo")
 
 RUNNER_TOOLCHAIN = Label("//toolchains/runner:toolchain_type")
 
-def _program_runner_impl(ctx):
-    runner = ctx.attr.runner
-    target = (runner[0] if type(runner) == "list" else runner)[DefaultInfo]
-    runner = struct(
-        executable = ctx.executable.runner,
-        runfiles = target.default_runfiles.merge(ctx.runfiles([ctx.executable.runner])),
-    )
-    return [platform_common.ToolchainInfo(runner = runner)]
+# What all builds of it have.
+HOST_OPTIONS = {
+    "//command_line_option:compilation_mode": "opt",
+    "//command_line_option:conlyopt": [],
+    "//command_line_option:copt": [],
+    "//command_line_option:cxxopt": [],
+    "//command_line_option:features": [],
+    "//command_line_option:linkopt": [],
+    "//command_line_option:per_file_copt": [],
+    "//command_line_option:strip": "sometimes",
+}
+OLDER_VERSION = str(Label("//toolchains/runtime:older_version"))
 
 _PLATFORMS = "//command_line_option:platforms"
+_PORTABLE = ["linux_arm64", "linux_x86_64", "macos_arm64"]
 
-def _on_platform_impl(_settings, attr):
-    return {_PLATFORMS: [attr.platform]}
+def host_platforms(name, others):
+    """The platform that the library is built for, as transitions know it.
 
-_on_platform = transition(
-    implementation = _on_platform_impl,
-    inputs = [],
-    outputs = [_PLATFORMS],
+    Args:
+      name: of the machine's kind, as in //toolchains/platforms.
+      others: list of Labels: the build's platforms, for machines of other kinds.
+
+    Returns:
+      A list of Labels.
+    """
+    return [Label("//toolchains/platforms:" + name)] if name in _PORTABLE else others
+
+def _host_impl(settings, attr):
+    platforms = [attr.platform] if attr.platform else host_platforms(HOST_PLATFORM, settings[_PLATFORMS])
+    return HOST_OPTIONS | {OLDER_VERSION: "", _PLATFORMS: platforms}
+
+_host = transition(
+    implementation = _host_impl,
+    inputs = [_PLATFORMS],
+    outputs = HOST_OPTIONS.keys() + [OLDER_VERSION, _PLATFORMS],
 )
 
-def _runner_rule(cfg, attrs = {}):
-    return rule(
-        implementation = _program_runner_impl,
-        doc = """A runner for a `toolchain` of the type `@rules_executorch//toolchains/runner:toolchain_type`.
+_PLATFORM = {
+    "platform": attr.label(
+        providers = [platform_common.PlatformInfo],
+        doc = "The machine that runs it, one of //toolchains/platforms; default: the one that Bazel runs on.",
+    ),
+}
 
-The toolchain has `runner`: a struct of `executable`, a File, and `runfiles`.
+def _file_and_runfiles(ctx, binary):
+    [file] = binary[DefaultInfo].files.to_list()
+    return file, binary[DefaultInfo].default_runfiles.merge(ctx.runfiles([file]))
+
+def _binary_on_host_impl(ctx):
+    file, runfiles = _file_and_runfiles(ctx, ctx.attr.binary[0])
+    link = ctx.actions.declare_file(ctx.label.name)
+    ctx.actions.symlink(output = link, target_file = file, is_executable = True)
+    return [DefaultInfo(executable = link, runfiles = runfiles)]
+
+binary_on_host = rule(
+    implementation = _binary_on_host_impl,
+    doc = "A program for this machine.",
+    attrs = _PLATFORM | {"binary": attr.label(cfg = _host, mandatory = True)},
+    executable = True,
+)
+
+def _library_on_host_impl(ctx):
+    _, runfiles = _file_and_runfiles(ctx, ctx.attr.library[0])
+    return [DefaultInfo(files = runfiles.files, runfiles = runfiles)]
+
+library_on_host = rule(
+    implementation = _library_on_host_impl,
+    doc = "A shared library for this machine, with those that it loads.",
+    attrs = _PLATFORM | {"library": attr.label(cfg = _host, mandatory = True)},
+)
+
+def _program_library_impl(ctx):
+    [library] = ctx.attr.library
+    [runtime] = ctx.attr.runtime
+    file, runfiles = _file_and_runfiles(ctx, library)
+    return [platform_common.ToolchainInfo(
+        library = file,
+        files = depset(ctx.files.python, transitive = [runfiles.files]),
+        runtime = runtime[EtRuntimeInfo],
+    )]
+
+program_library = rule(
+    implementation = _program_library_impl,
+    doc = """The library that runs programs, for a `toolchain` of the type //toolchains/runner:toolchain_type.
+
+It has `library`, a File; `files`, a depset of it, of what it loads and of its Python module; and `runtime`, the
+EtRuntimeInfo in it.
 """,
-        attrs = {"runner": attr.label(cfg = cfg, executable = True, mandatory = True)} | attrs,
-    )
-
-# A test runs on its execution platform, whatever platform its programs are for.
-program_runner = _runner_rule(cfg = "exec")
-
-# Where both platforms are alike, the runner that `bazel run` starts serves tests, too: it is compiled once.
-program_runner_of_target = _runner_rule(cfg = "target")
-
-# Where the machine has no C++ compiler: for a portable platform, for which zig compiles.
-program_runner_on_platform = _runner_rule(
-    cfg = _on_platform,
-    attrs = {"platform": attr.label(mandatory = True, providers = [platform_common.PlatformInfo])},
+    attrs = _PLATFORM | {
+        "library": attr.label(cfg = _host, default = "//tools/runner:libexecutorch_app.so"),
+        "python": attr.label(allow_files = True, default = "//tools/runner:files"),
+        "runtime": attr.label(cfg = _host, default = "//toolchains/runtime:current"),
+    },
 )

@@ -1,4 +1,4 @@
-"""Runs a program in ExecuTorch's Python runtime, in a process of its own.
+"""Runs a program in a process of its own, whose crash is an error like others.
 
 Contract: `python -m etcli.execution REQUEST.json ANSWER.json`, started by `process.ask`; `running`
 and `files.inspection` write the requests.
@@ -13,9 +13,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from etbuild.errors import BuildError
-from etlink import runtime
+from etlink import pte
 from etlink.process import serve
+from etlower import arrays
+from etlower.arrays import Array
+from etlower.cases import outputs_of
+from etlower.outputs import Tolerance, difference
+from runner import runtime
 
 # First elements of a tensor that the answer has.
 _SHOWN = 8
@@ -27,16 +33,19 @@ def answer(request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _run(request: Mapping[str, Any]) -> dict[str, Any]:
-    data = Path(request["data"]) if request["data"] else None
+    path, name = Path(request["program"]), request["name"]
+    runtime.check_needs(pte.read(path), name)
+    data = [Path(file) for file in request["data"]]
+    manifest = Path(request["manifest"]) if request["manifest"] else None
     begin = time.perf_counter()
-    program = runtime.Program(Path(request["program"]), data, request["name"])
-    load_seconds = time.perf_counter() - begin
-    cases = request["cases"] or [{"method": request["method"], "inputs": None}]
-    runs = [_run_case(program, case, request) for case in cases]
+    with runtime.Program(path, data, manifest, name=name) as program:
+        load_seconds = time.perf_counter() - begin
+        cases = request["cases"] or [{"method": request["method"], "inputs": None}]
+        runs = [_run_case(program, case, request) for case in cases]
     if request["output"]:
-        _write(Path(request["output"]), runs[0]["tensors"])
+        _write(Path(request["output"]), runs[0]["values"])
     for run in runs:
-        del run["tensors"]
+        del run["values"]
     return {"load_seconds": load_seconds, "runs": runs}
 
 
@@ -45,23 +54,24 @@ def _run_case(
 ) -> dict[str, Any]:
     from etcli import inputs
 
-    method = program.method(case["method"])
+    method = case["method"]
     if case["inputs"] is None:
         files = [Path(p) for p in request["inputs"]]
-        values = inputs.of_method(method.metadata, files, request["fill"], request["seed"])
+        described = program.describe(method)
+        values = inputs.of_method(described, files, request["fill"], request["seed"])
     else:
         values = [_from_bundle(v) for v in case["inputs"]]
+    program.load(method)
     seconds = []
     for _ in range(request["repeat"]):
-        begin = time.perf_counter()
-        outputs = method(values)
-        seconds.append(time.perf_counter() - begin)
+        outputs = outputs_of(program, method, values)
+        seconds.append(program.last_run_seconds)
     run = {
-        "method": case["method"],
+        "method": method,
         "seconds": seconds,
         "inputs": [_described(v) for v in values],
         "outputs": [_described(v) for v in outputs],
-        "tensors": outputs,
+        "values": outputs,
     }
     if case["inputs"] is not None:
         run["problems"] = _differences(outputs, case["outputs"], request)
@@ -72,48 +82,39 @@ def _differences(
     outputs: Sequence[Any], expected: Sequence[Mapping[str, Any]], request: Mapping[str, Any]
 ) -> list[str]:
     """Sentences on outputs that are not those of a bundle."""
-    from etlower import expected as eager
-    from etlower.outputs import Tolerance, difference
-
     if len(outputs) != len(expected):
         return [f"got {len(outputs)} outputs, expected {len(expected)}"]
     tolerance = Tolerance(request["atol"], request["rtol"])
-    got = eager.plain(outputs, "the program")
-    bundled = eager.plain([_from_bundle(value) for value in expected], "the bundle")
-    pairs = enumerate(zip(got, bundled, strict=True))
+    pairs = enumerate(zip(outputs, map(_from_bundle, expected), strict=True))
     lines = [difference(g, e, tolerance, f"output {n}") for n, (g, e) in pairs]
     return [line for line in lines if line]
 
 
 def _from_bundle(value: Mapping[str, Any]) -> Any:
-    import torch
-
-    data = bytearray(bytes.fromhex(value["data"]))
-    tensor = torch.frombuffer(data, dtype=getattr(torch, value["dtype"]))
+    data = np.frombuffer(bytes.fromhex(value["data"]), arrays.held(value["dtype"]))
     if value["is_number"]:
-        return tensor.item()
+        return data.item()
     order = value["order"]
-    laid_out = tensor.reshape([value["shape"][n] for n in order])
-    return laid_out.permute([order.index(n) for n in range(len(order))])
+    laid_out = data.reshape([value["shape"][n] for n in order])
+    rows = laid_out.transpose([order.index(n) for n in range(len(order))])
+    return Array(value["dtype"], np.ascontiguousarray(rows).reshape(value["shape"]))
 
 
 def _described(value: Any) -> dict[str, Any]:
     """A value for people: type and shape, range, and first elements."""
-    import torch
-
-    if not isinstance(value, torch.Tensor):
+    if not isinstance(value, Array):
         return {"dtype": type(value).__name__, "shape": [], "first": [value]}
-    flat = value.reshape(-1)
-    first = flat[:_SHOWN].tolist()
-    if value.dtype == torch.bool:
+    numbers = value.doubles().reshape(-1)
+    exact = value.dtype == "bool" or value.data.dtype.kind in "iu" and value.dtype != "bfloat16"
+    first = value.data.reshape(-1)[:_SHOWN].tolist() if exact else numbers[:_SHOWN].tolist()
+    if value.dtype == "bool":
         first = [str(v) for v in first]
     described: dict[str, Any] = {
-        "dtype": str(value.dtype).removeprefix("torch."),
+        "dtype": value.dtype,
         "shape": list(value.shape),
         "first": [float(f"{v:.6g}") if isinstance(v, float) else v for v in first],
     }
-    if flat.numel():
-        numbers = flat.double()
+    if numbers.size:
         described |= {
             "least": _finite(numbers.min()),
             "largest": _finite(numbers.max()),
@@ -128,15 +129,12 @@ def _finite(number: Any) -> float | str:
 
 
 def _write(path: Path, outputs: Sequence[Any]) -> None:
-    import safetensors.torch
-    import torch
-
-    tensors = {str(n): t.contiguous() for n, t in enumerate(outputs) if isinstance(t, torch.Tensor)}
+    tensors = {str(n): value for n, value in enumerate(outputs) if isinstance(value, Array)}
     part = path.with_name(f".{path.name}.part")
     try:
-        safetensors.torch.save_file(tensors, part)
+        arrays.write(part, tensors, "")
         part.replace(path)
-    except (OSError, safetensors.SafetensorError) as error:
+    except OSError as error:
         raise BuildError(f"{path} cannot be written: {error}.", "Does its folder exist?") from error
     finally:
         part.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Inputs of a method: the user's files, and filled tensors for the rest. Runs where torch is."""
+"""Inputs of a method, from files or generated."""
 
 from __future__ import annotations
 
@@ -6,20 +6,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
+import numpy as np
 from etbuild.errors import BuildError
-
-# Upstream gives the numbers of scalar_type.fbs.
-from etlink.tables import SCALAR_TYPES
+from etlower import arrays
+from etlower.arrays import Array
 
 
 def of_method(
-    metadata: Any, files: Sequence[Path] = (), fill: str = "random", seed: int = 0
-) -> list[torch.Tensor]:
-    """Inputs in the method's order.
+    described: Any, files: Sequence[Path] = (), fill: str = "random", seed: int = 0
+) -> list[Array]:
+    """Makes inputs in the method's order.
 
     Args:
-      metadata: upstream's MethodMeta.
+      described: `executorch_app.Method`.
       files: .npy, or .safetensors with the names 0, 1, …; for the first inputs.
       fill: contents of the other inputs: "random", "ones" or "zeros"; integers are never random.
       seed: of random numbers.
@@ -27,65 +26,61 @@ def of_method(
     Raises:
       BuildError: a file cannot be read or does not fit, or an input is not a tensor.
     """
-    given = [tensor for file in files for tensor in _read(file)]
-    count = metadata.num_inputs()
-    if len(given) > count:
-        raise BuildError(f"--input: got {len(given)} tensors, expected at most {count}.")
-    generator = torch.Generator().manual_seed(seed)
+    given = [array for file in files for array in _read(file)]
+    expected = described.inputs
+    if len(given) > len(expected):
+        raise BuildError(f"--input: got {len(given)} tensors, expected at most {len(expected)}.")
+    random = np.random.default_rng(seed)
     inputs = []
-    for number in range(count):
-        try:
-            info = metadata.input_tensor_meta(number)
-        except (RuntimeError, TypeError):
-            # A number or a text: its kind is all that the tables say.
+    for number, value in enumerate(expected):
+        if value.kind != "tensor":
             raise BuildError(
                 f"Input {number} is not a tensor, which et cannot give.",
                 "The runner (tools/runner) can.",
-            ) from None
-        shape = tuple(info.sizes())
-        dtype = getattr(torch, SCALAR_TYPES[int(info.dtype())][0])
+            )
         if number < len(given):
-            _check(given[number], shape, dtype, number)
+            _check(given[number], value.shape, value.dtype, number)
             inputs.append(given[number])
         else:
-            inputs.append(_filled(shape, dtype, fill, generator))
+            inputs.append(_filled(value.shape, value.dtype, fill, random))
     return inputs
 
 
-def _check(tensor: torch.Tensor, bounds: Sequence[int], dtype: torch.dtype, number: int) -> None:
-    shape = tuple(tensor.shape)
+def _check(array: Array, bounds: Sequence[int], dtype: str, number: int) -> None:
+    shape = array.shape
     fits = len(shape) == len(bounds) and all(a <= b for a, b in zip(shape, bounds, strict=True))
-    if tensor.dtype != dtype or not fits:
+    if array.dtype != dtype or not fits:
         raise BuildError(
-            f"Input {number}: got {tensor.dtype} {list(shape)}, expected {dtype} of at most "
-            f"{list(bounds)}.".replace("torch.", ""),
+            f"Input {number}: got {array.dtype} {list(shape)}, expected {dtype} of at most "
+            f"{list(bounds)}.",
             "Give a file with such a tensor.",
         )
 
 
-def _filled(
-    shape: Sequence[int], dtype: torch.dtype, fill: str, generator: torch.Generator
-) -> torch.Tensor:
+def _filled(shape: Sequence[int], dtype: str, fill: str, random: np.random.Generator) -> Array:
+    is_float = dtype.startswith(("float", "bfloat"))
     if fill == "zeros":
-        return torch.zeros(shape, dtype=dtype)
-    if fill == "ones" or not dtype.is_floating_point:
-        return torch.ones(shape, dtype=dtype)
-    return torch.randn(shape, generator=generator).to(dtype)
+        numbers = np.zeros(shape)
+    elif fill == "ones" or not is_float:
+        numbers = np.ones(shape)
+    else:
+        numbers = random.standard_normal(shape)
+    if dtype == "bfloat16":
+        # The upper half of a float32's bits.
+        return Array(dtype, (numbers.astype("<f4").view("<u4") >> 16).astype("<u2"))
+    return Array(dtype, numbers.astype(arrays.held(dtype)))
 
 
-def _read(path: Path) -> list[torch.Tensor]:
-    import numpy
-    import safetensors
-    import safetensors.torch
-
+def _read(path: Path) -> list[Array]:
     try:
         if path.suffix == ".npy":
-            return [torch.from_numpy(numpy.load(path, allow_pickle=False))]
-        if path.suffix == ".safetensors":
-            tensors = safetensors.torch.load_file(path)
-            return [tensors[name] for name in sorted(tensors, key=_numbers_first)]
-    except (OSError, ValueError, TypeError, safetensors.SafetensorError) as error:
+            array = np.load(path, allow_pickle=False)
+            return [Array(array.dtype.name, np.ascontiguousarray(array).reshape(array.shape))]
+    except (OSError, ValueError) as error:
         raise BuildError(f"{path} cannot be read: {error}.", "Write it again.") from error
+    if path.suffix == ".safetensors":
+        by_name, _ = arrays.read(path)
+        return [by_name[name] for name in sorted(by_name, key=_numbers_first)]
     raise BuildError(f"{path} is neither .npy nor .safetensors.", "Give one of those.")
 
 

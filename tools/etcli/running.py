@@ -11,7 +11,7 @@ from typing import Any
 
 from etbuild.errors import BuildError
 from etbundle.app import BINARY, MANIFEST
-from etlink import merge, process, pte, tables
+from etlink import process, pte, tables
 from etlink.amounts import human_tensor
 
 from etcli import paths
@@ -87,10 +87,9 @@ def run(path: Path, options: argparse.Namespace) -> dict[str, Any]:
             if not cases:
                 raise BuildError(f'{path} has no test cases of the method "{options.method}".')
             with bundle.program_file() as program:
-                return _ask(path, program.path, None, options, cases, folder)
-        files = [paths.existing(p) for p in options.data] or paths.data_beside(path)
-        data = merge.checked(paths.manifest_beside(path), path, files, folder)
-        return _ask(path, path, data, options, [], folder)
+                return _ask(path, program.path, [], options, cases, folder)
+        files = [paths.existing(p).absolute() for p in options.data]
+        return _ask(path, path, files or paths.data_beside(path), options, [], folder)
 
 
 def run_app(path: Path, arguments: Sequence[str]) -> int:
@@ -119,7 +118,7 @@ def run_app(path: Path, arguments: Sequence[str]) -> int:
 def _ask(
     path: Path,
     program: Path,
-    data: Path | None,
+    data: Sequence[Path],
     options: argparse.Namespace,
     cases: Sequence[bundled_file.Case],
     folder: Path,
@@ -129,7 +128,8 @@ def _ask(
         "command": "run",
         "name": path.name,
         "program": program.absolute(),
-        "data": str(data.absolute()) if data else "",
+        "data": [file.absolute() for file in data],
+        "manifest": paths.manifest_beside(program) or "",
         "inputs": [paths.existing(p).absolute() for p in options.input],
         "method": options.method or _default_method(program),
         "cases": [

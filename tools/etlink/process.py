@@ -20,7 +20,14 @@ from etbuild.errors import BuildError
 ROOTS = "ET_RUNTIME_ROOTS"
 
 
-def ask(module: str, request: Mapping[str, Any], folder: Path, name: str) -> dict[str, Any]:
+def ask(
+    module: str,
+    request: Mapping[str, Any],
+    folder: Path,
+    name: str,
+    environment: Mapping[str, str] | None = None,
+    torch: bool = False,
+) -> dict[str, Any]:
     """Sends a request to a module that runs as a program.
 
     Args:
@@ -28,6 +35,9 @@ def ask(module: str, request: Mapping[str, Any], folder: Path, name: str) -> dic
       request: for JSON; paths become text.
       folder: for the files of request and answer.
       name: of the program, for messages.
+      environment: variables that the module gets in addition.
+      torch: whether the module needs torch, which takes seconds to import, and all of ExecuTorch's
+        package, instead of the linker's small one.
 
     Returns:
       The answer.
@@ -36,10 +46,17 @@ def ask(module: str, request: Mapping[str, Any], folder: Path, name: str) -> dic
       BuildError: that of the module, or the process ended without an answer.
     """
     request_file, answer_file = folder / "request.json", folder / "answer.json"
+    # An earlier one is no answer to this request.
+    answer_file.unlink(missing_ok=True)
     request_file.write_text(json.dumps(request, default=str), encoding="utf-8")
     process = subprocess.run(
         [sys.executable, "-B", "-s", "-P", "-m", module, str(request_file), str(answer_file)],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(_paths()), "PYTHONWARNINGS": "ignore"},
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(_paths(torch)),
+            "PYTHONWARNINGS": "ignore",
+            **(environment or {}),
+        },
         capture_output=True,
         text=True,
         errors="replace",
@@ -56,7 +73,8 @@ def ask(module: str, request: Mapping[str, Any], folder: Path, name: str) -> dic
         end = f"crashed with {signal.Signals(-process.returncode).name}"
     raise BuildError(
         f"{name}: ExecuTorch's runtime {end}.",
-        "et inspect --runtime lists backends and operators that this runtime lacks.",
+        "The program is damaged, or memory ran out: et verify checks its files, and --jobs=1 runs "
+        "one action at a time.",
     )
 
 
@@ -75,8 +93,9 @@ def serve(answer: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> int:
     return 0
 
 
-def _paths() -> list[str]:
-    """Import paths with torch and the whole ExecuTorch instead of the linker's small one."""
+def _paths(torch: bool) -> list[str]:
     roots = [r for r in os.environ.get(ROOTS, "").split(os.pathsep) if r]
     paths = [p for p in sys.path if p]
+    if not torch:
+        return paths
     return [p for p in paths if not Path(p, "executorch").is_dir()] + roots if roots else paths

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import importlib
+import importlib.util
 import pkgutil
+import sys
 from collections.abc import Iterator
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -84,11 +85,12 @@ def _packing(aligned: tuple[str, str, str], alignment: int) -> Iterator[None]:
 def _classes() -> dict[str, Any]:
     """All generated classes, after the names in their modules are corrected."""
     package = _PROGRAM_PACKAGE
-    root = importlib.import_module(package)
-    modules = {
-        info.name: importlib.import_module(f"{package}.{info.name}")
-        for info in pkgutil.iter_modules(root.__path__)
-    }
+    with _without_compiler():
+        root = importlib.import_module(package)
+        modules = {
+            info.name: importlib.import_module(f"{package}.{info.name}")
+            for info in pkgutil.iter_modules(root.__path__)
+        }
     for module in modules.values():
         _name_classes(module)
     classes: dict[str, Any] = {}
@@ -97,6 +99,22 @@ def _classes() -> dict[str, Any]:
     for table, field, suffix in _ALIGNED:
         classes[f"{table}T"]._UnPack = _unpack_bytes(field, suffix)
     return classes
+
+
+@contextlib.contextmanager
+def _without_compiler() -> Iterator[None]:
+    """Leaves the packages around the classes empty: theirs would import the compiler and torch."""
+    added = []
+    for package in ("executorch.exir", "executorch.exir._serialize"):
+        spec = None if package in sys.modules else importlib.util.find_spec(package)
+        if spec:
+            sys.modules[package] = importlib.util.module_from_spec(spec)
+            added.append(package)
+    try:
+        yield
+    finally:
+        for package in added:
+            del sys.modules[package]
 
 
 # What generated modules call "flatbuffers", with tables that check each access.

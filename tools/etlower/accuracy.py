@@ -15,7 +15,7 @@ from etbuild import Method, ModelSpec
 
 from etlower.arrays import of_torch
 from etlower.dead_slices import Slices
-from etlower.exported import eager_outputs
+from etlower.eager import eager_outputs
 from etlower.outputs import sqnr_db
 
 

@@ -63,6 +63,17 @@ class Array:
         return self.doubles().item() if self.dtype == "bfloat16" else self.data.item()
 
 
+def held(dtype: str) -> str:
+    """Returns NumPy's name of how it holds a type's numbers.
+
+    Raises:
+      BuildError: there is no file of that type.
+    """
+    if dtype not in _DTYPES:
+        raise BuildError(f"a tensor's dtype: got {dtype}, expected one of {', '.join(_DTYPES)}.")
+    return _DTYPES[dtype][1]
+
+
 def of_torch(tensor: torch.Tensor) -> Array:
     """A copy of a tensor.
 
@@ -72,11 +83,11 @@ def of_torch(tensor: torch.Tensor) -> Array:
     import torch
 
     dtype = str(tensor.dtype).removeprefix("torch.")
-    if dtype not in _DTYPES:
-        raise BuildError(
-            f"a tensor's dtype: got {dtype}, expected one of {', '.join(_DTYPES)}.",
-            "Convert it in the model's forward, e.g. with .to(torch.float32).",
-        )
+    try:
+        held(dtype)
+    except BuildError as error:
+        hint = "Convert it in the model's forward, e.g. with .to(torch.float32)."
+        raise BuildError(error.what, hint) from error
     # ExecuTorch's own rule for what has several orders.
     order = tuple(tensor.dim_order())
     rows = tensor.detach().cpu().contiguous()

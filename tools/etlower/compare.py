@@ -1,19 +1,15 @@
 """Runs a program in ExecuTorch's runtime and compares it with what the eager model gives.
 
 Contract: `etlower.compare --label L --program PTE [--program_data PTD]… --manifest JSON
---expected FILE [--method M]… [--runner FILE] [--executorch_version V [--older VERSION RUNNER
-LIBRARY PYTHON_NAMES]…] [--atol A --rtol R] [--min_sqnr_db D] [--allow_weak_slices]`; 1 on a
-difference, and for a part of an output that is dead (`dead_slices.py`). Program and data files are
-checked against the manifest before they are loaded.
+--expected FILE [--method M]… [--executorch_version V [--older VERSION LIBRARY CORE PYTHON_NAMES]…]
+[--atol A --rtol R] [--min_sqnr_db D] [--allow_weak_slices]`; 1 on a difference, and for a part of
+an output that is dead (`dead_slices.py`). The runtime checks program and data files against the
+manifest before it loads them.
 
 It imports no torch, which alone takes seconds: people run tests far more often than they lower. The
-eager model's outputs come from EtExpect's file (`expected.py`). The C++ runner runs each case in a
-process of its own, so that a state such as a KV cache is fresh, and a crash is an error like
-others; a case of several calls in a row shows whether the state survives. What the runner lacks (an
-operator, a backend, a value that its files have no form for) runs in the wheel's Python runtime
-(`python_runtime.py`), whose process imports torch. The choice follows from the program's tables and
-from what the runner has, never from an attempt that failed.
-On older runtimes (`older.py`) there is only the runner.
+eager model's outputs come from EtExpect's file (`expected.py`). `cases.py` runs the program in a
+process of its own, by the same library as an app's; older runtimes (`older.py`) do it by libraries
+of their own.
 """
 
 from __future__ import annotations
@@ -24,17 +20,14 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
-
-from etlink import manifest, merge, process
 
 from etlower import expected, failure, older
 from etlower.dead_slices import Slices, Weak
-from etlower.native import Measured, ProgramRun, Runner, case_differences, cases_have_forms
 from etlower.outputs import Tolerance
 from etlower.progress import Progress
+from etlower.runs import ProgramRun, case_differences
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -61,7 +54,6 @@ def _parser() -> argparse.ArgumentParser:
         parser.add_argument(f"--{name}", type=Path, required=True)
     parser.add_argument("--program_data", type=Path, action="append", default=[])
     parser.add_argument("--method", action="append", default=[])
-    parser.add_argument("--runner", type=Path)
     parser.add_argument("--executorch_version", default="")
     parser.add_argument("--older", nargs=4, action="append", default=[])
     parser.add_argument("--atol", type=float, default=math.inf)
@@ -86,19 +78,22 @@ def compare(options: argparse.Namespace, progress: Progress, work: Path) -> list
       BuildError: a file is missing, damaged or another one than the program was built with; the
         runtime cannot run the program, or crashed.
     """
-    data = manifest.check(manifest.read(options.manifest), options.program, options.program_data)
     cases = expected.chosen(expected.read(options.expected), options.method)
     tolerance = Tolerance(options.atol, options.rtol, options.min_sqnr_db)
-    runner = Runner(options.runner) if options.runner else None
-    run = ProgramRun(options.program, data, options.expected, work)
-    measured, slices = Measured(), Slices()
+    run = ProgramRun(
+        options.program,
+        options.program_data,
+        options.manifest,
+        options.expected,
+        options.method,
+        work,
+    )
+    slices = Slices()
     problems = []
     with progress.stage("compare"):
-        native = runner and cases_have_forms(cases) and not runner.missing(options.program)
-        outputs = runner.run(run, cases, measured) if native else _in_python(options, data, work)
+        outputs, measured = run.run()
         for case, got in zip(cases, outputs, strict=True):
-            if options.older:
-                measured.compare(case, got)
+            measured.compare(case, got)
             problems += case_differences(case, got, tolerance)
             if not case.constant:
                 slices.add(case.method, got, case.outputs)
@@ -117,25 +112,6 @@ def _weak(part: Weak) -> str:
         "ranges may have one scale there: quantize them apart, or leave that layer in float. If "
         "the part does not matter, set allow_weak_slices = True"
     )
-
-
-def _in_python(
-    options: argparse.Namespace, data: Sequence[Path], work: Path
-) -> Iterator[Sequence[Any]]:
-    """The outputs of each case, by the Python runtime."""
-    output = work / "outputs.safetensors"
-    # It loads one data file only.
-    merged = merge.merge(data, work / "merged.ptd") if data else None
-    request = {
-        "program": options.program,
-        "data": merged or "",
-        "expected": options.expected,
-        "methods": options.method,
-        "output": output,
-    }
-    process.ask("etlower.python_runtime", request, work, options.program.name)
-    for case in expected.read(output):
-        yield case.outputs
 
 
 if __name__ == "__main__":

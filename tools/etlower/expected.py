@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
 _FORMAT = 1
 _NUMBERS = {bool: ("bool", "|b1"), int: ("int64", "<i8"), float: ("float64", "<f8")}
-# What a file of outputs has no form for; the C++ runner neither takes nor writes it.
-_WITHOUT_FORM = ("none", "text")
 
 
 @dataclass(frozen=True)
@@ -59,22 +57,10 @@ class Case:
     outputs: tuple[Any, ...]
     calls: int = 1
 
-    def input_names(self) -> list[str]:
-        """Names of the inputs in the file."""
-        return [_name(self, "input", position) for position in range(len(self.inputs))]
-
     def where(self) -> str:
         """The call, for messages."""
         call = f", call {self.calls} in a row" if self.calls > 1 else ""
         return f'method "{self.method}", input {self.number}{call}'
-
-    def has_form(self) -> bool:
-        """Tells whether each value is a tensor or a number."""
-        return not any(value is None or isinstance(value, str) for value in self._values())
-
-    def _values(self) -> Iterator[Any]:
-        yield from self.inputs
-        yield from self.outputs
 
 
 def of_model(spec: ModelSpec) -> Iterator[Case]:
@@ -83,11 +69,12 @@ def of_model(spec: ModelSpec) -> Iterator[Case]:
     Raises:
       BuildError: a method takes or returns what no program has.
     """
-    from etlower import exported, state
+    from etlower import state
+    from etlower.eager import eager
     from etlower.outputs import leaves
 
     for name, method in spec.methods.items():
-        module = exported.eager(method.module)
+        module = eager(method.module)
         for number, inputs in enumerate((method.example_inputs, *method.test_inputs)):
             where = f'method "{name}", input {number}'
             given = plain(leaves(inputs), where)
@@ -215,7 +202,7 @@ def _form(tensors: dict[str, Array], name: str, value: Any) -> dict[str, Any]:
 
 def _value(form: Mapping[str, Any], tensors: Mapping[str, Array], name: str) -> Any:
     kind = form["kind"]
-    if kind in _WITHOUT_FORM:
+    if kind in ("none", "text"):
         return form.get("text")
     if kind == "tensor":
         array = tensors[name]

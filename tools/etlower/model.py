@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from etbuild import BuildError, Method, ModelContext, ModelSpec
 
-from etlower import exported
+from etlower import eager
 from etlower.flags import MAIN, Request
 from etlower.inputs import like_example
 from etlower.sources import load
@@ -85,7 +85,7 @@ def _method(value: Any, where: str) -> Method:
     if isinstance(module, torch.export.ExportedProgram):
         inputs = value.example_inputs
         if inputs is None or (isinstance(inputs, tuple | list) and not inputs):
-            inputs = exported.inputs_of(module)
+            inputs = eager.inputs_of(module)
     elif isinstance(module, torch.nn.Module):
         inputs = value.example_inputs
         # A program is for inference: dropout and batch norm must be exported as such.

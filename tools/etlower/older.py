@@ -1,12 +1,11 @@
-"""Runs a program on older versions of ExecuTorch: in the runner with the runtime of a wheel.
+"""Runs a program on older versions of ExecuTorch: the same library, with the runtime of a wheel.
 
-Such a runner finds its runtime, torch's libraries and Python's names in LD_LIBRARY_PATH
+Such a library finds its runtime, torch's libraries and Python's names in LD_LIBRARY_PATH
 (//toolchains/runtime:older.bzl says why).
 """
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,8 +14,8 @@ from etbuild.errors import BuildError
 from etlink.process import ROOTS
 
 from etlower.expected import Case
-from etlower.native import Measured, ProgramRun, Runner, case_differences, cases_have_forms
 from etlower.outputs import Tolerance
+from etlower.runs import Measured, ProgramRun, case_differences
 
 
 def compare(
@@ -29,7 +28,7 @@ def compare(
     """Runs the cases on each version, and prints a table.
 
     Args:
-      runtimes: of each: version, runner, a library of the runtime, and one with Python's names.
+      runtimes: of each: version, library, a library of the runtime, and one with Python's names.
       run: the program.
       cases: inputs, and the eager model's outputs.
       tolerance: what is allowed.
@@ -39,61 +38,39 @@ def compare(
       One sentence per output that differs, and per version that cannot run the program.
     """
     problems = []
-    for version, runner, *libraries in runtimes:
+    for version, library, *others in runtimes:
         print(f"ExecuTorch {version}:")
-        measured = Measured()
         try:
-            found = _compare(version, _runner(runner, libraries), run, cases, tolerance, measured)
+            outputs, measured = run.run(Path(library), version, environment(others))
         except BuildError as error:
-            found = [error.what]
-            measured.largest = float("inf")
+            rows.append((version, Measured(largest=float("inf"))))
+            problems.append(f"ExecuTorch {version}: {error.what}")
+            continue
+        for case, got in zip(cases, outputs, strict=True):
+            measured.compare(case, got)
+            found = case_differences(case, got, tolerance)
+            problems += [f"ExecuTorch {version}: {problem}" for problem in found]
         rows.append((version, measured))
-        problems += [f"ExecuTorch {version}: {problem}" for problem in found]
     print(table(rows))
     return problems
 
 
-def _compare(
-    version: str,
-    runner: Runner,
-    run: ProgramRun,
-    cases: Sequence[Case],
-    tolerance: Tolerance,
-    measured: Measured,
-) -> list[str]:
-    got_version = runner.info()["version"]
-    if got_version != version:
-        raise BuildError(f"version of the runtime: got {got_version}, expected {version}.")
-    if not cases_have_forms(cases):
-        raise BuildError(
-            "an input or output is neither a tensor nor a number, and the runner takes no others."
-        )
-    missing = runner.missing(run.program)
-    if missing:
-        raise BuildError(f"the runtime lacks {', '.join(missing)}.")
-    # The files of one version must not be read as another's.
-    own = dataclasses.replace(run, work=run.work / version)
-    problems = []
-    for case, got in zip(cases, runner.run(own, cases, measured), strict=True):
-        measured.compare(case, got)
-        problems += case_differences(case, got, tolerance)
-    return problems
-
-
-def _runner(runner: str, libraries: Sequence[str]) -> Runner:
+def environment(libraries: Sequence[str]) -> dict[str, str]:
+    """Variables with which an older library finds the others."""
     roots = os.environ.get(ROOTS, "").split(os.pathsep)
     torch = [str(folder) for root in roots if (folder := Path(root, "torch/lib")).is_dir()]
     # Before torch's: a library of Python's names is called like one of these.
     folders = [*(str(Path(library).absolute().parent) for library in libraries), *torch]
-    return Runner(Path(runner), {"LD_LIBRARY_PATH": os.pathsep.join(folders)})
+    given = os.environ.get("LD_LIBRARY_PATH", "")
+    return {"LD_LIBRARY_PATH": os.pathsep.join(filter(None, [*folders, given]))}
 
 
 def table(rows: Sequence[tuple[str, Measured]]) -> str:
     """The measurements as a table: a line of titles, and one for each version."""
     lines = [("ExecuTorch", "largest difference", "load ms", "peak MB")]
     for name, measured in rows:
-        load = "-" if measured.load_ms is None else f"{measured.load_ms:.1f}"
-        peak = "-" if measured.peak_bytes is None else f"{measured.peak_bytes / 1e6:.1f}"
+        load = f"{measured.load_ms:.1f}" if measured.load_ms else "-"
+        peak = f"{measured.peak_bytes / 1e6:.1f}" if measured.peak_bytes else "-"
         lines.append((name, f"{measured.largest:.3g}", load, peak))
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return "\n".join(

@@ -26,7 +26,7 @@ from etbuild import BuildError, Method, ModelSpec
 from torch.export import ExportedProgram
 from torch.export.graph_signature import OutputKind
 
-from etlower import exported
+from etlower.eager import eager, with_own_state
 from etlower.inputs import deep_copy
 from etlower.outputs import leaves
 
@@ -164,11 +164,11 @@ class Run:
     """A copy of a method's eager module, which is called several times in a row.
 
     Args:
-      module: as for `exported.eager`; it stays unchanged.
+      module: as for `eager.eager`; it stays unchanged.
     """
 
     def __init__(self, module: Any) -> None:
-        self.module = exported.with_own_state(exported.eager(module))
+        self.module = with_own_state(eager(module))
 
     def __call__(self, inputs: tuple[Any, ...]) -> list[Any]:
         """The tensors and numbers that a call returns, flat; later calls don't change them."""

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from etbuild import Method, ModelSpec
 
-from etlower.exported import eager, with_own_state
+from etlower.eager import eager, with_own_state
 
 
 class Unloaded(torch.nn.Module):

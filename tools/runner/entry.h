@@ -1,9 +1,5 @@
-// The runner's entry point, for programs and for libraries that another process loads.
+// The runner's command line, for its main and for those who load the library that contains it.
 #pragma once
 
-namespace runner {
-
 // Runs a command line, prints to stdout and stderr, and ends the process.
-[[noreturn]] void main_of_runner(int count, char** values);
-
-}  // namespace runner
+extern "C" [[noreturn]] void executorch_app_main(int count, char** values);

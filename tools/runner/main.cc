@@ -3,5 +3,5 @@
 #include "tools/runner/entry.h"
 
 int main(int count, char** values) {
-  runner::main_of_runner(count, values);
+  executorch_app_main(count, values);
 }

@@ -358,15 +358,14 @@ Status run_command_line(int count, char** values) {
 }
 
 }  // namespace
+}  // namespace runner
 
-void main_of_runner(int count, char** values) {
-  guard_process();
-  const Status status = run_command_line(count, values);
-  set_stage("ending");
+void executorch_app_main(int count, char** values) {
+  runner::guard_process();
+  const runner::Status status = runner::run_command_line(count, values);
+  runner::set_stage("ending");
   if (!status.ok()) {
-    print_error(status.sentence());
+    runner::print_error(status.sentence());
   }
   _exit(status.ok() ? 0 : 1);
 }
-
-}  // namespace runner

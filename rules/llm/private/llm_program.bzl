@@ -1,14 +1,20 @@
-"""Common parts of et_llm_chat and et_llm_answer_test: the runner with a language model's program, on this machine."""
+"""Common parts of et_llm_chat and et_llm_answer_test: the runner's command line with a language model's program."""
 
-load("//rules/private:program_run.bzl", "program_files")
+load("//rules/private:backend_packages.bzl", "recipe_packages")
+load("//rules/private:program_run.bzl", "RUNNING_TOOLCHAINS", "program_files", "running_script")
 load("//rules/private:providers.bzl", "EtProgramInfo")
+load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
 load("//toolchains/python:paths.bzl", "runfiles_path")
+load("//toolchains/python:python_tool.bzl", "tool_attributes")
+
+# Of rules that call `llm_program`.
+LLM_PROGRAM_TOOLCHAINS = RUNNING_TOOLCHAINS
 
 def _command(ctx):
     """The runner's command line and its files.
 
     Args:
-      ctx: rule context with LLM_PROGRAM_ATTRIBUTES.
+      ctx: rule context with LLM_PROGRAM_ATTRIBUTES and LLM_PROGRAM_TOOLCHAINS.
 
     Returns:
       A string of shell words, in which $runfiles is the folder of runfiles, and the runfiles.
@@ -29,11 +35,18 @@ def _command(ctx):
         ("--manifest", info.manifest),
         ("--tokenizer", file_by_name["tokenizer.json"]),
     ] + [("--data", file) for file in run.data]
-    words = [_runfile(ctx.executable._runner)]
+    runner = ctx.actions.declare_file(ctx.label.name + ".runner")
+    running = running_script(
+        ctx,
+        runner,
+        words = ["runner.command_line"],
+        layers = recipe_packages(ctx.label, info.recipe),
+        first_roots = ctx.toolchains[EXPORTER_TOOLCHAIN].exporter.light_roots,
+    )
+    words = [_runfile(runner)]
     for flag, file in flags:
         words += [flag, _runfile(file)]
-    runfiles = ctx.runfiles(run.files + ctx.files.tokenizer + [ctx.executable._runner])
-    return " ".join(words), runfiles.merge(ctx.attr._runner[DefaultInfo].default_runfiles)
+    return " ".join(words), ctx.runfiles(run.files + ctx.files.tokenizer + [runner], transitive_files = running)
 
 def _runfile(file):
     return "\"$runfiles/%s\"" % runfiles_path(file)
@@ -53,7 +66,7 @@ def llm_program(ctx, script):
     """Providers of a program or test that starts the runner.
 
     Args:
-      ctx: rule context with LLM_PROGRAM_ATTRIBUTES.
+      ctx: rule context with LLM_PROGRAM_ATTRIBUTES and LLM_PROGRAM_TOOLCHAINS.
       script: text of a shell script, in which %{command} stands for the runner with its program.
 
     Returns:
@@ -69,6 +82,7 @@ set -eu
 case "$0" in /*) self=$0 ;; *) self=${PWD%/}/$0 ;; esac
 runfiles=$self.runfiles
 [ -d "$runfiles" ] || runfiles=${RUNFILES_DIR:-${TEST_SRCDIR:-$runfiles}}
+export RUNFILES_DIR="$runfiles"
 """
 
 LLM_PROGRAM_ATTRIBUTES = {
@@ -86,5 +100,4 @@ LLM_PROGRAM_ATTRIBUTES = {
         mandatory = True,
         doc = "tokenizer.json and chat_format.json: an llm_tokenizer.",
     ),
-    "_runner": attr.label(cfg = "target", default = "//tools/runner", executable = True),
-}
+} | tool_attributes()

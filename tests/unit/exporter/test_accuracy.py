@@ -13,7 +13,7 @@ import pytest
 import torch
 from etbuild import Method, ModelSpec
 from etlower import accuracy, stages
-from etlower.exported import eager_outputs
+from etlower.eager import eager_outputs
 from etlower.unloaded_model import unload
 from executorch.export import ExportRecipe
 from quiet_torch import run, xnnpack

@@ -21,6 +21,7 @@ from etlower.expected import Case
 from etlower.progress import Progress
 from executorch.exir import to_edge
 from request_files import install, request
+from runner.api import executorch_app
 from safetensors.torch import load_file
 
 DTYPES = ("bfloat16", "bool", "float16", "float32", "float64", "int8", "int16", "int32", "int64")
@@ -146,7 +147,10 @@ def manifest_of(program: Path) -> Path:
     described = {"file": program.name, "size": len(content)}
     described["sha256"] = hashlib.sha256(content).hexdigest()
     path = program.with_name("manifest.json")
-    path.write_text(json.dumps({"format": 1, "label": "//m:n", "program": described, "data": []}))
+    manifest = {"format": 1, "label": "//m:n", "interface": "0" * 64, "program": described}
+    path.write_text(
+        json.dumps(manifest | {"data": [], "weight_cache": {"safe": True, "reasons": []}})
+    )
     return path
 
 
@@ -215,87 +219,18 @@ def test_another_program_than_the_manifests(
     """It is not loaded."""
     net["program"].write_bytes(net["program"].read_bytes() + b"\0")
     assert run(net) == 1
-    assert "is not the program of its manifest" in capfd.readouterr().err
+    assert "it is truncated, or of another build than its manifest." in capfd.readouterr().err
 
 
-# A fake of the C++ runner; tests/integration/runner starts the real one.
-RUNNER = """#!{python}
-import json, os, signal, sys
-if "--runtime_info" in sys.argv:
-    print(json.dumps({info}))
-    sys.exit()
-{work}
-"""
-
-
-def runner(folder: Path, info: Mapping[str, Any], work: str) -> str:
-    """The flag of a runner that says of its runtime what it is given, and does what it is given."""
-    path = folder / "runner"
-    path.write_text(RUNNER.format(python=sys.executable, info=info, work=work))
-    path.chmod(0o755)
-    return f"--runner={path}"
-
-
-ALL = {"backends": [], "operators": []}
-
-
-def operators(program: Path) -> dict[str, Any]:
-    """A runtime that has all that a program needs."""
-    from etlink import pte, tables
-
-    methods = tables.describe_methods(pte.read(program).program)
-    return {"backends": [], "operators": sorted({o for m in methods for o in m["operators"]})}
-
-
-@pytest.mark.parametrize(
-    ("work", "message"),
-    [
-        (
-            "os.kill(os.getpid(), signal.SIGKILL)",
-            "ERROR: //m:test: ExecuTorch's runtime ended with SIGKILL and without a message.",
-        ),
-        (
-            'sys.exit("log\\nerror: ExecuTorch\'s runtime crashed (SIGSEGV) while running p.")',
-            "ERROR: //m:test: ExecuTorch's runtime crashed (SIGSEGV) while running p.",
-        ),
-    ],
-)
-def test_a_crash_of_the_runner_is_a_sentence(
-    net: dict[str, Path],
-    tmp_path: Path,
-    capfd: pytest.CaptureFixture[str],
-    work: str,
-    message: str,
-) -> None:
-    assert run(net, runner(tmp_path, operators(net["program"]), work)) == 1
-    printed = capfd.readouterr().err
-    assert message in printed and "Traceback" not in printed
-
-
-def test_what_the_runner_lacks_runs_in_python(
-    net: dict[str, Path], tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    """An operator, or a value that its files have no form for: it is not asked to run anything."""
-    never = 'sys.exit("error: it was started")'
-    assert run(net, runner(tmp_path, ALL, never)) == 0
-    assert run(net, runner(tmp_path, operators(net["program"]), never)) == 1
-    cases = expected.read(net["expected"])
-    expected.write(net["expected"], [*cases, Case("get_max_seq_len", 0, True, (), (None,))])
-    assert "it was started" in capfd.readouterr().err
-    assert run(net, runner(tmp_path, operators(net["program"]), never)) == 1
-    expected_failure = 'constant method "get_max_seq_len": got [128], expected [None]'
-    assert expected_failure in capfd.readouterr().err
-
-
-def test_a_crash_of_the_python_runtime_is_a_sentence(
+def test_a_crash_is_a_sentence(
     net: dict[str, Path], capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its process is the test's own."""
+    """The program has a process of its own."""
     folder = net["program"].parent / "crashing"
     folder.mkdir()
     (folder / "sitecustomize.py").write_text(
         "import os, signal, sys\n"
-        'if "etlower.python_runtime" in sys.orig_argv: os.kill(os.getpid(), signal.SIGSEGV)\n'
+        'if "etlower.cases" in sys.orig_argv: os.kill(os.getpid(), signal.SIGSEGV)\n'
     )
     monkeypatch.setattr(sys, "path", [str(folder), *sys.path])
     assert run(net) == 1
@@ -304,24 +239,50 @@ def test_a_crash_of_the_python_runtime_is_a_sentence(
 
 
 def test_a_test_imports_no_torch() -> None:
-    """It alone takes seconds."""
-    code = "import sys; sys.path[:0] = {}; import etlower.compare; print('torch' in sys.modules)"
+    """It alone takes seconds. Neither does the process that runs the program."""
+    code = (
+        "import sys; sys.path[:0] = {}; import etlower.compare, etlower.cases;"
+        "print('torch' in sys.modules)"
+    )
     done = subprocess.run(
         [sys.executable, "-c", code.format(sys.path)], capture_output=True, text=True, check=True
     )
     assert done.stdout == "False\n"
 
 
-def test_the_python_runtime_imports_no_compiler() -> None:
-    """It would take most of the time of a test."""
-    code = (
-        "import sys; sys.path[:0] = {}; from etlink import runtime; runtime.upstream();"
-        "print('torch' in sys.modules, 'executorch.exir' in sys.modules)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code.format(sys.path)], capture_output=True, text=True, check=True
-    )
-    assert done.stdout == "True False\n"
+def test_a_text_is_no_input(net: dict[str, Path], capfd: pytest.CaptureFixture[str]) -> None:
+    """No app can give one; as an output it is compared."""
+    cases = expected.read(net["expected"])
+    cases[0] = dataclasses.replace(cases[0], inputs=("text",))
+    expected.write(net["expected"], cases)
+    assert run(net) == 1
+    text = "method \"forward\", input 0: got the text 'text' as an input, which no app can give."
+    assert text in capfd.readouterr().err
+
+
+def test_what_the_runtime_lacks(net: dict[str, Path], capfd: pytest.CaptureFixture[str]) -> None:
+    content = net["program"].read_bytes()
+    assert b"aten::add" in content
+    net["program"].write_bytes(content.replace(b"aten::add", b"aten::odd"))
+    net["manifest"] = manifest_of(net["program"])
+    assert run(net) == 1
+    assert "on this machine lacks aten::odd.out." in capfd.readouterr().err
+
+
+def test_older_runtimes_are_other_libraries(
+    net: dict[str, Path], capfd: pytest.CaptureFixture[str]
+) -> None:
+    """This machine's library in place of one."""
+    library = Path(executorch_app.__file__).parent.parent / "libexecutorch_app.so"
+    version = executorch_app.runtime_info()["version"]
+    for claimed, code in ((version, 0), ("1.4.1", 1)):
+        older = ("--older", claimed, str(library), str(library), str(library))
+        assert run(net, f"--executorch_version={version}", *older) == code
+    printed, errors = capfd.readouterr()
+    text = f"ExecuTorch 1.4.1: version of the runtime: got {version}, expected 1.4.1."
+    assert errors == f"FAILED: //m:test: {text}\n"
+    rows = [line.split() for line in printed.splitlines() if line.startswith((version, "1.4.1"))]
+    assert [row[:2] for row in rows] == [[version, "0"]] * 3 + [["1.4.1", "inf"]]
 
 
 def test_a_bundle_has_the_same_cases(net: dict[str, Path], tmp_path: Path) -> None:

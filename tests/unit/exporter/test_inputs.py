@@ -10,12 +10,13 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 from etbuild import BuildError
-from etlink import runtime
-from etlower import arrays, expected, flags, model
+from etlower import expected, flags, model
+from etlower.cases import outputs_of
 from etlower.inputs import deep_copy, like_example
 from etlower.outputs import Tolerance, difference
 from executorch.exir import to_edge
 from request_files import install, request
+from runner.runtime import Program
 from torch.utils import _pytree
 
 NET = """
@@ -92,11 +93,12 @@ def differences(program: Path, asked: flags.Request) -> list[str]:
     cases = list(expected.of_model(model.load_spec(asked)))
     assert cases
     problems = []
-    for case in cases:
-        inputs = [arrays.to_torch(value) for value in case.inputs]
-        got = expected.plain(runtime.call(program, None, case.method, inputs), "the program")
-        pairs = zip(got, case.outputs, strict=True)
-        problems += [difference(g, e, Tolerance(1e-6, 0), case.method) for g, e in pairs]
+    with Program(program) as opened:
+        for case in cases:
+            opened.reset()
+            got = outputs_of(opened, case.method, case.inputs)
+            pairs = zip(got, case.outputs, strict=True)
+            problems += [difference(g, e, Tolerance(1e-6, 0), case.method) for g, e in pairs]
     return [problem for problem in problems if problem]
 
 

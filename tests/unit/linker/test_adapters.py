@@ -17,11 +17,10 @@ from etlink.adapter_values import Values
 from etlink.data_index import DataIndex
 from etlink.link import Linked
 from etlink.lowered import Lowered
-from etlink.merge import merge
 from etlink.named_data import NamedData
 from executorch.backends.xnnpack.recipes import XNNPackRecipeType
-from executorch.runtime import Runtime
 from lora import Net, X, lowered, portable
+from runner.runtime import Program
 from synthetic import contents, link_with, program, shared_file
 
 NAMES = [f"layers.{n}.{w}" for n in (0, 1) for w in ("lora_a.weight", "lora_b.weight", "scaling")]
@@ -40,9 +39,8 @@ class Built:
     def run(self, shared: Path, data: Path | None = None) -> torch.Tensor:
         """Runs the program with an adapter, after the check that a user would make."""
         files = manifest.check(self.linked.manifest, self.program, [data or self.data, shared])
-        one = merge(files, self.program.with_name(f"merged-{files[0].stem}.ptd"))
-        method = Runtime.get().load_program(self.program, data_path=one).load_method("forward")
-        return method.execute([X])[0].clone()
+        with Program(self.program, files) as program:
+            return torch.from_numpy(program.run("forward", [X.numpy()])[0])
 
 
 class Builds:

@@ -14,11 +14,11 @@ from etbuild import BuildError, Method, ModelSpec
 from etlink import manifest, payload, ptd
 from etlink.link import Linked
 from etlink.lowered import Lowered
-from etlink.merge import checked
 from executorch.backends.xnnpack.recipes import XNNPackRecipeType
 from executorch.export import ExportRecipe
 from executorch.runtime import Runtime
 from lora import WIDTH, Net, X, lowered, of_recipe, portable
+from runner.runtime import Program
 from synthetic import contents, link_with, shared_file
 
 Y = torch.randn(4, 4, generator=torch.Generator().manual_seed(2))
@@ -164,14 +164,8 @@ def run(
     summary, program, data = linked
     files = [path for path in (data, shared) if path and path.exists()]
     names = {entry["file"] for entry in summary.manifest["data"]}
-    one = merge_all([path for path in files if path.name in names], program)
-    loaded = Runtime.get().load_program(program, data_path=one).load_method(method)
-    return [value.clone() for value in loaded.execute([Y])]
-
-
-def merge_all(files: list[Path], program: Path) -> Path | None:
-    """One data file for the Python runtime."""
-    return checked(None, program, files, program.parent)
+    with Program(program, [path for path in files if path.name in names]) as opened:
+        return [torch.from_numpy(value) for value in opened.run(method, [Y.numpy()])]
 
 
 def eager(net: torch.nn.Module) -> list[torch.Tensor]:

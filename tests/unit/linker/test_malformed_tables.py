@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from etbuild import BuildError
-from etlink import merge, payload, ptd, pte, schema
+from etlink import payload, ptd, pte, schema
 from etlink.__main__ import main
 from etlink.container import Piece, Segment
 from etlink.flatbuffer import Buffer, DamagedError, Table, number, text_of
@@ -391,11 +391,6 @@ def test_alignments_that_have_no_common_multiple_on_a_disk(tmp_path: Path) -> No
     assert "alignment of a segment is too large: got 127995136045696 bytes" in caught.value.what
 
 
-def test_a_program_without_a_manifest_is_looked_at_all_the_same(tmp_path: Path) -> None:
-    path = written(tmp_path / "p.pte", set_to("sizes", [-1], tensor))
-    with pytest.raises(BuildError, match=r'p\.pte is damaged: method "forward", value 0 has'):
-        merge.checked(None, path, [], tmp_path)
-    # What isn't there is the caller's to say.
-    assert merge.checked(None, tmp_path / "gone.pte", [], tmp_path) is None
+def test_a_missing_program(tmp_path: Path) -> None:
     with pytest.raises(BuildError, match=r"gone\.pte is missing"):
         pte.read(tmp_path / "gone.pte")

@@ -1,4 +1,4 @@
-"""Amounts, size limits and merged data files. Needs no torch."""
+"""Amounts and size limits. Needs no torch."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ from pathlib import Path
 
 import pytest
 from etbuild import BuildError
-from etlink import ptd, size
+from etlink import size
 from etlink.amounts import bytes_of
-from etlink.merge import merge
-from synthetic import contents, program, shared_file
 
 SUMMARY = {
     "program_bytes": 1000,
@@ -71,45 +69,3 @@ def test_the_command_line(
 
 
 # One file out of several
-
-
-def file_of(folder: Path, name: str, **weights: bytes) -> Path:
-    """A .ptd of these weights."""
-    lowered = program(folder / f"{name}_lowered", f"//m:{name}", weights)
-    shared_file(folder / f"{name}.ptd", f"//m:{name}", lowered)
-    return folder / f"{name}.ptd"
-
-
-def test_merged_files_have_all_keys_and_layouts(tmp_path: Path) -> None:
-    one = file_of(tmp_path, "one", b=b"bbbb", a=b"aaaa" * 9)
-    two = file_of(tmp_path, "two", c=b"aaaa" * 9)
-    merged = merge([one, two], tmp_path / "m.ptd")
-    assert merged == tmp_path / "m.ptd"
-    assert contents(merged) == {"a": b"aaaa" * 9, "b": b"bbbb", "c": b"aaaa" * 9}
-    layouts = {key: layout for key, (_, layout) in ptd.read(merged).items()}
-    assert layouts["c"] == ptd.read(two)["c"][1]
-    # Equal bytes of two files are one segment.
-    assert merged.read_bytes().count(b"aaaa" * 9) == 1
-    again = merge([two, one], tmp_path / "n.ptd")
-    assert again.read_bytes() == merged.read_bytes()
-
-
-def test_one_file_is_itself(tmp_path: Path) -> None:
-    one = file_of(tmp_path, "one", a=b"aaaa")
-    assert merge([one], tmp_path / "m.ptd") == one
-    assert not (tmp_path / "m.ptd").exists()
-
-
-def test_a_common_key_is_an_error(tmp_path: Path) -> None:
-    one, two = file_of(tmp_path, "one", a=b"aaaa"), file_of(tmp_path, "two", a=b"aaaa")
-    with pytest.raises(BuildError) as caught:
-        merge([one, two], tmp_path / "m.ptd")
-    assert caught.value.what == f'{two} and {one} both have the key "a".'
-    assert not (tmp_path / "m.ptd").exists()
-
-
-def test_a_damaged_file_is_named(tmp_path: Path) -> None:
-    one, two = file_of(tmp_path, "one", a=b"aaaa"), file_of(tmp_path, "two", b=b"bbbb")
-    two.write_bytes(two.read_bytes()[:-1])
-    with pytest.raises(BuildError, match=r"two\.ptd is truncated"):
-        merge([one, two], tmp_path / "m.ptd")

@@ -90,7 +90,7 @@ def app(folder: Path, platform: str, constants: dict[str, int], monkeypatch: Any
     (runfiles / "_main" / "two").mkdir()
     (runfiles / "_main" / "two" / "manifest.json").write_text(json.dumps(two))
     text = Path("rules/private/app_launcher.sh").absolute().read_text()
-    values = {"app": "_main/chat", "label": "//:chat", "platform": platform}
+    values = {"app": "_main/chat", "label": "//:chat", "library_path": "", "platform": platform}
     for name, value in values.items():
         text = text.replace(f"%{{{name}}}", value)
     launcher = runfiles / "_main" / "chat.run.sh"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from etbuild import BuildError
 from etcli import cli
-from etcli.measure import measuring, modules
+from etcli.measure import measuring, modules, recorded
 from etcli.measure.events import Delegate, Timeline
 from etcli.report import modules as reported
 from etlink import process
@@ -101,10 +101,14 @@ def measured(folder: Path, *more: str) -> dict[str, Any]:
 def here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Measures in this process, which has torch: another one takes seconds to import it."""
 
-    def answer(module: str, request: dict, *_: object) -> dict:
-        return json.loads(
-            json.dumps(measuring.measure(json.loads(json.dumps(request, default=str))))
-        )
+    answers = {
+        "etcli.measure.measuring": measuring.measure,
+        "etcli.measure.recorded": recorded.summaries,
+    }
+
+    def answer(module: str, request: dict, *_: object, **__: object) -> dict:
+        request = json.loads(json.dumps(request, default=str))
+        return json.loads(json.dumps(answers[module](request)))
 
     monkeypatch.setattr(process, "ask", answer)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from etcli import cli
-from etcli.measure import measuring
+from etcli.measure import measuring, recorded
 from etfast import path as fast_path
 from etlink import process
 from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
@@ -56,7 +56,10 @@ def words(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     described = {"file": "net.pte", "size": program.stat().st_size}
     described["sha256"] = hashlib.sha256(program.read_bytes()).hexdigest()
     manifest.write_text(
-        json.dumps({"format": 1, "label": "//:net", "program": described, "data": []})
+        json.dumps(
+            {"format": 1, "label": "//:net", "interface": "0" * 64, "program": described}
+            | {"data": [], "weight_cache": {"safe": True, "reasons": []}}
+        )
     )
     flags = folder / "net.flags"
     flags.write_text(
@@ -83,11 +86,14 @@ def words(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 @pytest.fixture
 def here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Measures in this process, which has torch: another one takes seconds to import it."""
+    modules = {
+        "etcli.measure.measuring": measuring.measure,
+        "etcli.measure.recorded": recorded.summaries,
+    }
 
-    def answer(module: str, request: dict, *_: object) -> dict:
-        assert module == "etcli.measure.measuring"
+    def answer(module: str, request: dict, *_: object, **__: object) -> dict:
         request = json.loads(json.dumps(request, default=str))
-        return json.loads(json.dumps(measuring.measure(request)))
+        return json.loads(json.dumps(modules[module](request)))
 
     monkeypatch.setattr(process, "ask", answer)
 
@@ -238,4 +244,4 @@ def test_another_program_than_the_manifests(
     other.write_text(json.dumps(manifest))
     for command in ("evaluate", "benchmark"):
         assert cli.main([command, *words[:3], str(other), *words[4:]]) == 2
-        assert "is not the program of its manifest" in capsys.readouterr().err
+        assert "of another build than its manifest" in capsys.readouterr().err

@@ -16,9 +16,11 @@ import torch
 import xnnpack_recipes
 from etbuild import BuildError, Method, ModelSpec, Options, RecipeContext
 from etfast import path
-from etlink import runtime
 from etlower import layers, stages
-from etlower.exported import eager_outputs
+from etlower.arrays import to_torch
+from etlower.cases import outputs_of
+from etlower.eager import eager_outputs
+from etlower.expected import plain
 from etlower.outputs import leaves, sqnr_db
 from etlower.overrides import Override, mixed
 from etlower.progress import Progress
@@ -27,6 +29,7 @@ from ettune import choose, sensitivity
 from ettune.replay import Replay, Sample
 from ettune.sensitivity import Choice, Data
 from executorch.export import ExportRecipe
+from runner.runtime import Program
 
 INT4 = "int8_dynamic_act_int4_weight"
 INT8 = "int8_static_per_channel"
@@ -88,9 +91,15 @@ def ratio_of_program(layer: str, name: str, folder: Path) -> float:
     file = folder / f"{layer}.pte"
     file.write_bytes(manager.buffer)
     inputs = model.methods["forward"].example_inputs
-    (got,) = runtime.call(file, None, "forward", leaves(inputs))
+    (got,) = call(file, inputs)
     (expected,) = eager_outputs(model.methods["forward"].module, inputs)
     return sqnr_db(got, expected)
+
+
+def call(file: Path, inputs: tuple[Any, ...]) -> list[torch.Tensor]:
+    """The outputs of a program's only method."""
+    with Program(file) as program:
+        return list(map(to_torch, outputs_of(program, "forward", plain(leaves(inputs), "inputs"))))
 
 
 # PT2E quantizes the output of a layer with its activation, and only the layer is measured.
@@ -369,7 +378,7 @@ def test_what_is_promised_is_what_the_program_has(name: str, tmp_path: Path) -> 
         manager = stages.run(model, made(name), Progress(), "//x:net", etrecord=False)
     file = tmp_path / "program.pte"
     file.write_bytes(manager.buffer)
-    got = runtime.call(file, None, "forward", leaves(inputs))
+    got = call(file, inputs)
     expected = eager_outputs(net, inputs)
     for part, ours, theirs in zip(net.parts, got, expected, strict=True):
         real, row = sqnr_db(ours, theirs), promised.get(f"parts.{part}.0")

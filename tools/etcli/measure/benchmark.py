@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from etbuild import BuildError
-from etlink import merge, process, pte, tables
+from etlink import process, pte, tables
 from etlink.amounts import human_bytes, human_percent
 from etlink.container import write_text
 
@@ -123,21 +123,24 @@ def command(options: argparse.Namespace) -> Outcome:
 
 def _of_target(options: argparse.Namespace, work: Path) -> dict[str, Any]:
     """Measures the program that the rule names, on its model's example inputs."""
-    given = target.of(options, work)
+    given = target.of(options)
 
     def cases() -> str:
-        import torch
+        from etlower import expected
         from etlower.outputs import leaves
 
-        methods = given.load_model(work).methods
-        inputs = {n: (n, leaves(tuple(m.example_inputs))) for n, m in methods.items()}
-        torch.save(inputs, work / "examples.pt")
-        return str(work / "examples.pt")
+        examples = [
+            expected.Case(name, 0, False, expected.plain(leaves(m.example_inputs), name), ())
+            for name, m in given.load_model(work).methods.items()
+        ]
+        expected.write(work / "examples.safetensors", examples)
+        return str(work / "examples.safetensors")
 
     report = _report(options)
     if not report and options.target_report:
         report = Path(options.target_report).absolute()
-    measured = _measure(given.label, given.program, given.data, options, work, cases, report)
+    files = (given.program, given.manifest, given.request.program_data)
+    measured = _measure(given.label, files, options, work, cases, report)
     return {**measured, "recipe": given.recipe, "file_bytes": given.file_bytes}
 
 
@@ -153,52 +156,61 @@ def _of_file(options: argparse.Namespace, work: Path) -> dict[str, Any]:
         )
     program = paths.existing(options.file).absolute()
     files = [paths.existing(p).absolute() for p in options.data] or paths.data_beside(program)
-    data = merge.checked(paths.manifest_beside(program), program, files, work)
-    measured = _measure(program.name, program, data, options, work, str, _report(options))
+    named = (program, paths.manifest_beside(program), files)
+    measured = _measure(program.name, named, options, work, str, _report(options))
     size = sum(p.stat().st_size for p in [program, *files])
     return {**measured, "recipe": "", "file_bytes": size}
 
 
 def _measure(
     label: str,
-    program: Path,
-    data: Path | None,
+    files: tuple[Path, Path | None, Sequence[Path]],
     options: argparse.Namespace,
     work: Path,
     cases: Callable[[], str],
     report: Path | None,
 ) -> dict[str, Any]:
-    """Asks `etcli.measure.measuring`, which says what is in its answer.
+    """Asks `etcli.measure.measuring`, which says what is in its answer, and reads the events.
 
     Args:
       label: of the program, or the file's name.
-      program: the .pte file.
-      data: the .ptd file that it loads.
+      files: the .pte file, its manifest (None: there is none), and its data files.
       options: the command line.
       work: a folder for files.
       cases: writes a file of inputs and returns its path; not called for language models, for which
         tokens are enough. Empty: inputs are filled.
       report: of the program; None: there is none.
     """
+    program, manifest, data = files
     methods = list(tables.describe_methods(pte.read(program).program))
     names = [m["name"] for m in methods]
     constant = [m["name"] for m in methods if not m["inputs"]]
     is_language_model = target.is_language_model(constant, names)
     request = {
         "program": program,
-        "data": str(data) if data else "",
+        "data": [path.absolute() for path in data],
+        "manifest": manifest or "",
         "is_language_model": is_language_model,
         "cases": "" if is_language_model else cases(),
         "methods": [name for name in names if name not in constant] or names,
         "events": "" if options.no_events else work,
-        "report": report or "",
         **{
             name: getattr(options, name)
             for name in ("prompt_tokens", "repeat", "tokens", "warm_up")
         },
     }
     with waiting(f"Measuring {label}"):
-        return {"label": label, **process.ask("etcli.measure.measuring", request, work, label)}
+        measured = process.ask("etcli.measure.measuring", request, work, label)
+    recorded = {
+        title: {"method": measured["cases"][title]["method"], "file": file}
+        for title, file in measured["events"].items()
+    }
+    if recorded:
+        asked = {"program": program, "cases": recorded, "report": report or ""}
+        with waiting(f"Reading the events of {label}"):
+            events = process.ask("etcli.measure.recorded", asked, work, label, torch=True)
+        measured["events"] = events
+    return {"label": label, **measured}
 
 
 def machine() -> dict[str, Any]:

@@ -57,7 +57,7 @@ def command(options: argparse.Namespace) -> Outcome:
     text = _read(options.text) if options.text else ""
     tokenizer = paths.existing(options.tokenizer) if options.tokenizer else None
     with tempfile.TemporaryDirectory(prefix="evaluate-") as work:
-        program = target.of(options, Path(work))
+        program = target.of(options)
         from etcli.measure import evaluation
 
         spec = program.load_model(Path(work))

@@ -12,10 +12,14 @@ from typing import Any
 import torch
 from etbuild import BuildError, Method, ModelSpec
 from etlower import calibration
-from etlower.exported import eager_outputs
+from etlower.arrays import Array, to_torch
+from etlower.cases import outputs_of
+from etlower.eager import eager_outputs
+from etlower.expected import plain
 from etlower.inputs import deep_copy
-from etlower.outputs import sqnr_db
+from etlower.outputs import leaves, sqnr_db
 from ettune import texts
+from runner.runtime import Program
 
 from etcli.console import bar
 from etcli.measure import language
@@ -52,10 +56,11 @@ def of_text(
     if len(tokens) < 2:
         raise BuildError(f"{options.text}: got {len(tokens)} tokens, expected at least 2.")
     window = int(spec.constant_methods["get_max_context_len"])
+    opened = program.open()
     models: dict[str, Any] = {"eager": language.EagerSteps(spec)}
     for name in dict.fromkeys(options.precision):
         models[f"eager {name}"] = language.EagerSteps(spec, getattr(torch, name))
-    models["program"] = language.ProgramSteps(program.program, program.data)
+    models["program"] = language.ProgramSteps(opened)
     rows, first = [], None
     for name, steps in models.items():
         try:
@@ -106,6 +111,7 @@ def of_outputs(program: Target, spec: ModelSpec, precisions: Sequence[str]) -> d
       precisions: types that the eager model is cast to: "bfloat16", …
     """
     rows: list[dict[str, Any]] = []
+    opened = program.open()
     for name, method in spec.methods.items():
         inputs = (method.example_inputs, *method.test_inputs)
         expected = [eager_outputs(method.module, values) for values in inputs]
@@ -119,9 +125,17 @@ def of_outputs(program: Target, spec: ModelSpec, precisions: Sequence[str]) -> d
                 rows.append({"method": name, "model": model, "skipped": _reason(error)})
                 continue
             rows += _compared(name, model, got, expected)
-        got = [program.call(name, deep_copy(tuple(values))) for values in inputs]
+        got = [_call(opened, name, values) for values in inputs]
         rows += _compared(name, "program", got, expected)
     return {"outputs": rows}
+
+
+def _call(program: Program, method: str, inputs: Any) -> list[Any]:
+    """The outputs of a program, fresh for each call, as torch has them."""
+    program.reset()
+    where = f'method "{method}"'
+    outputs = outputs_of(program, method, plain(leaves(tuple(inputs)), where))
+    return [to_torch(value) if isinstance(value, Array) else value for value in outputs]
 
 
 def _cast(method: Method, dtype: torch.dtype) -> Method:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Protocol
 
+import numpy as np
 import torch
 from etbuild import ModelSpec
-from etlink import runtime
+from etlower.arrays import Array, to_torch
+from etlower.cases import outputs_of
 from etlower.inputs import deep_copy
+from runner.runtime import Program
 
 
 class Steps(Protocol):
@@ -63,27 +65,24 @@ class EagerSteps:
 
 
 class ProgramSteps:
-    """A program in ExecuTorch's Python runtime.
+    """A program.
 
     Args:
-      program: the .pte file.
-      data: the .ptd that it loads, or None.
+      program: opened.
     """
 
-    def __init__(self, program: Path, data: Path | None) -> None:
-        self._program, self._data = program, data
-        self.restart()
-        names = self._loaded.method_names
-        self._name = "forward" if "forward" in names else "decode"
-        several = int(self._loaded.constant("get_max_seq_len")[0])
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._name = "forward" if "forward" in program.method_names else "decode"
+        several = int(program.constant("get_max_seq_len")[0])
         self.most = several if self._name == "forward" else 1
 
     def restart(self) -> None:
-        self._loaded = runtime.Program(self._program, self._data)
+        self._program.reset()
 
     def put(self, tokens: Sequence[int], position: int) -> torch.Tensor:
-        inputs = (torch.tensor([list(tokens)]), torch.tensor([position]))
-        return _rows(self._loaded.method(self._name)(inputs)[0])
+        inputs = [Array("int64", np.array(v)) for v in ([list(tokens)], [position])]
+        return _rows(to_torch(outputs_of(self._program, self._name, inputs)[0]))
 
 
 def _rows(logits: torch.Tensor) -> torch.Tensor:

@@ -1,10 +1,10 @@
-"""Measures a program in ExecuTorch's Python runtime, in a process that holds nothing else.
+"""Measures a program in a process that holds nothing else.
 
 Contract: `python -m etcli.measure.measuring REQUEST.json ANSWER.json`, started by `process.ask`.
-The request has `program`, `data` (or ""), `is_language_model`, `cases` (a file of torch.save: title
-to method and inputs; or ""), `methods` (called on filled inputs where there are no cases),
-`repeat`, `warm_up`, `prompt_tokens`, `tokens`, `events` (a folder for event files; or "") and
-`report` (the program's, which says which module each event is of; or "").
+The request has `program`, `data` (paths), `manifest` (or ""), `is_language_model`, `cases` (a file
+of `etlower.expected`; or ""), `methods` (called on filled inputs where there are no cases),
+`repeat`, `warm_up`, `prompt_tokens`, `tokens`, and `events` (a folder for event files; or "").
+`recorded.py` reads these files: this process imports no torch.
 """
 
 from __future__ import annotations
@@ -16,17 +16,24 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any
 
-import torch
+import numpy as np
 from etbuild import language_methods
+from etlink import pte
 from etlink.process import serve
-from etlink.runtime import Method, Program, upstream
+from etlower import expected
+from etlower.cases import input_of
 from etlower.progress import peak_memory
+from runner import runtime
+from runner.runtime import Program
 
 from etcli import inputs
 
+# Times that a program is loaded again, and answers of a language model.
 _LOADS = 5
+_ANSWERS = 3
 _EVENT_RUNS = 5
 
 
@@ -37,48 +44,55 @@ class Case:
     Attributes:
       title: for people: the method, and what is special about the inputs.
       method: its name.
-      inputs: flat, tensors and numbers.
+      inputs: flat, as the C interface takes them.
     """
 
     title: str
     method: str
-    inputs: tuple[Any, ...]
+    inputs: tuple[np.ndarray, ...]
 
 
 def measure(request: Mapping[str, Any]) -> dict[str, Any]:
     """Does what a request asks for; times are seconds, memory is bytes."""
-    program = Path(request["program"])
-    data = Path(request["data"]) if request["data"] else None
-    upstream()
-    # The first load of any program also starts threads and the like.
+    path = Path(request["program"])
+    runtime.check_needs(pte.read(path), path.name)
+
+    def opened(events: bool = False) -> Program:
+        data = [Path(file) for file in request["data"]]
+        manifest = Path(request["manifest"]) if request["manifest"] else None
+        return Program(path, data, manifest, events=events)
+
+    # The first load of any program also starts threads and the like, and checks the files' bytes.
     before = resident()
     begin = time.perf_counter()
-    loaded = Program(program, data)
+    loaded = opened()
     cases = _cases(loaded, request)
-    methods = {name: loaded.method(name) for name in dict.fromkeys(c.method for c in cases)}
+    names = list(dict.fromkeys(case.method for case in cases))
+    for name in names:
+        loaded.load(name)
     first_load = time.perf_counter() - begin
     after_load = resident()
     result: dict[str, Any] = {"methods": sorted(loaded.method_names), "cases": {}}
     for case in cases:
         result["cases"][case.title] = {
             "method": case.method,
-            "seconds": _times(methods[case.method], case.inputs, request),
+            "seconds": _times(loaded, case, request),
         }
     result["memory_bytes"] = {
         "loaded": max(0, after_load - before),
         "run": max(0, resident() - before),
     }
     if request["is_language_model"]:
-        result["generation"] = _generate(Program(program, data), request)
-    del methods, loaded
-    gc.collect()
-    again = [_load_time(program, data, cases) for _ in range(_LOADS)]
+        result["generation"] = _generation(loaded, request)
+    again = [_load_time(loaded, names) for _ in range(_LOADS)]
     result["load_seconds"] = [first_load, *again]
+    loaded.close()
+    gc.collect()
     result["peak_memory_bytes"] = peak_memory()
     result["events"] = {}
     if request["events"]:
-        report = Path(request["report"]) if request["report"] else None
-        result["events"] = _events(program, data, cases, Path(request["events"]), report)
+        with opened(events=True) as recording:
+            result["events"] = _record(recording, cases, Path(request["events"]))
     return result
 
 
@@ -91,34 +105,39 @@ def resident() -> int:
     return pages * resource.getpagesize()
 
 
-def _load_time(program: Path, data: Path | None, cases: list[Case]) -> float:
+def _load_time(loaded: Program, methods: Sequence[str]) -> float:
     begin = time.perf_counter()
-    loaded = Program(program, data)
-    for name in dict.fromkeys(c.method for c in cases):
-        loaded.method(name)
+    loaded.reset()
+    for name in methods:
+        loaded.load(name)
     return time.perf_counter() - begin
 
 
 def _cases(loaded: Program, request: Mapping[str, Any]) -> list[Case]:
     if request["is_language_model"]:
         return _token_cases(loaded, request)
-    if not request["cases"]:
-        filled = {n: inputs.of_method(loaded.method(n).metadata) for n in request["methods"]}
-        return [Case(name, name, tuple(values)) for name, values in filled.items()]
-    saved = torch.load(request["cases"], weights_only=True)
-    return [Case(title, method, tuple(values)) for title, (method, values) in saved.items()]
+    if request["cases"]:
+        return [
+            Case(case.method, case.method, tuple(input_of(v, case.where()) for v in case.inputs))
+            for case in expected.read(Path(request["cases"]))
+        ]
+    filled = {name: inputs.of_method(loaded.describe(name)) for name in request["methods"]}
+    return [Case(n, n, tuple(input_of(v, n) for v in values)) for n, values in filled.items()]
 
 
 def _token_cases(loaded: Program, request: Mapping[str, Any]) -> list[Case]:
     """Calls of a language model: one token, and a prompt."""
-    single = "forward" if "forward" in loaded.method_names else "decode"
+    names = loaded.method_names
+    single = "forward" if "forward" in names else "decode"
     count = prompt_length(loaded, request["prompt_tokens"])
-    position = torch.tensor([0])
-    cases = [Case(f"{single}, 1 token", single, (tokens_of(1), position))]
-    several = language_methods.prompt_method(loaded.method_names, count)
-    if several and count > 1:
-        cases.append(Case(f"{several}, {count} tokens", several, (tokens_of(count), position)))
-    return cases
+    several = language_methods.prompt_method(names, count)
+    cases = [_token_case(single, 1)]
+    return [*cases, _token_case(several, count)] if several and count > 1 else cases
+
+
+def _token_case(method: str, count: int) -> Case:
+    title = f"{method}, {count} token{'s' if count > 1 else ''}"
+    return Case(title, method, (np.array([tokens_of(count)]), np.array([0])))
 
 
 def prompt_length(loaded: Program, most: int) -> int:
@@ -129,78 +148,41 @@ def prompt_length(loaded: Program, most: int) -> int:
     return min(most, int(loaded.constant("get_max_seq_len")[0]))
 
 
-def tokens_of(count: int) -> torch.Tensor:
+def tokens_of(count: int) -> list[int]:
     """Some tokens, the same each time, that any vocabulary has."""
-    return torch.tensor([[1 + 37 * n % 199 for n in range(count)]])
+    return [1 + 37 * n % 199 for n in range(count)]
 
 
-def _times(method: Method, values: Sequence[Any], request: Mapping[str, Any]) -> list[float]:
-    for _ in range(request["warm_up"]):
-        method(values)
+def _times(loaded: Program, case: Case, request: Mapping[str, Any]) -> list[float]:
     seconds = []
-    for _ in range(request["repeat"]):
-        begin = time.perf_counter()
-        method(values)
-        seconds.append(time.perf_counter() - begin)
-    return seconds
+    for _ in range(request["warm_up"] + request["repeat"]):
+        loaded.run(case.method, case.inputs)
+        seconds.append(loaded.last_run_seconds)
+    return seconds[request["warm_up"] :]
 
 
-def _generate(loaded: Program, request: Mapping[str, Any]) -> dict[str, Any]:
-    """An answer to a prompt, by greedy decoding, of a program that was just loaded."""
-    count = prompt_length(loaded, request["prompt_tokens"])
-    single = loaded.method("forward" if "forward" in loaded.method_names else "decode")
-    several = language_methods.prompt_method(loaded.method_names, count)
-    method = loaded.method(several) if several and count > 1 else None
-    context = int(loaded.constant("get_max_context_len")[0])
-    prompt = tokens_of(count)
-    begin = time.perf_counter()
-    if method is not None:
-        logits = method((prompt, torch.tensor([0])))[0]
-    else:
-        for position in range(count):
-            token = prompt[:, position : position + 1]
-            logits = single((token, torch.tensor([position])))[0]
-    likeliest = _likeliest(logits)
-    first = time.perf_counter() - begin
-    seconds = []
-    for position in range(count, min(context, count + request["tokens"])):
-        begin = time.perf_counter()
-        logits = single((torch.tensor([[likeliest]]), torch.tensor([position])))[0]
-        likeliest = _likeliest(logits)
-        seconds.append(time.perf_counter() - begin)
+def _generation(loaded: Program, request: Mapping[str, Any]) -> dict[str, Any]:
+    """Medians of several answers to one prompt."""
+    prompt = tokens_of(prompt_length(loaded, request["prompt_tokens"]))
+    answers = [loaded.generate(prompt, request["tokens"]) for _ in range(_ANSWERS)]
     return {
-        "prompt_tokens": count,
-        "first_token_seconds": first,
-        "token_seconds": seconds,
+        "prompt_tokens": len(prompt),
+        "first_token_seconds": median(answer.prefill_ms / 1000 for answer in answers),
+        "token_seconds": [a.decode_ms / 1000 / a.decode_tokens for a in answers if a.decode_tokens],
     }
 
 
-def _likeliest(logits: torch.Tensor) -> int:
-    return int(logits.reshape(-1, logits.shape[-1])[-1].argmax())
-
-
-def _events(
-    program: Path, data: Path | None, cases: list[Case], folder: Path, report: Path | None
-) -> dict[str, dict[str, Any]]:
-    """Returns the parts of each case's time, in runs that are slower for being recorded."""
-    # Imports pandas: after all that is measured.
-    from etcli.measure import events, modules
-
-    known = modules.read(report) if report else None
-    summaries = {}
+def _record(loaded: Program, cases: Sequence[Case], folder: Path) -> dict[str, str]:
+    """Records runs, which are slower for it; returns the file of each case."""
+    files = {}
     for number, case in enumerate(cases):
-        loaded = Program(program, data, events=True)
-        method = loaded.method(case.method)
+        loaded.reset()
         for _ in range(_EVENT_RUNS):
-            method(case.inputs)
-        path = folder / f"{number}.etdp"
-        if loaded.write_events(path):
-            timeline = events.read(path, case.method, program)
-            summary = events.summary(timeline)
-            if known is not None:
-                summary["modules"] = modules.of_method(timeline, case.method, known)
-            summaries[case.title] = summary
-    return summaries
+            loaded.run(case.method, case.inputs)
+        file = folder / f"{number}.etdp"
+        if loaded.write_events(file):
+            files[case.title] = str(file)
+    return files
 
 
 if __name__ == "__main__":

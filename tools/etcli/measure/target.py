@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import importlib
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from etbuild import BuildError, ModelSpec
-from etlink import merge, runtime
+from etlink import pte
 from etlower import failure, flags, sources
 from etlower.progress import Progress
+from runner import runtime
 
 from etcli.console import waiting
 
@@ -26,12 +25,14 @@ class Target:
     """A program, with the model that it was lowered from.
 
     Attributes:
-      request: model, program and at most one data file, checked against the manifest.
+      request: model, program and data files.
+      manifest: of the program.
       recipe: label of the recipe.
       file_bytes: of the .pte and all its .ptd files.
     """
 
     request: flags.Request
+    manifest: Path
     recipe: str
     file_bytes: int
 
@@ -45,27 +46,16 @@ class Target:
         """The .pte file."""
         return _program_of(self.request)
 
-    @property
-    def data(self) -> Path | None:
-        """The .ptd file that it loads."""
-        return self.request.program_data[0] if self.request.program_data else None
-
-    def call(self, method: str, inputs: Sequence[Any]) -> list[Any]:
-        """Runs a method of the program, which is loaded anew.
-
-        Args:
-          method: its name.
-          inputs: positional arguments, nested as the eager model takes them.
-
-        Returns:
-          Its outputs, flat.
+    def open(self) -> runtime.Program:
+        """Opens the program.
 
         Raises:
-          BuildError: the runtime cannot load the program, or lacks the method.
+          BuildError: a file is missing, damaged, or another one than the program was built with;
+            or the runtime cannot load the program.
         """
-        from etlower.outputs import leaves
-
-        return runtime.call(self.program, self.data, method, leaves(tuple(inputs)))
+        runtime.check_needs(pte.read(self.program), self.label)
+        data = self.request.program_data
+        return runtime.Program(self.program, data, self.manifest, name=self.label)
 
     def load_model(self, work: Path) -> ModelSpec:
         """The eager model.
@@ -95,25 +85,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(f"--target_{name}", default="", help=argparse.SUPPRESS)
 
 
-def of(options: argparse.Namespace, work: Path) -> Target:
-    """The target that the rule names.
-
-    Args:
-      options: as `add_arguments` declares them.
-      work: a folder for a file that holds several data files.
-
-    Raises:
-      BuildError: a file is missing, damaged, or another one than the program was built with.
-    """
+def of(options: argparse.Namespace) -> Target:
+    """The target that the rule names; `options` are as `add_arguments` declares them."""
     import_torch()
     words = flags.expand([f"@{options.target_flags}"])
     request = flags.parse(["lower", "--output=none", *words])
     program = _program_of(request)
     manifest = Path(options.target_manifest).absolute()
-    data = merge.checked(manifest, program, request.program_data, work)
-    checked = dataclasses.replace(request, program_data=(data,) if data else ())
     files = [program, *request.program_data]
-    return Target(checked, options.target_recipe, sum(p.stat().st_size for p in files))
+    size = sum(p.stat().st_size for p in files)
+    return Target(request, manifest, options.target_recipe, size)
 
 
 def import_torch() -> None:

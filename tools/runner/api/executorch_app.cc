@@ -1,5 +1,7 @@
 #include "tools/runner/api/executorch_app.h"
 
+#include <mutex>
+
 #include "tools/runner/api/handles.h"
 #include "tools/runner/api/tensors.h"
 #include "tools/runner/base/os.h"
@@ -204,6 +206,18 @@ using runner::text_or_empty;
 using runner::use;
 
 extern "C" {
+
+const char* executorch_app_runtime_info(void) {
+  static std::mutex mutex;
+  static std::string info;
+  const std::lock_guard<std::mutex> lock(mutex);
+  return runner::caught(
+      [&] {
+        info = runner::runtime_info();
+        return info.c_str();
+      },
+      [](const char*) { return "{}"; });
+}
 
 executorch_app_code executorch_app_open(
     const char* path,

@@ -90,6 +90,10 @@ typedef struct {
   size_t program_count;
 } executorch_app_open_options;
 
+/* The runtime's version, backends and operators as a JSON object: {"version": "1.5.1", "backends": [...], "operators":
+ * [...]}. Valid until the next call in any thread. */
+const char* executorch_app_runtime_info(void);
+
 /* Opens an app: its folder, its manifest.json, or a .pte file. Maps the files and checks them before anything is
  * loaded. `path` may be NULL: .pte files that `options` name, or the app whose folder contains this process's program.
  * `options` may be NULL. */
@@ -188,7 +192,8 @@ executorch_app_code executorch_app_load_method(
     const char* method,
     executorch_app_error* error);
 
-/* An array in row-major order. */
+/* An array in row-major order. Of an input or output of another kind: an int is int64, a float float64 and a bool bool
+ * without dimensions; a string is its bytes, uint8, and none an array without elements. No input is a string. */
 typedef struct {
   const char* dtype;     /* NumPy's name, e.g. "float32"; also "bfloat16". */
   const int64_t* shape;
@@ -290,6 +295,17 @@ executorch_app_code executorch_app_say(
     const char* message,
     executorch_app_listener listener,
     void* user,
+    executorch_app_answer* answer,
+    executorch_app_error* error);
+
+/* Reads tokens into the empty KV cache of a session without a chat, and adds the most likely ones, `max_new_tokens` of
+ * them (0: 256) if the context has room; a token that ends an answer is one like others. For measurements: no tokenizer
+ * takes part. `answer` may be NULL; its numbers are valid until the session generates again, or is closed. */
+executorch_app_code executorch_app_generate(
+    executorch_app_session* session,
+    const uint32_t* tokens,
+    size_t token_count,
+    uint32_t max_new_tokens,
     executorch_app_answer* answer,
     executorch_app_error* error);
 

@@ -24,8 +24,11 @@ chat, session or app raise an `AppError`.
 from __future__ import annotations
 
 import ctypes
+import json
 import numbers
 import os
+import signal
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Sequence
@@ -44,7 +47,7 @@ from ctypes import (
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -86,6 +89,30 @@ class Answer:
     decode_tokens: int
     decode_ms: float
     token_ids: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Value:
+    """An input or output of a method.
+
+    Attributes:
+      kind: "tensor", "int", "float", "bool", "string", "none", "list" or "unknown".
+      dtype: of a tensor, NumPy's name or "bfloat16"; empty: it is none.
+      shape: of a tensor; before a run, the largest one.
+    """
+
+    kind: str
+    dtype: str
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method's name, inputs and outputs."""
+
+    name: str
+    inputs: tuple[Value, ...]
+    outputs: tuple[Value, ...]
 
 
 class _Error(ctypes.Structure):
@@ -152,11 +179,36 @@ class _Answer(ctypes.Structure):
     )
 
 
+class _SessionOptions(ctypes.Structure):
+    _fields_ = (("records_events", c_bool),)
+
+
+class _Value(ctypes.Structure):
+    _fields_ = (
+        ("kind", c_char_p),
+        ("dtype", c_char_p),
+        ("shape", POINTER(c_int64)),
+        ("rank", c_size_t),
+    )
+
+
+class _Method(ctypes.Structure):
+    _fields_ = (
+        ("name", c_char_p),
+        ("inputs", POINTER(_Value)),
+        ("input_count", c_size_t),
+        ("outputs", POINTER(_Value)),
+        ("output_count", c_size_t),
+    )
+
+
 _Listener = ctypes.CFUNCTYPE(c_bool, POINTER(c_char), c_size_t, c_void_p)
 
 # Result and arguments of each function. Those that return a code have the error as last argument.
 _CODE = ctypes.c_int
 _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
+    "runtime_info": (c_char_p, ()),
+    "set_threads": (_CODE, (c_size_t,)),
     "open": (_CODE, (c_char_p, POINTER(_OpenOptions), POINTER(c_void_p))),
     # The close functions return a code, but take no error.
     "close": (ctypes.c_uint, (c_void_p,)),
@@ -164,7 +216,12 @@ _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "program_count": (c_size_t, (c_void_p,)),
     "program_name": (c_char_p, (c_void_p, c_size_t)),
     "open_session": (_CODE, (c_void_p, c_char_p, POINTER(c_void_p))),
+    "open_session_at": (
+        _CODE,
+        (c_void_p, c_size_t, POINTER(_SessionOptions), POINTER(c_void_p)),
+    ),
     "close_session": (ctypes.c_uint, (c_void_p,)),
+    "reset_session": (_CODE, (c_void_p,)),
     "method_count": (c_size_t, (c_void_p,)),
     "method_name": (c_char_p, (c_void_p, c_size_t)),
     "run": (
@@ -174,6 +231,15 @@ _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
             *(POINTER(POINTER(_Tensor)), POINTER(c_size_t)),
         ),
     ),
+    "describe_method": (_CODE, (c_void_p, c_char_p, POINTER(_Method))),
+    "load_method": (_CODE, (c_void_p, c_char_p)),
+    "last_run": (c_double, (c_void_p, POINTER(_Method))),
+    "write_events": (_CODE, (c_void_p, c_char_p)),
+    "generate": (
+        _CODE,
+        (c_void_p, POINTER(c_uint32), c_size_t, c_uint32, POINTER(_Answer)),
+    ),
+    "is_language_model": (c_bool, (c_void_p,)),
     "open_chat": (_CODE, (c_void_p, POINTER(_ChatOptions), POINTER(c_void_p))),
     "close_chat": (ctypes.c_uint, (c_void_p,)),
     "say": (_CODE, (c_void_p, c_char_p, _Listener, c_void_p, POINTER(_Answer))),
@@ -211,6 +277,42 @@ class _Library:
         code = getattr(self._library, f"executorch_app_{name}")(*arguments, byref(error))
         if code:
             raise AppError(code, error.sentence.decode("utf-8", "replace"))
+
+
+def _loaded(library: str | os.PathLike[str] | None) -> _Library:
+    """The library; None: the one beside this file, or on the search path of the system."""
+    beside = Path(__file__).parent.parent / _LIBRARY
+    return _Library(library or (beside if beside.is_file() else _LIBRARY))
+
+
+def runtime_info(library: str | os.PathLike[str] | None = None) -> dict[str, Any]:
+    """Reads what the library's runtime has.
+
+    Args:
+      library: as for `App`.
+
+    Returns:
+      "version", "backends" and "operators".
+
+    Raises:
+      OSError: the library cannot be loaded.
+    """
+    info: dict[str, Any] = json.loads(_loaded(library).get("runtime_info"))
+    return info
+
+
+def set_threads(count: int, library: str | os.PathLike[str] | None = None) -> None:
+    """Sets the number of threads that kernels and backends use in this process.
+
+    Args:
+      count: from 1 to 1024.
+      library: as for `App`.
+
+    Raises:
+      AppError: a session of this process is open.
+      OSError: the library cannot be loaded.
+    """
+    _loaded(library).call("set_threads", _number("count", count, _MOST))
 
 
 def _invalid(name: str, got: object, expected: str) -> AppError:
@@ -371,8 +473,7 @@ class App(_Handle):
             weight_cache is False,
         )
         encoded = _required("path", _path("path", path))
-        beside = Path(__file__).parent.parent / _LIBRARY
-        loaded = _Library(library or (beside if beside.is_file() else _LIBRARY))
+        loaded = _loaded(library)
         handle = c_void_p()
         loaded.call("open", encoded, byref(options), byref(handle))
         self._sessions: weakref.WeakSet[Session] = weakref.WeakSet()
@@ -391,11 +492,12 @@ class App(_Handle):
             names = (self._get("program_name", i) for i in range(self._get("program_count")))
             return [name.decode() for name in names]
 
-    def session(self, program: str | None = None) -> Session:
+    def session(self, program: str | None = None, *, records_events: bool = False) -> Session:
         """Loads a program with memory of its own; sessions share the mapped files.
 
         Args:
           program: its name; None: the only one.
+          records_events: whether runs record events for `Session.write_events`; they are slower.
 
         Raises:
           AppError: there is no such program, or the runtime cannot load it.
@@ -403,7 +505,17 @@ class App(_Handle):
         handle = c_void_p()
         name = _text("program", program)
         # Not with the lock held: loading takes long, and sessions that are closed take their own.
-        self._library.call("open_session", self._handle, name, byref(handle))
+        if records_events:
+            names = self.programs
+            index = names.index(program) if program in names else 0 if program is None else -1
+            if index < 0 or (program is None and len(names) > 1):
+                raise _invalid("program", program, f"one of {', '.join(names)}")
+            options = _SessionOptions(True)
+            self._library.call(
+                "open_session_at", self._handle, index, byref(options), byref(handle)
+            )
+        else:
+            self._library.call("open_session", self._handle, name, byref(handle))
         session = Session(self, handle)
         self._sessions.add(session)
         return session
@@ -444,11 +556,93 @@ class Session(_Handle):
             names = (self._get("method_name", i) for i in range(self._get("method_count")))
             return [name.decode() for name in names]
 
+    @property
+    def is_language_model(self) -> bool:
+        """Returns whether the program may be a language model, which chats."""
+        with self._lock:
+            return self._get("is_language_model")
+
+    def describe(self, method: str | None = None) -> Method:
+        """Describes a method, with the largest shapes that it takes and returns.
+
+        Args:
+          method: its name; None: "forward", or the only one.
+
+        Raises:
+          AppError: there is no such method.
+        """
+        description = _Method()
+        with self._lock:
+            self._call("describe_method", _text("method", method), byref(description))
+            return _method(description)
+
+    def load(self, method: str | None = None) -> None:
+        """Loads a method before it first runs.
+
+        Raises:
+          AppError: there is no such method, or the runtime cannot load it.
+        """
+        self._call("load_method", _text("method", method))
+
+    def reset(self) -> None:
+        """Loads the program anew: what its methods keep between runs has its initial values again.
+
+        Raises:
+          AppError: the session has a chat.
+        """
+        self._call("reset_session")
+
+    @property
+    def last_run_ms(self) -> float:
+        """Returns how long the last run took, without copies of inputs and outputs; 0: none."""
+        with self._lock:
+            return self._get("last_run", None)
+
+    @property
+    def last_run(self) -> Method:
+        """Describes the last run, with the shapes that it had."""
+        description = _Method()
+        with self._lock:
+            self._get("last_run", byref(description))
+            return _method(description)
+
+    def write_events(self, path: str | os.PathLike[str]) -> None:
+        """Writes the events of a session that records them, for ExecuTorch's Inspector (ETDump).
+
+        Raises:
+          AppError: the session records none, or the file cannot be written.
+        """
+        self._call("write_events", _required("path", _path("path", path)))
+
+    def generate(self, tokens: Sequence[int], max_new_tokens: int = 256) -> Answer:
+        """Reads tokens into an empty KV cache and adds the most likely ones, without a tokenizer.
+
+        For measurements: a token that ends an answer is one like others.
+
+        Args:
+          tokens: the prompt's.
+          max_new_tokens: fewer, if the context has no more room.
+
+        Returns:
+          An answer without text.
+
+        Raises:
+          AppError: the program is not a language model, or the session has a chat.
+        """
+        prompt = [_number("tokens", token, 2**32 - 1) for token in tokens]
+        most = _number("max_new_tokens", max_new_tokens, _MOST)
+        answer = _Answer()
+        with self._lock:
+            values = (c_uint32 * len(prompt))(*prompt)
+            self._call("generate", values, len(prompt), most, byref(answer))
+            return _answer("", answer)
+
     def run(self, inputs: Sequence[np.ndarray], method: str | None = None) -> list[np.ndarray]:
         """Runs a method.
 
         Args:
-          inputs: in the method's order, of its dtypes; of any byte order.
+          inputs: in the method's order, of its dtypes; of any byte order; those of bfloat16 as
+            their bits, uint16.
           method: its name; None: "forward", or the only one.
 
         Returns:
@@ -458,10 +652,12 @@ class Session(_Handle):
           AppError: an input does not fit, or the program failed.
         """
         kept = [_input(value) for value in _items("inputs", inputs, "arrays")]
+        bits = _bfloat16_inputs(self.describe(method)) if _has_bits(kept) else set()
         shapes = [(c_int64 * value.ndim)(*value.shape) for value in kept]
         tensors = (_Tensor * len(kept))()
-        for tensor, value, shape in zip(tensors, kept, shapes, strict=True):
-            tensor.dtype, tensor.shape, tensor.rank = value.dtype.name.encode(), shape, value.ndim
+        for n, (tensor, value, shape) in enumerate(zip(tensors, kept, shapes, strict=True)):
+            name_of_dtype = "bfloat16" if n in bits else value.dtype.name
+            tensor.dtype, tensor.shape, tensor.rank = name_of_dtype.encode(), shape, value.ndim
             tensor.data, tensor.size = value.ctypes.data, value.nbytes
         outputs, count = POINTER(_Tensor)(), c_size_t()
         name = _text("method", method)
@@ -569,16 +765,7 @@ class Chat(_Handle):
             self._call("say", said, _Listener(receive), None, byref(answer))
             if raised:
                 raise raised[0]
-            return Answer(
-                "".join(parts),
-                answer.reason.decode(),
-                answer.prompt_tokens,
-                answer.tokens,
-                answer.prefill_ms,
-                answer.decode_tokens,
-                answer.decode_ms,
-                tuple(answer.token_ids[: answer.tokens]),
-            )
+            return _answer("".join(parts), answer)
 
     def stop(self) -> None:
         """Ends the current answer after its next token. Does not wait, and needs no open chat."""
@@ -647,6 +834,45 @@ class Chat(_Handle):
         return self._get("room")
 
 
+def _answer(text: str, answer: _Answer) -> Answer:
+    return Answer(
+        text,
+        answer.reason.decode(),
+        answer.prompt_tokens,
+        answer.tokens,
+        answer.prefill_ms,
+        answer.decode_tokens,
+        answer.decode_ms,
+        tuple(answer.token_ids[: answer.tokens]),
+    )
+
+
+def _method(description: _Method) -> Method:
+    """A copy: the library's memory is the next run's."""
+
+    def values(some: Any, count: int) -> tuple[Value, ...]:
+        return tuple(
+            Value(
+                value.kind.decode(),
+                (value.dtype or b"").decode(),
+                tuple(value.shape[: value.rank]) if value.rank else (),
+            )
+            for value in some[:count]
+        )
+
+    inputs = values(description.inputs, description.input_count)
+    outputs = values(description.outputs, description.output_count)
+    return Method(description.name.decode(), inputs, outputs)
+
+
+def _has_bits(inputs: Sequence[np.ndarray]) -> bool:
+    return any(value.dtype == np.uint16 for value in inputs)
+
+
+def _bfloat16_inputs(method: Method) -> set[int]:
+    return {n for n, value in enumerate(method.inputs) if value.dtype == "bfloat16"}
+
+
 def _input(value: object) -> np.ndarray:
     """An array in row-major order, and in the machine's byte order."""
     try:
@@ -663,3 +889,23 @@ def _array(tensor: _Tensor) -> np.ndarray:
     shape = tensor.shape[: tensor.rank] if tensor.rank else []
     data = ctypes.string_at(tensor.data, tensor.size)
     return np.frombuffer(data, "uint16" if name == "bfloat16" else name).reshape(shape).copy()
+
+
+def main(arguments: Sequence[str], library: str | os.PathLike[str] | None = None) -> NoReturn:
+    """Runs the runner's command line in this process, and ends it.
+
+    Args:
+      arguments: of the runner, without its name.
+      library: as for `App`.
+    """
+    words = [os.fsencode(word) for word in ("runner", *arguments)]
+    # C's own, so that Ctrl-C ends an answer that is computed.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    sys.stdout.flush()
+    function = _loaded(library)._library.executorch_app_main
+    function(len(words), (c_char_p * (len(words) + 1))(*words, None))
+    raise AssertionError("the command line ends the process")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

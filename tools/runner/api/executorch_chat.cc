@@ -12,6 +12,9 @@ namespace {
 // As on the command line.
 constexpr double kMaxTemperature = 1e300;
 
+// More than any context holds.
+constexpr size_t kMostTokens = 1 << 24;
+
 // Of the answers; an error, if a number is out of its range.
 Result<ChatOptions> generation_options(const executorch_app_chat_options& given) {
   const uint32_t most = INT32_MAX;
@@ -31,6 +34,34 @@ Result<ChatOptions> generation_options(const executorch_app_chat_options& given)
   options.seed = given.seed > 0 ? given.seed : static_cast<uint64_t>(now().time_since_epoch().count());
   options.max_new_tokens = given.max_new_tokens > 0 ? given.max_new_tokens : options.max_new_tokens;
   return options;
+}
+
+executorch_app_answer answer_of(const Generation& last) {
+  return {
+      last.reason,
+      last.prompt_tokens.size(),
+      last.tokens.size(),
+      last.prefill_ms,
+      last.decode_tokens,
+      last.decode_ms,
+      last.prompt_tokens.data(),
+      last.tokens.data()};
+}
+
+// From an empty context, as a fresh chat.
+Result<Generation> generate_from_start(
+    Program& program,
+    const std::vector<uint32_t>& tokens,
+    size_t max_new_tokens) {
+  LanguageModel model = TRY(LanguageModel::open(program));
+  Session session(model);
+  if (tokens.size() > session.room()) {
+    return error(
+        program.path() + ": the tokens do not fit into the context: got " + std::to_string(tokens.size()) +
+        ", expected at most " + std::to_string(session.room()) + ".");
+  }
+  Sampler sampler(0, 0);
+  return generate(session, sampler, tokens, {max_new_tokens, true}, [](uint32_t) { return Status(); });
 }
 
 TextOptions text_options(const executorch_app_chat_options& given) {
@@ -126,16 +157,42 @@ executorch_app_code executorch_app_say(
     used->session->use.end_change();
     used->answer = TRY_OR_FAIL(EXECUTORCH_APP_FAILED, std::move(said));
     if (answer != nullptr) {
-      const runner::Answer& last = used->answer;
-      *answer = {
-          last.reason,
-          last.prompt_tokens.size(),
-          last.tokens.size(),
-          last.prefill_ms,
-          last.decode_tokens,
-          last.decode_ms,
-          last.prompt_tokens.data(),
-          last.tokens.data()};
+      *answer = runner::answer_of(used->answer);
+    }
+    return succeed(error);
+  });
+}
+
+executorch_app_code executorch_app_generate(
+    executorch_app_session* session,
+    const uint32_t* tokens,
+    size_t token_count,
+    uint32_t max_new_tokens,
+    executorch_app_answer* answer,
+    executorch_app_error* error) {
+  return guarded("executorch_app_generate", error, [&](const char* function) {
+    if (tokens == nullptr) {
+      return missing(function, "tokens", error);
+    }
+    const auto used = TRY_OR_FAIL(EXECUTORCH_APP_INVALID_ARGUMENT, use(session, function, "session"));
+    if (!used->chat.expired()) {
+      return fail(
+          EXECUTORCH_APP_INVALID_ARGUMENT,
+          used->program->path() + ": the session has a chat, expected none. Close it, or open another session.",
+          error);
+    }
+    if (token_count < 1 || token_count > runner::kMostTokens || max_new_tokens > runner::kMostTokens) {
+      return fail(
+          EXECUTORCH_APP_INVALID_ARGUMENT,
+          std::string(function) + ": token_count or max_new_tokens: got " + std::to_string(token_count) + " and " +
+              std::to_string(max_new_tokens) + ", expected 1 to " + std::to_string(runner::kMostTokens) + " tokens.",
+          error);
+    }
+    const size_t most = max_new_tokens > 0 ? max_new_tokens : runner::ChatOptions().max_new_tokens;
+    used->generation = TRY_OR_FAIL(
+        EXECUTORCH_APP_FAILED, runner::generate_from_start(*used->program, {tokens, tokens + token_count}, most));
+    if (answer != nullptr) {
+      *answer = runner::answer_of(used->generation);
     }
     return succeed(error);
   });

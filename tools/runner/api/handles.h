@@ -103,6 +103,7 @@ struct executorch_app_session {
   std::vector<std::string> methods;
   std::map<std::string, runner::Description> descriptions;
   std::weak_ptr<executorch_app_chat> chat;
+  runner::Generation generation;  // The last one without a chat.
   // Of the last run.
   double run_ms = 0;
   runner::Description run;

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "tools/runner/base/json.h"
-#include "tools/runner/base/os.h"
 #include "tools/runner/base/text.h"
 #include "tools/runner/llm/saved_chat.h"
 
@@ -157,9 +156,8 @@ Result<std::vector<uint32_t>> ChatText::tokens_of(const std::string& message, bo
   return tokens;
 }
 
-Chat::Chat(Program& program, LanguageModel model, const ChatText& text, const ChatOptions& options)
-    : program_(program.path()),
-      model_(std::move(model)),
+Chat::Chat(LanguageModel model, const ChatText& text, const ChatOptions& options)
+    : model_(std::move(model)),
       session_(model_),
       text_(text),
       sampler_(options.temperature, options.seed),
@@ -169,7 +167,7 @@ Result<std::unique_ptr<Chat>> Chat::open(
     Program& program,
     const ChatText& text,
     const ChatOptions& options) {
-  return std::unique_ptr<Chat>(new Chat(program, TRY(LanguageModel::open(program)), text, options));
+  return std::unique_ptr<Chat>(new Chat(TRY(LanguageModel::open(program)), text, options));
 }
 
 Result<std::vector<uint32_t>> Chat::tokens_of(const std::string& message) const {
@@ -185,14 +183,14 @@ Result<std::vector<uint32_t>> Chat::tokens_of(const std::string& message) const 
 Result<Answer> Chat::say(const std::vector<uint32_t>& tokens, const Listener& listener) {
   is_stopped_ = false;
   const Session::Cursor start = session_.cursor();
-  Result<Answer> answer = generate(tokens, listener);
-  if (answer.ok()) {
+  Result<Answer> said = answer(tokens, listener);
+  if (said.ok()) {
     turns_.push_back(start);
-    changes_.push_back(text_.format ? text_.format->change_of(TRY(text_.tokenizer->decode(tokens)), answer->text) : "");
+    changes_.push_back(text_.format ? text_.format->change_of(TRY(text_.tokenizer->decode(tokens)), said->text) : "");
   } else {
     session_.rewind(start);
   }
-  return answer;
+  return said;
 }
 
 void Chat::rewind(size_t turn) {
@@ -211,7 +209,6 @@ Status Chat::switch_program(Program& program) {
          "; rewind the chat.");
   }
   model_ = std::move(model);
-  program_ = program.path();
   session_.empty_cache();
   return {};
 }
@@ -251,39 +248,17 @@ Status Chat::restore(const std::string& path) {
   return {};
 }
 
-Result<Answer> Chat::generate(const std::vector<uint32_t>& said, const Listener& listener) {
+Result<Answer> Chat::answer(const std::vector<uint32_t>& said, const Listener& listener) {
   Answer record;
   Decoding decoding(*text_.tokenizer);
   const auto hear = [&](const std::string& text) -> Status {
     record.text += text;
     return text.empty() ? Status() : listener(text);
   };
-  record.prompt_tokens = said;
-  const auto reading = now();
-  const std::vector<float>* logits = TRY(session_.read(said));
-  record.prefill_ms = milliseconds_since(reading);
-  while (true) {
-    const uint32_t token = TRY(sampler_.choose(*logits, program_));
-    if (model_.ends_with(token)) {
-      record.reason = "end";
-      break;
-    }
-    record.tokens.push_back(token);
-    TRY(hear(TRY(decoding.add(token))));
-    const char* reason = record.tokens.size() == max_new_tokens_ ? "length"
-        : session_.room() == 0                                   ? "context"
-        : is_stopped_                                            ? "stopped"
-                                                                 : nullptr;
-    if (reason != nullptr) {
-      session_.say(token);
-      record.reason = reason;
-      break;
-    }
-    const auto began = now();
-    logits = TRY(session_.read({token}));
-    record.decode_ms += milliseconds_since(began);
-    record.decode_tokens += 1;
-  }
+  const Limits limits = {max_new_tokens_, false, &is_stopped_};
+  static_cast<Generation&>(record) = TRY(generate(session_, sampler_, said, limits, [&](uint32_t token) -> Status {
+    return hear(TRY(decoding.add(token)));
+  }));
   TRY(hear(TRY(decoding.finish())));
   return record;
 }

@@ -53,16 +53,8 @@ class ChatFormat {
   bool trims_ = false;
 };
 
-struct Answer {
+struct Answer : Generation {
   std::string text;
-  // The reason why it ended: "end" (the model ended it), "length" (the maximum number of tokens),
-  // "context" (the KV cache is full) or "stopped" (by `Chat::stop`).
-  const char* reason = "";
-  std::vector<uint32_t> prompt_tokens;
-  std::vector<uint32_t> tokens;  // Without the one that ended it.
-  double prefill_ms = 0;
-  size_t decode_tokens = 0;  // Calls with one token.
-  double decode_ms = 0;
 };
 
 // A tokenizer and the model's chat format.
@@ -124,12 +116,11 @@ class Chat {
   Status restore(const std::string& path);
 
  private:
-  Chat(Program& program, LanguageModel model, const ChatText& text, const ChatOptions& options);
+  Chat(LanguageModel model, const ChatText& text, const ChatOptions& options);
   // Those of a conversation that was restored, of which only the tokens are known: not where an answer begins.
   std::vector<std::string> restored_changes() const;
-  Result<Answer> generate(const std::vector<uint32_t>& said, const Listener& listener);
+  Result<Answer> answer(const std::vector<uint32_t>& said, const Listener& listener);
 
-  std::string program_;  // For errors.
   LanguageModel model_;
   Session session_;
   const ChatText& text_;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "tools/runner/base/os.h"
 #include "tools/runner/tensors/inputs.h"
 
 namespace runner {
@@ -276,6 +277,42 @@ double Sampler::random() {
   bits = (bits ^ bits >> 30) * 0xBF58476D1CE4E5B9;
   bits = (bits ^ bits >> 27) * 0x94D049BB133111EB;
   return static_cast<double>((bits ^ bits >> 31) >> 11) / 9007199254740992.0;
+}
+
+Result<Generation> generate(
+    Session& session,
+    Sampler& sampler,
+    const std::vector<uint32_t>& tokens,
+    const Limits& limits,
+    const std::function<Status(uint32_t)>& on_token) {
+  Generation record;
+  record.prompt_tokens = tokens;
+  const LanguageModel& model = session.model();
+  const auto reading = now();
+  const std::vector<float>* logits = TRY(session.read(tokens));
+  record.prefill_ms = milliseconds_since(reading);
+  while (true) {
+    const uint32_t token = TRY(sampler.choose(*logits, model.program().path()));
+    if (model.ends_with(token) && !limits.ignores_end) {
+      record.reason = "end";
+      return record;
+    }
+    record.tokens.push_back(token);
+    TRY(on_token(token));
+    const char* reason = record.tokens.size() == limits.max_new_tokens           ? "length"
+        : session.room() == 0                                                    ? "context"
+        : limits.is_stopped != nullptr && *limits.is_stopped                     ? "stopped"
+                                                                                 : nullptr;
+    if (reason != nullptr) {
+      session.say(token);
+      record.reason = reason;
+      return record;
+    }
+    const auto began = now();
+    logits = TRY(session.read({token}));
+    record.decode_ms += milliseconds_since(began);
+    record.decode_tokens += 1;
+  }
 }
 
 }  // namespace runner

@@ -4,7 +4,9 @@
 // the cache; reading a position beyond them, or a position twice, would silently return wrong logits.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -137,5 +139,30 @@ class Sampler {
   double temperature_;
   uint64_t state_;
 };
+
+struct Generation {
+  // The reason why it ended: "end" (the model ended it), "length" (the maximum number of tokens),
+  // "context" (the KV cache is full) or "stopped".
+  const char* reason = "";
+  std::vector<uint32_t> prompt_tokens;
+  std::vector<uint32_t> tokens;  // Without the one that ended it.
+  double prefill_ms = 0;
+  size_t decode_tokens = 0;  // Calls with one token.
+  double decode_ms = 0;
+};
+
+struct Limits {
+  size_t max_new_tokens;
+  bool ignores_end = false;  // Goes on after a token that ends an answer.
+  const std::atomic<bool>* is_stopped = nullptr;  // Set by another thread; nullptr: never.
+};
+
+// Reads tokens, which fit, and adds the model's own. `on_token` receives each of these; its error ends the generation.
+Result<Generation> generate(
+    Session& session,
+    Sampler& sampler,
+    const std::vector<uint32_t>& tokens,
+    const Limits& limits,
+    const std::function<Status(uint32_t)>& on_token);
 
 }  // namespace runner

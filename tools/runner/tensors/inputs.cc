@@ -97,6 +97,8 @@ Result<Inputs> make_inputs(
     } else if (tag.ok() && *tag == Tag::Bool) {
       // Any byte that is not 0 is true; a bool that is neither 0 nor 1 is undefined.
       inputs.values.emplace_back(TRY(scalar_of<uint8_t>(array, ScalarType::Bool, what)) != 0);
+    } else if (tag.ok() && *tag == Tag::None) {
+      inputs.values.emplace_back();
     } else if (info.ok()) {
       TRY(check_fits(array, *info, what));
       TRY(add_tensor(inputs, array, *info, what));

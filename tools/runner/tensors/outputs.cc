@@ -16,8 +16,18 @@ Result<Array> to_array(const EValue& value, const std::string& name) {
   if (value.isBool()) {
     return scalar_array(value.toBool(), ScalarType::Bool);
   }
+  if (value.isString() || value.isNone()) {
+    Array bytes;
+    bytes.dtype = dtype_of(ScalarType::Byte);
+    if (value.isString()) {
+      const std::string_view text = value.toString();
+      bytes.data.assign(text.begin(), text.end());
+    }
+    bytes.shape = {static_cast<int64_t>(bytes.data.size())};
+    return bytes;
+  }
   if (!value.isTensor()) {
-    return error(name + " is neither a tensor nor a number; no file of outputs has anything else.");
+    return error(name + " is neither a tensor nor a number or a text; there is no array of it.");
   }
   const executorch::aten::Tensor tensor = value.toTensor();
   Array array;

@@ -1,4 +1,4 @@
-"""Methods as code that runs in Python: modules, and exported programs."""
+"""Eager runs of methods, which are modules or exported programs, for comparison with a program."""
 
 from __future__ import annotations
 

@@ -1,0 +1,93 @@
+"""Runs a program on test cases, in a process of its own whose crash is an error like others.
+
+Contract: `python -m etlower.cases REQUEST.json ANSWER.json`, which `process.ask` starts. The
+request has `program`, `data` (paths), `manifest`, `name`, `expected`, the file of cases, `methods`,
+those that run (empty: all), `library`, that of another runtime, and `version` of that (both may be
+empty), and `output`: a file of cases with the program's outputs, in the same order. The answer has
+`load_ms`, the longest time to load a method, and `peak_bytes`, the most that loading and running
+added to the process.
+
+Each case finds the program as it was built: what it keeps between calls has its initial values.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from etbuild.errors import BuildError
+from etlink import pte
+from etlink.process import serve
+from runner import runtime
+
+from etlower import expected
+from etlower.arrays import Array
+from etlower.progress import peak_memory
+
+
+def answer(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Runs the cases of a request, and writes the outputs."""
+    library = Path(request["library"]) if request["library"] else None
+    program, name = Path(request["program"]), request["name"]
+    version = runtime.info(library)["version"]
+    if request["version"] not in ("", version):
+        raise BuildError(f"version of the runtime: got {version}, expected {request['version']}.")
+    runtime.check_needs(pte.read(program), name, library)
+    cases = expected.chosen(expected.read(Path(request["expected"])), request["methods"])
+    data, manifest = [Path(path) for path in request["data"]], Path(request["manifest"])
+    before = peak_memory()
+    load_seconds, outputs = 0.0, []
+    with runtime.Program(program, data, manifest, name=name, library=library) as opened:
+        for case in cases:
+            inputs = [input_of(value, case.where()) for value in case.inputs]
+            begin = time.perf_counter()
+            opened.reset()
+            opened.load(case.method)
+            load_seconds = max(load_seconds, time.perf_counter() - begin)
+            for _ in range(case.calls):
+                got = opened.run(case.method, inputs)
+            values = tuple(map(output_of, got, opened.last_run.outputs))
+            outputs.append(dataclasses.replace(case, inputs=(), outputs=values))
+    expected.write(Path(request["output"]), outputs)
+    return {"load_ms": 1000 * load_seconds, "peak_bytes": max(0, peak_memory() - before)}
+
+
+def input_of(value: Any, where: str) -> np.ndarray:
+    """An input as the C interface takes it.
+
+    Raises:
+      BuildError: it is a text.
+    """
+    if isinstance(value, Array):
+        return value.data
+    if isinstance(value, str):
+        raise BuildError(
+            f"{where}: got the text {value!r} as an input, which no app can give.",
+            "Give the method tensors and numbers only.",
+        )
+    return np.empty(0, "uint8") if value is None else np.array(value)
+
+
+def output_of(value: np.ndarray, described: Any) -> Any:
+    """An output of the C interface as a case has it: `Array`, number, text or None."""
+    if described.kind == "tensor":
+        return Array(described.dtype, value)
+    if described.kind == "string":
+        return value.tobytes().decode("utf-8", "replace")
+    return None if described.kind == "none" else value.item()
+
+
+def outputs_of(program: runtime.Program, method: str, inputs: Sequence[Any]) -> list[Any]:
+    """Runs a method on `Array`s and numbers; returns the same."""
+    given = [input_of(value, f'method "{method}"') for value in inputs]
+    got = program.run(method, given)
+    return [output_of(v, d) for v, d in zip(got, program.last_run.outputs, strict=True)]
+
+
+if __name__ == "__main__":
+    sys.exit(serve(answer))

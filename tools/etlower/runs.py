@@ -1,0 +1,104 @@
+"""Runs of a program's test cases on a runtime: what they gave, took, and how they differ."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from etlink import process
+
+from etlower import expected
+from etlower.expected import Case
+from etlower.outputs import Tolerance, constant_difference, difference, largest_difference
+
+
+@dataclass
+class Measured:
+    """Measurements of a program's cases.
+
+    Attributes:
+      load_ms: longest time to load a method, in ms.
+      peak_bytes: what loading and running added to a process at most.
+      largest: largest difference to the eager model's outputs.
+    """
+
+    load_ms: float = 0.0
+    peak_bytes: int = 0
+    largest: float = 0.0
+
+    def compare(self, case: Case, got: Sequence[Any]) -> None:
+        """Adds the differences of a case."""
+        for output, wanted in zip(got, case.outputs, strict=False):
+            self.largest = max(self.largest, largest_difference(output, wanted))
+
+
+@dataclass(frozen=True)
+class ProgramRun:
+    """The files of a run.
+
+    Attributes:
+      program: the .pte file.
+      data: the .ptd files that it loads.
+      manifest: of the program.
+      expected: file of the cases.
+      methods: those whose cases run, and constant ones; empty: all.
+      work: folder for outputs.
+    """
+
+    program: Path
+    data: Sequence[Path]
+    manifest: Path
+    expected: Path
+    methods: Sequence[str]
+    work: Path
+
+    def run(
+        self,
+        library: Path | None = None,
+        version: str = "",
+        environment: Mapping[str, str] | None = None,
+    ) -> tuple[list[Sequence[Any]], Measured]:
+        """Runs the cases in a process of its own.
+
+        Args:
+          library: of another runtime; None: this machine's.
+          version: of that runtime, which is checked; empty: any.
+          environment: variables that the process gets in addition.
+
+        Returns:
+          The outputs of each case, and measurements.
+
+        Raises:
+          BuildError: a file is missing, damaged or another one than the program was built with; the
+            runtime cannot run the program, or crashed.
+        """
+        output = self.work / f"outputs{version}.safetensors"
+        request = {
+            "program": self.program.absolute(),
+            "data": [path.absolute() for path in self.data],
+            "manifest": self.manifest.absolute(),
+            "name": self.program.name,
+            "expected": self.expected.absolute(),
+            "methods": self.methods,
+            "library": library.absolute() if library else "",
+            "version": version,
+            "output": output,
+        }
+        answer = process.ask("etlower.cases", request, self.work, self.program.name, environment)
+        outputs = [case.outputs for case in expected.read(output)]
+        return outputs, Measured(answer["load_ms"], answer["peak_bytes"])
+
+
+def case_differences(case: Case, got: Sequence[Any], tolerance: Tolerance) -> list[str]:
+    """Says how the outputs of a case differ: a sentence per output that does."""
+    if case.constant:
+        problem = constant_difference(got, case.outputs, f'constant method "{case.method}"')
+        return [problem] if problem else []
+    where = case.where()
+    if len(got) != len(case.outputs):
+        return [f"{where}: got {len(got)} outputs, the eager model gives {len(case.outputs)}"]
+    pairs = enumerate(zip(got, case.outputs, strict=True))
+    problems = (difference(g, e, tolerance, f"{where}, output {n}") for n, (g, e) in pairs)
+    return [problem for problem in problems if problem]
