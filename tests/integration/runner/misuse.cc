@@ -46,6 +46,7 @@ bool is_left_out(const void* caller) {
 }
 
 const char* const kNulls[] = {nullptr, nullptr};
+const uint32_t kTokens[] = {1, 2};
 const int64_t kNegative[] = {-1, 4};
 const int64_t kHuge[] = {INT64_MAX, INT64_MAX};
 const executorch_app_program_files kEmptyPrograms[1] = {};
@@ -99,6 +100,7 @@ struct Good {
   size_t input_count = 2;
   const char* texts[1] = {"abc"};
   size_t text_count = 1;
+  size_t token_count = 2;
   const char* data[1] = {"none.ptd"};
   size_t data_count = 0;
   executorch_app_open_options right_executorch_app_open_options = {};

@@ -44,6 +44,7 @@ BAD = {
     "const char*": BAD_TEXTS,
     "const char* const*": ["nullptr", "kNulls"],
     "const int64_t*": ["nullptr", "kNegative", "kHuge"],
+    "const uint32_t*": ["nullptr"],
     "const void*": ["nullptr"],
     "size_t": BAD_SIZES,
     "bool": ["true"],
@@ -91,7 +92,7 @@ def functions_of(header: str) -> list[Function]:
     text = without_comments(header)
     pattern = r"^([\w ]+?[ *]+)(executorch_app_\w+)\(([^;{]*)\);"
     functions = [
-        Function(result.strip(), name, [named(p) for p in parameters.split(",")])
+        Function(result.strip(), name, [named(p) for p in parameters.split(",") if p != "void"])
         for result, name, parameters in re.findall(pattern, text, flags=re.MULTILINE)
     ]
     called = set(re.findall(r"\b(executorch_app_\w+)\s*\(", text))
@@ -144,6 +145,8 @@ class Table:
         fixed = {
             "executorch_app_error*": "&good.error",
             "const char* const*": f"good.{name}",
+            "const uint32_t*": "kTokens",
+            "uint32_t": "4",
             "bool": "false",
             "executorch_app_listener": "hear",
             "void*": "&good",
