@@ -24,17 +24,15 @@ def _et_program_impl(ctx):
     name = ctx.label.name
     program = ctx.actions.declare_file(name + ".pte")
     manifest = ctx.actions.declare_file(name + ".manifest.json")
-    data, index = None, None
+    data = None
     if ctx.attr.weights == "separate":
         data = ctx.actions.declare_file(name + ".ptd")
-        index = ctx.actions.declare_file(name + ".index.json")
     summary = ctx.actions.declare_file(name + ".link.json")
     link(
         ctx,
         lowered = lowered.directory,
         program = program,
         data = data,
-        index = index,
         manifest = manifest,
         summary = summary,
         shared = shared,
@@ -51,18 +49,17 @@ def _et_program_impl(ctx):
     reports = _report(ctx, lowered, summary)
     own = [data] if data else []
     data_files = own + [info.data for info in shared]
-    indexes = ([index] if index else []) + [info.index for info in shared]
     return [
         DefaultInfo(
             files = depset([program] + own),
-            runfiles = ctx.runfiles([program, manifest] + data_files + indexes),
+            runfiles = ctx.runfiles([program, manifest] + data_files),
         ),
         OutputGroupInfo(
             report = depset(reports),
             etrecord = depset([_etrecord(ctx, lowered)]),
             bundled = depset([_bundled(ctx, lowered, program, data_files)]),
             lowered = depset([lowered.directory]),
-            manifest = depset([manifest] + ([index] if index else [])),
+            manifest = depset([manifest]),
             data = depset(data_files),
         ),
         lowered,
@@ -71,7 +68,6 @@ def _et_program_impl(ctx):
             program = program,
             manifest = manifest,
             own_data = data,
-            own_index = index,
             shared_data = shared,
             summary = summary,
             report = reports[0],

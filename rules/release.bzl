@@ -3,16 +3,16 @@
 load("//rules:providers.bzl", "EtAppInfo", "EtAppPackageInfo", "EtProgramInfo", "EtReleaseInfo")
 load("//rules/private:programs_folder.bzl", "describe_programs", "link_file", "link_programs")
 load(
-    "//rules/private:release_description.bzl",
-    "app_description",
+    "//rules/private:release_arguments.bzl",
+    "add_app",
+    "add_files",
+    "add_model",
+    "add_package",
+    "add_program",
     "backend_packages",
-    "labels_of_repositories",
     "metadata_of",
-    "model_description",
     "model_files",
     "model_of",
-    "package_description",
-    "program_description",
 )
 load("//rules/private:stamping.bzl", "STAMPING_ATTRIBUTES", "status_files")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
@@ -35,7 +35,7 @@ def _et_release_impl(ctx):
     files += link_programs(ctx, root = root, programs = programs, files = ctx.files.data)
     loose = None
     if programs or ctx.files.data:
-        loose = ctx.actions.declare_file(ctx.label.name + ".programs.json")
+        loose = ctx.actions.declare_file(ctx.label.name + ".programs.manifest.json")
         describe_programs(ctx, manifest = loose, programs = programs, files = ctx.files.data)
     names = [_MANIFEST, _SBOM, _CHECKSUMS] + ([_CHANGES] if ctx.attr.previous else [])
     lists = {name: ctx.actions.declare_file(root + name) for name in names}
@@ -114,32 +114,25 @@ def _describe(ctx, entries, apps, packages, programs, files, loose, lists):
     exporter = ctx.toolchains[EXPORTER_TOOLCHAIN].exporter
     metadata = metadata_of(exporter)
     layers = backend_packages(every_program.values())
-    description = ctx.actions.declare_file(ctx.label.name + ".description.json")
-    ctx.actions.write(description, json.encode(struct(
-        label = readable_label(ctx.label),
-        name = ctx.label.name,
-        version = ctx.attr.version,
-        exporter = struct(
-            executorch = exporter.executorch_version,
-            torch = exporter.torch_version,
-            metadata = [f.path for f in metadata],
-        ),
-        backend_packages = [
-            struct(label = readable_label(entry.label), metadata = [f.path for f in entry.metadata_files.to_list()])
-            for entry in layers
-        ],
-        apps = [app_description(app, file = path_by_label.get(app.label, "")) for app in every_app.values()],
-        packages = [package_description(entry, file = path_by_label[entry.label]) for entry in packages],
-        programs = [program_description(program) for program in every_program.values()],
-        models = [model_description(model) for model in every_model.values()],
-        loose = loose.path if loose else "",
-        files = {entry.path: entry.file.path for entry in files},
-    )))
     args = ctx.actions.args()
-    args.add("--description", description)
+    args.add("--label", ctx.label)
+    args.add("--version", ctx.attr.version)
+    args.add("--executorch", exporter.executorch_version)
+    args.add_all(metadata, before_each = "--metadata")
     args.add("--origins", ctx.file._origins)
-    for label in labels_of_repositories(every_app.values(), every_program.values()):
-        args.add_all("--repository", [str(label), label])
+    for entry in layers:
+        args.add_all("--backend_packages", [entry.label] + entry.metadata_files.to_list())
+    for app in every_app.values():
+        add_app(args, app, file = path_by_label.get(app.label, ""))
+    for entry in packages:
+        add_package(args, entry, file = path_by_label[entry.label])
+    for program in every_program.values():
+        add_program(args, program)
+    for model in every_model.values():
+        add_model(args, model)
+    add_files(args, files)
+    if loose:
+        args.add("--loose", loose)
     args.add("--manifest", lists[_MANIFEST])
     args.add("--sbom", lists[_SBOM])
     args.add("--checksums", lists[_CHECKSUMS])
@@ -156,7 +149,7 @@ def _describe(ctx, entries, apps, packages, programs, files, loose, lists):
         executable = ctx.attr._tool[DefaultInfo].files_to_run,
         arguments = [args],
         inputs = depset(
-            [description, ctx.file._origins] + previous + ([loose] if loose else []) + ([status.stable, status.volatile] if status else []) +
+            [ctx.file._origins] + previous + ([loose] if loose else []) + ([status.stable, status.volatile] if status else []) +
             [entry.file for entry in files] + [app.manifest for app in every_app.values()] + metadata +
             [f for model in every_model.values() for f in model_files(model)],
             transitive = [entry.metadata_files for entry in layers],
@@ -213,13 +206,13 @@ et_release(
 Outputs, in the folder `<name>`:
 
     <app>-<platform>.tar.zst     an archive per app (.zip for Apple's platforms); .apk, .aar, .zip of packages
-    programs/<program>.pte       of `programs`, and <program>.manifest.json
+    programs/<program>.pte       of `programs`
     data/<file>.ptd              what those load, every file once
     assets/                      files of `data`
     manifest.json                all files with size and sha256, versions, recipes, who shares which weights
     sbom.cdx.json                CycloneDX 1.6: libraries, weights, and the packages that made them
     SHA256SUMS                   for `sha256sum -c`
-    changes.json                 with `previous`: the files that changed since, with size and sha256
+    changes.json                 with `previous`: a manifest of the files that changed since
 
 The same inputs give the same bytes. Only stamped builds contain the source's revision.
 `bazel run //x:release -- FOLDER` copies the release. Output groups: `manifest`, `sbom`, `checksums`, `changes`. See
@@ -250,7 +243,7 @@ docs/howto/apps.md.
         ),
         "_origins": attr.label(
             allow_single_file = True,
-            default = "@executorch_models//:origins.json",
+            default = "@executorch_models//:origins.tsv",
         ),
         "_tool": attr.label(
             cfg = "exec",

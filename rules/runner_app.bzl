@@ -151,7 +151,6 @@ def _main(ctx, runtime):
 def _write_app(ctx, programs, runtime, exporter_version, fitted, binary, directory, manifest):
     args = ctx.actions.args()
     args.add("--label", ctx.label)
-    args.add("--name", ctx.label.name)
     args.add("--platform", runtime.platform)
     args.add("--exporter_version", exporter_version)
     args.add("--runtime_version", runtime.executorch_version)
@@ -232,7 +231,7 @@ Outputs: the directory `<name>`, and the same as `<name>.tar.zst` (`.zip` for Ap
 
     runner                     the binary
     lib/, Frameworks/          the runtime's libraries that the programs need, and no others
-    programs/<program>.pte     and its manifest
+    programs/<program>.pte
     data/<file>.ptd            every data file once, however many programs load it
     assets/                    files of `data`
     licenses/

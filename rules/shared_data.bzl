@@ -6,7 +6,7 @@ load("//rules/private:target_lowering.bzl", "declare_lowering", "has_settings")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
 
 def _et_shared_data_impl(ctx):
-    file, file_index = _prebuilt(ctx)
+    file, file_manifest = _prebuilt(ctx)
     lowered = [t[EtLoweredInfo] for t in ctx.attr.lowerings]
     for info in lowered:
         if info.adapter:
@@ -19,39 +19,39 @@ def _et_shared_data_impl(ctx):
     if file and (ctx.attr.exclude or ctx.attr.shared_data):
         fail("%s: exclude and shared_data do not apply to a .ptd that was built before. Remove them." % ctx.label)
     data = ctx.actions.declare_file(ctx.label.name + ".ptd")
-    index = ctx.actions.declare_file(ctx.label.name + ".index.json")
+    manifest = ctx.actions.declare_file(ctx.label.name + ".manifest.json")
     beside = [t[EtSharedDataInfo] for t in ctx.attr.shared_data]
     share(
         ctx,
         lowered = [info.directory for info in lowered],
         exclude = ctx.attr.exclude,
-        beside = [info.index for info in beside],
+        beside = [info.manifest for info in beside],
         file = file,
-        file_index = file_index,
+        file_manifest = file_manifest,
         data = data,
-        index = index,
+        manifest = manifest,
     )
     return [
         DefaultInfo(
-            files = depset([data, index]),
-            runfiles = ctx.runfiles([data, index]),
+            files = depset([data, manifest]),
+            runfiles = ctx.runfiles([data, manifest]),
         ),
         OutputGroupInfo(
             data = depset([data]),
-            index = depset([index]),
+            manifest = depset([manifest]),
             lowered = depset([info.directory for info in lowered]),
         ),
-        EtSharedDataInfo(label = ctx.label, data = data, index = index, lowered = lowered),
+        EtSharedDataInfo(label = ctx.label, data = data, manifest = manifest, lowered = lowered),
     ]
 
 def _prebuilt(ctx):
-    """The .ptd of srcs and its index, or None."""
+    """The .ptd of srcs and its manifest, or None."""
     data = [f for f in ctx.files.srcs if f.extension == "ptd"]
-    index = [f for f in ctx.files.srcs if f.extension == "json"]
-    if ctx.files.srcs and len(data) != 1 or len(index) > 1:
-        fail("%s: srcs: got %s, expected one .ptd and its index (.json)." %
+    manifest = [f for f in ctx.files.srcs if f.extension == "json"]
+    if ctx.files.srcs and len(data) != 1 or len(manifest) > 1:
+        fail("%s: srcs: got %s, expected one .ptd and its manifest (.json)." %
              (ctx.label, ", ".join([f.basename for f in ctx.files.srcs])))
-    return (data[0] if data else None), (index[0] if index else None)
+    return (data[0] if data else None), (manifest[0] if manifest else None)
 
 et_shared_data_rule = rule(
     implementation = _et_shared_data_impl,
@@ -73,8 +73,8 @@ et_shared_data_rule = rule(
         ),
         "srcs": attr.label_list(
             allow_files = [".ptd", ".json"],
-            doc = "An existing .ptd, such as that of a release, and its index, instead of a lowering. The " +
-                  "build checks the bytes against the index.",
+            doc = "An existing .ptd, such as that of a release, and its manifest, instead of a lowering. " +
+                  "The build checks the bytes against the manifest.",
         ),
     },
     provides = [EtSharedDataInfo],
@@ -92,7 +92,7 @@ def et_shared_data(*, name, lowerings = [], **kwargs):
     )
     ```
 
-    Outputs: `<name>.ptd`, with sorted keys, and `<name>.index.json`: for each key its sha256, size,
+    Outputs: `<name>.ptd`, with sorted keys, and `<name>.manifest.json`: for each key its sha256, size,
     dtype, shape and the qualified names of the weights that use it.
 
     It contains all weights of its sources: delegates' data under the backends' keys (XNNPACK and Vulkan: the

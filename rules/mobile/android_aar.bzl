@@ -17,7 +17,7 @@ def _et_android_aar_impl(ctx):
     aar = ctx.actions.declare_file(ctx.label.name + ".aar")
     args = ctx.actions.args()
     args.add("--output", aar)
-    args.add("--name", ctx.label.name)
+    args.add("--label", ctx.label)
     args.add("--manifest", manifest)
     args.add("--classes", classes)
     add_apps(args, apps)

@@ -17,7 +17,7 @@ def _et_android_apk_impl(ctx):
     unsigned = ctx.actions.declare_file(ctx.label.name + ".unsigned.apk")
     args = ctx.actions.args()
     args.add("--output", unsigned)
-    args.add("--name", ctx.label.name)
+    args.add("--label", ctx.label)
     args.add("--base", base)
     args.add_all("--dex", [ctx.file._dex], expand_directories = False)
     add_apps(args, apps)

@@ -53,7 +53,7 @@ def adapt(ctx, label, model, placeholders):
       placeholders: what `placeholders` returned.
 
     Returns:
-      File (tree artifact): adapter.json, blobs/<sha256>.
+      File (tree artifact): manifest.json, placeholders.txt, blobs/<sha256>.
     """
     output = ctx.actions.declare_directory(label.name + ".adapter")
     exporter_action(

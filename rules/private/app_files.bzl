@@ -56,10 +56,7 @@ def add_programs(args, programs):
     """
     inputs = []
     for program in programs:
-        args.add_all(
-            "--program",
-            [program.label, program.label.name, program.program, program.manifest],
-        )
+        args.add_all("--program", [program.program, program.manifest])
         inputs += [program.program, program.manifest]
     for file, label in data_files(programs).items():
         args.add_all("--data", [label, file])

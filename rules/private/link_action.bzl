@@ -8,7 +8,6 @@ def link(
         lowered,
         program,
         data = None,
-        index = None,
         manifest = None,
         summary = None,
         shared = [],
@@ -23,7 +22,6 @@ def link(
       lowered: File: the directory of EtLower.
       program: File: the .pte to write.
       data: File: the .ptd to write, or None: the weights are embedded.
-      index: File: the index of that, or None.
       manifest: File: JSON to write, or None.
       summary: File: JSON to write, or None.
       shared: list of EtSharedDataInfo: what they hold stays out.
@@ -36,12 +34,12 @@ def link(
     args.add_all("--lowered", [lowered], expand_directories = False)
     args.add("--label", ctx.label)
     args.add("--program", program)
-    outputs = [program] + ([index] if index else [])
+    outputs = [program]
     for flag, file in [("--data", data), ("--manifest", manifest), ("--summary", summary)]:
         if file:
             args.add(flag, file)
             outputs.append(file)
-    args.add_all([info.index for info in shared], before_each = "--shared")
+    args.add_all([info.manifest for info in shared], before_each = "--shared")
     if sharing:
         args.add_all(sharing.own_data, before_each = "--own_data")
         args.add("--adapter_data", sharing.adapter_data)
@@ -60,34 +58,34 @@ def link(
         ctx,
         module = "etlink",
         arguments = args,
-        inputs = [lowered] + [info.index for info in shared] + ([adapter] if adapter else []),
+        inputs = [lowered] + [info.manifest for info in shared] + ([adapter] if adapter else []),
         outputs = outputs,
         mnemonic = "EtLink",
         progress_message = "Linking %{output}",
     )
 
-def share(ctx, *, lowered, exclude, beside, file, file_index, data, index):
+def share(ctx, *, lowered, exclude, beside, file, file_manifest, data, manifest):
     """EtShare: one .ptd out of lowered programs, or one that was built before, checked.
 
     Args:
       ctx: rule context.
       lowered: list of Files: directories of EtLower.
       exclude: list of strings: names or patterns that are left out.
-      beside: list of Files: indexes of files whose contents are left out.
+      beside: list of Files: manifests of data files whose contents are left out.
       file: File: a .ptd that was built before, or None.
-      file_index: File: its index, or None.
+      file_manifest: File: its manifest, or None.
       data: File: the .ptd to write.
-      index: File: the index to write.
+      manifest: File: JSON to write.
     """
     args = ctx.actions.args()
     args.add("--label", ctx.label)
     args.add("--data", data)
-    args.add("--index", index)
+    args.add("--manifest", manifest)
     args.add_all(lowered, before_each = "--lowered", expand_directories = False)
     args.add_all(exclude, before_each = "--exclude")
     args.add_all(beside, before_each = "--beside")
     prebuilt = []
-    for flag, path in [("--file", file), ("--file_index", file_index)]:
+    for flag, path in [("--file", file), ("--file_manifest", file_manifest)]:
         if path:
             args.add(flag, path)
             prebuilt.append(path)
@@ -96,7 +94,7 @@ def share(ctx, *, lowered, exclude, beside, file, file_index, data, index):
         module = "etlink.share",
         arguments = args,
         inputs = lowered + beside + prebuilt,
-        outputs = [data, index],
+        outputs = [data, manifest],
         mnemonic = "EtShare",
         progress_message = "Sharing %{output}",
     )

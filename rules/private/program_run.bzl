@@ -54,17 +54,17 @@ def program_files(label, program, adapter = None):
       adapter: EtProgramInfo of another program, whose own .ptd replaces the program's; or None.
 
     Returns:
-      struct(data, files): the .ptd files to load, its own first; all files of the run, with the manifest
-      and the indexes that it names.
+      struct(data, files): the .ptd files to load, its own first; all files of the run, with the manifests of the
+      program and of the adapter.
     """
     own = adapter or program
     if adapter and not adapter.own_data:
         fail("%s: adapter: %s has no .ptd of its own. Set weights = \"separate\" on it." % (label, adapter.label))
-    pairs = [(own.own_data, own.own_index)] if own.own_data else []
-    pairs += [(shared.data, shared.index) for shared in program.shared_data]
+    data = [own.own_data] if own.own_data else []
+    data += [shared.data for shared in program.shared_data]
     return struct(
-        data = [data for data, _ in pairs],
-        files = [program.program, program.manifest] + [file for pair in pairs for file in pair if file],
+        data = data,
+        files = [program.program, program.manifest] + ([adapter.manifest] if adapter else []) + data,
     )
 
 def run_beside_model(ctx, *, label, program, flags, words, packages = [], tools = []):

@@ -49,7 +49,7 @@ def link_programs(ctx, *, root, programs, files = []):
     ]
 
 def describe_programs(ctx, *, manifest, programs, files = [], platforms = [], runtime_version = ""):
-    """EtAssets: the manifest of programs and what they load.
+    """EtApp: the manifest of programs and what they load.
 
     Args:
       ctx: rule context with the exporter toolchain.
@@ -61,7 +61,6 @@ def describe_programs(ctx, *, manifest, programs, files = [], platforms = [], ru
     """
     args = ctx.actions.args()
     args.add("--label", ctx.label)
-    args.add("--name", ctx.label.name)
     args.add("--exporter_version", ctx.toolchains[EXPORTER_TOOLCHAIN].exporter.executorch_version)
     if runtime_version:
         args.add("--runtime_version", runtime_version)
@@ -71,11 +70,11 @@ def describe_programs(ctx, *, manifest, programs, files = [], platforms = [], ru
     args.add("--manifest", manifest)
     linker_action(
         ctx,
-        module = "etbundle.assets",
+        module = "etbundle.app",
         arguments = args,
         inputs = inputs + files,
         outputs = [manifest],
-        mnemonic = "EtAssets",
+        mnemonic = "EtApp",
         progress_message = "Describing %{label}",
     )
 
@@ -99,7 +98,6 @@ def _paths(ctx, programs, files):
     files_by_path = {}
     for program in programs:
         _add(ctx, files_by_path, "programs/%s.pte" % program.label.name, program.program)
-        _add(ctx, files_by_path, "programs/%s.manifest.json" % program.label.name, program.manifest)
     for file in data_files(programs):
         _add(ctx, files_by_path, "data/" + file.basename, file)
     for file in files:

@@ -83,10 +83,9 @@ EtProgramInfo = provider(
     fields = {
         "label": "Label of the program.",
         "program": "File: the .pte.",
-        "manifest": "File: what must be there before the program is loaded (JSON): data files, " +
-                    "keys and their sha256, whether XNNPACK's weight cache is safe.",
+        "manifest": "File: what must be there before the program is loaded (JSON): files with keys and their " +
+                    "sha256, and how XNNPACK's weights are packed.",
         "own_data": "File: the .ptd of its own weights, or None.",
-        "own_index": "File: the index of that, or None.",
         "shared_data": "List of EtSharedDataInfo.",
         "summary": "File: what went where (JSON).",
         "report": "File: what the program consists of (JSON).",
@@ -129,7 +128,7 @@ EtSharedDataInfo = provider(
     fields = {
         "label": "Label of the target.",
         "data": "File: the .ptd.",
-        "index": "File: its keys with sha256, size, dtype, shape and names (JSON).",
+        "manifest": "File: its keys with sha256, size, dtype, shape and names (JSON).",
         "lowered": "List of EtLoweredInfo that its weights come from.",
     },
 )

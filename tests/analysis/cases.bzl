@@ -161,7 +161,6 @@ def cases():
         "separate_actions_test": dict(
             bundled = "separate.embedded.pte",
             linked = [
-                "separate.index.json",
                 "separate.link.json",
                 "separate.manifest.json",
                 "separate.ptd",

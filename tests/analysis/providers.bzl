@@ -11,8 +11,7 @@ def _program_outputs_impl(ctx):
     target = analysistest.target_under_test(env)
     name = target.label.name
     asserts.equals(env, sorted(ctx.attr.default), _names(target[DefaultInfo].files))
-    separate = [name + ".index.json"] if name + ".ptd" in ctx.attr.default else []
-    checked = separate + [name + ".manifest.json"]
+    checked = [name + ".manifest.json"]
     runfiles = _names(target[DefaultInfo].default_runfiles.files)
     asserts.equals(env, sorted(ctx.attr.default + checked), runfiles)
     groups = target[OutputGroupInfo]

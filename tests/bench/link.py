@@ -20,9 +20,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from etlink import pte, schema
+from etlink import manifest, pte, schema
 from etlink.container import Piece, Segment
-from etlink.data_index import write_index
 from etlink.lowered import Lowered
 from etlink.share import share
 from etlink.split import split
@@ -64,7 +63,7 @@ def synthetic_program(folder: Path, gigabytes: int) -> Path:
     """Writes a program of named data, splits it, and shares all of it.
 
     Returns:
-      The program's file; beside it are `lowered` and `foundation.index.json`.
+      The program's file; beside it are `lowered` and `foundation.manifest.json`.
     """
     count = (gigabytes << 30) // _BLOB
     source = folder / "source"
@@ -91,8 +90,9 @@ def synthetic_program(folder: Path, gigabytes: int) -> Path:
     source.unlink()
     split(path, folder / "lowered", "//bench:program", _VERSIONS)
     data = folder / "foundation.ptd"
-    index = share([Lowered(folder / "lowered")], data, "//bench:foundation")
-    write_index(folder / "foundation.index.json", index)
+    label = "//bench:foundation"
+    files = {data.name: share([Lowered(folder / "lowered")], data, label)}
+    manifest.write(manifest.beside(data), manifest.Manifest(label=label, files=files))
     data.unlink()
     return path
 
@@ -102,7 +102,7 @@ def measure(folder: Path, program: Path, pairs: int) -> dict[str, dict[str, floa
     kinds = {
         "embedded": [],
         "separate": ["--data", folder / "out.ptd"],
-        "shared": ["--shared", folder / "foundation.index.json"],
+        "shared": ["--shared", folder / "foundation.manifest.json"],
     }
     ratios: dict[str, list[float]] = {kind: [] for kind in kinds}
     peaks: dict[str, list[int]] = {kind: [] for kind in kinds}

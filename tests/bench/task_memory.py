@@ -36,17 +36,18 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="file to write the figures to")
     options = parser.parse_args()
     manifest = _manifest(options.app)
-    programs = _programs(manifest)
-    by_name = [program["name"] for program in _programs(_manifest(options.by_name))]
+    # Sorted by name: the base, then the tasks.
+    every, by_name = (sorted(_manifest(app)["programs"]) for app in (options.app, options.by_name))
+    programs = [manifest["programs"][name] for name in every]
     sizes = {name: about["size"] for name, about in manifest["files"].items()}
-    shared = list(programs[0]["data"].values())
+    shared = programs[0]["data"]
     foundation = sum(sizes[file] for file in shared)
     rows = []
     for tasks in TASKS:
-        names = [program["name"] for program in programs[: tasks + 1]]
+        names = every[: tasks + 1]
         own = sum(
             sizes[program["file"]]
-            + sum(sizes[file] for file in program["data"].values() if file not in shared)
+            + sum(sizes[file] for file in program["data"] if file not in shared)
             for program in programs[1 : tasks + 1]
         )
         runs = [_run(options.app, names, []) for _ in range(options.repeat)]
@@ -71,11 +72,6 @@ def main() -> None:
 
 def _manifest(app: Path) -> dict[str, Any]:
     return json.loads((app / "manifest.json").read_text())
-
-
-def _programs(manifest: dict[str, Any]) -> list[dict[str, Any]]:
-    """Sorted by name: the base, then the tasks."""
-    return sorted(manifest["programs"], key=lambda program: program["name"])
 
 
 def _run(app: Path, names: list[str], flags: list[str]) -> dict[str, Any]:

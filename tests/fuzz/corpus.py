@@ -19,7 +19,8 @@ import numpy as np
 import tiny_checkpoint
 import torch
 from etcli.report import program as report
-from etlink import data_index, ptd, pte, schema, share
+from etlink import manifest as manifests
+from etlink import ptd, pte, schema, share
 from etlink.__main__ import main as link
 from etlink.container import chunks
 from etlink.lowered import Lowered
@@ -74,10 +75,10 @@ def make(output: Path, programs: list[list[Path]]) -> None:
     _seed(output, "index", "first.json", lowered / "index.json")
     _seed(output, "facts", "first.json", lowered / "lowering.json")
     _beside(output, "manifest", program=program, data=data)
-    for kind in ("index", "facts", "shared_index"):
+    for kind in ("index", "facts", "shared_data"):
         shutil.copytree(lowered, output / kind / "lowered")
         (output / kind / "seeds").mkdir(parents=True, exist_ok=True)
-    _shared(output / "shared_index", lowered)
+    _shared(output / "shared_data", lowered)
     _report(output / "facts", lowered)
     _other_data(output / "data" / "other")
     _without_torch(output)
@@ -115,8 +116,9 @@ def _payloads(output: Path, name: str, program: Path) -> None:
 
 
 def _shared(folder: Path, lowered: Path) -> None:
-    index = share.share([Lowered(lowered)], folder / "shared.ptd", "//fuzz:shared")
-    data_index.write_index(folder / "seeds" / "shared.json", index)
+    file = share.share([Lowered(lowered)], folder / "shared.ptd", "//fuzz:shared")
+    made = manifests.Manifest(label="//fuzz:shared", files={"shared.ptd": file})
+    manifests.write(folder / "seeds" / "shared.json", made)
 
 
 def _report(folder: Path, lowered: Path) -> None:
@@ -168,7 +170,7 @@ def _meta(output: Path) -> None:
 
 def _other_data(path: Path) -> None:
     from etlink.container import Piece
-    from etlink.data_index import describe_key
+    from etlink.data_file import describe_key
 
     piece = Piece.of(b"other")
     with open(path, "wb") as out:

@@ -127,22 +127,26 @@ def _index(path: Path, folders: Folders) -> None:
     link(Lowered(lowered), folders.scratch / "separate.pte", folders.scratch / "separate.ptd")
 
 
-def _shared_index(path: Path, folders: Folders) -> None:
-    from etlink.data_index import check_file, read_index
+def _shared_data(path: Path, folders: Folders) -> None:
+    from etlink.data_file import check_file
     from etlink.link import Options, link
     from etlink.lowered import Lowered
+    from etlink.share import only_data_file
 
-    index = read_index(path)
-    check_file(folders.seeds / "shared.ptd", index)
-    options = Options(label=LABEL, shared=(index,), allow_unshared=True)
+    name, file = only_data_file(path)
+    check_file(folders.seeds / "shared.ptd", file)
+    options = Options(label=LABEL, shared=((name, file),), allow_unshared=True)
     link(Lowered(folders.seeds / "lowered"), folders.scratch / "out.pte", None, options)
 
 
 def _manifest(path: Path, folders: Folders) -> None:
     from etlink import manifest
+    from etlink.check import check
 
     program, data = folders.seeds / "program.pte", folders.seeds / "program.ptd"
-    manifest.check(manifest.read(path), program, [data])
+    known = manifest.read(path)
+    for name in known.programs:
+        check(known, name, program, [data])
 
 
 def _facts(path: Path, folders: Folders) -> None:
@@ -266,6 +270,6 @@ KINDS = {
     "meta_params": Kind(".json", _language_model("params.json"), torch=True),
     "payload": Kind(".bin", _payload),
     "program": Kind(".pte", _program),
-    "shared_index": Kind(".json", _shared_index),
+    "shared_data": Kind(".json", _shared_data),
     "tokenizer": Kind(".json", _tokenizer, torch=True),
 }

@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "tools/runner/app/app_manifest.h"
 #include "tools/runner/bundled/bundled_file.h"
 #include "tools/runner/files/executorch_files.h"
 #include "tools/runner/files/manifest.h"
@@ -21,11 +20,6 @@
 namespace {
 
 using runner::Status;
-
-Status app(const std::string& path) {
-  TRY(runner::read_app_manifest(path));
-  return {};
-}
 
 Status bundled(const std::string& path) {
   const runner::MappedFile file = TRY(runner::MappedFile::open(path, "a program"));
@@ -93,7 +87,6 @@ Status tokenizer(const std::string& path) {
 }
 
 const std::map<std::string, Status (*)(const std::string&)> kReaders = {
-    {"app", app},
     {"bundled", bundled},
     {"data", data},
     {"manifest", manifest},

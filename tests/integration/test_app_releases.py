@@ -71,21 +71,20 @@ def test_what_is_in_it(workspace: Workspace) -> None:
 def test_the_manifest(workspace: Workspace) -> None:
     manifest = read(workspace, "manifest.json")
     assert manifest["version"] == "1.4.0"
-    assert manifest["exporter"]["executorch"] == "1.5.1"
-    assert manifest["exporter"]["python"].startswith("3.11.")
-    assert manifest["exporter"]["packages"]["torch"].startswith("2.13.0")
-    assert {p: list(one["runtimes"].values()) for p, one in manifest["platforms"].items()} == {
-        "linux_x86_64": ["1.5.1"],
-        "own_linux": ["1.5.1"],
-    }
-    (foundation,) = manifest["data"]
-    assert foundation["label"] == "//:foundation"
-    assert foundation["programs"] == ["//:task_1", "//:task_2", "//:task_3"]
-    assert foundation["files"] == ["data/foundation.ptd"]
-    task = manifest["programs"][0]
-    assert task["recipe"]["label"] == "@rules_executorch//backends/xnnpack:fp32"
-    assert task["recipe"]["builder"] == "xnnpack_recipes:fp32"
-    assert task["backends"] == ["XnnpackBackend"]
+    assert manifest["executorch"] == {"exporter": "1.5.1"}
+    assert manifest["python_packages"]["python"]["python"].startswith("3.11.")
+    assert manifest["python_packages"]["exporter"]["torch"].startswith("2.13.0")
+    archives = [file for file in manifest["files"].values() if "contents" in file]
+    runtimes = [(file["platforms"], file["runtime"]) for file in archives]
+    assert sorted(runtimes) == [(["linux_x86_64"], "1.5.1"), (["own_linux"], "1.5.1")]
+    assert manifest["files"]["data/foundation.ptd"]["label"] == "//:foundation"
+    programs = manifest["programs"]
+    sharing = [name for name, p in programs.items() if p.get("data") == ["data/foundation.ptd"]]
+    assert sharing == ["task_1", "task_2", "task_3"]
+    recipe = programs["task_1"]["built_from"]["recipe"]
+    assert recipe["label"] == "@rules_executorch//backends/xnnpack:fp32"
+    assert recipe["builder"] == "xnnpack_recipes:fp32"
+    assert programs["task_1"]["methods"]["forward"]["backends"] == ["XnnpackBackend"]
     assert "source" not in manifest
 
 

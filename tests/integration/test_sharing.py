@@ -235,10 +235,11 @@ def test_programs_carry_no_copy(workspace: Workspace, precision: str) -> None:
     bin_folder = workspace.folder / "bazel-bin"
     size = {p.name: p.stat().st_size for p in bin_folder.iterdir() if p.suffix in (".pte", ".ptd")}
     for task in ("task1", "task2"):
-        index = json.loads((bin_folder / f"{task}_{precision}.index.json").read_text())
-        names = [n for e in index["entries"] for n in e["names"]]
+        manifest = json.loads((bin_folder / f"{task}_{precision}.manifest.json").read_text())
+        keys = manifest["files"][f"{task}_{precision}.ptd"]["keys"]
+        names = [n for e in keys for n in e["names"]]
         assert names and all(".lora_" in n for n in names), names
-        assert [e["key"] for e in index["entries"]] == sorted(names)
+        assert [e["key"] for e in keys] == sorted(names)
     # These models are tiny, so the tables of their programs count.
     data = size[f"foundation_{precision}.ptd"] + 2 * size[f"task1_{precision}.ptd"]
     programs = sum(size[f"{name}_{precision}.pte"] for name in ("base", "task1", "task2"))
@@ -269,9 +270,9 @@ def test_programs_carry_no_copy(workspace: Workspace, precision: str) -> None:
             ["gives it nothing: no weight has the same name or bytes", '"first.weight"'],
         ),
         (
-            'et_shared_data(name = "f", srcs = ["damaged.ptd", "//:index"])\n'
+            'et_shared_data(name = "f", srcs = ["damaged.ptd", "//:known"])\n'
             f'et_program(name = "p", model = "//:base", recipe = {_FP32}, shared_data = [":f"])',
-            ["damaged.ptd is damaged, or not the file of its index", "expected "],
+            ["damaged.ptd is damaged, or not the file of its manifest", "expected "],
         ),
     ],
     ids=["other_weights", "other_recipe", "other_model", "damaged_file"],
@@ -284,8 +285,10 @@ def test_what_does_not_fit_is_refused(
     folder = added(workspace, target)
     if "damaged" in target:
         build = workspace.folder / "BUILD.bazel"
-        index = 'filegroup(name = "index", srcs = [":foundation_fp32"], output_group = "index")\n'
-        build.write_text(build.read_text() + index)
+        known = (
+            'filegroup(name = "known", srcs = [":foundation_fp32"], output_group = "manifest")\n'
+        )
+        build.write_text(build.read_text() + known)
         data = bytearray((workspace.folder / "bazel-bin/foundation_fp32.ptd").read_bytes())
         data[len(data) // 2] ^= 1
         (folder / "damaged.ptd").write_bytes(data)
@@ -296,7 +299,7 @@ def test_what_does_not_fit_is_refused(
 
 
 def test_an_adapter_of_another_rank_is_refused(workspace: Workspace) -> None:
-    """The adapter's index is checked before the runtime reads the file."""
+    """The adapter's manifest is checked before the runtime reads the file."""
     folder = added(
         workspace,
         'et_program_test(name = "t", adapter = "//:rank4_fp32", program = "//:task1_fp32")\n',
@@ -312,12 +315,12 @@ def test_an_unsafe_weight_cache_is_recorded(workspace: Workspace, precision: str
     """Equal integers with different scales share a key."""
     workspace.build("--output_groups=manifest,report", f"//:twins_{precision}")
     folder = workspace.folder / "bazel-bin"
-    manifest = json.loads((folder / f"twins_{precision}.manifest.json").read_text())
-    assert not manifest["weight_cache"]["safe"]
-    [reason] = manifest["weight_cache"]["reasons"]
+    name = f"twins_{precision}"
+    manifest = json.loads((folder / f"{name}.manifest.json").read_text())
+    [reason] = manifest["programs"][name]["weight_cache"]["reasons"]
     assert reason.startswith("first.weight and second.weight have equal bytes and are packed in 2")
     report = json.loads((folder / f"twins_{precision}.report.json").read_text())
     assert report["weight_cache"]["reasons"] == [reason]
     workspace.build("--output_groups=manifest", "//:base_fp32")
     safe = json.loads((folder / "base_fp32.manifest.json").read_text())
-    assert safe["weight_cache"]["safe"]
+    assert "reasons" not in safe["programs"]["base_fp32"]["weight_cache"]

@@ -99,15 +99,13 @@ hugging_face_model = repository_rule(
     },
 )
 
-def model_origin(*, repo, revision, license):
+def model_origin(model):
     """Names the origin and the license of a model.
 
     Args:
-      repo: "organization/model".
-      revision: its commit.
-      license: SPDX expression; empty: unknown.
+      model: tag with name, repo, revision and license.
 
     Returns:
-      A dict, encodable as JSON.
+      A line of `origins.tsv`.
     """
-    return {"license": license, "purl": "pkg:huggingface/%s@%s" % (repo, revision)}
+    return "%s\tpkg:huggingface/%s@%s\t%s\n" % (model.name, model.repo, model.revision, model.license)

@@ -11,7 +11,7 @@ def hugging_face_repositories(module_ctx, is_new):
       module_ctx: of the extension.
       is_new: function of the name of a repository, its module and its tag: whether no other tag declares it.
     """
-    origins = {}
+    origins = []
     for module in module_ctx.modules:
         for model in module.tags.hugging_face:
             tag = dict(
@@ -23,10 +23,10 @@ def hugging_face_repositories(module_ctx, is_new):
             check_tag(name = model.name, **tag)
             if is_new(name = model.name, module = module.name, tag = struct(**tag)):
                 hugging_face_model(name = model.name, repo = model.repo, revision = model.revision, files = model.files)
-                origins[model.name] = model_origin(repo = model.repo, revision = model.revision, license = model.license)
+                origins.append(model_origin(model))
 
-    # For bills of materials: a dict of the name of a repository to its package URL and license.
-    text_files(name = "executorch_models", files = {"origins.json": json.encode_indent(origins) + "\n"})
+    # For bills of materials.
+    text_files(name = "executorch_models", files = {"origins.tsv": "".join(origins)})
 
 HUGGING_FACE = tag_class(
     doc = """A model of the Hugging Face hub, pinned by commit and hash: `@<name>//:checkpoint` and `@<name>//:tokenizer`.

@@ -27,7 +27,7 @@ EtRuntimeLibraryInfo = provider(
                   "empty: it is linked in (static).",
         "resources": "List of Files that go to that folder with it.",
         "backends": "List of strings: names under which it registers backends.",
-        "registered": "File: the operators and backends that it registers, as read from it (JSON).",
+        "registered": "File: the operators and backends that it registers, as read from it: a line each.",
         "deps": "Depset of EtRuntimeLibraryInfo that it needs.",
         "purl": "String: the package that it comes from (\"pkg:pypi/executorch@1.5.1\"); empty: unknown.",
         "license": "String: that package's license as an SPDX expression; empty: unknown.",

@@ -13,9 +13,9 @@ def read_registered(ctx, *, label, name, files, backends):
       backends: list of strings: names of backends that it has to register.
 
     Returns:
-      File: its operators and backends (JSON).
+      File: its operators and backends, a line each.
     """
-    output = ctx.actions.declare_file(name + ".registered.json")
+    output = ctx.actions.declare_file(name + ".registered")
     args = ctx.actions.args()
     args.add("--label", label)
     args.add_all(files, before_each = "--library")

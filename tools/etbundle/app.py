@@ -1,16 +1,19 @@
-"""EtApp: writes an app's directory: binary, libraries, programs, data files and a manifest.
+"""EtApp: writes the manifest of programs with all that they load, and the directory of an app.
 
-Contract: `etbundle.app --label L --name N --platform P --exporter_version V --runtime_version V
---fit FIT.json --binary FILE --library LABEL FOLDER FILE RESOURCE… --program LABEL NAME PTE MANIFEST
---data LABEL FILE … --asset PATH=FILE … --license PATH=FILE … --directory OUT --manifest OUT.json`
+Contract: `etbundle.app --label L --exporter_version V --program PTE MANIFEST … --data LABEL FILE …
+--asset PATH=FILE … --manifest OUT.json [--platform P]… [--runtime_version V]
+[--directory OUT --fit FIT.json --binary FILE --library LABEL FOLDER FILE RESOURCE …
+--license PATH=FILE …]`
+
+Without `--directory`, the files become part of another package.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import shutil
 import sys
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,9 +22,10 @@ from typing import Any
 from etbuild.arguments import ToolParser, split_pair
 from etbuild.command import tool_main
 from etbuild.errors import BuildError
-from etlink import manifest as program_manifest
-from etlink.container import REBUILD, Piece, sha256_of
-from etlink.json_file import fields_of, read_object, write_json
+from etlink import manifest as manifests
+from etlink.container import REBUILD, sha256_of
+from etlink.json_file import fields_of, read_object
+from etlink.manifest import File, Manifest, unique_names
 
 from etbundle import pages
 from etbundle.entries import check_name
@@ -30,37 +34,18 @@ BINARY = "runner"
 MANIFEST = "manifest.json"
 
 
-@dataclass(frozen=True)
-class Program:
-    """A program of an app.
-
-    Attributes:
-        label: target that makes it.
-        name: of the program in the app.
-        file: the .pte.
-        manifest: of the linker, JSON.
-    """
-
-    label: str
-    name: str
-    file: Path
-    manifest: Path
-
-
 @dataclass
 class App:
-    """The contents of an app's directory.
+    """Files of an app, while they are collected.
 
     Attributes:
-        identity: label, name, platform and versions, as the manifest has them.
-        fit: the output of EtFit.
-        files: path in the app to the file that is copied there.
+        label: its target.
+        files: path in the app to the file that is there.
         executables: paths of the files that can be run.
         aligned: paths of the libraries that are aligned to Android's largest pages.
     """
 
-    identity: Mapping[str, Any]
-    fit: Mapping[str, Any]
+    label: str
     files: dict[str, Path] = field(default_factory=dict)
     executables: set[str] = field(default_factory=set)
     aligned: set[str] = field(default_factory=set)
@@ -74,40 +59,25 @@ class App:
         check_name(path)
         if self.files.setdefault(path, file) != file:
             raise BuildError(
-                f'{self.identity["label"]}: two files would be "{path}" in the app: '
+                f'{self.label}: two files would be "{path}" in the app: '
                 f"{self.files[path]} and {file}.",
                 "Rename one of them.",
             )
         return path
 
 
-def unique_names(targets: Sequence[tuple[str, str]]) -> list[str]:
-    """File names for targets: their own, with the package in front where two are equal.
-
-    Args:
-        targets: (label, name) of each.
-    """
-    count = Counter(name for _, name in set(targets))
-    return [name if count[name] == 1 else f"{_package(label)}_{name}" for label, name in targets]
-
-
-def _package(label: str) -> str:
-    package = label.rsplit(":", 1)[0].lstrip("@").replace("//", "/").strip("/")
-    return package.replace("/", "_").replace("~", "_") or "root"
-
-
 def add_programs(
-    app: App, programs: Sequence[Program], data: Sequence[tuple[str, Path]]
-) -> list[dict[str, Any]]:
+    app: App, programs: Sequence[tuple[Path, Path]], data: Sequence[tuple[str, Path]]
+) -> Manifest:
     """Adds programs and the data files that they load, each once.
 
     Args:
         app: what they are added to.
-        programs: the programs.
+        programs: the .pte and the manifest of each.
         data: target and file of every data file that one of them may load.
 
     Returns:
-        What the app's manifest says of each program.
+        The union of the programs' manifests.
 
     Raises:
         BuildError: a data file that a program needs is not among those.
@@ -116,51 +86,43 @@ def add_programs(
     data_names = dict(
         zip(files, unique_names([(label, f.name) for label, f in files.items()]), strict=True)
     )
-    names = unique_names([(p.label, p.name) for p in programs])
-    described = []
-    for program, name in zip(programs, names, strict=True):
-        manifest = program_manifest.read(program.manifest)
-        loads = {}
-        for entry in manifest["data"]:
-            label = entry["label"]
-            if label not in files:
-                raise BuildError(
-                    f"{program.label}: data file of {label} not found among the app's files.",
-                    "Report this: the manifest and the target disagree.",
-                )
-            loads[label] = app.add(f"data/{data_names[label]}", files[label])
-        with fields_of("The output of EtFit", REBUILD):
-            methods = app.fit["programs"].get(program.label, {})
-            uses = {
-                kind: sorted({name for m in methods.values() for name in m[kind]})
-                for kind in ("backends", "operators")
-            }
-        described.append(
-            {
-                "name": name,
-                "label": program.label,
-                "file": app.add(f"programs/{name}.pte", program.file),
-                "manifest": app.add(f"programs/{name}.manifest.json", program.manifest),
-                "data": loads,
-                "methods": sorted(methods),
-                **uses,
-            }
-        )
-    return described
+    known = [(file, manifests.read(path)) for file, path in programs]
+    owned = [(m.label, name) for _, m in known for name in m.programs]
+    names = dict(zip(owned, unique_names(owned), strict=True))
+    all_moved = []
+    for file, manifest in known:
+        paths = {}
+        for program in manifest.programs.values():
+            name = names[manifest.label, Path(program.file).stem]
+            paths[program.file] = app.add(f"programs/{name}.pte", file)
+            for path in program.data:
+                label = manifest.files[path].label
+                if label not in files:
+                    raise BuildError(
+                        f"{manifest.label}: data file of {label} not found among the app's files.",
+                        "Report this: the manifest and the target disagree.",
+                    )
+                paths[path] = app.add(f"data/{data_names[label]}", files[label])
+        new_names = {name: names[manifest.label, name] for name in manifest.programs}
+        all_moved.append(manifests.moved(manifest, paths, new_names))
+    return manifests.union(app.label, all_moved)
 
 
-def add_libraries(app: App, libraries: Iterable[Sequence[str]]) -> list[str]:
+def add_libraries(
+    app: App, fit: Mapping[str, Any], libraries: Iterable[Sequence[str]]
+) -> list[str]:
     """Adds the shared libraries that the app needs, with what belongs to them.
 
     Args:
         app: what they are added to.
+        fit: the output of EtFit.
         libraries: label, folder and files of each that the app may need; the library first.
 
     Returns:
         Their paths in the app.
     """
     with fields_of("The output of EtFit", REBUILD):
-        needed = {library["label"] for library in app.fit["libraries"]}
+        needed = {library["label"] for library in fit["libraries"]}
     paths = []
     for label, folder, library, *resources in libraries:
         if label in needed:
@@ -175,19 +137,31 @@ def _below(file: Path, root: Path) -> str:
     return file.relative_to(root).as_posix() if file.is_relative_to(root) else file.name
 
 
-def describe_files(files: Mapping[str, Path]) -> dict[str, Any]:
-    """Describes files for a manifest, given by their paths in the app."""
-    pieces = {path: Piece.of_file(file) for path, file in sorted(files.items())}
-    return {
-        path: {"size": piece.size, "sha256": sha256_of(piece)} for path, piece in pieces.items()
+def describe(app: App, programs: Manifest, files: Mapping[str, Path], **more: Any) -> Manifest:
+    """Describes an app.
+
+    Args:
+        app: the app.
+        programs: of `add_programs`.
+        files: the app's files by path, as they are in the app.
+        **more: members of the manifest.
+
+    Raises:
+        BuildError: a program is not the one of its manifest.
+    """
+    hashed = {
+        path: File(size=file.stat().st_size, sha256=sha256_of(file))
+        for path, file in sorted(files.items())
     }
+    union = manifests.union(app.label, [programs, Manifest(label=app.label, files=hashed)])
+    return dataclasses.replace(union, **more)
 
 
-def write(app: App, manifest: Mapping[str, Any], directory: Path) -> dict[str, Any]:
-    """Copies all files of an app and writes its manifest.
+def write(app: App, directory: Path) -> dict[str, Path]:
+    """Copies all files of an app.
 
     Returns:
-        The manifest.
+        The copies by path.
 
     Raises:
         BuildError: the directory cannot be written.
@@ -201,17 +175,12 @@ def write(app: App, manifest: Mapping[str, Any], directory: Path) -> dict[str, A
             else:
                 shutil.copyfile(file, target)
             os.chmod(target, 0o755 if path in app.executables else 0o644)
-        written = {path: directory / path for path in app.files}
-        described = describe_files(written)
     except OSError as error:
         raise BuildError(
-            f"{app.identity['label']}: the app cannot be written to {directory}: "
-            f"{error.strerror or error}.",
+            f"{app.label}: the app cannot be written to {directory}: {error.strerror or error}.",
             "Check that there is space left on the disk.",
         ) from error
-    complete = {"format": 1, **app.identity, **manifest, "files": described}
-    write_json(directory / MANIFEST, complete)
-    return complete
+    return {path: directory / path for path in app.files}
 
 
 def _write_aligned(file: Path, target: Path) -> None:
@@ -227,47 +196,46 @@ def _write_aligned(file: Path, target: Path) -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs EtApp."""
     parser = ToolParser(prog="etbundle.app", description=__doc__)
-    for name in ("label", "name", "platform", "exporter_version", "runtime_version"):
+    for name in ("label", "exporter_version"):
         parser.add_argument(f"--{name}", required=True)
-    parser.add_argument("--fit", type=Path, required=True, help="output of EtFit")
-    parser.add_argument("--binary", type=Path, required=True)
-    parser.add_argument("--library", nargs="+", action="append", default=[])
-    parser.add_argument("--program", nargs=4, action="append", default=[])
+    parser.add_argument("--runtime_version", default="", help="of the runtime that comes along")
+    parser.add_argument("--platform", action="append", default=[], help="that it is for")
+    parser.add_argument("--program", nargs=2, type=Path, action="append", default=[])
     parser.add_argument("--data", nargs=2, action="append", default=[])
-    for name in ("asset", "license"):
-        parser.add_argument(f"--{name}", type=split_pair, action="append", default=[])
-    parser.add_argument("--directory", type=Path, required=True)
-    parser.add_argument("--manifest", type=Path, required=True, help="a copy to write")
+    parser.add_argument("--asset", type=split_pair, action="append", default=[])
+    parser.add_argument("--manifest", type=Path, required=True, help="JSON to write")
+    parser.add_argument("--directory", type=Path, help="of the app, to write")
+    parser.add_argument("--fit", type=Path, help="output of EtFit")
+    parser.add_argument("--binary", type=Path)
+    parser.add_argument("--library", nargs="+", action="append", default=[])
+    parser.add_argument("--license", type=split_pair, action="append", default=[])
     args = parser.parse_args(arguments)
-    identity = {
-        "app": args.name,
-        "label": args.label,
-        "platform": args.platform,
-        "executorch": {
-            "exporter": args.exporter_version,
-            "runtime": args.runtime_version,
-        },
+    app = App(args.label)
+    programs = add_programs(app, args.program, [(label, Path(file)) for label, file in args.data])
+    for path, file in args.asset:
+        app.add(f"assets/{path}", file)
+    versions = {"exporter": args.exporter_version, "runtime": args.runtime_version}
+    more: dict[str, Any] = {
+        "platforms": tuple(args.platform),
+        "executorch": {name: version for name, version in versions.items() if version},
     }
-    app = App(identity, read_object(args.fit, "does not say what programs use", REBUILD))
+    if not args.directory:
+        # The target's files are packed even if the programs need none of their weights.
+        for _, file in args.data:
+            app.add(f"data/{Path(file).name}", Path(file))
+        manifests.write(args.manifest, describe(app, programs, app.files, **more))
+        return
     app.executables.add(app.add(BINARY, args.binary))
-    libraries = add_libraries(app, args.library)
+    fit = read_object(args.fit, "does not say what programs use", REBUILD)
+    libraries = add_libraries(app, fit, args.library)
     app.executables.update(libraries)
-    if args.platform.startswith("android"):
+    if any(platform.startswith("android") for platform in args.platform):
         app.aligned.update(libraries)
-    programs = [Program(a, b, Path(c), Path(d)) for a, b, c, d in args.program]
-    data = [(label, Path(file)) for label, file in args.data]
-    described = add_programs(app, programs, data)
-    assets = [app.add(f"assets/{path}", file) for path, file in args.asset]
     for path, file in args.license:
         app.add(f"licenses/{path}", file)
-    manifest = {
-        "binary": BINARY,
-        "libraries": libraries,
-        "programs": described,
-        "data": sorted(p for p in app.files if p.startswith("data/")),
-        "assets": sorted(assets),
-    }
-    write(app, manifest, args.directory)
+    copies = write(app, args.directory)
+    manifest = describe(app, programs, copies, binary=BINARY, libraries=tuple(libraries), **more)
+    manifests.write(args.directory / MANIFEST, manifest)
     shutil.copyfile(args.directory / MANIFEST, args.manifest)
 
 

@@ -11,8 +11,7 @@ from pathlib import Path
 
 from etbuild.arguments import ToolParser
 from etbuild.command import tool_main
-from etlink.container import REBUILD
-from etlink.json_file import fields_of, read_object
+from etlink import manifest
 
 from etbundle.app import MANIFEST
 from etbundle.archives import WRITERS
@@ -27,9 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--prefix", default="", help="folder in the archive")
     parser.add_argument("--output", type=Path, required=True, help=" or ".join(WRITERS))
     args = parser.parse_args(arguments)
-    manifest = read_object(args.app / MANIFEST, "is not a manifest of an app", REBUILD)
-    with fields_of(args.app / MANIFEST, REBUILD):
-        executables = [manifest["binary"], *manifest["libraries"]]
+    executables = manifest.read(args.app / MANIFEST).code()
     kind = next(kind for kind in WRITERS if args.output.name.endswith(kind))
     WRITERS[kind](args.output, tree(args.app, args.prefix, executables))
 

@@ -6,24 +6,22 @@ ones; only binaries and libraries may differ. Their manifests have hashes, which
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from etbuild.errors import BuildError
-from etlink.container import REBUILD
-from etlink.json_file import fields_of, read_object
+from etlink import manifest as manifests
+from etlink.manifest import Manifest
 
 from etbundle.app import MANIFEST
 from etbundle.entries import Entry, tree
 
-# Folders of an app with the same contents on all platforms.
-_COMMON_FOLDERS = ("assets", "data", "programs")
-_LICENSES = "licenses"
-# Members of a manifest that depend on the platform.
-_OF_PLATFORM = ("app", "binary", "files", "label", "libraries", "platform")
+# Folders of an app whose files are packed once; licenses may differ between platforms.
+_LICENSES = "licenses/"
+_COMMON = ("assets/", "data/", "programs/", _LICENSES)
 
 
 @dataclass(frozen=True)
@@ -32,33 +30,13 @@ class App:
 
     Attributes:
         directory: where it is.
-        manifest: what its manifest.json says.
+        manifest: its manifest.json.
         files: path in the directory to the file.
     """
 
     directory: Path
-    manifest: dict[str, Any]
+    manifest: Manifest
     files: dict[str, Path] = field(repr=False)
-
-    @property
-    def name(self) -> str:
-        """The app's name in messages."""
-        return str(self.manifest.get("label") or self.directory)
-
-    def digest(self, path: str) -> str:
-        """The sha256 of a file, as the manifest has it.
-
-        Raises:
-            BuildError: the manifest does not list the file.
-        """
-        with fields_of(f"{self.directory}/{MANIFEST}", REBUILD):
-            files = self.manifest["files"]
-            if path in files:
-                return str(files[path]["sha256"])
-        raise BuildError(
-            f"{self.name}: its {MANIFEST} does not list {path}, which is in the app.",
-            "Pack only directories that et_runner_app wrote.",
-        )
 
     def below(self, folder: str) -> list[str]:
         """Paths of the files in a folder of it."""
@@ -69,7 +47,7 @@ def read(directory: Path) -> App:
     """Reads an app's manifest and lists its files.
 
     Raises:
-        BuildError: it has no manifest, or one of another format.
+        BuildError: it has no manifest, or a malformed one.
     """
     files = {entry.name: entry.source for entry in tree(directory)}
     source = files.pop(MANIFEST, None)
@@ -78,93 +56,60 @@ def read(directory: Path) -> App:
             f"{directory} is not an app: {MANIFEST} not found.",
             "Give the folder of an et_runner_app.",
         )
-    manifest = read_object(source, "is not a manifest of an app", REBUILD, format=1)
+    manifest = manifests.read(source)
     return App(directory, manifest, {n: p for n, p in files.items() if isinstance(p, Path)})
 
 
-@dataclass(frozen=True)
-class Common:
-    """The common part of apps.
-
-    Attributes:
-        manifest: contents of the manifest.json for all of them.
-        files: path to file: programs, data, assets, licenses.
-    """
-
-    manifest: bytes
-    files: dict[str, Path]
-
-    def entries(self, folder: str) -> list[Entry]:
-        """All of it, below a folder of an archive."""
-        manifest = Entry(f"{folder}/{MANIFEST}", self.manifest)
-        return [manifest, *(Entry(f"{folder}/{name}", path) for name, path in self.files.items())]
-
-
-def common(apps: Sequence[App], name: str) -> Common:
-    """Returns what apps for several platforms have in common.
+def common(apps: Sequence[App], label: str, folder: str) -> list[Entry]:
+    """Lists what apps have in common: programs, data, assets, licenses, and a manifest of them.
 
     Args:
         apps: at least one.
-        name: of the package.
+        label: of the package.
+        folder: of the package that has it.
 
     Raises:
         BuildError: they differ in more than the platform.
     """
-    first = apps[0]
-    for other in apps[1:]:
-        _check_same_files(first, other)
-        _check_same_manifests(first, other)
-    files = {path: first for path in _common_files(first)}
-    for app in apps:
-        for path in app.below(_LICENSES):
-            _check_same(path, files.setdefault(path, app), app)
-    with fields_of(f"The {MANIFEST} of {' or '.join(app.name for app in apps)}", REBUILD):
-        manifest = _any_platform(first) | {
-            "app": name,
-            "files": {path: app.manifest["files"][path] for path, app in sorted(files.items())},
-            "platforms": [app.manifest["platform"] for app in apps],
-        }
-    text = json.dumps(manifest, indent=1, sort_keys=True) + "\n"
-    return Common(text.encode(), {path: app.files[path] for path, app in sorted(files.items())})
-
-
-def _common_files(app: App) -> list[str]:
-    """Paths of what is in an app on any platform."""
-    return [path for folder in _COMMON_FOLDERS for path in app.below(folder)]
-
-
-def _any_platform(app: App) -> dict[str, Any]:
-    """Returns the part of the manifest that holds for any platform."""
-    return {key: value for key, value in app.manifest.items() if key not in _OF_PLATFORM}
-
-
-def _check_same_manifests(first: App, other: App) -> None:
-    ours, theirs = _any_platform(first), _any_platform(other)
-    for key in sorted(ours.keys() | theirs.keys()):
-        if ours.get(key) != theirs.get(key):
-            raise BuildError(
-                f'{first.name} and {other.name} differ in "{key}" of their {MANIFEST}: '
-                f"{ours.get(key)} and {theirs.get(key)}.",
-                "Apps in one package have the same programs, data and runtime version.",
-            )
-
-
-def _check_same_files(first: App, other: App) -> None:
-    for app, lacking in ((first, other), (other, first)):
-        missing = sorted(set(_common_files(app)) - set(_common_files(lacking)))
-        if missing:
-            raise BuildError(
-                f"{lacking.name} lacks {missing[0]}, which {app.name} has.",
-                "Apps in one package have the same programs and data.",
-            )
-    for path in _common_files(first):
-        _check_same(path, first, other)
-
-
-def _check_same(path: str, first: App, other: App) -> None:
-    if first.digest(path) != other.digest(path):
+    parts = [_any_platform(app.manifest) for app in apps]
+    first = parts[0]
+    for other in parts[1:]:
+        _check_same(first, other)
+        _check_same(other, first)
+    union = manifests.union(label, parts)
+    platforms = [platform for app in apps for platform in app.manifest.platforms]
+    union = dataclasses.replace(
+        union, executorch=first.executorch, platforms=tuple(dict.fromkeys(platforms))
+    )
+    sources = {path: file for app in apps for path, file in app.files.items()}
+    missing = sorted(union.files.keys() - sources.keys())
+    if missing:
         raise BuildError(
-            f"{path} differs between {first.name} (sha256 {first.digest(path)}) and {other.name} "
-            f"(sha256 {other.digest(path)}).",
-            "Apps in one package have the same programs and data: give both the same targets.",
+            f"{label}: {missing[0]} not found in an app whose {MANIFEST} lists it.",
+            "Pack only directories that et_runner_app wrote.",
+        )
+    entries = [Entry(f"{folder}/{MANIFEST}", manifests.text(union).encode())]
+    return entries + [Entry(f"{folder}/{path}", sources[path]) for path in sorted(union.files)]
+
+
+def _any_platform(app: Manifest) -> Manifest:
+    """Leaves out what is of one platform."""
+    files = {path: file for path, file in app.files.items() if path.startswith(_COMMON)}
+    return dataclasses.replace(app, files=files, binary="", libraries=())
+
+
+def _check_same(first: Manifest, other: Manifest) -> None:
+    """Fails for what the other one lacks."""
+    kept = {path for path in first.files if not path.startswith(_LICENSES)}
+    missing = sorted(kept - other.files.keys()) or sorted(first.programs.keys() - other.programs)
+    if missing:
+        raise BuildError(
+            f"{other.label} lacks {missing[0]}, which {first.label} has.",
+            "Apps in one package have the same programs and data.",
+        )
+    if first.executorch != other.executorch:
+        raise BuildError(
+            f"{first.label} and {other.label} have other versions of ExecuTorch: "
+            f"{json.dumps(first.executorch)} and {json.dumps(other.executorch)}.",
+            "Apps in one package have the same runtime version.",
         )

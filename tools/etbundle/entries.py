@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from etbuild.errors import BuildError, listed
+from etlink.json_file import is_plain_path
 
 
 @dataclass(frozen=True)
@@ -79,8 +80,7 @@ def check_name(name: str) -> None:
     Raises:
         BuildError: it does not.
     """
-    bad = any(part in ("", ".", "..") for part in name.split("/"))
-    if bad or any(c in "\\\x7f" or c < " " for c in name):
+    if not is_plain_path(name):
         raise BuildError(
             f"{json.dumps(name)} cannot name a file in an archive: expected folders and a file "
             'name with slashes between them, without "..".'

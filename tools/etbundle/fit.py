@@ -1,7 +1,7 @@
 """EtFit: checks that a runtime has all that programs use, and chooses the libraries to link.
 
 Contract: `etbundle.fit --label APP --runtime LABEL --platform P --runtime_version V
---program LABEL FILE.pte … --core|--library|--always|--kernels LABEL FILE SCAN.json DEPS …
+--program LABEL FILE.pte … --core|--library|--always|--kernels LABEL FILE SCAN DEPS …
 --fit OUT.json --link_flags OUT.params`
 """
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from etlink.container import REBUILD
-from etlink.json_file import fields_of, read_object
+from etbundle import scan
 
 
 @dataclass(frozen=True)
@@ -40,12 +39,10 @@ class Library:
         return bool(self.operators or self.backends)
 
 
-def read(label: str, path: str, scan: Path, deps: tuple[str, ...]) -> Library:
+def read(label: str, path: str, registered: Path, deps: tuple[str, ...]) -> Library:
     """A library with what EtScan lists."""
-    lists = read_object(scan, "does not say what a library registers", REBUILD)
-    with fields_of(scan, REBUILD):
-        operators, backends = frozenset(lists["operators"]), frozenset(lists["backends"])
-    return Library(label, path, deps, operators, backends)
+    names = scan.read(registered)
+    return Library(label, path, deps, frozenset(names.operators), frozenset(names.backends))
 
 
 def describe(library: Library, used: Mapping[str, frozenset[str]]) -> dict[str, Any]:

@@ -1,6 +1,8 @@
 """EtScan: lists the operators and backends that a library of a runtime registers when loaded.
 
-Contract: `etbundle.scan --label L --library FILE… --backend NAME… --output OUT.json`
+Contract: `etbundle.scan --label L --library FILE… --backend NAME… --output OUT`
+
+The output is a list of lines, "operator aten::add.out" and "backend XnnpackBackend".
 
 Both are registered with names that are constants of the library: they lie in the file, with a zero
 at their end. So the file is searched for them; it is not loaded, as it may be for another platform.
@@ -18,7 +20,7 @@ from pathlib import Path
 from etbuild.arguments import ToolParser
 from etbuild.command import tool_main
 from etbuild.errors import BuildError, listed
-from etlink.json_file import write_json
+from etlink.container import REBUILD, write_text
 
 from etbundle.binary import check_binary
 
@@ -98,6 +100,30 @@ def scan(path: Path, known_backends: Iterable[str] = KNOWN_BACKENDS) -> Register
     return registered(data, known_backends)
 
 
+def write(path: Path, registered: Registered) -> None:
+    """Writes the list."""
+    lines = [f"operator {name}\n" for name in registered.operators]
+    lines += [f"backend {name}\n" for name in registered.backends]
+    write_text(path, "".join(lines))
+
+
+def read(path: Path) -> Registered:
+    """Reads the list.
+
+    Raises:
+      BuildError: a line is another one.
+    """
+    names: dict[str, list[str]] = {"operator": [], "backend": []}
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        kind, _, name = line.partition(" ")
+        if kind not in names or not name:
+            raise BuildError(
+                f"{path}:{number}: got {line!r}, expected an operator or a backend.", REBUILD
+            )
+        names[kind].append(name)
+    return Registered(tuple(names["operator"]), tuple(names["backend"]))
+
+
 def registered(data: bytes, known_backends: Iterable[str] = KNOWN_BACKENDS) -> Registered:
     """Reads what a library or an object registers out of its bytes."""
     return Registered(_operators(data), _backends(data, known_backends))
@@ -156,12 +182,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     scans = [scan(library, known) for library in args.library]
     backends = {backend for result in scans for backend in result.backends}
     _check_backends(args.label, args.library, args.backend, backends)
-    lists = {
-        "label": args.label,
-        "operators": sorted({operator for result in scans for operator in result.operators}),
-        "backends": sorted(args.backend),
-    }
-    write_json(args.output, lists)
+    operators = {operator for result in scans for operator in result.operators}
+    write(args.output, Registered(tuple(sorted(operators)), tuple(sorted(args.backend))))
 
 
 if __name__ == "__main__":

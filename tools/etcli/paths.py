@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from etbuild.errors import BuildError
-from etlink import data_index, manifest
+from etlink import manifest
 from etlink.container import REBUILD
 from etlink.json_file import read_object
 from etlink.named_data import titles
@@ -31,7 +31,7 @@ def written(path: str) -> Path:
 
 def manifest_beside(program: Path) -> Path | None:
     """The manifest that the linker writes beside a program, if there is one."""
-    path = program.with_name(f"{program.name.removesuffix('.pte')}.manifest.json")
+    path = manifest.beside(program)
     return path if path.is_file() else None
 
 
@@ -40,15 +40,17 @@ def data_beside(program: Path) -> list[Path]:
     names = [program.with_suffix(".ptd").name]
     path = manifest_beside(program)
     if path is not None:
-        names = [entry["file"] for entry in manifest.read(path)["data"]]
+        known = manifest.read(path)
+        names = [name for p in known.programs.values() for name in p.data]
     return [file for name in names if (file := program.with_name(name)).is_file()]
 
 
 def titles_beside(file: Path) -> dict[str, str]:
     """Keys to names of weights, from what the linker wrote beside a .pte or .ptd file."""
-    index = file.with_name(f"{file.stem}.index.json")
-    if file.suffix == ".ptd" and index.is_file():
-        return titles(data_index.read_index(index).entries)
+    path = manifest.beside(file)
+    if file.suffix == ".ptd" and path.is_file():
+        known = manifest.read(path).files
+        return titles(known[file.name].keys) if file.name in known else {}
     summary = file.with_name(f"{file.stem}.link.json")
     if file.suffix != ".pte" or not summary.is_file():
         return {}

@@ -1,14 +1,13 @@
 """EtLink: links a lowered program into a .pte, and a .ptd if asked for.
 
 Contract: `etlink --lowered DIR --program OUT.pte [--data OUT.ptd] [--manifest OUT.json]
-[--summary OUT.json] [--shared INDEX.json]… [--label L] [--allow_unshared] [--own_data NAME]…
+[--summary OUT.json] [--shared MANIFEST.json]… [--label L] [--allow_unshared] [--own_data NAME]…
 [--min_shared AMOUNT] [--min_delegated PERCENT] [--adapter_data by_content|by_name]
 [--adapter DIR] [--require_kernels] [--app_operator NAME]…`
 """
 
 from __future__ import annotations
 
-import dataclasses
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,12 +15,12 @@ from pathlib import Path
 from etbuild.arguments import ToolParser
 from etbuild.command import tool_main
 
-from etlink import adapter_values, delegated, without_kernel
+from etlink import adapter_values, delegated, manifest, without_kernel
 from etlink.container import REBUILD
-from etlink.data_index import read_index
-from etlink.json_file import fields_of, write_json
+from etlink.json_file import encode, fields_of, write_json
 from etlink.link import Options, link
 from etlink.lowered import Lowered
+from etlink.share import only_data_file
 
 
 @tool_main
@@ -34,7 +33,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--manifest", type=Path, help="JSON to write: what the program needs")
     parser.add_argument("--summary", type=Path, help="JSON to write: what went where")
     parser.add_argument("--label", default="", help="the program, for messages")
-    parser.add_argument("--shared", type=Path, action="append", default=[], help="index to share")
+    parser.add_argument(
+        "--shared", type=Path, action="append", default=[], help="manifest of shared data"
+    )
     parser.add_argument("--allow_unshared", action="store_true")
     parser.add_argument("--own_data", action="append", default=[], metavar="NAME")
     parser.add_argument("--min_shared", default="", metavar="AMOUNT")
@@ -47,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     label = args.label or str(args.lowered)
     options = Options(
         label=args.label,
-        shared=tuple(read_index(path) for path in args.shared),
+        shared=tuple(only_data_file(path) for path in args.shared),
         allow_unshared=args.allow_unshared,
         own_data=tuple(args.own_data),
         min_shared=args.min_shared,
@@ -63,9 +64,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     lowered = Lowered(args.lowered, more=args.adapter)
     linked = link(lowered, args.program, args.data, options)
     if args.manifest:
-        write_json(args.manifest, linked.manifest)
+        manifest.write(args.manifest, linked.manifest)
     if args.summary:
-        write_json(args.summary, dataclasses.asdict(linked))
+        write_json(args.summary, {name: encode(value) for name, value in vars(linked).items()})
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """The values of an adapter, for a program that was lowered with placeholders for them.
 
-adapter.json    what `AdapterTensor` below holds, for each tensor
-blobs/<sha256>  the bytes of each tensor
+manifest.json     the tensors, each as a key of its blob
+placeholders.txt  sha256 of the bytes that were lowered; of a tensor's with its name
+blobs/<sha256>    the bytes of each tensor
 
 A change of an adapter's values must not lower its program again, so lowering sees placeholders, and
 linking replaces their bytes (`with_values`). The invariant is that no byte of a placeholder leaves
@@ -18,12 +19,14 @@ from pathlib import Path
 
 from etbuild.errors import BuildError
 
-from etlink.container import REBUILD, Piece, sha256_of
-from etlink.json_file import check_hash, read_file, write_json
+from etlink import manifest
+from etlink.container import REBUILD, Piece, sha256_of, write_text
+from etlink.json_file import check_hash
 from etlink.lowered import check_digest, store
+from etlink.manifest import File, Manifest
 from etlink.named_data import NamedData
 
-_FILE = "adapter.json"
+_MANIFEST, _PLACEHOLDERS = "manifest.json", "placeholders.txt"
 WITHOUT = (
     "Give the files in data of the et_model, and no adapter_entry_point: each adapter is then "
     "lowered."
@@ -51,6 +54,31 @@ class AdapterTensor:
     sha256: str
     size: int
     crc32: int
+
+    @classmethod
+    def of(cls, item: NamedData, placeholder: str) -> AdapterTensor:
+        """Reads a tensor out of a key of a manifest."""
+        return cls(
+            name=item.key,
+            dtype=item.dtype,
+            shape=item.shape,
+            placeholder=placeholder,
+            sha256=item.sha256,
+            size=item.size,
+            crc32=item.crc32,
+        )
+
+    def named_data(self) -> NamedData:
+        """Describes it as a key of a manifest."""
+        return NamedData(
+            key=self.name,
+            sha256=self.sha256,
+            size=self.size,
+            crc32=self.crc32,
+            dtype=self.dtype,
+            shape=self.shape,
+            by_name=True,
+        )
 
 
 @dataclass(frozen=True)
@@ -99,9 +127,16 @@ def write(folder: Path, tensors: Sequence[AdapterTensor], placeholders: Iterable
       tensors: of `add`.
       placeholders: sha256 of all bytes that were lowered as placeholders, hex.
     """
-    ordered = tuple(sorted(tensors, key=lambda t: t.name))
-    hashes = {*placeholders, *(t.placeholder for t in ordered)}
-    write_json(folder / _FILE, dataclasses.asdict(Values(ordered, tuple(sorted(hashes)))))
+    files: dict[str, File] = {}
+    for tensor in sorted(tensors, key=lambda t: t.name):
+        path = f"blobs/{tensor.sha256}"
+        file = files.get(path, File(size=tensor.size, sha256=tensor.sha256))
+        files[path] = dataclasses.replace(file, keys=(*file.keys, tensor.named_data()))
+    manifest.write(folder / _MANIFEST, Manifest(label="", files=files))
+    hashes = {*placeholders, *(t.placeholder for t in tensors)}
+    lines = [f"{sha256}\n" for sha256 in sorted(hashes)]
+    lines += [f"{t.placeholder} {t.name}\n" for t in sorted(tensors, key=lambda t: t.name)]
+    write_text(folder / _PLACEHOLDERS, "".join(lines))
 
 
 def read(folder: Path) -> Values:
@@ -110,23 +145,39 @@ def read(folder: Path) -> Values:
     Raises:
       BuildError: the folder is damaged, or holds something else.
     """
-    values = read_file(
-        Values, folder / _FILE, "is not a list of an adapter's values", REBUILD, check=_check
-    )
-    for tensor in values.tensors:
-        blob = folder / "blobs" / tensor.sha256
+    files = manifest.read(folder / _MANIFEST).files
+    for path, file in files.items():
+        blob = folder / path
+        if {path, *(f"blobs/{d.sha256}" for d in file.keys)} != {f"blobs/{file.sha256}"}:
+            raise BuildError(f"{folder / _MANIFEST}: {path} has another name than hash.", REBUILD)
         if not blob.is_file():
             raise BuildError(f"{blob} is missing.", REBUILD)
-        check_digest(blob, sha256_of(blob), tensor.sha256)
-    return values
+        check_digest(blob, sha256_of(blob), file.sha256)
+    hashes, placeholders = _placeholders(folder / _PLACEHOLDERS)
+    keys = sorted((d for file in files.values() for d in file.keys), key=lambda d: d.key)
+    unknown = [d.key for d in keys if d.key not in placeholders]
+    if unknown:
+        raise BuildError(
+            f'{folder / _PLACEHOLDERS}: placeholder of "{unknown[0]}" not found.', REBUILD
+        )
+    tensors = (AdapterTensor.of(item, placeholders[item.key]) for item in keys)
+    return Values(tuple(tensors), hashes)
 
 
-def _check(values: Values) -> None:
-    for number, sha256 in enumerate(values.placeholders):
-        check_hash(sha256, f"it.placeholders[{number}]")
-    for number, tensor in enumerate(values.tensors):
-        check_hash(tensor.placeholder, f"it.tensors[{number}].placeholder")
-        check_hash(tensor.sha256, f"it.tensors[{number}].sha256")
+def _placeholders(path: Path) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Reads hashes of all placeholders, and of each tensor's by name."""
+    hashes, by_name = [], {}
+    try:
+        for line in path.read_text(encoding="utf-8").splitlines():
+            sha256, _, name = line.partition(" ")
+            check_hash(sha256, "a line")
+            if name:
+                by_name[name] = sha256
+            else:
+                hashes.append(sha256)
+    except (OSError, ValueError) as error:
+        raise BuildError(f"{path} does not list placeholders: {error}.", REBUILD) from error
+    return tuple(hashes), by_name
 
 
 def with_values(

@@ -42,7 +42,33 @@ class FormError(ValueError):
 
 def write_json(path: Path, value: object) -> None:
     """Writes a JSON file: keys sorted, the same bytes for the same value."""
-    write_text(path, json.dumps(value, indent=1, sort_keys=True) + "\n")
+    write_text(path, json_text(value))
+
+
+def json_text(value: object) -> str:
+    """Returns what `write_json` writes."""
+    return json.dumps(value, indent=1, sort_keys=True) + "\n"
+
+
+def encode(value: Any) -> Any:
+    """Makes of a value what JSON can hold, and `decode` reads.
+
+    Members of a dataclass that have their defaults are left out.
+    """
+    if dataclasses.is_dataclass(value):
+        members = {f.name: (getattr(value, f.name), f) for f in dataclasses.fields(value)}
+        return {name: encode(v) for name, (v, f) in members.items() if not _is_default(f, v)}
+    if isinstance(value, Mapping):
+        return {key: encode(item) for key, item in value.items()}
+    if isinstance(value, (tuple, list)):
+        return [encode(item) for item in value]
+    return value
+
+
+def _is_default(field: dataclasses.Field[Any], value: object) -> bool:
+    if field.default_factory is not dataclasses.MISSING:
+        return bool(value == field.default_factory())
+    return field.default is not dataclasses.MISSING and bool(value == field.default)
 
 
 def read_file(
@@ -96,9 +122,12 @@ def read_object(
     """
     start = f"{path} {problem}"
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        value = json.loads(text, parse_constant=_refuse, object_pairs_hook=_object)
     except RecursionError:
         raise BuildError(f"{start}: it is nested too deeply.", hint) from None
+    except FormError as error:
+        raise BuildError(f"{start}: {error}.", hint) from error
     except (OSError, ValueError) as error:
         raise BuildError(f"{start}: {type(error).__name__}: {error}.", hint) from error
     if not isinstance(value, dict):
@@ -106,6 +135,19 @@ def read_object(
     if format is not None and value.get("format") != format:
         got = _got(value.get("format"))
         raise BuildError(f"{path}: got format {got}, expected {format}.", hint)
+    return value
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def _object(members: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(members)
+    if len(value) != len(members):
+        names = [name for name, _ in members]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise FormError(f'it has the key "{twice}" twice')
     return value
 
 
@@ -170,11 +212,16 @@ def check_hash(value: str, where: str) -> None:
         raise FormError(f"{where} is {_got(value)}, expected a sha256")
 
 
-def check_base_name(value: str, where: str) -> None:
-    """Fails for what is not the name of a file in the same folder, on any system."""
-    bad = value in ("", ".", "..") or any(c in "/\\\x7f" or c < " " for c in value)
-    if bad:
-        raise FormError(f"{where} is {_got(value)}, expected the name of a file")
+def check_path(value: str, where: str) -> None:
+    """Fails for a path that does not lead to a file below a folder, on any system."""
+    if not is_plain_path(value):
+        raise FormError(f"{where} is {_got(value)}, expected a path below the file's own folder")
+
+
+def is_plain_path(value: str) -> bool:
+    """Returns whether a path leads to a file below a folder, on any system."""
+    plain = all(part not in ("", ".", "..") for part in value.split("/"))
+    return plain and not any(c in "\\\x7f" or c < " " for c in value)
 
 
 def _decode_object(kind: type, value: Any, extra: bool, where: str) -> Any:

@@ -21,12 +21,13 @@ from typing import Any
 
 from etbuild.errors import BuildError
 
-from etlink import adapter, adapter_values, manifest, matching, payload
+from etlink import adapter, adapter_values, matching, payload
 from etlink.adapter_values import Values
 from etlink.assemble import Assembled, Changes, assemble
 from etlink.container import Digest, Piece, digest_of, write_atomically
-from etlink.data_index import DataIndex, write_data_file, write_index
+from etlink.data_file import write_data_file
 from etlink.lowered import Index, Lowered, check_digest, data_of, tensors_of
+from etlink.manifest import File, Manifest, Method, Program, interface, unique_names
 from etlink.matching import Matching
 from etlink.named_data import NamedData, titles, unique_bytes
 from etlink.payload import Packing
@@ -44,7 +45,7 @@ class Options:
 
     Attributes:
       label: the program, for messages; empty: the one that was lowered.
-      shared: indexes of the shared data files.
+      shared: name and description of each shared data file, as their manifests have them.
       allow_unshared: whether a shared file that gives nothing is accepted.
       own_data: qualified names or patterns of weights that are not taken from shared files.
       min_shared: least amount that must be shared ("95%", "100 MB"); empty: any.
@@ -53,7 +54,7 @@ class Options:
     """
 
     label: str = ""
-    shared: Sequence[DataIndex] = ()
+    shared: Sequence[tuple[str, File]] = ()
     allow_unshared: bool = False
     own_data: Sequence[str] = ()
     min_shared: str = ""
@@ -74,18 +75,18 @@ class Linked:
       unused: targets of shared files that it does not load.
       unshared: data that no shared file holds, the largest first: name, bytes, reason.
       titles: keys to names of weights, where keys are hashes.
-      manifest: see `manifest.make`.
+      manifest: of the program.
     """
 
     program_bytes: int
     data_bytes: int
     embedded: tuple[str, ...]
     separate: tuple[str, ...]
+    manifest: Manifest
     shared: tuple[dict[str, Any], ...] = ()
     unused: tuple[str, ...] = ()
     unshared: tuple[dict[str, Any], ...] = ()
     titles: dict[str, str] = field(default_factory=dict)
-    manifest: dict[str, Any] = field(default_factory=dict)
 
 
 def link(
@@ -99,8 +100,8 @@ def link(
     Args:
       lowered: the lowered program.
       program_path: the .pte to write.
-      data_path: where its own weights go, with an index beside it (`<stem>.index.json`); None: into
-        the .pte, which then, with nothing shared, has the bytes that upstream's API writes.
+      data_path: where its own weights go; None: into the .pte, which then, with nothing shared, has
+        the bytes that upstream's API writes.
       options: what is shared, and how.
 
     Returns:
@@ -115,7 +116,8 @@ def link(
     label = options.label or index.label
     # Names matter only to data that leave the program.
     data = data_of(index) if options.shared or data_path else []
-    matched = matching.match(label, data, options.shared, options.allow_unshared, options.own_data)
+    shared = [file for _, file in options.shared]
+    matched = matching.match(label, data, shared, options.allow_unshared, options.own_data)
     _check_external(index, label, data_path, {d.key for d in matched.all_shared})
     if options.min_shared:
         matching.check_min_shared(label, matched, options.min_shared)
@@ -127,40 +129,56 @@ def link(
     if not unchanged or data_path:
         _check_blobs(lowered, {*assembled.hashes, *(d.sha256 for d in placement.separate)})
     digest, frame = _write_program(assembled, index, label, program_path, unchanged)
-    files = _data_files(label, matched, options, placement, data_path)
-    cache = _weight_cache(index, placement)
-    program_manifest = manifest.make(label, program_path, digest, frame, files, cache)
-    if data_path:
-        interface = program_manifest["interface"]
-        _write_data(lowered, label, data_path, placement.separate, interface)
+    own = _write_data(lowered, label, data_path, placement.separate) if data_path else None
+    taken = [(*options.shared[n], data) for n, data in matched.shared.items()]
+    files = _data_files(data_path if placement.separate else None, own, taken)
+    adapter = data_path.name if data_path and placement.adapter else ""
+    program = Program(
+        label=label,
+        file=program_path.name,
+        data=tuple(files),
+        adapter=adapter,
+        interface=interface(frame, matched.all_shared, placement.separate if adapter else ()),
+        methods={
+            m["name"]: Method(backends=tuple(m["backends"]), operators=tuple(m["operators"]))
+            for m in index.methods
+        },
+        weight_cache=_weight_cache(index, placement),
+    )
+    program_file = _described(program_path, label, digest)
     return Linked(
-        program_bytes=program_path.stat().st_size,
-        data_bytes=data_path.stat().st_size if data_path else 0,
+        program_bytes=program_file.size,
+        data_bytes=own.size if own else 0,
         embedded=tuple(sorted([d.key for d in placement.embedded] or _all_keys(index, data))),
         separate=tuple(sorted(d.key for d in placement.separate)),
-        shared=tuple(_summary(options.shared[n], taken) for n, taken in matched.shared.items()),
-        unused=tuple(i.label for n, i in enumerate(options.shared) if n not in matched.shared),
+        manifest=Manifest(
+            label=label,
+            files={program_path.name: program_file, **files},
+            programs={program_path.stem: program},
+        ),
+        shared=tuple(_summary(name, file, data) for name, file, data in taken),
+        unused=tuple(f.label for n, f in enumerate(shared) if n not in matched.shared),
         unshared=_unshared(matched) if options.shared else (),
         titles=titles(index.named_data),
-        manifest=program_manifest,
     )
 
 
+def _described(program: Path, label: str, digest: Digest) -> File:
+    crc32 = digest.crc32 if digest.crc32 >= 0 else None
+    return File(size=program.stat().st_size, sha256=digest.sha256, crc32=crc32, label=label)
+
+
 def _data_files(
-    label: str,
-    matched: Matching,
-    options: Options,
-    placement: _Placement,
-    data_path: Path | None,
-) -> list[manifest.DataFile]:
-    """The data files that the program loads, its own first."""
-    files = [
-        manifest.DataFile(options.shared[n].file, options.shared[n].label, "shared", data)
-        for n, data in matched.shared.items()
-    ]
-    if data_path and placement.separate:
-        kind = "adapter" if options.adapter_data == "by_name" else "own"
-        files.insert(0, manifest.DataFile(data_path.name, label, kind, placement.separate))
+    own_path: Path | None,
+    own: File | None,
+    taken: Sequence[tuple[str, File, Sequence[NamedData]]],
+) -> dict[str, File]:
+    """The data files that a program loads, its own first, with the keys that it takes from each."""
+    files = {own_path.name: own} if own_path and own else {}
+    names = unique_names([*((f.label, name) for name, f, _ in taken), *(("", n) for n in files)])
+    for name, (_, file, data) in zip(names, taken, strict=False):
+        keys = {item.key for item in data}
+        files[name] = dataclasses.replace(file, keys=tuple(d for d in file.keys if d.key in keys))
     return files
 
 
@@ -180,19 +198,21 @@ class _Placement:
       changes: of the program.
       embedded: its own data that stay in it.
       separate: its own data that do not.
+      adapter: whether another adapter's file may replace those.
       packings: of the payloads that are changed for that.
     """
 
     changes: Changes
     embedded: tuple[NamedData, ...]
     separate: tuple[NamedData, ...]
+    adapter: bool = False
     packings: tuple[Packing, ...] = ()
 
 
 def _place(lowered: Lowered, matched: Matching, options: Options, separate: bool) -> _Placement:
     own = [u.data for u in matched.own]
     tensors = tensors_of(lowered.index)
-    reserved = frozenset(e.key for n in matched.shared for e in options.shared[n].entries)
+    reserved = frozenset(d.key for n in matched.shared for d in options.shared[n][1].keys)
     named = None
     if separate and options.adapter_data == "by_name":
         named, staying = _place_by_name(lowered, own, options, tensors, reserved)
@@ -211,6 +231,7 @@ def _place(lowered: Lowered, matched: Matching, options: Options, separate: bool
         changes=Changes(left_out, external, named.payloads if named else {}),
         embedded=tuple(d for d in own if d.key not in left_out),
         separate=outside,
+        adapter=named is not None and bool(outside),
         packings=named.packings if named else (),
     )
 
@@ -311,13 +332,9 @@ def _check_blobs(lowered: Lowered, used: Collection[str]) -> None:
         check_digest(piece.path, digest_of(piece).sha256, sha256)
 
 
-def _write_data(
-    lowered: Lowered, label: str, path: Path, data: Sequence[NamedData], interface: str
-) -> None:
-    items = [(dataclasses.replace(d, target=label), lowered.piece(d.sha256, d.size)) for d in data]
-    index = write_data_file(path, label, items, lowered.index.segment_alignment)
-    index = dataclasses.replace(index, interface=interface)
-    write_index(path.with_suffix(".index.json"), index)
+def _write_data(lowered: Lowered, label: str, path: Path, data: Sequence[NamedData]) -> File:
+    items = [(d, lowered.piece(d.sha256, d.size)) for d in data]
+    return write_data_file(path, label, items, lowered.index.segment_alignment)
 
 
 def _all_keys(index: Index, data: Sequence[NamedData]) -> list[str]:
@@ -325,13 +342,13 @@ def _all_keys(index: Index, data: Sequence[NamedData]) -> list[str]:
     return [] if data else [n.key for n in index.named_data]
 
 
-def _summary(index: DataIndex, data: Sequence[NamedData]) -> dict[str, Any]:
+def _summary(name: str, file: File, data: Sequence[NamedData]) -> dict[str, Any]:
     return {
-        "label": index.label,
-        "file": index.file,
+        "label": file.label,
+        "file": name,
         "keys": len(data),
         "bytes": unique_bytes(data),
-        "file_bytes": index.size,
+        "file_bytes": file.size,
     }
 
 

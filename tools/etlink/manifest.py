@@ -1,12 +1,21 @@
-"""The manifest of a program: which files a runtime needs, with which bytes, before it loads it.
+"""The manifest: which programs there are, which files they load, and which bytes each file has.
 
 A runtime pairs a program with weights by key and checks nothing else: a wrong or damaged file gives
-wrong numbers or a crash. So linking writes down the size and hash of the program and of each key
-that it takes from each data file, and `check` compares all of that before anything is loaded.
+wrong numbers or a crash. So whoever writes files writes down what is in them, and whoever reads
+them compares before anything is loaded.
 
-An adapter's file is the one that may differ. `interface` is a digest of all that an adapter depends
-on: the program's own bytes, the shared bytes, and names, types and shapes of the adapter's weights,
-but not their values. Two programs with the same interface take each other's adapters.
+There is one kind of document. EtShare writes that of a data file, EtLink that of a program: the
+program with the keys that it takes from each data file. An app's is the union of its programs',
+with their paths in the app and with its other files; a package's is that of its apps, and a
+release's lists archives instead, with what is inside of them. So `union` and `difference` are all
+that is ever done with manifests. Paths are relative to the manifest's folder.
+
+An adapter's file is the one that may differ. `Program.interface` is a digest of all that an adapter
+depends on: the program's own bytes, the shared bytes, and names, types and shapes of the adapter's
+weights, but not their values. Two programs with the same interface take each other's adapters.
+
+tests/manifest has documents with what a reader makes of them, for this reader and for the
+runner's (tools/runner/files/manifest.h).
 """
 
 from __future__ import annotations
@@ -14,371 +23,329 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from etbuild.errors import BuildError
 
-from etlink import ptd
-from etlink.container import REBUILD, Digest, Piece, sha256_of
-from etlink.data_index import DataIndex, read_index
-from etlink.json_file import FormError, check_base_name, decode, fields_of, read_object
-from etlink.named_data import Layout, NamedData
+from etlink.container import REBUILD, write_text
+from etlink.json_file import FormError, check_hash, check_path, encode, json_text, read_file
+from etlink.named_data import NamedData
 from etlink.weight_cache import WeightCache
 
 FORMAT = 1
+SUFFIX = ".manifest.json"
+
+# The runner reads sizes and checksums as numbers of 64 and 32 bits.
+_MAX_SIZE = 2**64 - 1
+_MAX_CRC32 = 2**32 - 1
 
 
-@dataclass(frozen=True)
-class DataFile:
-    """A data file that a program loads.
+@dataclass(frozen=True, kw_only=True)
+class File:
+    """A file.
 
     Attributes:
-      file: base name.
-      label: target that makes it.
-      kind: "shared", "own", or "adapter": another adapter's file may replace it.
-      data: what the program takes from it.
+      size: bytes.
+      sha256: hex; empty: not computed, because the file is large and its keys have theirs.
+      crc32: of a program: what a runner can check on every start; None: not computed.
+      label: target that makes it; empty: unknown.
+      keys: of a data file: what programs take from it, sorted by key.
+      contents: of an archive: path inside of it to the file there.
+      platforms: of an archive: the platforms that it is for.
+      runtime: of an archive: ExecuTorch's version of the runtime in it.
+      signing_key: of an archive: "own"; "debug": a public key; empty: it is not signed.
     """
 
-    file: str
-    label: str
-    kind: str
-    data: tuple[NamedData, ...]
-
-
-def make(
-    label: str,
-    program: Path,
-    digest: Digest,
-    frame: str,
-    files: Sequence[DataFile],
-    cache: WeightCache,
-) -> dict[str, Any]:
-    """The manifest as one JSON object.
-
-    Args:
-      label: the program.
-      program: its .pte file.
-      digest: of that; for a large one the sha256 alone, or nothing, is known.
-      frame: digest of its tables and of the blobs that it holds.
-      files: the data files that it loads.
-      cache: whether XNNPACK's weight cache may be turned on.
-    """
-    of_adapter = {name: list(keys) for name, keys in cache.of_adapter.items()}
-    return {
-        "format": FORMAT,
-        "label": label,
-        "interface": interface(frame, files),
-        "program": {
-            "file": program.name,
-            "sha256": digest.sha256,
-            **({"crc32": digest.crc32} if digest.crc32 >= 0 else {}),
-            "size": program.stat().st_size,
-        },
-        "data": [
-            {
-                "file": f.file,
-                "label": f.label,
-                "kind": f.kind,
-                "keys": {
-                    d.key: {
-                        "sha256": d.sha256,
-                        "size": d.size,
-                        "crc32": d.crc32,
-                        "by_name": d.by_name,
-                        "dtype": d.dtype,
-                        "shape": list(d.shape),
-                        **({"scalar_type": d.layout.scalar_type} if d.layout else {}),
-                    }
-                    for d in f.data
-                },
-            }
-            for f in files
-        ],
-        "weight_cache": {
-            "safe": not cache.reasons,
-            "reasons": list(cache.reasons),
-            "packed": dict(cache.packed),
-            **({"packed_of_adapter": of_adapter} if cache.packed else {}),
-        },
-    }
-
-
-def interface(frame: str, files: Sequence[DataFile]) -> str:
-    """Identifies what an adapter fits: the program, the shared bytes, and its names and shapes.
-
-    Args:
-      frame: of the program; the same for the same bytes.
-      files: its data files.
-
-    Returns:
-      A digest: two programs with the same one take each other's adapters.
-    """
-    shared = {d.key: d.sha256 for f in files if f.kind == "shared" for d in f.data}
-    own = {
-        d.key: [d.dtype, list(d.shape), d.size]
-        for f in files
-        if f.kind == "adapter"
-        for d in f.data
-    }
-    text = json.dumps({"program": frame, "shared": shared, "adapter": own}, sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-@dataclass(frozen=True)
-class _DataForm:
-    """A data file as JSON has it."""
-
-    file: str
-    label: str
-    kind: str = ""
-    keys: dict[str, dict[str, Any]] = field(default_factory=dict)
-
-    def data_file(self, where: str) -> DataFile:
-        """The same with types; `where` is for messages."""
-        check_base_name(self.file, f"{where}.file")
-        data = (_named_data(k, v, f"{where}.keys.{k}") for k, v in self.keys.items())
-        return DataFile(self.file, self.label, self.kind, tuple(data))
-
-
-@dataclass(frozen=True)
-class _ProgramForm:
+    size: int
     sha256: str = ""
-    size: int = 0
-
-
-@dataclass(frozen=True)
-class _Form:
-    """The part of a manifest that is read."""
-
-    data: tuple[_DataForm, ...]
+    crc32: int | None = None
     label: str = ""
+    keys: tuple[NamedData, ...] = ()
+    contents: dict[str, File] = field(default_factory=dict)
+    platforms: tuple[str, ...] = ()
+    runtime: str = ""
+    signing_key: str = ""
+
+    def by_key(self) -> dict[str, NamedData]:
+        """Key to data."""
+        return {item.key: item for item in self.keys}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Method:
+    """Needs of a method.
+
+    Attributes:
+      backends: that it delegates to, sorted.
+      operators: with overloads ("aten::add.out"), sorted.
+    """
+
+    backends: tuple[str, ...] = ()
+    operators: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Program:
+    """A program, and what it loads.
+
+    Attributes:
+      label: target that makes it.
+      file: path of the .pte.
+      data: paths of the data files that it loads, its own first.
+      adapter: the path among those that another adapter's file may replace; empty: none.
+      interface: digest of what an adapter must fit.
+      methods: by name.
+      weight_cache: how XNNPACK's weights are packed; None: unknown, so they are not shared.
+      built_from: in a release: "model", "entry_point", "recipe", "backend_packages".
+    """
+
+    label: str
+    file: str
+    data: tuple[str, ...] = ()
+    adapter: str = ""
     interface: str = ""
-    program: _ProgramForm | None = None
-
-    def files(self) -> list[DataFile]:
-        """The data files that the program loads."""
-        return [entry.data_file(f"it.data[{n}]") for n, entry in enumerate(self.data)]
+    methods: dict[str, Method] = field(default_factory=dict)
+    weight_cache: WeightCache | None = None
+    built_from: dict[str, Any] = field(default_factory=dict)
 
 
-def _named_data(key: str, members: Mapping[str, Any], where: str) -> NamedData:
-    item = decode(NamedData, {"crc32": 0, **members, "key": key}, extra=True, where=where)
-    if members.get("scalar_type") is None:
-        return item
-    # The manifest does not say how dimensions are ordered.
-    scalar_type = decode(int, members["scalar_type"], where=f"{where}.scalar_type")
-    return dataclasses.replace(item, layout=Layout(scalar_type, item.shape, ()))
+@dataclass(frozen=True, kw_only=True)
+class Manifest:
+    """Files and programs.
+
+    Attributes:
+      label: target that they are of.
+      files: by path.
+      programs: by name.
+      platforms: of an app: the platforms that it is for.
+      executorch: ExecuTorch's versions: "exporter", and of an app "runtime".
+      binary: path of an app's binary.
+      libraries: paths of an app's shared libraries, sorted.
+      version: of a release.
+      python_packages: of a release: versions of what lowered it, by name: "python" itself, those of
+        the "exporter", and those of each backend by label.
+      source: of a stamped release: "revisions", "status", "timestamp".
+      removed: of the difference to an earlier release: paths that only that has.
+    """
+
+    label: str
+    files: dict[str, File]
+    programs: dict[str, Program] = field(default_factory=dict)
+    platforms: tuple[str, ...] = ()
+    executorch: dict[str, str] = field(default_factory=dict)
+    binary: str = ""
+    libraries: tuple[str, ...] = ()
+    version: str = ""
+    python_packages: dict[str, dict[str, str]] = field(default_factory=dict)
+    source: dict[str, Any] = field(default_factory=dict)
+    removed: tuple[str, ...] = ()
+
+    def code(self) -> set[str]:
+        """Paths of what is different on each platform; an installed app may have it elsewhere."""
+        return {*self.libraries, *([self.binary] if self.binary else [])}
+
+    def find(self, path: str) -> File:
+        """The file of a path, which may lead into an archive.
+
+        Raises:
+          KeyError: there is none.
+        """
+        for parent in PurePosixPath(path).parents:
+            archive = self.files.get(str(parent))
+            if archive:
+                return archive.contents[str(PurePosixPath(path).relative_to(parent))]
+        return self.files[path]
+
+    def adapter(self) -> tuple[Program, File] | None:
+        """The program with an adapter, and that adapter's file."""
+        for program in self.programs.values():
+            if program.adapter:
+                return program, self.files[program.adapter]
+        return None
 
 
-def read(path: Path) -> dict[str, Any]:
+def read(path: Path) -> Manifest:
     """Reads a manifest.
 
     Raises:
       BuildError: the file cannot be read, is not a manifest, or has another format.
     """
-    problem = "is not a manifest of a program"
-    manifest = read_object(path, problem, REBUILD, format=FORMAT)
-    try:
-        decode(_Form, manifest, extra=True).files()
-    except FormError as error:
-        raise BuildError(f"{path} {problem}: {error}.", REBUILD) from error
-    return manifest
+    problem = "is not a manifest"
+    return read_file(Manifest, path, problem, REBUILD, format=FORMAT, extra=True, check=_check)
 
 
-def check(manifest: Mapping[str, Any], program: Path, files: Sequence[Path]) -> list[Path]:
-    """Checks every byte of files against a manifest, before a runtime sees them.
+def write(path: Path, manifest: Manifest) -> None:
+    """Writes a manifest: the same bytes for the same contents."""
+    write_text(path, text(manifest))
+
+
+def text(manifest: Manifest) -> str:
+    """Returns what `write` writes."""
+    return json_text({"format": FORMAT, **encode(manifest)})
+
+
+def beside(file: Path) -> Path:
+    """The path that the manifest of a .pte or .ptd file has, if there is one."""
+    return file.with_name(file.stem + SUFFIX)
+
+
+def union(label: str, manifests: Iterable[Manifest]) -> Manifest:
+    """Unites manifests, whose paths are relative to one folder.
+
+    Raises:
+      BuildError: a path or a name is that of two different files or programs.
+    """
+    files: dict[str, File] = {}
+    programs: dict[str, Program] = {}
+    for manifest in manifests:
+        for path, file in manifest.files.items():
+            files[path] = _same_file(label, path, files[path], file) if path in files else file
+        for name, program in manifest.programs.items():
+            other = programs.setdefault(name, program)
+            if other != program:
+                raise BuildError(
+                    f'{label}: two programs would be "{name}": {other.label} and {program.label}.',
+                    "Rename one of them.",
+                )
+    return Manifest(label=label, files=files, programs=programs)
+
+
+def _same_file(label: str, path: str, first: File, second: File) -> File:
+    """One entry for what two manifests say of a file."""
+    sums = [f.sha256 for f in (first, second) if f.sha256]
+    ours, theirs = first.by_key(), second.by_key()
+    twice = [key for key in ours.keys() & theirs.keys() if not ours[key].same_bytes(theirs[key])]
+    if first.size != second.size or len(set(sums)) > 1 or twice:
+        raise BuildError(
+            f'{label}: two files would be "{path}": '
+            f"{' and '.join(f'{_bytes_of(f)} of {f.label}' for f in (first, second))}.",
+            "Build them in one configuration, or rename one of the targets.",
+        )
+    both = ours | theirs
+    return dataclasses.replace(
+        first,
+        sha256=first.sha256 or second.sha256,
+        crc32=second.crc32 if first.crc32 is None else first.crc32,
+        label=first.label or second.label,
+        keys=tuple(both[key] for key in sorted(both)),
+    )
+
+
+def _bytes_of(file: File) -> str:
+    return f"{file.size} bytes" + (f" (sha256 {file.sha256})" if file.sha256 else "")
+
+
+def moved(manifest: Manifest, paths: Mapping[str, str], names: Mapping[str, str]) -> Manifest:
+    """Gives files and programs other paths and names.
 
     Args:
-      manifest: of the program.
-      program: its .pte file.
-      files: data files, in any order; those that the program does not need are left out.
+      manifest: the manifest.
+      paths: old to new path of each file.
+      names: old to new name of each program.
+    """
+    programs = {
+        names[name]: dataclasses.replace(
+            program,
+            file=paths[program.file],
+            data=tuple(paths[path] for path in program.data),
+            adapter=paths[program.adapter] if program.adapter else "",
+        )
+        for name, program in manifest.programs.items()
+    }
+    files = {paths[path]: file for path, file in manifest.files.items()}
+    return dataclasses.replace(manifest, files=files, programs=programs)
+
+
+def difference(before: Manifest, after: Manifest) -> Manifest:
+    """Lists what to fetch and to delete to get from one manifest's files to another's.
 
     Returns:
-      The data files to load, in the manifest's order.
-
-    Raises:
-      BuildError: a file is missing, damaged, or not the one that the program was built with.
+      A manifest of the files that `before` lacks or has with other bytes, without their contents.
     """
-    with fields_of(f"The manifest of {program}", REBUILD):
-        form = decode(_Form, manifest, extra=True)
-        entries = form.files()
-        _check_program(form, program)
-    candidates = [_File(path) for path in files]
-    matched = _match(form.interface, entries, candidates)
-    for entry, file in zip(entries, matched, strict=True):
-        if file is None:
-            raise BuildError(
-                f'{form.label}: the data file "{entry.file}" ({entry.label}) is missing.',
-                "Give its path, too.",
-            )
-        _check_data(form, entry, file)
-    return [file.path for file in matched if file]
+    changed = {
+        path: dataclasses.replace(file, keys=(), contents={})
+        for path, file in sorted(after.files.items())
+        if path not in before.files
+        or (before.files[path].size, before.files[path].sha256) != (file.size, file.sha256)
+    }
+    removed = tuple(sorted(before.files.keys() - after.files.keys()))
+    return Manifest(label=after.label, version=after.version, files=changed, removed=removed)
 
 
-def _check_program(form: _Form, program: Path) -> None:
-    expected = form.program or _ProgramForm()
-    size = program.stat().st_size if program.exists() else -1
-    digest = sha256_of(Piece.of_file(program)) if size == expected.size else ""
-    if size != expected.size or (expected.sha256 and digest != expected.sha256):
-        raise BuildError(
-            f"{form.label}: {program} is not the program of its manifest: got "
-            f"{'no file' if size < 0 else _bytes(size, digest)}, expected "
-            f"{_bytes(expected.size, expected.sha256)}.",
-            REBUILD,
-        )
+def unique_names(targets: Sequence[tuple[str, str]]) -> list[str]:
+    """File names for targets: their own, with the package in front where two are equal.
 
-
-def _bytes(size: int, sha256: str) -> str:
-    return f"{size} bytes, sha256 {sha256}" if sha256 else f"{size} bytes"
-
-
-class _File:
-    """A data file that a user gives; its bytes are read once."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.index = path.with_suffix(".index.json")
-        self.pieces = ptd.read(path)
-        self._digests: dict[str, str] = {}
-
-    def digest(self, key: str) -> str:
-        """The sha256 of a key's bytes, hex."""
-        if key not in self._digests:
-            self._digests[key] = sha256_of(self.pieces[key][0])
-        return self._digests[key]
-
-    def holds(self, entry: DataFile) -> bool:
-        """Tells whether it has the bytes that a program was built with."""
-        return self.has_keys(entry) and all(
-            self.pieces[d.key][0].size == d.size and self.digest(d.key) == d.sha256
-            for d in entry.data
-        )
-
-    def has_keys(self, entry: DataFile) -> bool:
-        """Tells whether it has the keys that a program asks for."""
-        return all(d.key in self.pieces for d in entry.data)
-
-
-def _match(
-    interface: str, entries: Sequence[DataFile], files: Sequence[_File]
-) -> list[_File | None]:
-    """The file for each entry of a manifest; None: it is missing.
-
-    The file's name is the weakest sign: two targets' files may have the same one.
+    Args:
+      targets: (label, name) of each.
     """
-
-    def is_named(file: _File, entry: DataFile) -> bool:
-        return file.path.name == entry.file
-
-    def is_adapter(file: _File, entry: DataFile) -> bool:
-        return (
-            entry.kind == "adapter"
-            and file.index.exists()
-            and read_index(file.index).interface == interface
-        )
-
-    rules: list[Callable[[_File, DataFile], bool]] = [
-        lambda file, entry: is_named(file, entry) and file.holds(entry),
-        lambda file, entry: file.holds(entry),
-        is_adapter,
-        lambda file, entry: is_named(file, entry) and file.has_keys(entry),
-        lambda file, entry: file.has_keys(entry),
-        is_named,
-    ]
-    matched: list[_File | None] = [None] * len(entries)
-    left = list(files)
-    for rule in rules:
-        for number, entry in enumerate(entries):
-            file = next((f for f in left if matched[number] is None and rule(f, entry)), None)
-            if file:
-                matched[number] = file
-                left.remove(file)
-    if matched == [None] and len(left) == 1:
-        # An error about the keys that it lacks says more than "missing".
-        return [left[0]]
-    return matched
+    count = Counter(name for _, name in set(targets))
+    return [name if count[name] == 1 else f"{_package(label)}_{name}" for label, name in targets]
 
 
-def _check_data(form: _Form, entry: DataFile, file: _File) -> None:
-    hashes = {d.key: d.sha256 for d in entry.data}
-    if entry.kind == "adapter" and _is_other_adapter(entry, file):
-        hashes = _adapter_hashes(form, entry, file)
-    missing = sorted(d.key for d in entry.data if d.key not in file.pieces)
-    if missing:
-        raise BuildError(
-            f"{form.label}: {file.path} is not the data of {entry.label}: {len(missing)} of "
-            f'{len(entry.data)} keys are missing, e.g. "{missing[0]}".',
-            "It holds other weights, or those of another recipe. Use the file that was built with "
-            "the program.",
-        )
-    for item in sorted(entry.data, key=lambda d: d.key):
-        _check_key(f"{form.label}: {file.path}", item, file, hashes.get(item.key, ""))
+def _package(label: str) -> str:
+    package = label.rsplit(":", 1)[0].lstrip("@").replace("//", "/").strip("/")
+    return package.replace("/", "_").replace("~", "_") or "root"
 
 
-def _check_key(where: str, item: NamedData, file: _File, sha256: str) -> None:
-    piece, layout = file.pieces[item.key]
-    expected = item.layout.scalar_type if item.layout else None
-    if layout and (layout.scalar_type, layout.sizes) != (expected, item.shape):
-        raise BuildError(
-            f'{where}: the tensor "{item.key}" has another type or shape than the program was '
-            f"built with: got {list(layout.sizes)}, expected {list(item.shape)}.",
-            "The file is damaged. Use the one that was built with the program.",
-        )
-    digest = file.digest(item.key) if piece.size == item.size else ""
-    if digest != sha256:
-        raise BuildError(
-            f'{where}: "{item.key}" has other bytes than the program was built with: got '
-            f"{_bytes(piece.size, digest)}, expected {_bytes(item.size, sha256)}.",
-            "The file is damaged, or holds other weights. Use the one that was built with the "
-            "program.",
-        )
+def interface(frame: str, shared: Iterable[NamedData], adapter: Iterable[NamedData]) -> str:
+    """Digests what an adapter fits: the program, the shared bytes, and the adapter's shapes.
 
+    Args:
+      frame: digest of the program's tables and of the blobs that it holds.
+      shared: what the program takes from shared files.
+      adapter: its own data that another adapter may replace.
 
-def _is_other_adapter(entry: DataFile, file: _File) -> bool:
-    """Tells whether a file is another target's adapter, by its index, or by its name and bytes."""
-    if file.index.exists():
-        return read_index(file.index).label != entry.label
-    return file.path.name != entry.file and not file.holds(entry)
-
-
-def _adapter_hashes(form: _Form, entry: DataFile, file: _File) -> dict[str, str]:
-    """Hashes of another adapter's data, which its own index gives.
-
-    Raises:
-      BuildError: it has no index, or is for another program.
+    Returns:
+      A digest: two programs with the same one take each other's adapters.
     """
-    if not file.index.exists():
-        raise BuildError(
-            f"{form.label}: the adapter {file.path} has no index beside it ({file.index.name}), so "
-            "nothing says that it fits.",
-            "Copy the index that was built with it.",
-        )
-    index = read_index(file.index)
-    if index.interface == form.interface:
-        return {e.key: e.sha256 for e in index.entries}
-    raise BuildError(
-        f"{form.label}: the adapter {file.path} ({index.label}) does not fit: "
-        f"{_misfit(entry, index)}.",
-        "Build it with the model, recipe and shared data of the program, and with the same rank.",
-    )
+    own = {d.key: [d.dtype, list(d.shape), d.size] for d in adapter}
+    hashes = {d.key: d.sha256 for d in shared}
+    text = json.dumps({"program": frame, "shared": hashes, "adapter": own}, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _misfit(entry: DataFile, index: DataIndex) -> str:
-    theirs = index.by_key()
-    for item in sorted(entry.data, key=lambda d: d.key):
-        other = theirs.pop(item.key, None)
-        if other is None:
-            return f'it has no "{item.key}"'
-        if (other.dtype, other.shape) != (item.dtype, item.shape):
-            return (
-                f'"{item.key}" is {other.dtype} {list(other.shape)}, expected {item.dtype} '
-                f"{list(item.shape)} (another rank or base)"
-            )
-    if theirs:
-        return f'it has "{min(theirs)}", which the program does not take'
-    return (
-        "its names and shapes are the same, but its program differs in base weights, layers or "
-        "activation scales (static quantization puts those into the program)"
-    )
+def _check(manifest: Manifest) -> None:
+    """Fails for a manifest whose parts do not fit together."""
+    for path, file in manifest.files.items():
+        where = f'it.files["{path}"]'
+        check_path(path, "a path of it.files")
+        _check_file(file, where)
+    for name, program in manifest.programs.items():
+        where = f'it.programs["{name}"]'
+        # The program's outputs go to a folder of that name.
+        check_path(name, "a name of it.programs")
+        for path in (program.file, *program.data):
+            if path not in manifest.files and not _is_in_archive(path, manifest):
+                raise FormError(f'{where} needs the file "{path}", which is not in it.files')
+        if program.adapter and program.adapter not in program.data:
+            raise FormError(f'{where}.adapter is "{program.adapter}", expected one of its data')
+    for path in sorted(manifest.code()):
+        check_path(path, "a path of it.binary or it.libraries")
+
+
+def _is_in_archive(path: str, manifest: Manifest) -> bool:
+    """Returns whether a path leads into an archive of a release."""
+    return any(str(parent) in manifest.files for parent in PurePosixPath(path).parents)
+
+
+def _check_file(file: File, where: str) -> None:
+    _check_sums(file.size, file.sha256, file.crc32, where)
+    keys = [item.key for item in file.keys]
+    for number, item in enumerate(file.keys):
+        inner = f"{where}.keys[{number}]"
+        check_hash(item.sha256, f"{inner}.sha256")
+        _check_sums(item.size, item.sha256, item.crc32, inner)
+        if number and keys[number - 1] >= item.key:
+            raise FormError(f'{where}.keys are not sorted: "{keys[number - 1]}", "{item.key}"')
+
+
+def _check_sums(size: int, sha256: str, crc32: int | None, where: str) -> None:
+    if sha256:
+        check_hash(sha256, f"{where}.sha256")
+    for name, value, most in (("size", size, _MAX_SIZE), ("crc32", crc32 or 0, _MAX_CRC32)):
+        if value > most:
+            raise FormError(f"{where}.{name} is {value}, expected at most {most}")

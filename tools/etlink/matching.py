@@ -6,7 +6,7 @@ keeps that weight for itself (`own_data`). That the bytes match is not enough ei
 delegate asks for its own key.
 
 A runtime refuses two data files that have a key in common, so a program loads a set of disjoint
-files, chosen greedily: the one that gives it most comes first. Everything here works on indexes;
+files, chosen greedily: the one that gives it most comes first. Everything here works on manifests;
 no weight is read. Whatever does not match keeps a reason, which reports and errors show.
 """
 
@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from etbuild.errors import BuildError, listed
 
 from etlink.amounts import amount
-from etlink.data_index import DataIndex
+from etlink.manifest import File
 from etlink.named_data import NamedData, unique_bytes, unmatched
 
 _OTHER_VALUES = "the same dtype and shape, other values"
@@ -65,7 +65,7 @@ class Matching:
 def match(
     label: str,
     data: Sequence[NamedData],
-    files: Sequence[DataIndex],
+    files: Sequence[File],
     allow_unshared: bool = False,
     own_data: Sequence[str] = (),
 ) -> Matching:
@@ -74,7 +74,7 @@ def match(
     Args:
       label: the program, for messages.
       data: of the program.
-      files: indices of the shared files, in the target's order.
+      files: the shared files as their manifests have them, in the target's order.
       allow_unshared: whether a file that gives nothing is accepted.
       own_data: qualified names or patterns of weights that stay the program's own.
 
@@ -85,10 +85,10 @@ def match(
     _check_between(label, files)
     _check_patterns(label, data, own_data)
     entries = [f.by_key() for f in files]
-    useful = [_useful(label, data, index, own_data) for index in files]
-    for index, matched in zip(files, useful, strict=True):
+    useful = [_useful(label, data, file, own_data) for file in files]
+    for file, matched in zip(files, useful, strict=True):
         if not allow_unshared:
-            _check_worth(label, data, index, matched)
+            _check_worth(label, data, file, matched)
     chosen = _disjoint(useful, entries)
     shared = {n: tuple(useful[n][k] for k in sorted(useful[n])) for n in chosen}
     shared_keys = {d.key for matched in shared.values() for d in matched}
@@ -98,16 +98,16 @@ def match(
 
 
 def _useful(
-    label: str, data: Sequence[NamedData], index: DataIndex, own_data: Sequence[str]
+    label: str, data: Sequence[NamedData], file: File, own_data: Sequence[str]
 ) -> dict[str, NamedData]:
     """Returns what a file holds of a program's data, by key."""
-    entries = index.by_key()
+    entries = file.by_key()
     return {
         item.key: item
         for item in data
         if item.size
         and item.key in entries
-        and _fits(label, item, entries[item.key], index, item.matches(own_data))
+        and _fits(label, item, entries[item.key], file, item.matches(own_data))
     }
 
 
@@ -120,14 +120,14 @@ def _check_patterns(label: str, data: Sequence[NamedData], own_data: Sequence[st
         )
 
 
-def _check_between(label: str, files: Sequence[DataIndex]) -> None:
+def _check_between(label: str, files: Sequence[File]) -> None:
     seen: dict[str, tuple[NamedData, str]] = {}
-    for index in files:
-        for entry in index.entries:
-            other, owner = seen.setdefault(entry.key, (entry, index.label))
+    for file in files:
+        for entry in file.keys:
+            other, owner = seen.setdefault(entry.key, (entry, file.label))
             if not other.same_bytes(entry):
                 raise BuildError(
-                    f'{label}: its shared data {owner} and {index.label} both have "{entry.key}", '
+                    f'{label}: its shared data {owner} and {file.label} both have "{entry.key}", '
                     f"with different bytes: sha256 {other.sha256} ({other.describe()}) "
                     f"and {entry.sha256} ({entry.describe()}).",
                     "A program can load one of them. Remove the other from shared_data, or leave "
@@ -135,7 +135,7 @@ def _check_between(label: str, files: Sequence[DataIndex]) -> None:
                 )
 
 
-def _fits(label: str, data: NamedData, entry: NamedData, index: DataIndex, kept: bool) -> bool:
+def _fits(label: str, data: NamedData, entry: NamedData, file: File, kept: bool) -> bool:
     """Tells whether a file's entry can replace data of a program.
 
     Raises:
@@ -148,7 +148,7 @@ def _fits(label: str, data: NamedData, entry: NamedData, index: DataIndex, kept:
         names = f" ({', '.join(data.names)})" if named else ""
         raise BuildError(
             f'{label}: "{data.key}"{names} has other bytes in its shared data: {label} has sha256 '
-            f"{data.sha256} ({data.describe()}), {index.label} has sha256 {entry.sha256} "
+            f"{data.sha256} ({data.describe()}), {file.label} has sha256 {entry.sha256} "
             f"({entry.describe()}). A runtime would load it by its name and compute with the wrong "
             "weight.",
             f"Use the shared data of the same weights, or keep this one in the program: "
@@ -177,7 +177,7 @@ class _Reasons:
     """The reasons why data of a program are not shared.
 
     Args:
-      files: indexes of the shared files.
+      files: the shared files.
       entries: of each of them, by key.
       chosen: numbers of those that the program loads.
       own_data: names or patterns of weights that stay the program's own.
@@ -185,7 +185,7 @@ class _Reasons:
 
     def __init__(
         self,
-        files: Sequence[DataIndex],
+        files: Sequence[File],
         entries: Sequence[Mapping[str, NamedData]],
         chosen: Sequence[int],
         own_data: Sequence[str],
@@ -195,10 +195,10 @@ class _Reasons:
         self._chosen = chosen
         self._own_data = own_data
         self._by_name: dict[str, list[tuple[str, NamedData]]] = {}
-        for index in files:
-            for entry in index.entries:
+        for file in files:
+            for entry in file.keys:
                 for name in entry.names:
-                    self._by_name.setdefault(name, []).append((index.label, entry))
+                    self._by_name.setdefault(name, []).append((file.label, entry))
 
     def of(self, data: NamedData) -> str:
         """Half a sentence for messages and reports."""
@@ -210,17 +210,17 @@ class _Reasons:
 
     def _same_key(self, data: NamedData) -> str:
         """Says why a file with these data under the same key is not used; empty: there is none."""
-        for number, index in enumerate(self._files):
+        for number, file in enumerate(self._files):
             entry = self._entries[number].get(data.key)
             if entry is None:
                 continue
             if number not in self._chosen:
                 others = ", ".join(self._files[n].label for n in self._chosen)
                 return (
-                    f"{index.label} holds it, but shares keys with {others}, and a runtime loads "
+                    f"{file.label} holds it, but shares keys with {others}, and a runtime loads "
                     "no two files with a common key"
                 )
-            return f"{index.label} holds it with an alignment of {entry.alignment} bytes only"
+            return f"{file.label} holds it with an alignment of {entry.alignment} bytes only"
         return ""
 
     def _same_name(self, data: NamedData) -> str:
@@ -255,7 +255,7 @@ def _difference(data: NamedData, entry: NamedData) -> str:
 
 
 def _check_worth(
-    label: str, data: Sequence[NamedData], index: DataIndex, useful: Mapping[str, NamedData]
+    label: str, data: Sequence[NamedData], file: File, useful: Mapping[str, NamedData]
 ) -> None:
     """Fails for a shared file that gives a program nothing, or less than it was meant to.
 
@@ -263,7 +263,7 @@ def _check_worth(
     made with another recipe or of other weights, and a few biases match by chance.
     """
     by_name: dict[str, NamedData] = {}
-    for entry in index.entries:
+    for entry in file.keys:
         for name in entry.names:
             by_name.setdefault(name, entry)
     missed = [d for d in data if d.key not in useful and any(n in by_name for n in d.names)]
@@ -272,7 +272,7 @@ def _check_worth(
     given = (
         f"{unique_bytes(useful.values())} of {unique_bytes(data)} bytes" if useful else "nothing"
     )
-    what = f"{label}: its shared data {index.label} gives it {given}"
+    what = f"{label}: its shared data {file.label} gives it {given}"
     hint = "Set allow_unshared = True if that is meant."
     if not data:
         raise BuildError(

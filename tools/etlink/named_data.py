@@ -1,7 +1,7 @@
 """Named data: the bytes that a program loads by a key at run time.
 
 `NamedData` is the one description of a keyed weight. Splitting a program makes it, the index of a
-lowered program (`lowered.py`) and of a .ptd file (`data_index.py`) list it, matching
+lowered program (`lowered.py`) and the manifest of a .ptd file (`manifest.py`) list it, matching
 (`matching.py`) compares it, and the .ptd writer (`ptd.py`) takes it with the bytes.
 
 A key has one of three forms. Delegates ask for the sha256 of the bytes, sometimes with a prefix. A

@@ -1,7 +1,8 @@
-"""EtShare: makes a data file that several programs load, with its index.
+"""EtShare: makes a data file that several programs load, with its manifest.
 
-Contract: `etlink.share --label L --data OUT.ptd --index OUT.json
-(--lowered DIR… [--exclude NAME]… [--beside INDEX.json]… | --file IN.ptd [--file_index IN.json])`
+Contract: `etlink.share --label L --data OUT.ptd --manifest OUT.json
+(--lowered DIR… [--exclude NAME]… [--beside MANIFEST.json]… |
+--file IN.ptd [--file_manifest IN.json])`
 
 The file holds the union of the data of some lowered programs, each key once, or is a copy of a file
 that was built before. A runtime finds weights in it by key alone and would compute with whatever is
@@ -22,17 +23,11 @@ from etbuild.arguments import ToolParser
 from etbuild.command import tool_main
 from etbuild.errors import BuildError, listed
 
-from etlink import ptd
-from etlink.container import CHUNK, Piece, write_atomically
-from etlink.data_index import (
-    DataIndex,
-    check_file,
-    index_of_file,
-    read_index,
-    write_data_file,
-    write_index,
-)
+from etlink import manifest, ptd
+from etlink.container import CHUNK, REBUILD, Piece, write_atomically
+from etlink.data_file import check_file, describe, write_data_file
 from etlink.lowered import Lowered, data_of
+from etlink.manifest import File, Manifest
 from etlink.named_data import NamedData, unmatched
 
 
@@ -42,20 +37,35 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = ToolParser(prog="etlink.share", description=__doc__)
     parser.add_argument("--label", required=True, help="the target, for messages")
     parser.add_argument("--data", type=Path, required=True, help=".ptd to write")
-    parser.add_argument("--index", type=Path, required=True, help="JSON to write")
+    parser.add_argument("--manifest", type=Path, required=True, help="JSON to write")
     parser.add_argument("--lowered", type=Path, action="append", default=[])
     parser.add_argument("--exclude", action="append", default=[], metavar="NAME")
     parser.add_argument("--beside", type=Path, action="append", default=[])
     parser.add_argument("--file", type=Path, help=".ptd that was built before")
-    parser.add_argument("--file_index", type=Path, help="its index")
+    parser.add_argument("--file_manifest", type=Path, help="its manifest")
     args = parser.parse_args(arguments)
     if args.file:
-        index = adopt(args.file, args.file_index, args.data, args.label)
+        file = adopt(args.file, args.file_manifest, args.data, args.label)
     else:
         sources = [Lowered(folder) for folder in args.lowered]
-        beside = [read_index(path) for path in args.beside]
-        index = share(sources, args.data, args.label, args.exclude, beside)
-    write_index(args.index, index)
+        beside = [only_data_file(path)[1] for path in args.beside]
+        file = share(sources, args.data, args.label, args.exclude, beside)
+    manifest.write(args.manifest, Manifest(label=args.label, files={args.data.name: file}))
+
+
+def only_data_file(path: Path) -> tuple[str, File]:
+    """Reads the manifest of one data file; returns its name and what the manifest says of it.
+
+    Raises:
+      BuildError: the manifest is malformed, or of something else.
+    """
+    files = manifest.read(path).files
+    if len(files) != 1:
+        raise BuildError(
+            f"{path} is not the manifest of a data file: got {len(files)} files, expected one.",
+            REBUILD,
+        )
+    return next(iter(files.items()))
 
 
 def share(
@@ -63,8 +73,8 @@ def share(
     path: Path,
     label: str,
     exclude: Sequence[str] = (),
-    beside: Sequence[DataIndex] = (),
-) -> DataIndex:
+    beside: Sequence[File] = (),
+) -> File:
     """Writes the union of the programs' data.
 
     Args:
@@ -85,10 +95,10 @@ def share(
 
 
 def _union(
-    sources: Sequence[Lowered], label: str, exclude: Sequence[str], beside: Sequence[DataIndex]
+    sources: Sequence[Lowered], label: str, exclude: Sequence[str], beside: Sequence[File]
 ) -> list[tuple[NamedData, Piece]]:
-    """Returns the file's contents, with their bytes; see `share`."""
-    elsewhere = {e.key: dataclasses.replace(e, target=i.label) for i in beside for e in i.entries}
+    """Collects what the file holds, with its bytes; see `share`."""
+    elsewhere = {d.key: dataclasses.replace(d, target=f.label) for f in beside for d in f.keys}
     union: dict[str, tuple[NamedData, Piece]] = {}
     names: set[str] = set()
     for lowered in sources:
@@ -135,29 +145,35 @@ def _check_same(label: str, first: NamedData, second: NamedData) -> None:
         )
 
 
-def adopt(source: Path, index_path: Path | None, path: Path, label: str) -> DataIndex:
+def adopt(source: Path, manifest_path: Path | None, path: Path, label: str) -> File:
     """Copies a file that was built before, and checks all of its bytes.
 
     Args:
       source: the .ptd.
-      index_path: its index; None: made from the file, which then must have keys that say what
+      manifest_path: its manifest; None: made from the file, which then must have keys that say what
         their bytes are, or names that are trusted.
       path: the .ptd to write.
       label: the target, for messages.
 
     Raises:
-      BuildError: the file is damaged, or not that of its index.
+      BuildError: the file is damaged, or not that of its manifest.
     """
-    if index_path is None:
-        index = index_of_file(source, label)
+    if manifest_path is None:
+        file = describe(source, label)
     else:
-        index = read_index(index_path)
-        check_file(source, index)
+        files = manifest.read(manifest_path).files
+        only = next(iter(files.values())) if len(files) == 1 else None
+        known = next((f for p, f in files.items() if Path(p).name == source.name), only)
+        if known is None:
+            raise BuildError(
+                f"{manifest_path} is not the manifest of {source.name}: got {', '.join(files)}.",
+                "Give the one that was built with it.",
+            )
+        check_file(source, known)
+        file = known
     with open(source, "rb") as data:
         write_atomically(path, lambda out: shutil.copyfileobj(data, out, CHUNK))
-    return dataclasses.replace(
-        index, label=label, file=path.name, size=path.stat().st_size, interface=""
-    )
+    return dataclasses.replace(file, label=label, size=path.stat().st_size)
 
 
 if __name__ == "__main__":

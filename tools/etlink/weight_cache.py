@@ -38,9 +38,9 @@ class WeightCache:
         adapter's bytes give another digest.
     """
 
-    reasons: tuple[str, ...]
-    packed: Mapping[str, str]
-    of_adapter: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    reasons: tuple[str, ...] = ()
+    packed: dict[str, str] = field(default_factory=dict)
+    of_adapter: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def weight_cache(

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "tools/runner/api/tensors.h"
-#include "tools/runner/app/app_manifest.h"
 #include "tools/runner/arguments.h"
 #include "tools/runner/array_files.h"
 #include "tools/runner/base/files.h"
@@ -47,12 +46,10 @@ Result<std::string> app_path(const Arguments& arguments) {
   if (!arguments.app.empty()) {
     return error("--app and a --manifest before the first --program both name an app; use one of them.");
   }
-  // Reading the manifest reports a missing or malformed one.
-  if (arguments.programs.empty() || TRY(is_app_manifest(manifest))) {
-    return manifest;
+  if (!arguments.programs.empty()) {
+    return error("--manifest stands before the first --program, which it must follow; --app names an app.");
   }
-  return error("--manifest stands before the first --program, which it must follow, and " + manifest +
-       " is not an app's.");
+  return manifest;
 }
 
 // The first option of a single program before the first --program, without --manifest; "": none.

@@ -73,7 +73,7 @@ def _app_actions_impl(ctx):
     registered = [
         file.short_path.removeprefix(folder)
         for file in fit.inputs.to_list()
-        if file.basename.endswith(".registered.json")
+        if file.basename.endswith(".registered")
     ]
     asserts.equals(env, sorted(ctx.attr.inputs_of_fit), sorted(registered))
     (app,) = actions["EtApp"]

@@ -149,12 +149,12 @@ def cases():
     app_actions_test(
         name = "app_of_kernels_test",
         inputs_of_fit = [
-            "a/b/c.registered.json",
-            "a/b_c.registered.json",
-            "a/b/lib.registered.json",
-            "a/lib.registered.json",
-            "core.registered.json",
-            "kernels.registered.json",
+            "a/b/c.registered",
+            "a/b_c.registered",
+            "a/b/lib.registered",
+            "a/lib.registered",
+            "core.registered",
+            "kernels.registered",
         ],
         license_paths = ["app/tests/analysis/apps/a/LICENSE", "app/tests/analysis/apps/a/b/LICENSE"],
         target_under_test = ":app_of_kernels",

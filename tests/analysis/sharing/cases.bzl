@@ -74,27 +74,27 @@ def cases():
                 "--label //tests/analysis/sharing:program",
                 "--min_delegated 90%",
                 "--min_shared 95%",
-                "foundation.index.json",
+                "foundation.manifest.json",
             ],
-            link_inputs = ["base_lowering.lowered", "foundation.index.json"],
+            link_inputs = ["base_lowering.lowered", "foundation.manifest.json"],
             target_under_test = ":program",
         ),
         # Model and recipe are those of its shared data: lowered once.
         "program_of_the_same_model_test": dict(
             data = ["own_foundation.ptd"],
-            link_inputs = ["own_foundation.index.json", "own_foundation.lowered"],
+            link_inputs = ["own_foundation.manifest.json", "own_foundation.lowered"],
             target_under_test = ":same",
         ),
         "adapter_test": dict(
             data = ["adapter.ptd", "foundation.ptd", "released.ptd"],
             flags = ["--adapter_data by_name", "--allow_unshared", "--own_data mask"],
-            link_inputs = ["adapter.lowered", "foundation.index.json", "released.index.json"],
+            link_inputs = ["adapter.lowered", "foundation.manifest.json", "released.manifest.json"],
             target_under_test = ":adapter",
         ),
         "changing_test": dict(
             data = ["changing.ptd", "foundation.ptd"],
             flags = ["--adapter_data by_name"],
-            link_inputs = ["changing.adapter", "changing.lowered", "foundation.index.json"],
+            link_inputs = ["changing.adapter", "changing.lowered", "foundation.manifest.json"],
             target_under_test = ":changing",
         ),
     })
@@ -133,7 +133,7 @@ def cases():
             dict(model = ":base", part = ".lowering"),
         ),
         "two_files_test": (
-            "srcs: got other.ptd, released.ptd, expected one .ptd and its index (.json).",
+            "srcs: got other.ptd, released.ptd, expected one .ptd and its manifest (.json).",
             dict(srcs = ["other.ptd", "released.ptd"]),
         ),
         "exclude_of_a_file_test": (

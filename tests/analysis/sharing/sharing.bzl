@@ -17,7 +17,7 @@ def _shared_program_impl(ctx):
     target = analysistest.target_under_test(env)
     actions = actions_by_mnemonic(env)
 
-    # Indexes and the lowered directory, and no weights of the shared files.
+    # Manifests and the lowered directory, and no weights of the shared files.
     asserts.equals(env, sorted(ctx.attr.link_inputs), _own_inputs(actions["EtLink"][0]))
     words = " ".join(actions["EtLink"][0].argv)
     for flag in ctx.attr.flags:
@@ -60,10 +60,10 @@ def _shared_data_impl(ctx):
     asserts.equals(env, sorted(ctx.attr.inputs), _own_inputs(actions["EtShare"][0]))
     name = target.label.name
     outputs = sorted([f.basename for f in target[DefaultInfo].files.to_list()])
-    asserts.equals(env, [name + ".index.json", name + ".ptd"], outputs)
+    asserts.equals(env, [name + ".manifest.json", name + ".ptd"], outputs)
     info = target[EtSharedDataInfo]
     asserts.equals(env, target.label, info.label)
-    asserts.equals(env, [name + ".ptd", name + ".index.json"], [info.data.basename, info.index.basename])
+    asserts.equals(env, [name + ".ptd", name + ".manifest.json"], [info.data.basename, info.manifest.basename])
     asserts.equals(env, ctx.attr.lowered, [entry.label.name for entry in info.lowered])
     return analysistest.end(env)
 

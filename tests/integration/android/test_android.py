@@ -69,8 +69,7 @@ def test_contents() -> None:
         assert f"L{name};".encode() in dex
     assert b"Lrulesexecutorch/Programs;" in dex
     manifest = manifest_of(APK)
-    assert manifest["app"] == "runner"
-    assert [p["name"] for p in manifest["programs"]] == ["one", "two"]
+    assert list(manifest["programs"]) == ["one", "two"]
     assert manifest["programs"] == app["programs"]
     assert sorted(manifest["files"]) == sorted(kept)
     assert "binary" not in manifest

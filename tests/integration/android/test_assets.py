@@ -25,10 +25,8 @@ def test_manifest() -> None:
     app = json.loads((APP / "manifest.json").read_text())
     manifest = json.loads((ASSETS / "manifest.json").read_text())
     assert manifest["programs"] == app["programs"]
-    assert manifest["data"] == ["data/weights.ptd"]
-    assert manifest["assets"] == ["assets/words.txt"]
     assert manifest["files"] == {
         name: facts for name, facts in app["files"].items() if (ASSETS / name).exists()
     }
     assert manifest["executorch"] == {"exporter": app["executorch"]["exporter"]}
-    assert "platform" not in manifest
+    assert "platforms" not in manifest

@@ -31,8 +31,7 @@ _SAME_PROGRAM = {"fp32": 100, "int4": 60, "int8_dynamic": 60, "int8_static": 30,
 
 def programs() -> dict[str, dict]:
     """The entry of each program in the app's manifest."""
-    manifest = json.loads((_HERE / "app_linux_x86_64/manifest.json").read_text())
-    return {program["name"]: program for program in manifest["programs"]}
+    return json.loads((_HERE / "app_linux_x86_64/manifest.json").read_text())["programs"]
 
 
 _PROGRAMS = programs()
@@ -72,7 +71,7 @@ def run(platform: str, names: list[str], folder: Path) -> list[list[np.ndarray]]
     for name in names:
         program = _PROGRAMS[name]
         command += ["--program", app / program["file"]]
-        for data in program["data"].values():
+        for data in program.get("data", ()):
             command += ["--data", app / data]
         for number, tensor in enumerate(inputs_of(name)):
             file = folder / f"{name}_{number}.npy"
@@ -104,8 +103,8 @@ def test_two_programs_of_one_process_share_a_file(
     precision: str, platform: str, tmp_path: Path
 ) -> None:
     names = [f"base_{precision}_shared", f"task_{precision}_shared"]
-    shared = set(_PROGRAMS[names[0]]["data"].values())
-    assert len(shared) == 1 and shared < set(_PROGRAMS[names[1]]["data"].values())
+    shared, all_data = (set(_PROGRAMS[name]["data"]) for name in names)
+    assert len(shared) == 1 and shared < all_data
     for name, outputs in zip(names, run(platform, names, tmp_path), strict=True):
         assert decibels(eager(name)[0], outputs[0]) >= _PRECISIONS[precision]
 

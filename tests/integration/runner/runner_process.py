@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import subprocess
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 
 from etlink import ptd
 from etlink.container import Piece
-from etlink.data_index import describe_key
+from etlink.data_file import describe_key
 
 RUNNER = Path("tools/runner/runner").absolute()
 PROGRAMS = Path("tests/integration/runner").absolute()
@@ -80,11 +81,27 @@ def contents(path: Path) -> dict[str, bytes]:
     }
 
 
+def listed(value: bytes) -> dict[str, Any]:
+    """Describes bytes as a manifest does."""
+    return {"sha256": sha256(value), "size": len(value), "crc32": zlib.crc32(value)}
+
+
+def listed_data(data: Path, by_name: bool = True, leave_out: Sequence[str] = ()) -> dict[str, Any]:
+    """Describes a data file as a manifest does."""
+    keys = [
+        {"key": key, **listed(value), "by_name": by_name}
+        for key, value in sorted(contents(data).items())
+        if key not in leave_out
+    ]
+    label = f"//example:{data.stem}"
+    return {"label": label, "size": data.stat().st_size, "keys": keys}
+
+
 def write_manifest(
     path: Path,
     program: Path,
     data: Sequence[Path] = (),
-    kinds: Mapping[str, str] | None = None,
+    adapter: bool = False,
     by_name: bool = True,
     unsafe: str = "",
 ) -> Path:
@@ -94,40 +111,58 @@ def write_manifest(
       path: where to.
       program: a .pte file.
       data: .ptd files.
-      kinds: base name to kind, where it is not "own".
+      adapter: whether another adapter's file may replace the first of those.
       by_name: whether the data's keys say nothing of the bytes.
       unsafe: why the weight cache is; empty: it is safe.
     """
-    entries = []
-    for file in data:
-        keys = {
-            key: {"sha256": sha256(value), "size": len(value), "by_name": by_name}
-            for key, value in contents(file).items()
-        }
-        entries.append(
-            {
-                "file": file.name,
-                "label": f"//example:{file.stem}",
-                "kind": (kinds or {}).get(file.name, "own"),
-                "sha256": sha256(file.read_bytes()),
-                "size": file.stat().st_size,
-                "keys": keys,
-            }
-        )
+    names = [file.name for file in data]
+    if len(set(names)) < len(names):
+        names = [f"{file.parent.name}/{file.name}" for file in data]
+    files = {program.name: listed(program.read_bytes())}
+    del files[program.name]["crc32"]
+    files |= {name: listed_data(file, by_name) for name, file in zip(names, data, strict=True)}
+    described = {
+        "label": f"//example:{program.stem}",
+        "file": program.name,
+        "data": names,
+        "interface": INTERFACE,
+        "weight_cache": {"reasons": [unsafe] if unsafe else []},
+    }
+    if adapter:
+        described["adapter"] = names[0]
     manifest = {
         "format": 1,
-        "label": f"//example:{program.stem}",
-        "interface": INTERFACE,
-        "program": {
-            "file": program.name,
-            "sha256": sha256(program.read_bytes()),
-            "size": program.stat().st_size,
-        },
-        "data": entries,
-        "weight_cache": {"safe": not unsafe, "reasons": [unsafe] if unsafe else []},
+        "label": described["label"],
+        "files": files,
+        "programs": {program.stem: described},
     }
     path.write_text(json.dumps(manifest, indent=1))
     return path
+
+
+def write_adapter_manifest(
+    data: Path, interface: str = INTERFACE, label: str = "", leave_out: Sequence[str] = ()
+) -> Path:
+    """Writes the manifest beside an adapter's file, of the program that it was built with."""
+    file = listed_data(data, leave_out=leave_out)
+    file["label"] = label or file["label"]
+    program = {"label": file["label"], "file": "x.pte", "data": [data.name]}
+    program |= {"adapter": data.name, "interface": interface}
+    manifest = {
+        "format": 1,
+        "label": file["label"],
+        "files": {"x.pte": {"size": 1}, data.name: file},
+        "programs": {"x": program},
+    }
+    path = data.with_suffix(".manifest.json")
+    path.write_text(json.dumps(manifest))
+    return path
+
+
+def program_in(manifest: Any) -> dict[str, Any]:
+    """The only program of a manifest."""
+    (program,) = manifest["programs"].values()
+    return program
 
 
 def rewrite_data(

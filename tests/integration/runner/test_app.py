@@ -41,7 +41,7 @@ def edit(app: Path, change: Callable[[Any], None]) -> None:
 
 def without_methods(app: Path) -> None:
     """Omits the program without a method "forward"."""
-    edit(app, lambda m: m.update(programs=[p for p in m["programs"] if p["name"] != "methods"]))
+    edit(app, lambda m: m["programs"].pop("methods"))
 
 
 def test_all_programs_run(app: Path, tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_a_file_by_path_needs_nothing_of_the_app(app: Path) -> None:
 
 @pytest.mark.parametrize("verify", [[], ["--verify"]])
 def test_another_runner_takes_the_app(app: Path, verify: list[str]) -> None:
-    for option in (["--app", app], ["--manifest", app / "manifest.json"]):
+    for option in (["--app", app], ["--app", app / "manifest.json"]):
         result = run(*option, "--program", "portable", *verify, "--json")
         assert result.code == 0, result.error
         assert result.report["programs"][0]["name"] == "portable"
@@ -129,7 +129,7 @@ def test_unknown_names(app: Path) -> None:
 def test_options_for_one_program(app: Path) -> None:
     result = start(app, "--input", "x.npy")
     assert "--input is for one program, and " in result.error
-    edit(app, lambda m: m.update(programs=[p for p in m["programs"] if p["name"] == "methods"]))
+    edit(app, lambda m: m.update(programs={"methods": m["programs"]["methods"]}))
     report = start(app, "--method", "one", "--json").report
     assert report["programs"][0]["method"] == "one"
 
@@ -137,7 +137,6 @@ def test_options_for_one_program(app: Path) -> None:
 FILES = [
     "data/xnnpack.ptd",
     "manifest.json",
-    "programs/xnnpack.manifest.json",
     "programs/xnnpack.pte",
 ]
 
@@ -156,7 +155,7 @@ def test_missing_and_truncated_files(app: Path, file: str) -> None:
         assert f"{victim} is missing: it is part of the app " in result.error
 
 
-@pytest.mark.parametrize("kind", ["programs/{}.pte", "data/{}.ptd", "programs/{}.manifest.json"])
+@pytest.mark.parametrize("kind", ["programs/{}.pte", "data/{}.ptd"])
 def test_swapped_files(app: Path, kind: str) -> None:
     one, two = (app / kind.format(name) for name in ("portable", "xnnpack"))
     first, second = one.read_bytes(), two.read_bytes()
@@ -210,25 +209,22 @@ def test_flipped_app_manifests_never_crash(app: Path) -> None:
         start(app, "--program", "xnnpack")
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        (lambda m: m.update(format=2), "has format 2, expected 1"),
-        (
-            lambda m: m["programs"][0].update(file="../a.pte"),
-            "expected a path below its own folder",
-        ),
-        (lambda m: m["programs"][0].update(file="/a.pte"), "expected a path below its own folder"),
-        (lambda m: m["programs"][0].pop("name"), '"name" is missing or not of type string'),
-        (lambda m: m.update(programs=[]), "has no programs; name a .pte file"),
-        (lambda m: m.update(programs={}), '"programs" is missing or not of type list'),
-    ],
-)
-def test_wrong_app_manifests(app: Path, change: Callable[[Any], None], words: str) -> None:
-    edit(app, change)
-    result = start(app)
-    assert result.code == 1
-    assert words in result.error
+def test_an_app_without_programs(app: Path) -> None:
+    """tests/manifest has malformed manifests."""
+    edit(app, lambda m: m.update(programs={}))
+    assert "has no programs; name a .pte file" in start(app).error
+
+
+def test_an_app_of_too_many_programs(app: Path) -> None:
+    types = json.loads((app / "manifest.json").read_text())["programs"]["types"]
+    edit(app, lambda m: m.update(programs={f"p{number}": types for number in range(1001)}))
+    assert "has 1001 programs, expected at most 1000" in start(app).error
+    assert start(app, "--program", "p7").code == 0
+
+
+def test_a_manifest_for_a_program_of_an_app(app: Path) -> None:
+    result = start(app, "--program", "types", "--manifest", app / "manifest.json")
+    assert '--manifest is for a .pte file, and "types" is a program of' in result.error
 
 
 def test_an_app_moves_and_is_linked_to(app: Path, tmp_path: Path) -> None:
@@ -243,5 +239,3 @@ def test_an_app_that_is_none(tmp_path: Path) -> None:
     assert "manifest.json cannot be opened" in run("--app", tmp_path).error
     (tmp_path / "manifest.json").write_text("{}")
     assert '"format" is missing' in run("--app", tmp_path).error
-    given = ["--manifest", tmp_path / "manifest.json", "--program", "a.pte"]
-    assert "is not an app's" in run(*given).error

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
 import lora
 import numpy as np
 import torch
+from etlink import manifest
 from synthetic import link_with
 
-from tests.integration.runner.runner_process import contents, rewrite_data, run, sha256
+from tests.integration.runner.runner_process import (
+    contents,
+    rewrite_data,
+    run,
+    write_adapter_manifest,
+)
 
 
 class Pair(torch.nn.Module):
@@ -35,7 +40,7 @@ def built(folder: Path, net: torch.nn.Module, **config: bool) -> Path:
     """A program whose weights have their names as keys, with its manifest."""
     source = lora.lowered(net, folder / "lowered", f"//m:{folder.name}", **config)
     linked, program, _ = link_with(source, folder, separate=True, adapter_data="by_name")
-    program.with_name("p.manifest.json").write_text(json.dumps(linked.manifest))
+    manifest.write(manifest.beside(program), linked.manifest)
     return program
 
 
@@ -50,15 +55,8 @@ def other(program: Path, number: int, equal: bool = False) -> Path:
     }
     path = data.with_name(f"other_{number}.ptd")
     rewrite_data(data, path, scaled)
-    index = {
-        "label": f"//m:other_{number}",
-        "interface": json.loads(program.with_name("p.manifest.json").read_text())["interface"],
-        "entries": [
-            {"key": key, "sha256": sha256(value), "size": len(value)}
-            for key, value in scaled.items()
-        ],
-    }
-    path.with_suffix(".index.json").write_text(json.dumps(index))
+    interface = manifest.read(manifest.beside(program)).programs["p"].interface
+    write_adapter_manifest(path, interface)
     return path
 
 

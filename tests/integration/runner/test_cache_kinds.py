@@ -21,6 +21,8 @@ import pytest
 import torch
 import xnnpack_recipes
 from etbuild import ModelSpec, Options, RecipeContext
+from etlink import manifest
+from etlink.weight_cache import WeightCache
 from executorch_app import App, AppError
 
 from tests.integration.runner.cache_nets import KINDS, Beside, Layer, differences, of_layers, spec
@@ -67,7 +69,7 @@ class Built:
     """A program: its file, its manifest beside it, and its inputs."""
 
     path: Path
-    cache: dict[str, Any]
+    cache: WeightCache
     inputs: tuple[np.ndarray, ...]
 
 
@@ -91,9 +93,9 @@ class Builder:
         folder = Path(tempfile.mkdtemp(dir=cls.folder))
         made = getattr(xnnpack_recipes, recipe)(context)
         linked, path, _ = link_with(of_recipe(model, (), folder, LABEL, made), folder)
-        path.with_suffix(".manifest.json").write_text(json.dumps(linked.manifest))
+        manifest.write(manifest.beside(path), linked.manifest)
         inputs = tuple(x.numpy() for x in model.methods["forward"].example_inputs)
-        return Built(path, linked.manifest["weight_cache"], inputs)
+        return Built(path, linked.manifest.programs["p"].weight_cache, inputs)
 
     @staticmethod
     @functools.cache
@@ -138,14 +140,14 @@ def check_pair(recipe: str, kind: str, difference: str, **options: Any) -> None:
     beside = build(recipe, kind, "nothing", difference, **options)
     alone = [build(recipe, kind, d, **options) for d in ("nothing", difference)]
     on = check(beside)
-    assert on == beside.cache["safe"]
-    assert all(program.cache["safe"] for program in alone)
+    assert on == (not beside.cache.reasons)
+    assert not any(program.cache.reasons for program in alone)
     assert check(*alone) == check(*reversed(alone)) == on
     unsafe = UNSAFE.get((recipe, kind))
     if difference == "nothing":
-        assert on and len(beside.cache["packed"]) <= 1
+        assert on and len(beside.cache.packed) <= 1
     elif unsafe is not None and not options:
-        assert on == (difference not in unsafe), beside.cache["reasons"]
+        assert on == (difference not in unsafe), beside.cache.reasons
 
 
 @pytest.mark.parametrize(("recipe", "kind"), SAMPLE)
@@ -203,10 +205,9 @@ def test_layers_that_read_one_input(recipe: str) -> None:
 def test_the_cache_itself_gives_wrong_numbers() -> None:
     """The problem of these tests is real: it shows where a manifest says nothing of it."""
     program = build("int8_dynamic_per_channel", "linear", "nothing", "bias")
-    manifest = program.path.with_suffix(".manifest.json")
-    value = json.loads(manifest.read_text())
+    value = json.loads(manifest.beside(program.path).read_text())
     expected, _ = outputs(program)
-    value["weight_cache"] = {"safe": True, "reasons": [], "packed": {}, "packed_of_adapter": {}}
+    value["programs"]["p"]["weight_cache"] = {}
     blind = program.path.with_name("blind.json")
     blind.write_text(json.dumps(value))
     with App(program.path, manifest=blind) as app, app.session() as session:

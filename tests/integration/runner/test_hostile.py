@@ -17,10 +17,9 @@ _BYTES = 2 << 30
 _SECONDS = 10
 _ROUNDS = 60
 _FILES = {
-    "app": "manifest.json",
     "bundled": "x.bpte",
     "data": "x.ptd",
-    "manifest": "x.manifest.json",
+    "manifest": "manifest.json",
 }
 
 
@@ -33,13 +32,13 @@ def written(kind: str, data: bytes, folder: Path) -> Path:
 def words(kind: str, path: Path) -> Sequence[str | Path]:
     """Arguments that make the runner read a file."""
     output = ["--output", path.parent / "inner" / "out"]
-    if kind == "app":
+    if kind == "manifest":
         return ["--app", path.parent, *output]
     if kind == "bundled":
         return ["--bundled", path]
     program = ["--program", PROGRAMS / "portable.pte"]
-    if kind in ("data", "manifest"):
-        return [*program, f"--{kind}", path, *output]
+    if kind == "data":
+        return [*program, "--data", path, *output]
     # What is loaded before inputs are read.
     return [*program, "--data", PROGRAMS / "portable.ptd", "--input", path, *output]
 

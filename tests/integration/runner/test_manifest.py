@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,11 @@ import pytest
 from etlink import ptd
 
 from tests.integration.runner.runner_process import (
-    INTERFACE,
     contents,
     rewrite_data,
     run,
     sha256,
+    write_adapter_manifest,
     write_manifest,
 )
 
@@ -79,7 +80,7 @@ def test_wrong_bytes_under_a_name_are_refused(copied: Copied) -> None:
     other = changed(contents(data)[key])
     rewrite_data(data, data, {key: other})
     result = run("--program", program, "--manifest", manifest)
-    assert f'its key "{key}" has sha256 {sha256(other)}, expected ' in result.error
+    assert f'its key "{key}" has other bytes than when it was built' in result.error
     manifest.unlink()
     assert run("--program", program, "--data", data).code == 0, "the runtime notices nothing"
 
@@ -89,7 +90,16 @@ def test_verify_hashes_keys_that_are_hashes(copied: Copied) -> None:
     manifest = manifest_of(program, by_name=False)
     data = program.with_suffix(".ptd")
     key = some_key(data)
-    rewrite_data(data, data, {key: changed(contents(data)[key])})
+    other = changed(contents(data)[key])
+    rewrite_data(data, data, {key: other})
+    result = run("--program", program, "--manifest", manifest)
+    assert f'its key "{key}" has other bytes than when it was built' in result.error
+
+    def forge(m: Any) -> None:
+        keys = m["files"][data.name]["keys"]
+        next(k for k in keys if k["key"] == key)["crc32"] = zlib.crc32(other)
+
+    edit(manifest, forge)
     assert run("--program", program, "--manifest", manifest).code == 0
     result = run("--program", program, "--manifest", manifest, "--verify")
     assert f'its key "{key}" has sha256 ' in result.error
@@ -113,26 +123,15 @@ def test_program_of_another_build(copied: Copied) -> None:
     program = copied("embedded")
     manifest = write_manifest(program.with_suffix(".manifest.json"), program)
     assert run("--program", program, "--manifest", manifest, "--verify").code == 0
-    edit(manifest, lambda m: m["program"].update(sha256="0" * 64))
+    edit(manifest, lambda m: m["files"][program.name].update(sha256="0" * 64))
     assert run("--program", program, "--manifest", manifest).code == 0
     hashed = run("--program", program, "--manifest", manifest, "--verify")
     assert f"has sha256 {sha256(program.read_bytes())}, " in hashed.error
-    edit(manifest, lambda m: m["program"].update(size=7))
+    edit(manifest, lambda m: m["files"][program.name].update(size=7))
     result = run("--program", program, "--manifest", manifest)
     assert (
         f"has {program.stat().st_size} bytes" in result.error and ", expected 7 (" in result.error
     )
-
-
-def write_index(data: Path, interface: str, leave_out: Sequence[str] = ()) -> Path:
-    index = data.with_suffix(".index.json")
-    entries = [
-        {"key": key, "sha256": sha256(value), "size": len(value)}
-        for key, value in contents(data).items()
-        if key not in leave_out
-    ]
-    index.write_text(json.dumps({"interface": interface, "entries": entries}))
-    return index
 
 
 @pytest.fixture
@@ -140,7 +139,7 @@ def adapter(copied: Copied) -> tuple[list[str | Path], Path]:
     """Arguments of a program whose data is an adapter, and another adapter for it."""
     program = copied("portable")
     data = program.with_suffix(".ptd")
-    manifest = manifest_of(program, kinds={data.name: "adapter"})
+    manifest = manifest_of(program, adapter=True)
     other = program.with_name("other.ptd")
     rewrite_data(data, other, {key: changed(value) for key, value in contents(data).items()})
     return ["--program", program, "--manifest", manifest], other
@@ -154,7 +153,7 @@ def outputs(arguments: list[str | Path], folder: Path, *more: str | Path) -> np.
 
 def test_other_adapter_stands_in(adapter: tuple[list[str | Path], Path], tmp_path: Path) -> None:
     arguments, other = adapter
-    write_index(other, INTERFACE)
+    write_adapter_manifest(other)
     first = outputs(arguments, tmp_path / "first")
     second = outputs(arguments, tmp_path / "second", "--data", other)
     assert not np.allclose(first, second)
@@ -162,40 +161,42 @@ def test_other_adapter_stands_in(adapter: tuple[list[str | Path], Path], tmp_pat
     np.testing.assert_array_equal(second, again)
 
 
-def test_adapter_without_index(adapter: tuple[list[str | Path], Path]) -> None:
+def test_adapter_without_manifest(adapter: tuple[list[str | Path], Path]) -> None:
     arguments, other = adapter
     result = run(*arguments, "--data", other)
     assert "is not the adapter that //example:portable was built with" in result.error
-    assert "other.index.json, which is missing" in result.error
+    assert "other.manifest.json, which is missing" in result.error
 
 
 def test_adapter_of_another_interface(adapter: tuple[list[str | Path], Path]) -> None:
     arguments, other = adapter
-    write_index(other, "f" * 64)
+    write_adapter_manifest(other, "f" * 64)
     result = run(*arguments, "--data", other)
     assert "does not fit //example:portable: its program has other base weights" in result.error
-    assert "other.index.json has another interface than that program" in result.error
+    assert "other.manifest.json has another interface than that program" in result.error
 
 
 def test_adapter_that_lacks_a_key(adapter: tuple[list[str | Path], Path]) -> None:
     arguments, other = adapter
     key = some_key(other)
-    write_index(other, INTERFACE, leave_out=[key])
-    assert f'its index has no key "{key}"' in run(*arguments, "--data", other).error
+    write_adapter_manifest(other, leave_out=[key])
+    assert f'its manifest has no key "{key}"' in run(*arguments, "--data", other).error
     rewrite_data(other, other, {}, drop=[key])
-    write_index(other, INTERFACE)
-    assert f'its index has no key "{key}"' in run(*arguments, "--data", other).error
+    write_adapter_manifest(other)
+    assert f'its manifest has no key "{key}"' in run(*arguments, "--data", other).error
 
 
-def test_adapter_that_differs_from_its_index(adapter: tuple[list[str | Path], Path]) -> None:
+def test_adapter_that_differs_from_its_manifest(adapter: tuple[list[str | Path], Path]) -> None:
     arguments, other = adapter
-    write_index(other, INTERFACE)
+    write_adapter_manifest(other)
     key = some_key(other)
     rewrite_data(other, other, {key: changed(contents(other)[key])})
     result = run(*arguments, "--data", other)
-    assert f"is damaged, or not the adapter of {other.with_suffix('.index.json')}" in result.error
-    other.with_suffix(".index.json").write_text("[]")
-    assert "is not an adapter's index" in run(*arguments, "--data", other).error
+    assert (
+        f"is damaged, or not the adapter of {other.with_suffix('.manifest.json')}" in result.error
+    )
+    other.with_suffix(".manifest.json").write_text("[]")
+    assert "is not a manifest" in run(*arguments, "--data", other).error
 
 
 def test_another_adapter_of_the_same_name(
@@ -205,14 +206,13 @@ def test_another_adapter_of_the_same_name(
     same = tmp_path / "other" / "portable.ptd"
     same.parent.mkdir()
     other.rename(same)
-    index = write_index(same, INTERFACE)
-    edit(index, lambda i: i.update(label="//example:other"))
+    its = write_adapter_manifest(same, label="//example:other")
     assert run(*arguments, "--data", same, "--verify").code == 0
-    # Its index says what it should hold, even where it has the bytes of the program's own.
+    # Its manifest says what it should hold, even where it has the bytes of the program's own.
     own = Path(arguments[1]).with_suffix(".ptd")
     same.write_bytes(own.read_bytes())
     result = run(*arguments, "--data", same, "--verify")
-    assert f"is damaged, or not the adapter of {index}" in result.error
+    assert f"is damaged, or not the adapter of {its}" in result.error
 
 
 def test_two_files_of_one_name_in_any_order(copied: Copied, tmp_path: Path) -> None:
@@ -234,10 +234,11 @@ def test_two_files_of_one_name_in_any_order(copied: Copied, tmp_path: Path) -> N
 def test_only_adapters_can_be_replaced(copied: Copied) -> None:
     program = copied("portable")
     data = program.with_suffix(".ptd")
-    manifest = manifest_of(program, kinds={data.name: "shared"})
-    rewrite_data(data, data, {key: changed(value) for key, value in contents(data).items()})
-    write_index(data, INTERFACE)
-    result = run("--program", program, "--manifest", manifest)
+    manifest = manifest_of(program)
+    other = program.with_name("other.ptd")
+    rewrite_data(data, other, {key: changed(value) for key, value in contents(data).items()})
+    write_adapter_manifest(other)
+    result = run("--program", program, "--manifest", manifest, "--data", other)
     assert "is damaged, or not the data that //example:portable was built with" in result.error
 
 
@@ -257,29 +258,42 @@ def test_weights_in_two_files(copied: Copied, tmp_path: Path) -> None:
     assert "b.ptd is missing" in run("--program", program, "--manifest", manifest).error
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        (lambda m: m.update(format=2), "has format 2, expected 1"),
-        (lambda m: m.pop("interface"), '"interface" is missing or not of type string'),
-        (lambda m: m["program"].update(size="7"), '"size" is missing or not of type number'),
-        (lambda m: m["program"].update(size=-7), '"size" is missing or not of type number'),
-        (lambda m: m.update(data={}), '"data" is missing or not of type list'),
-        (lambda m: m["data"][0].update(file="../a.ptd"), "expected a base name"),
-        (lambda m: m["weight_cache"].update(safe=1), '"safe" is missing or not of type boolean'),
-        (
-            lambda m: m["weight_cache"].update(packed=[]),
-            '"packed" is missing or not of type object',
-        ),
-    ],
-)
-def test_wrong_manifests(change: Callable[[Any], None], words: str, copied: Copied) -> None:
+def test_a_wrong_manifest(copied: Copied) -> None:
+    """tests/manifest has all kinds."""
     program = copied("xnnpack")
     manifest = manifest_of(program)
-    edit(manifest, change)
+    edit(manifest, lambda m: m["files"][program.name].update(size="7"))
     result = run("--program", program, "--manifest", manifest)
-    assert result.code == 1
-    assert words in result.error
+    assert (result.code, '"size" is missing or not of type number' in result.error) == (1, True)
+
+
+def test_a_manifest_of_several_programs(copied: Copied) -> None:
+    """The program is the one with the file's name."""
+    program = copied("xnnpack")
+    manifest = manifest_of(program)
+
+    def add(m: Any) -> None:
+        m["files"]["other.pte"] = {"size": 1}
+        m["programs"]["a"] = {"label": "//example:a", "file": "other.pte"}
+
+    edit(manifest, add)
+    assert run("--program", program, "--manifest", manifest).code == 0
+    renamed = program.rename(program.with_name("renamed.pte"))
+    error = run("--program", renamed, "--manifest", manifest).error
+    assert f"{manifest} has no program renamed.pte" in error
+
+
+def test_a_manifest_before_the_program(copied: Copied) -> None:
+    program = copied("xnnpack")
+    result = run("--manifest", manifest_of(program), "--program", program)
+    assert "--manifest stands before the first --program, which it must follow" in result.error
+
+
+def test_a_programs_manifest_as_an_app(copied: Copied) -> None:
+    program = copied("portable")
+    result = run("--app", manifest_of(program), "--json")
+    assert result.code == 0, result.error
+    assert [p["name"] for p in result.report["programs"]] == ["portable"]
 
 
 def test_verify_needs_a_manifest(copied: Copied) -> None:

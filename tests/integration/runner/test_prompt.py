@@ -292,11 +292,13 @@ def test_raw_prompts() -> None:
 
 def app(folder: Path, *programs: Path) -> Path:
     """An app with the runner and some programs."""
-    manifest = {"format": 1, "label": "//x:chat", "files": {}}
-    manifest["programs"] = [
-        {"name": p.stem, "file": f"programs/{p.name}", "data": {}} for p in programs
-    ]
-    manifest["assets"] = [f"assets/chat/{file.name}" for file in FOLDER.iterdir()]
+    files = {f"programs/{p.name}": p for p in programs}
+    files |= {f"assets/chat/{file.name}": file for file in FOLDER.iterdir()}
+    manifest = {"format": 1, "label": "//x:chat"}
+    manifest["files"] = {path: {"size": file.stat().st_size} for path, file in files.items()}
+    manifest["programs"] = {
+        p.stem: {"label": f"//x:{p.stem}", "file": f"programs/{p.name}"} for p in programs
+    }
     (folder / "programs").mkdir(parents=True)
     for program in programs:
         shutil.copy(program, folder / "programs")

@@ -92,7 +92,7 @@ def test_a_damaged_payload_is_refused(tmp_path: Path) -> None:
     program.write_bytes(data)
     value = json.loads(manifest.read_text())
     # As of whoever writes a malformed file.
-    value["program"].update(sha256=sha256(data), crc32=zlib.crc32(data))
+    value["files"][program.name].update(sha256=sha256(data), crc32=zlib.crc32(data))
     manifest.write_text(json.dumps(value))
     group = arguments(tmp_path, "assistant", "assistant")[:4]
     result = run(*group, *BASE[2:], *SUMMARIZER)

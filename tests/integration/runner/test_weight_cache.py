@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from tests.integration.runner.runner_process import (
-    INTERFACE,
     PROGRAMS,
     contents,
+    program_in,
     rewrite_data,
     run,
-    sha256,
+    write_adapter_manifest,
     write_manifest,
 )
 
@@ -28,10 +28,12 @@ def with_manifest(
     data = program.with_suffix(".ptd")
     manifest = program.with_suffix(".manifest.json")
     write_manifest(manifest, program, [data] if data.exists() else [], by_name=False, unsafe=unsafe)
+    value = json.loads(manifest.read_text())
     if packed is not None:
-        value = json.loads(manifest.read_text())
-        value["weight_cache"]["packed"] = packed
-        manifest.write_text(json.dumps(value))
+        program_in(value)["weight_cache"]["packed"] = packed
+    elif not unsafe:
+        del program_in(value)["weight_cache"]
+    manifest.write_text(json.dumps(value))
     return ["--program", program, "--manifest", manifest]
 
 
@@ -127,32 +129,29 @@ def test_manifests_that_list_what_is_packed_decide(copied: Copied) -> None:
     assert run(*equal, "--weight_cache").code == 0
 
 
-@pytest.mark.parametrize("bytes_of", [["key"], None, []])
+@pytest.mark.parametrize("contains_it", [True, False])
 def test_what_is_packed_of_another_adapter(
-    bytes_of: list[str] | None, copied: Copied, tmp_path: Path
+    contains_it: bool, copied: Copied, tmp_path: Path
 ) -> None:
     """An adapter's bias or scale is packed, too, with the same name as another adapter's."""
     program = copied("portable")
     data = program.with_suffix(".ptd")
     manifest = tmp_path / "p.manifest.json"
-    write_manifest(manifest, program, [data], kinds={data.name: "adapter"})
+    write_manifest(manifest, program, [data], adapter=True)
     key = sorted(contents(data))[0]
     value = json.loads(manifest.read_text())
-    value["weight_cache"]["packed"] = {"base": "1"}
-    if bytes_of is not None:
-        listed = {"base": [key]} if bytes_of else {}
-        value["weight_cache"]["packed_of_adapter"] = listed
+    cache = program_in(value)["weight_cache"]
+    cache["packed"] = {"base": "1"}
+    if contains_it:
+        cache["of_adapter"] = {"base": [key]}
     manifest.write_text(json.dumps(value))
     other = tmp_path / "other.ptd"
     zeros = {k: bytes(len(v)) for k, v in contents(data).items()}
     rewrite_data(data, other, zeros)
-    entries = [{"key": k, "sha256": sha256(v), "size": len(v)} for k, v in zeros.items()]
-    other.with_suffix(".index.json").write_text(
-        json.dumps({"label": "//o", "interface": INTERFACE, "entries": entries})
-    )
+    write_adapter_manifest(other)
     one = ["--program", program, "--manifest", manifest]
     result = run(*one, *one, "--data", other, "--weight_cache")
-    if bytes_of == []:
+    if not contains_it:
         assert result.code == 0, result.error
     else:
         assert 'they pack "base" in different ways' in result.error

@@ -16,7 +16,6 @@ FILES = {
     "runner": "elf",
     "lib/libexecutorch.so": "elf",
     "programs/net.pte": "ET12",
-    "programs/net.manifest.json": "{}",
     "data/weights.ptd": "FT01",
     "assets/words.txt": "a b",
     "licenses/executorch/LICENSE": "BSD",
@@ -34,13 +33,12 @@ def make_app(folder: Path, platform: str, files: dict[str, str], **said: object)
         described[name] = {"size": len(text), "sha256": digest}
     manifest = {
         "format": 1,
-        "app": folder.name,
         "label": f"//x:{folder.name}",
-        "platform": platform,
+        "platforms": [platform],
         "executorch": {"exporter": "1.5.1", "runtime": "1.3.1"},
         "binary": "runner",
         "libraries": ["lib/libexecutorch.so"],
-        "programs": [{"name": "net", "file": "programs/net.pte"}],
+        "programs": {"net": {"label": "//x:net", "file": "programs/net.pte"}},
         "files": described,
     }
     (folder / "manifest.json").write_text(json.dumps(manifest | said))
@@ -56,18 +54,18 @@ def test_common(arm: apps.App, tmp_path: Path) -> None:
     """Programs and data once, licenses of all, libraries of none."""
     others = FILES | {"lib/libexecutorch.so": "other elf", "licenses/x86/LICENSE": "MIT"}
     x86 = make_app(tmp_path / "x86", "android_x86_64", others)
-    common = apps.common([arm, x86], "both")
+    entries = {e.name: e.source for e in apps.common([arm, x86], "//x:both", "in")}
     expected = sorted({*FILES, "licenses/x86/LICENSE"} - {"runner", "lib/libexecutorch.so"})
-    assert list(common.files) == expected
-    manifest = json.loads(common.manifest)
-    assert manifest["app"] == "both"
+    assert sorted(entries) == sorted([f"in/{path}" for path in expected] + ["in/manifest.json"])
+    manifest = json.loads(entries["in/manifest.json"])
+    assert manifest["label"] == "//x:both"
     assert manifest["platforms"] == ["android_arm64", "android_x86_64"]
     assert manifest["files"]["licenses/x86/LICENSE"] == {
         "size": 3,
         "sha256": hashlib.sha256(b"MIT").hexdigest(),
     }
     assert list(manifest["files"]) == expected
-    assert not {"binary", "label", "libraries", "platform"} & manifest.keys()
+    assert not {"binary", "libraries"} & manifest.keys()
 
 
 @pytest.mark.parametrize(
@@ -76,16 +74,16 @@ def test_common(arm: apps.App, tmp_path: Path) -> None:
         (
             {"programs/net.pte": "ET13"},
             {},
-            r"programs/net.pte differs between //x:arm \(sha256 .*//x:x86",
+            'two files would be "programs/net.pte": 4 bytes .*sha256',
         ),
         ({"data/more.ptd": "FT01"}, {}, "//x:arm lacks data/more.ptd, which //x:x86 has"),
         (
             {"licenses/executorch/LICENSE": "MIT"},
             {},
-            "licenses/executorch/LICENSE differs between //x:arm",
+            'two files would be "licenses/executorch/LICENSE"',
         ),
-        ({}, {"executorch": {"runtime": "1.5.1"}}, 'differ in "executorch" of their manifest.json'),
-        ({}, {"programs": []}, 'differ in "programs"'),
+        ({}, {"executorch": {"runtime": "1.5.1"}}, "have other versions of ExecuTorch"),
+        ({}, {"programs": {}}, "//x:x86 lacks net, which //x:arm has"),
     ],
 )
 def test_apps_that_differ(
@@ -94,7 +92,7 @@ def test_apps_that_differ(
     """Only the platform may be another."""
     x86 = make_app(tmp_path / "x86", "android_x86_64", FILES | change, **said)
     with pytest.raises(BuildError, match=message):
-        apps.common([arm, x86], "both")
+        apps.common([arm, x86], "//x:both", "in")
 
 
 def test_no_app(tmp_path: Path) -> None:
@@ -106,9 +104,9 @@ def test_no_app(tmp_path: Path) -> None:
     with pytest.raises(BuildError, match="got format 2, expected 1"):
         make_app(tmp_path / "b", "android_arm64", FILES, format=2)
     make_app(tmp_path / "c", "android_arm64", FILES)
-    (tmp_path / "c/assets/more.txt").write_text("")
-    with pytest.raises(BuildError, match="manifest.json does not list assets/more.txt"):
-        apps.common([apps.read(tmp_path / "c")] * 2, "c")
+    (tmp_path / "c/assets/words.txt").unlink()
+    with pytest.raises(BuildError, match="//x:c: assets/words.txt not found in an app whose"):
+        apps.common([apps.read(tmp_path / "c")] * 2, "//x:c", "in")
 
 
 def write(output: Path, apps_by_abi: dict[str, apps.App], folder: Path) -> Path:
@@ -133,7 +131,6 @@ def test_apk(arm: apps.App, tmp_path: Path) -> None:
             "assets/data/weights.ptd",
             "assets/licenses/executorch/LICENSE",
             "assets/manifest.json",
-            "assets/programs/net.manifest.json",
             "assets/programs/net.pte",
             "classes.dex",
             "lib/arm64-v8a/libexecutorch.so",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -145,8 +144,8 @@ def test_what_is_said_of_a_fit() -> None:
 def test_a_damaged_program(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     program = tmp_path / "net.pte"
     program.write_bytes(b"\0" * 100)
-    scan = tmp_path / "core.json"
-    scan.write_text(json.dumps({"operators": [], "backends": []}))
+    scan = tmp_path / "core.registered"
+    scan.write_text("")
     code = fit.main(
         ["--label", "//a:app", "--runtime", "//r:r", "--platform", "p", "--runtime_version", "1"]
         + ["--core", "//r:core", "libcore.so", str(scan), "", "--program", "//m:net", str(program)]
@@ -154,4 +153,4 @@ def test_a_damaged_program(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     )
     assert code == 1
     assert "net.pte is not an ExecuTorch program" in capsys.readouterr().err
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["core.json", "net.pte"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["core.registered", "net.pte"]

@@ -13,7 +13,7 @@ def test_a_whole_app(et: Et, app: Path) -> None:
     result = et("verify", app)
     assert (result.code, result.err) == (0, "")
     assert result.out == (
-        "//a:app: 4 files, 1 programs and 1 keys of data files are what was built.\n"
+        "//a:app: 3 files, 1 programs and 1 keys of data files are what was built.\n"
     )
     assert et("verify", app, "--json").json["ok"] is True
 
@@ -60,9 +60,10 @@ def test_all_problems_are_listed(et: Et, app: Path) -> None:
 
 def test_keys_that_are_missing(et: Et, app: Path) -> None:
     """The manifest agrees with the files, and the program wants other ones."""
-    file = app / "programs/p.manifest.json"
+    file = app / "manifest.json"
     own = json.loads(file.read_text())
-    own["data"][0]["keys"]["other"] = own["data"][0]["keys"]["embedding"]
+    keys = own["files"]["data/f.ptd"]["keys"]
+    keys.append(keys[0] | {"key": "other"})
     file.write_text(json.dumps(own))
     result = et("verify", app)
     assert result.code == 1

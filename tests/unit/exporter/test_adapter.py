@@ -294,7 +294,16 @@ def test_damaged_values(tmp_path: Path, files: dict[str, Path]) -> None:
     blob.unlink()
     with pytest.raises(BuildError, match="is missing"):
         adapter_values.read(folder)
-    listed = folder / "adapter.json"
-    listed.write_text(listed.read_text().replace('"placeholder": "', '"placeholder": "x'))
-    with pytest.raises(BuildError, match="is not a list of an adapter's values: it.tensors"):
+    folder = values(tmp_path / "again", files)
+    listed = folder / "placeholders.txt"
+    text = listed.read_text()
+    listed.write_text("x" + text)
+    with pytest.raises(BuildError, match="does not list placeholders: a line is"):
+        adapter_values.read(folder)
+    listed.write_text(text.replace(" layer.a\n", "\n"))
+    with pytest.raises(BuildError, match='placeholder of "layer.a" not found'):
+        adapter_values.read(folder)
+    known = folder / "manifest.json"
+    known.write_text(known.read_text().replace('"blobs/', '"blobs/0'))
+    with pytest.raises(BuildError, match="has another name than hash"):
         adapter_values.read(folder)

@@ -144,13 +144,12 @@ def net(built: Path, tmp_path: Path) -> dict[str, Path]:
 def manifest_of(program: Path) -> Path:
     """The manifest of a program without data files."""
     content = program.read_bytes()
-    described = {"file": program.name, "size": len(content)}
-    described["sha256"] = hashlib.sha256(content).hexdigest()
+    digest = hashlib.sha256(content).hexdigest()
     path = program.with_name("manifest.json")
-    manifest = {"format": 1, "label": "//m:n", "interface": "0" * 64, "program": described}
-    path.write_text(
-        json.dumps(manifest | {"data": [], "weight_cache": {"safe": True, "reasons": []}})
-    )
+    manifest = {"format": 1, "label": "//m:n"}
+    manifest["files"] = {program.name: {"size": len(content), "sha256": digest}}
+    manifest["programs"] = {"n": {"label": "//m:n", "file": program.name, "weight_cache": {}}}
+    path.write_text(json.dumps(manifest))
     return path
 
 

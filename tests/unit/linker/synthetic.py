@@ -6,13 +6,13 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from etlink import ptd, pte, schema
+from etlink import manifest, ptd, pte, schema
 from etlink.container import Piece, Segment, aligned, digest_of
-from etlink.data_index import DataIndex, write_index
 from etlink.link import Linked, Options, link
 from etlink.lowered import Index, Lowered
+from etlink.manifest import File, Manifest, Program
 from etlink.named_data import Layout, NamedData
 from etlink.share import share
 from etlink.split import Hints, Weight, split
@@ -143,21 +143,50 @@ def program(
     return synthetic.lower(folder)
 
 
-def shared_file(path: Path, label: str, *sources: Lowered, **arguments: Any) -> DataIndex:
-    """Writes a shared .ptd and its index; returns the index."""
-    index = share(sources, path, label, **arguments)
-    write_index(path.with_suffix(".index.json"), index)
-    return index
+class Shared(NamedTuple):
+    """A shared data file: its name, and what its manifest says of it."""
+
+    name: str
+    file: File
+
+
+def shared_file(path: Path, label: str, *sources: Lowered, **arguments: Any) -> Shared:
+    """Writes a shared .ptd and its manifest."""
+    file = share(sources, path, label, **arguments)
+    manifest.write(manifest.beside(path), Manifest(label=label, files={path.name: file}))
+    return Shared(path.name, file)
 
 
 def link_with(
-    lowered: Lowered, folder: Path, *shared: DataIndex, separate: bool = False, **options: Any
+    lowered: Lowered, folder: Path, *shared: Shared, separate: bool = False, **options: Any
 ) -> tuple[Linked, Path, Path]:
     """Links with shared files into `folder`; returns what was written and the two paths."""
     folder.mkdir(parents=True, exist_ok=True)
     path, data = folder / "p.pte", folder / "p.ptd"
     given = Options(shared=shared, **options)
     return link(lowered, path, data if separate else None, given), path, data
+
+
+def only_program(linked: Linked) -> Program:
+    """Returns the only program of a linked one's manifest."""
+    (program,) = linked.manifest.programs.values()
+    return program
+
+
+def loaded(linked: Linked) -> dict[str, list[str]]:
+    """Data file to the keys that a program takes from it."""
+    files = linked.manifest.files
+    return {path: [d.key for d in files[path].keys] for path in only_program(linked).data}
+
+
+def renamed(linked: Linked, data: Path, name: str) -> tuple[Manifest, Path]:
+    """Gives a program's own data file the name of a target; writes the manifest beside it."""
+    paths = {path: f"{name}.ptd" if path == data.name else path for path in linked.manifest.files}
+    names = {old: name for old in linked.manifest.programs}
+    made = manifest.moved(linked.manifest, paths, names)
+    target = data.rename(data.with_name(f"{name}.ptd"))
+    manifest.write(manifest.beside(target), made)
+    return made, target
 
 
 def contents(path: Path) -> dict[str, bytes]:

@@ -12,16 +12,17 @@ import lora
 import pytest
 import torch
 from etbuild import BuildError
-from etlink import adapter_values, manifest, payload
+from etlink import adapter_values, payload
 from etlink.adapter_values import Values
-from etlink.data_index import DataIndex
+from etlink.check import check
 from etlink.link import Linked
 from etlink.lowered import Lowered
+from etlink.manifest import Manifest
 from etlink.named_data import NamedData
 from executorch.backends.xnnpack.recipes import XNNPackRecipeType
 from lora import Net, X, lowered, portable
 from runner.runtime import Program
-from synthetic import contents, link_with, program, shared_file
+from synthetic import Shared, contents, link_with, only_program, program, renamed, shared_file
 
 NAMES = [f"layers.{n}.{w}" for n in (0, 1) for w in ("lora_a.weight", "lora_b.weight", "scaling")]
 BY_NAME: dict[str, Any] = {"separate": True, "adapter_data": "by_name"}
@@ -33,12 +34,14 @@ class Built:
 
     net: Net
     linked: Linked
+    manifest: Manifest
     program: Path
     data: Path
 
     def run(self, shared: Path, data: Path | None = None) -> torch.Tensor:
         """Runs the program with an adapter, after the check that a user would make."""
-        files = manifest.check(self.linked.manifest, self.program, [data or self.data, shared])
+        (name,) = self.manifest.programs
+        files = check(self.manifest, name, self.program, [data or self.data, shared])
         with Program(self.program, files) as program:
             return torch.from_numpy(program.run("forward", [X.numpy()])[0])
 
@@ -51,9 +54,7 @@ class Builds:
         self.base = lowered(Net(0), folder / "base", "//m:base")
         self.shared = folder / "foundation.ptd"
         exclude = ["*.lora_?.weight", "*.scaling"]
-        self.index: DataIndex = shared_file(
-            self.shared, "//m:foundation", self.base, exclude=exclude
-        )
+        self.index: Shared = shared_file(self.shared, "//m:foundation", self.base, exclude=exclude)
         self._built: dict[str, Built] = {}
 
     def build(self, name: str, **arguments: Any) -> Built:
@@ -65,10 +66,8 @@ class Builds:
             allowed = {"allow_unshared": True} if "base" in arguments else {}
             linked, path, data = link_with(source, folder, self.index, **BY_NAME, **allowed)
             # The name of a target's files; the program's own name would be taken for its own data.
-            data.with_name("p.index.json").rename(data.with_name(f"{name}.index.json"))
-            data = data.rename(data.with_name(f"{name}.ptd"))
-            linked.manifest["data"][0]["file"] = data.name
-            self._built[name] = Built(net, linked, path, data)
+            manifest, data = renamed(linked, data, name)
+            self._built[name] = Built(net, linked, manifest, path, data)
         return self._built[name]
 
 
@@ -87,7 +86,7 @@ def test_two_adapters_have_one_program(builds: Builds) -> None:
     assert not any(data in whole for data in contents(one.data).values() if len(data) > 4)
     # No sha256 of an adapter's weight is left in the program.
     keys = [n.key for n in builds.base.index.named_data]
-    assert not any(k.encode() in whole for k in keys if k not in builds.index.by_key())
+    assert not any(k.encode() in whole for k in keys if k not in builds.index.file.by_key())
 
 
 def test_one_program_runs_with_both(builds: Builds) -> None:
@@ -341,13 +340,11 @@ def test_equal_integers_with_other_scales_make_the_cache_unsafe(
     source = lowered(Doubled(doubled), tmp_path, "//m:doubled", kind)
     linked, _, _ = link_with(source, tmp_path / "out")
     keys = sorted({p.weight for p in source.index.packings})
-    cache = linked.manifest["weight_cache"]
+    cache = only_program(linked).weight_cache
     if not doubled:
-        assert (len(keys), cache["safe"], cache["reasons"]) == (2, True, [])
-        assert len(cache["packed"]) == 2
+        assert (len(keys), cache.reasons, len(cache.packed)) == (2, (), 2)
         return
-    (_,), (reason,) = keys, cache["reasons"]
-    assert not cache["safe"]
+    (_,), (reason,) = keys, cache.reasons
     assert reason == (
         "a.weight and b.weight have equal bytes and are packed in 2 ways (different scales, types "
         "or shapes of the weight), and XNNPACK's weight cache would give all of them the first one"
@@ -355,4 +352,4 @@ def test_equal_integers_with_other_scales_make_the_cache_unsafe(
 
 
 def test_a_float_program_has_a_safe_cache(builds: Builds) -> None:
-    assert builds.build("one", seed=1).linked.manifest["weight_cache"]["safe"]
+    assert not only_program(builds.build("one", seed=1).linked).weight_cache.reasons

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 import torch
 from etbuild import BuildError, Method, ModelSpec
-from etlink import manifest, payload, ptd
+from etlink import payload, ptd
+from etlink.check import check
 from etlink.link import Linked
 from etlink.lowered import Lowered
 from executorch.backends.xnnpack.recipes import XNNPackRecipeType
@@ -19,7 +20,7 @@ from executorch.export import ExportRecipe
 from executorch.runtime import Runtime
 from lora import WIDTH, Net, X, lowered, of_recipe, portable
 from runner.runtime import Program
-from synthetic import contents, link_with, shared_file
+from synthetic import contents, link_with, only_program, shared_file
 
 Y = torch.randn(4, 4, generator=torch.Generator().manual_seed(2))
 
@@ -163,7 +164,7 @@ def run(
     """Runs a linked program."""
     summary, program, data = linked
     files = [path for path in (data, shared) if path and path.exists()]
-    names = {entry["file"] for entry in summary.manifest["data"]}
+    names = summary.manifest.files
     with Program(program, [path for path in files if path.name in names]) as opened:
         return [torch.from_numpy(value) for value in opened.run(method, [Y.numpy()])]
 
@@ -260,9 +261,9 @@ def test_the_weight_cache_is_unsafe_wherever_payloads_lie(tmp_path: Path, segmen
     config = {"extract_delegate_segments": segments}
     source = lowered(Doubled(), tmp_path / "l", "//m:p", kind, **config)
     linked, _, _ = link_with(source, tmp_path / "out")
-    cache = linked.manifest["weight_cache"]
-    assert not cache["safe"] and len(cache["packed"]) == 1
-    assert cache["reasons"][0].startswith("a.weight and b.weight have equal bytes and are packed")
+    cache = only_program(linked).weight_cache
+    assert len(cache.packed) == 1
+    assert cache.reasons[0].startswith("a.weight and b.weight have equal bytes and are packed")
 
 
 def test_the_nodes_that_pack_weights_are_those_of_upstreams_schema() -> None:
@@ -288,12 +289,10 @@ def test_a_payload_that_can_not_be_read_is_unsafe(
     source = lowered(Net(0), tmp_path / "l", "//m:p")
     (blob,) = source.index.unread
     linked, _, _ = link_with(source, tmp_path / "out")
-    cache = linked.manifest["weight_cache"]
-    assert not cache["safe"]
-    assert cache["reasons"] == [
+    assert only_program(linked).weight_cache.reasons == (
         f"XNNPACK's payload with sha256 {blob} is of a form that is unknown here, so nothing says "
-        "how its weights are packed"
-    ]
+        "how its weights are packed",
+    )
 
 
 def test_adapters_of_payloads_in_the_tables(tmp_path: Path) -> None:
@@ -358,7 +357,7 @@ def test_external_constants_of_equal_bytes_and_other_shapes(tmp_path: Path) -> N
     net = Equal()
     source = build(net, tmp_path / "l", "portable", external_constants=True)
     linked, program, data = link_with(source, tmp_path / "out", separate=True)
-    assert manifest.check(linked.manifest, program, [data]) == [data]
+    assert check(linked.manifest, "p", program, [data]) == [data]
     torch.testing.assert_close(run((linked, program, data))[0], eager(net)[0])
 
 

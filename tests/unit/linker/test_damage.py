@@ -129,7 +129,7 @@ def test_the_command_line_writes_a_summary(tmp_path: Path) -> None:
     arguments = ["--lowered", lowered.folder, "--program", names["pte"], "--data", names["ptd"]]
     assert main([str(a) for a in [*arguments, "--summary", names["json"]]]) == 0
     summary = json.loads(names["json"].read_text())
-    assert summary.pop("manifest")["data"][0]["file"] == "out.ptd"
+    assert summary.pop("manifest")["programs"]["out"]["data"] == ["out.ptd"]
     assert summary == {
         "program_bytes": names["pte"].stat().st_size,
         "data_bytes": names["ptd"].stat().st_size,

@@ -12,12 +12,21 @@ from typing import Any
 
 import pytest
 from etbuild import BuildError
-from etlink import data_index, link, manifest, ptd
-from etlink.json_file import write_json
+from etlink import link, manifest, ptd
+from etlink.check import check
+from etlink.manifest import File, Manifest, Program
 from etlink.named_data import NamedData
 from etlink.payload import Packing
 from etlink.weight_cache import weight_cache
-from synthetic import SyntheticProgram, link_with, named, program, sha256, shared_file
+from synthetic import (
+    SyntheticProgram,
+    link_with,
+    named,
+    program,
+    renamed,
+    sha256,
+    shared_file,
+)
 
 BASE = bytes(range(200)) * 5
 LORA = b"rank" * 30
@@ -27,14 +36,26 @@ LORA = b"rank" * 30
 class Built:
     """A linked program: its manifest and its files, own data first."""
 
-    manifest: dict[str, Any]
+    manifest: Manifest
     program: Path
     data: Path
     shared: Path
 
+    @property
+    def entry(self) -> Program:
+        """The program in the manifest."""
+        (program,) = self.manifest.programs.values()
+        return program
+
+    @property
+    def sha256(self) -> str:
+        """Of the program, as the manifest has it."""
+        return self.manifest.files["p.pte"].sha256
+
     def check(self, *files: Path, program: Path | None = None) -> list[Path]:
         """The data files to load, out of some."""
-        return manifest.check(self.manifest, program or self.program, files)
+        (name,) = self.manifest.programs
+        return check(self.manifest, name, program or self.program, files)
 
     def message(self, *files: Path, program: Path | None = None) -> str:
         """The error of some files that don't fit."""
@@ -54,10 +75,8 @@ def build(folder: Path, name: str, lora: bytes = LORA, base: bytes = BASE) -> Bu
     options = {"separate": True, "adapter_data": "by_name"}
     linked, path, data = link_with(lowered, folder / name, index, **options)
     # The files of a target have its name.
-    data.with_name("p.index.json").rename(data.with_name(f"{name}.index.json"))
-    for entry in linked.manifest["data"]:
-        entry["file"] = entry["file"].replace("p.ptd", f"{name}.ptd")
-    return Built(linked.manifest, path, data.rename(data.with_name(f"{name}.ptd")), shared_path)
+    own, data = renamed(linked, data, name)
+    return Built(own, path, data, shared_path)
 
 
 @pytest.fixture
@@ -74,29 +93,42 @@ def copied(path: Path, folder: Path, change: Callable[[bytes], bytes] = bytes) -
 
 
 def test_a_manifest_survives_its_file(tmp_path: Path, one: Built) -> None:
-    write_json(tmp_path / "m.json", one.manifest)
+    manifest.write(tmp_path / "m.json", one.manifest)
     assert manifest.read(tmp_path / "m.json") == one.manifest
     raw = json.loads((tmp_path / "m.json").read_text())
-    assert raw["program"] == {
-        "file": "p.pte",
+    assert raw["programs"] == {
+        "one": {
+            "label": "//m:one",
+            "file": "p.pte",
+            "data": ["one.ptd", "foundation.ptd"],
+            "adapter": "one.ptd",
+            "interface": one.entry.interface,
+            "methods": {"forward": {}},
+            "weight_cache": {},
+        }
+    }
+    assert raw["files"]["p.pte"] == {
+        "label": "//m:one",
         "sha256": sha256(one.program.read_bytes()),
         "crc32": zlib.crc32(one.program.read_bytes()),
         "size": one.program.stat().st_size,
     }
-    own, foundation = raw["data"]
-    assert (own["kind"], foundation["kind"]) == ("adapter", "shared")
-    assert own["keys"] == {
-        "lora_a": {
+    own, foundation = raw["files"]["one.ptd"], raw["files"]["foundation.ptd"]
+    assert (own["label"], foundation["label"]) == ("//m:one", "//m:foundation")
+    assert own["keys"] == [
+        {
+            "key": "lora_a",
             "sha256": sha256(LORA),
             "size": 120,
             "crc32": zlib.crc32(LORA),
+            "alignment": 16,
             "by_name": True,
+            "names": ["lora_a"],
             "dtype": "float32",
             "shape": [30],
-            "scalar_type": 6,
+            "layout": {"scalar_type": 6, "sizes": [30], "dim_order": [0]},
         }
-    }
-    assert raw["weight_cache"] == {"safe": True, "reasons": [], "packed": {}}
+    ]
 
 
 def test_all_files_in_any_order(one: Built) -> None:
@@ -107,7 +139,7 @@ def test_all_files_in_any_order(one: Built) -> None:
 
 def test_a_program_without_data_files(tmp_path: Path) -> None:
     linked, path, _ = link_with(SyntheticProgram().lower(tmp_path / "l"), tmp_path / "out")
-    assert manifest.check(linked.manifest, path, []) == []
+    assert check(linked.manifest, "p", path, []) == []
 
 
 def test_a_missing_file_is_named(one: Built) -> None:
@@ -123,7 +155,7 @@ def test_a_missing_program_is_named(tmp_path: Path, one: Built) -> None:
     message = one.message(one.data, one.shared, program=tmp_path / "gone.pte")
     assert message == (
         f"//m:one: {tmp_path / 'gone.pte'} is not the program of its manifest: got no file, "
-        f"expected {one.program.stat().st_size} bytes, sha256 {one.manifest['program']['sha256']}."
+        f"expected {one.program.stat().st_size} bytes, sha256 {one.sha256}."
     )
 
 
@@ -136,7 +168,7 @@ def test_a_flipped_bit_of_the_program(tmp_path: Path, one: Built, position: int)
 
     message = one.message(one.data, one.shared, program=copied(one.program, tmp_path / "x", flip))
     assert f"is not the program of its manifest: got {one.program.stat().st_size} by" in message
-    assert message.endswith(f"sha256 {one.manifest['program']['sha256']}.")
+    assert message.endswith(f"sha256 {one.sha256}.")
 
 
 def test_a_truncated_program(tmp_path: Path, one: Built) -> None:
@@ -173,33 +205,34 @@ def test_swapped_files(tmp_path: Path, one: Built) -> None:
     assert one.check(own, foundation) == [foundation, own]
 
 
-def renamed(built: Built, folder: Path, *files: tuple[Path, int]) -> list[Path]:
+def all_called_task(built: Built, folder: Path, *files: Path) -> list[Path]:
     """Copies of files that all are called "task.ptd", with what the manifest then says."""
-    result = []
-    for number, (path, entry) in enumerate(files):
+    result, paths = [], {path: path for path in built.manifest.files}
+    for number, path in enumerate(files):
         target = folder / str(number) / "task.ptd"
         target.parent.mkdir(parents=True)
         shutil.copy(path, target)
-        index = path.with_suffix(".index.json")
-        if index.exists():
-            shutil.copy(index, target.with_suffix(".index.json"))
-        built.manifest["data"][entry]["file"] = "task.ptd"
+        if manifest.beside(path).exists():
+            shutil.copy(manifest.beside(path), manifest.beside(target))
+        if path.name in paths:
+            paths[path.name] = f"{number}/task.ptd"
         result.append(target)
+    built.manifest = manifest.moved(built.manifest, paths, {"one": "one"})
     return result
 
 
 def test_two_files_of_one_name_in_any_order(tmp_path: Path, one: Built) -> None:
-    own, foundation = renamed(one, tmp_path / "x", (one.data, 0), (one.shared, 1))
+    own, foundation = all_called_task(one, tmp_path / "x", one.data, one.shared)
     assert one.check(own, foundation) == [own, foundation]
     assert one.check(foundation, own) == [own, foundation]
 
 
 def test_another_adapter_of_the_same_name(tmp_path: Path, one: Built) -> None:
     other = build(tmp_path / "other", "other", lora=LORA[::-1])
-    renamed(one, tmp_path / "x", (one.data, 0))
-    (adapter,) = renamed(one, tmp_path / "y", (other.data, 0))
+    all_called_task(one, tmp_path / "x", one.data)
+    (adapter,) = all_called_task(one, tmp_path / "y", other.data)
     assert one.check(adapter, one.shared) == [adapter, one.shared]
-    # Its own index says what it should hold.
+    # Its own manifest says what it should hold.
     adapter.write_bytes(one.data.read_bytes())
     assert '"lora_a" has other bytes than the program was built with' in one.message(
         adapter, one.shared
@@ -237,23 +270,23 @@ def test_files_that_nobody_asks_for_are_left_out(tmp_path: Path, one: Built) -> 
 def test_an_adapter_of_the_same_interface_fits(tmp_path: Path, one: Built) -> None:
     other = build(tmp_path / "other", "other", lora=LORA[::-1])
     assert other.program.read_bytes() == one.program.read_bytes()
-    assert other.manifest["interface"] == one.manifest["interface"]
+    assert other.entry.interface == one.entry.interface
     assert one.check(other.data, one.shared) == [other.data, one.shared]
 
 
-def test_an_adapter_without_an_index_is_refused(tmp_path: Path, one: Built) -> None:
+def test_an_adapter_without_a_manifest_is_refused(tmp_path: Path, one: Built) -> None:
     other = build(tmp_path / "other", "other", lora=LORA[::-1])
-    (other.data.parent / "other.index.json").unlink()
+    manifest.beside(other.data).unlink()
     with pytest.raises(BuildError) as caught:
         one.check(other.data, one.shared)
     assert caught.value.what == (
-        f"//m:one: the adapter {other.data} has no index beside it (other.index.json), so nothing "
-        "says that it fits."
+        f"//m:one: {other.data} has no adapter's manifest beside it (other.manifest.json), so "
+        "nothing says that it fits."
     )
-    assert caught.value.hint == "Copy the index that was built with it."
+    assert caught.value.hint == "Copy the manifest that was built with it."
 
 
-def test_a_damaged_adapter_is_found_by_its_index(tmp_path: Path, one: Built) -> None:
+def test_a_damaged_adapter_is_found_by_its_manifest(tmp_path: Path, one: Built) -> None:
     other = build(tmp_path / "other", "other", lora=LORA[::-1])
     shutil.copy(one.data, other.data)
     message = one.message(other.data, one.shared)
@@ -284,13 +317,13 @@ def test_adapters_of_programs_that_are_too_large_to_hash(
     monkeypatch.setattr(link, "_HASHED", 0)
     names = {"one": {}, "other": {"lora": LORA[::-1]}, "foreign": {"base": BASE[::-1]}}
     one, other, foreign = (build(tmp_path / n, n, **given) for n, given in names.items())
-    assert one.manifest["program"]["sha256"] == ""
+    assert one.sha256 == ""
     assert one.check(other.data, one.shared) == [other.data, one.shared]
     assert "does not fit" in one.message(foreign.data, one.shared)
     # A data file that is shared has no interface: it never replaces an adapter.
     plain = program(tmp_path / "plain", "//m:plain", {"lora_a": LORA[::-1]})
     shared_file(tmp_path / "plain.ptd", "//m:plain_data", plain)
-    assert "does not fit" in one.message(tmp_path / "plain.ptd", one.shared)
+    assert "no adapter's manifest" in one.message(tmp_path / "plain.ptd", one.shared)
 
 
 @pytest.mark.parametrize(
@@ -303,40 +336,96 @@ def test_adapters_of_programs_that_are_too_large_to_hash(
 def test_an_adapter_of_other_names(
     tmp_path: Path, one: Built, names: list[str], message: str
 ) -> None:
-    entry = data_index.read_index(one.data.with_name("one.index.json")).entries[0]
-    entries = tuple(dataclasses.replace(entry, key=name) for name in sorted(names))
-    index = data_index.DataIndex("//m:other", "other.ptd", 1, entries, "another interface")
-    data_index.write_index(tmp_path / "other.index.json", index)
+    (entry,) = one.manifest.files["one.ptd"].keys
+    keys = tuple(dataclasses.replace(entry, key=name) for name in sorted(names))
     adapter = Path(shutil.copy(one.data, tmp_path / "other.ptd"))
+    other = Manifest(
+        label="//m:other",
+        files={
+            "other.pte": File(size=1),
+            "other.ptd": File(size=1, label="//m:other", keys=keys),
+        },
+        programs={
+            "other": Program(
+                label="//m:other",
+                file="other.pte",
+                data=("other.ptd",),
+                adapter="other.ptd",
+                interface="another interface",
+            )
+        },
+    )
+    manifest.write(manifest.beside(adapter), other)
     assert f"(//m:other) does not fit: {message}." in one.message(adapter, one.shared)
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "is not a manifest of a program: "),
-        ("[]", "is not a manifest of a program: "),
-        ("{}", "got format null, expected 1."),
-        ('{"format": 7}', "got format 7, expected 1."),
-    ],
-)
-def test_damaged_manifests_are_named(tmp_path: Path, text: str, message: str) -> None:
-    (tmp_path / "m.json").write_text(text)
-    with pytest.raises(BuildError) as caught:
-        manifest.read(tmp_path / "m.json")
-    assert message in caught.value.what and str(tmp_path / "m.json") in caught.value.what
-    with pytest.raises(BuildError, match="is not a manifest of a program"):
-        manifest.read(tmp_path / "gone.json")
+# Sets
 
 
-@pytest.mark.parametrize("name", ["", ".", "..", "../a.ptd", "/a", "a\\b", "a\0b", "a\nb"])
-def test_a_data_file_lies_beside_its_program(tmp_path: Path, name: str) -> None:
-    entry = {"file": name, "label": "//a:b"}
-    (tmp_path / "m.json").write_text(json.dumps({"format": manifest.FORMAT, "data": [entry]}))
-    with pytest.raises(BuildError) as caught:
-        manifest.read(tmp_path / "m.json")
-    assert "it.data[0].file is" in caught.value.what
-    assert "expected the name of a file" in caught.value.what
+def file(size: int = 3, sha256: str = "a" * 64, *keys: str) -> File:
+    data = (NamedData(key=key, sha256="1" * 64, size=4, crc32=0) for key in keys)
+    return File(size=size, sha256=sha256, label="//m:f", keys=tuple(data))
+
+
+def of(*data: str, **files: File) -> Manifest:
+    """A manifest of files that have no suffix, and of a program that loads some of them."""
+    name = f"loads_{'_'.join(data)}"
+    programs = {name: Program(label="//m:p", file=data[0], data=data[1:])} if data else {}
+    return Manifest(label="//m:m", files=files, programs=programs)
+
+
+def test_a_union_has_each_file_once_with_the_keys_of_all() -> None:
+    one = of("a", "f", a=file(), f=file(9, "", "x", "y"))
+    two = of("b", "f", b=file(), f=file(9, "b" * 64, "y", "z"))
+    union = manifest.union("//m:app", [one, two])
+    assert (union.label, sorted(union.files)) == ("//m:app", ["a", "b", "f"])
+    assert union.files["f"] == file(9, "b" * 64, "x", "y", "z")
+    assert union.programs == one.programs | two.programs
+    assert manifest.union("//m:app", [two, one, union]).files == union.files
+
+
+@pytest.mark.parametrize("other", [file(4), file(3, "b" * 64)])
+def test_two_files_of_one_path_are_refused(other: File) -> None:
+    with pytest.raises(BuildError, match='//m:app: two files would be "a": 3 bytes .* and '):
+        manifest.union("//m:app", [of(a=file()), of(a=other)])
+
+
+def test_one_key_of_two_contents_is_refused() -> None:
+    changed = dataclasses.replace(file(3, "", "k").keys[0], sha256="2" * 64)
+    other = dataclasses.replace(file(3, ""), keys=(changed,))
+    with pytest.raises(BuildError, match='two files would be "a"'):
+        manifest.union("//m:app", [of(a=file(3, "", "k")), of(a=other)])
+
+
+def test_two_programs_of_one_name_are_refused() -> None:
+    one = of("a", a=file())
+    other = dataclasses.replace(one.programs["loads_a"], label="//m:other")
+    two = dataclasses.replace(one, programs={"loads_a": other})
+    with pytest.raises(BuildError, match='two programs would be "loads_a": //m:p and //m:other'):
+        manifest.union("//m:app", [one, two])
+
+
+def test_a_difference_lists_what_has_to_be_fetched() -> None:
+    before = of(same=file(), gone=file(), changed=file(), grown=file())
+    after = of(same=file(), changed=file(3, "b" * 64), grown=file(4), new=file())
+    changes = manifest.difference(before, after)
+    assert (list(changes.files), changes.removed) == (["changed", "grown", "new"], ("gone",))
+    assert changes.files["changed"] == file(3, "b" * 64)
+    assert manifest.difference(after, after) == Manifest(label="//m:m", files={})
+
+
+def test_moved_files_keep_their_programs() -> None:
+    one = of("a", "f", a=file(), f=file())
+    paths = {"a": "programs/a.pte", "f": "data/f.ptd"}
+    moved = manifest.moved(one, paths, {"loads_a_f": "a"})
+    assert sorted(moved.files) == ["data/f.ptd", "programs/a.pte"]
+    expected = Program(label="//m:p", file="programs/a.pte", data=("data/f.ptd",))
+    assert moved.programs == {"a": expected}
+
+
+def test_names_of_other_repositories() -> None:
+    expected = [("@@m~1.0//:net", "net"), ("//:net", "net")]
+    assert manifest.unique_names(expected) == ["m_1.0_net", "root_net"]
 
 
 # The weight cache
@@ -424,6 +513,6 @@ def test_a_tensor_of_another_shape_is_refused(tmp_path: Path) -> None:
     other = dataclasses.replace(layout, sizes=(1, *layout.sizes), dim_order=(0, 1))
     with open(tmp_path / "p.ptd", "wb") as out:
         ptd.write(out, [named(key, piece, 16, other)])
-    assert manifest.check(linked.manifest, path, [data]) == [data]
+    assert check(linked.manifest, "p", path, [data]) == [data]
     with pytest.raises(BuildError, match='the tensor "w" has another type or shape'):
-        manifest.check(linked.manifest, path, [tmp_path / "p.ptd"])
+        check(linked.manifest, "p", path, [tmp_path / "p.ptd"])

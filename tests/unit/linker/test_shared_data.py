@@ -1,4 +1,4 @@
-"""Shared data files: what they hold, their indices, and files that were built before."""
+"""Shared data files: what they hold, their manifests, and files that were built before."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 from etbuild import BuildError
-from etlink import ptd, share
-from etlink.data_index import check_file, read_index
+from etlink import manifest, ptd, share
+from etlink.data_file import check_file
 from etlink.lowered import Lowered
+from etlink.manifest import Manifest
 from etlink.named_data import Layout, NamedData
 from synthetic import FLOAT32, SyntheticProgram, contents, program, sha256, shared_file
 
@@ -44,17 +45,19 @@ def test_a_file_holds_the_union_sorted_by_key(tmp_path: Path, one: Lowered, two:
         "head": HEAD,
     }
     assert contents(path) == expected
-    assert [e.key for e in index.entries] == sorted(expected) == list(ptd.read(path))
+    assert [e.key for e in index.file.keys] == sorted(expected) == list(ptd.read(path))
     # What both programs have is in it once.
     assert path.read_bytes().count(FIRST) == 1
 
 
-def test_an_index_says_what_is_in_its_file(tmp_path: Path, one: Lowered, two: Lowered) -> None:
+def test_a_manifest_says_what_is_in_its_file(tmp_path: Path, one: Lowered, two: Lowered) -> None:
     path = tmp_path / "s.ptd"
-    index = shared_file(path, "//m:s", one, two)
-    assert read_index(tmp_path / "s.index.json") == index
-    assert (index.label, index.file, index.size) == ("//m:s", "s.ptd", path.stat().st_size)
-    entries = index.by_key()
+    name, file = shared_file(path, "//m:s", one, two)
+    assert manifest.read(tmp_path / "s.manifest.json") == Manifest(
+        label="//m:s", files={name: file}
+    )
+    assert (file.label, name, file.size) == ("//m:s", "s.ptd", path.stat().st_size)
+    entries = file.by_key()
     assert entries["head"] == NamedData(
         key="head",
         sha256=sha256(HEAD),
@@ -66,17 +69,16 @@ def test_an_index_says_what_is_in_its_file(tmp_path: Path, one: Lowered, two: Lo
         names=("head",),
         by_name=True,
         layout=Layout(FLOAT32, (8,), (0,)),
-        target="//m:two",
     )
     first = entries[sha256(FIRST)]
     assert (first.names, first.by_name, first.layout) == (("layers.0.weight",), False, None)
-    assert (first.target, first.dtype, first.shape) == ("//m:one", "float32", (len(FIRST),))
-    check_file(path, index)
+    assert (first.dtype, first.shape) == ("float32", (len(FIRST),))
+    check_file(path, file)
 
 
 def test_names_of_equal_bytes_are_listed_together(tmp_path: Path, one: Lowered) -> None:
     other = program(tmp_path / "o", "//m:other", {}, {"another.name": FIRST})
-    entry = shared_file(tmp_path / "s.ptd", "//m:s", one, other).by_key()[sha256(FIRST)]
+    entry = shared_file(tmp_path / "s.ptd", "//m:s", one, other).file.by_key()[sha256(FIRST)]
     assert entry.names == ("another.name", "layers.0.weight")
 
 
@@ -84,12 +86,12 @@ def test_the_same_sources_give_the_same_bytes(tmp_path: Path, one: Lowered, two:
     def bytes_of(folder: str, *sources: Lowered) -> tuple[bytes, bytes]:
         (tmp_path / folder).mkdir()
         shared_file(tmp_path / folder / "s.ptd", "//m:s", *sources)
-        result = (tmp_path / folder / n for n in ("s.ptd", "s.index.json"))
+        result = (tmp_path / folder / n for n in ("s.ptd", "s.manifest.json"))
         first, second = (path.read_bytes() for path in result)
         return first, second
 
     assert bytes_of("a", one, two) == bytes_of("b", one, two)
-    # The order of sources changes who is named in the index, and not one byte of the data.
+    # The order of sources changes who is named in the manifest, and not one byte of the data.
     assert bytes_of("c", one, two)[0] == bytes_of("d", two, one)[0]
 
 
@@ -99,7 +101,7 @@ def test_the_largest_alignment_of_all_programs_counts(tmp_path: Path) -> None:
     large = program(tmp_path / "b", "//m:b", {}, {"w": FIRST, "v": HEAD}, alignments={key: 1024})
     for number, sources in enumerate([(small, large), (large, small)]):
         path = tmp_path / f"{number}.ptd"
-        assert shared_file(path, "//m:s", *sources).by_key()[key].alignment == 1024
+        assert shared_file(path, "//m:s", *sources).file.by_key()[key].alignment == 1024
         assert ptd.read(path)[key][0].offset % 128 == 0
 
 
@@ -116,7 +118,7 @@ def test_excluded_weights_are_left_out(
     tmp_path: Path, one: Lowered, exclude: list[str], left: set[str]
 ) -> None:
     index = shared_file(tmp_path / "s.ptd", "//m:s", one, exclude=exclude)
-    assert set(contents(tmp_path / "s.ptd")) == left == {e.key for e in index.entries}
+    assert set(contents(tmp_path / "s.ptd")) == left == {e.key for e in index.file.keys}
 
 
 def test_bytes_of_a_weight_that_is_not_excluded_stay(tmp_path: Path) -> None:
@@ -171,10 +173,10 @@ def test_what_a_file_beside_it_holds_is_left_out(
     tmp_path: Path, one: Lowered, two: Lowered
 ) -> None:
     base = shared_file(tmp_path / "base.ptd", "//m:base", one)
-    shared_file(tmp_path / "more.ptd", "//m:more", one, two, beside=[base])
+    shared_file(tmp_path / "more.ptd", "//m:more", one, two, beside=[base.file])
     assert contents(tmp_path / "more.ptd") == {"head": HEAD}
     with pytest.raises(BuildError) as caught:
-        shared_file(tmp_path / "none.ptd", "//m:none", one, beside=[base])
+        shared_file(tmp_path / "none.ptd", "//m:none", one, beside=[base.file])
     assert caught.value.what.startswith("//m:none: there is nothing to share: ")
 
 
@@ -182,7 +184,7 @@ def test_a_file_beside_it_with_other_bytes_is_an_error(tmp_path: Path, one: Lowe
     other = program(tmp_path / "o", "//m:other", {"embedding": HEAD})
     base = shared_file(tmp_path / "base.ptd", "//m:base", one)
     with pytest.raises(BuildError) as caught:
-        shared_file(tmp_path / "s.ptd", "//m:s", other, beside=[base])
+        shared_file(tmp_path / "s.ptd", "//m:s", other, beside=[base.file])
     assert '"embedding" has different bytes in //m:other and //m:base: ' in caught.value.what
 
 
@@ -197,36 +199,19 @@ def test_programs_without_data_give_no_file(tmp_path: Path) -> None:
     assert caught.value.hint.startswith("Backends that put weights into their payload (TOSA")
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "is not an index of a data file: JSONDecodeError"),
-        ("[]", "is not an index of a data file: got a list, expected an object"),
-        ('{"format": 1}', 'is not an index of a data file: it has no "label"'),
-        ('{"format": 99}', "got format 99, expected 1"),
-        ('{"format": "9\\n"}', r'got format "9\\n", expected 1'),
-        ('{"format": 1, "a\\nb": 1}', r'it has the unknown member "a\\nb"\.'),
-        ('{"format": 1, "label": "l", "file": "f", "size": 1, "entries": [1]}', "is not an index"),
-        ('{"format": 1, "label": "l", "file": "f", "size": 1, "entries": [{}]}', "is not an index"),
-        ("[" * 100_000, "is not an index of a data file: it is nested too deeply"),
-        ('{"format": 1, "label": "l", "file": "../f", "size": 1, "entries": []}', "name of a file"),
-        ('{"format": 1, "label": "l", "file": "f", "size": -1, "entries": []}', "number from 0"),
-    ],
-)
-def test_damaged_indexes_are_named(tmp_path: Path, text: str, message: str) -> None:
-    path = tmp_path / "s.index.json"
-    path.write_text(text)
-    with pytest.raises(BuildError, match=message) as caught:
-        read_index(path)
-    assert str(path) in caught.value.what
-
-
 def test_the_command_line(tmp_path: Path, one: Lowered, capsys: pytest.CaptureFixture[str]) -> None:
-    out = ["--label", "//m:s", "--data", tmp_path / "s.ptd", "--index", tmp_path / "s.index.json"]
+    out = [
+        "--label",
+        "//m:s",
+        "--data",
+        tmp_path / "s.ptd",
+        "--manifest",
+        tmp_path / "s.manifest.json",
+    ]
     words = [*out, "--lowered", one.folder, "--exclude", "layers.1.*"]
     assert share.main([str(w) for w in words]) == 0
-    raw = json.loads((tmp_path / "s.index.json").read_text())
-    assert {e["key"]: e["names"] for e in raw["entries"]} == {
+    raw = json.loads((tmp_path / "s.manifest.json").read_text())
+    assert {e["key"]: e["names"] for e in raw["files"]["s.ptd"]["keys"]} == {
         sha256(FIRST): ["layers.0.weight"],
         "embedding": ["embedding"],
     }

@@ -7,22 +7,16 @@ from pathlib import Path
 import pytest
 from etbuild import BuildError
 from etlink.__main__ import main
-from etlink.data_index import DataIndex
-from synthetic import contents, link_with, program, sha256, shared_file
+from synthetic import Shared, contents, link_with, loaded, program, sha256, shared_file
 
 A, B, C, D = (letter * 500 for letter in (b"a", b"b", b"c", b"d"))
 APP = {"a": A, "b": B, "c": C, "d": D}
 
 
-def file_of(folder: Path, name: str, **weights: bytes) -> DataIndex:
+def file_of(folder: Path, name: str, **weights: bytes) -> Shared:
     """A shared file //m:<name> of these portable weights."""
     lowered = program(folder / f"{name}_lowered", f"//m:{name}_base", weights)
     return shared_file(folder / f"{name}.ptd", f"//m:{name}", lowered)
-
-
-def loaded(manifest: dict) -> dict[str, list[str]]:
-    """File to keys that the program takes from it."""
-    return {f["file"]: sorted(f["keys"]) for f in manifest["data"]}
 
 
 def test_two_files_without_common_keys_are_both_loaded(tmp_path: Path) -> None:
@@ -30,8 +24,8 @@ def test_two_files_without_common_keys_are_both_loaded(tmp_path: Path) -> None:
     app = program(tmp_path / "app", "//m:app", APP)
     linked, path, data = link_with(app, tmp_path / "out", one, two, separate=True)
     expected = {"p.ptd": ["d"], "one.ptd": ["a"], "two.ptd": ["b", "c"]}
-    assert loaded(linked.manifest) == expected
-    assert [f["file"] for f in linked.manifest["data"]] == ["p.ptd", "one.ptd", "two.ptd"]
+    assert loaded(linked) == expected
+    assert list(loaded(linked)) == ["p.ptd", "one.ptd", "two.ptd"]
     assert contents(data) == {"d": D}
     assert not any(blob in path.read_bytes() for blob in (A, B, C, D))
 
@@ -41,7 +35,7 @@ def test_of_two_equal_files_one_is_loaded(tmp_path: Path) -> None:
     app = program(tmp_path / "app", "//m:app", APP)
     for files, chosen, unused in (((one, two), "one", "two"), ((two, one), "two", "one")):
         linked, _, _ = link_with(app, tmp_path / chosen, *files)
-        assert loaded(linked.manifest) == {f"{chosen}.ptd": ["a", "b"]}
+        assert loaded(linked) == {f"{chosen}.ptd": ["a", "b"]}
         assert linked.unused == (f"//m:{unused}",)
 
 
@@ -49,7 +43,7 @@ def test_of_two_files_that_overlap_the_one_that_gives_most_is_loaded(tmp_path: P
     one, two = file_of(tmp_path, "one", a=A, b=B), file_of(tmp_path, "two", b=B, c=C, d=D)
     app = program(tmp_path / "app", "//m:app", APP)
     linked, path, data = link_with(app, tmp_path / "out", one, two, separate=True)
-    assert loaded(linked.manifest) == {"p.ptd": ["a"], "two.ptd": ["b", "c", "d"]}
+    assert loaded(linked) == {"p.ptd": ["a"], "two.ptd": ["b", "c", "d"]}
     assert contents(data) == {"a": A}
     assert linked.unused == ("//m:one",)
     assert linked.unshared[0]["reason"] == (
@@ -63,7 +57,7 @@ def test_a_common_key_that_the_program_lacks_counts_too(tmp_path: Path) -> None:
     two = file_of(tmp_path, "two", b=B, c=C, other=b"x" * 8)
     app = program(tmp_path / "app", "//m:app", APP)
     linked, _, _ = link_with(app, tmp_path / "out", one, two)
-    assert loaded(linked.manifest) == {"two.ptd": ["b", "c"]}
+    assert loaded(linked) == {"two.ptd": ["b", "c"]}
 
 
 def test_a_third_file_is_loaded_beside_the_chosen_one(tmp_path: Path) -> None:
@@ -72,7 +66,7 @@ def test_a_third_file_is_loaded_beside_the_chosen_one(tmp_path: Path) -> None:
     app = program(tmp_path / "app", "//m:app", APP)
     linked, _, data = link_with(app, tmp_path / "out", two, three, one, separate=True)
     expected = {"one.ptd": ["a", "b", "c"], "three.ptd": ["d"]}
-    assert (loaded(linked.manifest), contents(data)) == (expected, {})
+    assert (loaded(linked), contents(data)) == (expected, {})
 
 
 def test_one_key_with_different_bytes_in_two_files_is_refused(tmp_path: Path) -> None:
@@ -148,7 +142,12 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     file_of(tmp_path, "two", b=A)
     app = program(tmp_path / "app", "//m:app", APP)
     words = ["--lowered", app.folder, "--program", tmp_path / "p.pte", "--label", "//m:me"]
-    words += ["--shared", tmp_path / "one.index.json", "--shared", tmp_path / "two.index.json"]
+    words += [
+        "--shared",
+        tmp_path / "one.manifest.json",
+        "--shared",
+        tmp_path / "two.manifest.json",
+    ]
     assert main([str(w) for w in words]) == 1
     error = capsys.readouterr().err
     assert error.startswith('ERROR: //m:me: "b" has other bytes in its shared data: ')

@@ -8,10 +8,19 @@ from pathlib import Path
 import pytest
 from etbuild import BuildError
 from etlink import pte, schema
-from etlink.data_index import DataIndex
 from etlink.lowered import Lowered
 from etlink.named_data import Layout, content_key, is_stable
-from synthetic import FLOAT32, SyntheticProgram, contents, link_with, program, sha256, shared_file
+from synthetic import (
+    FLOAT32,
+    Shared,
+    SyntheticProgram,
+    contents,
+    link_with,
+    loaded,
+    program,
+    sha256,
+    shared_file,
+)
 
 EMBEDDING = bytes(range(256)) * 4
 OWN = b"a weight of its own " * 20
@@ -27,7 +36,7 @@ def base(tmp_path: Path) -> Lowered:
 
 
 @pytest.fixture
-def foundation(tmp_path: Path, base: Lowered) -> DataIndex:
+def foundation(tmp_path: Path, base: Lowered) -> Shared:
     """All of its data."""
     return shared_file(tmp_path / "foundation.ptd", "//m:foundation", base)
 
@@ -46,7 +55,7 @@ def tensors(path: Path) -> dict[bytes, int]:
     return {i.fullyQualifiedName: n for i, n in infos if i and i.location == external}
 
 
-def refused(folder: Path, lowered: Lowered, *files: DataIndex, **options: object) -> BuildError:
+def refused(folder: Path, lowered: Lowered, *files: Shared, **options: object) -> BuildError:
     """The error of a program that can't be linked; nothing may be written."""
     with pytest.raises(BuildError) as caught:
         link_with(lowered, folder / "out", *files, **options)
@@ -54,9 +63,7 @@ def refused(folder: Path, lowered: Lowered, *files: DataIndex, **options: object
     return caught.value
 
 
-def test_what_a_shared_file_holds_is_not_in_the_program(
-    tmp_path: Path, foundation: DataIndex
-) -> None:
+def test_what_a_shared_file_holds_is_not_in_the_program(tmp_path: Path, foundation: Shared) -> None:
     linked, path, data = link_with(app(tmp_path), tmp_path / "out", foundation)
     whole = path.read_bytes()
     assert not any(blob in whole for blob in (EMBEDDING, FIRST, SECOND))
@@ -71,28 +78,26 @@ def test_what_a_shared_file_holds_is_not_in_the_program(
             "file": "foundation.ptd",
             "keys": 3,
             "bytes": len(EMBEDDING) + len(FIRST) + len(SECOND),
-            "file_bytes": foundation.size,
+            "file_bytes": foundation.file.size,
         },
     )
     assert (linked.unused, linked.embedded) == ((), (sha256(OWN[::-1]), "own"))
 
 
-def test_its_own_data_file_repeats_no_key(tmp_path: Path, foundation: DataIndex) -> None:
+def test_its_own_data_file_repeats_no_key(tmp_path: Path, foundation: Shared) -> None:
     linked, path, data = link_with(app(tmp_path), tmp_path / "out", foundation, separate=True)
     assert contents(data) == {"own": OWN, sha256(OWN[::-1]): OWN[::-1]}
     assert not any(blob in path.read_bytes() for blob in (EMBEDDING, FIRST, OWN, OWN[::-1]))
     assert tensors(path) == {b"embedding": 0, b"own": 1}
-    assert not contents(data).keys() & foundation.by_key().keys()
-    files = [(f["file"], f["kind"], sorted(f["keys"])) for f in linked.manifest["data"]]
-    keys = sorted(foundation.by_key())
-    assert files == [
-        ("p.ptd", "own", sorted(contents(data))),
-        ("foundation.ptd", "shared", keys),
-    ]
+    assert not contents(data).keys() & foundation.file.by_key().keys()
+    keys = sorted(foundation.file.by_key())
+    assert loaded(linked) == {"p.ptd": sorted(contents(data)), "foundation.ptd": keys}
+    labels = [linked.manifest.files[path].label for path in loaded(linked)]
+    assert labels == ["//m:app", "//m:foundation"]
 
 
 def test_a_kept_weight_stays_in_the_program_when_its_key_is_taken(
-    tmp_path: Path, foundation: DataIndex
+    tmp_path: Path, foundation: Shared
 ) -> None:
     options = {"own_data": ["embedding"], "separate": True}
     linked, path, data = link_with(app(tmp_path), tmp_path / "out", foundation, **options)
@@ -105,14 +110,14 @@ def test_a_kept_weight_stays_in_the_program_when_its_key_is_taken(
 
 
 def test_nothing_left_over_gives_an_empty_own_file(
-    tmp_path: Path, base: Lowered, foundation: DataIndex
+    tmp_path: Path, base: Lowered, foundation: Shared
 ) -> None:
     linked, _, data = link_with(base, tmp_path / "out", foundation, separate=True)
     assert (linked.separate, contents(data), linked.unshared) == ((), {}, ())
-    assert [f["kind"] for f in linked.manifest["data"]] == ["shared"]
+    assert list(loaded(linked)) == ["foundation.ptd"]
 
 
-def test_the_same_name_with_other_bytes_is_refused(tmp_path: Path, foundation: DataIndex) -> None:
+def test_the_same_name_with_other_bytes_is_refused(tmp_path: Path, foundation: Shared) -> None:
     changed = EMBEDDING[::-1]
     other = program(tmp_path / "other", "//m:other", {"embedding": changed}, LAYERS)
     error = refused(tmp_path, other, foundation)
@@ -128,15 +133,13 @@ def test_the_same_name_with_other_bytes_is_refused(tmp_path: Path, foundation: D
     assert changed in (tmp_path / "out" / "p.pte").read_bytes()
 
 
-def test_allow_unshared_never_allows_other_bytes(tmp_path: Path, foundation: DataIndex) -> None:
+def test_allow_unshared_never_allows_other_bytes(tmp_path: Path, foundation: Shared) -> None:
     other = program(tmp_path / "other", "//m:other", {"embedding": EMBEDDING[::-1]})
     error = refused(tmp_path, other, foundation, allow_unshared=True)
     assert '"embedding" has other bytes in its shared data' in error.what
 
 
-def test_the_same_bytes_with_another_shape_are_refused(
-    tmp_path: Path, foundation: DataIndex
-) -> None:
+def test_the_same_bytes_with_another_shape_are_refused(tmp_path: Path, foundation: Shared) -> None:
     shapes = {"embedding": [16, 16]}
     weights = {"embedding": EMBEDDING}
     other = program(tmp_path / "other", "//m:other", weights, LAYERS, shapes=shapes)
@@ -145,7 +148,7 @@ def test_the_same_bytes_with_another_shape_are_refused(
     assert "(float32 [256], 1024 bytes). A runtime would" in error.what
 
 
-def test_a_file_without_common_names_is_refused(tmp_path: Path, foundation: DataIndex) -> None:
+def test_a_file_without_common_names_is_refused(tmp_path: Path, foundation: Shared) -> None:
     other = program(tmp_path / "other", "//m:other", {"own": OWN})
     error = refused(tmp_path, other, foundation)
     assert error.what == (
@@ -158,15 +161,13 @@ def test_a_file_without_common_names_is_refused(tmp_path: Path, foundation: Data
     )
 
 
-def test_allow_unshared_takes_a_file_that_gives_nothing(
-    tmp_path: Path, foundation: DataIndex
-) -> None:
+def test_allow_unshared_takes_a_file_that_gives_nothing(tmp_path: Path, foundation: Shared) -> None:
     other = program(tmp_path / "other", "//m:other", {"own": OWN})
     linked, path, _ = link_with(other, tmp_path / "out", foundation, allow_unshared=True)
     assert path.read_bytes() == (tmp_path / "other.pte").read_bytes()
     assert (linked.shared, linked.unused) == ((), ("//m:foundation",))
     assert linked.unshared[0]["reason"] == "no shared file has a weight of this name"
-    assert linked.manifest["data"] == []
+    assert loaded(linked) == {}
 
 
 def other_recipe(folder: Path, dtype: str, layers: dict[str, bytes]) -> Lowered:
@@ -180,7 +181,7 @@ def other_recipe(folder: Path, dtype: str, layers: dict[str, bytes]) -> Lowered:
     return synthetic.lower(folder / "other")
 
 
-def test_a_file_of_another_dtype_is_explained(tmp_path: Path, foundation: DataIndex) -> None:
+def test_a_file_of_another_dtype_is_explained(tmp_path: Path, foundation: Shared) -> None:
     layers = {name: data[: len(data) // 4] for name, data in LAYERS.items()}
     error = refused(tmp_path, other_recipe(tmp_path, "qcint8", layers), foundation)
     assert error.what == (
@@ -192,7 +193,7 @@ def test_a_file_of_another_dtype_is_explained(tmp_path: Path, foundation: DataIn
     assert error.hint.startswith("It was made with another recipe (dtype or layout). ")
 
 
-def test_a_file_of_other_values_is_explained(tmp_path: Path, foundation: DataIndex) -> None:
+def test_a_file_of_other_values_is_explained(tmp_path: Path, foundation: Shared) -> None:
     layers = {name: data[::-1] for name, data in LAYERS.items()}
     error = refused(tmp_path, other_recipe(tmp_path, "float32", layers), foundation)
     assert "2 names matched" in error.what
@@ -201,7 +202,7 @@ def test_a_file_of_other_values_is_explained(tmp_path: Path, foundation: DataInd
 
 
 def test_a_file_that_gives_less_than_it_misses_is_refused(
-    tmp_path: Path, foundation: DataIndex
+    tmp_path: Path, foundation: Shared
 ) -> None:
     delegated = {"layers.0.weight": FIRST, "layers.1.weight": SECOND[::-1]}
     other = program(tmp_path / "other", "//m:other", {}, delegated)
@@ -217,7 +218,7 @@ def test_a_file_that_gives_less_than_it_misses_is_refused(
     )
 
 
-def test_a_program_without_data_is_explained(tmp_path: Path, foundation: DataIndex) -> None:
+def test_a_program_without_data_is_explained(tmp_path: Path, foundation: Shared) -> None:
     error = refused(tmp_path, program(tmp_path / "e", "//m:empty"), foundation)
     assert error.what == (
         "//m:empty: its shared data //m:foundation gives it nothing: the program has no data that "
@@ -226,7 +227,7 @@ def test_a_program_without_data_is_explained(tmp_path: Path, foundation: DataInd
 
 
 def test_own_data_takes_patterns_and_says_which_match_nothing(
-    tmp_path: Path, foundation: DataIndex
+    tmp_path: Path, foundation: Shared
 ) -> None:
     lowered = app(tmp_path)
     link_with(lowered, tmp_path / "first", foundation, own_data=["emb*"])
@@ -237,7 +238,7 @@ def test_own_data_takes_patterns_and_says_which_match_nothing(
 
 
 def test_own_data_is_no_matter_of_equal_bytes_in_delegates(
-    tmp_path: Path, foundation: DataIndex
+    tmp_path: Path, foundation: Shared
 ) -> None:
     linked, path, _ = link_with(
         app(tmp_path), tmp_path / "out", foundation, own_data=["layers.1.*"]
@@ -253,7 +254,7 @@ def test_nothing_shared_gives_the_bytes_of_upstream(tmp_path: Path) -> None:
     assert path.read_bytes() == (tmp_path / "app.pte").read_bytes()
 
 
-def test_two_links_give_the_same_bytes(tmp_path: Path, foundation: DataIndex) -> None:
+def test_two_links_give_the_same_bytes(tmp_path: Path, foundation: Shared) -> None:
     result = []
     for name in ("a", "b"):
         written = link_with(app(tmp_path), tmp_path / name, foundation, separate=True)
@@ -265,7 +266,7 @@ def test_two_links_give_the_same_bytes(tmp_path: Path, foundation: DataIndex) ->
 def test_data_without_bytes_is_no_matter_of_sharing(tmp_path: Path) -> None:
     base = program(tmp_path / "base", "//m:base", {}, {**LAYERS, "empty": b""})
     index = shared_file(tmp_path / "s.ptd", "//m:s", base)
-    assert sha256(b"") not in index.by_key()
+    assert sha256(b"") not in index.file.by_key()
     linked, path, data = link_with(base, tmp_path / "out", index, separate=True)
     assert [n.key.decode() for n in pte.read(path).program.namedData] == [sha256(b"")]
     assert (linked.separate, linked.unshared[0]["reason"]) == ((), "it is empty")
@@ -277,7 +278,7 @@ def test_a_zero_bias_that_equals_another_constant(tmp_path: Path) -> None:
     index = shared_file(tmp_path / "s.ptd", "//m:s", base)
     # Upstream keeps one constant for both; each name is a key of its own, of one segment.
     assert (tmp_path / "s.ptd").read_bytes().count(bytes(64)) >= 1
-    assert {k: e.names for k, e in index.by_key().items()} == {k: (k,) for k in zeros}
+    assert {k: e.names for k, e in index.file.by_key().items()} == {k: (k,) for k in zeros}
     user = program(tmp_path / "user", "//m:user", {"a.bias": bytes(64), "a.weight": OWN, "z": OWN})
     linked, path, _ = link_with(user, tmp_path / "out", index)
     assert tensors(path) == {b"a.bias": 0, b"a.weight": 1}
@@ -295,7 +296,7 @@ def test_names_that_export_counts_up_are_no_keys(tmp_path: Path, name: str) -> N
     key = content_key(sha256(EMBEDDING), Layout(FLOAT32, (256,), (0,)))
     one = program(tmp_path / "one", "//m:one", {name: EMBEDDING})
     index = shared_file(tmp_path / "s.ptd", "//m:s", one)
-    assert list(index.by_key()) == [key] and not index.entries[0].names
+    assert list(index.file.by_key()) == [key] and not index.file.keys[0].names
     # Another program has other bytes under the same counted name: no conflict, nothing shared.
     other = program(
         tmp_path / "two", "//m:two", {name: EMBEDDING[::-1], "_frozen_param9": EMBEDDING}
@@ -315,7 +316,7 @@ def test_names_of_a_model_are_keys(name: str) -> None:
 def test_a_small_constant_without_a_name_stays(tmp_path: Path) -> None:
     weights = {"_frozen_param0": EMBEDDING[:100], "w": OWN}
     lowered = program(tmp_path / "l", "//m:l", weights)
-    assert list(shared_file(tmp_path / "s.ptd", "//m:s", lowered).by_key()) == ["w"]
+    assert list(shared_file(tmp_path / "s.ptd", "//m:s", lowered).file.by_key()) == ["w"]
 
 
 def test_an_alignment_that_a_shared_file_lacks(tmp_path: Path) -> None:
@@ -326,8 +327,8 @@ def test_an_alignment_that_a_shared_file_lacks(tmp_path: Path) -> None:
     linked, path, _ = link_with(user, tmp_path / "out", index)
     assert FIRST in path.read_bytes() and SECOND not in path.read_bytes()
     assert linked.unshared[0]["reason"] == "//m:s holds it with an alignment of 1 bytes only"
-    strict = [dataclasses.replace(e, alignment=4096) for e in index.entries]
-    aligned = dataclasses.replace(index, entries=tuple(strict))
+    strict = [dataclasses.replace(e, alignment=4096) for e in index.file.keys]
+    aligned = index._replace(file=dataclasses.replace(index.file, keys=tuple(strict)))
     link_with(user, tmp_path / "out", aligned)
     assert FIRST not in path.read_bytes()
 
@@ -350,9 +351,9 @@ def test_a_name_matches_itself_before_it_is_a_pattern(tmp_path: Path) -> None:
     index = shared_file(tmp_path / "s.ptd", "//m:s", source)
     linked, _, _ = link_with(source, tmp_path / "out", index, own_data=["pd.x[0]"])
     assert linked.embedded == ("pd.x[0]",)
-    assert list(shared_file(tmp_path / "t.ptd", "//m:t", source, exclude=["pd.x[0]"]).by_key()) == [
-        "pd.y"
-    ]
+    assert list(
+        shared_file(tmp_path / "t.ptd", "//m:t", source, exclude=["pd.x[0]"]).file.by_key()
+    ) == ["pd.y"]
 
 
 def test_own_data_of_a_program_by_name_stay_in_it(tmp_path: Path) -> None:

@@ -77,16 +77,11 @@ def app(folder: Path, platform: str, constants: dict[str, int], monkeypatch: Any
     }
     (app / "answer.json").write_text(report(answer=answer, run_ms=[]))
     files = {"programs/p.pte": {"size": 70}, "data/d.ptd": {"size": 7}, "runner": {"size": 9}}
-    program = {
-        "name": "p",
-        "label": "//:p",
-        "file": "programs/p.pte",
-        "data": {"//:d": "data/d.ptd"},
-    }
-    other = program | {"name": "q"}
-    manifest = {"label": "//:chat", "platform": platform, "programs": [program], "files": files}
+    program = {"label": "//:p", "file": "programs/p.pte", "data": ["data/d.ptd"]}
+    manifest = {"format": 1, "label": "//:chat", "platforms": [platform], "files": files}
+    manifest["programs"] = {"p": program}
     (app / "manifest.json").write_text(json.dumps(manifest))
-    two = manifest | {"programs": [program, other]}
+    two = manifest | {"programs": {"p": program, "q": program}}
     (runfiles / "_main" / "two").mkdir()
     (runfiles / "_main" / "two" / "manifest.json").write_text(json.dumps(two))
     text = Path("rules/private/app_launcher.sh").absolute().read_text()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 
@@ -51,16 +52,11 @@ def words(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     program = folder / "net.pte"
     program.write_bytes(manager.buffer)
     manifest = folder / "net.manifest.json"
-    import hashlib
-
-    described = {"file": "net.pte", "size": program.stat().st_size}
-    described["sha256"] = hashlib.sha256(program.read_bytes()).hexdigest()
-    manifest.write_text(
-        json.dumps(
-            {"format": 1, "label": "//:net", "interface": "0" * 64, "program": described}
-            | {"data": [], "weight_cache": {"safe": True, "reasons": []}}
-        )
-    )
+    digest = hashlib.sha256(program.read_bytes()).hexdigest()
+    files = {"net.pte": {"size": program.stat().st_size, "sha256": digest}}
+    programs = {"net": {"label": "//:net", "file": "net.pte"}}
+    described = {"format": 1, "label": "//:net", "files": files, "programs": programs}
+    manifest.write_text(json.dumps(described))
     flags = folder / "net.flags"
     flags.write_text(
         "\n".join(
@@ -239,7 +235,7 @@ def test_another_program_than_the_manifests(
     words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     manifest = json.loads(Path(words[3]).read_text())
-    manifest["program"]["sha256"] = "0" * 64
+    manifest["files"]["net.pte"]["sha256"] = "0" * 64
     other = tmp_path / "m.json"
     other.write_text(json.dumps(manifest))
     for command in ("evaluate", "benchmark"):

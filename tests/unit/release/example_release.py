@@ -8,10 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from etbundle import app_archive
-from etbundle.app import App, Program, add_libraries, add_programs, describe_files, write
+from etbundle.app import MANIFEST, App, add_libraries, add_programs, describe, write
 from etbundle.archives import write_zip
 from etbundle.entries import Entry
 from etbundle.release import release
+from etlink import manifest
+from etlink.container import Piece, sha256_of
+from etlink.manifest import File, Manifest, Method, Program
 
 RECIPE = {
     "label": "//backends/xnnpack:fp32",
@@ -20,12 +23,7 @@ RECIPE = {
     "base": None,
     "data": [],
 }
-ORIGINS = {
-    "hub_model": {
-        "license": "LicenseRef-llama3.2 AND MIT",
-        "purl": f"pkg:huggingface/org/Model-1B@{'0' * 40}",
-    }
-}
+ORIGINS = f"hub_model\tpkg:huggingface/org/Model-1B@{'0' * 40}\tLicenseRef-llama3.2 AND MIT\n"
 METADATA = {
     "torch": "Name: torch\nVersion: 2.13.0+cpu\nLicense-Expression: BSD-3-Clause AND MIT\n",
     "Jinja2": "Name: Jinja2\nVersion: 3.1.6\n"
@@ -33,12 +31,18 @@ METADATA = {
 }
 
 
+def described(path: Path, label: str) -> File:
+    """Describes a file as a program's manifest does."""
+    piece = Piece.of_file(path)
+    return File(size=piece.size, sha256=sha256_of(piece), label=label)
+
+
 class Release:
     """Files of a release below a folder.
 
     Attributes:
         folder: where the release is written.
-        description: what analysis would say; a test may change it before `make`.
+        arguments: what analysis would say, by flag; a test may change it before `make`.
     """
 
     def __init__(self, scratch: Path) -> None:
@@ -49,19 +53,17 @@ class Release:
             str(self.file(f"{name}.dist-info/METADATA", "Metadata-Version: 2.4\n" + text))
             for name, text in METADATA.items()
         ]
-        self.description: dict[str, Any] = {
-            "label": "//x:release",
-            "name": "release",
-            "version": "",
-            "exporter": {"executorch": "1.5.1", "torch": "2.13.0", "metadata": metadata},
-            "backend_packages": [],
-            "apps": [],
-            "packages": [],
-            "programs": [],
-            "models": [],
-            "loose": "",
-            "files": {},
+        self.arguments: dict[str, list[list[str]]] = {
+            "label": [["//x:release"]],
+            "executorch": [["1.5.1"]],
+            "metadata": [[path] for path in metadata],
         }
+
+    def say(self, flag: str, *values: object) -> None:
+        """Adds what analysis says, once."""
+        words = [str(value) for value in values]
+        if words not in self.arguments.setdefault(flag, []):
+            self.arguments[flag].append(words)
 
     def file(self, name: str, text: str = "") -> Path:
         """Writes a file outside of the release."""
@@ -70,36 +72,34 @@ class Release:
         path.write_text(text or name)
         return path
 
-    def program(self, name: str, *data: str, weights: Sequence[str] = ()) -> Program:
-        """A program of a model, and what analysis says of both."""
+    def program(self, name: str, *data: str, weights: Sequence[str] = ()) -> tuple[Path, Path]:
+        """A .pte and its manifest, and what analysis says of it and of its model."""
         label, model = f"//m:{name}", f"//m:{name}_model"
-        said = {"label": label, "model": model, "recipe": RECIPE, "packages": []}
-        if said not in self.description["programs"]:
-            self.description["programs"].append(said)
-            files = [
-                {
-                    "label": f"//m:{one}",
-                    "path": str(self.file(f"weights/{one}")),
-                    "repository": "hub_model" if one.endswith(".safetensors") else "",
-                }
-                for one in weights
-            ]
-            self.description["models"].append(
-                {"label": model, "entry_point": "m:build", "files": files}
-            )
-        manifest = {"format": 1, "data": [{"label": f"//m:{d}", "file": "f.ptd"} for d in data]}
-        return Program(
-            label,
-            name,
-            self.file(f"{name}.pte"),
-            self.file(f"{name}.manifest.json", json.dumps(manifest)),
+        self.say("program", label, model, RECIPE["label"], json.dumps(RECIPE))
+        self.say("model", model, "m:build")
+        for one in weights:
+            repository = "hub_model" if one.endswith(".safetensors") else ""
+            self.say("weights", model, f"//m:{one}", self.file(f"weights/{one}"), repository)
+        file = self.file(f"{name}.pte")
+        files = {file.name: described(file, label)}
+        for one in data:
+            files[f"{one}.ptd"] = described(self.file(f"{one}.ptd"), f"//m:{one}")
+        method = Method(backends=("XnnpackBackend",), operators=("aten::add.out",))
+        program = Program(
+            label=label,
+            file=file.name,
+            data=tuple(f"{one}.ptd" for one in data),
+            methods={"forward": method},
         )
+        path = manifest.beside(file)
+        manifest.write(path, Manifest(label=label, files=files, programs={name: program}))
+        return file, path
 
     def app(
         self,
         name: str,
         platform: str,
-        programs: Sequence[Program],
+        programs: Sequence[tuple[Path, Path]],
         data: Sequence[str] = (),
         file: str = "",
         purl: str = "pkg:pypi/executorch@1.5.1",
@@ -107,103 +107,60 @@ class Release:
         """An app, its archive if `file` names one, and what analysis says of it; its directory."""
         library = self.file(f"{platform}/libexecutorch.so")
         label = f"//x:{name}"
-        fit = {
-            "libraries": [{"label": "//rt:core"}],
-            "programs": {
-                p.label: {
-                    "forward": {"backends": ["XnnpackBackend"], "operators": ["aten::add.out"]}
-                }
-                for p in programs
-            },
-        }
-        app = App({"app": name, "label": label, "platform": platform}, fit)
+        app = App(label)
         app.executables.add(app.add("runner", self.file(f"{platform}/{name}/runner")))
-        libraries = add_libraries(app, [("//rt:core", "lib", str(library))])
-        described = add_programs(
-            app, programs, [(f"//m:{one}", self.file(f"{one}.ptd")) for one in data]
-        )
-        assets = [app.add("assets/words.txt", self.file("words.txt"))]
+        fit = {"libraries": [{"label": "//rt:core"}]}
+        libraries = add_libraries(app, fit, [("//rt:core", "lib", str(library))])
+        files = [(f"//m:{one}", self.file(f"{one}.ptd")) for one in data]
+        known = add_programs(app, programs, files)
+        app.add("assets/words.txt", self.file("words.txt"))
         app.add("licenses/LICENSE", self.file("LICENSE"))
         directory = self._scratch / "apps" / name
-        write(
-            app,
-            {"binary": "runner", "libraries": libraries, "programs": described, "assets": assets},
-            directory,
-        )
+        copies = write(app, directory)
+        more = {"binary": "runner", "libraries": tuple(libraries), "platforms": (platform,)}
+        manifest.write(directory / MANIFEST, describe(app, known, copies, **more))
         if file:
             archive = self.folder / file
             arguments = ["--app", directory, "--prefix", name, "--output", archive]
             assert app_archive.main([str(a) for a in arguments]) == 0
-            self.description["files"][file] = str(archive)
-        self.description["apps"].append(
-            {
-                "label": label,
-                "name": name,
-                "platform": platform,
-                "file": file,
-                "manifest": str(directory / "manifest.json"),
-                "runtime": {"label": f"//rt:{platform}", "version": "1.5.1"},
-                "libraries": [
-                    {
-                        "label": "//rt:core",
-                        "paths": ["lib/libexecutorch.so", "lib/unused.metallib"],
-                        "purl": purl,
-                        "license": "BSD-3-Clause" if purl else "",
-                    }
-                ],
-                "linked": {"pkg:github/kkos/oniguruma@v6.9.10": "BSD-2-Clause"},
-            }
-        )
+            self.say("file", f"{file}={archive}")
+        path = directory / MANIFEST
+        self.say("app", label, name, platform, file, path, f"//rt:{platform}", "1.5.1")
+        license = "BSD-3-Clause" if purl else ""
+        paths = ("lib/libexecutorch.so", "lib/unused.metallib")
+        self.say("library", label, purl, license, *paths)
+        self.say("linked", label, "pkg:github/kkos/oniguruma@v6.9.10", "BSD-2-Clause")
         return directory
 
     def package(self, name: str, kind: str, files: Mapping[str, Path], apps: Sequence[str]) -> None:
         """A zip of files as a package of apps."""
         relative = f"{name}.{kind}"
         write_zip(self.folder / relative, [Entry(path, source) for path, source in files.items()])
-        self.description["files"][relative] = str(self.folder / relative)
-        self.description["packages"].append(
-            {
-                "label": f"//x:{name}",
-                "kind": kind,
-                "file": relative,
-                "signing_key": "debug" if kind == "apk" else "",
-                "apps": [f"//x:{app}" for app in apps],
-            }
-        )
+        self.say("file", f"{relative}={self.folder / relative}")
+        key = "debug" if kind == "apk" else ""
+        self.say("package", f"//x:{name}", kind, relative, key, *(f"//x:{app}" for app in apps))
 
-    def loose(self, programs: Sequence[Program], data: Sequence[str]) -> None:
+    def loose(self, programs: Sequence[tuple[Path, Path]], data: Sequence[str]) -> None:
         """Programs that lie in the release as files."""
-        app = App({"label": "//x:release"}, {"programs": {}})
-        described = add_programs(
-            app, programs, [(f"//m:{one}", self.file(f"{one}.ptd")) for one in data]
-        )
-        whole = {
-            "programs": described,
-            "assets": [],
-            "data": [],
-            "files": describe_files(app.files),
-        }
-        self.description["loose"] = str(self.file("loose.json", json.dumps(whole)))
+        app = App("//x:release")
+        files = [(f"//m:{one}", self.file(f"{one}.ptd")) for one in data]
+        known = describe(app, add_programs(app, programs, files), app.files)
+        self.say("loose", self.file("loose.json", manifest.text(known)))
         for relative, source in app.files.items():
             path = self.folder / relative
             path.parent.mkdir(exist_ok=True)
             path.write_bytes(source.read_bytes())
-            self.description["files"][relative] = str(path)
+            self.say("file", f"{relative}={path}")
 
-    def make(
-        self, repository: Sequence[str] = (), previous: Path | None = None, **status: str
-    ) -> int:
+    def make(self, previous: Path | None = None, **status: str) -> int:
         """Runs EtRelease; returns its exit code.
 
         Args:
-            repository: a label as the description and as manifests have it.
             previous: manifest of an earlier release.
             **status: contents of the files of the workspace's status.
         """
-        given = self.file("description.json", json.dumps(self.description))
         lists = {
-            "description": given,
-            "origins": self.file("origins.json", json.dumps(ORIGINS)),
+            "origins": self.file("origins.tsv", ORIGINS),
             "manifest": self.folder / "manifest.json",
             "sbom": self.folder / "sbom.cdx.json",
             "checksums": self.folder / "SHA256SUMS",
@@ -211,8 +168,11 @@ class Release:
         if previous:
             lists |= {"previous": previous, "changes": self.folder / "changes.json"}
         lists |= {name: self.file(name, text) for name, text in status.items()}
-        flags = [f"--{name}={path}" for name, path in lists.items()]
-        return release.main(flags + (["--repository", *repository] if repository else []))
+        words = [f"--{name}={path}" for name, path in lists.items()]
+        for flag, said in self.arguments.items():
+            for values in said:
+                words += [f"--{flag}", *values]
+        return release.main(words)
 
     def json(self, name: str) -> dict[str, Any]:
         """A list of the release."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 import shutil
@@ -11,6 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from etbuild import BuildError
+from etlink import manifest as manifests
+from etlink.check import check
 from example_release import RECIPE, Release, whole
 
 
@@ -29,8 +31,9 @@ def digest(path: Path) -> dict[str, Any]:
     return {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
 
 
-def by_label(items: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    return {item["label"]: item for item in items}
+def sums(files: dict[str, Any]) -> dict[str, Any]:
+    """Size and sha256 of files."""
+    return {path: {k: file[k] for k in ("size", "sha256")} for path, file in files.items()}
 
 
 def test_every_file(release: Release) -> None:
@@ -40,9 +43,7 @@ def test_every_file(release: Release) -> None:
     }
     assert set(files) == there - {"manifest.json", "SHA256SUMS"}
     for path_in_release, one in files.items():
-        assert {k: v for k, v in one.items() if k != "contents"} == digest(
-            release.folder / path_in_release
-        )
+        assert {k: one[k] for k in ("size", "sha256")} == digest(release.folder / path_in_release)
 
 
 def test_what_is_in_archives(release: Release, tmp_path: Path) -> None:
@@ -50,11 +51,11 @@ def test_what_is_in_archives(release: Release, tmp_path: Path) -> None:
     files = manifest(release)["files"]
     unpacked = tmp_path / "unpacked"
     shutil.unpack_archive(release.folder / "chat_apk.apk", unpacked, "zip")
-    assert files["chat_apk.apk"]["contents"] == {
+    assert sums(files["chat_apk.apk"]["contents"]) == {
         p.relative_to(unpacked).as_posix(): digest(p) for p in unpacked.rglob("*") if p.is_file()
     }
     app = tmp_path / "apps/chat"
-    assert files["chat-linux_x86_64.tar.zst"]["contents"] == {
+    assert sums(files["chat-linux_x86_64.tar.zst"]["contents"]) == {
         f"chat/{p.relative_to(app).as_posix()}": digest(p) for p in app.rglob("*") if p.is_file()
     }
     assert "contents" not in files["programs/update.pte"]
@@ -72,74 +73,56 @@ def test_sha256sum_accepts_the_checksums(release: Release) -> None:
 
 def test_versions(release: Release) -> None:
     made = manifest(release)
-    assert made["exporter"]["executorch"] == "1.5.1"
-    assert made["exporter"]["torch"] == "2.13.0"
-    assert made["exporter"]["python"].startswith("3.")
-    assert made["exporter"]["packages"] == {"jinja2": "3.1.6", "torch": "2.13.0+cpu"}
-    assert made["platforms"] == {
-        "android_arm64": {
-            "apps": ["//x:phone"],
-            "files": ["chat_apk.apk"],
-            "runtimes": {"//rt:android_arm64": "1.5.1"},
-        },
-        "linux_x86_64": {
-            "apps": ["//x:chat"],
-            "files": ["chat-linux_x86_64.tar.zst"],
-            "runtimes": {"//rt:linux_x86_64": "1.5.1"},
-        },
-    }
-    assert made["packages"] == [
-        {
-            "label": "//x:chat_apk",
-            "kind": "apk",
-            "file": "chat_apk.apk",
-            "apps": ["//x:phone"],
-            "signing_key": "debug",
-        }
-    ]
+    assert made["executorch"] == {"exporter": "1.5.1"}
+    packages = made["python_packages"]
+    assert packages["exporter"] == {"jinja2": "3.1.6", "torch": "2.13.0+cpu"}
+    assert packages["python"]["python"].startswith("3.")
+    archive, apk = (made["files"][name] for name in ("chat-linux_x86_64.tar.zst", "chat_apk.apk"))
+    assert (archive["label"], archive["platforms"]) == ("//x:chat", ["linux_x86_64"])
+    assert (apk["label"], apk["platforms"]) == ("//x:chat_apk", ["android_arm64"])
+    assert archive["runtime"] == apk["runtime"] == "1.5.1"
+    assert apk["signing_key"] == "debug" and "signing_key" not in archive
 
 
 def test_recipes_and_sharing(release: Release) -> None:
     made = manifest(release)
-    programs = by_label(made["programs"])
-    assert list(programs) == ["//m:base", "//m:task", "//m:update"]
-    assert programs["//m:base"]["recipe"] == RECIPE
-    assert programs["//m:base"]["model"] == {"label": "//m:base_model", "entry_point": "m:build"}
-    assert programs["//m:base"]["archives"] == ["chat-linux_x86_64.tar.zst", "chat_apk.apk"]
-    assert programs["//m:base"]["methods"] == ["forward"]
-    assert programs["//m:update"]["files"] == ["programs/update.pte"]
-    (data,) = made["data"]
-    assert data["label"] == "//m:foundation"
-    assert data["programs"] == ["//m:base", "//m:task", "//m:update"]
-    assert data["files"] == ["data/foundation.ptd"]
-    assert data["archives"] == ["chat-linux_x86_64.tar.zst", "chat_apk.apk"]
+    programs = made["programs"]
+    assert [p["label"] for p in programs.values()] == ["//m:base", "//m:task", "//m:update"]
+    assert programs["base"]["built_from"] == {
+        "model": "//m:base_model",
+        "entry_point": "m:build",
+        "recipe": RECIPE,
+        "backend_packages": [],
+    }
+    assert programs["base"]["file"] == "chat-linux_x86_64.tar.zst/chat/programs/base.pte"
+    assert list(programs["base"]["methods"]) == ["forward"]
+    assert programs["update"]["file"] == "programs/update.pte"
+    assert {tuple(p["data"]) for p in programs.values()} == {("data/foundation.ptd",)}
+    assert made["files"]["data/foundation.ptd"]["label"] == "//m:foundation"
+
+
+def test_programs_that_are_files_can_be_opened(release: Release) -> None:
+    """As an app's, from the release's manifest."""
+    manifest(release)
+    read = manifests.read(release.folder / "manifest.json")
+    files = [release.folder / path for path in read.programs["update"].data]
+    file = release.folder / read.programs["update"].file
+    assert read.programs["update"].file in read.files
+    with pytest.raises(BuildError, match="is not an ExecuTorch data file"):
+        check(read, "update", file, files)
 
 
 def test_the_same_bytes_elsewhere(release: Release, tmp_path: Path) -> None:
     assert release.make() == 0
     other = whole(tmp_path / "some/other/place")
     # Neither order nor paths of the inputs count.
-    for key in ("apps", "programs", "models", "packages"):
-        other.description[key].reverse()
+    for said in other.arguments.values():
+        said.reverse()
     assert other.make() == 0
     for name in ("manifest.json", "sbom.cdx.json", "SHA256SUMS"):
         text = (release.folder / name).read_bytes()
         assert (other.folder / name).read_bytes() == text
         assert str(tmp_path).encode() not in text
-
-
-def test_labels_of_other_repositories(tmp_path: Path) -> None:
-    """As manifests of apps have them, whatever analysis calls the repository."""
-    made = Release(tmp_path)
-    program = made.program("net")
-    program = dataclasses.replace(program, label="@nets//m:net")
-    said = made.description["programs"][0]
-    said |= {"label": "@@nets~1.0//m:net", "recipe": {"label": "@@nets~1.0//r:fp32"}}
-    made.app("own", "linux_arm64", [program], file="own-linux_arm64.tar.zst")
-    assert made.make(repository=["@@nets~1.0//x:y", "@nets//x:y"]) == 0
-    (listed,) = made.json("manifest.json")["programs"]
-    assert listed["label"] == "@nets//m:net"
-    assert listed["recipe"] == {"label": "@nets//r:fp32"}
 
 
 STABLE = "BUILD_HOST secret\nBUILD_USER someone\nSTABLE_GIT_COMMIT 4f1c0de\nSTABLE_DIRTY \n"
@@ -195,7 +178,7 @@ def test_no_metadata(release: Release, capsys: pytest.CaptureFixture[str]) -> No
 def test_one_target_with_different_bytes(
     release: Release, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = Path(release.description["apps"][1]["manifest"])
+    path = Path(release.arguments["app"][1][4])
     given = json.loads(path.read_text())
     expected = given["files"]["programs/base.pte"]["sha256"]
     given["files"]["programs/base.pte"]["sha256"] = "0" * 64
@@ -209,8 +192,7 @@ def test_an_app_alone(tmp_path: Path) -> None:
     """No program, no data, no package."""
     made = Release(tmp_path)
     made.app("own", "linux_arm64", [], file="own-linux_arm64.tar.zst")
-    assert manifest(made)["programs"] == []
-    assert manifest(made)["data"] == []
+    assert "programs" not in manifest(made)
 
 
 def test_what_changed(release: Release, tmp_path: Path) -> None:
@@ -221,28 +203,20 @@ def test_what_changed(release: Release, tmp_path: Path) -> None:
     removed = {"size": 1, "sha256": "0" * 64}
     listed["files"]["data/gone.ptd"] = removed
     del listed["files"]["sbom.cdx.json"]
-    listed["files"]["programs/update.pte"] = removed
+    listed["files"]["programs/update.pte"] = removed | {"label": "//m:update"}
     older.write_text(json.dumps(listed))
     assert release.make(previous=older) == 0
     changes = release.json("changes.json")
-    assert changes["changed"] == [
-        {"file": name, **digest(release.folder / name)}
-        for name in ("programs/update.pte", "sbom.cdx.json")
-    ]
+    expected = ("programs/update.pte", "sbom.cdx.json")
+    assert sums(changes["files"]) == {name: digest(release.folder / name) for name in expected}
     assert changes["removed"] == ["data/gone.ptd"]
-    assert changes["previous"]["sha256"] == digest(older)["sha256"]
-    assert changes["current"]["sha256"] == digest(release.folder / "manifest.json")["sha256"]
+    assert (changes["format"], changes["label"]) == (1, "//x:release")
     assert "  changes.json\n" in (release.folder / "SHA256SUMS").read_text()
 
 
 @pytest.mark.parametrize(
     ("text", "says"),
-    [
-        ("[]", "is not a manifest of a release"),
-        ('{"format": 2}', "got format 2, expected 1"),
-        ('{"format": 1, "label": "//a:b", "files": {"a": {"size": 1}}}', "sha256"),
-        ('{"format": 1, "label": "//a:b", "files": {"a": {"size": 1, "sha256": "x"}}}', "sha256"),
-    ],
+    [("[]", "is not a manifest"), ('{"format": 2}', "got format 2, expected 1")],
 )
 def test_a_previous_manifest_that_is_none(
     release: Release, tmp_path: Path, text: str, says: str, capsys: pytest.CaptureFixture[str]

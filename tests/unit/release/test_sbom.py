@@ -66,7 +66,7 @@ STAMP = {
 
 @pytest.mark.parametrize("status", [{}, STAMP])
 def test_it_is_cyclonedx(release: Release, status: dict[str, str]) -> None:
-    release.description["version"] = "1.4.0"
+    release.say("version", "1.4.0")
     made = bill(release, **status)
     text = (release.folder / "sbom.cdx.json").read_text()
     assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(text) is None
@@ -127,7 +127,7 @@ def test_a_runtime_of_unknown_origin(tmp_path: Path) -> None:
 def test_weights_are_files_with_hashes(release: Release) -> None:
     made = bill(release)
     result = components(made)
-    (listed,) = release.json("manifest.json")["data"]
+    listed = release.json("manifest.json")["files"]["data/foundation.ptd"]
     weights = result["data://m:foundation"]
     assert weights["name"] == "foundation.ptd"
     assert weights["hashes"] == [{"alg": "SHA-256", "content": listed["sha256"]}]
@@ -170,7 +170,7 @@ def test_packages_of_backends(release: Release) -> None:
     metadata = release.file(
         "tosa.dist-info/METADATA", "Name: tosa_tools\nVersion: 1\nLicense: MIT\n"
     )
-    release.description["backend_packages"] = [{"label": "//b:tosa", "metadata": [str(metadata)]}]
+    release.say("backend_packages", "//b:tosa", metadata)
     result = {one["name"]: one for one in bill(release)["metadata"]["tools"]["components"]}
     package = result["tosa-tools"]
     assert package["purl"] == "pkg:pypi/tosa-tools@1"
@@ -181,7 +181,7 @@ def test_packages_of_backends(release: Release) -> None:
 def test_the_serial_number_follows_from_the_contents(release: Release, tmp_path: Path) -> None:
     one = bill(release)
     assert bill(whole(tmp_path / "again"))["serialNumber"] == one["serialNumber"]
-    release.description["programs"][0]["recipe"]["options"] = {"group_size": "64"}
+    release.arguments["program"][0][3] = json.dumps({"options": {"group_size": "64"}})
     assert bill(release)["serialNumber"] != one["serialNumber"]
 
 

@@ -11,6 +11,8 @@ import pytest
 from etcli.report import app, modules
 from etcli.report import program as program_report
 from etcli.report.treemap import Node
+from etlink import manifest as manifests
+from etlink.manifest import File, Manifest, Method, Program
 from synthetic import link_with, program, shared_file
 from test_page import ACCURACY, DELEGATION, FACTS, RUN
 
@@ -21,7 +23,7 @@ def parts(tmp_path: Path) -> dict[str, Any]:
     wide = {"body": b"b" * 8000}
     base = program(tmp_path / "base", "//m:base", {}, wide)
     shared = shared_file(tmp_path / "f.ptd", "//m:f", base)
-    reports, programs, files = {}, [], {"runner": 5000, "lib/libx.so": 9000, "manifest": 10}
+    reports, programs, files = {}, {}, {"runner": 5000, "lib/libx.so": 9000, "manifest": 10}
     for name in ("one", "two"):
         label = f"//m:{name}"
         lowered = program(tmp_path / name, label, {"head": name.encode() * 400}, wide)
@@ -33,32 +35,29 @@ def parts(tmp_path: Path) -> dict[str, Any]:
         )
         file = f"programs/{name}.pte"
         files[file] = path.stat().st_size
-        programs.append(
-            {
-                "name": name,
-                "label": label,
-                "file": file,
-                "data": {"//m:f": "data/f.ptd"},
-                "backends": ["XnnpackBackend"],
-                "operators": ["aten::sin.out"],
-            }
+        programs[name] = Program(
+            label=label,
+            file=file,
+            data=("data/f.ptd",),
+            methods={"forward": Method(backends=("XnnpackBackend",), operators=("aten::sin.out",))},
         )
     files["data/f.ptd"] = (tmp_path / "f.ptd").stat().st_size
-    manifest = {
-        "label": "//a:app",
-        "platform": "linux_x86_64",
-        "executorch": {"exporter": "1.5.1", "runtime": "1.5.1"},
-        "binary": "runner",
-        "libraries": ["lib/libx.so"],
-        "programs": programs,
-        "files": {path: {"size": size, "sha256": ""} for path, size in files.items()},
-    }
+    labels = {"data/f.ptd": "//m:f"}
+    manifest = Manifest(
+        label="//a:app",
+        platforms=("linux_x86_64",),
+        executorch={"exporter": "1.5.1", "runtime": "1.5.1"},
+        binary="runner",
+        libraries=("lib/libx.so",),
+        programs=programs,
+        files={p: File(size=size, label=labels.get(p, "")) for p, size in files.items()},
+    )
     return {"manifest": manifest, "reports": reports}
 
 
 def test_bytes_by_kind(parts: dict[str, Any]) -> None:
     report = app.describe(**parts)
-    sizes = {path: f["size"] for path, f in parts["manifest"]["files"].items()}
+    sizes = {path: file.size for path, file in parts["manifest"].files.items()}
     assert report["bytes"] == {
         "binary": 5000,
         "data": sizes["data/f.ptd"],
@@ -82,7 +81,7 @@ def test_the_page(parts: dict[str, Any]) -> None:
 
 def test_the_command_line(parts: dict[str, Any], tmp_path: Path) -> None:
     manifest = tmp_path / "app.json"
-    manifest.write_text(json.dumps(parts["manifest"]))
+    manifests.write(manifest, parts["manifest"])
     arguments = ["--manifest", str(manifest)]
     for label, report in parts["reports"].items():
         file = tmp_path / f"{report['label'][4:]}.json"

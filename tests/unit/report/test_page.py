@@ -126,7 +126,8 @@ def test_the_page_warns_of_the_weight_cache_and_of_copies(tmp_path: Path) -> Non
     base = program(tmp_path / "base", "//m:base", {}, {"wq": b"q" * 4096})
     shared = shared_file(tmp_path / "f.ptd", "//m:foundation", base)
     linked = dataclasses.asdict(link_with(base, tmp_path / "out", shared)[0])
-    linked["manifest"]["weight_cache"] = {"safe": False, "reasons": ["a and b have equal bytes"]}
+    (loaded,) = linked["manifest"]["programs"].values()
+    loaded["weight_cache"]["reasons"] = ["a and b have equal bytes"]
     described = report.describe("//m:task", base, FACTS, RUN, linked)
     copies = {name: [name.ljust(8).encode() + WEIGHTS * 200] for name in ("prefill", "decode")}
     described["duplicated"] = report.duplicated(lowered(tmp_path / "vgf", copies))

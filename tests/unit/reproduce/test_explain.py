@@ -17,7 +17,7 @@ from etcli.reproduce.command import compare
 from etfast import path as fast_path
 from etlink import ptd
 from etlink.container import Piece, sha256_of
-from etlink.data_index import describe_key
+from etlink.data_file import describe_key
 from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
 from executorch.exir import to_edge_transform_and_lower
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import struct
 import subprocess
 from pathlib import Path
 
 import pytest
 from etbuild.errors import BuildError
-from etbundle.scan import Registered, main, scan
+from etbundle.scan import Registered, main, read, scan
 
 _HERE = Path("tests/unit/scan").absolute()
 _EXTERNAL = _HERE.parents[3]
@@ -107,14 +106,14 @@ def test_archives_and_names_that_only_look_like_registered_ones() -> None:
 
 
 def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    out = tmp_path / "out.json"
+    out = tmp_path / "out"
     arguments = ["--label", "//x:own", "--library", str(_HERE / "libown.a"), "--output", str(out)]
     assert main([*arguments, "--backend", "OwnBackend"]) == 0
-    assert json.loads(out.read_text()) == {
-        "label": "//x:own",
-        "operators": ["own::twice.out"],
-        "backends": ["OwnBackend"],
-    }
+    assert out.read_text() == "operator own::twice.out\nbackend OwnBackend\n"
+    assert read(out) == Registered(("own::twice.out",), ("OwnBackend",))
+    out.write_text("operator a::b\nkernel c\n")
+    with pytest.raises(BuildError, match="out:2: got 'kernel c', expected an operator or a"):
+        read(out)
     assert main([*arguments, "--backend", "VulkanBackend"]) == 1
     assert '//x:own: backend "VulkanBackend" not found in libown.a' in capsys.readouterr().err
 

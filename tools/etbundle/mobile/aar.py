@@ -1,6 +1,6 @@
 """EtPackage: packs programs, data and the runtime as an Android library, for aar_import.
 
-Contract: `etbundle.mobile.aar --output OUT.aar --name NAME --manifest AndroidManifest.xml
+Contract: `etbundle.mobile.aar --output OUT.aar --label L --manifest AndroidManifest.xml
 --classes JAR [--keep_rules FILE] --app ABI=DIR… [--library ABI=FILE…]`
 """
 
@@ -21,7 +21,7 @@ from etbundle.mobile.apk import by_abi, native_libraries
 
 def write_aar(
     output: Path,
-    name: str,
+    label: str,
     manifest: Path,
     classes: Path,
     apps: Mapping[str, App],
@@ -32,7 +32,7 @@ def write_aar(
 
     Args:
         output: file to write.
-        name: of the package, for the manifest of programs.
+        label: of the package, for the manifest of programs.
         manifest: the AndroidManifest.xml.
         classes: a .jar.
         apps: ABI to app.
@@ -51,7 +51,7 @@ def write_aar(
         entries.append(Entry("proguard.txt", keep_rules))
     # An AAR has no targetSdk: that of the app decides.
     entries += native_libraries("jni", apps, libraries, must_align=False)
-    entries += common(list(apps.values()), name).entries("assets")
+    entries += common(list(apps.values()), label, "assets")
     write_zip(output, entries)
 
 
@@ -60,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Writes the AAR."""
     parser = ToolParser(prog="etbundle.mobile.aar", description=__doc__)
     parser.add_argument("--output", type=Path, required=True, help="file to write")
-    parser.add_argument("--name", required=True, help="of the package")
+    parser.add_argument("--label", required=True, help="of the package")
     parser.add_argument("--manifest", type=Path, required=True, help="AndroidManifest.xml")
     parser.add_argument("--classes", type=Path, required=True, help=".jar")
     parser.add_argument("--keep_rules", type=Path, help="for R8")
@@ -69,7 +69,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     args = parser.parse_args(arguments)
     libraries = by_abi(args.library)
     apps = {abi: read(path) for abi, path in by_abi(args.app).items()}
-    write_aar(args.output, args.name, args.manifest, args.classes, apps, libraries, args.keep_rules)
+    write_aar(
+        args.output, args.label, args.manifest, args.classes, apps, libraries, args.keep_rules
+    )
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """EtPackage: packs an Android app that chats with programs, not yet signed.
 
-Contract: `etbundle.mobile.apk --output OUT.apk --name NAME --base BASE.apk --dex DIR
+Contract: `etbundle.mobile.apk --output OUT.apk --label L --base BASE.apk --dex DIR
 --app ABI=DIR… --library ABI=FILE…`
 """
 
@@ -52,7 +52,7 @@ def native_libraries(
         paths = [path for path in app.below("lib") if path.endswith(".so")]
         if not paths:
             raise BuildError(
-                f"{app.name}: no library found in lib/.",
+                f"{app.manifest.label}: no library found in lib/.",
                 "Only an app for Android can be in an APK or AAR.",
             )
         entries += [
@@ -88,7 +88,7 @@ def _stored(name: str) -> bool:
 
 def write_apk(
     output: Path,
-    name: str,
+    label: str,
     base: Path,
     dex: Path,
     apps: Mapping[str, App],
@@ -98,7 +98,7 @@ def write_apk(
 
     Args:
         output: file to write.
-        name: of the package, for the manifest of programs.
+        label: of the package, for the manifest of programs.
         base: output of aapt2: AndroidManifest.xml and resources.
         dex: folder of .dex files.
         apps: ABI to app.
@@ -115,7 +115,7 @@ def write_apk(
         raise BuildError(f"{base} is damaged: {error}.", REBUILD) from error
     entries += tree(dex)
     entries += native_libraries("lib", apps, libraries, must_align=True)
-    entries += common(list(apps.values()), name).entries("assets")
+    entries += common(list(apps.values()), label, "assets")
     size = sum(entry.size() for entry in entries)
     if size > _LIMIT:
         raise BuildError(
@@ -135,14 +135,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Writes the APK."""
     parser = ToolParser(prog="etbundle.mobile.apk", description=__doc__)
     parser.add_argument("--output", type=Path, required=True, help="file to write")
-    parser.add_argument("--name", required=True, help="of the package")
+    parser.add_argument("--label", required=True, help="of the package")
     parser.add_argument("--base", type=Path, required=True, help="output of aapt2")
     parser.add_argument("--dex", type=Path, required=True, help="folder of .dex files")
     parser.add_argument("--app", action="append", required=True, metavar="ABI=DIR")
     parser.add_argument("--library", action="append", required=True, metavar="ABI=FILE")
     args = parser.parse_args(arguments)
     apps = {abi: read(path) for abi, path in by_abi(args.app).items()}
-    write_apk(args.output, args.name, args.base, args.dex, apps, by_abi(args.library))
+    write_apk(args.output, args.label, args.base, args.dex, apps, by_abi(args.library))
 
 
 if __name__ == "__main__":

@@ -10,22 +10,22 @@ from cyclonedx.model import HashAlgorithm, HashType, Property
 from cyclonedx.model.component import Component, ComponentType
 from cyclonedx.model.license import License, LicenseExpression
 from cyclonedx.spdx import is_supported_id
+from etlink.manifest import File
 from packageurl import PackageURL
 
-from etbundle.release.contents import Digest
 from etbundle.release.python_packages import PythonPackage
 
 _PROPERTY = "rules_executorch:"
 
 
-def file(ref: str, name: str, digest: Digest, **more: Any) -> Component:
+def file(ref: str, name: str, of: File, **more: Any) -> Component:
     """A file with its hash."""
-    return Component(type=ComponentType.FILE, bom_ref=ref, name=name, hashes=hashes(digest), **more)
+    return Component(type=ComponentType.FILE, bom_ref=ref, name=name, hashes=hashes(of), **more)
 
 
-def hashes(digest: Digest) -> list[HashType]:
+def hashes(of: File) -> list[HashType]:
     """A file's hash as CycloneDX has it."""
-    return [HashType(alg=HashAlgorithm.SHA_256, content=digest["sha256"])]
+    return [HashType(alg=HashAlgorithm.SHA_256, content=of.sha256)]
 
 
 def properties(values: Mapping[str, str]) -> list[Property]:

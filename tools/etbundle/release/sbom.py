@@ -10,21 +10,21 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import Any
 
 from cyclonedx.model.bom import Bom
 from cyclonedx.model.component import Commit, Component, ComponentType, Pedigree
 from cyclonedx.model.lifecycle import LifecyclePhase, PredefinedLifecycle
 from cyclonedx.output.json import JsonV1Dot6
+from etlink.manifest import File, Manifest, Program
 from packageurl import PackageURL
 
 from etbundle.release import components
-from etbundle.release.contents import Contents, Digest, weights
-from etbundle.release.description import App, Origin, Release
+from etbundle.release.inputs import App, Origin, Release
 from etbundle.release.python_packages import Environment
 from etbundle.release.status import Stamp
+from etbundle.release.whole import Whole, weights
 
 
 class _Bill:
@@ -56,20 +56,18 @@ class _Bill:
                 yield ref, given.content
 
 
-def make(
-    release: Release, contents: Contents, environment: Environment, stamp: Stamp | None
-) -> str:
+def make(release: Release, contents: Whole, environment: Environment, stamp: Stamp | None) -> str:
     """The bill as text.
 
     Args:
-        release: its description.
+        release: what it is made from.
         contents: of the release.
         environment: what its programs were lowered with.
         stamp: what a stamped build records of its source; None: it is not stamped.
     """
     bill = _Bill()
-    for label in contents.programs:
-        _add_program(bill, release, contents, label)
+    for name, program in contents.manifest.programs.items():
+        _add_program(bill, release, contents.manifest, name, program)
     top = []
     for app in release.apps.values():
         parts = _add_parts(bill, contents.apps[app.label], app)
@@ -79,9 +77,7 @@ def make(
     top += [
         _add_package(bill, release, contents, number) for number in range(len(release.packages))
     ]
-    if contents.loose:
-        top += [f"program:{program['label']}" for program in contents.loose["programs"]]
-        top += [_add_file(bill, contents.loose, path) for path in contents.loose["assets"]]
+    top += _add_loose(bill, contents.loose)
     bom = Bom(components=bill.components.values())
     component_by_ref = bill.components | bill.parts
     for ref, component in component_by_ref.items():
@@ -112,18 +108,23 @@ def _release(release: Release, stamp: Stamp | None) -> Component:
     return Component(
         type=ComponentType.APPLICATION,
         bom_ref="release:" + release.label,
-        name=release.name,
+        name=_name(release.label),
         version=release.version or None,
         pedigree=Pedigree(commits=commits) if commits else None,
         properties=components.properties({"label": release.label}),
     )
 
 
-def _add_parts(bill: _Bill, manifest: Mapping[str, Any], app: App) -> list[str]:
-    """Adds what an app has apart from its binary: libraries, assets, programs."""
-    parts = _add_libraries(bill, manifest, app)
-    parts += [_add_file(bill, manifest, path) for path in manifest["assets"]]
-    return parts + [f"program:{program['label']}" for program in manifest["programs"]]
+def _add_parts(bill: _Bill, manifest: Manifest, app: App) -> list[str]:
+    """Adds the parts of an app apart from its binary: libraries, assets, programs."""
+    return _add_libraries(bill, manifest, app) + _add_loose(bill, manifest)
+
+
+def _add_loose(bill: _Bill, manifest: Manifest) -> list[str]:
+    """Adds programs and assets."""
+    assets = [path for path in sorted(manifest.files) if path.startswith("assets/")]
+    programs = [f"program:{program.label}" for program in manifest.programs.values()]
+    return [_add_file(bill, manifest, path) for path in assets] + programs
 
 
 def _add_linked(bill: _Bill, app: App) -> list[str]:
@@ -133,13 +134,12 @@ def _add_linked(bill: _Bill, app: App) -> list[str]:
     ]
 
 
-def _add_app(bill: _Bill, contents: Contents, app: App, parts: Sequence[str]) -> str:
+def _add_app(bill: _Bill, contents: Whole, app: App, parts: Sequence[str]) -> str:
     """An app with its binary."""
-    binary = contents.apps[app.label]["binary"]
+    manifest = contents.apps[app.label]
+    binary = manifest.binary
     runner = bill.add(
-        components.file(
-            f"app:{app.label}/{binary}", binary, contents.apps[app.label]["files"][binary]
-        ),
+        components.file(f"app:{app.label}/{binary}", binary, manifest.files[binary]),
         _add_linked(bill, app),
     )
     return bill.add(
@@ -147,7 +147,7 @@ def _add_app(bill: _Bill, contents: Contents, app: App, parts: Sequence[str]) ->
             type=ComponentType.APPLICATION,
             bom_ref="app:" + app.label,
             name=app.name,
-            hashes=components.hashes(contents.files[app.file]),
+            hashes=components.hashes(contents.manifest.files[app.file]),
             properties=components.properties(
                 {
                     "executorch": app.runtime_version,
@@ -162,11 +162,11 @@ def _add_app(bill: _Bill, contents: Contents, app: App, parts: Sequence[str]) ->
     )
 
 
-def _add_libraries(bill: _Bill, manifest: Mapping[str, Any], app: App) -> list[str]:
+def _add_libraries(bill: _Bill, manifest: Manifest, app: App) -> list[str]:
     """The libraries of an app as parts of the packages that they come from."""
     parts = []
     for library in app.libraries:
-        paths = [path for path in library.paths if path in manifest["files"]]
+        paths = [path for path in library.paths if path in manifest.files]
         if not paths:
             continue
         if library.purl:
@@ -182,11 +182,11 @@ def _add_libraries(bill: _Bill, manifest: Mapping[str, Any], app: App) -> list[s
                 )
             )
         for path in paths:
-            digest = manifest["files"][path]
+            file = manifest.files[path]
             part = components.file(
-                f"library:{app.platform}/{path}@{digest['sha256']}",
+                f"library:{app.platform}/{path}@{file.sha256}",
                 path,
-                digest,
+                file,
                 properties=components.properties(
                     {"executorch": app.runtime_version, "platform": app.platform}
                 ),
@@ -195,30 +195,36 @@ def _add_libraries(bill: _Bill, manifest: Mapping[str, Any], app: App) -> list[s
     return parts
 
 
-def _add_file(bill: _Bill, manifest: Mapping[str, Any], path: str) -> str:
+def _add_file(bill: _Bill, manifest: Manifest, path: str) -> str:
     """A file that is not a program, such as a tokenizer."""
-    digest = manifest["files"][path]
-    return bill.add(components.file(f"file:{path}@{digest['sha256']}", path, digest))
+    file = manifest.files[path]
+    return bill.add(components.file(f"file:{path}@{file.sha256}", path, file))
 
 
-def _add_program(bill: _Bill, release: Release, contents: Contents, label: str) -> str:
+def _add_program(
+    bill: _Bill, release: Release, manifest: Manifest, name: str, program: Program
+) -> str:
     """A program, the data files that it loads, and the files that its weights come from."""
-    program, source = contents.programs[label], release.programs[label]
-    data = [
-        bill.add(components.file("data:" + file, _name(file) + ".ptd", contents.data[file]))
-        for file in program.data
-    ]
+    source = release.programs[program.label]
+    data = []
+    for path in program.data:
+        file = manifest.find(path)
+        data.append(
+            bill.add(components.file("data:" + file.label, _name(file.label) + ".ptd", file))
+        )
     return bill.add(
         Component(
             type=ComponentType.MACHINE_LEARNING_MODEL,
-            bom_ref="program:" + label,
-            name=program.name,
-            hashes=components.hashes(program.digest),
+            bom_ref="program:" + program.label,
+            name=name,
+            hashes=components.hashes(manifest.find(program.file)),
             pedigree=_pedigree(weights(release, source.model)),
             properties=components.properties(
                 {
-                    "backends": ",".join(program.backends),
-                    "label": label,
+                    "backends": ",".join(
+                        sorted({b for m in program.methods.values() for b in m.backends})
+                    ),
+                    "label": program.label,
                     "methods": ",".join(program.methods),
                     "model": source.model,
                     "recipe": json.dumps(source.recipe, sort_keys=True),
@@ -229,16 +235,16 @@ def _add_program(bill: _Bill, release: Release, contents: Contents, label: str) 
     )
 
 
-def _pedigree(files: Sequence[tuple[str, Digest, Origin]]) -> Pedigree | None:
+def _pedigree(files: Sequence[tuple[str, File, Origin]]) -> Pedigree | None:
     ancestors = [
         Component(
             type=ComponentType.FILE,
             name=label,
-            hashes=components.hashes(digest),
+            hashes=components.hashes(file),
             licenses=components.licenses(origin.license),
             purl=PackageURL.from_string(origin.purl) if origin.purl else None,
         )
-        for label, digest, origin in files
+        for label, file, origin in files
     ]
     return Pedigree(ancestors=ancestors) if ancestors else None
 
@@ -247,10 +253,10 @@ def _name(label: str) -> str:
     return label.rsplit(":", 1)[-1]
 
 
-def _add_package(bill: _Bill, release: Release, contents: Contents, number: int) -> str:
+def _add_package(bill: _Bill, release: Release, contents: Whole, number: int) -> str:
     """An APK, AAR or Swift package, and the parts of its apps that are in it."""
     package = release.packages[number]
-    inside = {digest["sha256"] for digest in contents.inside[package.file].values()}
+    inside = {file.sha256 for file in contents.manifest.files[package.file].contents.values()}
     needs = {ref for ref, sha256 in bill.files() if sha256 in inside}
     if package.kind == "apk":
         # Only APKs have the runner.
@@ -261,7 +267,7 @@ def _add_package(bill: _Bill, release: Release, contents: Contents, number: int)
             type=ComponentType.APPLICATION,
             bom_ref="package:" + package.label,
             name=_name(package.label),
-            hashes=components.hashes(contents.files[package.file]),
+            hashes=components.hashes(contents.manifest.files[package.file]),
             properties=components.properties(
                 {
                     "file": package.file,

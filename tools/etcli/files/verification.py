@@ -4,47 +4,23 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from etbuild.errors import BuildError
 from etbundle import apps
 from etbundle.app import MANIFEST
-from etlink import manifest
-from etlink.container import REBUILD, Piece, sha256_of
-from etlink.json_file import FormError, decode
+from etlink import check, manifest
+from etlink.container import sha256_of
+from etlink.manifest import Manifest
 
 from etcli import paths
 from etcli.command import Outcome, add_data_option
 from etcli.console import Printer, bar
 
-
-@dataclass(frozen=True)
-class _File:
-    sha256: str
-    size: int
-
-
-@dataclass(frozen=True)
-class _Program:
-    name: str
-    file: str
-    manifest: str
-    data: dict[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class _Manifest:
-    """The fields of an app's manifest that are read."""
-
-    files: dict[str, _File]
-    binary: str
-    label: str = ""
-    platform: str = ""
-    programs: tuple[_Program, ...] = ()
-    libraries: tuple[str, ...] = ()
+# Of a release: they list or follow from its manifest.
+_NOT_LISTED = ("SHA256SUMS", "changes.json")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -76,7 +52,7 @@ def verify(path: Path, data: list[Path]) -> dict[str, Any]:
       BuildError: there is no manifest, or it cannot be read.
     """
     if path.is_dir():
-        return _app(path)
+        return _folder(path)
     return _program(path, data)
 
 
@@ -90,105 +66,73 @@ def _program(path: Path, data: list[Path]) -> dict[str, Any]:
         )
     problems: list[str] = []
     files = data or paths.data_beside(path)
-    keys = _check(manifest.read(own_manifest), path, files, problems)
+    known = manifest.read(own_manifest)
+    keys = sum(_check(known, name, path, files, problems) for name in known.programs)
     checked = {"files": 1 + len(files), "programs": 1, "keys": keys}
     checked["bytes"] = sum(p.stat().st_size for p in [path, *files])
     return {"ok": not problems, "what": path.name, "checked": checked, "problems": problems}
 
 
-def _app(path: Path) -> dict[str, Any]:
+def _folder(path: Path) -> dict[str, Any]:
     app = apps.read(path)
-    # Lists the manifest, too.
-    app.files.pop("SHA256SUMS", None)
-    if "release" in app.manifest:
-        return _release(path, app)
-    try:
-        listed = decode(_Manifest, app.manifest, extra=True)
-    except FormError as error:
-        raise BuildError(
-            f"{path / MANIFEST} is not the manifest of an app: {error}.", REBUILD
-        ) from error
-    problems = _file_problems(app, listed.files)
-    for name in (listed.binary, *listed.libraries):
-        if name in app.files and not os.access(app.files[name], os.X_OK):
+    for name in _NOT_LISTED:
+        app.files.pop(name, None)
+    known = app.manifest
+    problems = _file_problems(app)
+    for name in sorted(known.code() & app.files.keys()):
+        if not os.access(app.files[name], os.X_OK):
             problems.append(f"{name} cannot be executed: it has lost its permissions.")
-    keys = sum(_app_program(app, program, problems) for program in listed.programs)
+    keys = sum(_packed_program(app, name, problems) for name in known.programs)
     checked = {
-        "files": len(listed.files),
-        "programs": len(listed.programs),
+        "files": len(known.files),
+        "programs": len(known.programs),
         "keys": keys,
         "bytes": sum(p.stat().st_size for p in app.files.values()),
     }
-    return {
-        "ok": not problems,
-        "what": listed.label or path.name,
-        "platform": listed.platform,
-        "checked": checked,
-        "problems": problems,
-    }
+    return {"ok": not problems, "what": known.label, "checked": checked, "problems": problems}
 
 
-def _release(path: Path, app: apps.App) -> dict[str, Any]:
-    try:
-        files = decode(dict[str, _File], app.manifest["files"], extra=True)
-    except (FormError, LookupError) as error:
-        raise BuildError(
-            f"{path / MANIFEST} is not the manifest of a release: {error}.", REBUILD
-        ) from error
-    # The files that changed since an earlier release, which follow from the manifests.
-    app.files.pop("changes.json", None)
-    problems = _file_problems(app, files)
-    checked = {"files": len(files), "programs": len(app.manifest.get("programs", ())), "keys": 0}
-    checked["bytes"] = sum(p.stat().st_size for p in app.files.values())
-    return {"ok": not problems, "what": app.name, "checked": checked, "problems": problems}
-
-
-def _file_problems(app: apps.App, files: Mapping[str, _File]) -> list[str]:
+def _file_problems(app: apps.App) -> list[str]:
     """Problems of files on their own: missing, other bytes, not listed."""
     problems = []
     with bar("Verifying", sum(p.stat().st_size for p in app.files.values())) as advance:
-        for name, expected in sorted(files.items()):
+        for name, expected in sorted(app.manifest.files.items()):
             if name not in app.files:
                 problems.append(f"{name} is missing; {MANIFEST} lists it.")
                 continue
             size = app.files[name].stat().st_size
-            sha256 = sha256_of(Piece.of_file(app.files[name]), advance)
+            sha256 = sha256_of(app.files[name], advance)
             if size != expected.size:
                 problems.append(f"{name}: size: got {size} bytes, expected {expected.size}.")
             elif sha256 != expected.sha256:
                 problems.append(f"{name}: sha256: got {sha256}, expected {expected.sha256}.")
-    extra = sorted(set(app.files) - set(files))
+    extra = sorted(app.files.keys() - app.manifest.files.keys())
     return problems + [f"{name} is not listed in {MANIFEST}." for name in extra]
 
 
-def _app_program(app: apps.App, program: _Program, problems: list[str]) -> int:
-    needed = [program.file, program.manifest, *program.data.values()]
-    missing = [name for name in needed if name not in app.files]
+def _packed_program(app: apps.App, name: str, problems: list[str]) -> int:
+    program = app.manifest.programs[name]
+    if program.file not in app.manifest.files:
+        # Of a release: it lies in an archive, whose hash has been compared.
+        return 0
+    missing = [path for path in (program.file, *program.data) if path not in app.files]
     if missing:
-        problems.append(f'The program "{program.name}" needs {missing[0]}, which is missing.')
+        problems.append(f'The program "{name}" needs {missing[0]}, which is missing.')
         return 0
-    try:
-        own = manifest.read(app.files[program.manifest])
-    except BuildError as error:
-        problems.append(error.what)
-        return 0
-    # Two data files of the same name are renamed in an app; the manifest has the targets' names.
-    named = [
-        entry | {"file": Path(program.data.get(entry["label"], entry["file"])).name}
-        for entry in own["data"]
-    ]
-    data = [app.files[name] for name in program.data.values()]
-    return _check(own | {"data": named}, app.files[program.file], data, problems)
+    data = [app.files[path] for path in program.data]
+    return _check(app.manifest, name, app.files[program.file], data, problems)
 
 
-def _check(own: Mapping[str, Any], path: Path, data: list[Path], problems: list[str]) -> int:
+def _check(
+    known: Manifest, name: str, path: Path, data: Sequence[Path], problems: list[str]
+) -> int:
     """Adds what is wrong with a program; returns the keys that were compared."""
     try:
-        manifest.check(own, path, data)
+        check.check(known, name, path, data)
     except BuildError as error:
         problems.append(error.what)
         return 0
-    return sum(len(entry["keys"]) for entry in own["data"])
+    return sum(len(known.files[path].keys) for path in known.programs[name].data)
 
 
 def show(result: Mapping[str, Any], out: Printer) -> None:

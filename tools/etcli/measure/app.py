@@ -21,9 +21,7 @@ from statistics import median
 from typing import Any
 
 from etbuild import BuildError
-from etlink import pte, tables
-from etlink.container import REBUILD
-from etlink.json_file import fields_of, read_object
+from etlink import manifest, pte, tables
 
 from etcli.console import waiting
 from etcli.measure import events, modules
@@ -78,12 +76,12 @@ class App:
         self._folder = Path(options.target_app_folder).absolute()
         self._options = options
         path = self._folder / "manifest.json"
-        self._manifest = read_object(path, "is not the manifest of an app", REBUILD)
-        with fields_of(path, REBUILD):
-            self.label: str = self._manifest["label"]
-            self.platform: str = self._manifest["platform"]
-            self._program = self._chosen(options.program)
-        self.file = self._folder / self._program["file"]
+        self._manifest = manifest.read(path)
+        self.label = self._manifest.label
+        self.platform = ", ".join(self._manifest.platforms)
+        self._name = self._chosen(options.program)
+        self._program = self._manifest.programs[self._name]
+        self.file = self._folder / self._program.file
         methods = list(tables.describe_methods(pte.read(self.file).program))
         constant = [m["name"] for m in methods if not m["inputs"]]
         names = [m["name"] for m in methods]
@@ -91,25 +89,24 @@ class App:
         self.methods = [name for name in names if name not in constant] or names
         if self.is_language_model and not list(self._folder.glob("assets/**/tokenizer.json")):
             raise BuildError(
-                f"{self.label}: {self._program['name']} is a language model, and the app has no "
-                "tokenizer.",
+                f"{self.label}: {self._name} is a language model, and the app has no tokenizer.",
                 "Add an et_llm_tokenizer to the app's data.",
             )
 
-    def _chosen(self, name: str | None) -> dict[str, Any]:
-        programs = {p["name"]: p for p in self._manifest["programs"]}
+    def _chosen(self, name: str | None) -> str:
+        programs = self._manifest.programs
         if name is None and len(programs) == 1:
-            return next(iter(programs.values()))
+            return next(iter(programs))
         if name not in programs:
             got = f'got "{name}"' if name else "got none"
             raise BuildError(
                 f"{self.label}: --program: {got}, expected one of {', '.join(sorted(programs))}."
             )
-        return programs[name]
+        return name
 
     def starts(self) -> list[Start]:
-        """The runs to measure, in order."""
-        options, name = self._options, self._program["name"]
+        """Starts of the runner to measure, in order."""
+        options, name = self._options, self._name
         if self.is_language_model:
             words = ["--prompt", " ".join(["one"] * options.prompt_tokens), "--raw_prompt"]
             words += ["--max_new_tokens", str(options.tokens)]
@@ -191,14 +188,14 @@ class App:
                 result["cases"][start.title] = {"method": start.title, "seconds": kept}
         if answers:
             result["generation"] = _generation(answers)
-        files = [self._program["file"], *self._program["data"].values()]
+        files = [self._program.file, *self._program.data]
         return {
             **result,
             "label": self.label,
             "recipe": "",
             "device": self.platform,
             "methods": self.methods,
-            "file_bytes": sum(self._manifest["files"][file]["size"] for file in files),
+            "file_bytes": sum(self._manifest.files[file].size for file in files),
             "memory_bytes": memory,
             "peak_memory_bytes": peak,
             "machine": self._machine() if self._is_on_device else here(),
@@ -236,7 +233,7 @@ class App:
         summary = events.summary(timeline)
         pairs = (pair.rsplit("=", 1) for pair in self._options.target_app_report)
         reports = {label.removeprefix("@@"): path for label, path in pairs}
-        report = reports.get(self._program["label"].removeprefix("@@"))
+        report = reports.get(self._program.label.removeprefix("@@"))
         if report:
             summary["modules"] = modules.of_method(timeline, method, modules.read(Path(report)))
         return summary

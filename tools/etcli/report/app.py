@@ -12,8 +12,10 @@ from typing import Any
 
 from etbuild.arguments import ToolParser
 from etbuild.command import tool_main
+from etlink import manifest as manifests
 from etlink.container import REBUILD, write_text
 from etlink.json_file import fields_of, read_object, write_json
+from etlink.manifest import Manifest
 
 from etcli.report import page, treemap
 from etcli.report.findings import LOW_SQNR_DB, findings
@@ -29,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         parser.add_argument(f"--{name}", type=Path, required=True)
     parser.add_argument("--report", nargs=2, action="append", default=[])
     options = parser.parse_args(arguments)
-    manifest = read_object(options.manifest, "is not the manifest of an app", REBUILD)
+    manifest = manifests.read(options.manifest)
     reports = {
         label: read_object(Path(file), "is not the report of a program", REBUILD)
         for label, file in options.report
@@ -41,19 +43,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     write_text(options.html, html)
 
 
-def describe(manifest: Mapping[str, Any], reports: Mapping[str, Any]) -> dict[str, Any]:
+def describe(manifest: Manifest, reports: Mapping[str, Any]) -> dict[str, Any]:
     """The report as one JSON object.
 
     Args:
       manifest: of the app, as EtApp writes it.
       reports: of its programs, by label.
     """
-    sizes = {path: file["size"] for path, file in manifest["files"].items()}
+    sizes = {path: file.size for path, file in manifest.files.items()}
     kinds = {path: _kind(path, manifest) for path in sizes}
     return {
-        "label": manifest["label"],
-        "platform": manifest["platform"],
-        "executorch": manifest["executorch"],
+        "label": manifest.label,
+        "platform": ", ".join(manifest.platforms),
+        "executorch": manifest.executorch,
         "bytes": {
             kind: sum(size for path, size in sizes.items() if kinds[path] == kind)
             for kind in sorted(set(kinds.values()))
@@ -64,27 +66,26 @@ def describe(manifest: Mapping[str, Any], reports: Mapping[str, Any]) -> dict[st
         ],
         "programs": [
             {
-                "name": program["name"],
-                "file": program["file"],
-                "data": program["data"],
-                "backends": program["backends"],
-                "operators": program["operators"],
-                "report": reports[program["label"]],
+                "name": name,
+                "file": program.file,
+                "data": {manifest.files[path].label: path for path in program.data},
+                "backends": sorted({b for m in program.methods.values() for b in m.backends}),
+                "operators": sorted({o for m in program.methods.values() for o in m.operators}),
+                "report": reports[program.label],
             }
-            for program in manifest["programs"]
+            for name, program in manifest.programs.items()
         ],
     }
 
 
-def _kind(path: str, manifest: Mapping[str, Any]) -> str:
-    if path == manifest["binary"]:
+def _kind(path: str, manifest: Manifest) -> str:
+    if path == manifest.binary:
         return "binary"
-    if path in manifest["libraries"]:
+    if path in manifest.libraries:
         return "library"
     folder = path.split("/", 1)[0]
-    if folder == "programs":
-        return "program" if path.endswith(".pte") else "other"
-    return {"data": "data", "assets": "asset", "licenses": "license"}.get(folder, "other")
+    kinds = {"programs": "program", "data": "data", "assets": "asset", "licenses": "license"}
+    return kinds.get(folder, "other")
 
 
 def of_app(report: Mapping[str, Any]) -> str:

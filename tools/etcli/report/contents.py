@@ -24,14 +24,15 @@ def of_program(index: Index, linked: Mapping[str, Any]) -> list[dict[str, Any]]:
       "payloads", "tables"), `bytes` and `data`: per datum its `name`, `bytes`, and where they are
       known `dtype` and `shape`. Largest first.
     """
-    owners = _owners(linked)
-    label = linked["manifest"]["label"]
+    label, known = linked["manifest"]["label"], linked["manifest"]["files"]
+    (loaded,) = linked["manifest"]["programs"].values()
+    owners = _owners(known, loaded)
     files: dict[tuple[str, str, str], _File] = {}
 
     def file(key: tuple[str, str, str]) -> _File:
         return files.setdefault(key, _File(*key))
 
-    program = file((linked["manifest"]["program"]["file"], label, OWN))
+    program = file((loaded["file"], label, OWN))
     backend = _loads_by_key(index)
     seen: set[tuple[int, str]] = set()
     for named in index.named_data:
@@ -60,12 +61,15 @@ def of_program(index: Index, linked: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [f.described() for f in sorted(files.values(), key=lambda f: (f.kind, -f.bytes, f.key))]
 
 
-def _owners(linked: Mapping[str, Any]) -> dict[str, tuple[str, str, str]]:
+def _owners(
+    files: Mapping[str, Any], program: Mapping[str, Any]
+) -> dict[str, tuple[str, str, str]]:
     """File, target and kind by key, of data that lie outside of the .pte."""
     owners = {}
-    for entry in linked["manifest"]["data"]:
-        kind = SHARED if entry["kind"] == "shared" else OWN
-        owners |= dict.fromkeys(entry["keys"], (entry["file"], entry["label"], kind))
+    for path in program.get("data", ()):
+        label = files[path]["label"]
+        kind = OWN if label == program["label"] else SHARED
+        owners |= {item["key"]: (path, label, kind) for item in files[path]["keys"]}
     return owners
 
 

@@ -29,7 +29,7 @@ def findings(report: Mapping[str, Any]) -> list[dict[str, str]]:
 
 
 def _all(report: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    if not report["weight_cache"]["safe"]:
+    if report["weight_cache"].get("reasons"):
         reasons = "; ".join(report["weight_cache"]["reasons"])
         yield f"XNNPACK's weight cache must stay off: {reasons}.", "bytes"
     operators = sorted({call["operator"] for call in report["without_kernel"]})

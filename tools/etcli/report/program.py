@@ -60,6 +60,7 @@ def describe(
     """
     index = lowered.index
     blobs = {n.sha256: n.size for n in index.named_data}
+    (program,) = linked["manifest"]["programs"].values()
     return {
         "label": label,
         "model": lowering["model"],
@@ -80,7 +81,7 @@ def describe(
         "unused_shared_data": linked["unused"],
         "not_shared": linked["unshared"],
         "duplicated": duplicated(lowered),
-        "weight_cache": linked["manifest"]["weight_cache"],
+        "weight_cache": program["weight_cache"],
         "not_quantized": lowering["not_quantized"],
         "quantized_layers": lowering["quantized_layers"],
         "delegation": delegated.describe(lowering["delegation"]),

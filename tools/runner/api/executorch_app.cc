@@ -243,7 +243,7 @@ executorch_app_code executorch_app_close(executorch_app* app) {
 const char* executorch_app_label(const executorch_app* app) {
   return look(app, static_cast<const char*>(nullptr), [](const executorch_app& opened) {
     const auto& manifest = opened.files.chosen.app;
-    return manifest ? manifest->label.c_str() : nullptr;
+    return manifest == nullptr ? nullptr : manifest->label.c_str();
   });
 }
 

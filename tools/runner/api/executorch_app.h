@@ -323,7 +323,7 @@ executorch_app_code executorch_app_rewind(
 
 /* Continues the conversation with another adapter; the next message reads its tokens once more. `program` is another
  * program of the app that has the same tokenizer, or NULL: the same one. `data` are data files in place of the
- * program's: an adapter's .ptd, with its .index.json beside it. An error leaves the chat as it is. The session runs
+ * program's: an adapter's .ptd, with its .manifest.json beside it. An error leaves the chat as it is. The session runs
  * methods of that program, too. */
 executorch_app_code executorch_app_switch_adapter(
     executorch_app_chat* chat,

@@ -793,7 +793,7 @@ class Chat(_Handle):
 
         Args:
           program: another program of the app that has the same tokenizer; None: the same one.
-          data: data files in place of the program's: an adapter's .ptd, beside its .index.json.
+          data: data files in place of the program's: an adapter's .ptd, beside its .manifest.json.
 
         Raises:
           AppError: a file does not fit, or the conversation does not fit into the program's

@@ -10,13 +10,16 @@ namespace {
 
 constexpr char kManifest[] = "manifest.json";
 
+// More than any app has. Each program is opened and checked, even if all are the same file.
+constexpr size_t kMaxPrograms = 1000;
+
 bool is_standalone_file(const OpenOptions::Program& program) {
   const std::string& given = program.given;
   return program.is_bundled || ends_with(given, ".pte") || given.find('/') != std::string::npos || is_file(given);
 }
 
 // The app's manifest; "": no app.
-Result<std::string> app_path(const OpenOptions& options) {
+std::string app_path(const OpenOptions& options) {
   if (!options.app.empty()) {
     return is_folder(options.app) ? options.app + "/" + kManifest : options.app;
   }
@@ -26,7 +29,7 @@ Result<std::string> app_path(const OpenOptions& options) {
     needs_app = needs_app || !is_standalone_file(program);
   }
   const std::string own = beside(own_path(), kManifest);
-  return needs_app && TRY(is_app_manifest(own)) ? own : std::string();
+  return needs_app && is_file(own) ? own : std::string();
 }
 
 ProgramFiles files_of(const OpenOptions::Program& program) {
@@ -43,34 +46,29 @@ ProgramFiles files_of(const OpenOptions::Program& program) {
   return files;
 }
 
-ChosenProgram of_app(
-    const AppManifest& app,
-    const AppManifest::Program& program,
-    const std::string& manifest,
-    const std::vector<std::string>& data) {
+ChosenProgram of_app(const Manifest& app, const Manifest::Program& program, const std::vector<std::string>& data) {
   ChosenProgram chosen;
   chosen.name = program.name;
   chosen.files.program = app.folder + program.file;
-  chosen.files.manifest = !manifest.empty() ? manifest
-      : program.manifest.empty()            ? ""
-                                            : app.folder + program.manifest;
+  chosen.files.manifest = app.path;
+  chosen.files.name = program.name;
   chosen.files.data = data;
-  chosen.files.is_of_app = true;
-  for (const auto& [name, file] : program.data) {
-    chosen.files.known_data[name] = app.folder + file;
-  }
   return chosen;
 }
 
-Result<ChosenProgram> named(const std::optional<AppManifest>& app, const OpenOptions::Program& options) {
-  if (!app) {
+Result<ChosenProgram> named(const std::shared_ptr<const Manifest>& app, const OpenOptions::Program& options) {
+  if (app == nullptr) {
     return error("\"" + options.given +
          "\" is neither a file nor a program of an app; name a .pte file, or the app with --app.");
   }
+  if (!options.manifest.empty()) {
+    return error("--manifest is for a .pte file, and \"" + options.given + "\" is a program of " + app->label +
+         "; remove one of them.");
+  }
   std::string names;
-  for (const AppManifest::Program& program : app->programs) {
+  for (const Manifest::Program& program : app->programs) {
     if (program.name == options.given) {
-      return of_app(*app, program, options.manifest, options.data);
+      return of_app(*app, program, options.data);
     }
     names += (names.empty() ? "" : ", ") + program.name;
   }
@@ -78,29 +76,33 @@ Result<ChosenProgram> named(const std::optional<AppManifest>& app, const OpenOpt
        (names.empty() ? "none" : names) + ".");
 }
 
-Result<std::vector<ChosenProgram>> all_of(const AppManifest& app, const std::vector<std::string>& data) {
+Result<std::vector<ChosenProgram>> all_of(const Manifest& app, const std::vector<std::string>& data) {
   if (app.programs.empty()) {
     return error(app.label + " has no programs; name a .pte file with --program.");
+  }
+  if (app.programs.size() > kMaxPrograms) {
+    return error(app.path + " has " + std::to_string(app.programs.size()) + " programs, expected at most " +
+         std::to_string(kMaxPrograms) + "; name one of them with --program.");
   }
   if (app.programs.size() > 1 && !data.empty()) {
     return error("--data is for one program, and " + app.label + " has several; put it after a --program NAME.");
   }
   std::vector<ChosenProgram> chosen;
-  for (const AppManifest::Program& program : app.programs) {
-    chosen.push_back(of_app(app, program, "", data));
+  for (const Manifest::Program& program : app.programs) {
+    chosen.push_back(of_app(app, program, data));
   }
   return chosen;
 }
 
 }  // namespace
 
-Result<Chosen> choose_programs(const OpenOptions& options) {
+Result<Chosen> choose_programs(const OpenOptions& options, OpenDataFiles& open) {
   Chosen chosen;
-  const std::string path = TRY(app_path(options));
+  const std::string path = app_path(options);
   if (!path.empty()) {
-    chosen.app = TRY(read_app_manifest(path));
+    chosen.app = TRY(open.manifest(path));
   }
-  if (options.programs.empty() && chosen.app) {
+  if (options.programs.empty() && chosen.app != nullptr) {
     chosen.programs = TRY(all_of(*chosen.app, options.data));
   } else if (!options.data.empty()) {
     return error("--data stands before the first --program, which it must follow.");
@@ -118,7 +120,7 @@ Result<Chosen> choose_programs(const OpenOptions& options) {
   for (const ChosenProgram& program : chosen.programs) {
     if (!program.name.empty()) {
       set_stage("checking the files of the app " + chosen.app->label);
-      TRY(check_app_files(*chosen.app, options.verify));
+      TRY(check_listed_files(*chosen.app, options.verify));
       break;
     }
   }

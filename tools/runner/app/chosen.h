@@ -1,12 +1,13 @@
 // The programs that an app opens, and their files.
 #pragma once
 
-#include <optional>
+#include <memory>
 #include <string>
 #include <vector>
 
-#include "tools/runner/app/app_manifest.h"
+#include "tools/runner/files/executorch_files.h"
 #include "tools/runner/files/file_check.h"
+#include "tools/runner/files/manifest.h"
 
 namespace runner {
 
@@ -32,12 +33,12 @@ struct ChosenProgram {
 };
 
 struct Chosen {
-  std::optional<AppManifest> app;
+  std::shared_ptr<const Manifest> app;  // nullptr: all programs were chosen by path.
   std::vector<ChosenProgram> programs;
 };
 
 // Programs by path, and programs of the app. Checks the app's files if one of its programs is selected. An error, if
 // there are none.
-Result<Chosen> choose_programs(const OpenOptions& options);
+Result<Chosen> choose_programs(const OpenOptions& options, OpenDataFiles& open);
 
 }  // namespace runner

@@ -30,8 +30,8 @@ Result<bool> use_weight_cache(const OpenOptions& options, std::vector<CheckedFil
 
 Result<App> open_app(const OpenOptions& options) {
   App app;
-  app.chosen = TRY(choose_programs(options));
   OpenDataFiles open;
+  app.chosen = TRY(choose_programs(options, open));
   for (const ChosenProgram& program : app.chosen.programs) {
     set_stage("checking the files of " + program.files.program);
     app.files.push_back(TRY(check_files(program.files, options.verify, open)));

@@ -179,10 +179,6 @@ Result<std::shared_ptr<const DataFile>> OpenDataFiles::open(const std::string& p
   return read_once(files_, path, DataFile::open);
 }
 
-Result<std::shared_ptr<const AdapterIndex>> OpenDataFiles::adapter_index(const std::string& path) {
-  return read_once(indices_, path, read_adapter_index);
-}
-
 Result<std::shared_ptr<const Manifest>> OpenDataFiles::manifest(const std::string& path) {
   return read_once(manifests_, path, read_manifest);
 }

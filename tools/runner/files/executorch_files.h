@@ -63,13 +63,11 @@ class OpenDataFiles {
   // Errors as in DataFile.
   Result<std::shared_ptr<const DataFile>> open(const std::string& path);
 
-  // An adapter's index, and a program's manifest: each is read once. Errors as in read_adapter_index and read_manifest.
-  Result<std::shared_ptr<const AdapterIndex>> adapter_index(const std::string& path);
+  // Each is read once. Errors as in read_manifest.
   Result<std::shared_ptr<const Manifest>> manifest(const std::string& path);
 
  private:
   std::map<std::string, std::shared_ptr<const DataFile>> files_;
-  std::map<std::string, std::shared_ptr<const AdapterIndex>> indices_;
   std::map<std::string, std::shared_ptr<const Manifest>> manifests_;
 };
 

@@ -10,17 +10,27 @@
 namespace runner {
 namespace {
 
-// Path of an adapter's index.
-std::string adapter_index_path(const std::string& data_path) {
-  return without_extension(data_path) + ".index.json";
+// Path of a data file's manifest, which an adapter needs.
+std::string manifest_path(const std::string& data_path) {
+  return without_extension(data_path) + ".manifest.json";
 }
 
-bool has_name(const DataFile& file, const Manifest::Data& entry) {
-  return base_name(file.path()) == entry.file;
+// What a program needs, and the files for it.
+struct Needs {
+  const Manifest& manifest;
+  const Manifest::Program& program;
+  OpenDataFiles& open;
+
+  const Manifest::File& file(const std::string& path) const { return manifest.file(path); }
+  bool is_adapter(const std::string& path) const { return path == program.adapter; }
+};
+
+bool has_name(const DataFile& file, const std::string& path) {
+  return base_name(file.path()) == base_name(path);
 }
 
-bool has_all_keys(const DataFile& file, const Manifest::Data& entry) {
-  for (const auto& [key, expected] : entry.keys) {
+bool has_all_keys(const DataFile& file, const Manifest::File& expected) {
+  for (const auto& [key, about] : expected.keys) {
     if (!file.has(key)) {
       return false;
     }
@@ -29,28 +39,33 @@ bool has_all_keys(const DataFile& file, const Manifest::Data& entry) {
 }
 
 // Tells whether a file contains the bytes that a program was built with, according to checksums.
-bool has_content(const DataFile& file, const Manifest::Data& entry) {
-  for (const auto& [key, expected] : entry.keys) {
-    if (!file.has(key) || file.blobs().find(key)->second.size != expected.size ||
-        (expected.crc32 && file.crc32_of(key) != *expected.crc32)) {
+bool has_content(const DataFile& file, const Manifest::File& expected) {
+  for (const auto& [key, about] : expected.keys) {
+    if (!file.has(key) || file.blobs().find(key)->second.size != about.size || file.crc32_of(key) != about.crc32) {
       return false;
     }
   }
   return true;
 }
 
-bool may_be_adapter(const DataFile& file, const Manifest::Data& entry) {
-  return entry.kind == "adapter" && is_file(adapter_index_path(file.path()));
+// The manifest of an adapter's file; nullptr: it has none.
+Result<std::shared_ptr<const Manifest>> adapter_manifest(const DataFile& file, OpenDataFiles& open) {
+  const std::string path = manifest_path(file.path());
+  if (!is_file(path)) {
+    return std::shared_ptr<const Manifest>();
+  }
+  std::shared_ptr<const Manifest> manifest = TRY(open.manifest(path));
+  return adapter_of(*manifest).first != nullptr ? manifest : nullptr;
 }
 
-// Tells whether a file may be used for an entry.
-using Fits = std::function<Result<bool>(const DataFile& file, const Manifest::Data& entry)>;
+// Tells whether a file may be used for one of the program's data files.
+using Fits = std::function<Result<bool>(const DataFile& file, const std::string& path)>;
 
-// Assigns each file to the first free entry that it fits.
-Status assign(DataFiles& left, const Manifest& manifest, DataFiles& assigned, const Fits& fits) {
+// Assigns each file to the first free one of the program's that it fits.
+Status assign(DataFiles& left, const Needs& needs, DataFiles& assigned, const Fits& fits) {
   for (auto& file : left) {
     for (size_t i = 0; i < assigned.size() && file != nullptr; ++i) {
-      if (assigned[i] == nullptr && TRY(fits(*file, manifest.data[i]))) {
+      if (assigned[i] == nullptr && TRY(fits(*file, needs.program.data[i]))) {
         assigned[i] = std::move(file);
       }
     }
@@ -58,98 +73,89 @@ Status assign(DataFiles& left, const Manifest& manifest, DataFiles& assigned, co
   return {};
 }
 
-// Assigns each file of the command line to an entry; the remaining ones do not belong to the program.
-Status assign_all(DataFiles& left, const Manifest& manifest, DataFiles& assigned, OpenDataFiles& open) {
-  using Entry = Manifest::Data;
-  const auto has_name_and_content = [](const DataFile& file, const Entry& entry) {
-    return has_name(file, entry) && has_content(file, entry);
+// Assigns each file of the command line; the remaining ones do not belong to the program.
+Status assign_all(DataFiles& left, const Needs& needs, DataFiles& assigned) {
+  const auto has_name_and_content = [&needs](const DataFile& file, const std::string& path) {
+    return has_name(file, path) && has_content(file, needs.file(path));
   };
-  const auto is_adapter = [&manifest, &open](const DataFile& file, const Entry& entry) -> Result<bool> {
-    if (!may_be_adapter(file, entry)) {
+  const auto has_same_content = [&needs](const DataFile& file, const std::string& path) {
+    return has_content(file, needs.file(path));
+  };
+  const auto may_be_adapter = [&needs](const DataFile& file, const std::string& path) -> Result<bool> {
+    return needs.is_adapter(path) && TRY(adapter_manifest(file, needs.open)) != nullptr;
+  };
+  const auto is_adapter = [&needs](const DataFile& file, const std::string& path) -> Result<bool> {
+    if (!needs.is_adapter(path)) {
       return false;
     }
-    return TRY(open.adapter_index(adapter_index_path(file.path())))->interface == manifest.interface;
+    const auto manifest = TRY(adapter_manifest(file, needs.open));
+    return manifest != nullptr && adapter_of(*manifest).first->interface == needs.program.interface;
   };
-  const auto has_name_and_keys = [](const DataFile& file, const Entry& entry) {
-    return has_name(file, entry) && has_all_keys(file, entry);
+  const auto has_name_and_keys = [&needs](const DataFile& file, const std::string& path) {
+    return has_name(file, path) && has_all_keys(file, needs.file(path));
+  };
+  const auto has_same_keys = [&needs](const DataFile& file, const std::string& path) {
+    return has_all_keys(file, needs.file(path));
   };
   // Names come last: files of two targets may have the same name.
   const Fits by_certainty[] = {
-      has_name_and_content, has_content, is_adapter, has_name_and_keys, has_all_keys, has_name, may_be_adapter};
+      has_name_and_content, has_same_content, is_adapter, has_name_and_keys, has_same_keys, has_name, may_be_adapter};
   for (const Fits& fits : by_certainty) {
-    TRY(assign(left, manifest, assigned, fits));
+    TRY(assign(left, needs, assigned, fits));
   }
   return {};
 }
 
-std::string names(const Manifest& manifest) {
+std::string names(const Manifest::Program& program) {
   std::string text;
-  for (const Manifest::Data& entry : manifest.data) {
-    text += (text.empty() ? "" : ", ") + entry.file;
+  for (const std::string& path : program.data) {
+    text += (text.empty() ? "" : ", ") + base_name(path);
   }
   return text.empty() ? "no data files" : text;
 }
 
-std::string default_path(
-    const Manifest::Data& entry,
-    const std::string& program,
-    const std::map<std::string, std::string>& known) {
-  const auto by_label = known.find(entry.label);
-  const auto entry_path = by_label != known.end() ? by_label : known.find(entry.file);
-  return entry_path != known.end() ? entry_path->second : beside(program, entry.file);
-}
-
-// One file per entry of the manifest's `data`, in the same order.
+// One file per data file of the program, in the same order.
 //
 // Each of `paths` (--data) is matched by its bytes, then as another adapter that fits, then by its
-// keys, and last by its base name, which files of two targets may share. Entries without a match use the file in
-// `known`, by label or name, or the one beside the program.
-Result<DataFiles> match_data(
-    const Manifest& manifest,
-    const std::string& program,
-    const std::vector<std::string>& paths,
-    const std::map<std::string, std::string>& known,
-    OpenDataFiles& open) {
+// keys, and last by its base name, which files of two targets may share. Those without a match are the manifest's.
+Result<DataFiles> match_data(const Needs& needs, const std::vector<std::string>& paths) {
+  const Manifest::Program& program = needs.program;
   DataFiles left;
   for (const std::string& path : paths) {
-    left.push_back(TRY(open.open(path)));
+    left.push_back(TRY(needs.open.open(path)));
   }
-  DataFiles assigned(manifest.data.size());
-  TRY(assign_all(left, manifest, assigned, open));
+  DataFiles assigned(program.data.size());
+  TRY(assign_all(left, needs, assigned));
   for (const auto& file : left) {
     if (file != nullptr) {
-      return error(file->path() + " is not a data file of " + manifest.label + " (" +
-           names(manifest) + "): its name and keys are others, and it has no index of a replacement adapter.");
+      return error(file->path() + " is not a data file of " + program.label + " (" + names(program) +
+           "): its name and keys are others, and it has no manifest of a replacement adapter.");
     }
   }
   for (size_t i = 0; i < assigned.size(); ++i) {
     if (assigned[i] == nullptr) {
-      const Manifest::Data& entry = manifest.data[i];
-      const std::string path = default_path(entry, program, known);
+      const std::string path = needs.manifest.folder + program.data[i];
       if (!is_file(path)) {
-        return error(path + " is missing: " + manifest.label + " needs the data of " + entry.label +
-             "; put it there or name it with --data.");
+        return error(path + " is missing: " + program.label + " needs the data of " +
+             needs.file(program.data[i]).label + "; put it there or name it with --data.");
       }
-      assigned[i] = TRY(open.open(path));
+      assigned[i] = TRY(needs.open.open(path));
     }
   }
   std::map<const DataFile*, size_t> entries;
   for (size_t i = 0; i < assigned.size(); ++i) {
     const auto [other, is_new] = entries.emplace(assigned[i].get(), i);
     if (!is_new) {
-      return error(assigned[i]->path() + " is the data of both " + manifest.data[other->second].label + " and " +
-           manifest.data[i].label + ", for which " + manifest.label + " needs two files; name them with --data.");
+      return error(assigned[i]->path() + " is the data of both " + needs.file(program.data[other->second]).label +
+           " and " + needs.file(program.data[i]).label + ", for which " + program.label +
+           " needs two files; name them with --data.");
     }
   }
   return assigned;
 }
 
 // Says what is wrong with a key; "": nothing.
-std::string difference(
-    const DataFile& file,
-    const std::string& key,
-    const Manifest::Key& expected,
-    bool hashed) {
+std::string difference(const DataFile& file, const std::string& key, const Manifest::Key& expected, bool verify) {
   if (!file.has(key)) {
     return "it has no key \"" + key + "\"";
   }
@@ -159,10 +165,10 @@ std::string difference(
         std::to_string(expected.size);
   }
   // A flipped bit must not become a wrong number.
-  if (expected.crc32 && file.crc32_of(key) != *expected.crc32) {
+  if (file.crc32_of(key) != expected.crc32) {
     return "its key \"" + key + "\" has other bytes than when it was built";
   }
-  if (hashed) {
+  if (verify) {
     const std::string digest = file.sha256_of(key);
     if (digest != expected.sha256) {
       return "its key \"" + key + "\" has sha256 " + digest + ", expected " + expected.sha256;
@@ -172,107 +178,107 @@ std::string difference(
 }
 
 // Says why an adapter of another program does not fit this one.
-std::string misfit(const AdapterIndex& index, const Manifest::Data& entry) {
-  for (const auto& [key, expected] : entry.keys) {
-    const auto indexed = index.entries.find(key);
-    if (indexed == index.entries.end()) {
+std::string misfit(const Manifest::File& adapter, const Manifest::File& expected) {
+  for (const auto& [key, about] : expected.keys) {
+    const auto other = adapter.keys.find(key);
+    if (other == adapter.keys.end()) {
       return "it has no key \"" + key + "\"";
     }
-    if (indexed->second.size != expected.size) {
-      return "its key \"" + key + "\" has " + std::to_string(indexed->second.size) +
-          " bytes, expected " + std::to_string(expected.size) + " (another rank or base)";
+    if (other->second.size != about.size) {
+      return "its key \"" + key + "\" has " + std::to_string(other->second.size) +
+          " bytes, expected " + std::to_string(about.size) + " (another rank or base)";
     }
   }
   return "its program has other base weights, layers or activation scales";
 }
 
-Result<std::shared_ptr<const AdapterIndex>> check_other_adapter(
+// The manifest of another adapter, whose file has the bytes that it lists.
+Result<std::shared_ptr<const Manifest>> check_other_adapter(
     const DataFile& file,
-    const Manifest::Data& entry,
-    const Manifest& manifest,
+    const Needs& needs,
     bool verify,
-    OpenDataFiles& open,
     const std::string& why) {
-  const std::string index_path = adapter_index_path(file.path());
-  if (!is_file(index_path)) {
-    return error(file.path() + " is not the adapter that " + manifest.label + " was built with: " + why +
-         "; another adapter needs its index, " + index_path + ", which is missing.");
+  const std::string& label = needs.program.label;
+  const Manifest::File& expected = needs.file(needs.program.adapter);
+  const std::shared_ptr<const Manifest> manifest = TRY(adapter_manifest(file, needs.open));
+  if (manifest == nullptr) {
+    return error(file.path() + " is not the adapter that " + label + " was built with: " + why +
+         "; another adapter needs its manifest, " + manifest_path(file.path()) + ", which is missing.");
   }
-  const std::shared_ptr<const AdapterIndex> shared = TRY(open.adapter_index(index_path));
-  const AdapterIndex& index = *shared;
-  if (index.interface != manifest.interface) {
-    return error(file.path() + " does not fit " + manifest.label + ": " + misfit(index, entry) + ", and " +
-         index.path + " has another interface than that program; build it for the model, recipe " +
+  const auto [other, adapter] = adapter_of(*manifest);
+  if (other->interface != needs.program.interface) {
+    return error(file.path() + " does not fit " + label + ": " + misfit(*adapter, expected) + ", and " +
+         manifest->path + " has another interface than that program; build it for the model, recipe " +
          "and shared data of that program.");
   }
-  for (const auto& [key, expected] : entry.keys) {
-    const auto indexed = index.entries.find(key);
-    if (indexed == index.entries.end() || indexed->second.size != expected.size) {
-      return error(file.path() + " does not fit " + manifest.label + ": its index has " +
-           (indexed == index.entries.end() ? "no key \"" : "another size for key \"") + key + "\"; " +
+  for (const auto& [key, about] : expected.keys) {
+    const auto listed = adapter->keys.find(key);
+    if (listed == adapter->keys.end() || listed->second.size != about.size) {
+      return error(file.path() + " does not fit " + label + ": its manifest has " +
+           (listed == adapter->keys.end() ? "no key \"" : "another size for key \"") + key + "\"; " +
            "build it for the model and recipe of that program.");
     }
-    const std::string wrong = difference(
-        file, key, indexed->second, verify || (expected.by_name && !indexed->second.crc32));
+    const std::string wrong = difference(file, key, listed->second, verify);
     if (!wrong.empty()) {
-      return error(file.path() + " is damaged, or not the adapter of " + index.path + ": " + wrong + ".");
+      return error(file.path() + " is damaged, or not the adapter of " + manifest->path + ": " + wrong + ".");
     }
   }
-  return shared;
+  return manifest;
 }
 
-// An error, if the file lacks a key of `entry`, or has other bytes for it.
+// An error, if the file lacks a key of one of the program's data files, or has other bytes for it.
 //
-// Hashes keys that do not depend on their bytes; with `verify`, all keys. Another adapter may replace the
-// entry's, if its index has the program's interface; the result is that index, else nullptr.
-Result<std::shared_ptr<const AdapterIndex>> check_keys(
+// With `verify`, hashes all keys. Another adapter may replace the program's, if its manifest has the program's
+// interface; the result is that manifest, else nullptr.
+Result<std::shared_ptr<const Manifest>> check_keys(
     const DataFile& file,
-    const Manifest::Data& entry,
-    const Manifest& manifest,
-    bool verify,
-    OpenDataFiles& open) {
-  const std::string index_path = adapter_index_path(file.path());
-  if (entry.kind == "adapter" && is_file(index_path)) {
-    const std::string& label = TRY(open.adapter_index(index_path))->label;
-    if (!label.empty() && label != entry.label) {
-      return check_other_adapter(file, entry, manifest, verify, open, "it is that of " + label);
+    const std::string& path,
+    const Needs& needs,
+    bool verify) {
+  const Manifest::File& expected = needs.file(path);
+  if (needs.is_adapter(path)) {
+    const auto manifest = TRY(adapter_manifest(file, needs.open));
+    if (manifest != nullptr && adapter_of(*manifest).second->label != expected.label) {
+      return check_other_adapter(file, needs, verify, "it is that of " + adapter_of(*manifest).second->label);
     }
   }
-  for (const auto& [key, expected] : entry.keys) {
-    const std::string wrong = difference(file, key, expected, verify || (expected.by_name && !expected.crc32));
+  for (const auto& [key, about] : expected.keys) {
+    const std::string wrong = difference(file, key, about, verify);
     if (wrong.empty()) {
       continue;
     }
-    if (entry.kind == "adapter") {
-      return check_other_adapter(file, entry, manifest, verify, open, wrong);
+    if (needs.is_adapter(path)) {
+      return check_other_adapter(file, needs, verify, wrong);
     }
-    return error(file.path() + " is damaged, or not the data that " + manifest.label + " was built with: " +
-         wrong + "; build " + entry.label + " and the program together.");
+    return error(file.path() + " is damaged, or not the data that " + needs.program.label + " was built with: " +
+         wrong + "; build " + expected.label + " and the program together.");
   }
-  return std::shared_ptr<const AdapterIndex>();
+  return std::shared_ptr<const Manifest>();
 }
 
 Status check_program(
     const MappedFile& file,
     std::string_view bytes,
-    const Manifest& manifest,
+    const Needs& needs,
     bool verify) {
   const std::string& path = file.path();
+  const std::string& manifest = needs.manifest.path;
+  const Manifest::File& expected = needs.file(needs.program.file);
   const auto* data = reinterpret_cast<const uint8_t*>(bytes.data());
-  if (bytes.size() != manifest.program.size) {
+  if (bytes.size() != expected.size) {
     return error(path + " has " + std::to_string(bytes.size()) + " bytes, expected " +
-         std::to_string(manifest.program.size) + " (" + manifest.path +
+         std::to_string(expected.size) + " (" + manifest +
          "); it is truncated, or of another build than its manifest.");
   }
-  if (manifest.program.crc32 && file.crc32_of(data, bytes.size()) != *manifest.program.crc32) {
-    return error(path + " has other bytes than those in " + manifest.path +
+  if (expected.crc32 && file.crc32_of(data, bytes.size()) != *expected.crc32) {
+    return error(path + " has other bytes than those in " + manifest +
          "; it is damaged, or of another build than its manifest.");
   }
-  if (verify && !manifest.program.sha256.empty()) {
+  if (verify && !expected.sha256.empty()) {
     const std::string digest = file.sha256_of(data, bytes.size());
-    if (digest != manifest.program.sha256) {
-      return error(path + " has sha256 " + digest + ", expected " + manifest.program.sha256 + " (" +
-           manifest.path + "); it is damaged, or of another build than its manifest.");
+    if (digest != expected.sha256) {
+      return error(path + " has sha256 " + digest + ", expected " + expected.sha256 + " (" +
+           manifest + "); it is damaged, or of another build than its manifest.");
     }
   }
   return {};
@@ -295,18 +301,30 @@ Status check_no_key_twice(const DataFiles& files) {
 
 // Without a manifest, a program's expected data are unknown.
 Status open_data(const ProgramFiles& files, bool verify, OpenDataFiles& open, CheckedFiles& checked) {
-  if (verify && !files.is_of_app) {
+  if (verify) {
     return error("--verify needs a --manifest for " + files.program + ": it has the hashes.");
   }
   for (const std::string& path : files.data) {
     checked.data.push_back(TRY(open.open(path)));
   }
-  for (const auto& [name, path] : files.known_data) {
-    if (files.data.empty()) {
-      checked.data.push_back(TRY(open.open(path)));
+  return {};
+}
+
+// The program of a manifest by its name or, without a name, by its file, unless it is the only one.
+Result<const Manifest::Program*> program_of(const Manifest& manifest, const ProgramFiles& files) {
+  const Manifest::Program* only = manifest.programs.size() == 1 ? &manifest.programs.front() : nullptr;
+  for (const Manifest::Program& program : manifest.programs) {
+    const bool is_named = files.name.empty() ? base_name(program.file) == base_name(files.program)
+                                             : program.name == files.name;
+    if (is_named) {
+      return &program;
     }
   }
-  return {};
+  if (only == nullptr) {
+    return error(manifest.path + " has no program " + base_name(files.program) +
+         "; name the manifest that was built with it.");
+  }
+  return only;
 }
 
 Status check_with_manifest(
@@ -314,21 +332,18 @@ Status check_with_manifest(
     bool verify,
     OpenDataFiles& open,
     CheckedFiles& checked) {
-  const std::shared_ptr<const Manifest> own = TRY(open.manifest(files.manifest));
-  const Manifest& manifest = *own;
-  std::optional<Manifest> adapted;
-  TRY(check_program(*checked.program, checked.program_bytes, manifest, verify));
-  checked.data = TRY(match_data(manifest, files.program, files.data, files.known_data, open));
+  const std::shared_ptr<const Manifest> manifest = TRY(open.manifest(files.manifest));
+  const Manifest::Program* program = TRY(program_of(*manifest, files));
+  const Needs needs = {*manifest, *program, open};
+  TRY(check_program(*checked.program, checked.program_bytes, needs, verify));
+  checked.data = TRY(match_data(needs, files.data));
+  checked.cache_use.packing = program->packing;
   for (size_t i = 0; i < checked.data.size(); ++i) {
-    const auto adapter = TRY(check_keys(*checked.data[i], manifest.data[i], manifest, verify, open));
-    if (adapter != nullptr) {
-      if (!adapted) {
-        adapted = manifest;
-      }
-      pack_adapter(*adapted, *adapter);
+    const auto other = TRY(check_keys(*checked.data[i], program->data[i], needs, verify));
+    if (other != nullptr && program->packing != nullptr) {
+      checked.cache_use.packing = pack_adapter(*program->packing, *adapter_of(*other).second);
     }
   }
-  checked.cache_use.manifest = adapted ? std::make_shared<const Manifest>(std::move(*adapted)) : own;
   return {};
 }
 

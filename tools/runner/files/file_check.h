@@ -1,7 +1,7 @@
 // Checks a program's files before anything is loaded, because the runtime trusts its inputs.
 //
 // Files are matched with the manifest's data by contents, then by name. Each key must have the bytes that the
-// program was built with, or those of another adapter whose index has the same interface.
+// program was built with, or those of another adapter whose manifest has the same interface.
 #pragma once
 
 #include <cstdint>
@@ -20,11 +20,9 @@ namespace runner {
 struct ProgramFiles {
   std::string program;
   std::string manifest;           // "": none.
+  std::string name;               // In the manifest; "": that of the file.
   std::vector<std::string> data;  // As on the command line.
-  // Paths of other data files of the manifest, by label or name.
-  std::map<std::string, std::string> known_data;
   bool is_bundled = false;
-  bool is_of_app = false;  // The app's manifest has hashes of all files.
 };
 
 struct CheckedFiles {

@@ -1,5 +1,8 @@
 #include "tools/runner/files/manifest.h"
 
+#include <algorithm>
+
+#include "tools/runner/base/checksum.h"
 #include "tools/runner/base/files.h"
 #include "tools/runner/base/json.h"
 
@@ -8,52 +11,147 @@ namespace {
 
 constexpr uint64_t kFormat = 1;
 
-Result<Manifest::Key> read_key(const JsonValue& json, bool by_name) {
-  Manifest::Key key;
-  key.sha256 = TRY(json.text("sha256"));
-  key.size = TRY(json.number("size"));
-  key.by_name = by_name;
-  if (json.has("crc32")) {
-    key.crc32 = static_cast<uint32_t>(TRY(json.number("crc32", UINT32_MAX)));
-  }
-  return key;
+Status check_path(const JsonValue& json, const std::string& path) {
+  return is_plain_path(path) ? Status()
+                             : json.error_with("names the file \"" + path + "\", expected a path below its own folder");
 }
 
-Result<Manifest::Data> read_data(const JsonValue& json, const std::string& path) {
-  Manifest::Data data;
-  data.file = TRY(json.text("file"));
-  data.label = TRY(json.text("label"));
-  data.kind = TRY(json.text("kind"));
-  if (!is_plain_name(data.file)) {
-    return error(path + " names the data file \"" + data.file + "\", expected a base name.");
+Result<std::string> read_hash(const JsonValue& json, bool may_be_empty) {
+  const std::string hash = TRY(may_be_empty ? json.text("sha256", "") : json.text("sha256"));
+  const bool is_hash = (hash.size() == 64 || (hash.empty() && may_be_empty)) &&
+      hash.find_first_not_of("0123456789abcdef") == std::string::npos;
+  if (!is_hash) {
+    return json.error_with("has the sha256 \"" + shortened(hash) + "\", expected 64 hexadecimal digits");
   }
-  for (const auto& [name, key] : TRY(json.members("keys"))) {
-    const bool by_name = TRY(key.flag("by_name"));
-    data.keys[name] = TRY(read_key(key, by_name));
-  }
-  return data;
+  return hash;
 }
 
-Status read_weight_cache(const JsonValue& json, Manifest& manifest) {
-  manifest.weight_cache_safe = TRY(json.flag("safe"));
-  for (const JsonValue& reason : TRY(json.items("reasons"))) {
-    manifest.weight_cache_reasons.push_back(TRY(reason.as_text()));
+Result<std::optional<uint32_t>> read_crc32(const JsonValue& json) {
+  if (!json.has("crc32")) {
+    return std::optional<uint32_t>();
   }
+  return std::optional<uint32_t>(static_cast<uint32_t>(TRY(json.number("crc32", UINT32_MAX))));
+}
+
+Status read_keys(const JsonValue& json, Manifest::File& file) {
+  Hashes hashes;
+  std::string last;
+  for (const JsonValue& item : TRY(json.items("keys"))) {
+    const std::string name = TRY(item.text("key"));
+    Manifest::Key key;
+    key.sha256 = TRY(read_hash(item, false));
+    key.size = TRY(item.number("size"));
+    key.crc32 = static_cast<uint32_t>(TRY(item.number("crc32", UINT32_MAX)));
+    key.by_name = TRY(item.flag("by_name", false));
+    if (!file.keys.empty() && name <= last) {
+      return json.error_with("has keys that are not sorted: \"" + shortened(last) + "\", \"" + shortened(name) + "\"");
+    }
+    if (key.by_name) {
+      hashes.emplace(name, key.sha256);
+    }
+    file.keys.emplace(name, std::move(key));
+    last = name;
+  }
+  file.hashes_by_name = std::make_shared<const Hashes>(std::move(hashes));
+  return {};
+}
+
+Result<Manifest::File> read_file(const JsonValue& json) {
+  Manifest::File file;
+  file.label = TRY(json.text("label", ""));
+  file.size = TRY(json.number("size"));
+  file.crc32 = TRY(read_crc32(json));
+  file.sha256 = TRY(read_hash(json, true));
+  if (json.has("keys")) {
+    TRY(read_keys(json, file));
+  }
+  return file;
+}
+
+Result<std::vector<std::string>> read_texts(const JsonValue& json, const std::string& key) {
+  std::vector<std::string> texts;
+  if (json.has(key)) {
+    for (const JsonValue& item : TRY(json.items(key))) {
+      texts.push_back(TRY(item.as_text()));
+    }
+  }
+  return texts;
+}
+
+Result<std::shared_ptr<const Packing>> read_packing(
+    const JsonValue& json,
+    const Manifest::Program& program,
+    const Manifest& manifest) {
+  auto packing = std::make_shared<Packing>();
+  packing->label = program.label;
+  packing->interface = program.interface;
+  packing->reasons = TRY(read_texts(json, "reasons"));
   if (json.has("packed")) {
-    manifest.packed.emplace();
     for (const auto& [name, digest] : TRY(json.members("packed"))) {
-      (*manifest.packed)[name] = TRY(digest.as_text());
+      packing->packed[name] = TRY(digest.as_text());
     }
   }
-  if (json.has("packed_of_adapter")) {
-    manifest.packed_of_adapter.emplace();
-    const JsonValue listed = TRY(json.at("packed_of_adapter"));
+  if (json.has("of_adapter")) {
+    const JsonValue listed = TRY(json.at("of_adapter"));
     for (auto item = listed.value().begin(); item != listed.value().end(); ++item) {
-      std::vector<std::string>& of_weight = (*manifest.packed_of_adapter)[item.key()];
-      for (const JsonValue& key : TRY(listed.items(item.key()))) {
-        of_weight.push_back(TRY(key.as_text()));
-      }
+      packing->of_adapter[item.key()] = TRY(read_texts(listed, item.key()));
     }
+  }
+  if (!program.adapter.empty()) {
+    packing->adapter_hashes = manifest.file(program.adapter).hashes_by_name;
+  }
+  return std::shared_ptr<const Packing>(std::move(packing));
+}
+
+// Tells whether a path leads into an archive of a release.
+bool is_in_archive(const std::string& path, const Manifest& manifest) {
+  for (size_t end = path.find('/'); end != std::string::npos; end = path.find('/', end + 1)) {
+    if (manifest.files.count(path.substr(0, end)) != 0) {
+      return true;
+    }
+  }
+  return false;
+}
+
+Result<Manifest::Program> read_program(const std::string& name, const JsonValue& json, const Manifest& manifest) {
+  Manifest::Program program;
+  program.name = name;
+  // The program's outputs go to a folder of that name.
+  TRY(check_path(json, name));
+  program.label = TRY(json.text("label"));
+  program.file = TRY(json.text("file"));
+  program.data = TRY(read_texts(json, "data"));
+  program.adapter = TRY(json.text("adapter", ""));
+  program.interface = TRY(json.text("interface", ""));
+  if (manifest.files.count(program.file) == 0 && is_in_archive(program.file, manifest)) {
+    return program;
+  }
+  std::vector<std::string> needed = program.data;
+  needed.push_back(program.file);
+  for (const std::string& file : needed) {
+    if (manifest.files.count(file) == 0) {
+      return json.error_with("needs the file \"" + shortened(file) + "\", which is not in \"files\"");
+    }
+  }
+  if (!program.adapter.empty() &&
+      std::find(program.data.begin(), program.data.end(), program.adapter) == program.data.end()) {
+    return json.error_with("has the adapter \"" + shortened(program.adapter) + "\", expected one of its data");
+  }
+  if (json.has("weight_cache")) {
+    const JsonValue cache = TRY(json.at("weight_cache"));
+    program.packing = TRY(read_packing(cache, program, manifest));
+  }
+  return program;
+}
+
+Status read_code(const JsonValue& json, Manifest& manifest) {
+  std::vector<std::string> paths = TRY(read_texts(json, "libraries"));
+  if (json.has("binary")) {
+    paths.push_back(TRY(json.text("binary")));
+  }
+  for (const std::string& path : paths) {
+    TRY(check_path(json, path));
+    manifest.code.insert(path);
   }
   return {};
 }
@@ -69,28 +167,58 @@ Result<Manifest> read_manifest(const std::string& path) {
   }
   Manifest manifest;
   manifest.path = path;
+  manifest.folder = beside(path, "");
   manifest.label = TRY(json.text("label"));
-  manifest.interface = TRY(json.text("interface"));
-  const JsonValue program = TRY(json.at("program"));
-  manifest.program = TRY(read_key(program, false));
-  for (const JsonValue& data : TRY(json.items("data"))) {
-    manifest.data.push_back(TRY(read_data(data, path)));
+  for (const auto& [name, about] : TRY(json.members("files"))) {
+    TRY(check_path(about, name));
+    manifest.files[name] = TRY(read_file(about));
   }
-  TRY(read_weight_cache(TRY(json.at("weight_cache")), manifest));
+  if (json.has("programs")) {
+    for (const auto& [name, about] : TRY(json.members("programs"))) {
+      Manifest::Program program = TRY(read_program(name, about, manifest));
+      if (manifest.files.count(program.file) != 0) {
+        manifest.programs.push_back(std::move(program));
+      }
+    }
+  }
+  TRY(read_code(json, manifest));
   return manifest;
 }
 
-Result<AdapterIndex> read_adapter_index(const std::string& path) {
-  const JsonValue json = TRY(JsonValue::read(path, "an adapter's index"));
-  AdapterIndex index;
-  index.path = path;
-  index.label = json.has("label") ? TRY(json.text("label")) : "";
-  index.interface = TRY(json.text("interface"));
-  for (const JsonValue& entry : TRY(json.items("entries"))) {
-    const std::string key = TRY(entry.text("key"));
-    index.entries[key] = TRY(read_key(entry, false));
+std::pair<const Manifest::Program*, const Manifest::File*> adapter_of(const Manifest& manifest) {
+  for (const Manifest::Program& program : manifest.programs) {
+    if (!program.adapter.empty()) {
+      return {&program, &manifest.file(program.adapter)};
+    }
   }
-  return index;
+  return {nullptr, nullptr};
+}
+
+Status check_listed_files(const Manifest& manifest, bool verify) {
+  for (const auto& [name, expected] : manifest.files) {
+    const std::string path = manifest.folder + name;
+    if (!is_file(path)) {
+      if (manifest.code.count(name) != 0) {
+        continue;
+      }
+      return error(path + " is missing: it is part of the app " + manifest.label + "; copy the app again.");
+    }
+    const MappedFile file = TRY(MappedFile::open(path, "a file of the app"));
+    if (file.size() != expected.size) {
+      return error(path + " has " + std::to_string(file.size()) + " bytes, expected " +
+           std::to_string(expected.size) + " (" + manifest.path +
+           "); it is truncated, or of another build: copy the app again.");
+    }
+    if (!verify || expected.sha256.empty()) {
+      continue;
+    }
+    const std::string digest = sha256(file.data(), file.size());
+    if (digest != expected.sha256) {
+      return error(path + " has sha256 " + digest + ", expected " + expected.sha256 + " (" + manifest.path +
+           "); it is damaged, or of another build: copy the app again.");
+    }
+  }
+  return {};
 }
 
 }  // namespace runner

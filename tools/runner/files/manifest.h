@@ -1,58 +1,81 @@
-// The linker's description of a program and its data files: <name>.manifest.json.
+// A manifest: programs, the files that they load, and the bytes of each file. That of a program, an app, a package and a
+// release are the same document; tools/etlink/manifest.py writes it, and tests/manifest has cases for both readers.
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tools/runner/base/result.h"
 
 namespace runner {
 
+// Keys to the sha256 of their bytes.
+using Hashes = std::map<std::string, std::string>;
+
+// The way in which XNNPACK's weights are packed for a program.
+struct Packing {
+  std::string label;
+  std::string interface;
+  std::vector<std::string> reasons;  // Why the weight cache is unsafe; none: it is safe for this program alone.
+  // XNNPACK's name of packed weights to a digest of how they are packed.
+  std::map<std::string, std::string> packed;
+  // The same names to the adapter's keys that they contain.
+  std::map<std::string, std::vector<std::string>> of_adapter;
+  // The adapter's keys that are names, with the sha256 of their bytes.
+  std::shared_ptr<const Hashes> adapter_hashes;
+};
+
 struct Manifest {
   struct Key {
     std::string sha256;
     uint64_t size = 0;
-    // Its name does not depend on its bytes: the runtime would silently accept others.
-    bool by_name = false;
-    // Checked on every start; none: not in the manifest.
-    std::optional<uint32_t> crc32;
+    uint32_t crc32 = 0;    // Checked on every start.
+    bool by_name = false;  // Its name does not depend on its bytes: the runtime would silently accept others.
   };
 
-  struct Data {
-    std::string file;  // Base name.
+  struct File {
     std::string label;
-    std::string kind;  // "shared", "own" or "adapter".
+    uint64_t size = 0;
+    std::string sha256;             // "": not in the manifest.
+    std::optional<uint32_t> crc32;  // Checked on every start; none: not in the manifest.
     std::map<std::string, Key> keys;
+    // Of the keys that are names; one for all programs, of which a malformed file has many.
+    std::shared_ptr<const Hashes> hashes_by_name;
+  };
+
+  struct Program {
+    std::string name;
+    std::string label;
+    std::string file;
+    std::vector<std::string> data;
+    std::string adapter;    // The one of `data` that another adapter's file may replace; "": none.
+    std::string interface;  // Programs and adapters with the same one fit together.
+    std::shared_ptr<const Packing> packing;  // nullptr: not in the manifest.
   };
 
   std::string path;
+  std::string folder;  // All paths are relative to it; ends with a slash.
   std::string label;
-  std::string interface;  // Programs and adapters with the same one fit together.
-  Key program;
-  std::vector<Data> data;
-  bool weight_cache_safe = false;
-  std::vector<std::string> weight_cache_reasons;
-  // XNNPACK's name of packed weights to a digest of their contents; none: not listed.
-  std::optional<std::map<std::string, std::string>> packed;
-  // The same names to the adapter's keys that they contain; none: not listed.
-  std::optional<std::map<std::string, std::vector<std::string>>> packed_of_adapter;
+  std::map<std::string, File> files;  // By path.
+  std::vector<Program> programs;      // Sorted by name; those in a release's archives are left out.
+  std::set<std::string> code;         // The binary and its libraries; an installed app may have them elsewhere.
+
+  const File& file(const std::string& of) const { return files.find(of)->second; }
 };
 
 // An error, if the file is missing or not a manifest.
 Result<Manifest> read_manifest(const std::string& path);
 
-// An adapter's <name>.index.json: its interface and its contents.
-struct AdapterIndex {
-  std::string path;
-  std::string label;
-  std::string interface;
-  std::map<std::string, Manifest::Key> entries;
-};
+// The program whose data may be replaced, and these data; nullptr: the manifest is not that of an adapter.
+std::pair<const Manifest::Program*, const Manifest::File*> adapter_of(const Manifest& manifest);
 
-// An error, if the file is not an index.
-Result<AdapterIndex> read_adapter_index(const std::string& path);
+// An error, if a file is missing or has another size than the built one; with `verify` also if it has other bytes.
+Status check_listed_files(const Manifest& manifest, bool verify);
 
 }  // namespace runner

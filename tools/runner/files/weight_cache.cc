@@ -33,32 +33,18 @@ Status check_runtime(const std::string& version) {
 }
 
 Status check_alone(const CacheUse& use) {
-  if (use.manifest && !use.manifest->weight_cache_safe) {
+  if (use.packing != nullptr && !use.packing->reasons.empty()) {
     std::string reasons;
-    for (const std::string& reason : use.manifest->weight_cache_reasons) {
+    for (const std::string& reason : use.packing->reasons) {
       reasons += (reasons.empty() ? "" : "; ") + reason;
     }
-    return error("--weight_cache is unsafe for " + use.manifest->label + ": " +
-         (reasons.empty() ? "its manifest says so" : reasons) + "; run without it.");
+    return error("--weight_cache is unsafe for " + use.packing->label + ": " + reasons + "; run without it.");
   }
-  if (!use.manifest || !use.manifest->packed) {
+  if (use.packing == nullptr) {
     return error("--weight_cache may be unsafe for " + use.program +
          ": no manifest says how its weights are packed; run it with its manifest, or without the cache.");
   }
   return {};
-}
-
-// The adapter's keys by name, with the sha256 of their bytes.
-std::map<std::string, std::string> hashes_of_adapter(const Manifest& manifest) {
-  std::map<std::string, std::string> hashes;
-  for (const Manifest::Data& data : manifest.data) {
-    for (const auto& [key, held] : data.keys) {
-      if (data.kind == "adapter" && held.by_name) {
-        hashes[key] = held.sha256;
-      }
-    }
-  }
-  return hashes;
 }
 
 // A key as long as `key`; behind a hash follows the beginning of longer ones.
@@ -96,10 +82,10 @@ class PackedNames {
  public:
   // An error, if a program packs one of the names in another way.
   Status add(const CacheUse& use) {
-    if (!manifests_.insert(use.manifest.get()).second) {
+    if (!packings_.insert(use.packing.get()).second) {
       return {};
     }
-    for (const auto& [name, digest] : *use.manifest->packed) {
+    for (const auto& [name, digest] : use.packing->packed) {
       const auto& [program, other] = names_.try_emplace(name, &use.program, &digest).first->second;
       if (*other != digest) {
         return error("--weight_cache is unsafe for " + *program + " and " + use.program +
@@ -110,7 +96,7 @@ class PackedNames {
   }
 
  private:
-  std::set<const Manifest*> manifests_;
+  std::set<const Packing*> packings_;
   std::map<std::string_view, std::pair<const std::string*, const std::string*>> names_;
 };
 
@@ -124,59 +110,46 @@ std::vector<std::weak_ptr<const CacheUse>>& all_leases() {
 
 }  // namespace
 
-void pack_adapter(Manifest& manifest, const AdapterIndex& adapter) {
-  for (Manifest::Data& data : manifest.data) {
-    for (auto& [key, held] : data.keys) {
-      const auto other = adapter.entries.find(key);
-      if (data.kind == "adapter" && other != adapter.entries.end()) {
-        held.sha256 = other->second.sha256;
+std::shared_ptr<const Packing> pack_adapter(const Packing& packing, const Manifest::File& adapter) {
+  auto packed = std::make_shared<Packing>(packing);
+  Hashes hashes = packing.adapter_hashes == nullptr ? Hashes() : *packing.adapter_hashes;
+  for (auto& [key, digest] : hashes) {
+    const auto other = adapter.keys.find(key);
+    if (other != adapter.keys.end()) {
+      digest = other->second.sha256;
+    }
+  }
+  packed->adapter_hashes = std::make_shared<const Hashes>(std::move(hashes));
+  for (const auto& [name, keys] : packing.of_adapter) {
+    const auto digest = packed->packed.find(name);
+    for (const std::string& key : keys) {
+      const auto other = adapter.keys.find(key);
+      if (digest != packed->packed.end()) {
+        digest->second += " " + (other == adapter.keys.end() ? "" : other->second.sha256);
       }
     }
   }
-  if (!manifest.packed) {
-    return;
-  }
-  std::string all;
-  for (const auto& [key, held] : adapter.entries) {
-    all += held.sha256;
-  }
-  const std::string any = sha256(reinterpret_cast<const uint8_t*>(all.data()), all.size());
-  for (auto& [name, digest] : *manifest.packed) {
-    if (!manifest.packed_of_adapter) {
-      // Any packed weight may depend on any weight of the adapter.
-      digest += " " + any;
-      continue;
-    }
-    const auto keys = manifest.packed_of_adapter->find(name);
-    if (keys != manifest.packed_of_adapter->end()) {
-      for (const std::string& key : keys->second) {
-        const auto held = adapter.entries.find(key);
-        digest += " " + (held == adapter.entries.end() ? "" : held->second.sha256);
-      }
-    }
-  }
+  return packed;
 }
 
 ContentKeys use_content_keys(CacheUse& use) {
-  if (!use.manifest || !use.manifest->packed || !use.manifest->packed_of_adapter) {
+  if (use.packing == nullptr || use.packing->packed.empty() || use.packing->adapter_hashes == nullptr ||
+      use.packing->adapter_hashes->empty()) {
     return {};
   }
-  const Manifest& manifest = *use.manifest;
-  const std::map<std::string, std::string> hashes = hashes_of_adapter(manifest);
-  if (hashes.empty()) {
-    return {};
-  }
+  const Packing& packing = *use.packing;
+  const Hashes& hashes = *packing.adapter_hashes;
   ContentKeys content_keys;
   std::set<std::string> unique;
   for (const auto& [key, digest] : hashes) {
-    content_keys[key] = content_key(manifest.interface, key, digest);
+    content_keys[key] = content_key(packing.interface, key, digest);
     // Short keys leave few characters of the hash.
     if (use.keys.count(content_keys[key]) != 0 || !unique.insert(content_keys[key]).second) {
       return {};
     }
   }
-  std::map<std::string, std::string> packed = *manifest.packed;
-  for (const auto& [name, keys] : *manifest.packed_of_adapter) {
+  std::map<std::string, std::string> packed = packing.packed;
+  for (const auto& [name, keys] : packing.of_adapter) {
     const std::string replacement = content_name(name, use.keys, content_keys);
     if (replacement.empty()) {
       return {};
@@ -185,7 +158,7 @@ ContentKeys use_content_keys(CacheUse& use) {
       continue;
     }
     // Programs of one interface have the same payloads, so they pack the same bytes in the same way.
-    std::string digest = manifest.interface;
+    std::string digest = packing.interface;
     for (const std::string& key : keys) {
       const auto held = hashes.find(key);
       digest += " " + (held == hashes.end() ? "" : held->second);
@@ -194,9 +167,9 @@ ContentKeys use_content_keys(CacheUse& use) {
       return {};
     }
   }
-  Manifest changed = manifest;
-  changed.packed = std::move(packed);
-  use.manifest = std::make_shared<const Manifest>(std::move(changed));
+  auto changed = std::make_shared<Packing>(packing);
+  changed->packed = std::move(packed);
+  use.packing = std::move(changed);
   return content_keys;
 }
 
@@ -248,7 +221,7 @@ Result<std::vector<CacheLease>> lease_weight_cache(const std::vector<CacheUse>& 
   std::vector<CacheLease> leases;
   for (const CacheUse& program : programs) {
     TRY(names.add(program));
-    leases.push_back(std::make_shared<const CacheUse>(CacheUse{program.program, {}, program.manifest}));
+    leases.push_back(std::make_shared<const CacheUse>(CacheUse{program.program, {}, program.packing}));
   }
   others.insert(others.end(), leases.begin(), leases.end());
   all_leases().assign(others.begin(), others.end());

@@ -26,18 +26,18 @@ namespace runner {
 struct CacheUse {
   std::string program;  // Its file.
   std::set<std::string> keys;  // Of all data that it may load.
-  std::shared_ptr<const Manifest> manifest;  // One for all programs of a file; nullptr: none.
+  std::shared_ptr<const Packing> packing;  // One for all loads of a program; nullptr: no manifest has it.
 };
 
-// Updates the manifest for a replacement adapter: the hashes of its keys, and the digests of packed weights.
-void pack_adapter(Manifest& manifest, const AdapterIndex& adapter);
+// Packs with a replacement adapter: other hashes of its keys, and other digests of packed weights.
+std::shared_ptr<const Packing> pack_adapter(const Packing& packing, const Manifest::File& adapter);
 
 // An adapter's keys, which are names, to keys of the same length that depend on the bytes, too.
 using ContentKeys = std::map<std::string, std::string>;
 
-// Returns the keys that XNNPACK shall see instead of an adapter's, and lists them in the manifest's packed weights.
+// Returns the keys that XNNPACK shall see instead of an adapter's, and lists them in the packed weights.
 //
-// Empty, with the manifest as it was, if there is no adapter by name, or if it is not certain which keys XNNPACK's name
+// Empty, with the packed weights as they were, if there is no adapter by name, or if it is not certain which keys XNNPACK's name
 // of a packed weight consists of. The cache is then refused for two such adapters.
 ContentKeys use_content_keys(CacheUse& use);
 

@@ -1,5 +1,6 @@
 #include "tools/runner/llm/text_files.h"
 
+#include <optional>
 #include <utility>
 
 #include "tools/runner/base/files.h"
@@ -13,10 +14,13 @@ constexpr char kFormat[] = "chat_format.json";
 constexpr char kConfig[] = "tokenizer_config.json";
 
 // Path of the only asset of that name; "": none.
-Result<std::string> asset_path(const std::optional<AppManifest>& app, const char* name) {
+Result<std::string> asset_path(const std::shared_ptr<const Manifest>& app, const char* name) {
   std::string path;
-  for (const std::string& asset : app ? app->assets : std::vector<std::string>()) {
-    if (base_name(asset) == name) {
+  if (app == nullptr) {
+    return path;
+  }
+  for (const auto& [asset, about] : app->files) {
+    if (asset.rfind("assets/", 0) == 0 && base_name(asset) == name) {
       if (!path.empty()) {
         return error("the app " + app->label + " has several files " + name + ": " + path + " and " + asset +
              "; choose with --tokenizer.");
@@ -31,7 +35,7 @@ Result<std::string> asset_path(const std::optional<AppManifest>& app, const char
 Result<std::string> format_path(
     const std::string& chosen,
     const std::string& tokenizer,
-    const std::optional<AppManifest>& app) {
+    const std::shared_ptr<const Manifest>& app) {
   const std::string beside_it = beside(tokenizer, kFormat);
   const std::string asset =
       chosen.empty() && !is_file(beside_it) ? TRY(asset_path(app, kFormat)) : "";
@@ -41,7 +45,7 @@ Result<std::string> format_path(
 // The model's chat format; none: the model gets the prompt alone.
 Result<std::optional<ChatFormat>> format_for(
     const TextOptions& options,
-    const std::optional<AppManifest>& app) {
+    const std::shared_ptr<const Manifest>& app) {
   if (options.raw) {
     if (!options.system.empty()) {
       return error("--system: with --raw_prompt the prompt is the model's whole input; remove one of them.");
@@ -73,7 +77,7 @@ Result<std::optional<ChatFormat>> format_for(
 
 Result<std::string> tokenizer_path(
     const std::string& tokenizer,
-    const std::optional<AppManifest>& app,
+    const std::shared_ptr<const Manifest>& app,
     const std::string& needed_by) {
   const std::string path = tokenizer.empty() ? TRY(asset_path(app, kTokenizer)) : tokenizer;
   if (path.empty()) {
@@ -82,7 +86,7 @@ Result<std::string> tokenizer_path(
   return path;
 }
 
-Result<ChatText> read_chat_text(const TextOptions& options, const std::optional<AppManifest>& app) {
+Result<ChatText> read_chat_text(const TextOptions& options, const std::shared_ptr<const Manifest>& app) {
   ChatText text;
   text.format = TRY(format_for(options, app));
   const std::string tokenizer = TRY(tokenizer_path(options.tokenizer, app, "--prompt"));

@@ -1,10 +1,10 @@
 // Files of a chat beside its program: the tokenizer and the chat format, named by an option or in the app's assets.
 #pragma once
 
-#include <optional>
+#include <memory>
 #include <string>
 
-#include "tools/runner/app/app_manifest.h"
+#include "tools/runner/files/manifest.h"
 #include "tools/runner/llm/chat.h"
 
 namespace runner {
@@ -21,10 +21,10 @@ struct TextOptions {
 // is none.
 Result<std::string> tokenizer_path(
     const std::string& tokenizer,
-    const std::optional<AppManifest>& app,
+    const std::shared_ptr<const Manifest>& app,
     const std::string& needed_by);
 
 // An error, if a file is missing or malformed, or if the options exclude each other.
-Result<ChatText> read_chat_text(const TextOptions& options, const std::optional<AppManifest>& app);
+Result<ChatText> read_chat_text(const TextOptions& options, const std::shared_ptr<const Manifest>& app);
 
 }  // namespace runner

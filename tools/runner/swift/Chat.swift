@@ -125,7 +125,7 @@ public final class Chat {
   ///
   /// - Parameters:
   ///   - program: another program of the app that has the same tokenizer; nil: the same one.
-  ///   - data: data files in place of the program's: an adapter's .ptd, with its .index.json beside it.
+  ///   - data: data files in place of the program's: an adapter's .ptd, with its .manifest.json beside it.
   public func switchAdapter(to program: String? = nil, data: [URL] = []) throws {
     try ProgramError.check("program", program)
     try withTexts("data", data.map(\.path)) { files in

@@ -178,7 +178,7 @@ public final class Chat extends Handle implements AutoCloseable {
    * error leaves the chat as it is.
    *
    * @param program another program of the app, with the same tokenizer; null: the same program
-   * @param data data files in place of the program's: an adapter's .ptd, beside its .index.json
+   * @param data data files in place of the program's: an adapter's .ptd, beside its .manifest.json
    * @throws ProgramException if there is no such program, a file does not fit it, or the conversation does not fit into
    *     its context
    */
