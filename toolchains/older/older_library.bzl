@@ -32,7 +32,7 @@ def _older_library_impl(ctx):
     if not ctx.attr.library:
         return [EtOlderLibraryInfo(library = None)]
     runtime = ctx.attr.runtime[EtRuntimeInfo]
-    direct = [runtime.core] + runtime.libraries
+    direct = [runtime.core] + runtime.libraries + ([runtime.etdump] if runtime.etdump else [])
     files = [library.file for library in depset(direct, transitive = [x.deps for x in direct]).to_list()]
 
     # A test has several versions, whose files would have one path in its runfiles.

@@ -254,9 +254,22 @@ _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
 }
 
 
+def _opened(path: str | os.PathLike[str]) -> ctypes.CDLL:
+    """Opens a library; its functions are bound when they are called.
+
+    ctypes binds all at once. Older runtimes are Python modules of another torch, and lack some that
+    nothing calls.
+    """
+    process = ctypes.CDLL(None)
+    process.dlopen.argtypes, process.dlopen.restype = (c_char_p, ctypes.c_int), c_void_p
+    handle = process.dlopen(os.fsencode(path), os.RTLD_LAZY)
+    # Without a handle, ctypes tries once more, and says why it fails.
+    return ctypes.CDLL(os.fspath(path), handle=handle)
+
+
 class _Library:
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        library = ctypes.CDLL(os.fspath(path))
+        library = _opened(path)
         for name, (result, arguments) in _FUNCTIONS.items():
             function = getattr(library, f"executorch_app_{name}")
             function.restype = result
