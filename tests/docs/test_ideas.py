@@ -10,9 +10,6 @@ import ideas
 import pytest
 
 _ROOT = Path(os.path.realpath("bazelw")).parent
-_HAS_FORMATS = pytest.mark.skipif(
-    not (_ROOT / ideas.FORMATS).exists(), reason=f"{ideas.FORMATS} is not written yet"
-)
 
 
 @pytest.mark.parametrize(
@@ -21,8 +18,8 @@ _HAS_FORMATS = pytest.mark.skipif(
         (ideas.core_symbols, 18, "et_program"),
         (ideas.repository_rules, 12, "toolchains/debian/debian.bzl: debian_packages"),
         (ideas.mnemonics, 22, "EtLower"),
-        pytest.param(ideas.json_formats, 8, "manifest", marks=_HAS_FORMATS),
-        pytest.param(ideas.lost_sources, 0, "", marks=_HAS_FORMATS),
+        (ideas.json_formats, 8, "manifest"),
+        (ideas.lost_sources, 0, ""),
         (ideas.tool_packages, 10, "etlower"),
         (ideas.arrows_up, 0, ""),
         (ideas.over_walls, 0, ""),
