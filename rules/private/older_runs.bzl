@@ -57,7 +57,7 @@ def _check_versions(ctx):
                  (ctx.label, version, ", ".join(known), version))
 
 def _fit(ctx, program, libraries):
-    output = ctx.actions.declare_file(ctx.label.name + ".older_fit.json")
+    output = ctx.actions.declare_file(ctx.label.name + ".older_fit")
     declared = [
         read_inventory(ctx, version, libraries[version])
         for version in ctx.attr.runtimes

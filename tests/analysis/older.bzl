@@ -18,7 +18,7 @@ def _older_impl(ctx):
         repository = "executorch_older_" + version.replace(".", "_") + "/"
         has = bool([path for path in paths if repository in path])
         asserts.equals(env, version in runtimes, has, "files of " + version)
-    asserts.equals(env, bool(runtimes), "older_program_test.older_fit.json" in [file.basename for file in files])
+    asserts.equals(env, bool(runtimes), "older_program_test.older_fit" in [file.basename for file in files])
     return analysistest.end(env)
 
 older_test = analysistest.make(

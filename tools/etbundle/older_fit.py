@@ -1,7 +1,7 @@
 """EtFit: checks that older versions of ExecuTorch have all that a program uses.
 
 Contract: `etbundle.older_fit --label TEST --program LABEL FILE.pte --inventories FILE.json
-[--inventory FILE.json]… [--version V]… --output OUT.json`
+[--inventory FILE.json]… [--version V]… --output OUT`
 
 `--inventories` has the bundled versions, `--inventory` one that a tag declares (`inventory.py`).
 """
@@ -16,7 +16,8 @@ from etbuild.arguments import ToolParser
 from etbuild.command import tool_main
 from etbuild.errors import BuildError
 from etlink import payload, pte, schema, tables
-from etlink.json_file import decode, read_object, write_json
+from etlink.container import write_text
+from etlink.json_file import decode, read_object
 
 from etbundle.inventory import KINDS, Inventory
 from etbundle.needs import Need, uses_of
@@ -148,7 +149,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     needs = needs_of(label, Path(path))
     for version in args.version:
         check(args.label, needs, version, known)
-    write_json(args.output, {"label": args.label, "versions": args.version})
+    write_text(args.output, "".join(f"{version}\n" for version in args.version))
 
 
 if __name__ == "__main__":
