@@ -1,4 +1,4 @@
-"""et_program_test with the real runner: types, methods, data files and orders of dimensions."""
+"""et_program_test with the real runtime: types, methods, data files and orders of dimensions."""
 
 from __future__ import annotations
 
@@ -7,26 +7,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from etlink import process
 from etlower import compare, expected
 from etlower.arrays import Array
 
-from tests.integration.runner.runner_process import PROGRAMS, RUNNER
-
-
-@pytest.fixture(autouse=True)
-def never_in_python(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where the Python runtime is asked."""
-
-    def ask(*_: object) -> None:
-        raise AssertionError("the Python runtime was started")
-
-    monkeypatch.setattr(process, "ask", ask)
+from tests.integration.runner.runner_process import PROGRAMS
 
 
 def compared(name: str, *more: str) -> int:
     """The exit code of a program's test, with the words that the rule writes."""
-    words = ["--label=//m:test", f"--runner={RUNNER}", f"--program={PROGRAMS / name}.pte"]
+    words = ["--label=//m:test", f"--program={PROGRAMS / name}.pte"]
     words += [f"--manifest={PROGRAMS / name}.manifest.json"]
     words += [f"--expected={PROGRAMS / name}_model.expected.safetensors"]
     data = PROGRAMS / f"{name}.ptd"
@@ -56,7 +45,7 @@ def test_a_difference(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None
 
 
 def test_inputs_of_another_shape(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """The runner's sentence is the test's."""
+    """The runtime's sentence is the test's."""
     case = expected.read(PROGRAMS / "embedded_model.expected.safetensors")[0]
     changed = dataclasses.replace(case, inputs=(Array("float32", np.zeros((3, 3), "<f4")),))
     path = tmp_path / "changed.safetensors"

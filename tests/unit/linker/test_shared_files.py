@@ -91,7 +91,7 @@ def test_own_data_never_takes_a_file_for_its_names(tmp_path: Path) -> None:
     assert contents(data) == {"a": A, "c": C, "d": D}
 
 
-@pytest.mark.parametrize("expected", ["75%", "74.9 %", "1500", "1500 B", "1.5 kB", "1.4 KiB", "0%"])
+@pytest.mark.parametrize("expected", ["75%", "74.9%", "1500", "1500 B", "1.5 kB", "1.4 KiB", "0%"])
 def test_enough_is_shared(tmp_path: Path, expected: str) -> None:
     index = file_of(tmp_path, "s", a=A, b=B, c=C)
     app = program(tmp_path / "app", "//m:app", APP)
