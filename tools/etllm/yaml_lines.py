@@ -64,7 +64,7 @@ class YamlFile:
         return cls(name, values, reader.lines)
 
     def position(self, key: str) -> str:
-        """Returns a key's position, as "llm.yaml:7"; of one that isn't there, its section's."""
+        """Returns a key's position, as "llm.yaml:7"; of a missing one, its section's."""
         parts = key.split(".")
         while parts and ".".join(parts) not in self.lines:
             parts.pop()

@@ -1,4 +1,4 @@
-"""The SDK of a vendor for builders, and the messages where it isn't there."""
+"""The SDK of a vendor for builders, and the messages where it is missing."""
 
 from __future__ import annotations
 
