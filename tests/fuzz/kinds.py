@@ -98,9 +98,9 @@ def _data(path: Path, folders: Folders) -> None:
     from etlink import ptd, share
 
     out = folders.scratch / "out.ptd"
-    index = share.adopt(path, None, out, LABEL)
+    file = share.adopt(path, None, out, LABEL)
     assert out.read_bytes() == path.read_bytes()
-    assert {e.key for e in index.entries} == set(ptd.read(path))
+    assert file.by_key().keys() == ptd.read(path).keys()
 
 
 def _payload(path: Path, folders: Folders) -> None:

@@ -192,7 +192,7 @@ def test_programs_share_the_layers_that_are_equal(tmp_path: Path) -> None:
     base = linked_folder(made(_INT4), tmp_path / "base")
     other = linked_folder(with_overrides(_INT4, head="fp32"), tmp_path / "other")
     foundation = share.share([base], tmp_path / "foundation.ptd", "//x:foundation")
-    options = link.Options(shared=[foundation])
+    options = link.Options(shared=[("foundation.ptd", foundation)])
     linked = link.link(other, tmp_path / "other.pte", options=options)
     [taken] = linked.shared
     [left] = linked.unshared
