@@ -63,7 +63,7 @@ def test_classes_of_the_aar(unpacked: Path) -> None:
     done = run(unpacked, "one")
     assert done.returncode == 0, done.stdout + done.stderr
     head, _, numbers = done.stdout.partition("\n")
-    assert head == "[one, llama_tiny_xnnpack] one float32 [2, 8]"
+    assert head == "[llama_tiny_xnnpack, one] one float32 [2, 8]"
     app = HERE / "host_app"
     say(
         *[app / "runner", "--program", app / "programs/one.pte"],
@@ -81,7 +81,7 @@ def test_classes_of_the_aar(unpacked: Path) -> None:
         *[HERE / "chat_host_app/runner", "--json", "--prompt", message, "--max_new_tokens", "8"]
     )
     answer = json.loads(desktop)["programs"][0]["answer"]["text"]
-    assert done.stdout == f"[one, llama_tiny_xnnpack] llama_tiny_xnnpack {answer}\n"
+    assert done.stdout == f"[llama_tiny_xnnpack, one] llama_tiny_xnnpack {answer}\n"
 
 
 def members(data: bytes) -> set[tuple[str, str]]:
