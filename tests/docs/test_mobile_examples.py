@@ -62,9 +62,7 @@ def test_the_ios_app_has_all_that_its_swift_loads(player: Player) -> None:
         "assets/labels.txt",
         "data/foundation.ptd",
         "manifest.json",
-        "programs/task_1.manifest.json",
         "programs/task_1.pte",
-        "programs/task_2.manifest.json",
         "programs/task_2.pte",
     ]
     manifest = player.folder / "bazel-bin/task_files/assets/manifest.json"

@@ -25,7 +25,6 @@ _FILES = {
     "assets/labels/words.txt",
     "data/foundation.ptd",
     "manifest.json",
-    "programs/task_3.manifest.json",
     "programs/task_3.pte",
     "sbom.cdx.json",
     "tasks-linux_x86_64.tar.zst",

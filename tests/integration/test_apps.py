@@ -93,7 +93,7 @@ own_runtime_app = pytest.mark.parametrize(
 def test_an_own_runtime_with_a_static_library(workspace: Workspace, name: str) -> None:
     workspace.build(f"//:{name}")
     app, manifest = app_of(workspace, name)
-    assert manifest["platform"] == "own_linux"
+    assert manifest["platforms"] == ["own_linux"]
     assert b"mine::scale.out\0" in (app / "runner").read_bytes()
     fit = json.loads((workspace.folder / f"bazel-bin/{name}.fit.json").read_text())
     assert ["mine::scale.out"] in [one["operators"] for one in fit["libraries"]]

@@ -334,15 +334,27 @@ BAD: dict[str, list[object]] = {
     "path": [None, 3, "a\0b", "", object()],
     "program": [3, "a\0b", "\ud800", "none"],
     "raw": [],
+    "records_events": [],
     "seed": [-1, 2**31, 2**32, 2**64 + 1, None, "a", 1.5],
     "system": [3, "a\0b", "\ud800"],
     "temperature": [None, "a", -1.0, float("nan"), float("inf"), 1j],
+    "tokens": [None, "a", 3, [-1], [2**32], [1.5], ["a"], [None], object()],
     "tokenizer": [3, "a\0b", "none.json"],
     "turns": [-1, 2**32, 2**64, 2**64 + 1, None, "a", 1.5],
     "verify": [],
     "weight_cache": [],
 }
-GOOD: dict[str, object] = {"inputs": [], "message": "abc", "turns": 0, "program": None}
+GOOD: dict[str, object] = {
+    "inputs": [],
+    "message": "abc",
+    "program": None,
+    "tokens": [1],
+    "turns": 0,
+}
+
+
+# Of a session and a chat while they answer, and "stop".
+_MAY_BE_READ = {"is_language_model", "last_run", "last_run_ms", "methods", "room", "stop", "turns"}
 
 
 def methods_of(cls: type) -> list[tuple[str, list[str]]]:
@@ -418,7 +430,7 @@ def check_listener_and_closed(
         if not once:
             once.append("")
             of_app = cls is App and name != "close"
-            may = of_app or name in ("stop", "turns", "room", "methods")
+            may = of_app or name in _MAY_BE_READ
             expect_a_sentence(
                 f"{what} of a listener", lambda: call(opened[cls], name, given), always=not may
             )

@@ -642,7 +642,8 @@ class Session(_Handle):
         Raises:
           AppError: the program is not a language model, or the session has a chat.
         """
-        prompt = [_number("tokens", token, 2**32 - 1) for token in tokens]
+        given = _items("tokens", tokens, "numbers")
+        prompt = [_number("tokens", token, 2**32 - 1) for token in given]
         most = _number("max_new_tokens", max_new_tokens, _MOST)
         answer = _Answer()
         with self._lock:
