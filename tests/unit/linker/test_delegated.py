@@ -30,7 +30,7 @@ VIEW = left("aten.view_copy.default", 6, 0)
 MIXED = method([(3, 800), (1, 100)], SIN, VIEW)
 
 
-@pytest.mark.parametrize("expected", ["90%", "89.5 %", "0%"])
+@pytest.mark.parametrize("expected", ["90%", "89.5%", "0%"])
 def test_enough_is_delegated(expected: str) -> None:
     delegated.check("//m:p", {"forward": MIXED}, expected)
 
