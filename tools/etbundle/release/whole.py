@@ -14,11 +14,11 @@ import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from etbuild.errors import BuildError
 from etlink import manifest as manifests
-from etlink.container import CHUNK, sha256_of
+from etlink.container import sha256_of
 from etlink.manifest import File, Manifest, Program, unique_names
 
 from etbundle.app import MANIFEST
@@ -135,14 +135,8 @@ def _members(path: Path) -> Iterator[tuple[str, File]]:
         for info in sorted(archive.infolist(), key=lambda member: member.filename):
             if not info.is_dir():
                 with archive.open(info) as member:
-                    yield info.filename, File(size=info.file_size, sha256=_sha256(member))
-
-
-def _sha256(file: IO[bytes]) -> str:
-    digest = hashlib.sha256()
-    while block := file.read(CHUNK):
-        digest.update(block)
-    return digest.hexdigest()
+                    sha256 = hashlib.file_digest(member, "sha256").hexdigest()
+                yield info.filename, File(size=info.file_size, sha256=sha256)
 
 
 def _programs(
