@@ -3,7 +3,7 @@
 load("//rules:providers.bzl", "EtProgramInfo")
 load("//rules/private:amounts.bzl", "check_at_least_zero", "check_number")
 load("//rules/private:app_fit.bzl", "check_fit")
-load("//rules/private:backend_packages.bzl", "recipe_packages")
+load("//rules/private:backend_packages.bzl", "running_packages")
 load("//rules/private:older_runs.bzl", "OLDER_ATTRIBUTES", "older_runs")
 load("//rules/private:program_run.bzl", "RUNNING_TOOLCHAINS", "program_files", "running_script")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
@@ -24,7 +24,7 @@ def _et_program_test_impl(ctx):
     info = ctx.attr.program[EtProgramInfo]
     adapter = ctx.attr.adapter[EtProgramInfo] if ctx.attr.adapter else None
     exporter = ctx.toolchains[EXPORTER_TOOLCHAIN].exporter
-    layers = recipe_packages(ctx.label, info.recipe)
+    layers = running_packages(ctx.label, info.recipe)
     run = program_files(ctx.label, info, adapter)
     check_fit(
         ctx,

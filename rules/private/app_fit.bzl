@@ -12,10 +12,10 @@ def check_fit(ctx, *, programs, runtime, exporter_version, layers = []):
       programs: list of EtProgramInfo.
       runtime: EtRuntimeInfo.
       exporter_version: version of the ExecuTorch that lowers the programs.
-      layers: list of EtPackagesInfo with libraries that are loaded beside the runtime.
+      layers: list of EtPackagesInfo with libraries that are loaded beside the runtime, or emulators.
     """
     has = {b: True for library in [runtime.core] + runtime.libraries for b in library.backends}
-    loaded = {layer.label: True for layer in layers if layer.libraries}
+    loaded = {layer.label: True for layer in layers if layer.libraries or layer.emulators}
     for program in programs:
         for backend in program.backends.to_list():
             is_loaded = any([packages.label in loaded for packages in backend.packages])

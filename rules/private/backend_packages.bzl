@@ -1,5 +1,23 @@
 """Packages of a recipe's backends and of a model, as inputs and flags of the exporter."""
 
+def running_packages(label, recipe, model = None):
+    """Lists the packages with which this machine runs a recipe's programs: emulators, where backends have them.
+
+    Args:
+      label: Label of what is built, for messages.
+      recipe: EtRecipeInfo.
+      model: LowerableInfo of the eager model, if it runs, too.
+
+    Returns:
+      List of EtPackagesInfo, each once.
+    """
+    return _collected(
+        label,
+        recipe,
+        model,
+        {b.label: [b.emulator] if b.emulator else b.packages for b in recipe.backends.to_list()},
+    )
+
 def recipe_packages(label, recipe, model = None):
     """Lists the packages that a recipe's backends and a model's code need beside the exporter's environment.
 
@@ -11,15 +29,18 @@ def recipe_packages(label, recipe, model = None):
     Returns:
       List of EtPackagesInfo, each once.
     """
+    backends = recipe.backends.to_list() if recipe else []
+    return _collected(label, recipe, model, {b.label: b.packages for b in backends})
+
+def _collected(label, recipe, model, of_backends):
     by_label = {packages.label: packages for packages in (model.packages if model else [])}
     for packages in by_label.values():
         if packages.missing:
             fail("%s: %s needs %s: %s" % (label, model.label, packages.label, packages.missing))
-    for backend in recipe.backends.to_list() if recipe else []:
-        for packages in backend.packages:
+    for backend, layers in of_backends.items():
+        for packages in layers:
             if packages.missing:
-                fail("%s: %s delegates to the backend %s: %s" %
-                     (label, recipe.label, backend.label, packages.missing))
+                fail("%s: %s delegates to the backend %s: %s" % (label, recipe.label, backend, packages.missing))
             by_label[packages.label] = packages
     return by_label.values()
 

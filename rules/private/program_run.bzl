@@ -1,6 +1,6 @@
 """Runs of a program on this machine: their files, and the scripts that start them."""
 
-load("//rules/private:backend_packages.bzl", "recipe_packages")
+load("//rules/private:backend_packages.bzl", "running_packages")
 load("//rules/private:exporter_flags.bzl", "add_request", "request_files")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
 load("//toolchains/python:paths.bzl", "unique")
@@ -26,7 +26,13 @@ def running_script(ctx, script, *, words, layers = [], first_roots = [], enter =
     """
     exporter = ctx.toolchains[EXPORTER_TOOLCHAIN].exporter
     roots = exporter.package_roots + [root for layer in layers for root in layer.roots]
-    libraries = [library for layer in layers for library in layer.libraries]
+    lists = {
+        "ET_EMULATORS": [module for layer in layers for module in layer.emulators],
+    }
+    paths = {
+        "ET_RUNTIME_LIBRARIES": [library for layer in layers for library in layer.libraries],
+        "ET_RUNTIME_ROOTS": roots,
+    } | {name: [path] for layer in layers for name, path in layer.variables.items()}
     launcher_script(
         ctx,
         script,
@@ -34,7 +40,8 @@ def running_script(ctx, script, *, words, layers = [], first_roots = [], enter =
         roots = unique(first_roots + roots),
         words = words,
         enter = enter,
-        path_variables = {"ET_RUNTIME_ROOTS": roots} | ({"ET_RUNTIME_LIBRARIES": libraries} if libraries else {}),
+        path_variables = {name: value for name, value in paths.items() if value},
+        list_variables = {name: value for name, value in lists.items() if value},
         library_paths = [path for layer in layers for path in layer.library_paths],
     )
     return depset([exporter.interpreter], transitive = [
@@ -97,7 +104,7 @@ def run_beside_model(ctx, *, label, program, flags, words, packages = [], tools 
     args.add_all([f.short_path for f in run.data], format_each = "--program_data=%s")
     ctx.actions.write(flags, args)
 
-    layers = recipe_packages(ctx.label, program.recipe, model) + packages
+    layers = running_packages(ctx.label, program.recipe, model) + packages
     script = ctx.actions.declare_file(ctx.label.name)
     files = depset(
         [flags] + run.files + tools,

@@ -61,6 +61,7 @@ def _packages_impl(ctx):
         programs = ["%s/%s" % (here, folder) for folder in ctx.attr.programs],
         variables = {n: "%s/%s" % (here, path) for n, path in ctx.attr.variables.items()},
         libraries = ["%s/%s" % (here, file) for file in ctx.attr.libraries],
+        emulators = ctx.attr.emulators,
         library_paths = ["%s/%s" % (here, folder) for folder in ctx.attr.library_paths],
         missing = ctx.attr.missing,
         metadata_files = depset(ctx.files.metadata_files),
@@ -75,6 +76,10 @@ et_packages_rule = rule(
     implementation = _packages_impl,
     doc = "Packages alone. `et_packages` declares them and what holds their files.",
     attrs = _file_attributes("exec") | {
+        "emulators": attr.string_list(
+            doc = "Python modules of the packages that run a backend's payloads, or kernels, in the device's place. " +
+                  "Each has a function `install()`, which registers them by `runner.emulated`.",
+        ),
         "holder": attr.label(
             mandatory = True,
             executable = True,
@@ -104,7 +109,7 @@ et_packages_rule = rule(
             doc = "Folders with programs that a lowering starts, relative to the stamp's; they are on PATH.",
         ),
         "variables": attr.string_dict(
-            doc = "Environment variables of a lowering: name to a file or folder, relative to the stamp's.",
+            doc = "Environment variables of lowerings and of runs: name to a file or folder, relative to the stamp's.",
         ),
     },
     provides = [EtPackagesInfo],

@@ -98,6 +98,7 @@ def launcher_script(
         words = [],
         enter = False,
         path_variables = {},
+        list_variables = {},
         library_paths = []):
     """Writes a shell script that runs our Python with a module, from the script's runfiles.
 
@@ -109,11 +110,14 @@ def launcher_script(
       words: the module and its arguments; more come from the script's own command line.
       enter: whether to change to the main repository's runfiles first.
       path_variables: environment variables: name to a list of runfiles paths, joined by colons.
+      list_variables: environment variables: name to a list of words, joined by colons.
       library_paths: folders of shared libraries, as runfiles paths.
     """
     environment = [_exported(k, v) for k, v in sorted(ENVIRONMENT.items())]
     for name, paths in sorted(path_variables.items()):
         environment.append(_exported(name, ":".join(["$runfiles/" + p for p in paths])))
+    for name, values in sorted(list_variables.items()):
+        environment.append(_exported(name, ":".join(values)))
     environment += library_path_lines(library_paths)
     command = ["\"$interpreter\""] + INTERPRETER_FLAGS
     launcher = runfiles_path(ctx.file._launcher)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import importlib
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,8 +27,10 @@ from etlink.process import ROOTS
 from runner.api import executorch_app
 from runner.api.executorch_app import AppError
 
-# Libraries that packages declare, joined by colons; set by the scripts that start programs.
+# What packages declare, joined by colons; set by the scripts that start programs: libraries, and
+# Python modules that run backends or operators in a device's place.
 LIBRARIES = "ET_RUNTIME_LIBRARIES"
+EMULATORS = "ET_EMULATORS"
 _WITH_TORCH = "executorch/extension/llm/custom_ops/libcustom_ops_aot_lib"
 
 
@@ -232,6 +235,8 @@ def load_libraries() -> None:
                 f"{path}: the library of a backend cannot be loaded: {error}.",
                 "Name the folders of what it needs in et_packages(library_paths = …).",
             ) from error
+    for name in filter(None, os.environ.get(EMULATORS, "").split(os.pathsep)):
+        importlib.import_module(name).install()
 
 
 def _missing(needs: Mapping[str, Sequence[str]], library: Path | None) -> dict[str, list[str]]:

@@ -1,6 +1,6 @@
 """Common parts of et_llm_chat and et_llm_answer_test: the runner's command line with a language model's program."""
 
-load("//rules/private:backend_packages.bzl", "recipe_packages")
+load("//rules/private:backend_packages.bzl", "running_packages")
 load("//rules/private:program_run.bzl", "RUNNING_TOOLCHAINS", "program_files", "running_script")
 load("//rules/private:providers.bzl", "EtProgramInfo")
 load("//toolchains/exporter:exporter.bzl", "EXPORTER_TOOLCHAIN")
@@ -40,7 +40,7 @@ def _command(ctx):
         ctx,
         runner,
         words = ["runner.command_line"],
-        layers = recipe_packages(ctx.label, info.recipe),
+        layers = running_packages(ctx.label, info.recipe),
         first_roots = ctx.toolchains[EXPORTER_TOOLCHAIN].exporter.light_roots,
     )
     words = [_runfile(runner)]
