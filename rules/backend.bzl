@@ -7,7 +7,7 @@ def _et_backend_impl(ctx):
         label = ctx.label,
         id = ctx.attr.id,
         packages = [target[EtPackagesInfo] for target in ctx.attr.packages],
-        emulator = ctx.attr.emulator[EtPackagesInfo] if ctx.attr.emulator else None,
+        emulator = [target[EtPackagesInfo] for target in ctx.attr.emulator],
     )]
 
 et_backend = rule(
@@ -16,14 +16,14 @@ et_backend = rule(
 
 ```starlark
 et_backend(name = "xnnpack", id = "XnnpackBackend")
-et_backend(name = "npu", id = "OurNpuBackend", packages = [":npu_compiler"], emulator = ":npu_simulator")
+et_backend(name = "npu", id = "OurNpuBackend", packages = [":npu_compiler"], emulator = [":npu_simulator"])
 ```
 """,
     attrs = {
-        "emulator": attr.label(
+        "emulator": attr.label_list(
             providers = [EtPackagesInfo],
-            doc = "The et_packages that runs the backend's programs on the machine that builds, in place of the " +
-                  "device: in tests, chats, evaluations and benchmarks, and nowhere else. Bazel fetches it only for " +
+            doc = "The et_packages that run the backend's programs on the machine that builds, in place of the " +
+                  "device: in tests, chats, evaluations and benchmarks, and nowhere else. Bazel fetches them only for " +
                   "those. Default: `packages`.",
         ),
         "id": attr.string(

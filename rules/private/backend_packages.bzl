@@ -15,7 +15,7 @@ def running_packages(label, recipe, model = None):
         label,
         recipe,
         model,
-        {b.label: [b.emulator] if b.emulator else b.packages for b in recipe.backends.to_list()},
+        {b.label: b.emulator or b.packages for b in recipe.backends.to_list()},
     )
 
 def recipe_packages(label, recipe, model = None):

@@ -50,7 +50,7 @@ EtBackendInfo = provider(
         "id": "String: the name that a runtime registers it under (\"XnnpackBackend\"); empty: " +
               "ExecuTorch's own kernels.",
         "packages": "List of EtPackagesInfo that lowering for it takes.",
-        "emulator": "EtPackagesInfo that runs its programs where they are built; None: `packages` do.",
+        "emulator": "List of EtPackagesInfo that run its programs where they are built; empty: `packages` do.",
     },
 )
 
